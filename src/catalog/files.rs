@@ -1,0 +1,247 @@
+//! Reading the catalogue's YAML files.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::{Catalog, Generation, Gpu, Link, ModelPreset, Peaks, Scope, Vendor};
+use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
+
+/// A catalogue file that cannot be used.
+#[derive(Debug, Error)]
+pub enum CatalogError {
+    /// Not YAML, an unknown or missing key, or a value of the wrong type.
+    #[error("{file}: {error}")]
+    Malformed {
+        /// The file as its reader knows it.
+        file: String,
+        /// What is wrong, with line and column.
+        error: serde_yaml::Error,
+    },
+    /// A number whose source key stands nowhere in the file.
+    #[error("{file}: {entry}: source `{key}` is not listed under `sources`")]
+    UnknownSource {
+        /// The file.
+        file: String,
+        /// The entry's name.
+        entry: String,
+        /// The key that is missing.
+        key: String,
+    },
+}
+
+/// A number and where it comes from: a key of the file's `sources`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sourced<T> {
+    value: T,
+    source: String,
+}
+
+/// One file: any of the three lists, with the sources that its numbers name.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    sources: BTreeMap<String, String>,
+    #[serde(default)]
+    gpus: Vec<GpuEntry>,
+    #[serde(default)]
+    interconnects: Vec<LinkEntry>,
+    #[serde(default)]
+    models: Vec<ModelEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GpuEntry {
+    name: String,
+    short: String,
+    #[serde(default)]
+    aliases: Vec<String>,
+    vendor: String,
+    architecture: String,
+    #[serde(default, rename = "compute_capability")]
+    _compute_capability: Option<String>,
+    #[serde(default, rename = "form")]
+    _form: Option<String>,
+    sm_count: Option<Sourced<u64>>,
+    memory_gib: Sourced<f64>,
+    bandwidth_gb_s: Sourced<f64>,
+    l2_mib: Option<Sourced<f64>>,
+    tdp_w: Option<Sourced<f64>>,
+    max_sm_clock_mhz: Option<Sourced<f64>>,
+    boost_clock_mhz: Option<Sourced<f64>>,
+    peak_tflops: PeakEntry,
+    link: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeakEntry {
+    source: String,
+    fp32: Option<f64>,
+    tf32: Option<f64>,
+    fp16: Option<f64>,
+    bf16: Option<f64>,
+    fp8: Option<f64>,
+    int8: Option<f64>,
+    fp4: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkEntry {
+    name: String,
+    #[serde(default)]
+    aliases: Vec<String>,
+    scope: ScopeEntry,
+    gb_s_each_way: Sourced<f64>,
+    latency_us: Option<Sourced<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ScopeEntry {
+    Node,
+    Network,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelEntry {
+    name: String,
+    #[serde(default)]
+    aliases: Vec<String>,
+    source: String,
+    params: Sourced<u64>,
+    hf_config: Map<String, Value>,
+}
+
+impl Catalog {
+    /// Adds what a catalogue file holds. An entry that is already known by that name is
+    /// hidden by the new one.
+    ///
+    /// # Errors
+    /// Where the text is malformed or a number has no source; nothing is added then.
+    pub fn extend(&mut self, file: &str, text: &str) -> Result<(), CatalogError> {
+        let read: File =
+            serde_yaml::from_str(text).map_err(|error| CatalogError::Malformed { file: file.to_owned(), error })?;
+        for gpu in &read.gpus {
+            let missing = gpu.sources().find(|key| !read.sources.contains_key(*key));
+            if let Some(key) = missing {
+                let (file, entry, key) = (file.to_owned(), gpu.name.clone(), key.to_owned());
+                return Err(CatalogError::UnknownSource { file, entry, key });
+            }
+        }
+        for link in &read.interconnects {
+            let keys = [Some(&link.gb_s_each_way), link.latency_us.as_ref()];
+            let missing = keys.into_iter().flatten().find(|figure| !read.sources.contains_key(&figure.source));
+            if let Some(figure) = missing {
+                let (file, entry, key) = (file.to_owned(), link.name.clone(), figure.source.clone());
+                return Err(CatalogError::UnknownSource { file, entry, key });
+            }
+        }
+        self.gpus.extend(read.gpus.into_iter().map(GpuEntry::into_gpu));
+        self.links.extend(read.interconnects.into_iter().map(LinkEntry::into_link));
+        self.models.extend(read.models.into_iter().map(ModelEntry::into_preset));
+        Ok(())
+    }
+}
+
+impl GpuEntry {
+    fn sources(&self) -> impl Iterator<Item = &str> {
+        let figures = [
+            Some(&self.memory_gib),
+            Some(&self.bandwidth_gb_s),
+            self.l2_mib.as_ref(),
+            self.tdp_w.as_ref(),
+            self.max_sm_clock_mhz.as_ref(),
+            self.boost_clock_mhz.as_ref(),
+        ];
+        figures
+            .into_iter()
+            .flatten()
+            .map(|figure| figure.source.as_str())
+            .chain(self.sm_count.as_ref().map(|figure| figure.source.as_str()))
+            .chain(std::iter::once(self.peak_tflops.source.as_str()))
+    }
+
+    fn into_gpu(self) -> Gpu {
+        let tera = |peak: Option<f64>| peak.map(FlopsPerSec::from_tera);
+        let peaks = &self.peak_tflops;
+        Gpu {
+            vendor: if self.vendor == "amd" { Vendor::Amd } else { Vendor::Nvidia },
+            generation: generation(&self.architecture),
+            // Four decimals of a GiB stand for whole MiB, as drivers print them.
+            memory: nearest_mib(self.memory_gib.value),
+            bandwidth: BytesPerSec::from_giga(self.bandwidth_gb_s.value),
+            l2: self.l2_mib.map(|figure| Bytes::from_gib(figure.value / 1024.0)),
+            sm_count: self.sm_count.map(|figure| figure.value),
+            tdp: self.tdp_w.map(|figure| Watts(figure.value)),
+            max_sm_clock: self.max_sm_clock_mhz.map(|figure| Megahertz(figure.value)),
+            boost_clock: self.boost_clock_mhz.map(|figure| Megahertz(figure.value)),
+            peaks: Peaks {
+                fp32: tera(peaks.fp32),
+                tf32: tera(peaks.tf32),
+                fp16: tera(peaks.fp16),
+                bf16: tera(peaks.bf16),
+                fp8: tera(peaks.fp8),
+                int8: tera(peaks.int8),
+                fp4: tera(peaks.fp4),
+            },
+            name: self.name,
+            short: self.short,
+            aliases: self.aliases,
+            link: self.link,
+        }
+    }
+}
+
+fn generation(architecture: &str) -> Generation {
+    match architecture {
+        "volta" => Generation::Volta,
+        "turing" => Generation::Turing,
+        "ampere" => Generation::Ampere,
+        "ada" => Generation::Ada,
+        "hopper" => Generation::Hopper,
+        "blackwell" => Generation::Blackwell,
+        "cdna2" => Generation::Cdna2,
+        "cdna3" => Generation::Cdna3,
+        _ => Generation::Unknown,
+    }
+}
+
+impl LinkEntry {
+    fn into_link(self) -> Link {
+        Link {
+            name: self.name,
+            aliases: self.aliases,
+            scope: match self.scope {
+                ScopeEntry::Node => Scope::Node,
+                ScopeEntry::Network => Scope::Network,
+            },
+            each_way: BytesPerSec::from_giga(self.gb_s_each_way.value),
+            latency: self.latency_us.map(|figure| Seconds(figure.value * 1e-6)),
+        }
+    }
+}
+
+impl ModelEntry {
+    fn into_preset(self) -> ModelPreset {
+        ModelPreset {
+            name: self.name,
+            aliases: self.aliases,
+            source: self.source,
+            params: self.params.value,
+            hf_config: self.hf_config,
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn nearest_mib(gib: f64) -> Bytes {
+    Bytes::from_mib((gib * 1024.0).round() as u64)
+}

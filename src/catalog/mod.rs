@@ -1,0 +1,197 @@
+//! What the house knows about hardware and models: GPUs, interconnects and model
+//! presets, from the YAML files under `configs/`, which are part of the binary and
+//! may be extended by files of the user's own. Every number there has its source
+//! beside it.
+
+mod files;
+mod names;
+
+pub use files::CatalogError;
+
+use serde_json::{Map, Value};
+
+use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
+
+/// Everything that is known by name.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// GPUs, in the order of the files.
+    pub gpus: Vec<Gpu>,
+    /// Links within and between nodes.
+    pub links: Vec<Link>,
+    /// Model presets.
+    pub models: Vec<ModelPreset>,
+}
+
+/// Who makes a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vendor {
+    /// NVIDIA.
+    Nvidia,
+    /// AMD.
+    Amd,
+}
+
+/// Generation of a card: what decides workspaces, CUDA context size and GPM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// V100.
+    Volta,
+    /// T4.
+    Turing,
+    /// A100, A10, RTX 30.
+    Ampere,
+    /// L4, L40S, RTX 40.
+    Ada,
+    /// H100, H200.
+    Hopper,
+    /// B200, GB200, RTX 50.
+    Blackwell,
+    /// MI250X.
+    Cdna2,
+    /// MI300X, MI325X.
+    Cdna3,
+    /// A card that only the user knows.
+    Unknown,
+}
+
+/// Dense peaks by type. A type that a card has no units for is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Peaks {
+    /// Vector FP32.
+    pub fp32: Option<FlopsPerSec>,
+    /// TF32 matrix units.
+    pub tf32: Option<FlopsPerSec>,
+    /// FP16 matrix units, FP32 accumulation.
+    pub fp16: Option<FlopsPerSec>,
+    /// BF16 matrix units, FP32 accumulation.
+    pub bf16: Option<FlopsPerSec>,
+    /// FP8 matrix units.
+    pub fp8: Option<FlopsPerSec>,
+    /// INT8 matrix units (operations).
+    pub int8: Option<FlopsPerSec>,
+    /// FP4 matrix units.
+    pub fp4: Option<FlopsPerSec>,
+}
+
+/// A card.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gpu {
+    /// The name that users see.
+    pub name: String,
+    /// At most ten characters, for headers.
+    pub short: String,
+    /// Other names, among them what NVML reports.
+    pub aliases: Vec<String>,
+    /// Who makes it.
+    pub vendor: Vendor,
+    /// Its generation.
+    pub generation: Generation,
+    /// What NVML reports as total.
+    pub memory: Bytes,
+    /// Peak DRAM bandwidth.
+    pub bandwidth: BytesPerSec,
+    /// L2 (or last-level) cache.
+    pub l2: Option<Bytes>,
+    /// Streaming multiprocessors (compute units).
+    pub sm_count: Option<u64>,
+    /// Board power.
+    pub tdp: Option<Watts>,
+    /// Highest SM clock.
+    pub max_sm_clock: Option<Megahertz>,
+    /// The clock at which the peaks are stated.
+    pub boost_clock: Option<Megahertz>,
+    /// Dense peaks.
+    pub peaks: Peaks,
+    /// The link between cards that it has by itself: a name in [`Catalog::links`].
+    pub link: String,
+}
+
+/// Where a link runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Within a node.
+    Node,
+    /// Between nodes.
+    Network,
+}
+
+/// An interconnect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// Its name in plans.
+    pub name: String,
+    /// Other names.
+    pub aliases: Vec<String>,
+    /// Where it runs.
+    pub scope: Scope,
+    /// Bandwidth of one GPU, each way.
+    pub each_way: BytesPerSec,
+    /// Time before the first byte.
+    pub latency: Option<Seconds>,
+}
+
+/// A model by name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelPreset {
+    /// Its name in plans.
+    pub name: String,
+    /// Other names.
+    pub aliases: Vec<String>,
+    /// Where the configuration comes from.
+    pub source: String,
+    /// The exact parameter count that a test holds the model code against.
+    pub params: u64,
+    /// Its Hugging Face configuration.
+    pub hf_config: Map<String, Value>,
+}
+
+impl Catalog {
+    /// The catalogue inside the binary.
+    ///
+    /// # Errors
+    /// Where a file under `configs/` is malformed; a test holds that none is.
+    pub fn embedded() -> Result<Self, CatalogError> {
+        let mut catalog = Self::default();
+        catalog.extend("gpus.yaml", include_str!("../../configs/gpus.yaml"))?;
+        catalog.extend("interconnects.yaml", include_str!("../../configs/interconnects.yaml"))?;
+        catalog.extend("models.yaml", include_str!("../../configs/models.yaml"))?;
+        Ok(catalog)
+    }
+
+    /// The card of that name or alias.
+    #[must_use]
+    pub fn gpu(&self, name: &str) -> Option<&Gpu> {
+        names::find(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases))
+    }
+
+    /// The link of that name or alias.
+    #[must_use]
+    pub fn link(&self, name: &str) -> Option<&Link> {
+        names::find(&self.links, name, |link| (&link.name, &link.aliases))
+    }
+
+    /// The preset of that name or alias.
+    #[must_use]
+    pub fn model(&self, name: &str) -> Option<&ModelPreset> {
+        names::find(&self.models, name, |model| (&model.name, &model.aliases))
+    }
+
+    /// The known GPU name nearest to `name`, for error messages.
+    #[must_use]
+    pub fn nearest_gpu(&self, name: &str) -> Option<&str> {
+        names::nearest(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases))
+    }
+
+    /// The known link name nearest to `name`.
+    #[must_use]
+    pub fn nearest_link(&self, name: &str) -> Option<&str> {
+        names::nearest(&self.links, name, |link| (&link.name, &link.aliases))
+    }
+
+    /// The known preset name nearest to `name`.
+    #[must_use]
+    pub fn nearest_model(&self, name: &str) -> Option<&str> {
+        names::nearest(&self.models, name, |model| (&model.name, &model.aliases))
+    }
+}

@@ -1,0 +1,45 @@
+//! Finding things by name, forgivingly.
+
+/// Case, blanks, `-`, `_`, and a leading `NVIDIA` do not matter.
+pub fn plain(name: &str) -> String {
+    let plain: String = name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect();
+    plain.strip_prefix("nvidia").map_or(plain.clone(), str::to_owned)
+}
+
+type Names<'a> = (&'a String, &'a Vec<String>);
+
+/// The last item with that name or alias: what the user's own files add wins over what is embedded.
+pub fn find<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names<'a>) -> Option<&'a T> {
+    let wanted = plain(name);
+    items.iter().rev().find(|item| {
+        let (main, aliases) = names(item);
+        std::iter::once(main).chain(aliases).any(|known| plain(known) == wanted)
+    })
+}
+
+/// The main name or alias that looks most like `name`; none when nothing does.
+pub fn nearest<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names<'a>) -> Option<&'a str> {
+    let wanted = plain(name);
+    items
+        .iter()
+        .flat_map(|item| {
+            let (main, aliases) = names(item);
+            std::iter::once(main).chain(aliases)
+        })
+        .map(|known| (strsim::jaro_winkler(&plain(known), &wanted), known.as_str()))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn the_contract_forgives_case_blanks_dashes_and_the_vendor() {
+        assert_eq!(plain("NVIDIA H100"), plain("h-100"));
+        assert_eq!(plain("A100_80GB_SXM"), plain("nvidia a100 80gb sxm"));
+        assert_ne!(plain("A100 40GB"), plain("A100 80GB"));
+    }
+}

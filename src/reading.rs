@@ -1,0 +1,306 @@
+//! What is known about the machine at a moment: [`Reading`] and [`Sample`].
+//!
+//! A reading is a value with the time it was taken and the kind of figure it is,
+//! or the reason why there is none. It stays that way to the pixel: nobody on the
+//! road from a source to the screen may turn an absence into a zero.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};
+
+/// A point in time: milliseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// Time since `earlier`; zero when that lies in the future.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Seconds {
+        Seconds(self.0.saturating_sub(earlier.0) as f64 / 1000.0)
+    }
+
+    /// This much later.
+    #[must_use]
+    pub const fn plus_millis(self, millis: u64) -> Self {
+        Self(self.0.saturating_add(millis))
+    }
+}
+
+/// How a figure came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// Counted or metered by the hardware, the driver or the framework.
+    Measured,
+    /// Not more than this (memory-busy share times peak bandwidth, for one).
+    UpperBound,
+    /// Derived from something else.
+    Estimated,
+}
+
+impl Kind {
+    /// The mark that goes before a figure of this kind.
+    #[must_use]
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Measured => "",
+            Self::UpperBound => "≤",
+            Self::Estimated => "~",
+        }
+    }
+
+    /// The kind in words.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::UpperBound => "upper bound",
+            Self::Estimated => "estimated",
+        }
+    }
+}
+
+/// Why there is no value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Absence {
+    /// Nobody has asked for it so far.
+    NotRead,
+    /// This card, driver or system does not have it.
+    NotSupported,
+    /// The system does not let this user read it.
+    NoPermission,
+    /// What it belongs to has disappeared (a process ended, a GPU fell off the bus).
+    Gone,
+    /// The call failed; the text is the driver's or the system's.
+    Failed(Cow<'static, str>),
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRead => f.write_str("not read yet"),
+            Self::NotSupported => f.write_str("not supported"),
+            Self::NoPermission => f.write_str("no permission"),
+            Self::Gone => f.write_str("gone"),
+            Self::Failed(why) => write!(f, "failed: {why}"),
+        }
+    }
+}
+
+/// A value with its time and kind, or why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Reading<T> {
+    /// There is a value.
+    Known {
+        /// The value.
+        value: T,
+        /// When it was taken.
+        at: Moment,
+        /// What kind of figure it is.
+        kind: Kind,
+    },
+    /// There is none, and this is why.
+    Absent(Absence),
+}
+
+impl<T> Reading<T> {
+    /// A measured value.
+    pub const fn measured(value: T, at: Moment) -> Self {
+        Self::Known { value, at, kind: Kind::Measured }
+    }
+
+    /// A value that the true one does not exceed.
+    pub const fn upper_bound(value: T, at: Moment) -> Self {
+        Self::Known { value, at, kind: Kind::UpperBound }
+    }
+
+    /// A value derived from something else.
+    pub const fn estimated(value: T, at: Moment) -> Self {
+        Self::Known { value, at, kind: Kind::Estimated }
+    }
+
+    /// Nobody has asked for it so far.
+    pub const fn not_read() -> Self {
+        Self::Absent(Absence::NotRead)
+    }
+
+    /// The value, where there is one.
+    pub const fn value(&self) -> Option<&T> {
+        match self {
+            Self::Known { value, .. } => Some(value),
+            Self::Absent(_) => None,
+        }
+    }
+
+    /// The kind of the figure, where there is one.
+    pub const fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Known { kind, .. } => Some(*kind),
+            Self::Absent(_) => None,
+        }
+    }
+
+    /// Why there is no value, where there is none.
+    pub const fn absence(&self) -> Option<&Absence> {
+        match self {
+            Self::Known { .. } => None,
+            Self::Absent(why) => Some(why),
+        }
+    }
+
+    /// The same reading of something computed from the value: time, kind and absence carry over.
+    pub fn map<U>(&self, f: impl FnOnce(&T) -> U) -> Reading<U> {
+        match self {
+            Self::Known { value, at, kind } => Reading::Known { value: f(value), at: *at, kind: *kind },
+            Self::Absent(why) => Reading::Absent(why.clone()),
+        }
+    }
+}
+
+impl<T> Default for Reading<T> {
+    fn default() -> Self {
+        Self::not_read()
+    }
+}
+
+/// Memory of a device as the driver counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceMemory {
+    /// All of it.
+    pub total: Bytes,
+    /// Held by processes; without what the driver reserves for itself (NVML's v2 count).
+    pub used: Bytes,
+    /// Left to allocate.
+    pub free: Bytes,
+}
+
+/// One device at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceSample {
+    /// Position in the driver's order.
+    pub index: u32,
+    /// The product name as the driver gives it.
+    pub name: Reading<String>,
+    /// A name that stays with the card over reboots.
+    pub uuid: Reading<String>,
+    /// Device memory.
+    pub memory: Reading<DeviceMemory>,
+    /// Share of time in which at least one kernel ran.
+    pub busy: Reading<Fraction>,
+    /// Share of time in which the memory controller was busy: no bandwidth, at best a bound on it.
+    pub memory_busy: Reading<Fraction>,
+    /// Share of the streaming multiprocessors that had work, from GPM.
+    pub sm_activity: Reading<Fraction>,
+    /// Share of peak of the matrix units of any type, from GPM.
+    pub tensor_activity: Reading<Fraction>,
+    /// DRAM traffic: measured from GPM counters, else an upper bound.
+    pub dram_bandwidth: Reading<BytesPerSec>,
+    /// Peak DRAM bandwidth of this card, from bus width and memory clock where the driver tells.
+    pub dram_peak: Reading<BytesPerSec>,
+    /// Power drawn.
+    pub power: Reading<Watts>,
+    /// The enforced power limit.
+    pub power_limit: Reading<Watts>,
+    /// GPU temperature.
+    pub temperature: Reading<Celsius>,
+    /// SM clock.
+    pub sm_clock: Reading<Megahertz>,
+    /// The highest SM clock.
+    pub sm_clock_max: Reading<Megahertz>,
+    /// Memory clock.
+    pub memory_clock: Reading<Megahertz>,
+    /// Why clocks are below their maximum, in words ("power cap", "hot"); empty when nothing slows them.
+    pub throttle: Reading<Vec<Cow<'static, str>>>,
+    /// The processes that hold memory on it.
+    pub processes: Reading<Vec<DeviceProcess>>,
+}
+
+/// A process's hold on one device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceProcess {
+    /// Process id as the driver tells it.
+    pub pid: u32,
+    /// Memory that the driver charges to it.
+    pub memory: Reading<Bytes>,
+}
+
+/// What the host knows of a process that is on a device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostProcess {
+    /// Process id.
+    pub pid: u32,
+    /// Start time in seconds since the Unix epoch: tells a reused pid from the process that had it before.
+    pub started: Reading<u64>,
+    /// Executable name.
+    pub name: Reading<String>,
+    /// Command line, arguments joined by blanks. Untrusted text: cleaned where it is drawn.
+    pub command: Reading<String>,
+    /// Login name of its owner, or the numeric user id.
+    pub user: Reading<String>,
+    /// Host CPU use; 1.0 is one core.
+    pub cpu: Reading<Fraction>,
+    /// Resident host memory.
+    pub resident: Reading<Bytes>,
+}
+
+/// Everything that one source saw at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When it was complete.
+    pub at: Moment,
+    /// Devices in the driver's order. One that failed stays in its place, with the reason in its readings.
+    pub devices: Vec<DeviceSample>,
+    /// The processes on any device, ordered by pid.
+    pub processes: Vec<HostProcess>,
+    /// Samples that could not be handed over before this one, because the reader was behind.
+    pub dropped: u64,
+}
+
+/// What kind of source samples come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SourceKind {
+    /// The NVIDIA driver.
+    Nvml,
+    /// A made-up run of the loaded plan.
+    Demo,
+}
+
+impl SourceKind {
+    /// The word in the header.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Nvml => "nvml",
+            Self::Demo => "demo",
+        }
+    }
+}
+
+/// What a source says of itself when it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceInfo {
+    /// What kind it is.
+    pub kind: SourceKind,
+    /// The rest in words: driver and CUDA version, or why it is a demo.
+    pub detail: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absence_survives_mapping() {
+        let reading: Reading<u32> = Reading::Absent(Absence::NoPermission);
+        assert_eq!(reading.map(|value| value * 2), Reading::Absent(Absence::NoPermission));
+    }
+
+    #[test]
+    fn a_bound_stays_a_bound() {
+        let doubled = Reading::upper_bound(2_u32, Moment(7)).map(|value| value * 2);
+        assert_eq!(doubled, Reading::Known { value: 4, at: Moment(7), kind: Kind::UpperBound });
+    }
+}
