@@ -255,7 +255,7 @@ pub struct Sample {
     pub devices: Vec<DeviceSample>,
     /// The processes on any device, ordered by pid.
     pub processes: Vec<HostProcess>,
-    /// Samples that could not be handed over before this one, because the reader was behind.
+    /// Samples since the start that could not be handed over, because the reader was behind.
     pub dropped: u64,
 }
 
