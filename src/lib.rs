@@ -17,3 +17,5 @@ pub mod catalog;
 pub mod plan;
 
 pub mod predict;
+
+pub mod report;
