@@ -284,7 +284,7 @@ fn grouped(value: f64) -> String {
     let digits: Vec<char> = whole.chars().collect();
     let mut grouped = String::new();
     for (at, digit) in digits.iter().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 && digit.is_ascii_digit() && digits[at - 1] != '-' {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && digit.is_ascii_digit() && digits[at - 1] != '-' {
             grouped.push(' ');
         }
         grouped.push(*digit);
