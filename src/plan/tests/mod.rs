@@ -1,0 +1,6 @@
+//! The plan file as a whole: reading, faults, editing.
+
+mod contract;
+mod editing;
+mod reading;
+mod texts;
