@@ -83,6 +83,12 @@ impl Editor {
         self.document.text()
     }
 
+    /// The text as it is on disk, as far as is known here.
+    #[must_use]
+    pub fn saved_text(&self) -> &str {
+        &self.saved
+    }
+
     /// Differs from what is on disk.
     #[must_use]
     pub fn modified(&self) -> bool {

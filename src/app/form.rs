@@ -83,7 +83,7 @@ pub struct Form {
 impl Form {
     /// The fields that mean something for this plan.
     #[must_use]
-    pub fn fields(&self, editor: &Editor) -> Vec<Field> {
+    pub fn fields(editor: &Editor) -> Vec<Field> {
         let experts = editor.job().is_some_and(|job| job.architecture.moe.is_some());
         let relevant = |field: &Field| match field {
             Field::ExpertParallel => experts || editor.is_written(*field),
@@ -95,7 +95,7 @@ impl Form {
     /// The selected field.
     #[must_use]
     pub fn field(&self, editor: &Editor) -> Option<Field> {
-        self.fields(editor).get(self.selected).copied()
+        Self::fields(editor).get(self.selected).copied()
     }
 
     /// Works out the neighbouring values of the selected field.

@@ -29,11 +29,14 @@ pub struct Point {
 #[derive(Debug, Clone, Default)]
 pub struct History {
     devices: Vec<VecDeque<Point>>,
+    /// Samples taken in since the start: tells how far the kept points have moved on.
+    taken: usize,
 }
 
 impl History {
     /// Takes in a sample; the oldest points make room.
     pub fn push(&mut self, sample: &Sample) {
+        self.taken += 1;
         self.devices.resize_with(sample.devices.len().max(self.devices.len()), VecDeque::new);
         for (points, device) in self.devices.iter_mut().zip(&sample.devices) {
             if points.len() == KEPT {
@@ -55,6 +58,22 @@ impl History {
     pub fn points(&self, device: usize) -> impl DoubleEndedIterator<Item = &Point> + ExactSizeIterator {
         static NONE: VecDeque<Point> = VecDeque::new();
         self.devices.get(device).unwrap_or(&NONE).iter()
+    }
+
+    /// The points of a device in groups of `size`, oldest first. Groups keep their borders
+    /// as time goes on, so that a picture of them moves only when one is complete.
+    pub fn groups(&self, device: usize, size: usize) -> Vec<Vec<&Point>> {
+        let size = size.max(1);
+        let points = self.points(device);
+        let first = self.taken.saturating_sub(points.len());
+        let mut groups: Vec<Vec<&Point>> = Vec::new();
+        for (index, point) in points.enumerate() {
+            match groups.last_mut() {
+                Some(group) if (first + index) % size != 0 => group.push(point),
+                _ => groups.push(vec![point]),
+            }
+        }
+        groups
     }
 
     /// Mean DRAM traffic of a device over the last `window`. Absent as in the newest sample.
@@ -116,6 +135,22 @@ mod tests {
         history.push(&sample(0, Reading::measured(BytesPerSec(1.0), Moment(0))));
         let mean = history.mean_bandwidth(0, &Reading::Absent(Absence::Gone), Seconds(60.0));
         assert_eq!(mean, Reading::Absent(Absence::Gone));
+    }
+
+    #[test]
+    fn groups_keep_their_borders() {
+        let mut history = History::default();
+        let sizes = |history: &History| history.groups(0, 4).iter().map(Vec::len).collect::<Vec<_>>();
+        for second in 0..6 {
+            history.push(&sample(second, Reading::not_read()));
+        }
+        assert_eq!(sizes(&history), [4, 2]);
+        for second in 6..KEPT as u64 + 1 {
+            history.push(&sample(second, Reading::not_read()));
+        }
+        // 601 taken, the oldest gone: the first group lacks it, the last has begun with number 600.
+        let sizes = sizes(&history);
+        assert_eq!((sizes[0], sizes[1], sizes.last()), (3, 4, Some(&1)));
     }
 
     #[test]

@@ -6,6 +6,15 @@ use crate::predict::Prediction;
 use crate::reading::{Absence, DeviceProcess, DeviceSample, HostProcess, Moment, Reading, Sample, SourceInfo};
 use crate::units::{Bytes, FlopsPerSec, Seconds};
 
+/// A row of the pane, by what it shows: it stays selected while others come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selected {
+    /// A device, by its place in the samples.
+    Device(usize),
+    /// A process, by its pid.
+    Process(u32),
+}
+
 /// How the source is doing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
@@ -65,8 +74,8 @@ pub struct Monitor {
     pub history: History,
     /// The attached process.
     pub attached: Option<Attached>,
-    /// The selected row: devices first, then processes.
-    pub selected: usize,
+    /// What is selected.
+    pub selected: Selected,
     /// The most that each device held since the start, or since the last attach.
     pub peaks: Vec<Option<Bytes>>,
     /// Samples lost since the start.
@@ -82,7 +91,7 @@ impl Monitor {
             sample: None,
             history: History::default(),
             attached: attach.map(Attached::to),
-            selected: 0,
+            selected: Selected::Device(0),
             peaks: Vec::new(),
             dropped: 0,
         }
@@ -94,7 +103,7 @@ impl Monitor {
         self.sample.as_ref().map_or(&[], |sample| &sample.devices)
     }
 
-    /// The processes of the newest sample: most memory first, then by pid.
+    /// The processes of the newest sample, by device and pid: rows that keep their places.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessRow<'_>> {
         let Some(sample) = &self.sample else { return Vec::new() };
@@ -111,7 +120,7 @@ impl Monitor {
                 }
             }
         }
-        rows.sort_by_key(|row| (std::cmp::Reverse(row.memory().unwrap_or(Bytes::ZERO)), row.pid));
+        rows.sort_by_key(|row| (row.on.first().map(|(index, _)| *index), row.pid));
         rows
     }
 
@@ -121,28 +130,51 @@ impl Monitor {
         self.devices().len() + self.processes().len()
     }
 
-    /// The pid of the selected process; of the first process on the selected device, where a device is selected.
+    /// The pid of the selected process; of the largest one on the selected device, where a device is selected.
     #[must_use]
     pub fn selected_pid(&self) -> Option<u32> {
-        let devices = self.devices();
-        match self.selected.checked_sub(devices.len()) {
-            Some(row) => self.processes().get(row).map(|row| row.pid),
-            None => devices.get(self.selected)?.processes.value()?.first().map(|process| process.pid),
+        match self.selected {
+            Selected::Process(pid) => Some(pid),
+            Selected::Device(position) => self
+                .devices()
+                .get(position)?
+                .processes
+                .value()?
+                .iter()
+                .max_by_key(|process| process.memory.value().copied())
+                .map(|process| process.pid),
         }
+    }
+
+    /// The row of what is selected: devices first, then processes.
+    #[must_use]
+    pub fn selected_row(&self) -> usize {
+        match self.selected {
+            Selected::Device(position) => position,
+            Selected::Process(pid) => {
+                let row = self.processes().iter().position(|row| row.pid == pid).unwrap_or(0);
+                self.devices().len() + row
+            }
+        }
+    }
+
+    /// Selects what stands in a row.
+    pub fn select_row(&mut self, row: usize) {
+        let process = row.checked_sub(self.devices().len()).and_then(|row| Some(self.processes().get(row)?.pid));
+        self.selected = process.map_or(Selected::Device(row), Selected::Process);
     }
 
     /// The device whose past is shown: the selected one, or the one of the selected process.
     #[must_use]
     pub fn shown_device(&self) -> usize {
-        let count = self.devices().len();
-        match self.selected.checked_sub(count) {
-            None => self.selected,
-            Some(row) => self
-                .processes()
-                .get(row)
-                .and_then(|row| row.on.first())
-                .and_then(|(index, _)| self.devices().iter().position(|device| device.index == *index))
-                .unwrap_or(0),
+        match self.selected {
+            Selected::Device(position) => position,
+            Selected::Process(pid) => {
+                let on = |device: &DeviceSample| {
+                    device.processes.value().is_some_and(|list| list.iter().any(|process| process.pid == pid))
+                };
+                self.devices().iter().position(on).unwrap_or(0)
+            }
         }
     }
 
@@ -162,7 +194,11 @@ impl Monitor {
         self.dropped = sample.dropped;
         self.sample = Some(sample);
         self.note_peaks();
-        self.selected = self.selected.min(self.rows().saturating_sub(1));
+        if let Selected::Process(pid) = self.selected
+            && !self.processes().iter().any(|row| row.pid == pid)
+        {
+            self.selected = Selected::Device(0);
+        }
     }
 
     fn note_peaks(&mut self) {
@@ -217,14 +253,15 @@ impl Monitor {
     }
 
     fn of_fullest_device(&self, sample: &Sample) -> Option<Found> {
-        let used = |device: &DeviceSample| device.memory.value().map(|memory| memory.used);
+        // By the peak, which only grows: the choice does not flicker between equals.
+        let peak_of = |position: usize| self.peaks.get(position).copied().flatten();
         let (position, device) = sample
             .devices
             .iter()
             .enumerate()
-            .max_by_key(|(position, device)| (used(device), std::cmp::Reverse(*position)))?;
+            .max_by_key(|(position, _)| (peak_of(*position), std::cmp::Reverse(*position)))?;
         let memory = device.memory.map(|memory| memory.used);
-        let peak = self.peaks.get(position).copied().flatten();
+        let peak = peak_of(position);
         Some((Whose::Device { device: device.index }, position, memory, peak))
     }
 
@@ -326,7 +363,7 @@ mod tests {
         monitor.take(sample(vec![device(0, 30.0, &[(7, 10.0), (9, 20.0)]), device(1, 15.0, &[(7, 15.0)])], &[]));
         let rows = monitor.processes();
         assert_eq!(rows.len(), 2);
-        // 10 + 15 = 25 GiB puts 7 before 9 with its 20.
+        // 10 + 15 = 25 GiB
         assert_eq!((rows[0].pid, rows[0].memory()), (7, Some(Bytes::from_gib(25.0))));
         assert_eq!(rows[0].on.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1]);
     }
@@ -365,7 +402,8 @@ mod tests {
     fn letting_go_and_attaching_again_starts_anew() {
         let mut monitor = Monitor::new(None);
         monitor.take(sample(vec![device(0, 30.0, &[(7, 30.0)])], &[]));
-        monitor.selected = 1;
+        monitor.select_row(1);
+        assert_eq!((monitor.selected, monitor.selected_row()), (Selected::Process(7), 1));
         assert_eq!(monitor.selected_pid(), Some(7));
         monitor.toggle_attach(7);
         assert_eq!(monitor.attached.as_ref().unwrap().state, AttachedState::Present);

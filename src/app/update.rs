@@ -1,7 +1,7 @@
 //! What each event does to the state.
 
 use super::event::{Effect, Event};
-use super::form::Field;
+use super::form::{Field, Form};
 use super::keymap::{Action, Key, lookup};
 use super::monitor::Source;
 use super::pane::Pane;
@@ -131,7 +131,7 @@ fn focus(state: &mut State, pane: Pane) {
 fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
     let prediction = state.editor.prediction();
     let (selected, rows) = match state.focus {
-        Pane::Plan => (&mut state.form.selected, state.form.fields(&state.editor).len()),
+        Pane::Plan => (&mut state.form.selected, Form::fields(&state.editor).len()),
         Pane::Vram => {
             let stage = prediction.map(super::super::predict::Prediction::largest);
             let rows = match state.memory.view {
@@ -144,8 +144,9 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
             (&mut state.roofline.selected, prediction.map_or(0, |prediction| prediction.roofline.ops.len()))
         }
         Pane::Monitor => {
-            let rows = state.monitor.rows();
-            (&mut state.monitor.selected, rows)
+            let last = state.monitor.rows().saturating_sub(1);
+            let row = to(state.monitor.selected_row().min(last), last);
+            return state.monitor.select_row(row);
         }
         Pane::Compare => return,
     };
@@ -207,7 +208,7 @@ fn after_edit(state: &mut State, edit: impl FnOnce(&mut State) -> bool, otherwis
 
 /// What depends on the plan, after it changed.
 fn follow(state: &mut State) {
-    let fields = state.form.fields(&state.editor).len();
+    let fields = Form::fields(&state.editor).len();
     state.form.selected = state.form.selected.min(fields.saturating_sub(1));
     state.form.look_around(&state.editor, &state.catalog);
     set_against(state);

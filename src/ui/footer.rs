@@ -35,13 +35,20 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 }
 
 fn keys(keys: &[(&str, &str)], look: &Look, area: Rect, buffer: &mut Buffer) {
+    let part = |(key, word): &(&str, &str)| {
+        [Span::styled(format!(" {key}"), look.theme.text()), Span::styled(format!(" {word} "), look.theme.dim())]
+    };
+    // How to get help and how to leave are always there.
+    let (last, others): (Vec<_>, Vec<_>) = keys.iter().partition(|(key, _)| matches!(*key, "?" | "q"));
+    let last: Vec<Span<'_>> = last.into_iter().flat_map(part).collect();
+    let room = (area.width as usize).saturating_sub(width_of(&last));
     let mut spans: Vec<Span<'_>> = Vec::new();
-    for (key, word) in keys {
-        let part = [Span::styled(format!(" {key}"), look.theme.text()), Span::styled(format!(" {word} "), look.theme.dim())];
-        if width_of(&spans) + width_of(&part) > area.width as usize {
-            continue;
+    for part in others.into_iter().map(part) {
+        if width_of(&spans) + width_of(&part) > room {
+            break;
         }
         spans.extend(part);
     }
     Line::from(spans).render(area, buffer);
+    Line::from(last).right_aligned().render(area, buffer);
 }

@@ -76,12 +76,7 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
         Source::Failed(why) => vec![Span::styled(fit(&clean(why), 40), theme.danger())],
         Source::Running(info) => {
             let style = if info.kind == SourceKind::Demo { theme.warning() } else { theme.good() };
-            let mut spans = vec![Span::styled(info.kind.word(), style)];
-            if info.kind == SourceKind::Demo {
-                spans.push(Span::styled(format!(", {}", clean(&info.detail)), theme.dim()));
-            }
-            spans.push(age(state, look));
-            spans
+            vec![Span::styled(info.kind.word(), style), age(state, look)]
         }
     }
 }
@@ -91,7 +86,7 @@ fn age<'a>(state: &State, look: &Look) -> Span<'a> {
     match state.monitor.age(state.now) {
         None => Span::styled(" no data yet", look.theme.dim()),
         Some(age) if age.0 > STALE.0 => Span::styled(format!(" {age} old"), look.theme.danger()),
-        Some(_) => Span::styled(" live", look.theme.dim()),
+        Some(_) => Span::raw(""),
     }
 }
 

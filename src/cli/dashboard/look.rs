@@ -5,7 +5,7 @@ use std::time::Duration;
 use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
 
 use crate::cli::DashboardArgs;
-use crate::cli::user_files;
+use crate::cli::user_catalog;
 use crate::ui::{EMBEDDED, Look, Theme};
 
 /// A terminal that knows the question answers within a round trip; one that does not, answers another at once.
@@ -36,7 +36,7 @@ fn fitting() -> &'static str {
 /// A theme by name: the user's own file wins over the embedded one.
 fn named(name: &str) -> Result<Theme, String> {
     let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
-    let own = user_files::directory(|name| std::env::var_os(name))
+    let own = user_catalog::folder(|name| std::env::var_os(name))
         .filter(|_| plain)
         .map(|directory| directory.join("themes").join(format!("{name}.yaml")))
         .filter(|path| path.is_file());

@@ -14,7 +14,7 @@ use super::{DashboardArgs, Exit, SourceKind, Streams};
 use crate::app::State;
 use crate::catalog::Catalog;
 use crate::observe::{self, Wants};
-use crate::plan::{self, Fault, Loaded};
+use crate::plan::{EXAMPLES, Fault, Loaded};
 use crate::predict::{Job, predict};
 use crate::reading::Moment;
 
@@ -42,16 +42,16 @@ impl Clock {
 }
 
 /// `memwall [PLAN]`: until the user quits or the system asks to.
-pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams) -> Exit {
+pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Exit {
     let loaded = match open_plan(args, &catalog) {
         Ok(loaded) => loaded,
         Err(messages) => {
-            return messages.iter().map(|message| streams.fail(Exit::BadUsage, message)).fold(Exit::BadUsage, |_, exit| exit);
+            return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
         }
     };
     let look = match look::choose(args) {
         Ok(look) => look,
-        Err(message) => return streams.fail(Exit::BadUsage, &message),
+        Err(message) => return streams.fail(Exit::Usage, &message),
     };
     let clock = Clock::start();
     let state = State::new(loaded, catalog, args.attach, clock.now());
@@ -67,8 +67,8 @@ fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<Stri
     let name = args.plan.as_ref().map_or_else(String::new, |path| format!("{}:", path.display()));
     let said = |faults: Vec<Fault>| faults.iter().map(|fault| format!("{name}{fault}")).collect::<Vec<_>>();
     let loaded = match &args.plan {
-        Some(path) => plan::load(path),
-        None => plan::example(plan::FIRST_EXAMPLE),
+        Some(path) => Loaded::load(path),
+        None => example(),
     }
     .map_err(said)?;
     let place = |fault: Fault| {
@@ -78,6 +78,15 @@ fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<Stri
     Job::resolve(&loaded.plan, catalog)
         .map_err(|faults| said(faults.into_iter().map(place).collect()))?;
     Ok(loaded)
+}
+
+/// What opens without a plan: a plain case that fits, so that there is something to play with.
+fn example() -> Result<Loaded, Vec<Fault>> {
+    const NAME: &str = "13b_long_sequence";
+    match EXAMPLES.iter().find(|(name, _)| *name == NAME) {
+        Some((name, text)) => Loaded::from_text(name, text),
+        None => Err(vec![Fault::of("", format!("no example `{NAME}`"))]),
+    }
 }
 
 /// How to open the source that was asked for, on its own thread.

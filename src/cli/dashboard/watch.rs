@@ -17,7 +17,7 @@ use super::panics::Panics;
 use super::terminal::Screen;
 use crate::app::{Effect, Event, State, update};
 use crate::observe::{self, Report};
-use crate::plan;
+use crate::plan::{self, Fault};
 use crate::ui::Look;
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
@@ -135,17 +135,25 @@ fn save(path: Option<PathBuf>, name: &str, text: String, state: &State, events: 
     let as_opened = path.is_some().then(|| state.editor.saved_text().to_owned());
     let path = path.unwrap_or_else(|| Path::new(name).with_extension("yaml"));
     tokio::task::spawn_blocking(move || {
-        let outcome = match &as_opened {
-            Some(opened) => plan::replace(&path, opened, &text),
-            None => plan::create(&path, &text),
-        };
-        let event = match outcome {
+        let event = match refused(&path, as_opened.as_deref()).map_or_else(|| plan::save(&path, &text), Err) {
             Ok(()) => Event::Saved { path, text },
             Err(fault) => Event::SaveFailed(format!("not saved: {fault}")),
         };
         // A dashboard that has gone meanwhile needs no telling.
         drop(events.blocking_send(event));
     });
+}
+
+/// Why a plan is not written over what is there: somebody else's file, or somebody else's changes.
+fn refused(path: &Path, as_opened: Option<&str>) -> Option<Fault> {
+    let shown = path.display();
+    match as_opened {
+        Some(opened) if plan::differs(path, opened) => {
+            Some(Fault::of("", format!("{shown} was changed by someone else since it was opened")))
+        }
+        None if path.exists() => Some(Fault::of("", format!("{shown} exists already"))),
+        _ => None,
+    }
 }
 
 /// The signals that ask a program to end.

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::{say, scroll};
-use crate::app::{Pane, Point, ProcessRow, Source, State};
+use crate::app::{Pane, Point, ProcessRow, Selected, Source, State};
 use crate::reading::{DeviceSample, Reading};
 use crate::ui::Look;
 use crate::ui::bar;
@@ -23,7 +23,7 @@ pub fn title(state: &State) -> String {
         more => format!("{more} GPUs"),
     };
     if let Source::Running(info) = &state.monitor.source {
-        title = format!("{title} · {} {}", info.kind.word(), clean(&info.detail));
+        title = format!("{title} · {}: {}", info.kind.word(), clean(&info.detail));
     }
     if state.monitor.dropped > 0 {
         title = format!("{title} · {} samples lost", state.monitor.dropped);
@@ -43,31 +43,33 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
     let processes = monitor.processes();
     let devices = monitor.devices().len();
-    // Processes and history keep their places whatever the number of GPUs.
-    let history: usize = match area.height {
-        0..12 => 1,
-        12..20 => 3,
-        _ => 5,
-    };
-    let least = 1 + processes.len().clamp(1, 3);
-    let detail = 1;
-    let room = (area.height as usize).saturating_sub(1 + detail + history + least);
-    let shown = devices.min(room).max(1) as u16;
-    let [table, facts, past, rest] = Layout::vertical([
-        Constraint::Length(1 + shown),
-        Constraint::Length(detail as u16),
-        Constraint::Length(history as u16),
-        Constraint::Fill(1),
-    ])
-    .areas(area);
+    let [table, facts, past, rest] = shares(area, devices, processes.len());
     draw_devices(state, look, table, buffer);
     draw_facts(state, look, facts, buffer);
     draw_past(state, look, past, buffer);
     draw_processes(state, &processes, look, rest, buffer);
 }
 
+/// The table of devices, a line of facts, recent history, processes. Processes always keep
+/// a few lines, then devices take what they need, then history.
+fn shares(area: Rect, devices: usize, processes: usize) -> [Rect; 4] {
+    let facts = 1;
+    let least = 1 + processes.clamp(1, 3);
+    let room = (area.height as usize).saturating_sub(1 + facts + least);
+    let shown = devices.min(room.saturating_sub(1)).max(1);
+    let history = (room - shown.min(room)).clamp(1, 5);
+    // What is left over goes to processes, but history is worth more than blank lines.
+    Layout::vertical([
+        Constraint::Length(1 + shown as u16),
+        Constraint::Length(facts as u16),
+        Constraint::Length(history as u16),
+        Constraint::Fill(1),
+    ])
+    .areas(area)
+}
+
 /// Widths of the columns after the memory bar.
-const COLUMNS: [usize; 7] = [6, 6, 6, 7, 6, 5, 6];
+const COLUMNS: [usize; 7] = [6, 6, 8, 7, 6, 5, 6];
 
 fn draw_devices(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
@@ -75,15 +77,15 @@ fn draw_devices(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let devices = monitor.devices();
     let fixed: usize = COLUMNS.iter().sum();
     let bar_width = (area.width as usize).saturating_sub(fixed + 6).min(60);
-    let heads = ["GiB", "gpu", "tensor", "TB/s", "W", "°C", "MHz"];
+    let heads = ["GiB", "busy", "tensor", "TB/s", "W", "°C", "MHz"];
     let head: String = heads.iter().zip(COLUMNS).map(|(head, width)| right(head, width)).collect();
     let title = left("  #  memory", bar_width + 6);
     let mut lines = vec![Line::styled(format!("{title}{head}"), theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
-    let selected = monitor.selected.min(devices.len().saturating_sub(1));
+    let selected = monitor.shown_device();
     let first = scroll(selected, devices.len(), room);
     for (position, device) in devices.iter().enumerate().skip(first).take(room) {
-        let chosen = state.focus == Pane::Monitor && position == monitor.selected;
+        let chosen = state.focus == Pane::Monitor && monitor.selected == Selected::Device(position);
         lines.push(device_line(device, chosen, bar_width, look));
     }
     for (line, place) in lines.into_iter().zip(area.rows()) {
@@ -212,15 +214,17 @@ fn draw_past(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 fn draw_row(state: &State, position: usize, past: &Past<'_>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = (area.width as usize).saturating_sub(8 + 20);
-    let points: Vec<&Point> = state.monitor.history.points(position).collect();
-    // Always the whole span, so that the picture moves by at most a cell at a time.
-    let per_cell = crate::app::KEPT.div_ceil(width.max(1));
-    let drawn: String = sparks(&points, per_cell, width, past);
-    let seen = match (points.first(), points.last()) {
+    let history = &state.monitor.history;
+    // As fine as fits: the scale changes only when the past has doubled.
+    let fitting = history.points(position).len().div_ceil(width.saturating_sub(1).max(1));
+    let groups = history.groups(position, fitting.next_power_of_two());
+    let drawn = sparks(&groups, width, past);
+    let seen = match (groups.first().and_then(|group| group.first()), groups.last().and_then(|group| group.last())) {
         (Some(first), Some(last)) => last.at.since(first.at),
         _ => Seconds(0.0),
     };
-    let tail = format!(" {} {}", left(&past.latest, 11), if past.label == "memory" { seen.to_string() } else { String::new() });
+    let span = if past.label == "memory" { seen.to_string() } else { String::new() };
+    let tail = format!(" {} {span}", left(&past.latest, 11));
     Line::from(vec![
         Span::styled(format!(" {}", left(past.label, 7)), theme.dim()),
         Span::styled(drawn, theme.observed()),
@@ -229,17 +233,15 @@ fn draw_row(state: &State, position: usize, past: &Past<'_>, look: &Look, area: 
     .render(area, buffer);
 }
 
-/// The highest value in each cell's stretch of time, newest at the right. A stretch without values is blank.
+/// The highest value of each group, newest at the right. A group without values is blank.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn sparks(points: &[&Point], per_cell: usize, width: usize, past: &Past<'_>) -> String {
+fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let cells: Vec<char> = points
-        .rchunks(per_cell.max(1))
-        .take(width)
-        .map(|chunk| {
-            let highest = chunk.iter().filter_map(|point| (past.value)(point)).fold(None, |most: Option<f64>, value| {
-                Some(most.map_or(value, |most| most.max(value)))
-            });
+    let cells: Vec<char> = groups
+        .iter()
+        .skip(groups.len().saturating_sub(width))
+        .map(|group| {
+            let highest = group.iter().filter_map(|point| (past.value)(point)).reduce(f64::max);
             highest.filter(|_| past.top > 0.0).map_or(' ', |value| {
                 let level = (value / past.top * 8.0).floor().clamp(0.0, 7.0) as usize;
                 LEVELS[level]
@@ -247,14 +249,14 @@ fn sparks(points: &[&Point], per_cell: usize, width: usize, past: &Past<'_>) -> 
         })
         .collect();
     let blank = " ".repeat(width.saturating_sub(cells.len()));
-    blank + &cells.into_iter().rev().collect::<String>()
+    blank + &cells.into_iter().collect::<String>()
 }
 
 fn draw_processes(state: &State, processes: &[ProcessRow<'_>], look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let monitor = &state.monitor;
     let mut lines = vec![Line::styled(
-        "      pid  gpu      GiB  cpu     host  user      command",
+        "      pid  gpu      GiB   cpu      host  user      command",
         theme.dim(),
     )];
     if processes.is_empty() {
@@ -263,11 +265,11 @@ fn draw_processes(state: &State, processes: &[ProcessRow<'_>], look: &Look, area
         lines.push(Line::styled(format!("      {text}"), theme.dim()));
     }
     let room = (area.height as usize).saturating_sub(1);
-    let devices = monitor.devices().len();
-    let selected = monitor.selected.checked_sub(devices);
+    let is_selected = |process: &ProcessRow<'_>| monitor.selected == Selected::Process(process.pid);
+    let selected = processes.iter().position(is_selected);
     let first = scroll(selected.unwrap_or(0), processes.len(), room);
-    for (row, process) in processes.iter().enumerate().skip(first).take(room) {
-        let chosen = state.focus == Pane::Monitor && selected == Some(row);
+    for process in processes.iter().skip(first).take(room) {
+        let chosen = state.focus == Pane::Monitor && is_selected(process);
         lines.push(process_line(state, process, chosen, look, area.width as usize));
     }
     for (line, place) in lines.into_iter().zip(area.rows()) {
@@ -293,13 +295,12 @@ fn process_line<'a>(state: &State, process: &ProcessRow<'_>, chosen: bool, look:
         command = marked(&host.command, |command| clean(command));
     }
     let text = format!(
-        "{}{}{}{} {}{}  {}  ",
+        "{}{}{}{}{}  {}  ",
         right(&process.pid.to_string(), 8),
         right(&gpus, 5),
         right(&memory, 9),
-        right(&cpu, 5),
-        right(&resident, 8),
-        "",
+        right(&cpu, 6),
+        right(&resident, 10),
         left(&user, 8),
     );
     let room = width.saturating_sub(text.chars().count() + 1);

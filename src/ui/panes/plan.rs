@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::scroll;
-use crate::app::{Field, Pane, State, Step};
+use crate::app::{Field, Form, Pane, State, Step};
 use crate::ui::Look;
 use crate::ui::text::{clean, fit, left, right, width_of};
 
@@ -18,7 +18,7 @@ pub fn title(state: &State) -> String {
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let fields = state.form.fields(&state.editor);
+    let fields = Form::fields(&state.editor);
     let notes = notes(state, look, area.width as usize);
     let room = (area.height as usize).saturating_sub(notes.len());
     let first = scroll(state.form.selected, fields.len(), room);

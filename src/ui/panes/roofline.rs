@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
-use ratatui::widgets::canvas::{Canvas, Line as Stroke};
+use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
 use super::{say, scroll};
 use crate::app::{Pane, State};
@@ -121,7 +121,7 @@ fn draw_axes(
         let place = Rect { x, width: labels.right().saturating_sub(x), ..labels };
         Line::styled(tick(decade), style).render(place, buffer);
     }
-    Line::styled("FLOP/byte", style).right_aligned().render(labels, buffer);
+    Line::styled("FLOP/B", style).render(labels, buffer);
     let ridge = format!("ridge {:.0}", roofline.ridge.0);
     let share = (Axes::x(roofline.ridge) - DECADES.0) / (DECADES.1 - DECADES.0);
     let x = plot.x + (share * columns).round() as u16 + 1;
@@ -150,13 +150,14 @@ fn draw_plot(
     let theme = &look.theme;
     let (roof, guide) = (theme.roof_colour(), theme.guide_colour());
     let ridge = (Axes::x(roofline.ridge), axes.y(roofline.peak));
+    let guide_points = dotted(ridge.0, axes.floor, ridge.1, f64::from(plot.height) * 2.0);
     let start = axes.y(roofline.roof_at(Intensity(10_f64.powf(DECADES.0))));
     Canvas::default()
         .marker(Marker::Braille)
         .x_bounds([DECADES.0, DECADES.1])
         .y_bounds([axes.floor, axes.ceiling])
         .paint(|canvas| {
-            canvas.draw(&Stroke { x1: ridge.0, y1: axes.floor, x2: ridge.0, y2: ridge.1, color: guide });
+            canvas.draw(&Points { coords: &guide_points, color: guide });
             canvas.draw(&Stroke { x1: DECADES.0, y1: start, x2: ridge.0, y2: ridge.1, color: roof });
             canvas.draw(&Stroke { x1: ridge.0, y1: ridge.1, x2: DECADES.1, y2: ridge.1, color: roof });
             canvas.layer();
@@ -177,6 +178,12 @@ fn draw_plot(
             }
         })
         .render(plot, buffer);
+}
+
+/// A vertical line of `count` dots.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn dotted(x: f64, from: f64, to: f64, count: f64) -> Vec<(f64, f64)> {
+    (0..count as u32).map(|dot| (x, from + (to - from) * f64::from(dot) / count)).collect()
 }
 
 /// Where an operator stands: at its intensity, as high as the prediction lets it get.
