@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{Demo, Nvml, NvmlOpenError, Source, Wants};
+use super::{Demo, Nvml, Source, Wants};
 
 /// The user's choice of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,25 +30,32 @@ impl FromStr for Choice {
     }
 }
 
-/// Opens the source of `choice`; `demo` is played where it comes to that, `library` overrides
-/// where NVML's library is looked for. Blocks while a driver starts: [`spawn`](super::spawn) is
-/// the place to call it.
+/// Opens the source of `choice`; `demo` is played where it comes to that. Blocks while a driver
+/// starts: [`spawn`](super::spawn) is the place to call it.
 ///
 /// # Errors
-/// When [`Choice::Nvml`] was asked for and the driver cannot be watched.
-pub fn open(
+/// One line: why the driver cannot be watched and what to do about it, where
+/// [`Choice::Nvml`] was asked for; or that there is no demo.
+pub fn open(choice: Choice, demo: Option<Demo>, wants: &Wants) -> Result<Box<dyn Source>, String> {
+    open_with(choice, None, demo, wants)
+}
+
+/// The same with NVML's library at a path.
+fn open_with(
     choice: Choice,
     library: Option<PathBuf>,
-    demo: Demo,
-    wants: Wants,
-) -> Result<Box<dyn Source>, NvmlOpenError> {
+    demo: Option<Demo>,
+    wants: &Wants,
+) -> Result<Box<dyn Source>, String> {
+    let nvml = || Nvml::open(library, wants.clone());
     match choice {
-        Choice::Demo => Ok(Box::new(demo)),
-        Choice::Nvml => Ok(Box::new(Nvml::open(library, wants)?)),
-        Choice::Auto => Ok(match Nvml::open(library, wants) {
-            Ok(nvml) => Box::new(nvml),
-            Err(why) => Box::new(demo.because(&why.plain())),
-        }),
+        Choice::Demo => Ok(Box::new(demo.ok_or("there is no demo without a plan that can be predicted")?)),
+        Choice::Nvml => Ok(Box::new(nvml().map_err(|why| why.to_string())?)),
+        Choice::Auto => match (nvml(), demo) {
+            (Ok(nvml), _) => Ok(Box::new(nvml)),
+            (Err(why), Some(demo)) => Ok(Box::new(demo.because(&why.plain()))),
+            (Err(why), None) => Err(why.to_string()),
+        },
     }
 }
 
@@ -59,30 +66,31 @@ mod tests {
     use crate::observe::demo::tests::{card, prediction, stage};
     use crate::reading::SourceKind;
 
-    fn demo() -> Demo {
-        Demo::new(&prediction(vec![stage(0, 60.0)], 1), &card(Generation::Hopper))
+    fn demo() -> Option<Demo> {
+        Some(Demo::new(&prediction(vec![stage(0, 60.0)], 1), &card(Generation::Hopper)))
     }
 
-    fn nowhere() -> Option<PathBuf> {
-        Some(PathBuf::from("/nonexistent/libnvidia-ml.so.1"))
+    /// Opens where the library is one that does not exist.
+    fn open(choice: Choice, demo: Option<Demo>) -> Result<Box<dyn Source>, String> {
+        open_with(choice, Some(PathBuf::from("/nonexistent/libnvidia-ml.so.1")), demo, &Wants::nothing())
     }
 
     #[test]
     fn without_a_driver_the_demo_says_why_it_is_one() {
-        let source = open(Choice::Auto, nowhere(), demo(), Wants::nothing()).unwrap();
+        let source = open(Choice::Auto, demo()).unwrap();
         assert_eq!(source.info().kind, SourceKind::Demo);
         assert_eq!(source.info().detail, "cannot load /nonexistent/libnvidia-ml.so.1");
-        let source = open(Choice::Demo, nowhere(), demo(), Wants::nothing()).unwrap();
+        let source = open(Choice::Demo, demo()).unwrap();
         assert_eq!(source.info().detail, "a made-up run of the plan");
     }
 
     #[test]
     fn who_wants_nvml_gets_no_demo_but_a_line_that_helps() {
-        let Err(error) = open(Choice::Nvml, nowhere(), demo(), Wants::nothing()) else { panic!("it opened") };
-        let line = error.to_string();
+        let line = open(Choice::Nvml, demo()).err().unwrap();
         assert!(line.contains("/nonexistent/libnvidia-ml.so.1") && line.contains(super::super::LIBRARY_VARIABLE));
         assert!(line.contains("No such file"), "{line}");
         assert!(!line.contains('\n'));
+        assert_eq!(open(Choice::Auto, None).err().unwrap(), line);
     }
 
     #[test]
