@@ -6,9 +6,14 @@
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
 mod demo;
+mod nvml;
+mod open;
+mod process;
 mod thread;
 
 pub use demo::Demo;
+pub use nvml::{LIBRARY_VARIABLE, Nvml, NvmlOpenError};
+pub use open::{Choice, open};
 pub use thread::{Stopper, spawn};
 
 use std::sync::Arc;

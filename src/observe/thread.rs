@@ -73,9 +73,13 @@ fn watch(
             Err(TrySendError::Full(_)) => dropped += 1,
             Err(TrySendError::Closed(_)) => return,
         }
-        // Ticks that a slow driver has eaten are not made up for.
-        due = (due + interval).max(Instant::now());
-        let pause = due.saturating_duration_since(Instant::now());
+        due += interval;
+        let now = Instant::now();
+        if due < now {
+            // A driver that is slower than the interval is not asked without a break.
+            due = now + interval;
+        }
+        let pause = due - now;
         if stopped.recv_timeout(pause) == Err(std_mpsc::RecvTimeoutError::Disconnected) || reports.is_closed() {
             return;
         }

@@ -166,7 +166,7 @@ impl Demo {
             name: Reading::measured(self.card.name.clone(), at),
             uuid: Reading::measured(format!("GPU-demo-{}", gpu.index), at),
             memory: Reading::measured(memory, at),
-            dram_peak: Reading::measured(self.card.bandwidth, at),
+            dram_peak: Reading::estimated(self.card.bandwidth, at),
             // The catalogue does not know it, and a made-up figure would explain nothing.
             memory_clock: Reading::Absent(Absence::NotSupported),
             processes: Reading::measured(process_on(gpu, now, used), at),
@@ -313,4 +313,4 @@ fn process_on(gpu: &Card, now: &Tick, used: Bytes) -> Vec<DeviceProcess> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::observe) mod tests;

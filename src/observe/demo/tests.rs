@@ -6,7 +6,7 @@ use crate::units::{Flops, FlopsPerSec, Intensity};
 
 const STEP: f64 = 4.0;
 
-fn card(generation: Generation) -> Gpu {
+pub(in crate::observe) fn card(generation: Generation) -> Gpu {
     Gpu {
         name: "Test 80GB".to_owned(),
         short: "T-80".to_owned(),
@@ -25,7 +25,7 @@ fn card(generation: Generation) -> Gpu {
     }
 }
 
-fn stage(number: u64, device_used: f64) -> StageMemory {
+pub(in crate::observe) fn stage(number: u64, device_used: f64) -> StageMemory {
     let point = |phase, share: f64| TimelinePoint {
         phase,
         at: "somewhere".into(),
@@ -52,7 +52,7 @@ fn stage(number: u64, device_used: f64) -> StageMemory {
 }
 
 /// A step of 4 s that moves 4 TB (1 TB/s) and computes 1200 TFLOP (300 TFLOP/s of 1000).
-fn prediction(stages: Vec<StageMemory>, num_gpus: u64) -> Prediction {
+pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) -> Prediction {
     let (largest_stage, needed) =
         stages.iter().map(|stage| stage.device_used).enumerate().max_by_key(|(_, bytes)| *bytes).unwrap();
     let (bandwidth, peak) = (BytesPerSec::from_giga(3000.0), FlopsPerSec::from_tera(1000.0));
