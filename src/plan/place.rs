@@ -97,9 +97,9 @@ impl Absent<'_> {
         let manner = Manner { json: self.document.is_json(), flow: self.flow, style: Style::Plain };
         let written = wanted.written(manner);
         let splices = match &self.node.shape {
-            Shape::Mapping { flow: true, .. } => self.into_braces(&written),
-            Shape::Mapping { .. } => self.into_block(&written),
-            _ if self.node.is_null() => self.into_nothing(&written),
+            Shape::Mapping { flow: true, .. } => self.in_braces(&written),
+            Shape::Mapping { .. } => self.in_block(&written),
+            _ if self.node.is_null() => self.under_nothing(&written),
             _ => {
                 let held = self.document.written(self.above_path().as_str()).unwrap_or_default();
                 let message = format!("its section is `{}`, not a group of keys", super::values::short(held));
@@ -149,7 +149,7 @@ impl Absent<'_> {
     }
 
     /// As the last line of an indented section; a section of the top in the contract's order.
-    fn into_block(&self, written: &str) -> Vec<Splice> {
+    fn in_block(&self, written: &str) -> Vec<Splice> {
         let entries = self.node.entries();
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Vec::new() };
         let lines = self.lines(column(self.text(), first.span.start), written);
@@ -197,7 +197,7 @@ impl Absent<'_> {
     }
 
     /// Into braces: on a line of its own where the last key has one.
-    fn into_braces(&self, written: &str) -> Vec<Splice> {
+    fn in_braces(&self, written: &str) -> Vec<Splice> {
         let text = self.text();
         let inline = self.inline(written);
         let Some(last) = self.node.entries().last() else {
@@ -227,7 +227,7 @@ impl Absent<'_> {
     }
 
     /// Under a key without a value, or into an empty document.
-    fn into_nothing(&self, written: &str) -> Vec<Splice> {
+    fn under_nothing(&self, written: &str) -> Vec<Splice> {
         let text = self.text();
         let Some(above) = self.above else {
             let lines = self.lines(0, written);

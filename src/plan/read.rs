@@ -1,6 +1,7 @@
 //! From a document to a [`Plan`]: every key held against the schema, every fault
 //! reported with its place.
 
+use super::build::MAX_FAULTS;
 use super::document::Document;
 use super::fault::Fault;
 use super::keys;
@@ -65,6 +66,9 @@ impl<'a> Reader<'a> {
             return;
         }
         for Entry { key, at, value, .. } in node.entries() {
+            if self.faults.len() >= MAX_FAULTS {
+                return;
+            }
             let path = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
             match schema::key(&path) {
                 Some(known) if known.kind.holds_keys() => self.hold_keys(value, &path),
