@@ -81,6 +81,13 @@ impl Document {
         found
     }
 
+    /// A fault that was found where nothing is known of the text, at its place in this one.
+    #[must_use]
+    pub fn placed(&self, fault: Fault) -> Fault {
+        let at = self.locate(&fault.key);
+        fault.placed(at)
+    }
+
     /// The value of a dotted key as it is written, quotes included; none where the key is
     /// absent or its value is null.
     #[must_use]

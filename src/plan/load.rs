@@ -55,6 +55,14 @@ impl Loaded {
         Ok(Self { document, plan, name: name.to_owned(), path: None })
     }
 
+    /// The plan of an edited text of this file: paths in it start where they did.
+    ///
+    /// # Errors
+    /// As [`Loaded::load`].
+    pub fn plan_of(&self, edited: &Document) -> Result<Plan, Vec<Fault>> {
+        plan_of(edited, self.path.as_deref().map_or(Path::new(""), folder))
+    }
+
     /// Whether the file holds something else now than when it was read, so that saving
     /// would undo another's work. A file that cannot be read any more counts as changed.
     #[must_use]
@@ -73,7 +81,7 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
     if let Some(HfConfig::Path(written)) = &plan.model.hf_config {
         let config = read_config(&folder.join(written)).map_err(|message| {
             let key = "model.hf_config";
-            vec![Fault::of(key, message).placed(document.locate(key))]
+            vec![document.placed(Fault::of(key, message))]
         })?;
         plan.model.hf_config = Some(HfConfig::Inline(config));
     }

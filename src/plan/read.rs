@@ -25,6 +25,9 @@ impl Document {
             return Ok(plan);
         }
         reader.faults.sort_by_key(|fault| fault.at);
+        if reader.faults.len() >= MAX_FAULTS {
+            reader.faults.push(Fault::of("", "there are more faults; these come first"));
+        }
         Err(reader.faults)
     }
 }
@@ -109,12 +112,12 @@ impl<'a> Reader<'a> {
 
     pub fn words<T>(&mut self, path: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
         let node = self.get(path)?;
-        let Shape::Sequence { items, .. } = &node.shape else {
+        let Some(items) = values::list(node, Some) else {
             let kind = schema::key(path)?.kind;
             self.fault(path, node, mismatch(node, kind));
             return None;
         };
-        items.iter().map(|item| self.word_of(path, item, &parse)).collect()
+        items.into_iter().map(|item| self.word_of(path, item, &parse)).collect()
     }
 
     fn word_of<T>(&mut self, path: &str, node: &Node, parse: impl Fn(&str) -> Option<T>) -> Option<T> {

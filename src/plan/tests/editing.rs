@@ -175,6 +175,8 @@ fn what_cannot_be_done_is_refused_and_says_why() {
     let shared = "training: {micro_batch_size: &a 4, gradient_accumulation_steps: *a}\n";
     assert!(refused(shared, "training.micro_batch_size", "8").contains("alias"));
     assert_eq!(edited(shared, "training.gradient_accumulation_steps", "8"), shared.replace("*a", "8"));
+    let section = "hardware:\n  custom: &c\n    memory_gb: 80\ntraining:\n  lora: *c\n";
+    assert_eq!(edited(section, "training.lora", "{rank: 8}"), section.replace("*c", "{rank: 8}"));
 }
 
 #[test]
