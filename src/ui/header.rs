@@ -220,13 +220,13 @@ fn residual<'a, T: Copy>(
     spans
 }
 
-/// How a difference is drawn: calm while it is small or says nothing.
+/// How a difference is drawn: calm while it is small, says nothing, or needs no hand.
 pub fn difference<T: Copy>(residual: &Residual<T>, relative: f64, look: &Look) -> (Style, &'static str) {
     if !residual.conclusive() || relative.abs() < NOTABLE {
         (look.theme.dim(), "")
     } else if relative > 0.0 {
         (look.theme.warning(), " ▲")
     } else {
-        (look.theme.warning(), " ▼")
+        (look.theme.observed(), " ▼")
     }
 }

@@ -99,7 +99,7 @@ fn source(
         SourceKind::Nvml => observe::Choice::Nvml,
         SourceKind::Demo => observe::Choice::Demo,
     };
-    let demo = state.editor.job().map(|job| observe::Demo::new(&predict(job), &job.gpu));
+    let demo = state.editor.job().map(|job| observe::Demo::new(&predict(job), &job.hardware.gpu));
     // Bandwidth and tensor activity are in the header, so the counters are always wanted.
     move || observe::open(choice, demo, &Wants::everything())
 }
