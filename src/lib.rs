@@ -16,4 +16,6 @@ pub mod catalog;
 
 pub mod plan;
 
+pub mod model;
+
 pub mod predict;
