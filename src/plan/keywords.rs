@@ -287,3 +287,13 @@ keywords! {
         MlaUpProj = "mla_up_proj" : "MLA's up projections",
     }
 }
+
+keywords! {
+    /// `training.activation_checkpointing` where it is a word.
+    RecomputeWord {
+        None = "none" : "everything saved",
+        Selective = "selective" : "the attention core recomputed",
+        SelectiveOp = "selective-op" : "torchtitan's: every second matrix product kept",
+        Full = "full" : "each block recomputed",
+    }
+}

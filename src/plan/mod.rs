@@ -1,11 +1,31 @@
 //! The plan file: its schema, reading it with located errors, and editing it in place.
 
+mod build;
+mod document;
+mod edit;
+mod examples;
 mod fault;
+mod keys;
 pub mod keywords;
+mod lines;
+mod load;
+mod nearest;
+mod node;
+mod place;
+mod read;
+mod render;
+pub mod schema;
 mod types;
+mod values;
 
+pub use document::{Document, MAX_BYTES};
+pub use examples::EXAMPLES;
 pub use fault::{Fault, Mark};
+pub use load::{Loaded, differs, plan_of, save};
 pub use types::{
     AnalysisPart, ArchitecturePart, Checkpointing, ClusterPart, CustomGpu, DistributionPart, HardwarePart, HfConfig,
     LoraPart, MlaPart, ModelPart, MoePart, Plan, RunPart, TrainingPart,
 };
+
+#[cfg(test)]
+mod tests;

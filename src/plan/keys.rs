@@ -1,0 +1,396 @@
+//! Every key of the plan file, once: its path, its kind and its line for the schema,
+//! and the field of [`Plan`] that it fills.
+
+use super::keywords::{
+    Activation, Attention, CpComm, CpuOffload, CudaGraph, Dtype, Fp8Recipe, Framework, Loss, Mode, ModelType,
+    MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule, RecomputeWord, Schedule, Sharding, Strategy,
+    TransformerImpl,
+};
+use super::read::Reader;
+use super::schema::{Key, Kind};
+use super::types::{
+    AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
+    ModelPart, MoePart, Plan, RunPart, TrainingPart,
+};
+
+/// Upper bounds: far above any real run, and low enough for arithmetic over several of
+/// them to stay within its types.
+mod most {
+    pub const WIDTH: u64 = 1 << 20;
+    pub const LAYERS: u64 = 10_000;
+    pub const TOKENS: u64 = 1 << 27;
+    pub const BATCH: u64 = 1 << 24;
+    pub const GPUS: u64 = 1 << 20;
+    pub const VOCABULARY: u64 = 1 << 24;
+    pub const EXPERTS: u64 = 1 << 14;
+    pub const PIXELS: u64 = 1 << 16;
+    /// 100 trillion parameters.
+    pub const BILLIONS: f64 = 1e5;
+    pub const RUN_TOKENS: f64 = 1e16;
+}
+
+/// The kind of a key, for the schema.
+macro_rules! kind {
+    (whole($max:expr)) => {
+        Kind::Whole { min: 1, max: $max }
+    };
+    (from_zero($max:expr)) => {
+        Kind::Whole { min: 0, max: $max }
+    };
+    (wholes($max:expr)) => {
+        Kind::Wholes { min: 1, max: $max }
+    };
+    (choice($choices:expr)) => {
+        Kind::Choice($choices)
+    };
+    (positive($max:expr)) => {
+        Kind::Positive { max: $max }
+    };
+    (amount($max:expr)) => {
+        Kind::Amount { max: $max }
+    };
+    (share()) => {
+        Kind::Share
+    };
+    (flag()) => {
+        Kind::Flag
+    };
+    (flag_or_amount()) => {
+        Kind::FlagOrAmount
+    };
+    (text()) => {
+        Kind::Text
+    };
+    (texts()) => {
+        Kind::Texts
+    };
+    (word($words:ident)) => {
+        Kind::Word($words::WORDS)
+    };
+    (words($words:ident)) => {
+        Kind::Words($words::WORDS)
+    };
+    (section($read:path)) => {
+        Kind::Section
+    };
+    (placeholder($read:path)) => {
+        Kind::Section
+    };
+    (recomputation()) => {
+        Kind::WordOrSection(RecomputeWord::WORDS)
+    };
+    (hf_config()) => {
+        Kind::PathOrKeys
+    };
+}
+
+/// A key's value out of the text, for its field.
+macro_rules! take {
+    ($reader:ident, $path:expr, whole($max:expr)) => {
+        $reader.whole($path)
+    };
+    ($reader:ident, $path:expr, from_zero($max:expr)) => {
+        $reader.whole($path)
+    };
+    ($reader:ident, $path:expr, wholes($max:expr)) => {
+        $reader.wholes($path)
+    };
+    ($reader:ident, $path:expr, choice($choices:expr)) => {
+        $reader.whole($path)
+    };
+    ($reader:ident, $path:expr, positive($max:expr)) => {
+        $reader.number($path)
+    };
+    ($reader:ident, $path:expr, amount($max:expr)) => {
+        $reader.number($path)
+    };
+    ($reader:ident, $path:expr, share()) => {
+        $reader.number($path)
+    };
+    ($reader:ident, $path:expr, flag()) => {
+        $reader.flag($path)
+    };
+    ($reader:ident, $path:expr, flag_or_amount()) => {
+        $reader.flag($path)
+    };
+    ($reader:ident, $path:expr, text()) => {
+        $reader.text($path)
+    };
+    ($reader:ident, $path:expr, texts()) => {
+        $reader.texts($path)
+    };
+    ($reader:ident, $path:expr, word($words:ident)) => {
+        $reader.word($path, $words::parse)
+    };
+    ($reader:ident, $path:expr, words($words:ident)) => {
+        $reader.words($path, $words::parse)
+    };
+    ($reader:ident, $path:expr, section($read:path)) => {
+        $reader.section($path, $read)
+    };
+    ($reader:ident, $path:expr, placeholder($read:path)) => {
+        $reader.placeholder($path, $read)
+    };
+    ($reader:ident, $path:expr, recomputation()) => {
+        $reader.recomputation($path)
+    };
+    ($reader:ident, $path:expr, hf_config()) => {
+        $reader.hf_config($path)
+    };
+}
+
+macro_rules! path {
+    ($section:literal, $field:ident) => {
+        concat!($section, ".", stringify!($field))
+    };
+    ($section:literal, $field:ident, $name:literal) => {
+        concat!($section, ".", $name)
+    };
+}
+
+/// A section: a table for the schema and a function that reads it. A field of the part
+/// that has no line here does not compile.
+macro_rules! section {
+    ($table:ident, $read:ident, $part:ident, $section:literal, {
+        $( $field:ident $(as $name:literal)? : $kind:ident($($arg:tt)*), $line:literal; )*
+    }) => {
+        const $table: &[Key] = &[ $( Key {
+            path: path!($section, $field $(, $name)?),
+            kind: kind!($kind($($arg)*)),
+            line: $line,
+        }, )* ];
+
+        fn $read(reader: &mut Reader<'_>) -> $part {
+            $part { $( $field: take!(reader, path!($section, $field $(, $name)?), $kind($($arg)*)), )* }
+        }
+    };
+}
+
+section!(MODEL, model, ModelPart, "model", {
+    hf_config: hf_config(), "a Hugging Face config.json: its path, or its keys";
+    preset: text(), "a model of the catalogue, by name";
+    architecture: placeholder(architecture), "the architecture, field by field";
+    size_billions: positive(most::BILLIONS), "billions of parameters, where no architecture is known";
+    model_type as "type": word(ModelType), "the kind of architecture";
+    batch_size: whole(most::BATCH), "global batch: samples per optimizer step";
+    sequence_length: whole(most::TOKENS), "tokens per sample";
+    decoder_sequence_length: whole(most::TOKENS), "tokens per sample in the decoder";
+    encoder_sequence_length: whole(most::TOKENS), "tokens per sample in the encoder";
+    image_size: whole(most::PIXELS), "pixels a side";
+    framework: word(Framework), "whose layers run";
+    transformer_impl: word(TransformerImpl), "whose layers Megatron uses";
+});
+
+section!(ARCHITECTURE, architecture, ArchitecturePart, "model.architecture", {
+    hidden_size: whole(most::WIDTH), "width of the residual stream";
+    num_layers: whole(most::LAYERS), "blocks, of the decoder where there are two stacks";
+    num_attention_heads: whole(most::WIDTH), "query heads";
+    num_kv_heads: whole(most::WIDTH), "key and value heads (grouped-query attention)";
+    head_dim: whole(most::WIDTH), "width of a head; default hidden_size / num_attention_heads";
+    intermediate_size: whole(most::WIDTH), "width inside the MLP";
+    vocab_size: whole(most::VOCABULARY), "tokens in the vocabulary";
+    vocab_padding_multiple: whole(most::VOCABULARY), "the vocabulary is padded to a multiple of this; final";
+    max_position_embeddings: whole(most::TOKENS), "longest sequence";
+    tie_embeddings: flag(), "output layer shares the embedding's weights";
+    position: word(Position), "how positions enter";
+    activation: word(Activation), "the MLP's activation function";
+    norm: word(Norm), "the normalisation";
+    linear_bias: flag(), "linear layers have biases";
+    qkv_bias: flag(), "query, key and value projections have biases";
+    norm_bias: flag(), "norms have biases";
+    qk_norm: flag(), "queries and keys are normalised";
+    parallel_block: flag(), "attention and MLP side by side";
+    sliding_window: whole(most::TOKENS), "tokens that attention sees back";
+    logit_softcap: positive(1e6), "logits are squashed to within this";
+    moe: section(moe), "a mixture of experts";
+    mla: section(mla), "multi-head latent attention";
+    num_encoder_layers: whole(most::LAYERS), "blocks of the encoder";
+    mtp_layers: from_zero(most::LAYERS), "multi-token prediction layers";
+    pooler: flag(), "a pooler stands on the encoder";
+    adaptive_norm: text(), "conditioning through the norms, e.g. adaln_zero (DiT)";
+    learn_sigma: flag(), "the variance is predicted too (DiT)";
+    image_size: whole(most::PIXELS), "pixels (or latents) a side";
+    patch_size: whole(most::PIXELS), "pixels a side of a patch";
+    channels: whole(most::PIXELS), "channels of the image";
+    stages: wholes(most::LAYERS), "blocks in each stage of a convolutional network";
+    num_classes: whole(most::VOCABULARY), "classes";
+});
+
+section!(MOE, moe, MoePart, "model.architecture.moe", {
+    num_experts: whole(most::EXPERTS), "experts in a layer";
+    experts_per_token: whole(most::EXPERTS), "experts that a token visits";
+    intermediate_size: whole(most::WIDTH), "width inside one expert";
+    shared_intermediate_size: from_zero(most::WIDTH), "width of the expert that every token visits";
+    first_dense_layers: from_zero(most::LAYERS), "layers before the first with experts";
+    layer_frequency: whole(most::LAYERS), "experts in every N-th layer";
+});
+
+section!(MLA, mla, MlaPart, "model.architecture.mla", {
+    q_lora_rank: whole(most::WIDTH), "rank of the query projection; absent: not factored";
+    kv_lora_rank: whole(most::WIDTH), "rank of the latent keys and values";
+    qk_nope_head_dim: whole(most::WIDTH), "part of a query and key head without rotation";
+    qk_rope_head_dim: whole(most::WIDTH), "part of a query and key head with rotation";
+    v_head_dim: whole(most::WIDTH), "width of a value head";
+});
+
+section!(TRAINING, training, TrainingPart, "training", {
+    mode: word(Mode), "training step or inference";
+    precision: word(Precision), "what is stored in which type";
+    optimizer: word(Optimizer), "the optimizer and its kernels";
+    attention: word(Attention), "which kernels compute attention";
+    activation_checkpointing: recomputation(), "what is recomputed in the backward pass";
+    loss: word(Loss), "what the loss keeps of the logits";
+    micro_batch_size: whole(most::BATCH), "samples per GPU per forward pass";
+    gradient_accumulation_steps: whole(most::BATCH), "forward passes per optimizer step";
+    compile: flag(), "torch.compile: elementwise chains fused";
+    dropout: share(), "overrides the model's own";
+    optimizer_in_backward: flag(), "each gradient applied and freed as it is made";
+    gradient_dtype: word(Dtype), "type of the main gradients";
+    cpu_offload: word(CpuOffload), "what lives in host memory";
+    distributed_optimizer: flag(), "Megatron's: states sharded over data-parallel ranks";
+    lora: section(lora), "adapters; base weights frozen";
+    frozen: texts(), "parts without gradients, e.g. embeddings";
+    weight_decay: amount(1.0), "weight decay";
+    gradient_clipping: flag_or_amount(), "gradients are clipped by their norm";
+    padded_batch: flag(), "a real padding mask: fused attention may not apply";
+    use_cache: flag(), "the KV cache is kept in training too";
+    keep_outputs: flag(), "model outputs stay alive until the next step";
+    channels_last: flag(), "convolutions in NHWC";
+    deterministic: flag(), "deterministic kernels";
+    fp8_recipe: word(Fp8Recipe), "how FP8 scales are kept";
+    fp8_param_gather: flag(), "parameters are gathered in FP8";
+    optimizer_state_dtype: word(Dtype), "type of the optimizer states";
+    gradient_accumulation_fusion: flag(), "weight gradients added into the main gradients by the product itself";
+    attention_softmax_fp32: flag(), "softmax of attention in fp32";
+    defer_embedding_wgrad: flag(), "the output layer's weight gradient waits for the pipeline to drain";
+    offload_modules: texts(), "modules whose activations go to host memory";
+    offload_layers: from_zero(most::LAYERS), "layers whose activations go to host memory";
+    cuda_graph: word(CudaGraph), "what is captured in CUDA graphs";
+    moe_grouped_gemm: flag(), "all experts in one grouped product";
+    moe_capacity_factor: positive(1e3), "room an expert has, in parts of an even share";
+});
+
+/// Instead of a word in `training.activation_checkpointing`.
+const RECOMPUTATION: &[Key] = &[
+    Key {
+        path: "training.activation_checkpointing.every",
+        kind: kind!(whole(most::LAYERS)),
+        line: "every K-th block is recomputed",
+    },
+    Key {
+        path: "training.activation_checkpointing.modules",
+        kind: kind!(words(RecomputeModule)),
+        line: "Megatron's modules that are recomputed",
+    },
+];
+
+section!(LORA, lora, LoraPart, "training.lora", {
+    rank: whole(most::WIDTH), "rank of the adapters";
+    targets: texts(), "modules that get adapters, e.g. q_proj";
+    dropout: share(), "dropout before the adapters";
+    base_bits: choice(&[4, 8]), "base weights quantised to so many bits (QLoRA)";
+    double_quant: flag(), "the quantisation's scales are quantised too";
+});
+
+section!(HARDWARE, hardware, HardwarePart, "hardware", {
+    gpu_type: text(), "a GPU of the catalogue, by name";
+    custom: placeholder(custom), "a GPU of your own, or single figures over the catalogue's";
+    memory_limit_gb: positive(1e5), "cap below the card's size, in GB (1e9 bytes)";
+    library_workspaces: flag(), "count cuBLAS and cuDNN workspaces";
+    power_limit_w: positive(1e5), "power cap in watts";
+});
+
+section!(CUSTOM, custom, CustomGpu, "hardware.custom", {
+    name: text(), "its name";
+    memory_gb: positive(1e5), "memory in GB (1e9 bytes)";
+    bandwidth_gb_s: positive(1e6), "DRAM bandwidth in GB/s";
+    fp32 as "peak_tflops.fp32": positive(1e6), "dense fp32 peak in TFLOP/s";
+    tf32 as "peak_tflops.tf32": positive(1e6), "dense TF32 peak in TFLOP/s";
+    fp16 as "peak_tflops.fp16": positive(1e6), "dense fp16 peak in TFLOP/s";
+    bf16 as "peak_tflops.bf16": positive(1e6), "dense bf16 peak in TFLOP/s";
+    fp8 as "peak_tflops.fp8": positive(1e6), "dense FP8 peak in TFLOP/s";
+});
+
+const PEAKS: Key =
+    Key { path: "hardware.custom.peak_tflops", kind: Kind::Section, line: "dense peaks in TFLOP/s, by type" };
+
+section!(CLUSTER, cluster, ClusterPart, "cluster", {
+    num_gpus: whole(most::GPUS), "GPUs in all";
+    nodes: whole(most::GPUS), "nodes";
+    gpus_per_node: whole(most::GPUS), "GPUs in a node";
+    interconnect: text(), "link within a node, by name";
+    network: text(), "link between nodes, by name";
+    network_gb_s_per_gpu: positive(1e5), "network bandwidth of one GPU each way, in GB/s";
+    nvlink_domain: whole(most::GPUS), "GPUs that NVLink joins";
+});
+
+section!(DISTRIBUTION, distribution, DistributionPart, "distribution", {
+    strategy: word(Strategy), "fills the degrees that are absent";
+    data_parallel: whole(most::GPUS), "ranks that hold different samples";
+    tensor_parallel: whole(most::GPUS), "ranks that share each layer";
+    pipeline_parallel: whole(most::GPUS), "stages that share the layers";
+    context_parallel: whole(most::GPUS), "ranks that share a sequence";
+    expert_parallel: whole(most::GPUS), "ranks that share the experts";
+    expert_tensor_parallel: whole(most::GPUS), "ranks that share each expert; default tensor_parallel";
+    sequence_parallel: flag(), "Megatron's: norms and dropouts split along the sequence";
+    sharding: word(Sharding), "what data-parallel ranks share out";
+    pipeline_schedule: word(Schedule), "order of micro batches in a pipeline";
+    virtual_pipeline: whole(most::LAYERS), "pieces of the model on each stage (interleaved)";
+    moe_dispatcher: word(MoeDispatcher), "how tokens reach their experts";
+    pipeline_layout: text(), "Megatron's layout string";
+    first_stage_layers: whole(most::LAYERS), "layers of the first stage";
+    last_stage_layers: whole(most::LAYERS), "layers of the last stage";
+    pipeline_counts_embedding_and_loss: flag(), "embedding and loss count as a layer in the split";
+    shard_group: whole(most::GPUS), "ranks that share one copy (HSDP)";
+    optimizer_instances: whole(most::GPUS), "copies of the distributed optimizer";
+    reduce_dtype: word(Dtype), "type in which gradients are reduced";
+    cp_comm: word(CpComm), "how context-parallel ranks exchange keys and values";
+    async_tensor_parallel: flag(), "torchtitan's: products overlap with their communication";
+    overlap_grad_reduce: flag(), "gradient reduction overlaps with the backward pass";
+    overlap_param_gather: flag(), "parameter gathering overlaps with the forward pass";
+    overlap_tensor_parallel: flag(), "tensor-parallel communication overlaps with products";
+    overlap_expert_parallel: flag(), "token dispatch overlaps with computation";
+});
+
+section!(RUN, run, RunPart, "run", {
+    total_tokens: positive(most::RUN_TOKENS), "tokens of the whole training";
+    price_per_gpu_hour: amount(1e6), "price of a GPU for an hour";
+});
+
+section!(ANALYSIS, analysis, AnalysisPart, "analysis", {
+    enable_bottlenecks: flag(), "look for bottlenecks";
+    basic_mode: flag(), "the short report";
+});
+
+/// Every key, each section before what stands in it.
+pub fn all() -> Vec<Key> {
+    let top = |path, line| Key { path, kind: Kind::Section, line };
+    let mut keys = vec![top("model", "what is trained")];
+    keys.extend(MODEL.iter().chain(ARCHITECTURE).chain(MOE).chain(MLA));
+    keys.push(top("training", "how it is trained"));
+    keys.extend(TRAINING.iter().chain(RECOMPUTATION).chain(LORA));
+    keys.push(top("hardware", "one GPU"));
+    keys.extend(HARDWARE.iter().chain([&PEAKS]).chain(CUSTOM));
+    keys.push(top("cluster", "how many GPUs, and how they are joined"));
+    keys.extend(CLUSTER);
+    keys.push(top("distribution", "who holds and computes what"));
+    keys.extend(DISTRIBUTION);
+    keys.push(top("run", "the whole training"));
+    keys.extend(RUN);
+    keys.push(top("analysis", "what the report holds"));
+    keys.extend(ANALYSIS);
+    keys
+}
+
+/// The whole plan.
+pub fn plan(reader: &mut Reader<'_>) -> Plan {
+    Plan {
+        model: model(reader),
+        training: training(reader),
+        hardware: hardware(reader),
+        cluster: cluster(reader),
+        distribution: distribution(reader),
+        run: run(reader),
+        analysis: analysis(reader),
+    }
+}

@@ -1,0 +1,93 @@
+//! What was probably meant.
+
+use super::keywords::Word;
+use super::schema::{self, Key, Kind};
+use super::values::short;
+
+/// How alike two names must be to be taken for a slip.
+const ALIKE: f64 = 0.8;
+
+/// The candidate that looks most like `name`, where one does.
+fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    candidates
+        .map(|known| (likeness(&name, known), known))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+/// Jaro-Winkler favours a common beginning, the edit distance finds a slip anywhere.
+fn likeness(name: &str, known: &str) -> f64 {
+    // In a short name a single slip is a large part of it.
+    let slip = name.len() > 2 && strsim::damerau_levenshtein(name, known) == 1;
+    let alike = strsim::jaro_winkler(name, known).max(strsim::normalized_damerau_levenshtein(name, known));
+    if slip { alike.max(0.9) } else { alike }
+}
+
+/// A key that its section does not have.
+pub fn unknown_key(section: &str, name: &str) -> String {
+    let shown = short(name);
+    if let Some(known) = nearest(name, schema::children(section).map(|key| key.name())) {
+        return format!("unknown key `{shown}`; did you mean `{known}`?");
+    }
+    if let Some(known) = schema::keys().iter().find(|key| key.name() == name) {
+        let place = known.section();
+        return if place.is_empty() {
+            format!("unknown key `{shown}` here; it stands at the top level")
+        } else {
+            format!("unknown key `{shown}` here; it belongs under `{place}`")
+        };
+    }
+    let names: Vec<_> = schema::children(section).map(|key| key.name()).collect();
+    format!("unknown key `{shown}`; known: {}", names.join(", "))
+}
+
+/// A word that is none of those the key knows.
+pub fn unknown_word(key: &Key, text: &str) -> String {
+    let words = key.kind.words();
+    let names = words.iter().map(|word| word.name).collect::<Vec<_>>().join(", ");
+    let shown = if text.is_empty() { "nothing".to_owned() } else { format!("`{}`", short(text)) };
+    let noun = match key.kind {
+        Kind::Words(_) => "of the known words".to_owned(),
+        _ => key.name().replace('_', " "),
+    };
+    let none = if matches!(key.kind, Kind::Words(_)) { "none" } else { "no" };
+    let near = nearest_word(words, text).map_or_else(String::new, |word| format!(" nearest: `{word}`;"));
+    format!("{shown} is {none} {noun};{near} known: {names}")
+}
+
+/// The word meant, by its main name even where an alias looks nearest.
+fn nearest_word(words: &[Word], text: &str) -> Option<&'static str> {
+    let names = words.iter().flat_map(|word| std::iter::once(&word.name).chain(word.aliases).copied());
+    let known = nearest(text, names)?;
+    words.iter().find(|word| word.name == known || word.aliases.contains(&known)).map(|word| word.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognised() {
+        assert_eq!(unknown_key("training", "precison"), "unknown key `precison`; did you mean `precision`?");
+        assert_eq!(unknown_key("", "trainning"), "unknown key `trainning`; did you mean `training`?");
+        assert_eq!(unknown_key("model", "lr_schedule").split(';').next(), Some("unknown key `lr_schedule`"));
+    }
+
+    #[test]
+    fn a_key_in_the_wrong_section_is_sent_to_its_own() {
+        assert_eq!(unknown_key("model", "optimizer"), "unknown key `optimizer` here; it belongs under `training`");
+    }
+
+    #[test]
+    fn words_name_the_nearest_and_all() {
+        let key = schema::key("training.precision").unwrap();
+        assert!(
+            unknown_word(key, "bf61-mixed")
+                .starts_with("`bf61-mixed` is no precision; nearest: `bf16-mixed`; known: fp32, tf32, bf16-mixed")
+        );
+        let key = schema::key("model.framework").unwrap();
+        assert!(unknown_word(key, "hugginface").contains("nearest: `pytorch`"));
+    }
+}

@@ -1,0 +1,179 @@
+//! From a document to a [`Plan`]: every key held against the schema, every fault
+//! reported with its place.
+
+use super::build::MAX_FAULTS;
+use super::document::Document;
+use super::fault::Fault;
+use super::keys;
+use super::keywords::{RecomputeModule, RecomputeWord};
+use super::nearest::{unknown_key, unknown_word};
+use super::node::{Entry, Node, Shape};
+use super::schema::{self, Kind};
+use super::types::{Checkpointing, HfConfig, Plan};
+use super::values::{self, mismatch};
+
+impl Document {
+    /// The plan that the text spells.
+    ///
+    /// # Errors
+    /// Every unknown key, wrong type and impossible value, in the order of the text.
+    pub fn plan(&self) -> Result<Plan, Vec<Fault>> {
+        let mut reader = Reader { document: self, faults: Vec::new() };
+        reader.hold_keys(self.root(), "");
+        let plan = keys::plan(&mut reader);
+        if reader.faults.is_empty() {
+            return Ok(plan);
+        }
+        reader.faults.sort_by_key(|fault| fault.at);
+        if reader.faults.len() >= MAX_FAULTS {
+            reader.faults.push(Fault::of("", "there are more faults; these come first"));
+        }
+        Err(reader.faults)
+    }
+}
+
+/// Reads keys out of a document and notes what is wrong with them.
+pub struct Reader<'a> {
+    document: &'a Document,
+    faults: Vec<Fault>,
+}
+
+impl<'a> Reader<'a> {
+    /// The value of a key; none where it is absent or null.
+    fn get(&self, path: &str) -> Option<&'a Node> {
+        self.document.node(path).filter(|node| !node.is_null())
+    }
+
+    fn fault(&mut self, path: &str, node: &Node, message: String) {
+        self.faults.push(Fault::of(path, message).placed(Some(node.at)));
+    }
+
+    /// A value that `read` takes, or a fault with the key's rule.
+    fn value<T>(&mut self, path: &str, read: impl Fn(&Node, Kind) -> Option<T>) -> Option<T> {
+        let node = self.get(path)?;
+        let kind = schema::key(path)?.kind;
+        let value = read(node, kind);
+        if value.is_none() {
+            self.fault(path, node, mismatch(node, kind));
+        }
+        value
+    }
+
+    /// Keys that the schema does not know, and sections that are none.
+    fn hold_keys(&mut self, node: &Node, section: &str) {
+        if !matches!(node.shape, Shape::Mapping { .. }) {
+            let word = schema::key(section).is_some_and(|key| matches!(key.kind, Kind::WordOrSection(_)));
+            if !node.is_null() && !word {
+                self.fault(section, node, mismatch(node, Kind::Section));
+            }
+            return;
+        }
+        for Entry { key, at, value, .. } in node.entries() {
+            if self.faults.len() >= MAX_FAULTS {
+                return;
+            }
+            let path = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
+            match schema::key(&path) {
+                Some(known) if known.kind.holds_keys() => self.hold_keys(value, &path),
+                Some(_) => {}
+                None => self.faults.push(Fault::of(path, unknown_key(section, key)).placed(Some(*at))),
+            }
+        }
+    }
+
+    pub fn whole(&mut self, path: &str) -> Option<u64> {
+        self.value(path, values::whole)
+    }
+
+    pub fn wholes(&mut self, path: &str) -> Option<Vec<u64>> {
+        self.value(path, |node, kind| values::list(node, |item| values::whole(item, kind)))
+    }
+
+    pub fn number(&mut self, path: &str) -> Option<f64> {
+        self.value(path, values::number)
+    }
+
+    pub fn flag(&mut self, path: &str) -> Option<bool> {
+        self.value(path, values::flag)
+    }
+
+    pub fn text(&mut self, path: &str) -> Option<String> {
+        self.value(path, |node, _| values::text(node).map(str::to_owned))
+    }
+
+    pub fn texts(&mut self, path: &str) -> Option<Vec<String>> {
+        self.value(path, |node, _| values::list(node, |item| values::text(item).map(str::to_owned)))
+    }
+
+    pub fn word<T>(&mut self, path: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let node = self.get(path)?;
+        self.word_of(path, node, parse)
+    }
+
+    pub fn words<T>(&mut self, path: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+        let node = self.get(path)?;
+        let Some(items) = values::list(node, Some) else {
+            let kind = schema::key(path)?.kind;
+            self.fault(path, node, mismatch(node, kind));
+            return None;
+        };
+        items.into_iter().map(|item| self.word_of(path, item, &parse)).collect()
+    }
+
+    fn word_of<T>(&mut self, path: &str, node: &Node, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let key = schema::key(path)?;
+        let Shape::Scalar { text, .. } = &node.shape else {
+            self.fault(path, node, mismatch(node, key.kind));
+            return None;
+        };
+        let word = parse(text);
+        if word.is_none() {
+            self.fault(path, node, unknown_word(key, text));
+        }
+        word
+    }
+
+    /// Keys of their own that are absent together.
+    pub fn section<T>(&mut self, path: &str, read: impl Fn(&mut Self) -> T) -> Option<T> {
+        let node = self.get(path)?;
+        matches!(node.shape, Shape::Mapping { .. }).then(|| read(self))
+    }
+
+    /// The same, but an empty one (`custom: {}`) says nothing: it is as good as absent.
+    pub fn placeholder<T>(&mut self, path: &str, read: impl Fn(&mut Self) -> T) -> Option<T> {
+        let filled = self.get(path).is_some_and(|node| !node.entries().is_empty());
+        if filled { self.section(path, read) } else { None }
+    }
+
+    pub fn hf_config(&mut self, path: &str) -> Option<HfConfig> {
+        self.value(path, |node, _| match &node.shape {
+            Shape::Mapping { .. } => Some(HfConfig::Inline(node.to_json_map())),
+            _ => values::text(node).map(|path| HfConfig::Path(path.to_owned())),
+        })
+    }
+
+    /// A word, `{every: K}` or `{modules: […]}`.
+    pub fn recomputation(&mut self, path: &str) -> Option<Checkpointing> {
+        let node = self.get(path)?;
+        if !matches!(node.shape, Shape::Mapping { .. }) {
+            return self.word(path, RecomputeWord::parse).map(|word| match word {
+                RecomputeWord::None => Checkpointing::None,
+                RecomputeWord::Selective => Checkpointing::Selective,
+                RecomputeWord::SelectiveOp => Checkpointing::SelectiveOp,
+                RecomputeWord::Full => Checkpointing::Full,
+            });
+        }
+        let faults = self.faults.len();
+        let every = self.whole(&format!("{path}.every"));
+        let modules = self.words(&format!("{path}.modules"), RecomputeModule::parse);
+        match (every, modules) {
+            (Some(every), None) => Some(Checkpointing::Every(every)),
+            (None, Some(modules)) => Some(Checkpointing::Modules(modules)),
+            _ if self.faults.len() > faults => None,
+            _ => {
+                self.fault(path, node, "needs either `every` or `modules`".to_owned());
+                None
+            }
+        }
+    }
+}

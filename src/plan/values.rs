@@ -1,0 +1,128 @@
+//! Single values by their kind, and what is said of one that is of another.
+
+use super::node::{self, Node, Shape, Style};
+use super::schema::Kind;
+
+/// More entries than this are no list of a plan.
+const MAX_LIST: usize = 1024;
+
+/// A plain scalar: a quoted one is always text.
+fn plain(node: &Node) -> Option<&str> {
+    match &node.shape {
+        Shape::Scalar { text, style: Style::Plain } => Some(text),
+        _ => None,
+    }
+}
+
+/// A whole number within the kind's bounds.
+pub fn whole(node: &Node, kind: Kind) -> Option<u64> {
+    let value = digits(plain(node)?)?;
+    match kind {
+        Kind::Whole { min, max } | Kind::Wholes { min, max } => (min..=max).contains(&value).then_some(value),
+        Kind::Choice(choices) => choices.contains(&value).then_some(value),
+        _ => None,
+    }
+}
+
+/// A whole number, also where it is written as `32.0` or `1e6`.
+fn digits(text: &str) -> Option<u64> {
+    let value = node::number(text)?;
+    if let Ok(exact) = text.replace('_', "").parse() {
+        return Some(exact);
+    }
+    // Up to 2^53 a float holds every whole number; no bound of the schema is higher.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let whole = value as u64;
+    (value >= 0.0 && value <= 2_f64.powi(53) && value.fract() == 0.0).then_some(whole)
+}
+
+/// A number within the kind's bounds.
+pub fn number(node: &Node, kind: Kind) -> Option<f64> {
+    let value = node::number(plain(node)?)?;
+    let within = match kind {
+        Kind::Positive { max } => value > 0.0 && value <= max,
+        Kind::Amount { max } => value >= 0.0 && value <= max,
+        Kind::Share => (0.0..1.0).contains(&value),
+        _ => false,
+    };
+    within.then_some(value)
+}
+
+/// `true` or `false`; where the kind allows, a number that is more than 0 or 0.
+pub fn flag(node: &Node, kind: Kind) -> Option<bool> {
+    let text = plain(node)?;
+    node::truth(text).or_else(|| {
+        let value = node::number(text).filter(|value| kind == Kind::FlagOrAmount && *value >= 0.0)?;
+        value.is_finite().then_some(value > 0.0)
+    })
+}
+
+/// A text. A bare number or truth value is none: it needs quotes.
+pub fn text(node: &Node) -> Option<&str> {
+    match &node.shape {
+        Shape::Scalar { text, style: Style::Plain } => is_textual(text).then_some(text.as_str()),
+        Shape::Scalar { text, .. } => (!text.trim().is_empty()).then_some(text.as_str()),
+        _ => None,
+    }
+}
+
+/// Whether a plain scalar of that text is a text, not a number, a truth value or nothing.
+pub fn is_textual(text: &str) -> bool {
+    !matches!(text, "" | "~" | "null" | "Null" | "NULL") && node::truth(text).is_none() && node::number(text).is_none()
+}
+
+/// Every item, where all are good.
+pub fn list<'a, T>(node: &'a Node, read: impl Fn(&'a Node) -> Option<T>) -> Option<Vec<T>> {
+    match &node.shape {
+        Shape::Sequence { items, .. } if items.len() <= MAX_LIST => items.iter().map(read).collect(),
+        _ => None,
+    }
+}
+
+/// What stands there, and what should: `` `0` where a whole number from 1 to 8 is needed ``.
+pub fn mismatch(node: &Node, kind: Kind) -> String {
+    let found = match &node.shape {
+        Shape::Sequence { items, .. } if items.len() > MAX_LIST => format!("a list of {} items", items.len()),
+        Shape::Sequence { items, .. } => items
+            .iter()
+            .find(|item| !fits(item, kind))
+            .map_or_else(|| "a list".to_owned(), |item| format!("a list with {}", shown(item))),
+        _ => shown(node),
+    };
+    let quoted = matches!(&node.shape, Shape::Scalar { text, style: Style::Single | Style::Double }
+        if !is_textual(text) && !matches!(kind, Kind::Text | Kind::Texts));
+    let hint = if quoted { ", without quotes" } else { needs_quotes(node, kind) };
+    format!("{found} where {kind} is needed{hint}")
+}
+
+/// Whether an item of a list is not to blame.
+fn fits(item: &Node, kind: Kind) -> bool {
+    match kind {
+        Kind::Wholes { .. } => whole(item, kind).is_some(),
+        Kind::Texts => text(item).is_some(),
+        // The list itself is wrong.
+        _ => true,
+    }
+}
+
+fn needs_quotes(node: &Node, kind: Kind) -> &'static str {
+    let bare = plain(node).is_some() && !node.is_null();
+    if bare && kind == Kind::Text { " (in quotes, if it is meant so)" } else { "" }
+}
+
+fn shown(node: &Node) -> String {
+    match &node.shape {
+        Shape::Scalar { text, style: Style::Plain } if text.is_empty() => "nothing".to_owned(),
+        Shape::Scalar { text, style: Style::Plain } => format!("`{}`", short(text)),
+        Shape::Scalar { text, .. } => format!("the text `{}`", short(text)),
+        Shape::Sequence { .. } => "a list".to_owned(),
+        Shape::Mapping { .. } => "a group of keys".to_owned(),
+    }
+}
+
+/// In one line, and not too long a one.
+pub fn short(text: &str) -> String {
+    const MOST: usize = 40;
+    let line: String = text.chars().take(MOST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    if text.chars().nth(MOST).is_some() { format!("{line}…") } else { line }
+}
