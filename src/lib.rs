@@ -2,11 +2,50 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 //! MemWall: does this training run do what its plan says, and if not, why?
 //!
-//! Everything follows one road:
+//! Everything follows one road, and the house is built along it:
 //!
 //! ```text
 //! plan ─▶ predict ─▶ observe ─▶ compare ─▶ show
 //! ```
+//!
+//! | module | what it is | reads files, clock, driver |
+//! |---|---|---|
+//! | [`units`] | quantities as types: bytes, flops, rates, time | no |
+//! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
+//! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
+//! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving | files |
+//! | [`model`] | an architecture as operators | no |
+//! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
+//! | [`observe`] | where facts come from: NVML, processes, the demo run | driver, `/proc`, clock |
+//! | [`compare`] | predicted against observed | no |
+//! | [`report`] | a prediction as text, JSON or CSV; predictions against measured cases | no |
+//! | [`app`] | the dashboard without a terminal: state, events, effects, keys | no |
+//! | [`ui`] | draws the state, decides nothing | no |
+//! | [`cli`] | arguments, commands, the one loop: terminal, signals, files | all |
+//!
+//! A module imports only from those above it, and `app` and `ui` never from `observe`;
+//! `tests/layering.rs` holds it so.
+//!
+//! # How data flows
+//!
+//! A plan file becomes a [`plan::Document`] (its text, with the place of every value) and
+//! from that a [`plan::Plan`] (what each key says). [`predict::Job::resolve`] decides
+//! everything that the plan leaves open and lists what it assumed; [`predict::predict`]
+//! walks the operators and gives a [`predict::Prediction`]. Screen, reports, comparison and
+//! tests all read that one value and its lists of named terms.
+//!
+//! A [`observe::Source`] lives on a thread of its own, because drivers block, and hands
+//! [`reading::Sample`]s over. [`cli::dashboard::watch`] is the one owner of the state: it
+//! waits for keys, samples, ticks and signals, runs [`app::update`] for each, carries out the
+//! [`app::Effect`]s and draws one frame with [`ui::draw`]. An edit of the plan predicts at
+//! once, in the same turn: a prediction takes less time than drawing it.
+//!
+//! # What must not be broken
+//!
+//! - Unknown is never zero: a [`reading::Reading`] without a value keeps its reason up to the pixel.
+//! - Three memory figures, never one: allocated, reserved, device-used.
+//! - The terms of a prediction sum to its total, to the byte.
+//! - The text of a plan is the user's: edits change the value that they are about and nothing else.
 
 pub mod units;
 
@@ -19,3 +58,15 @@ pub mod plan;
 pub mod model;
 
 pub mod predict;
+
+pub mod observe;
+
+pub mod compare;
+
+pub mod report;
+
+pub mod app;
+
+pub mod ui;
+
+//pub mod cli;

@@ -198,7 +198,7 @@ pub struct DeviceSample {
     pub tensor_activity: Reading<Fraction>,
     /// DRAM traffic: measured from GPM counters, else an upper bound.
     pub dram_bandwidth: Reading<BytesPerSec>,
-    /// Peak DRAM bandwidth of this card, from bus width and memory clock where the driver tells.
+    /// Peak DRAM bandwidth of this card, from bus width and memory clock where the driver tells: estimated.
     pub dram_peak: Reading<BytesPerSec>,
     /// Power drawn.
     pub power: Reading<Watts>,
@@ -249,13 +249,13 @@ pub struct HostProcess {
 /// Everything that one source saw at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When it was complete.
+    /// When the source began to take it: what a slow driver delivers late is as old as this says.
     pub at: Moment,
     /// Devices in the driver's order. One that failed stays in its place, with the reason in its readings.
     pub devices: Vec<DeviceSample>,
     /// The processes on any device, ordered by pid.
     pub processes: Vec<HostProcess>,
-    /// Samples that could not be handed over before this one, because the reader was behind.
+    /// Samples since the start that could not be handed over, because the reader was behind.
     pub dropped: u64,
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{Catalog, Generation, Gpu, Link, ModelPreset, Peaks, Scope, Vendor};
+use super::{Catalog, Citation, Generation, Gpu, Link, ModelPreset, Peaks, Scope, Vendor};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
 
 /// A catalogue file that cannot be used.
@@ -129,21 +129,20 @@ impl Catalog {
     pub fn extend(&mut self, file: &str, text: &str) -> Result<(), CatalogError> {
         let read: File =
             serde_yaml::from_str(text).map_err(|error| CatalogError::Malformed { file: file.to_owned(), error })?;
-        for gpu in &read.gpus {
-            let missing = gpu.sources().find(|key| !read.sources.contains_key(*key));
-            if let Some(key) = missing {
-                let (file, entry, key) = (file.to_owned(), gpu.name.clone(), key.to_owned());
+        let mut citations = Vec::new();
+        let cited = read.gpus.iter().flat_map(|gpu| gpu.sources().map(|(figure, key)| (&gpu.name, figure, key)));
+        let links = read.interconnects.iter();
+        let cited = cited.chain(links.flat_map(|link| link.sources().map(|(figure, key)| (&link.name, figure, key))));
+        for (entry, figure, key) in cited {
+            let Some(source) = read.sources.get(key) else {
+                let (file, entry, key) = (file.to_owned(), entry.clone(), key.to_owned());
                 return Err(CatalogError::UnknownSource { file, entry, key });
-            }
+            };
+            citations.push(Citation { entry: entry.clone(), figure, source: source.clone() });
         }
-        for link in &read.interconnects {
-            let keys = [Some(&link.gb_s_each_way), link.latency_us.as_ref()];
-            let missing = keys.into_iter().flatten().find(|figure| !read.sources.contains_key(&figure.source));
-            if let Some(figure) = missing {
-                let (file, entry, key) = (file.to_owned(), link.name.clone(), figure.source.clone());
-                return Err(CatalogError::UnknownSource { file, entry, key });
-            }
-        }
+        // Entries that the new ones hide no longer speak for that name.
+        self.citations.retain(|old| citations.iter().all(|new| new.entry != old.entry));
+        self.citations.append(&mut citations);
         self.gpus.extend(read.gpus.into_iter().map(GpuEntry::into_gpu));
         self.links.extend(read.interconnects.into_iter().map(LinkEntry::into_link));
         self.models.extend(read.models.into_iter().map(ModelEntry::into_preset));
@@ -152,21 +151,19 @@ impl Catalog {
 }
 
 impl GpuEntry {
-    fn sources(&self) -> impl Iterator<Item = &str> {
+    /// Each figure's name with the key of its source.
+    fn sources(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let figures = [
-            Some(&self.memory_gib),
-            Some(&self.bandwidth_gb_s),
-            self.l2_mib.as_ref(),
-            self.tdp_w.as_ref(),
-            self.max_sm_clock_mhz.as_ref(),
-            self.boost_clock_mhz.as_ref(),
+            ("memory", Some(&self.memory_gib)),
+            ("bandwidth", Some(&self.bandwidth_gb_s)),
+            ("L2", self.l2_mib.as_ref()),
+            ("power", self.tdp_w.as_ref()),
+            ("highest SM clock", self.max_sm_clock_mhz.as_ref()),
+            ("boost clock", self.boost_clock_mhz.as_ref()),
         ];
-        figures
-            .into_iter()
-            .flatten()
-            .map(|figure| figure.source.as_str())
-            .chain(self.sm_count.as_ref().map(|figure| figure.source.as_str()))
-            .chain(std::iter::once(self.peak_tflops.source.as_str()))
+        std::iter::once(("peaks", self.peak_tflops.source.as_str()))
+            .chain(figures.into_iter().filter_map(|(name, figure)| Some((name, figure?.source.as_str()))))
+            .chain(self.sm_count.iter().map(|figure| ("SMs", figure.source.as_str())))
     }
 
     fn into_gpu(self) -> Gpu {
@@ -215,6 +212,12 @@ fn generation(architecture: &str) -> Generation {
 }
 
 impl LinkEntry {
+    /// Each figure's name with the key of its source.
+    fn sources(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let latency = self.latency_us.iter().map(|figure| ("latency", figure.source.as_str()));
+        std::iter::once(("bandwidth", self.gb_s_each_way.source.as_str())).chain(latency)
+    }
+
     fn into_link(self) -> Link {
         Link {
             name: self.name,

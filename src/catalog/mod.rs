@@ -21,6 +21,19 @@ pub struct Catalog {
     pub links: Vec<Link>,
     /// Model presets.
     pub models: Vec<ModelPreset>,
+    /// Where the figures of GPUs and links come from.
+    pub citations: Vec<Citation>,
+}
+
+/// Where one figure of the catalogue comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Citation {
+    /// The name of the GPU or link.
+    pub entry: String,
+    /// Which of its figures.
+    pub figure: &'static str,
+    /// The document, dataset or measurement.
+    pub source: String,
 }
 
 /// Who makes a card.

@@ -1,0 +1,52 @@
+//! What happens to the dashboard, and what it wants done.
+
+use std::path::PathBuf;
+
+use super::keymap::Key;
+use crate::reading::{Moment, Sample, SourceInfo};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A key was pressed.
+    Key(Key),
+    /// Text was pasted.
+    Paste(String),
+    /// The terminal has another size now: the next frame is drawn for it.
+    Resized,
+    /// Nobody is at the terminal any more.
+    TerminalGone,
+    /// Time went on.
+    Tick(Moment),
+    /// A source is open.
+    SourceStarted(SourceInfo),
+    /// A source could not be opened, or gave up.
+    SourceFailed(String),
+    /// A source saw this.
+    Sample(Box<Sample>),
+    /// The plan is on disk.
+    Saved {
+        /// Where.
+        path: PathBuf,
+        /// What was written.
+        text: String,
+    },
+    /// The plan could not be written.
+    SaveFailed(String),
+}
+
+/// Something to be done outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Write the plan, and tell how it went.
+    Save {
+        /// To this file; none: to a new file in the working directory, of that name.
+        path: Option<PathBuf>,
+        /// The plan's name, for a new file.
+        name: String,
+        /// What to write.
+        text: String,
+    },
+    /// Leave.
+    Quit,
+}

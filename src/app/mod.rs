@@ -1,0 +1,25 @@
+//! The dashboard without a terminal: its state, what can happen to it, and what it then
+//! wants done. Time arrives as an event, files and drivers as effects: the same events
+//! give the same frames every time.
+
+mod editor;
+mod event;
+mod form;
+mod history;
+mod keymap;
+mod monitor;
+mod pane;
+mod state;
+mod step;
+mod update;
+
+pub use editor::{Change, Editor};
+pub use event::{Effect, Event};
+pub use form::{Field, Form};
+pub use history::{History, KEPT, Point};
+pub use keymap::{Action, BINDINGS, Binding, Context, Key, footer, lookup};
+pub use monitor::{Attached, AttachedState, Monitor, ProcessRow, Selected, Source};
+pub use pane::Pane;
+pub use state::{MemoryPane, MemoryView, Notice, Overlay, RooflinePane, Severity, State};
+pub use step::{Direction, Step};
+pub use update::update;

@@ -1,0 +1,145 @@
+//! Everything that the screen is drawn from.
+
+use super::editor::Editor;
+use super::form::Form;
+use super::monitor::Monitor;
+use super::pane::Pane;
+use crate::catalog::Catalog;
+use crate::compare::Comparison;
+use crate::plan::Loaded;
+use crate::reading::Moment;
+
+/// Something on top of the panes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overlay {
+    /// All keys.
+    Help,
+    /// The question what to do with unsaved changes.
+    ConfirmQuit,
+}
+
+/// How a message is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// It worked.
+    Info,
+    /// It did not.
+    Problem,
+}
+
+/// A message in the bottom line, until the next key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// How it is meant.
+    pub severity: Severity,
+    /// What it says.
+    pub text: String,
+}
+
+/// What the VRAM pane lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MemoryView {
+    /// Sums by component, with the course over one step.
+    #[default]
+    Components,
+    /// Every named term.
+    Terms,
+    /// Every pipeline stage.
+    Stages,
+}
+
+impl MemoryView {
+    /// The word in the frame.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Components => "components",
+            Self::Terms => "named terms",
+            Self::Stages => "stages",
+        }
+    }
+
+    /// The view after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Components => Self::Terms,
+            Self::Terms => Self::Stages,
+            Self::Stages => Self::Components,
+        }
+    }
+}
+
+/// State of the VRAM pane.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryPane {
+    /// What it lists.
+    pub view: MemoryView,
+    /// The selected row.
+    pub selected: usize,
+}
+
+/// State of the roofline pane.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RooflinePane {
+    /// The table instead of the chart, where there is no room for both.
+    pub table: bool,
+    /// The selected operator, in order of time.
+    pub selected: usize,
+}
+
+/// The whole dashboard.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// Hardware and models by name.
+    pub catalog: Catalog,
+    /// The plan.
+    pub editor: Editor,
+    /// The plan pane.
+    pub form: Form,
+    /// The VRAM pane.
+    pub memory: MemoryPane,
+    /// The roofline pane.
+    pub roofline: RooflinePane,
+    /// The monitor pane.
+    pub monitor: Monitor,
+    /// Predicted against observed; none before the first sample or prediction.
+    pub comparison: Option<Comparison>,
+    /// The pane that keys go to.
+    pub focus: Pane,
+    /// The focused pane has the whole screen.
+    pub zoomed: bool,
+    /// What lies on top.
+    pub overlay: Option<Overlay>,
+    /// The message in the bottom line.
+    pub notice: Option<Notice>,
+    /// The time.
+    pub now: Moment,
+    /// Leave as soon as the plan is saved.
+    pub quit_after_save: bool,
+}
+
+impl State {
+    /// A dashboard on `plan`, before anything was observed.
+    #[must_use]
+    pub fn new(plan: Loaded, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
+        let editor = Editor::open(plan, &catalog);
+        let mut form = Form::default();
+        form.look_around(&editor, &catalog);
+        Self {
+            catalog,
+            editor,
+            form,
+            memory: MemoryPane::default(),
+            roofline: RooflinePane::default(),
+            monitor: Monitor::new(attach),
+            comparison: None,
+            focus: Pane::Plan,
+            zoomed: false,
+            overlay: None,
+            notice: None,
+            now,
+            quit_after_save: false,
+        }
+    }
+}

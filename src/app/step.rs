@@ -1,0 +1,305 @@
+//! The values of a field: the ones beside it, the ones that typed text stands for, and
+//! which other keys must follow so that the plan stays consistent.
+
+use super::editor::{Change, Editor};
+use super::form::Field;
+use crate::catalog::Catalog;
+use crate::plan::keywords::{Attention, Framework, Optimizer, Precision, Sharding, Word};
+use crate::plan::{Checkpointing, Document, Fault};
+use crate::predict::{Job, Verdict};
+use crate::units::SignedBytes;
+
+/// Neighbouring values that are tried before giving up on finding a valid one.
+const TRIES: usize = 48;
+
+/// Matches shown for typed text.
+const MATCHES: usize = 6;
+
+/// Direction of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To a smaller value, or one earlier in its list.
+    Less,
+    /// To a larger value, or one later in its list.
+    More,
+}
+
+/// What taking a neighbouring value would do.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The value.
+    pub value: String,
+    /// The plan with it.
+    pub document: Document,
+    /// Device-used bytes more or less than now.
+    pub memory: SignedBytes,
+    /// Whether it would fit.
+    pub fits: bool,
+}
+
+/// What typed text comes to.
+#[derive(Debug)]
+pub enum Typed {
+    /// The plan with the value; it need not be a valid plan.
+    Document(Document),
+    /// The text cannot become this field's value.
+    Refused(Fault),
+}
+
+/// The nearest value in `direction` that makes a valid plan.
+pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catalog) -> Option<Step> {
+    let job = editor.job()?;
+    let now = editor.prediction()?.capacity.needed;
+    neighbours(field, direction, job, catalog).into_iter().take(TRIES).find_map(|value| {
+        let change = change(field, &value, editor, job)?;
+        let document = editor.with(&change).ok()?;
+        let prediction = editor.try_out(&document, catalog).ok()?;
+        let memory = prediction.capacity.needed - now;
+        let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
+        Some(Step { value, document, memory, fits })
+    })
+}
+
+/// The values on one side of the field's own, nearest first.
+fn neighbours(field: Field, direction: Direction, job: &Job, catalog: &Catalog) -> Vec<String> {
+    let current = field.effective(job);
+    let list = field.names(catalog);
+    if !list.is_empty() {
+        let at = list.iter().position(|name| *name == current);
+        return match (direction, at) {
+            (Direction::More, Some(at)) => list.into_iter().skip(at + 1).collect(),
+            (Direction::Less, Some(at)) => list.into_iter().take(at).rev().collect(),
+            // A value that is not in the list (an explicit architecture, a custom card) has the whole list above it.
+            (Direction::More, None) => list,
+            (Direction::Less, None) => Vec::new(),
+        };
+    }
+    let Some(now) = field.number(job) else { return Vec::new() };
+    let mut values = ladder(field, now, job);
+    match direction {
+        Direction::More => values.retain(|value| *value > now),
+        Direction::Less => {
+            values.retain(|value| *value < now);
+            values.reverse();
+        }
+    }
+    values.into_iter().map(|value| value.to_string()).collect()
+}
+
+/// The values that a number field steps through, ascending.
+fn ladder(field: Field, now: u64, job: &Job) -> Vec<u64> {
+    let replicas = job.degrees.data.max(1);
+    match field {
+        Field::Batch => {
+            // A batch is a whole number of micro batches on each replica; doubling goes furthest.
+            let unit = replicas.saturating_mul(job.micro_batch).max(1);
+            let units = now.div_ceil(unit);
+            let up = [2 * units, units + 1, units + 2, units + 3];
+            let down = [units / 2, units.saturating_sub(1)];
+            let mut values: Vec<u64> = down.into_iter().chain(up).map(|units| units.saturating_mul(unit)).collect();
+            // Nearest first would be one unit up: prefer the doubling, keep the rest as a way out.
+            values.retain(|value| *value > 0);
+            values.sort_unstable();
+            values.dedup();
+            prefer_powers(values, now)
+        }
+        Field::MicroBatch => divisors((job.batch / replicas).max(1)),
+        Field::Sequence => (7..27).map(|power| 1_u64 << power).collect(),
+        Field::TensorParallel | Field::PipelineParallel | Field::ContextParallel | Field::ExpertParallel => {
+            divisors(job.num_gpus)
+        }
+        _ => (0..20).map(|power| 1_u64 << power).collect(),
+    }
+}
+
+/// Keeps doubling and halving where those are there; else everything.
+fn prefer_powers(values: Vec<u64>, now: u64) -> Vec<u64> {
+    let powers: Vec<u64> = values.iter().copied().filter(|value| *value == 2 * now || 2 * value == now).collect();
+    let missing = |higher: bool| !powers.iter().any(|value| (*value > now) == higher);
+    values
+        .into_iter()
+        .filter(|value| powers.contains(value) || missing(*value > now))
+        .collect()
+}
+
+fn divisors(of: u64) -> Vec<u64> {
+    let mut low: Vec<u64> = (1..=of.isqrt()).filter(|candidate| of.is_multiple_of(*candidate)).collect();
+    let high: Vec<u64> = low.iter().rev().map(|small| of / small).filter(|large| large * large != of).collect();
+    low.extend(high);
+    low
+}
+
+/// The change of the text that gives `field` this value and keeps the keys that depend
+/// on it consistent, as far as the text says them. None when they cannot be.
+fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Change> {
+    let mut change = Change { set: vec![(field.key(), value.to_owned())], remove: Vec::new() };
+    match field {
+        Field::Model => {
+            // These would win over the preset.
+            change.remove = vec!["model.hf_config", "model.architecture", "model.size_billions"];
+            return Some(change);
+        }
+        Field::Gpu => {
+            change.remove = vec!["hardware.custom"];
+            return Some(change);
+        }
+        _ => {}
+    }
+    let Some(number) = value.parse::<u64>().ok().filter(|_| field.number(job).is_some()) else { return Some(change) };
+    let mut follow = |key: &'static str, value: u64| {
+        if editor.has(key) && key != field.key() {
+            change.set.push((key, value.to_string()));
+        }
+    };
+    let mut degrees = job.degrees;
+    let mut gpus = job.num_gpus;
+    match field {
+        Field::DataParallel => degrees.data = number,
+        Field::TensorParallel => degrees.tensor = number,
+        Field::PipelineParallel => degrees.pipeline = number,
+        Field::ContextParallel => degrees.context = number,
+        Field::NumGpus => gpus = number,
+        _ => {}
+    }
+    let within = degrees.tensor.checked_mul(degrees.pipeline)?.checked_mul(degrees.context)?;
+    match field {
+        // More replicas are more GPUs; other degrees share out the GPUs that there are.
+        Field::DataParallel => gpus = degrees.data.checked_mul(within)?,
+        Field::TensorParallel | Field::PipelineParallel | Field::ContextParallel | Field::NumGpus => {
+            if gpus == 0 || within == 0 || !gpus.is_multiple_of(within) {
+                return None;
+            }
+            degrees.data = gpus / within;
+        }
+        _ => {}
+    }
+    follow("cluster.num_gpus", gpus);
+    follow("distribution.data_parallel", degrees.data);
+    if gpus != job.num_gpus {
+        let per_node = job.gpus_per_node.min(gpus).max(1);
+        follow("cluster.gpus_per_node", per_node);
+        follow("cluster.nodes", gpus.div_ceil(per_node));
+    }
+    let batch = if field == Field::Batch { number } else { job.batch };
+    let micro = if field == Field::MicroBatch { number } else { job.micro_batch };
+    let at_once = micro.checked_mul(degrees.data)?;
+    if editor.has("training.gradient_accumulation_steps") && editor.has("model.batch_size") {
+        if at_once == 0 || !batch.is_multiple_of(at_once) {
+            return None;
+        }
+        follow("training.gradient_accumulation_steps", batch / at_once);
+    }
+    Some(change)
+}
+
+impl Field {
+    /// The value that the plan came to.
+    #[must_use]
+    pub fn effective(self, job: &Job) -> String {
+        match self {
+            Self::Model => job.model_name.clone(),
+            Self::Framework => job.framework.name().to_owned(),
+            Self::Gpu => job.gpu.name.clone(),
+            Self::Precision => job.precision.name().to_owned(),
+            Self::Optimizer => job.optimizer.name().to_owned(),
+            Self::Attention => job.attention.name().to_owned(),
+            Self::Checkpointing => match &job.checkpointing {
+                Checkpointing::None => "none".to_owned(),
+                Checkpointing::Selective => "selective".to_owned(),
+                Checkpointing::SelectiveOp => "selective-op".to_owned(),
+                Checkpointing::Full => "full".to_owned(),
+                Checkpointing::Every(blocks) => format!("every {blocks} blocks"),
+                Checkpointing::Modules(modules) => {
+                    modules.iter().map(|module| module.name()).collect::<Vec<_>>().join(" ")
+                }
+            },
+            Self::Sharding => job.sharding.name().to_owned(),
+            Self::SequenceParallel => job.sequence_parallel.to_string(),
+            _ => self.number(job).map_or_else(String::new, |number| number.to_string()),
+        }
+    }
+
+    /// The value as a number; none for fields that are none.
+    #[must_use]
+    pub fn number(self, job: &Job) -> Option<u64> {
+        match self {
+            Self::NumGpus => Some(job.num_gpus),
+            Self::Batch => Some(job.batch),
+            Self::MicroBatch => Some(job.micro_batch),
+            Self::Sequence => Some(job.sequence),
+            Self::DataParallel => Some(job.degrees.data),
+            Self::TensorParallel => Some(job.degrees.tensor),
+            Self::PipelineParallel => Some(job.degrees.pipeline),
+            Self::ContextParallel => Some(job.degrees.context),
+            Self::ExpertParallel => Some(job.degrees.expert),
+            _ => None,
+        }
+    }
+
+    /// The values to choose from, in order; empty for numbers.
+    fn names(self, catalog: &Catalog) -> Vec<String> {
+        let words = |words: &[Word]| words.iter().map(|word| word.name.to_owned()).collect();
+        match self {
+            Self::Model => catalog.models.iter().map(|model| model.name.clone()).collect(),
+            Self::Gpu => catalog.gpus.iter().map(|gpu| gpu.name.clone()).collect(),
+            Self::Framework => words(Framework::WORDS),
+            Self::Precision => words(Precision::WORDS),
+            Self::Optimizer => words(Optimizer::WORDS),
+            Self::Attention => words(Attention::WORDS),
+            Self::Sharding => words(Sharding::WORDS),
+            Self::Checkpointing => ["none", "selective", "selective-op", "full"].map(str::to_owned).to_vec(),
+            Self::SequenceParallel => ["false", "true"].map(str::to_owned).to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The names that typed text may stand for: those that begin with it, then those that contain it.
+    #[must_use]
+    pub fn matches(self, typed: &str, catalog: &Catalog) -> Vec<String> {
+        let wanted = typed.trim().to_lowercase();
+        let names = self.names(catalog);
+        let like = |begins: bool| {
+            let wanted = wanted.clone();
+            names.iter().filter(move |name| {
+                let name = name.to_lowercase();
+                name.starts_with(&wanted) == begins && name.contains(&wanted)
+            })
+        };
+        like(true).chain(like(false)).take(MATCHES).cloned().collect()
+    }
+
+    /// The plan with typed text as this field's value.
+    #[must_use]
+    pub fn typed(self, typed: &str, editor: &Editor, catalog: &Catalog) -> Typed {
+        let known = match self {
+            Self::Model => catalog.model(typed).map(|model| model.name.clone()),
+            Self::Gpu => catalog.gpu(typed).map(|gpu| gpu.name.clone()),
+            _ => None,
+        };
+        let first = || self.matches(typed, catalog).into_iter().next();
+        let value = known.or_else(first).unwrap_or_else(|| typed.to_owned());
+        let alone = || Change { set: vec![(self.key(), value.clone())], remove: Vec::new() };
+        let change = editor.job().and_then(|job| change(self, &value, editor, job)).unwrap_or_else(alone);
+        match editor.with(&change) {
+            Ok(document) => Typed::Document(document),
+            Err(fault) => Typed::Refused(fault),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divisors_ascend() {
+        assert_eq!(divisors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
+        assert_eq!(divisors(1), [1]);
+    }
+
+    #[test]
+    fn doubling_and_halving_win_where_they_are_possible() {
+        assert_eq!(prefer_powers(vec![8, 12, 20, 24, 32], 16), [8, 32]);
+        assert_eq!(prefer_powers(vec![4, 8, 16, 20, 24], 12), [4, 8, 24]);
+    }
+}

@@ -1,0 +1,266 @@
+//! What each event does to the state.
+
+use super::event::{Effect, Event};
+use super::form::{Field, Form};
+use super::keymap::{Action, Key, lookup};
+use super::monitor::Source;
+use super::pane::Pane;
+use super::state::{Notice, Overlay, Severity, State};
+use super::step::{Direction, Typed};
+use crate::compare::compare;
+
+/// Rows that PageUp and PageDown go.
+const PAGE: usize = 10;
+
+/// The longest value that can be typed.
+const LONGEST_VALUE: usize = 200;
+
+/// Lets `event` happen. What is returned is to be done, in that order.
+pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
+    match event {
+        Event::Key(key) => return on_key(state, key),
+        Event::Paste(text) => paste(state, &text),
+        Event::Resized => {}
+        Event::TerminalGone => return vec![Effect::Quit],
+        Event::Tick(now) => state.now = state.now.max(now),
+        Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
+        Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
+        Event::Sample(sample) => {
+            state.now = state.now.max(sample.at);
+            state.monitor.take(*sample);
+            set_against(state);
+        }
+        Event::Saved { path, text } => {
+            state.notice = Some(info(format!("saved {}", path.display())));
+            state.editor.mark_saved(path, text);
+            if state.quit_after_save {
+                return vec![Effect::Quit];
+            }
+        }
+        Event::SaveFailed(why) => {
+            state.quit_after_save = false;
+            state.notice = Some(problem(why));
+        }
+    }
+    Vec::new()
+}
+
+fn info(text: impl Into<String>) -> Notice {
+    Notice { severity: Severity::Info, text: text.into() }
+}
+
+fn problem(text: impl Into<String>) -> Notice {
+    Notice { severity: Severity::Problem, text: text.into() }
+}
+
+fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
+    state.notice = None;
+    match state.overlay {
+        Some(Overlay::Help) => {
+            state.overlay = None;
+            return if key == Key::Ctrl('c') { quit(state) } else { Vec::new() };
+        }
+        Some(Overlay::ConfirmQuit) => return confirm_quit(state, key),
+        None => {}
+    }
+    if state.focus == Pane::Plan && state.form.typing.is_some() {
+        type_key(state, key);
+        return Vec::new();
+    }
+    lookup(key, state.focus).map_or_else(Vec::new, |action| act(state, action))
+}
+
+fn act(state: &mut State, action: Action) -> Vec<Effect> {
+    match action {
+        Action::Quit => return quit(state),
+        Action::Save => return save(state),
+        Action::NextPane => focus(state, state.focus.next()),
+        Action::PreviousPane => focus(state, state.focus.previous()),
+        Action::Focus(pane) => focus(state, pane),
+        Action::Zoom => state.zoomed = !state.zoomed,
+        Action::Help => state.overlay = Some(Overlay::Help),
+        Action::Up => select(state, |row, _| row.saturating_sub(1)),
+        Action::Down => select(state, |row, last| (row + 1).min(last)),
+        Action::PageUp => select(state, |row, _| row.saturating_sub(PAGE)),
+        Action::PageDown => select(state, |row, last| (row + PAGE).min(last)),
+        Action::First => select(state, |_, _| 0),
+        Action::Last => select(state, |_, last| last),
+        Action::Less => take_step(state, Direction::Less),
+        Action::More => take_step(state, Direction::More),
+        Action::Type => state.form.typing = Some(String::new()),
+        Action::Undo => after_edit(state, |state| state.editor.undo(&state.catalog), "nothing to undo"),
+        Action::Redo => after_edit(state, |state| state.editor.redo(&state.catalog), "nothing to redo"),
+        Action::View => turn_view(state),
+        Action::Attach => attach(state),
+    }
+    Vec::new()
+}
+
+fn quit(state: &mut State) -> Vec<Effect> {
+    if state.editor.modified() {
+        state.overlay = Some(Overlay::ConfirmQuit);
+        return Vec::new();
+    }
+    vec![Effect::Quit]
+}
+
+fn confirm_quit(state: &mut State, key: Key) -> Vec<Effect> {
+    state.overlay = None;
+    match key {
+        Key::Char('q') | Key::Ctrl('c') => vec![Effect::Quit],
+        Key::Char('s') | Key::Ctrl('s') => {
+            state.quit_after_save = true;
+            save(state)
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn save(state: &State) -> Vec<Effect> {
+    let editor = &state.editor;
+    let (path, name) = (editor.path().map(Into::into), editor.name().to_owned());
+    vec![Effect::Save { path, name, text: editor.text().to_owned() }]
+}
+
+fn focus(state: &mut State, pane: Pane) {
+    state.form.typing = None;
+    state.focus = pane;
+}
+
+/// Moves the selection of the focused pane: from (row, last row) to a row.
+fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
+    let prediction = state.editor.prediction();
+    let (selected, rows) = match state.focus {
+        Pane::Plan => (&mut state.form.selected, Form::fields(&state.editor).len()),
+        Pane::Vram => {
+            let stage = prediction.map(super::super::predict::Prediction::largest);
+            let rows = match state.memory.view {
+                super::state::MemoryView::Stages => prediction.map_or(0, |prediction| prediction.stages.len()),
+                _ => stage.map_or(0, |stage| stage.terms.len()),
+            };
+            (&mut state.memory.selected, rows)
+        }
+        Pane::Roofline => {
+            (&mut state.roofline.selected, prediction.map_or(0, |prediction| prediction.roofline.ops.len()))
+        }
+        Pane::Monitor => {
+            let last = state.monitor.rows().saturating_sub(1);
+            let row = to(state.monitor.selected_row().min(last), last);
+            return state.monitor.select_row(row);
+        }
+        Pane::Compare => return,
+    };
+    let last = rows.saturating_sub(1);
+    *selected = to((*selected).min(last), last);
+    if state.focus == Pane::Plan {
+        state.form.look_around(&state.editor, &state.catalog);
+    }
+}
+
+fn turn_view(state: &mut State) {
+    match state.focus {
+        Pane::Vram => {
+            state.memory.view = state.memory.view.next();
+            state.memory.selected = 0;
+        }
+        Pane::Roofline => state.roofline.table = !state.roofline.table,
+        Pane::Plan | Pane::Monitor | Pane::Compare => {}
+    }
+}
+
+fn attach(state: &mut State) {
+    match state.monitor.selected_pid() {
+        Some(pid) => {
+            state.monitor.toggle_attach(pid);
+            state.notice = Some(match &state.monitor.attached {
+                Some(_) => info(format!("attached to {pid}: its memory is compared with the plan")),
+                None => info(format!("let go of {pid}: the fullest GPU is compared with the plan")),
+            });
+            set_against(state);
+        }
+        None => state.notice = Some(problem("no process on this GPU to attach to")),
+    }
+}
+
+/// Takes a value next to the selected field's, which is known to make a valid plan.
+fn take_step(state: &mut State, direction: Direction) {
+    let step = match direction {
+        Direction::Less => state.form.lower.take(),
+        Direction::More => state.form.upper.take(),
+    };
+    let Some(step) = step else {
+        let way = if direction == Direction::Less { "below" } else { "above" };
+        let label = state.form.field(&state.editor).map_or("", Field::label);
+        state.notice = Some(problem(format!("{label}: no value {way} this one makes a valid plan")));
+        return;
+    };
+    state.editor.apply(step.document, &state.catalog);
+    follow(state);
+}
+
+fn after_edit(state: &mut State, edit: impl FnOnce(&mut State) -> bool, otherwise: &str) {
+    if edit(state) {
+        follow(state);
+    } else {
+        state.notice = Some(problem(otherwise));
+    }
+}
+
+/// What depends on the plan, after it changed.
+fn follow(state: &mut State) {
+    let fields = Form::fields(&state.editor).len();
+    state.form.selected = state.form.selected.min(fields.saturating_sub(1));
+    state.form.look_around(&state.editor, &state.catalog);
+    set_against(state);
+}
+
+fn set_against(state: &mut State) {
+    state.comparison = state
+        .editor
+        .prediction()
+        .and_then(|prediction| Some(compare(prediction, &state.monitor.observation(prediction)?)));
+}
+
+fn type_key(state: &mut State, key: Key) {
+    let Some(typed) = &mut state.form.typing else { return };
+    match key {
+        Key::Char(c) if typed.len() < LONGEST_VALUE => typed.push(c),
+        Key::Backspace => {
+            typed.pop();
+        }
+        Key::Ctrl('u') => typed.clear(),
+        Key::Esc | Key::Ctrl('c') => state.form.typing = None,
+        Key::Tab => complete(state),
+        Key::Enter => take_typed(state),
+        _ => {}
+    }
+}
+
+fn paste(state: &mut State, text: &str) {
+    if let Some(typed) = &mut state.form.typing {
+        let room = LONGEST_VALUE.saturating_sub(typed.len());
+        typed.extend(text.chars().filter(|c| !c.is_control()).take(room));
+    }
+}
+
+fn complete(state: &mut State) {
+    let Some(typed) = state.form.typing.clone() else { return };
+    if let Some(best) = state.form.matches(&state.editor, &state.catalog, &typed).into_iter().next() {
+        state.form.typing = Some(best);
+    }
+}
+
+fn take_typed(state: &mut State) {
+    let Some(typed) = state.form.typing.take() else { return };
+    let Some(field) = state.form.field(&state.editor) else { return };
+    if typed.trim().is_empty() {
+        return;
+    }
+    match field.typed(typed.trim(), &state.editor, &state.catalog) {
+        Typed::Document(document) => {
+            state.editor.apply(document, &state.catalog);
+            follow(state);
+        }
+        Typed::Refused(fault) => state.notice = Some(problem(fault.to_string())),
+    }
+}

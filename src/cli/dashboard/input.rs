@@ -1,0 +1,56 @@
+//! From the terminal library's events to the dashboard's.
+
+use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use crate::app::{Event, Key};
+
+/// The event that it is for the dashboard; none for what the dashboard does not care about.
+pub fn translate(event: TerminalEvent) -> Option<Event> {
+    match event {
+        TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(Event::Key),
+        TerminalEvent::Paste(text) => Some(Event::Paste(text)),
+        TerminalEvent::Resize(..) => Some(Event::Resized),
+        _ => None,
+    }
+}
+
+fn key_of(key: KeyEvent) -> Option<Key> {
+    match key.code {
+        KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Ctrl(c.to_ascii_lowercase())),
+        KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::ALT) => None,
+        KeyCode::Char(c) => Some(Key::Char(c)),
+        KeyCode::Up => Some(Key::Up),
+        KeyCode::Down => Some(Key::Down),
+        KeyCode::Left => Some(Key::Left),
+        KeyCode::Right => Some(Key::Right),
+        KeyCode::Enter => Some(Key::Enter),
+        KeyCode::Esc => Some(Key::Esc),
+        KeyCode::Tab => Some(Key::Tab),
+        KeyCode::BackTab => Some(Key::BackTab),
+        KeyCode::Backspace => Some(Key::Backspace),
+        KeyCode::Home => Some(Key::Home),
+        KeyCode::End => Some(Key::End),
+        KeyCode::PageUp => Some(Key::PageUp),
+        KeyCode::PageDown => Some(Key::PageDown),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_not_presses() {
+        let mut key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
+        assert_eq!(translate(TerminalEvent::Key(key)), Some(Event::Key(Key::Char('q'))));
+        key.kind = KeyEventKind::Release;
+        assert_eq!(translate(TerminalEvent::Key(key)), None);
+    }
+
+    #[test]
+    fn control_is_told_from_plain() {
+        let key = KeyEvent::new(KeyCode::Char('S'), KeyModifiers::CONTROL);
+        assert_eq!(translate(TerminalEvent::Key(key)), Some(Event::Key(Key::Ctrl('s'))));
+    }
+}

@@ -1,0 +1,105 @@
+//! The dashboard: one owner of the state, fed by tasks, drawing when something happened.
+
+mod input;
+mod look;
+mod panics;
+mod terminal;
+mod watch;
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+pub use watch::watch;
+
+use super::{DashboardArgs, Exit, SourceKind, Streams};
+use crate::app::State;
+use crate::catalog::Catalog;
+use crate::observe::{self, Wants};
+use crate::plan::{EXAMPLES, Fault, Loaded};
+use crate::predict::{Job, predict};
+use crate::reading::Moment;
+
+/// Time since the Unix epoch that never goes back, whatever is done to the system's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    epoch: Moment,
+    start: Instant,
+}
+
+impl Clock {
+    /// A clock that shows the system's time now.
+    #[must_use]
+    pub fn start() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let epoch = Moment(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX));
+        Self { epoch, start: Instant::now() }
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.epoch.plus_millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// `memwall [PLAN]`: until the user quits or the system asks to.
+pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Exit {
+    let loaded = match open_plan(args, &catalog) {
+        Ok(loaded) => loaded,
+        Err(messages) => {
+            return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
+        }
+    };
+    let look = match look::choose(args) {
+        Ok(look) => look,
+        Err(message) => return streams.fail(Exit::Usage, &message),
+    };
+    let clock = Clock::start();
+    let state = State::new(loaded, catalog, args.attach, clock.now());
+    let open = source(args, &state);
+    match watch(state, &look, open, args.interval, clock) {
+        Ok(()) => Exit::Done,
+        Err(message) => streams.fail(Exit::Failed, &message),
+    }
+}
+
+/// The plan of the command line, or the built-in example. It must make a prediction.
+fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<String>> {
+    let name = args.plan.as_ref().map_or_else(String::new, |path| format!("{}:", path.display()));
+    let said = |faults: Vec<Fault>| faults.iter().map(|fault| format!("{name}{fault}")).collect::<Vec<_>>();
+    let loaded = match &args.plan {
+        Some(path) => Loaded::load(path),
+        None => example(),
+    }
+    .map_err(said)?;
+    let place = |fault: Fault| {
+        let at = loaded.document.locate(&fault.key);
+        fault.placed(at)
+    };
+    Job::resolve(&loaded.plan, catalog)
+        .map_err(|faults| said(faults.into_iter().map(place).collect()))?;
+    Ok(loaded)
+}
+
+/// What opens without a plan: a plain case that fits, so that there is something to play with.
+fn example() -> Result<Loaded, Vec<Fault>> {
+    const NAME: &str = "13b_long_sequence";
+    match EXAMPLES.iter().find(|(name, _)| *name == NAME) {
+        Some((name, text)) => Loaded::from_text(name, text),
+        None => Err(vec![Fault::of("", format!("no example `{NAME}`"))]),
+    }
+}
+
+/// How to open the source that was asked for, on its own thread.
+fn source(
+    args: &DashboardArgs,
+    state: &State,
+) -> impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static {
+    let choice = match args.source {
+        SourceKind::Auto => observe::Choice::Auto,
+        SourceKind::Nvml => observe::Choice::Nvml,
+        SourceKind::Demo => observe::Choice::Demo,
+    };
+    let demo = state.editor.job().map(|job| observe::Demo::new(&predict(job), &job.gpu));
+    // Bandwidth and tensor activity are in the header, so the counters are always wanted.
+    move || observe::open(choice, demo, &Wants::everything())
+}

@@ -1,0 +1,67 @@
+//! The terminal, taken over and given back.
+
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write, stdin, stdout};
+
+use crossterm::cursor::Show;
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use crossterm::execute;
+use crossterm::queue;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode,
+};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+
+use crate::app::State;
+use crate::ui::{Look, draw};
+
+/// A terminal in raw mode on its alternate screen. Dropping it gives it back as it was,
+/// on a panic too.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    pub fn take() -> Result<Self, String> {
+        if !stdout().is_terminal() || !stdin().is_terminal() {
+            return Err("the dashboard needs a terminal; `memwall predict PLAN` writes a report anywhere".to_owned());
+        }
+        Self::open().map_err(|error| {
+            give_back();
+            format!("the terminal cannot be used: {error}")
+        })
+    }
+
+    fn open() -> io::Result<Self> {
+        enable_raw_mode()?;
+        execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
+        let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(stdout())))?;
+        Ok(Self { terminal })
+    }
+
+    /// Draws one frame, which the terminal shows at once or not at all.
+    pub fn draw(&mut self, state: &State, look: &Look) -> Result<(), String> {
+        self.draw_frame(state, look).map_err(|error| format!("the terminal is gone: {error}"))
+    }
+
+    fn draw_frame(&mut self, state: &State, look: &Look) -> io::Result<()> {
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        self.terminal.draw(|frame| draw(state, look, frame))?;
+        queue!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
+        self.terminal.backend_mut().flush()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Undoes every change of the terminal. Nobody is left to be told where that fails.
+fn give_back() {
+    let left = execute!(stdout(), EndSynchronizedUpdate, DisableBracketedPaste, LeaveAlternateScreen, Show);
+    drop((left, disable_raw_mode()));
+}

@@ -1,0 +1,183 @@
+//! The loop: events in, state changed, effects carried out, one frame for all of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crossterm::event::EventStream;
+use futures::StreamExt;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Clock;
+use super::input::translate;
+use super::panics::Panics;
+use super::terminal::Screen;
+use crate::app::{Effect, Event, State, update};
+use crate::observe::{self, Report};
+use crate::plan::{self, Fault};
+use crate::ui::Look;
+
+/// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
+const QUEUE: usize = 256;
+
+/// Samples that may wait: beyond that the source drops and counts them.
+const REPORTS: usize = 4;
+
+/// Shows the dashboard until the user quits or the system asks to.
+///
+/// # Errors
+/// One line: no terminal, a terminal that went away, or an internal error. The terminal
+/// has been put back by then.
+pub fn watch(
+    state: State,
+    look: &Look,
+    open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    every: Duration,
+    clock: Clock,
+) -> Result<(), String> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no event loop: {error}"))?;
+    let screen = Screen::take()?;
+    let panics = Panics::catch();
+    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(screen, state, look, open, every, clock, &panics)));
+    let outcome = catch_unwind(watching);
+    // A save that hangs on a dead file system must not keep the program.
+    runtime.shutdown_background();
+    match (panics.finish(), outcome) {
+        (Some(panic), _) => Err(panic),
+        (None, Ok(outcome)) => outcome,
+        (None, Err(_)) => Err("internal error".to_owned()),
+    }
+}
+
+async fn watch_on(
+    mut screen: Screen,
+    mut state: State,
+    look: &Look,
+    open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    every: Duration,
+    clock: Clock,
+    panics: &Panics,
+) -> Result<(), String> {
+    let (events, mut happening) = mpsc::channel(QUEUE);
+    let (reports, mut reported) = mpsc::channel(REPORTS);
+    let mut ending = Ending::listen()?;
+    let _source = observe::spawn(open, every, move || clock.now(), reports)
+        .map_err(|error| format!("no thread for the source: {error}"))?;
+    tokio::spawn(read_terminal(events.clone()));
+    tokio::spawn(tick(events.clone(), clock));
+    screen.draw(&state, look)?;
+    loop {
+        let first = tokio::select! {
+            event = happening.recv() => event,
+            report = reported.recv(), if !reported.is_closed() => report.map(told),
+            () = ending.asked() => return Ok(()),
+            () = panics.happened() => return Ok(()),
+        };
+        let Some(first) = first else { continue };
+        // Everything that has happened meanwhile goes into the same frame.
+        let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
+        for event in std::iter::once(first).chain(rest) {
+            for effect in update(&mut state, event) {
+                match effect {
+                    Effect::Quit => return Ok(()),
+                    Effect::Save { path, name, text } => save(path, &name, text, &state, events.clone()),
+                }
+            }
+        }
+        screen.draw(&state, look)?;
+    }
+}
+
+fn next(happening: &mut Receiver<Event>, reported: &mut Receiver<Report>) -> Option<Event> {
+    happening.try_recv().ok().or_else(|| reported.try_recv().ok().map(told))
+}
+
+fn told(report: Report) -> Event {
+    match report {
+        Report::Started(info) => Event::SourceStarted(info),
+        Report::Sample(sample) => Event::Sample(Box::new(sample)),
+        Report::Failed(why) => Event::SourceFailed(why),
+    }
+}
+
+/// Passes the terminal's events on until the terminal or the dashboard is gone.
+async fn read_terminal(events: Sender<Event>) {
+    let mut terminal = EventStream::new();
+    while let Some(Ok(event)) = terminal.next().await {
+        let Some(event) = translate(event) else { continue };
+        if events.send(event).await.is_err() {
+            return;
+        }
+    }
+    // A dashboard that has gone meanwhile needs no telling.
+    drop(events.send(Event::TerminalGone).await);
+}
+
+async fn tick(events: Sender<Event>, clock: Clock) {
+    let mut ticks = interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        if events.send(Event::Tick(clock.now())).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes the plan on a thread that may block.
+fn save(path: Option<PathBuf>, name: &str, text: String, state: &State, events: Sender<Event>) {
+    let as_opened = path.is_some().then(|| state.editor.saved_text().to_owned());
+    let path = path.unwrap_or_else(|| Path::new(name).with_extension("yaml"));
+    tokio::task::spawn_blocking(move || {
+        let event = match refused(&path, as_opened.as_deref()).map_or_else(|| plan::save(&path, &text), Err) {
+            Ok(()) => Event::Saved { path, text },
+            Err(fault) => Event::SaveFailed(format!("not saved: {fault}")),
+        };
+        // A dashboard that has gone meanwhile needs no telling.
+        drop(events.blocking_send(event));
+    });
+}
+
+/// Why a plan is not written over what is there: somebody else's file, or somebody else's changes.
+fn refused(path: &Path, as_opened: Option<&str>) -> Option<Fault> {
+    let shown = path.display();
+    match as_opened {
+        Some(opened) if plan::differs(path, opened) => {
+            Some(Fault::of("", format!("{shown} was changed by someone else since it was opened")))
+        }
+        None if path.exists() => Some(Fault::of("", format!("{shown} exists already"))),
+        _ => None,
+    }
+}
+
+/// The signals that ask a program to end.
+struct Ending {
+    signals: [Signal; 3],
+}
+
+impl Ending {
+    fn listen() -> Result<Self, String> {
+        let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));
+        let signals = [
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::hangup())?,
+        ];
+        Ok(Self { signals })
+    }
+
+    async fn asked(&mut self) {
+        let [terminate, interrupt, hangup] = &mut self.signals;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What the host knows of the processes that are on a GPU: asked for those alone, because
+//! asking for all costs more than the rest of the program.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
+
+use crate::reading::{Absence, HostProcess, Moment, Reading};
+use crate::units::{Bytes, Fraction};
+
+/// Names and command lines are cut here: they come from anybody.
+const LONGEST_TEXT: usize = 4096;
+/// A pid that nobody in sight has is looked for in other namespaces this often, in milliseconds:
+/// it means reading a file of every process.
+const SEARCH_EVERY: u64 = 10_000;
+/// Processes that have left the GPUs but go on are forgotten when there are more than these.
+const MOST_STALE: usize = 64;
+
+/// Facts of processes, with what is remembered between ticks.
+pub struct HostFacts {
+    proc_root: PathBuf,
+    system: Option<System>,
+    users: Users,
+    cpu_before: HashMap<u32, CpuTime>,
+    elsewhere: HashMap<u32, Elsewhere>,
+}
+
+/// Processor time that a process had used by some moment.
+#[derive(Debug, Clone, Copy)]
+struct CpuTime {
+    started: u64,
+    millis: u64,
+    at: Moment,
+}
+
+/// What was found for a pid of another namespace, and when.
+#[derive(Debug, Clone, Copy)]
+struct Elsewhere {
+    here: Option<u32>,
+    at: Moment,
+}
+
+impl HostFacts {
+    /// Nothing is read yet.
+    pub fn new() -> Self {
+        Self {
+            proc_root: PathBuf::from("/proc"),
+            system: System::new().ok(),
+            users: Users::default(),
+            cpu_before: HashMap::new(),
+            elsewhere: HashMap::new(),
+        }
+    }
+
+    /// What is known of these processes, in their order.
+    pub fn of(&mut self, pids: &[u32], now: Moment) -> Vec<HostProcess> {
+        self.forget(pids);
+        let Some(system) = &mut self.system else {
+            return pids.iter().map(|pid| without_facts(*pid, &Absence::NotSupported)).collect();
+        };
+        refresh(system, pids);
+        pids.iter().map(|pid| self.one(*pid, now)).collect()
+    }
+
+    fn one(&mut self, pid: u32, now: Moment) -> HostProcess {
+        let mut local = pid;
+        if self.known(pid).is_none()
+            && let Some(here) = self.here(pid, now)
+            && let Some(system) = &mut self.system
+        {
+            refresh(system, &[here]);
+            local = here;
+        }
+        let Some(process) = self.system.as_ref().and_then(|system| system.process(Pid::from_u32(local))) else {
+            self.cpu_before.remove(&pid);
+            return without_facts(pid, &Absence::Gone);
+        };
+        let started = process.start_time();
+        let time = CpuTime { started, millis: process.accumulated_cpu_time(), at: now };
+        let before = self.cpu_before.insert(pid, time);
+        HostProcess {
+            pid,
+            started: Reading::measured(started, now),
+            name: Reading::measured(bounded(process.name()), now),
+            command: Reading::measured(command(process), now),
+            user: user(process, &mut self.users, now),
+            cpu: cpu(before, time),
+            resident: Reading::measured(Bytes(process.memory()), now),
+        }
+    }
+
+    fn known(&self, pid: u32) -> Option<&Process> {
+        self.system.as_ref()?.process(Pid::from_u32(pid))
+    }
+
+    /// The pid that a process of another namespace has in this one.
+    ///
+    /// The driver tells the pids of its own namespace. One process in sight whose list of pids
+    /// (NSpid) has the number is the one; of several, nobody knows which.
+    fn here(&mut self, pid: u32, now: Moment) -> Option<u32> {
+        if let Some(found) = self.elsewhere.get(&pid)
+            && now.0.saturating_sub(found.at.0) < SEARCH_EVERY
+        {
+            return found.here;
+        }
+        let here = search(&self.proc_root, pid);
+        self.elsewhere.insert(pid, Elsewhere { here, at: now });
+        here
+    }
+
+    /// Drops what belongs to processes that nobody asks for any more.
+    fn forget(&mut self, pids: &[u32]) {
+        self.cpu_before.retain(|pid, _| pids.contains(pid));
+        self.elsewhere.retain(|pid, _| pids.contains(pid));
+        let known = self.system.as_ref().map_or(0, |system| system.processes().len());
+        if known > pids.len() + MOST_STALE {
+            self.system = System::new().ok();
+        }
+    }
+}
+
+/// Only what is shown, and only for these; what does not change is read once.
+fn refresh(system: &mut System, pids: &[u32]) {
+    let pids: Vec<Pid> = pids.iter().copied().map(Pid::from_u32).collect();
+    let what = ProcessRefreshKind::nothing()
+        .with_cpu()
+        .with_memory()
+        .with_cmd(UpdateKind::OnlyIfNotSet)
+        .with_user(UpdateKind::OnlyIfNotSet);
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&pids), true, what);
+}
+
+fn without_facts(pid: u32, why: &Absence) -> HostProcess {
+    HostProcess {
+        pid,
+        started: Reading::Absent(why.clone()),
+        name: Reading::Absent(why.clone()),
+        command: Reading::Absent(why.clone()),
+        user: Reading::Absent(why.clone()),
+        cpu: Reading::Absent(why.clone()),
+        resident: Reading::Absent(why.clone()),
+    }
+}
+
+/// Processor time over the time between two looks. The first look knows nothing yet, and a pid
+/// that has changed hands starts over.
+fn cpu(before: Option<CpuTime>, now: CpuTime) -> Reading<Fraction> {
+    let Some(before) = before.filter(|before| before.started == now.started && before.at < now.at) else {
+        return Reading::not_read();
+    };
+    let used = now.millis.saturating_sub(before.millis) as f64;
+    Reading::measured(Fraction(used / 1000.0 / now.at.since(before.at).0), now.at)
+}
+
+/// The command line; where there is none, the name in brackets, as ps shows it.
+fn command(process: &Process) -> String {
+    let mut line = String::new();
+    for word in process.cmd() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word.to_string_lossy());
+        if line.len() > LONGEST_TEXT {
+            break;
+        }
+    }
+    if line.is_empty() { format!("[{}]", bounded(process.name())) } else { cut(line) }
+}
+
+fn bounded(text: &OsStr) -> String {
+    cut(text.to_string_lossy().into_owned())
+}
+
+fn cut(mut text: String) -> String {
+    let mut end = LONGEST_TEXT.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
+}
+
+fn user(process: &Process, users: &mut Users, now: Moment) -> Reading<String> {
+    // sysinfo leaves it out when /proc/PID/status cannot be read.
+    process.user_id().map_or(Reading::Absent(Absence::NoPermission), |id| Reading::measured(users.name(**id), now))
+}
+
+/// Login names by user id, from the password file, which is read when an unknown id turns up.
+#[derive(Debug, Default)]
+struct Users {
+    names: HashMap<u32, String>,
+}
+
+impl Users {
+    fn name(&mut self, id: u32) -> String {
+        let name = self.names.entry(id).or_insert_with(|| {
+            let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+            // Directory services are not asked: that may block for long. The number will do.
+            login_name(&passwd, id).unwrap_or_else(|| id.to_string())
+        });
+        name.clone()
+    }
+}
+
+/// The first account with that id: `name:password:id:…`.
+fn login_name(passwd: &str, id: u32) -> Option<String> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let number: u32 = fields.nth(1)?.parse().ok()?;
+        (number == id && !name.is_empty()).then(|| cut(name.to_owned()))
+    })
+}
+
+/// The one process under `root` that has `pid` in some other namespace.
+fn search(root: &Path, pid: u32) -> Option<u32> {
+    let processes = procfs::process::all_processes_with_root(root).ok()?;
+    let mut found = processes.flatten().filter(|process| {
+        let pids = process.status().ok().and_then(|status| status.nspid).unwrap_or_default();
+        pids.len() > 1 && pids.iter().any(|known| u32::try_from(*known) == Ok(pid))
+    });
+    let first = found.next()?;
+    if found.next().is_some() {
+        return None;
+    }
+    u32::try_from(first.pid()).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// A process of this test, ended with it.
+struct Running(Child);
+
+impl Running {
+    fn shell(script: &str, arguments: &[&str]) -> Self {
+        let child = Command::new("sh").args(["-c", script, "sh"]).args(arguments).stdin(Stdio::piped()).spawn();
+        Self(child.unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Looks until the condition holds.
+fn look_until(facts: &mut HostFacts, pid: u32, wanted: impl Fn(&HostProcess) -> bool) -> HostProcess {
+    let start = Instant::now();
+    loop {
+        let at = Moment(1_000_000 + u64::try_from(start.elapsed().as_millis()).unwrap());
+        let seen = facts.of(&[pid], at).remove(0);
+        if wanted(&seen) {
+            return seen;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "waited too long: {seen:?}");
+        // Processor time is counted in steps of 10 ms: closer looks would measure those.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_real_process_is_known_by_name_command_user_and_memory() {
+    let child = Running::shell("read line; :", &["--lr", "3e-4"]);
+    let mut facts = HostFacts::new();
+    // Until the shell runs, it is still a copy of this test.
+    let seen = look_until(&mut HostFacts::new(), child.pid(), |seen| {
+        seen.command.value().is_some_and(|line| line.contains("3e-4"))
+    });
+    assert_eq!(seen.command.value().unwrap(), "sh -c read line; : sh --lr 3e-4");
+    let name = seen.name.value().unwrap();
+    assert!(name == "sh" || name == "dash" || name == "bash", "{name}");
+    assert!(seen.resident.value().unwrap().0 > 0);
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    let uid = own.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap().split_whitespace().next().unwrap();
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    let expected = login_name(&passwd, uid.parse().unwrap()).unwrap_or(uid.to_owned());
+    assert_eq!(seen.user.value(), Some(&expected));
+    // Nothing is known of the processor time before the second look.
+    assert_eq!(facts.of(&[child.pid()], Moment(1000)).remove(0).cpu, Reading::not_read());
+    let later = facts.of(&[child.pid()], Moment(2000)).remove(0);
+    assert!(later.cpu.value().unwrap().0 < 0.5);
+    assert_eq!(later.started, Reading::measured(*seen.started.value().unwrap(), Moment(2000)));
+}
+
+#[test]
+fn a_busy_process_shows_the_cores_it_uses() {
+    let child = Running::shell("while :; do :; done", &[]);
+    let mut facts = HostFacts::new();
+    // By its own clock it may get less than a core; but it gets something.
+    let seen = look_until(&mut facts, child.pid(), |seen| seen.cpu.value().is_some_and(|cpu| cpu.0 > 0.05));
+    assert!(seen.cpu.value().unwrap().0 < 3.0);
+}
+
+#[test]
+fn a_process_that_ended_is_gone() {
+    let mut child = Running::shell("read line; :", &[]);
+    let pid = child.pid();
+    let mut facts = HostFacts::new();
+    assert!(facts.of(&[pid], Moment(1000)).remove(0).started.value().is_some());
+    drop(child.0.kill());
+    drop(child.0.wait());
+    let seen = facts.of(&[pid], Moment(2000)).remove(0);
+    assert_eq!(seen, without_facts(pid, &Absence::Gone));
+}
+
+#[test]
+fn long_arguments_are_cut_and_bytes_that_are_no_text_are_replaced() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = OsStr::from_bytes(b"\xff\x1b[31m");
+    let child = Command::new("sh")
+        .args(["-c", "read line; :", "sh"])
+        .arg(odd)
+        .arg("é".repeat(5000))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let child = Running(child);
+    let seen = look_until(&mut HostFacts::new(), child.pid(), |seen| {
+        seen.command.value().is_some_and(|line| line.contains('é'))
+    });
+    let line = seen.command.value().unwrap();
+    assert!(line.len() <= LONGEST_TEXT && line.len() > LONGEST_TEXT - 4);
+    assert!(line.contains("\u{fffd}\u{1b}[31m"), "{line}");
+}
+
+#[test]
+fn processor_time_of_a_reused_pid_starts_over() {
+    let time = |started, millis, at| CpuTime { started, millis, at: Moment(at) };
+    let used = cpu(Some(time(50, 1000, 10_000)), time(50, 2500, 12_000));
+    assert_eq!(used, Reading::measured(Fraction(0.75), Moment(12_000)));
+    assert_eq!(cpu(Some(time(50, 1000, 10_000)), time(60, 100, 12_000)), Reading::not_read());
+    assert_eq!(cpu(Some(time(50, 1000, 10_000)), time(50, 1000, 10_000)), Reading::not_read());
+}
+
+#[test]
+fn accounts_are_found_by_id() {
+    let passwd = "root:x:0:0:root:/root:/bin/bash\nbroken\n:x:7:7::/:\nana:x:1000:1000::/home/ana:/bin/sh\n";
+    assert_eq!(login_name(passwd, 1000).as_deref(), Some("ana"));
+    assert_eq!(login_name(passwd, 7), None);
+    assert_eq!(login_name(passwd, 1001), None);
+}
+
+/// A made-up /proc with processes of these pids in this and other namespaces.
+fn proc_with(processes: &[(u32, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    for (pid, nspid) in processes {
+        let status: String = own
+            .lines()
+            .map(|line| if line.starts_with("NSpid:") { format!("NSpid:\t{nspid}\n") } else { format!("{line}\n") })
+            .collect();
+        fs::create_dir(root.path().join(pid.to_string())).unwrap();
+        fs::write(root.path().join(pid.to_string()).join("status"), status).unwrap();
+    }
+    root
+}
+
+#[test]
+fn a_pid_of_another_namespace_is_found_by_nspid() {
+    let root = proc_with(&[(41, "41"), (42, "42\t1007"), (43, "43\t1008"), (44, "44\t1008")]);
+    assert_eq!(search(root.path(), 1007), Some(42));
+    // Two have it: nobody knows which is meant.
+    assert_eq!(search(root.path(), 1008), None);
+    assert_eq!(search(root.path(), 41), None);
+    assert_eq!(search(root.path(), 9), None);
+}
+
+#[test]
+fn facts_of_a_process_in_another_namespace_carry_the_drivers_pid() {
+    let child = Running::shell("read line; :", &[]);
+    // Above the largest pid, so that no process of this machine has it.
+    let told = 4_200_123;
+    let root = proc_with(&[(child.pid(), &format!("{}\t{told}", child.pid()))]);
+    let mut facts = HostFacts { proc_root: root.path().to_owned(), ..HostFacts::new() };
+    let seen = facts.of(&[told], Moment(1000)).remove(0);
+    assert_eq!(seen.pid, told);
+    assert!(seen.started.value().is_some());
+    // The second look needs no search.
+    drop(root);
+    let seen = facts.of(&[told], Moment(2000)).remove(0);
+    assert!(seen.cpu.value().is_some());
+}

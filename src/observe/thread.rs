@@ -1,0 +1,214 @@
+//! A source on a thread of its own, because NVML blocks in the driver and a hung
+//! driver must cost nobody a key press.
+
+use std::io;
+use std::sync::mpsc as std_mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::{Report, Source};
+use crate::reading::Moment;
+
+/// Ends the thread of a source when it is dropped or told to.
+///
+/// The thread is never joined: it may be stuck in the driver for good, and the program
+/// has to be able to leave all the same.
+#[derive(Debug)]
+pub struct Stopper {
+    // Its sending half going away is the signal; nothing is ever sent.
+    _stop: std_mpsc::Sender<()>,
+}
+
+impl Stopper {
+    /// Asks the thread to end. It does so as soon as the driver lets go of it.
+    pub fn stop(self) {}
+}
+
+/// Opens a source on a new thread and has it sample every `interval`.
+///
+/// `open` runs on that thread, because loading a driver's library may block as well.
+/// `clock` gives the time that samples carry. When `reports` is full, a sample is
+/// dropped rather than queued: the reader wants the newest, and
+/// [`Sample::dropped`](crate::reading::Sample::dropped) tells it how many it has missed
+/// since the start. The thread ends when the receiver or the [`Stopper`] is gone.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn spawn<O, C>(open: O, interval: Duration, clock: C, reports: Sender<Report>) -> io::Result<Stopper>
+where
+    O: FnOnce() -> Result<Box<dyn Source>, String> + Send + 'static,
+    C: Fn() -> Moment + Send + 'static,
+{
+    let (stop, stopped) = std_mpsc::channel();
+    thread::Builder::new().name("source".to_owned()).spawn(move || match open() {
+        Ok(source) => watch(source, interval, &clock, &reports, &stopped),
+        // The channel is fresh and nobody else sends, so there is room; if the receiver
+        // has gone meanwhile, nobody is left to be told.
+        Err(why) => drop(reports.try_send(Report::Failed(why))),
+    })?;
+    Ok(Stopper { _stop: stop })
+}
+
+/// Samples until somebody says stop.
+fn watch(
+    mut source: Box<dyn Source>,
+    interval: Duration,
+    clock: &impl Fn() -> Moment,
+    reports: &Sender<Report>,
+    stopped: &std_mpsc::Receiver<()>,
+) {
+    if reports.try_send(Report::Started(source.info())).is_err() {
+        return;
+    }
+    let mut dropped = 0;
+    let mut due = Instant::now();
+    loop {
+        let mut sample = source.sample(clock());
+        sample.dropped = dropped;
+        match reports.try_send(Report::Sample(sample)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => dropped += 1,
+            Err(TrySendError::Closed(_)) => return,
+        }
+        due += interval;
+        let now = Instant::now();
+        if due < now {
+            // A driver that is slower than the interval is not asked without a break.
+            due = now + interval;
+        }
+        let pause = due - now;
+        if stopped.recv_timeout(pause) == Err(std_mpsc::RecvTimeoutError::Disconnected) || reports.is_closed() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::reading::{Sample, SourceInfo, SourceKind};
+
+    const DEADLINE: Duration = Duration::from_secs(20);
+
+    /// Counts how often it was asked; hangs from then on where a test wants that.
+    struct Counter {
+        asked: Arc<AtomicU64>,
+        hang_from: u64,
+    }
+
+    impl Source for Counter {
+        fn info(&self) -> SourceInfo {
+            SourceInfo { kind: SourceKind::Demo, detail: "a counter".to_owned() }
+        }
+
+        fn sample(&mut self, now: Moment) -> Sample {
+            let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+            if asked >= self.hang_from {
+                loop {
+                    thread::park();
+                }
+            }
+            Sample { at: now, ..Sample::default() }
+        }
+    }
+
+    fn wait_until(what: &str, condition: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            assert!(start.elapsed() < DEADLINE, "waited too long for {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn counter(hang_from: u64) -> (Arc<AtomicU64>, impl FnOnce() -> Result<Box<dyn Source>, String> + Send) {
+        let asked = Arc::new(AtomicU64::new(0));
+        let source = Counter { asked: Arc::clone(&asked), hang_from };
+        (asked, move || Ok(Box::new(source) as Box<dyn Source>))
+    }
+
+    /// A clock that moves a second each time somebody looks.
+    fn steps() -> impl Fn() -> Moment + Send {
+        let seconds = AtomicU64::new(0);
+        move || Moment(seconds.fetch_add(1, Ordering::SeqCst) * 1000)
+    }
+
+    #[test]
+    fn it_says_what_it_is_and_then_samples_with_the_clocks_time() {
+        let (_, open) = counter(u64::MAX);
+        let (sender, mut receiver) = mpsc::channel(64);
+        let _stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
+        assert!(matches!(receiver.blocking_recv(), Some(Report::Started(info)) if info.detail == "a counter"));
+        for second in 0..3 {
+            let Some(Report::Sample(sample)) = receiver.blocking_recv() else { panic!("no sample") };
+            assert_eq!(sample.at, Moment(second * 1000));
+            assert_eq!(sample.dropped, 0);
+        }
+    }
+
+    #[test]
+    fn samples_that_find_no_room_are_counted() {
+        let (asked, open) = counter(u64::MAX);
+        let (sender, mut receiver) = mpsc::channel(2);
+        let _stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
+        // `Started` and the first sample fill the channel.
+        wait_until("ten samples", || asked.load(Ordering::SeqCst) >= 10);
+        receiver.blocking_recv().unwrap();
+        let Some(Report::Sample(first)) = receiver.blocking_recv() else { panic!("no sample") };
+        assert_eq!((first.at, first.dropped), (Moment(0), 0));
+        let Some(Report::Sample(second)) = receiver.blocking_recv() else { panic!("no sample") };
+        // The clock counts samples: all between the two were dropped.
+        assert_eq!(second.dropped, second.at.0 / 1000 - 1);
+        assert!(second.dropped >= 8);
+    }
+
+    #[test]
+    fn it_ends_with_its_receiver_and_with_its_stopper() {
+        let (asked, open) = counter(u64::MAX);
+        let alive = Arc::downgrade(&asked);
+        drop(asked);
+        let (sender, receiver) = mpsc::channel(4);
+        let stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
+        drop(receiver);
+        wait_until("the end without a receiver", || alive.strong_count() == 0);
+        drop(stopper);
+
+        let (asked, open) = counter(u64::MAX);
+        let alive = Arc::downgrade(&asked);
+        drop(asked);
+        let (sender, _receiver) = mpsc::channel(4);
+        // The interval is an hour: stopping does not wait for it.
+        let stopper = spawn(open, Duration::from_secs(3600), steps(), sender).unwrap();
+        wait_until("the first sample", || alive.upgrade().is_some_and(|asked| asked.load(Ordering::SeqCst) == 1));
+        stopper.stop();
+        wait_until("the end after a stop", || alive.strong_count() == 0);
+    }
+
+    #[test]
+    fn a_source_that_cannot_be_opened_says_why() {
+        let (sender, mut receiver) = mpsc::channel(4);
+        let _stopper = spawn(|| Err("no driver".to_owned()), Duration::from_secs(1), steps(), sender).unwrap();
+        assert_eq!(receiver.blocking_recv(), Some(Report::Failed("no driver".to_owned())));
+        assert_eq!(receiver.blocking_recv(), None);
+    }
+
+    #[test]
+    fn a_hung_source_holds_up_nobody() {
+        let (asked, open) = counter(2);
+        let (sender, mut receiver) = mpsc::channel(4);
+        let stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
+        assert!(matches!(receiver.blocking_recv(), Some(Report::Started(_))));
+        assert!(matches!(receiver.blocking_recv(), Some(Report::Sample(_))));
+        wait_until("the call that hangs", || asked.load(Ordering::SeqCst) == 2);
+        assert!(receiver.try_recv().is_err());
+        // Returns although the thread is stuck.
+        stopper.stop();
+    }
+}

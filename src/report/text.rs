@@ -1,0 +1,397 @@
+//! The report as a person wants it in a terminal: the verdict first, then why.
+
+use std::fmt::Write as _;
+
+use super::table::{Align, Table, printable};
+use super::{MaxBatch, Report};
+use crate::predict::{Component, Prediction, StageMemory, Verdict};
+use crate::units::{Bytes, Fraction, three_figures};
+
+/// No line is wider.
+const WIDTH: usize = 100;
+
+/// Operators that the short report shows; the rest are summed up in a line.
+const TOP_OPERATORS: usize = 8;
+
+/// The report; `verbose` adds every term with its formula and source, the whole timeline
+/// and all operators.
+#[must_use]
+pub fn report(report: &Report, verbose: bool) -> String {
+    let prediction = report.prediction;
+    let mut text = format!("{}\n", verdict(prediction));
+    subject(&mut text, report);
+    if let Some(found) = report.max_batch {
+        paragraph(&mut text, "", &max_batch(found, prediction));
+    }
+    memory(&mut text, prediction);
+    if prediction.stages.len() > 1 {
+        stages(&mut text, prediction);
+    }
+    time(&mut text, prediction);
+    roofline(&mut text, prediction, verbose);
+    if verbose {
+        terms(&mut text, prediction.largest());
+        timeline(&mut text, prediction.largest());
+    }
+    if !prediction.assumptions.is_empty() {
+        text.push_str("\nassumptions\n");
+        for assumption in &prediction.assumptions {
+            paragraph(&mut text, "  ", assumption);
+        }
+    }
+    text
+}
+
+/// The answer in a line: whether it fits, what it uses of what there is, and what is left.
+#[must_use]
+pub fn verdict(prediction: &Prediction) -> String {
+    let capacity = prediction.capacity;
+    let word = match capacity.verdict() {
+        Verdict::Fits => "fits",
+        Verdict::Tight => "tight",
+        Verdict::DoesNotFit => "does not fit",
+    };
+    let left = capacity.bytes - capacity.needed;
+    let share = left.magnitude().share_of(capacity.bytes).map_or(String::new(), |share| format!(" ({share})"));
+    let left = if left.is_negative() {
+        format!("{} too much{share}", left.magnitude())
+    } else {
+        format!("{} headroom{share}", left.magnitude())
+    };
+    format!("{word}: {} device-used of {} on each GPU, {left}", capacity.needed, capacity.bytes)
+}
+
+fn subject(text: &mut String, report: &Report) {
+    let prediction = report.prediction;
+    let gpus = match prediction.num_gpus {
+        1 => prediction.gpu.clone(),
+        several => format!("{several}x {}", prediction.gpu),
+    };
+    paragraph(text, "", &format!("{} on {gpus}, plan {}", prediction.model, report.plan));
+    let params = prediction.params;
+    let mut counts = format!("{} parameters", count(params.total));
+    if params.trainable != params.total {
+        let _ = write!(counts, ", {} trainable", count(params.trainable));
+    }
+    if params.active_per_token != params.total {
+        let _ = write!(counts, ", {} active for each token", count(params.active_per_token));
+    }
+    let _ = writeln!(text, "{counts}");
+}
+
+fn max_batch(found: MaxBatch, prediction: &Prediction) -> String {
+    match found {
+        MaxBatch::NothingFits => "largest batch that fits: none, not even one sample on each GPU".to_owned(),
+        MaxBatch::Fits { micro_batch_size, batch_size, device_used } => format!(
+            "largest batch that fits: {micro_batch_size} on each GPU at a time, {batch_size} in a step \
+             ({device_used} of {} device-used)",
+            prediction.capacity.bytes
+        ),
+    }
+}
+
+fn memory(text: &mut String, prediction: &Prediction) {
+    let stage = prediction.largest();
+    let of = match prediction.stages.len() {
+        1 => String::new(),
+        several => format!(", stage {} of {several}", stage.stage),
+    };
+    let _ = writeln!(text, "\nmemory of a GPU at the peak{of}");
+    let mut table = Table::new([("", Align::Left), ("GiB", Align::Right), ("%", Align::Right)]);
+    for component in Component::ALL {
+        let bytes = stage.component(component);
+        if bytes > Bytes::ZERO {
+            table.row([component.key().replace('_', " "), bytes.in_gib(), percent(bytes, stage.device_used)]);
+        }
+    }
+    table.row(["device-used".to_owned(), stage.device_used.in_gib(), percent(stage.device_used, stage.device_used)]);
+    text.push_str(&table.render("  "));
+    let cause = format!("peak in {}: {}", stage.peak_phase.word(), stage.peak_cause);
+    paragraph(text, "  ", &cause);
+
+    text.push('\n');
+    let mut figures = Table::new([("", Align::Left), ("GiB", Align::Right), ("", Align::Left)]);
+    let rows = [
+        ("static", stage.static_bytes, "allocated between steps"),
+        ("allocated", stage.peak_allocated, "tensors at the peak: torch.cuda.max_memory_allocated()"),
+        ("reserved", stage.peak_reserved, "held by the caching allocator: torch.cuda.max_memory_reserved()"),
+        ("device-used", stage.device_used, "with CUDA context, NCCL and workspaces: nvidia-smi"),
+    ];
+    for (name, bytes, meaning) in rows {
+        figures.row([name.to_owned(), bytes.in_gib(), meaning.to_owned()]);
+    }
+    text.push_str(&figures.render("  "));
+}
+
+fn stages(text: &mut String, prediction: &Prediction) {
+    text.push_str("\nstages, GiB on each GPU\n");
+    let mut table = Table::new([
+        ("stage", Align::Right),
+        ("layers", Align::Right),
+        ("static", Align::Right),
+        ("allocated", Align::Right),
+        ("reserved", Align::Right),
+        ("device-used", Align::Right),
+        ("peak in", Align::Left),
+    ]);
+    for stage in &prediction.stages {
+        table.row([
+            stage.stage.to_string(),
+            stage.layers.to_string(),
+            stage.static_bytes.in_gib(),
+            stage.peak_allocated.in_gib(),
+            stage.peak_reserved.in_gib(),
+            stage.device_used.in_gib(),
+            stage.peak_phase.word().to_owned(),
+        ]);
+    }
+    text.push_str(&table.render("  "));
+}
+
+fn time(text: &mut String, prediction: &Prediction) {
+    let time = &prediction.time;
+    let _ = writeln!(text, "\ntime of a step: {}", time.step);
+    let _ = writeln!(
+        text,
+        "  compute-bound {}, memory-bound {}, communication {}, bubble {}",
+        time.compute, time.memory_bound, time.communication, time.bubble
+    );
+    let mut rates = vec![format!("{} samples/s", grouped(time.samples_per_s))];
+    if let Some(tokens) = time.tokens_per_s {
+        rates.push(format!("{} tokens/s", grouped(tokens)));
+    }
+    if let Some(tokens) = time.tokens_per_s_per_gpu.filter(|_| prediction.num_gpus > 1) {
+        rates.push(format!("{} tokens/s a GPU", grouped(tokens)));
+    }
+    let _ = writeln!(text, "  {}", rates.join(", "));
+    let mut usage = vec![format!("model {} a GPU", time.model_flops_per_gpu)];
+    usage.extend(time.mfu.map(|mfu| format!("MFU {}", Fraction(mfu))));
+    usage.extend(time.hfu.map(|hfu| format!("HFU {}", Fraction(hfu))));
+    usage.push(format!("DRAM {} ({} of peak)", time.bandwidth, Fraction(time.mbu)));
+    let _ = writeln!(text, "  {}", usage.join(", "));
+    if let Some(hours) = time.total_hours {
+        let cost = time.total_cost.map_or(String::new(), |cost| format!(", cost {}", grouped(cost)));
+        let _ = writeln!(text, "  whole training {}{cost}", crate::units::Seconds(hours * 3600.0));
+    }
+}
+
+fn roofline(text: &mut String, prediction: &Prediction, all: bool) {
+    let roofline = &prediction.roofline;
+    if roofline.ops.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "\nroofline: {} in {}, {}, ridge {}",
+        roofline.peak, roofline.peak_name, roofline.bandwidth, roofline.ridge
+    );
+    let mut table = Table::new([
+        ("operator", Align::Left),
+        ("runs", Align::Right),
+        ("FLOP", Align::Right),
+        ("traffic", Align::Right),
+        ("FLOP/B", Align::Right),
+        ("bound", Align::Left),
+        ("time", Align::Right),
+        ("%", Align::Right),
+    ]);
+    let whole: f64 = roofline.ops.iter().map(|op| op.seconds.0).sum();
+    let shown = if all { roofline.ops.len() } else { TOP_OPERATORS.min(roofline.ops.len()) };
+    let share = |seconds: f64| if whole > 0.0 { format!("{:.0}", 100.0 * seconds / whole) } else { String::new() };
+    for op in &roofline.ops[..shown] {
+        table.row([
+            shortened(&op.name, 30),
+            op.count.to_string(),
+            op.flops.to_string(),
+            op.bytes.to_string(),
+            op.intensity.map_or_else(|| "–".to_owned(), |intensity| three_figures(intensity.0)),
+            op.bound.word().to_owned(),
+            op.seconds.to_string(),
+            share(op.seconds.0),
+        ]);
+    }
+    text.push_str(&table.render("  "));
+    let rest = &roofline.ops[shown..];
+    if !rest.is_empty() {
+        let seconds: f64 = rest.iter().map(|op| op.seconds.0).sum();
+        let _ = writeln!(text, "  {} more: {} % of the time", rest.len(), share(seconds));
+    }
+}
+
+fn terms(text: &mut String, stage: &StageMemory) {
+    text.push_str("\nterms of the memory at the peak\n");
+    for component in Component::ALL {
+        let mut terms: Vec<_> = stage.terms.iter().filter(|term| term.component == component).collect();
+        terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
+        for term in terms {
+            let component = component.key().replace('_', " ");
+            let head = format!("{}, {component}: {} ({} bytes)", term.name, term.bytes, term.bytes.0);
+            paragraph(text, "  ", &head);
+            paragraph(text, "      ", &format!("= {}", term.formula));
+            paragraph(text, "      ", &format!("source: {}", term.source));
+        }
+    }
+}
+
+fn timeline(text: &mut String, stage: &StageMemory) {
+    if stage.timeline.is_empty() {
+        return;
+    }
+    text.push_str("\nallocated over the step\n");
+    let mut table = Table::new([("phase", Align::Left), ("at", Align::Left), ("GiB", Align::Right)]);
+    for point in &stage.timeline {
+        table.row([point.phase.word().to_owned(), shortened(&point.at, 60), point.allocated.in_gib()]);
+    }
+    text.push_str(&table.render("  "));
+}
+
+/// `words` as lines within the width, later ones set in.
+fn paragraph(text: &mut String, indent: &str, words: &str) {
+    let hanging = format!("{indent}  ");
+    let options = textwrap::Options::new(WIDTH).initial_indent(indent).subsequent_indent(&hanging);
+    for line in textwrap::wrap(&printable(words), options) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+}
+
+fn shortened(name: &str, most: usize) -> String {
+    if name.chars().count() <= most {
+        return name.to_owned();
+    }
+    name.chars().take(most - 1).chain(std::iter::once('…')).collect()
+}
+
+fn percent(bytes: Bytes, whole: Bytes) -> String {
+    bytes.share_of(whole).map_or_else(|| "–".to_owned(), |share| format!("{:.0}", share.percent()))
+}
+
+/// `124 M`, `13.0 B`, `1.04 T`: counts as people say them.
+#[must_use]
+pub fn count(value: u64) -> String {
+    let value = value as f64;
+    let steps = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")];
+    steps
+        .iter()
+        .find(|(scale, _)| value >= scale * 0.9995)
+        .map_or_else(|| format!("{value}"), |(scale, letter)| format!("{} {letter}", three_figures(value / scale)))
+}
+
+/// Three figures, thousands set apart: `12 000`.
+fn grouped(value: f64) -> String {
+    let text = three_figures(value);
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), String::new()), |(w, r)| (w, format!(".{r}")));
+    let digits: Vec<char> = whole.chars().collect();
+    let mut grouped = String::new();
+    for (at, digit) in digits.iter().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && digit.is_ascii_digit() && digits[at - 1] != '-' {
+            grouped.push(' ');
+        }
+        grouped.push(*digit);
+    }
+    grouped + &rest
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+    use crate::report::sample;
+
+    fn of(prediction: &Prediction, verbose: bool) -> String {
+        report(&Report { plan: "a.yaml", prediction, max_batch: None }, verbose)
+    }
+
+    #[test]
+    fn the_first_line_is_the_verdict() {
+        let mut prediction = sample::two_stages();
+        let first = |prediction: &Prediction| of(prediction, false).lines().next().unwrap().to_owned();
+        // 9 GiB and a byte of 10 GiB.
+        assert_eq!(first(&prediction), "fits: 9.00 GiB device-used of 10.0 GiB on each GPU, 1.00 GiB headroom (10 %)");
+        prediction.capacity.bytes = Bytes::from_gib(9.25);
+        assert_eq!(first(&prediction), "tight: 9.00 GiB device-used of 9.25 GiB on each GPU, 0.25 GiB headroom (3 %)");
+        prediction.capacity.bytes = Bytes::from_gib(8.0);
+        let over = "does not fit: 9.00 GiB device-used of 8.00 GiB on each GPU, 1.00 GiB too much (13 %)";
+        assert_eq!(first(&prediction), over);
+    }
+
+    #[test]
+    fn the_whole_report_as_people_read_it() {
+        insta::assert_snapshot!(of(&sample::two_stages(), false), @r#"
+        fits: 9.00 GiB device-used of 10.0 GiB on each GPU, 1.00 GiB headroom (10 %)
+        gpt2 12 x 768 on 4x NVIDIA H100, plan a.yaml
+        124 M parameters
+
+        memory of a GPU at the peak, stage 0 of 2
+                             GiB    %
+          parameters        1.00   11
+          gradients         1.00   11
+          optimizer states  2.00   22
+          activations       4.00   44
+          overhead          1.00   11
+          device-used       9.00  100
+          peak in backward: loss: 3 copies of the logits
+
+                        GiB
+          static       3.00  allocated between steps
+          allocated    8.00  tensors at the peak: torch.cuda.max_memory_allocated()
+          reserved     8.50  held by the caching allocator: torch.cuda.max_memory_reserved()
+          device-used  9.00  with CUDA context, NCCL and workspaces: nvidia-smi
+
+        stages, GiB on each GPU
+          stage  layers  static  allocated  reserved  device-used  peak in
+              0       6    3.00       8.00      8.50         9.00  backward
+              1       6    3.00       6.00      6.50         7.00  backward
+
+        time of a step: 500 ms
+          compute-bound 250 ms, memory-bound 125 ms, communication 62.5 ms, bubble 62.5 ms
+          64.0 samples/s, 65 536 tokens/s, 16 384 tokens/s a GPU
+          model 12.5 TFLOP/s a GPU, MFU 40 %, DRAM 2.00 TB/s (60 % of peak)
+          whole training 30 h 00 min
+
+        roofline: 989 TFLOP/s in bf16, 3.35 TB/s, ridge 295 FLOP/B
+          operator  runs        FLOP   traffic  FLOP/B  bound      time    %
+          mlp.up      12  1.00 TFLOP  0.93 GiB    1000  compute  100 ms  100
+
+        assumptions
+          training.precision: bf16-mixed
+        "#);
+    }
+
+    #[test]
+    fn verbose_gives_every_term_its_formula_and_source() {
+        let text = of(&sample::two_stages(), true);
+        for term in &sample::two_stages().largest().terms {
+            assert!(text.contains(&*term.name), "{}", term.name);
+        }
+        assert!(text.contains("(4294967297 bytes)") && text.contains("source: by hand"), "{text}");
+        assert!(text.contains("allocated over the step"), "{text}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_terminal() {
+        let mut prediction = sample::two_stages();
+        prediction.model = "a long name ".repeat(20);
+        prediction.assumptions.push("word ".repeat(80));
+        prediction.roofline.ops[0].name = "attention.".repeat(10).into();
+        for stage in &mut prediction.stages {
+            stage.peak_cause = "cause ".repeat(40).into();
+            stage.terms[0].formula = "1 + ".repeat(90).into();
+        }
+        for line in of(&prediction, true).lines() {
+            assert!(line.width() <= WIDTH, "{line}");
+        }
+    }
+
+    #[test]
+    fn counts_and_rates_read_well() {
+        assert_eq!(count(124_439_808), "124 M");
+        assert_eq!(count(999_700_000), "1.00 B");
+        assert_eq!(count(12), "12");
+        assert_eq!(grouped(65_536.0), "65 536");
+        assert_eq!(grouped(1_234_567.0), "1 234 567");
+        assert_eq!(grouped(12.34), "12.3");
+        assert_eq!(grouped(-123.0), "-123");
+    }
+}

@@ -1,0 +1,283 @@
+//! Measured cases held against their predictions: a row for each quantity that was
+//! measured, and what the errors amount to.
+
+mod cases;
+mod output;
+mod summary;
+
+pub use cases::{Case, read};
+pub use output::{csv, json, text};
+pub use summary::{Summary, summaries};
+
+use serde_json::Value;
+
+use super::json::number;
+use crate::predict::{Prediction, StageMemory};
+
+/// One measured figure beside the predicted one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The case.
+    pub id: String,
+    /// Its group, if it has one.
+    pub group: Option<String>,
+    /// The name under `measured`; an entry of a list with its index.
+    pub quantity: String,
+    /// As the case says.
+    pub measured: Value,
+    /// None where it cannot be answered; `reason` then says why.
+    pub predicted: Option<Value>,
+    /// 100 x (predicted - measured) / measured. None where the quantity is not graded.
+    pub error_pct: Option<f64>,
+    /// Why there is no prediction or no grade.
+    pub reason: Option<String>,
+}
+
+impl Row {
+    /// The quantity without an index: what entries of one list share.
+    #[must_use]
+    pub fn family(&self) -> &str {
+        self.quantity.split('[').next().unwrap_or(&self.quantity)
+    }
+}
+
+/// A case that gave no rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The case, or its place in the file where it has no id.
+    pub id: String,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// What came of all cases.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// A row a case and quantity, in the order of the cases.
+    pub rows: Vec<Row>,
+    /// Cases that could not be read or predicted.
+    pub failed: Vec<Failure>,
+}
+
+impl Outcome {
+    /// Predicts `case` and adds its rows, or the reason why there are none.
+    pub fn add(&mut self, case: Result<Case, Failure>, predict: impl FnOnce(&Value) -> Result<Prediction, String>) {
+        let predicted = case.and_then(|case| match predict(&case.plan) {
+            Ok(prediction) => Ok(rows(&case, &prediction)),
+            Err(error) => Err(Failure { id: case.id, error }),
+        });
+        match predicted {
+            Ok(rows) => self.rows.extend(rows),
+            Err(failure) => self.failed.push(failure),
+        }
+    }
+}
+
+/// A predicted figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Answer {
+    Number(f64),
+    Flag(bool),
+}
+
+fn rows(case: &Case, prediction: &Prediction) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (quantity, measured) in &case.measured {
+        match measured {
+            Value::Array(entries) => {
+                for (rank, entry) in entries.iter().enumerate() {
+                    rows.push(row(case, format!("{quantity}[{rank}]"), entry, by_rank(quantity, rank, prediction)));
+                }
+            }
+            one => rows.push(row(case, quantity.clone(), one, answer(quantity, prediction))),
+        }
+    }
+    rows
+}
+
+fn row(case: &Case, quantity: String, measured: &Value, answer: Result<Answer, String>) -> Row {
+    let graded = answer.as_ref().map_err(Clone::clone).and_then(|answer| grade(&quantity, measured, *answer));
+    Row {
+        id: case.id.clone(),
+        group: case.group.clone(),
+        quantity,
+        measured: measured.clone(),
+        predicted: answer.ok().map(|answer| match answer {
+            Answer::Number(value) => number(value),
+            Answer::Flag(flag) => Value::Bool(flag),
+        }),
+        error_pct: graded.as_ref().ok().copied(),
+        reason: graded.err(),
+    }
+}
+
+/// The error in percent, or why there is none.
+fn grade(quantity: &str, measured: &Value, answer: Answer) -> Result<f64, String> {
+    if quantity == "model_tflops_per_gpu" {
+        return Err("the publisher's own count of operations: shown, not graded".to_owned());
+    }
+    match (measured, answer) {
+        (Value::Bool(measured), Answer::Flag(predicted)) => Ok(if *measured == predicted { 0.0 } else { 100.0 }),
+        (Value::Number(measured), Answer::Number(predicted)) => {
+            let measured = measured.as_f64().unwrap_or(f64::NAN);
+            let error = 100.0 * (predicted - measured) / measured;
+            match (predicted == measured, error.is_finite()) {
+                (true, _) => Ok(0.0),
+                (false, true) => Ok(error),
+                (false, false) => Err(format!("no error in percent of a measured {measured}")),
+            }
+        }
+        _ => Err("the measured value is of the wrong type".to_owned()),
+    }
+}
+
+fn answer(quantity: &str, prediction: &Prediction) -> Result<Answer, String> {
+    let params = prediction.params;
+    let time = &prediction.time;
+    let known = |value: Option<f64>, why: &str| value.ok_or_else(|| why.to_owned());
+    let value = match quantity {
+        "fits" => return Ok(Answer::Flag(prediction.capacity.needed <= prediction.capacity.bytes)),
+        "params" => params.total as f64,
+        "trainable_params" => params.trainable as f64,
+        "flops_forward" => prediction.flops.forward.0,
+        "flops_backward" => prediction.flops.backward.0,
+        "step_time_s" => time.step.0,
+        "tokens_per_s_per_gpu" => known(time.tokens_per_s_per_gpu, "the plan's samples are not tokens")?,
+        "samples_per_s_per_gpu" => time.samples_per_s / prediction.num_gpus as f64,
+        "model_tflops_per_gpu" => time.model_flops_per_gpu.0 / 1e12,
+        "mfu" => known(time.mfu, "the formula of MFU does not apply to this model")?,
+        "hfu" => known(time.hfu, "the formula of HFU does not apply to this model")?,
+        _ => {
+            let last = quantity.strip_suffix("_last_rank").and_then(|plain| Some((plain, prediction.stages.last()?)));
+            let (plain, stage) = last.unwrap_or_else(|| (quantity, prediction.largest()));
+            of_stage(plain, stage).ok_or_else(|| "not a known quantity".to_owned())?
+        }
+    };
+    if value.is_finite() { Ok(Answer::Number(value)) } else { Err("the prediction has no finite value".to_owned()) }
+}
+
+fn of_stage(quantity: &str, stage: &StageMemory) -> Option<f64> {
+    let bytes = match quantity {
+        "peak_allocated_bytes" => stage.peak_allocated,
+        "peak_reserved_bytes" => stage.peak_reserved,
+        "device_used_bytes" => stage.device_used,
+        "static_bytes" => stage.static_bytes,
+        "activation_bytes" => stage.activations_end_of_forward,
+        _ => return None,
+    };
+    Some(bytes.as_f64())
+}
+
+/// The figure of one rank. Pipeline is the slowest dimension of Megatron's rank order
+/// (tensor, context, data, pipeline), so that each stage has one run of ranks.
+fn by_rank(quantity: &str, rank: usize, prediction: &Prediction) -> Result<Answer, String> {
+    let plain = quantity.strip_suffix("_by_rank").ok_or("not a quantity that is measured rank by rank")?;
+    let gpus = usize::try_from(prediction.num_gpus).unwrap_or(usize::MAX);
+    if rank >= gpus {
+        return Err(format!("the plan has {gpus} ranks"));
+    }
+    let stage = prediction.stages.get(rank / gpus.div_ceil(prediction.stages.len().max(1)));
+    let stage = stage.ok_or("the stages do not divide the ranks")?;
+    of_stage(plain, stage).map(Answer::Number).ok_or_else(|| "not a known quantity".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::report::sample;
+    use crate::units::GIB;
+
+    fn outcome(measured: &Value) -> Outcome {
+        let text = json!([{"id": "a", "group": "g", "plan": {"model": {}}, "measured": measured}]).to_string();
+        let mut outcome = Outcome::default();
+        for case in read(&text).unwrap() {
+            outcome.add(case, |_| Ok(sample::two_stages()));
+        }
+        outcome
+    }
+
+    fn only(measured: &Value) -> Row {
+        let outcome = outcome(measured);
+        assert_eq!(outcome.rows.len(), 1, "{outcome:?}");
+        outcome.rows.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn an_error_is_signed_and_relative_to_what_was_measured() {
+        // Predicted 0.5 s.
+        let slow = only(&json!({"step_time_s": 0.4}));
+        assert!((slow.error_pct.unwrap() - 25.0).abs() < 1e-9, "{slow:?}");
+        let quick = only(&json!({"step_time_s": 0.625}));
+        assert!((quick.error_pct.unwrap() + 20.0).abs() < 1e-9, "{quick:?}");
+        assert_eq!(quick.predicted, Some(json!(0.5)));
+    }
+
+    #[test]
+    fn ranks_go_to_stages_with_pipeline_slowest() {
+        // Four GPUs, two stages: ranks 0 and 1 hold the first.
+        let outcome = outcome(&json!({"peak_allocated_bytes_by_rank": [1, 1, 1, 1, 1]}));
+        let predicted: Vec<_> = outcome.rows.iter().map(|row| row.predicted.clone()).collect();
+        let (first, second) = (json!(8 * GIB + 1), json!(6 * GIB));
+        assert_eq!(predicted[..4], [Some(first.clone()), Some(first), Some(second.clone()), Some(second)]);
+        assert_eq!(predicted[4], None);
+        assert_eq!(outcome.rows[4].reason.as_deref(), Some("the plan has 4 ranks"));
+        assert_eq!(outcome.rows[1].quantity, "peak_allocated_bytes_by_rank[1]");
+        assert_eq!(outcome.rows[1].family(), "peak_allocated_bytes_by_rank");
+    }
+
+    #[test]
+    fn the_last_rank_is_of_the_last_stage_and_the_rest_of_the_largest() {
+        assert_eq!(only(&json!({"static_bytes_last_rank": 1})).predicted, Some(json!(3 * GIB + 1)));
+        assert_eq!(only(&json!({"static_bytes": 1})).predicted, Some(json!(3 * GIB)));
+        assert_eq!(only(&json!({"activation_bytes": 1})).predicted, Some(json!(4 * GIB + 1)));
+        // 64 samples a second on four GPUs.
+        assert_eq!(only(&json!({"samples_per_s_per_gpu": 16})).error_pct, Some(0.0));
+    }
+
+    #[test]
+    fn fits_is_right_or_wholly_wrong() {
+        assert_eq!(only(&json!({"fits": true})).error_pct, Some(0.0));
+        assert_eq!(only(&json!({"fits": false})).error_pct, Some(100.0));
+    }
+
+    #[test]
+    fn what_cannot_be_answered_says_why() {
+        for (measured, reason) in [
+            (json!({"hfu": 0.5}), "HFU does not apply"),
+            (json!({"colour": 3}), "not a known quantity"),
+            (json!({"params_by_colour": [3]}), "not a quantity that is measured rank by rank"),
+        ] {
+            let row = only(&measured);
+            assert!(row.predicted.is_none() && row.error_pct.is_none(), "{row:?}");
+            assert!(row.reason.as_ref().unwrap().contains(reason), "{row:?}");
+        }
+        for (measured, reason) in [
+            (json!({"step_time_s": "fast"}), "wrong type"),
+            (json!({"step_time_s": 0}), "measured 0"),
+            (json!({"model_tflops_per_gpu": 12.5}), "not graded"),
+        ] {
+            let row = only(&measured);
+            assert!(row.predicted.is_some() && row.error_pct.is_none(), "{row:?}");
+            assert!(row.reason.as_ref().unwrap().contains(reason), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_predicted_fails_its_case_alone() {
+        let text = r#"{"id": "bad", "plan": {}, "measured": {"params": 1}}
+                      {"id": "good", "plan": {"model": {}}, "measured": {"params": 1}}"#;
+        let mut outcome = Outcome::default();
+        for case in read(text).unwrap() {
+            outcome.add(
+                case,
+                |plan| {
+                    if plan == &json!({}) { Err("no model".to_owned()) } else { Ok(sample::two_stages()) }
+                },
+            );
+        }
+        assert_eq!(outcome.failed, [Failure { id: "bad".to_owned(), error: "no model".to_owned() }]);
+        assert_eq!(outcome.rows.len(), 1);
+    }
+}

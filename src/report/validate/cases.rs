@@ -1,0 +1,99 @@
+//! Reading measured cases.
+
+use serde_json::{Map, Value};
+
+use super::Failure;
+
+/// A plan and what was measured of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// Its name.
+    pub id: String,
+    /// What it is counted with.
+    pub group: Option<String>,
+    /// A plan file as JSON.
+    pub plan: Value,
+    /// Quantities by name; only what was measured.
+    pub measured: Map<String, Value>,
+}
+
+/// The cases of a text: a JSON array, or one object a line. A case that is not one fails alone.
+///
+/// # Errors
+/// Where the text is neither.
+pub fn read(text: &str) -> Result<Vec<Result<Case, Failure>>, String> {
+    if text.trim_start().starts_with('[') {
+        let values: Vec<Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        return Ok(values
+            .into_iter()
+            .enumerate()
+            .map(|(at, value)| case(value, &format!("case {}", at + 1)))
+            .collect());
+    }
+    // A single case may be spread over lines.
+    if let Ok(value @ Value::Object(_)) = serde_json::from_str(text) {
+        return Ok(vec![case(value, "case 1")]);
+    }
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let cases: Vec<_> = lines
+        .map(|(at, line)| {
+            let place = format!("line {}", at + 1);
+            let value = serde_json::from_str(line);
+            value.map_err(|error| Failure { id: place.clone(), error: error.to_string() }).and_then(|v| case(v, &place))
+        })
+        .collect();
+    if cases.is_empty() { Err("holds no cases".to_owned()) } else { Ok(cases) }
+}
+
+fn case(value: Value, place: &str) -> Result<Case, Failure> {
+    let Value::Object(mut object) = value else {
+        return Err(Failure { id: place.to_owned(), error: "a case is an object".to_owned() });
+    };
+    let id = match object.get("id") {
+        Some(Value::String(id)) => id.clone(),
+        Some(Value::Number(id)) => id.to_string(),
+        _ => place.to_owned(),
+    };
+    let fail = |error: &str| Failure { id: id.clone(), error: error.to_owned() };
+    let plan = object.remove("plan").filter(Value::is_object).ok_or_else(|| fail("`plan` is missing or no mapping"))?;
+    let Some(Value::Object(measured)) = object.remove("measured") else {
+        return Err(fail("`measured` is missing or no mapping"));
+    };
+    let group = object.get("group").and_then(Value::as_str).map(str::to_owned);
+    Ok(Case { id, group, plan, measured })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CASE: &str = r#"{"id": "a", "group": "g", "plan": {}, "measured": {"params": 3}, "notes": "n"}"#;
+
+    #[test]
+    fn arrays_lines_and_a_single_spread_case_are_read_alike() {
+        let spread = CASE.replace(", ", ",\n");
+        for text in [format!("[{CASE}, {CASE}]"), format!("{CASE}\n\n{CASE}\n"), spread] {
+            let cases = read(&text).unwrap();
+            for case in cases {
+                let case = case.unwrap();
+                assert_eq!((case.id.as_str(), case.group.as_deref()), ("a", Some("g")));
+                assert_eq!(case.measured["params"], 3);
+            }
+        }
+    }
+
+    #[test]
+    fn a_broken_case_fails_alone_and_is_named() {
+        let text = format!("{CASE}\nnonsense\n{{\"id\": \"b\"}}\n{{\"plan\": {{}}}}\n3");
+        let cases = read(&text).unwrap();
+        assert!(cases[0].is_ok());
+        let failed: Vec<_> = cases.into_iter().filter_map(Result::err).map(|failure| failure.id).collect();
+        assert_eq!(failed, ["line 2", "b", "line 4", "line 5"]);
+    }
+
+    #[test]
+    fn a_text_without_cases_is_an_error() {
+        assert!(read("").is_err());
+        assert!(read("[1, 2").is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! The bottom line: a message where there is one, else the keys that work here now.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use super::Look;
+use super::text::{clean, fit, width_of};
+use crate::app::{Overlay, Pane, Severity, State, footer};
+
+pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    if state.overlay == Some(Overlay::ConfirmQuit) {
+        let text = " The plan has unsaved changes:  s save and quit   q quit without saving   any other key stays";
+        return Line::styled(fit(text, area.width as usize), theme.warning()).render(area, buffer);
+    }
+    if let Some(notice) = &state.notice {
+        let style = match notice.severity {
+            Severity::Info => theme.good(),
+            Severity::Problem => theme.danger(),
+        };
+        return Line::styled(fit(&format!(" {}", clean(&notice.text)), area.width as usize), style)
+            .render(area, buffer);
+    }
+    if state.form.typing.is_some() && state.focus == Pane::Plan {
+        return keys(&[("⏎", "take"), ("esc", "leave"), ("tab", "complete")], look, area, buffer);
+    }
+    let mut shown: Vec<(&str, &str)> = Vec::new();
+    if state.editor.is_example() && !state.editor.modified() {
+        shown.push(("memwall PLAN.yaml", "opens yours"));
+    }
+    shown.extend(footer(state.focus).map(|binding| (binding.shown, binding.word)));
+    keys(&shown, look, area, buffer);
+}
+
+fn keys(keys: &[(&str, &str)], look: &Look, area: Rect, buffer: &mut Buffer) {
+    let part = |(key, word): &(&str, &str)| {
+        [Span::styled(format!(" {key}"), look.theme.text()), Span::styled(format!(" {word} "), look.theme.dim())]
+    };
+    // How to get help and how to leave are always there.
+    let (last, others): (Vec<_>, Vec<_>) = keys.iter().partition(|(key, _)| matches!(*key, "?" | "q"));
+    let last: Vec<Span<'_>> = last.into_iter().flat_map(part).collect();
+    let room = (area.width as usize).saturating_sub(width_of(&last));
+    let mut spans: Vec<Span<'_>> = Vec::new();
+    for part in others.into_iter().map(part) {
+        if width_of(&spans) + width_of(&part) > room {
+            break;
+        }
+        spans.extend(part);
+    }
+    Line::from(spans).render(area, buffer);
+    Line::from(last).right_aligned().render(area, buffer);
+}

@@ -1,0 +1,232 @@
+//! The two top lines: what runs and whether it fits; how far observed is from predicted.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use super::Look;
+use super::text::{clean, fit, marked, signed_percent, width_of};
+use crate::app::{Attached, AttachedState, Source, State};
+use crate::compare::{Comparison, Residual};
+use crate::predict::{Prediction, Verdict};
+use crate::reading::{Reading, SourceKind};
+use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
+
+/// A difference from here on is said in the warning's colour.
+const NOTABLE: f64 = 0.05;
+
+/// Figures older than this are said to be old.
+const STALE: Seconds = Seconds(5.0);
+
+/// Draws both lines into the top of `area`.
+pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let rows = area.rows().collect::<Vec<_>>();
+    if let [first, second, ..] = rows.as_slice() {
+        what_runs(state, look, *first, buffer);
+        how_it_stands(state, look, *second, buffer);
+    }
+}
+
+fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let editor = &state.editor;
+    let changed = if editor.modified() { "*" } else { "" };
+    let mut parts = vec![vec![
+        Span::styled(format!(" {}{changed}", clean(editor.name())), theme.accent()),
+        Span::styled(if editor.is_example() { " example" } else { "" }, theme.dim()),
+    ]];
+    parts.push(source(state, look));
+    if let Some(prediction) = editor.prediction() {
+        let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
+        parts.push(vec![Span::styled(gpus, theme.text())]);
+    }
+    if let Some(attached) = &state.monitor.attached {
+        parts.push(attached_to(state, attached, look));
+    }
+    parts.push(vec![Span::styled(editor.summary(), theme.text())]);
+    let verdict = editor.prediction().map_or_else(Vec::new, |prediction| verdict(prediction, look));
+    let room = (area.width as usize).saturating_sub(width_of(&verdict) + 2);
+    let shown = joined(parts, room, look);
+    Line::from(shown).render(area, buffer);
+    Line::from(verdict).right_aligned().render(area, buffer);
+}
+
+/// Joins parts by a bar as far as they fit: the least important, at the end, fall out first.
+fn joined<'a>(parts: Vec<Vec<Span<'a>>>, room: usize, look: &Look) -> Vec<Span<'a>> {
+    let mut spans: Vec<Span<'a>> = Vec::new();
+    for part in parts {
+        let bar = if spans.is_empty() { 0 } else { 3 };
+        if width_of(&spans) + bar + width_of(&part) > room {
+            break;
+        }
+        if bar > 0 {
+            spans.push(Span::styled(" │ ", look.theme.frame()));
+        }
+        spans.extend(part);
+    }
+    spans
+}
+
+fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
+    let theme = &look.theme;
+    match &state.monitor.source {
+        Source::Starting => vec![Span::styled("source starting", theme.dim())],
+        Source::Failed(why) => vec![Span::styled(fit(&clean(why), 40), theme.danger())],
+        Source::Running(info) => {
+            let style = if info.kind == SourceKind::Demo { theme.warning() } else { theme.good() };
+            vec![Span::styled(info.kind.word(), style), age(state, look)]
+        }
+    }
+}
+
+/// Silent while figures are fresh: a clock that ticks says nothing.
+fn age<'a>(state: &State, look: &Look) -> Span<'a> {
+    match state.monitor.age(state.now) {
+        None => Span::styled(" no data yet", look.theme.dim()),
+        Some(age) if age.0 > STALE.0 => Span::styled(format!(" {age} old"), look.theme.danger()),
+        Some(_) => Span::raw(""),
+    }
+}
+
+fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<'a>> {
+    let theme = &look.theme;
+    let name = state
+        .monitor
+        .processes()
+        .into_iter()
+        .find(|row| row.pid == attached.pid)
+        .and_then(|row| row.host?.name.value().map(|name| fit(&clean(name), 12)))
+        .unwrap_or_default();
+    let (style, state) = match attached.state {
+        AttachedState::Awaited => (theme.warning(), "not on a GPU yet"),
+        AttachedState::Present => (theme.observed(), ""),
+        AttachedState::Ended => (theme.danger(), "ended"),
+        AttachedState::Replaced => (theme.danger(), "pid reused"),
+    };
+    vec![Span::styled(format!("▶ {} {name}{state}", attached.pid), style)]
+}
+
+fn verdict<'a>(prediction: &Prediction, look: &Look) -> Vec<Span<'a>> {
+    let capacity = prediction.capacity;
+    let verdict = capacity.verdict();
+    let (word, by) = match verdict {
+        Verdict::Fits => ("FITS", ""),
+        Verdict::Tight => ("TIGHT", ""),
+        Verdict::DoesNotFit => ("DOES NOT FIT", "over by "),
+    };
+    let spare = match verdict {
+        Verdict::DoesNotFit => format!(" {by}{}", capacity.needed.saturating_sub(capacity.bytes)),
+        Verdict::Fits | Verdict::Tight => {
+            format!(" {} / {}", capacity.needed.in_gib(), capacity.bytes)
+        }
+    };
+    vec![Span::styled(format!(" {word}{spare} "), look.theme.verdict(verdict))]
+}
+
+fn how_it_stands(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    if let Some(fault) = state.editor.faults().first() {
+        let shown = if state.editor.prediction().is_some() { "; panes show the last good plan" } else { "" };
+        let text = fit(&format!(" plan: {}{shown}", clean(&fault.to_string())), area.width as usize);
+        Line::styled(text, theme.danger()).render(area, buffer);
+        return;
+    }
+    let Some(prediction) = state.editor.prediction() else { return };
+    let mut parts = match &state.comparison {
+        Some(comparison) => compared(comparison, look),
+        None => alone(prediction, look),
+    };
+    parts.push(vec![
+        Span::styled("step ", theme.dim()),
+        Span::styled(prediction.time.step.to_string(), theme.predicted()),
+        Span::styled(" predicted", theme.dim()),
+    ]);
+    if let Some(rate) = prediction.time.tokens_per_s {
+        parts.push(vec![
+            Span::styled(tokens(rate), theme.predicted()),
+            Span::styled(" tok/s", theme.dim()),
+        ]);
+    }
+    if let Some(mfu) = prediction.time.mfu {
+        parts.push(vec![
+            Span::styled("MFU ", theme.dim()),
+            Span::styled(format!("{:.0} %", mfu * 100.0), theme.predicted()),
+        ]);
+    }
+    let mut spans = vec![Span::raw(" ")];
+    spans.extend(joined(parts, area.width.saturating_sub(1) as usize, look));
+    Line::from(spans).render(area, buffer);
+}
+
+fn alone<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
+    let theme = &look.theme;
+    let figure = |label: &'static str, value: String| {
+        vec![Span::styled(label, theme.dim()), Span::styled(value, theme.predicted())]
+    };
+    vec![
+        figure("memory ", prediction.largest().device_used.to_string()),
+        figure("DRAM ", prediction.time.bandwidth.to_string()),
+    ]
+}
+
+fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<Vec<Span<'a>>> {
+    vec![
+        residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look),
+        residual("DRAM ", &comparison.bandwidth, terabytes, " TB/s", look),
+    ]
+}
+
+/// Bandwidth in TB/s without its unit.
+pub fn terabytes(rate: BytesPerSec) -> String {
+    format!("{:.2}", rate.0 / 1e12)
+}
+
+/// A rate of tokens: `33.3 k`.
+pub fn tokens(rate: f64) -> String {
+    if rate >= 999_500.0 {
+        format!("{} M", three_figures(rate / 1e6))
+    } else if rate >= 999.5 {
+        format!("{} k", three_figures(rate / 1e3))
+    } else {
+        three_figures(rate)
+    }
+}
+
+/// `memory 71.2→75.1 GiB +5 % ▲`: predicted, observed, difference.
+fn residual<'a, T: Copy>(
+    label: &'static str,
+    residual: &Residual<T>,
+    show: impl Fn(T) -> String,
+    unit: &'static str,
+    look: &Look,
+) -> Vec<Span<'a>> {
+    let theme = &look.theme;
+    let mut spans = vec![
+        Span::styled(label, theme.dim()),
+        Span::styled(show(residual.predicted), theme.predicted()),
+        Span::styled("→", theme.dim()),
+        Span::styled(marked(&residual.observed, |value| show(*value)), theme.observed()),
+        Span::styled(unit, theme.dim()),
+    ];
+    if let Reading::Absent(why) = &residual.observed {
+        spans.push(Span::styled(format!(" {why}"), theme.dim()));
+    }
+    if let Some(relative) = residual.relative {
+        let (style, arrow) = difference(residual, relative, look);
+        spans.push(Span::styled(format!(" {}{arrow}", signed_percent(relative)), style));
+    }
+    spans
+}
+
+/// How a difference is drawn: calm while it is small or says nothing.
+pub fn difference<T: Copy>(residual: &Residual<T>, relative: f64, look: &Look) -> (Style, &'static str) {
+    if !residual.conclusive() || relative.abs() < NOTABLE {
+        (look.theme.dim(), "")
+    } else if relative > 0.0 {
+        (look.theme.warning(), " ▲")
+    } else {
+        (look.theme.warning(), " ▼")
+    }
+}

@@ -1,0 +1,74 @@
+//! Draws a [`State`]: reads it, decides nothing.
+
+mod ascii;
+mod bar;
+mod footer;
+mod header;
+mod help;
+mod layout;
+mod panes;
+mod text;
+mod theme;
+
+pub use theme::{EMBEDDED, Theme, ThemeError};
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use crate::app::{Overlay, Pane, State};
+
+/// How a screen looks, apart from what it says.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// Colours.
+    pub theme: Theme,
+    /// Nothing but ASCII characters.
+    pub ascii: bool,
+}
+
+/// Draws the whole screen.
+pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    let buffer = frame.buffer_mut();
+    match layout::arrange(area, state.focus, state.zoomed) {
+        None => {
+            let (width, height) = layout::SMALLEST;
+            let text = format!(
+                "{}×{} is too small for MemWall: it needs {width}×{height}. q quits.",
+                area.width, area.height
+            );
+            Line::styled(text::fit(&text, area.width as usize), look.theme.warning()).render(area, buffer);
+        }
+        Some(screen) => {
+            header::draw(state, look, screen.header, buffer);
+            if let Some(tabs) = screen.tabs {
+                draw_tabs(state, look, tabs, buffer);
+            }
+            for (pane, place) in &screen.panes {
+                panes::draw(*pane, state, look, *place, buffer);
+            }
+            if state.overlay == Some(Overlay::Help) {
+                let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
+                help::draw(look, body, buffer);
+            }
+            footer::draw(state, look, screen.footer, buffer);
+        }
+    }
+    if look.ascii {
+        ascii::reduce(buffer);
+    }
+}
+
+fn draw_tabs(state: &State, look: &Look, area: Rect, buffer: &mut ratatui::buffer::Buffer) {
+    let mut spans = Vec::new();
+    for pane in Pane::ALL {
+        let style = if pane == state.focus { look.theme.accent() } else { look.theme.dim() };
+        spans.push(Span::styled(format!(" {} {} ", pane.digit(), pane.name()), style));
+    }
+    if state.zoomed {
+        spans.push(Span::styled(" zoomed ", look.theme.dim()));
+    }
+    Line::from(spans).render(area, buffer);
+}

@@ -1,0 +1,110 @@
+//! Predicted against observed, with the kind of each figure.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use super::say;
+use crate::app::State;
+use crate::compare::{Comparison, Residual, Whose};
+use crate::reading::Reading;
+use crate::ui::Look;
+use crate::ui::header::difference;
+use crate::ui::text::{clean, fit, left, marked, right, signed_percent};
+
+pub fn title(state: &State) -> String {
+    match state.comparison.as_ref().map(|comparison| comparison.whose) {
+        None => "predicted and observed".to_owned(),
+        Some(Whose::Process { pid, device }) => format!("process {pid} on GPU {device}"),
+        Some(Whose::Device { device }) => format!("all of GPU {device}; attach to a process for its share"),
+    }
+}
+
+pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let Some(prediction) = state.editor.prediction() else {
+        return say("no valid plan: nothing to compare with", look, area, buffer);
+    };
+    let Some(comparison) = &state.comparison else {
+        return say("nothing observed yet", look, area, buffer);
+    };
+    let head = format!(
+        " {}{}{}{}",
+        left("", 9),
+        right("predicted", 14),
+        right("observed", 15),
+        right("difference", 12)
+    );
+    let mut lines = vec![Line::styled(head, theme.dim())];
+    lines.push(row("memory", &comparison.memory, ToString::to_string, look));
+    lines.push(row("DRAM", &comparison.bandwidth, ToString::to_string, look));
+    lines.push(row("compute", &comparison.compute, ToString::to_string, look));
+    lines.push(Line::from(vec![
+        Span::styled(format!(" {}", left("step", 9)), theme.text()),
+        Span::styled(right(&prediction.time.step.to_string(), 14), theme.predicted()),
+        Span::styled(right("–", 15), theme.dim()),
+    ]));
+    lines.push(Line::default());
+    lines.extend(kinds(comparison).into_iter().map(|(what, text)| {
+        Line::from(vec![
+            Span::styled(format!(" {}", left(what, 9)), theme.text()),
+            Span::styled(fit(&text, (area.width as usize).saturating_sub(10)), theme.dim()),
+        ])
+    }));
+    lines.push(Line::default());
+    lines.push(Line::styled(" what the prediction assumes", theme.dim()));
+    lines.extend(
+        prediction
+            .assumptions
+            .iter()
+            .map(|text| Line::styled(fit(&format!(" · {}", clean(text)), area.width as usize), theme.dim())),
+    );
+    for (line, place) in lines.into_iter().zip(area.rows()) {
+        line.render(place, buffer);
+    }
+}
+
+fn row<'a, T: Copy>(
+    what: &'a str,
+    residual: &Residual<T>,
+    show: impl Fn(&T) -> String,
+    look: &Look,
+) -> Line<'a> {
+    let theme = &look.theme;
+    let mut spans = vec![
+        Span::styled(format!(" {}", left(what, 9)), theme.text()),
+        Span::styled(right(&show(&residual.predicted), 14), theme.predicted()),
+        Span::styled(right(&marked(&residual.observed, show), 15), theme.observed()),
+    ];
+    if let Some(relative) = residual.relative {
+        let (style, arrow) = difference(residual, relative, look);
+        spans.push(Span::styled(format!("{}{arrow}", right(&signed_percent(relative), 12)), style));
+    }
+    Line::from(spans)
+}
+
+/// What kind of figure each observation is, or why there is none.
+fn kinds(comparison: &Comparison) -> Vec<(&'static str, String)> {
+    let memory = match comparison.whose {
+        Whose::Process { .. } => "peak since attached, as the driver charges the process",
+        Whose::Device { .. } => "peak since start, everything on the GPU",
+    };
+    vec![
+        ("memory", said(&comparison.memory.observed, memory, memory)),
+        (
+            "DRAM",
+            said(&comparison.bandwidth.observed, "mean over steps, from GPM counters", "memory-busy share times peak"),
+        ),
+        ("compute", said(&comparison.compute.observed, "tensor activity times the peak", "tensor activity times the peak")),
+        ("step", "not observed: no log or hook is read".to_owned()),
+    ]
+}
+
+fn said<T>(reading: &Reading<T>, measured: &str, bound: &str) -> String {
+    match reading {
+        Reading::Known { kind: crate::reading::Kind::UpperBound, .. } => format!("upper bound: {bound}"),
+        Reading::Known { kind, .. } => format!("{}: {measured}", kind.word()),
+        Reading::Absent(why) => format!("none: {}", clean(&why.to_string())),
+    }
+}

@@ -1,0 +1,78 @@
+//! One file a pane.
+
+mod compare;
+mod monitor;
+mod plan;
+mod roofline;
+mod vram;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Widget};
+
+use super::Look;
+use super::text::fit;
+use crate::app::{Pane, State};
+
+/// Draws a pane with its frame.
+pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let detail = match pane {
+        Pane::Plan => plan::title(state),
+        Pane::Vram => vram::title(state),
+        Pane::Roofline => roofline::title(state),
+        Pane::Monitor => monitor::title(state),
+        Pane::Compare => compare::title(state),
+    };
+    let focused = state.focus == pane;
+    let (frame, name) = if focused {
+        (look.theme.accent(), look.theme.accent())
+    } else {
+        (look.theme.frame(), look.theme.text())
+    };
+    let detail = fit(&detail, (area.width as usize).saturating_sub(pane.name().len() + 8));
+    let title = Line::from(vec![
+        Span::styled(format!(" {} {} ", pane.digit(), pane.name()), name),
+        Span::styled(if detail.is_empty() { String::new() } else { format!("· {detail} ") }, look.theme.dim()),
+    ]);
+    let block = Block::bordered().border_type(BorderType::Rounded).border_style(frame).title(title);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    match pane {
+        Pane::Plan => plan::draw(state, look, inner, buffer),
+        Pane::Vram => vram::draw(state, look, inner, buffer),
+        Pane::Roofline => roofline::draw(state, look, inner, buffer),
+        Pane::Monitor => monitor::draw(state, look, inner, buffer),
+        Pane::Compare => compare::draw(state, look, inner, buffer),
+    }
+}
+
+/// One line of text in the middle of nothing else: why a pane has nothing to show.
+fn say(text: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let text = fit(text, area.width as usize);
+    Line::styled(text, look.theme.dim()).render(area, buffer);
+}
+
+/// The first visible row, so that `selected` is in view and the list does not jump.
+fn scroll(selected: usize, rows: usize, visible: usize) -> usize {
+    let last = rows.saturating_sub(visible);
+    selected.saturating_sub(visible.saturating_sub(1)).max(selected.saturating_sub(visible / 2)).min(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scroll;
+
+    #[test]
+    fn the_selected_row_is_always_in_view() {
+        for rows in 0..40 {
+            for visible in 1..12 {
+                for selected in 0..rows {
+                    let first = scroll(selected, rows, visible);
+                    assert!(first <= selected && selected < first + visible);
+                    assert!(first == 0 || first + visible <= rows);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Text that is safe and the right width.
+
+use ratatui::text::Span;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::reading::Reading;
+
+/// Text from outside (process names, paths), made safe for a terminal: control and
+/// bidirectional formatting characters become `·`.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            let bidi = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            if c.is_control() || bidi { '·' } else { c }
+        })
+        .collect()
+}
+
+/// At most `width` cells of `text`; what is cut off is said by an ellipsis.
+#[must_use]
+pub fn fit(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut taken = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used + wide + 1 > width {
+            break;
+        }
+        taken.push(c);
+        used += wide;
+    }
+    if width > 0 {
+        taken.push('…');
+    }
+    taken
+}
+
+/// `text` cut or padded on the right to exactly `width` cells.
+#[must_use]
+pub fn left(text: &str, width: usize) -> String {
+    let fitted = fit(text, width);
+    let missing = width.saturating_sub(fitted.width());
+    format!("{fitted}{}", " ".repeat(missing))
+}
+
+/// `text` cut or padded on the left to exactly `width` cells.
+#[must_use]
+pub fn right(text: &str, width: usize) -> String {
+    let fitted = fit(text, width);
+    let missing = width.saturating_sub(fitted.width());
+    format!("{}{fitted}", " ".repeat(missing))
+}
+
+/// Cells that spans take together.
+#[must_use]
+pub fn width_of(spans: &[Span<'_>]) -> usize {
+    spans.iter().map(Span::width).sum()
+}
+
+/// A reading with the mark of its kind, or a dash.
+#[must_use]
+pub fn marked<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) -> String {
+    match reading {
+        Reading::Known { value, kind, .. } => format!("{}{}", kind.mark(), show(value)),
+        Reading::Absent(_) => "–".to_owned(),
+    }
+}
+
+/// A relative difference as `+5 %`; under half a percent it is `±0 %`.
+#[must_use]
+pub fn signed_percent(relative: f64) -> String {
+    let percent = (relative * 100.0).round();
+    if percent == 0.0 { "±0 %".to_owned() } else { format!("{percent:+.0} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_and_bidi_marks_never_reach_the_terminal() {
+        assert_eq!(clean("a\u{1b}[31mb\n\u{202e}c"), "a·[31mb··c");
+    }
+
+    #[test]
+    fn wide_characters_count_double() {
+        assert_eq!(fit("訓練中", 5), "訓練…");
+        assert_eq!(left("訓練", 5), "訓練 ");
+        assert_eq!(fit("abc", 3), "abc");
+        assert_eq!(fit("abcd", 3), "ab…");
+        assert_eq!(fit("abcd", 0), "");
+    }
+
+    #[test]
+    fn differences_carry_their_sign() {
+        assert_eq!(signed_percent(0.054), "+5 %");
+        assert_eq!(signed_percent(-0.08), "-8 %");
+        assert_eq!(signed_percent(-0.001), "±0 %");
+    }
+}
