@@ -14,7 +14,10 @@ use super::node::{Entry, Node, Shape, Style};
 pub const MAX_DEPTH: usize = 64;
 
 /// How many values a text may hold, aliases written out.
-pub const MAX_NODES: usize = 1_000_000;
+pub const MAX_NODES: usize = 200_000;
+
+/// After so many faults the rest of a text is not looked at.
+pub const MAX_FAULTS: usize = 100;
 
 /// From the parser's character counts to bytes.
 pub struct Offsets {
@@ -105,6 +108,9 @@ impl<'a> Builder<'a> {
 
     /// Takes one event in.
     pub fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Stop> {
+        if self.faults.len() >= MAX_FAULTS {
+            return Err(Stop);
+        }
         let at = self.mark(span.start);
         let bytes = self.offsets.byte(span.start)..self.offsets.byte(span.end);
         match event {

@@ -81,6 +81,13 @@ impl Document {
         found
     }
 
+    /// A fault that was found where nothing is known of the text, at its place in this one.
+    #[must_use]
+    pub fn placed(&self, fault: Fault) -> Fault {
+        let at = self.locate(&fault.key);
+        fault.placed(at)
+    }
+
     /// The value of a dotted key as it is written, quotes included; none where the key is
     /// absent or its value is null.
     #[must_use]
@@ -205,7 +212,26 @@ fn scan_fault(error: &ScanError, body: &str, at: Mark) -> Fault {
     if error.info().contains("recursion limit") {
         return Fault::of("", format!("nested deeper than {MAX_DEPTH} levels")).placed(Some(at));
     }
-    Fault::of("", format!("not readable as YAML or JSON: {}", error.info())).placed(Some(at))
+    Fault::of("", format!("not readable as YAML or JSON: {}", plainly(error.info()))).placed(Some(at))
+}
+
+/// The parser's words for the most common slips, in everyone's words.
+fn plainly(info: &str) -> &str {
+    const PLAIN: &[(&str, &str)] = &[
+        (
+            "mapping values are not allowed",
+            "a `:` where no key can stand; is the indentation right, or are quotes missing?",
+        ),
+        ("block mapping, did not find expected key", "indented unlike the keys above"),
+        ("quoted scalar, found unexpected end of stream", "a quote that is never closed"),
+        (
+            "while parsing a node, did not find expected node content",
+            "a value is missing, or a bracket is never closed",
+        ),
+        ("did not find expected <document start>", "text after the end of the document"),
+        ("misplaced bracket", "a closing bracket without an opening one"),
+    ];
+    PLAIN.iter().find(|(said, _)| info.contains(said)).map_or(info, |(_, plain)| plain)
 }
 
 /// A tab in the indentation of the line where the parser stopped, or of a neighbour.

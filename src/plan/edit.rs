@@ -44,7 +44,7 @@ impl Document {
     fn confirmed(&self, key: &str, splices: Vec<Splice>, expected: &Value) -> Result<Self, Fault> {
         let refused = || {
             let message = "cannot be changed by itself in this text (is it shared by an alias?); change it in the text";
-            Fault::of(key, message).placed(self.locate(key))
+            self.placed(Fault::of(key, message))
         };
         let edited = self.reparse(&spliced(self.text(), splices)).map_err(|_| refused())?;
         // A document without keys is empty, however it is written.

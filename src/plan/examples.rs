@@ -69,6 +69,17 @@ mod tests {
     }
 
     #[test]
+    fn every_name_is_in_the_catalogue() {
+        let catalog = crate::catalog::Catalog::embedded().unwrap();
+        for (example, plan) in plans() {
+            let links = [&plan.cluster.interconnect, &plan.cluster.network];
+            assert!(plan.model.preset.iter().all(|name| catalog.model(name).is_some()), "{example}");
+            assert!(plan.hardware.gpu_type.iter().all(|name| catalog.gpu(name).is_some()), "{example}");
+            assert!(links.into_iter().flatten().all(|name| catalog.link(name).is_some()), "{example}");
+        }
+    }
+
+    #[test]
     fn each_begins_with_a_comment_that_says_what_it_is() {
         for (name, text) in EXAMPLES {
             assert!(text.starts_with("# ") && text.ends_with('\n') && !text.contains('\t'), "{name}");

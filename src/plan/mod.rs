@@ -8,6 +8,7 @@ mod fault;
 mod keys;
 pub mod keywords;
 mod lines;
+mod load;
 mod nearest;
 mod node;
 mod place;
@@ -20,6 +21,7 @@ mod values;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
 pub use fault::{Fault, Mark};
+pub use load::{Loaded, differs, plan_of, save};
 pub use types::{
     AnalysisPart, ArchitecturePart, Checkpointing, ClusterPart, CustomGpu, DistributionPart, HardwarePart, HfConfig,
     LoraPart, MlaPart, ModelPart, MoePart, Plan, RunPart, TrainingPart,

@@ -8,6 +8,7 @@ use super::lines::{
 use super::node::{Entry, Node, Shape, Style};
 use super::render::{Manner, Wanted, key_text, needs_quotes};
 use super::schema;
+use super::values::short;
 
 /// Replacements, and the value's text among them.
 pub struct Placed {
@@ -48,7 +49,7 @@ fn replace(document: &Document, key: &str, entry: &Entry, flow: bool, wanted: &W
     let behind_key = entry.span.end..after_key(text, entry);
     let splices = if node.span.is_empty() {
         vec![(behind_key, format!(": {written}"))]
-    } else if node.is_block() {
+    } else if node.is_block() && !is_alias(text, node) {
         let lines = line_end_before(text, line_start(text, node.span.start))..line_stop(text, node.span.end);
         refuse_comments(document, key, &text[lines.clone()])?;
         vec![(behind_key, format!(": {written}")), (lines, String::new())]
@@ -59,6 +60,11 @@ fn replace(document: &Document, key: &str, entry: &Entry, flow: bool, wanted: &W
         vec![(node.span.clone(), written.clone())]
     };
     Ok(Placed { splices, written })
+}
+
+/// Written as `*name`: the bytes are the alias's, the shape that of what it refers to.
+fn is_alias(text: &str, node: &Node) -> bool {
+    text[node.span.clone()].starts_with('*')
 }
 
 /// Behind the key's colon, or behind the key where it has none.
@@ -73,7 +79,7 @@ fn after_key(text: &str, entry: &Entry) -> usize {
 fn refuse_comments(document: &Document, key: &str, lines: &str) -> Result<(), Fault> {
     if lines.contains('#') {
         let message = "its lines hold a comment that would be lost; change it in the text";
-        return Err(Fault::of(key, message).placed(document.locate(key)));
+        return Err(document.placed(Fault::of(key, message)));
     }
     Ok(())
 }
@@ -97,21 +103,16 @@ impl Absent<'_> {
         let manner = Manner { json: self.document.is_json(), flow: self.flow, style: Style::Plain };
         let written = wanted.written(manner);
         let splices = match &self.node.shape {
-            Shape::Mapping { flow: true, .. } => self.into_braces(&written),
-            Shape::Mapping { .. } => self.into_block(&written),
-            _ if self.node.is_null() => self.into_nothing(&written),
+            Shape::Mapping { flow: true, .. } => self.in_braces(&written),
+            Shape::Mapping { .. } => self.in_block(&written),
+            _ if self.node.is_null() => self.under_nothing(&written),
             _ => {
-                let held = self.document.written(self.above_path().as_str()).unwrap_or_default();
-                let message = format!("its section is `{}`, not a group of keys", super::values::short(held));
+                let held = self.text().get(self.node.span.clone()).unwrap_or_default();
+                let message = format!("its section is `{}`, not a group of keys", short(held));
                 return Err(Fault::of(self.key, message).placed(Some(self.node.at)));
             }
         };
         Ok(Placed { splices, written })
-    }
-
-    fn above_path(&self) -> String {
-        let parts: Vec<&str> = self.key.split('.').collect();
-        parts[..parts.len() - self.missing.len()].join(".")
     }
 
     fn text(&self) -> &str {
@@ -149,7 +150,7 @@ impl Absent<'_> {
     }
 
     /// As the last line of an indented section; a section of the top in the contract's order.
-    fn into_block(&self, written: &str) -> Vec<Splice> {
+    fn in_block(&self, written: &str) -> Vec<Splice> {
         let entries = self.node.entries();
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Vec::new() };
         let lines = self.lines(column(self.text(), first.span.start), written);
@@ -197,7 +198,7 @@ impl Absent<'_> {
     }
 
     /// Into braces: on a line of its own where the last key has one.
-    fn into_braces(&self, written: &str) -> Vec<Splice> {
+    fn in_braces(&self, written: &str) -> Vec<Splice> {
         let text = self.text();
         let inline = self.inline(written);
         let Some(last) = self.node.entries().last() else {
@@ -207,8 +208,6 @@ impl Absent<'_> {
         let end = end_of(last);
         let comma = comma_after(text, end);
         let behind = comma.map_or(end, |comma| comma + 1);
-        let closing = if comma.is_some() { "," } else { "" };
-        let opening: Vec<Splice> = if comma.is_some() { Vec::new() } else { vec![(end..end, ",".to_owned())] };
         let (at, lead) = if starts_its_line(text, last.span.start) {
             let stop = line_stop(text, behind);
             let rest = text[behind..stop].trim_start();
@@ -218,16 +217,18 @@ impl Absent<'_> {
         } else {
             (behind, " ".to_owned())
         };
-        let new = format!("{lead}{inline}{closing}");
-        match opening.into_iter().next() {
-            Some((_, comma)) if at == end => vec![(at..at, format!("{comma}{new}"))],
-            Some(comma) => vec![comma, (at..at, new)],
-            None => vec![(at..at, new)],
+        if comma.is_some() {
+            vec![(at..at, format!("{lead}{inline},"))]
+        } else if at == end {
+            vec![(at..at, format!(",{lead}{inline}"))]
+        } else {
+            // A comment stands between the comma and the new line.
+            vec![(end..end, ",".to_owned()), (at..at, format!("{lead}{inline}"))]
         }
     }
 
     /// Under a key without a value, or into an empty document.
-    fn into_nothing(&self, written: &str) -> Vec<Splice> {
+    fn under_nothing(&self, written: &str) -> Vec<Splice> {
         let text = self.text();
         let Some(above) = self.above else {
             let lines = self.lines(0, written);

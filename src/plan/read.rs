@@ -1,6 +1,7 @@
 //! From a document to a [`Plan`]: every key held against the schema, every fault
 //! reported with its place.
 
+use super::build::MAX_FAULTS;
 use super::document::Document;
 use super::fault::Fault;
 use super::keys;
@@ -24,6 +25,9 @@ impl Document {
             return Ok(plan);
         }
         reader.faults.sort_by_key(|fault| fault.at);
+        if reader.faults.len() >= MAX_FAULTS {
+            reader.faults.push(Fault::of("", "there are more faults; these come first"));
+        }
         Err(reader.faults)
     }
 }
@@ -65,6 +69,9 @@ impl<'a> Reader<'a> {
             return;
         }
         for Entry { key, at, value, .. } in node.entries() {
+            if self.faults.len() >= MAX_FAULTS {
+                return;
+            }
             let path = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
             match schema::key(&path) {
                 Some(known) if known.kind.holds_keys() => self.hold_keys(value, &path),
@@ -105,12 +112,12 @@ impl<'a> Reader<'a> {
 
     pub fn words<T>(&mut self, path: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
         let node = self.get(path)?;
-        let Shape::Sequence { items, .. } = &node.shape else {
+        let Some(items) = values::list(node, Some) else {
             let kind = schema::key(path)?.kind;
             self.fault(path, node, mismatch(node, kind));
             return None;
         };
-        items.iter().map(|item| self.word_of(path, item, &parse)).collect()
+        items.into_iter().map(|item| self.word_of(path, item, &parse)).collect()
     }
 
     fn word_of<T>(&mut self, path: &str, node: &Node, parse: impl Fn(&str) -> Option<T>) -> Option<T> {

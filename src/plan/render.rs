@@ -46,7 +46,7 @@ impl Wanted {
         if value.is_empty() {
             return Err(Fault::of(key, "needs a value"));
         }
-        if value.contains(['\n', '\r']) {
+        if value.contains(['\n', '\r']) && !value.starts_with(['[', '{']) {
             return Err(Fault::of(key, "needs a value of one line"));
         }
         let form = match Document::parse(value) {
@@ -66,7 +66,10 @@ impl Wanted {
             Form::Plain(text) if manner.json => json_scalar(text),
             Form::Plain(text) if is_textual(text) => textual(text, manner),
             Form::Plain(text) => text.clone(),
-            Form::Flow(_, value) if manner.json => value.to_string(),
+            Form::Flow(text, value) if manner.json => match serde_json::from_str::<Value>(text) {
+                Ok(_) => text.clone(),
+                Err(_) => value.to_string(),
+            },
             Form::Flow(text, _) => text.clone(),
         }
     }

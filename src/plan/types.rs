@@ -45,7 +45,7 @@ pub struct ModelPart {
     pub hf_config: Option<HfConfig>,
     /// `preset`
     pub preset: Option<String>,
-    /// `architecture`
+    /// `architecture`; an empty one (`{}`) is as good as absent
     pub architecture: Option<ArchitecturePart>,
     /// `size_billions`
     pub size_billions: Option<f64>,
@@ -299,7 +299,7 @@ pub struct CustomGpu {
 pub struct HardwarePart {
     /// `gpu_type`: name or alias in the catalogue
     pub gpu_type: Option<String>,
-    /// `custom`
+    /// `custom`; an empty one (`{}`) is as good as absent
     pub custom: Option<CustomGpu>,
     /// `memory_limit_gb` (1e9 bytes a GB)
     pub memory_limit_gb: Option<f64>,

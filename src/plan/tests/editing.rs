@@ -175,6 +175,8 @@ fn what_cannot_be_done_is_refused_and_says_why() {
     let shared = "training: {micro_batch_size: &a 4, gradient_accumulation_steps: *a}\n";
     assert!(refused(shared, "training.micro_batch_size", "8").contains("alias"));
     assert_eq!(edited(shared, "training.gradient_accumulation_steps", "8"), shared.replace("*a", "8"));
+    let section = "hardware:\n  custom: &c\n    memory_gb: 80\ntraining:\n  lora: *c\n";
+    assert_eq!(edited(section, "training.lora", "{rank: 8}"), section.replace("*c", "{rank: 8}"));
 }
 
 #[test]
@@ -208,7 +210,7 @@ fn keys_go_with_their_lines_and_emptied_sections() {
 }
 
 /// A key and a good value of its kind.
-fn change() -> impl Strategy<Value = (&'static str, String)> {
+pub fn change() -> impl Strategy<Value = (&'static str, String)> {
     let keys: Vec<_> = schema::keys().iter().filter(|key| key.kind != Kind::Section).collect();
     (prop::sample::select(keys), 1..100_u64).prop_map(|(key, seed)| {
         let words = key.kind.words();
@@ -243,7 +245,7 @@ fn example() -> impl Strategy<Value = String> {
     })
 }
 
-fn comments(text: &str) -> Vec<&str> {
+pub fn comments(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.find("# ").map(|at| line[at..].trim_end())).collect()
 }
 
@@ -263,6 +265,8 @@ proptest! {
             }
             document = next;
         }
+        let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
+        prop_assert!(!json(&text) || json(document.text()), "{}", document.text());
         let kept: Vec<_> = comments(&text);
         let now = comments(document.text());
         prop_assert!(kept.iter().all(|comment| now.contains(comment)), "{:?}", document.text());

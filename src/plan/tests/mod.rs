@@ -2,5 +2,6 @@
 
 mod contract;
 mod editing;
+mod layouts;
 mod reading;
 mod texts;

@@ -163,6 +163,15 @@ fn places_of_keys_for_faults_found_elsewhere() {
     assert_eq!(place("cluster.num_gpus"), None);
 }
 
+#[test]
+fn a_flood_of_faults_is_cut_short() {
+    let text: String = (0..10_000).map(|number| format!("key{number}: 1\n")).collect();
+    let said = faults(&text);
+    assert!(said.len() <= 101 && said.last().is_some_and(|last| last.contains("more faults")), "{}", said.len());
+    let words = format!("training: {{activation_checkpointing: {{modules: [{}]}}}}", "x, ".repeat(5000));
+    assert_eq!(faults(&words).len(), 1);
+}
+
 proptest::proptest! {
     /// Whatever the text, reading comes to an end with a plan or faults.
     #[test]
