@@ -16,6 +16,8 @@ pub mod catalog;
 
 pub mod plan;
 
+pub mod model;
+
 pub mod predict;
 
 pub mod report;
