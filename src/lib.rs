@@ -21,3 +21,5 @@ pub mod model;
 pub mod predict;
 
 pub mod report;
+
+pub mod cli;
