@@ -83,7 +83,7 @@ fn answer<'a>(source: &'a Source, max_batch_size: bool, catalog: &Catalog) -> Re
     let job = Job::resolve(source.plan(), catalog)?;
     let prediction = predict(&job);
     let max_batch = max_batch_size.then(|| {
-        let ratio = job.batch.global / job.batch.micro;
+        let ratio = job.batch.global / job.batch.micro.max(1);
         max_batch::search(source.plan(), ratio, |plan| Job::resolve(plan, catalog).ok().map(|job| predict(&job)))
     });
     Ok(Answer { name: &source.name, prediction, max_batch })
