@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use memwall::app::{BINDINGS, Context, Pane};
+use memwall::app::{Context, Pane, by_context};
 
 fn readme() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
@@ -16,13 +16,12 @@ fn readme() -> String {
 
 fn keys() -> String {
     let mut table = "| where | keys | what |\n|---|---|---|\n".to_owned();
-    let contexts = std::iter::once(Context::Anywhere).chain(Pane::ALL.into_iter().map(Context::In));
-    for context in contexts {
+    for (context, bindings) in by_context(Pane::Plan) {
         let name = match context {
             Context::Anywhere => "anywhere",
             Context::In(pane) => pane.name(),
         };
-        for binding in BINDINGS.iter().filter(|binding| binding.context == context) {
+        for binding in bindings {
             writeln!(table, "| {name} | {} | {} |", binding.shown, binding.help).unwrap();
         }
     }

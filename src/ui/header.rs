@@ -38,12 +38,12 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Span::styled(if editor.is_example() { " example" } else { "" }, theme.dim()),
     ]];
     parts.push(source(state, look));
+    if let Some(attached) = &state.monitor.attached {
+        parts.push(attached_to(state, attached, look));
+    }
     if let Some(prediction) = editor.prediction() {
         let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
         parts.push(vec![Span::styled(gpus, theme.text())]);
-    }
-    if let Some(attached) = &state.monitor.attached {
-        parts.push(attached_to(state, attached, look));
     }
     parts.push(vec![Span::styled(editor.summary(), theme.text())]);
     let verdict = editor.prediction().map_or_else(Vec::new, |prediction| verdict(prediction, look));
