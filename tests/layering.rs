@@ -115,7 +115,9 @@ fn pure_modules_touch_nothing() {
         if !PURE.contains(&module.as_str()) {
             continue;
         }
-        let found = code(&text).find(|line| IMPURE.iter().any(|impure| line.contains(&format!("{impure}::")) || line.ends_with(&format!("{impure};"))));
+        let found = code(&text).find(|line| {
+            IMPURE.iter().any(|impure| line.contains(&format!("{impure}::")) || line.ends_with(&format!("{impure};")))
+        });
         if let Some(line) = found {
             faults.push(format!("{}: {line}", file.display()));
         }
