@@ -113,10 +113,7 @@ fn data_parallel_brings_its_gpus() {
     go_to(&mut state, "distribution.data_parallel");
     press(&mut state, &[Key::Right]);
     // 4 data x 2 x 2 = 16 GPUs; 32 = 4 replicas x 4 x 2
-    assert_eq!(
-        changed_lines(&state),
-        ["  gradient_accumulation_steps: 2", "  num_gpus: 16", "  data_parallel: 4"]
-    );
+    assert_eq!(changed_lines(&state), ["  gradient_accumulation_steps: 2", "  num_gpus: 16", "  data_parallel: 4"]);
 }
 
 #[test]

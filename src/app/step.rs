@@ -117,10 +117,7 @@ fn ladder(field: Field, now: u64, job: &Job) -> Vec<u64> {
 fn prefer_powers(values: Vec<u64>, now: u64) -> Vec<u64> {
     let powers: Vec<u64> = values.iter().copied().filter(|value| *value == 2 * now || 2 * value == now).collect();
     let missing = |higher: bool| !powers.iter().any(|value| (*value > now) == higher);
-    values
-        .into_iter()
-        .filter(|value| powers.contains(value) || missing(*value > now))
-        .collect()
+    values.into_iter().filter(|value| powers.contains(value) || missing(*value > now)).collect()
 }
 
 fn divisors(of: u64) -> Vec<u64> {
@@ -152,7 +149,7 @@ fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Chang
             change.set.push((key, value.to_string()));
         }
     };
-    let mut degrees = job.degrees.clone();
+    let mut degrees = job.degrees;
     let mut gpus = degrees.num_gpus;
     match field {
         Field::DataParallel => degrees.data = number,

@@ -84,11 +84,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The types in force.
-    pub const fn types(&self) -> &'a Types {
-        self.types
-    }
-
     fn local(&mut self, numel: u64, element: Element, grad: bool) -> Id {
         let group = self.group;
         self.tape.tensor(Tensor { numel, element, group, home: Home::Local, grad, cached: false, view_of: None })
@@ -96,13 +91,15 @@ impl<'a> Builder<'a> {
 
     /// The hidden state that comes in.
     pub fn input(&mut self, numel: u64, element: Element, grad: bool) -> Id {
-        self.tape.tensor(Tensor { numel, element, group: Group::Residual, home: Home::Input, grad, cached: false, view_of: None })
-    }
-
-    /// Something that lives longer than this tape.
-    pub fn shared(&mut self, numel: u64, element: Element) -> Id {
-        let group = Group::Embedding;
-        self.tape.tensor(Tensor { numel, element, group, home: Home::Shared, grad: false, cached: false, view_of: None })
+        self.tape.tensor(Tensor {
+            numel,
+            element,
+            group: Group::Residual,
+            home: Home::Input,
+            grad,
+            cached: false,
+            view_of: None,
+        })
     }
 
     fn grad(&self, id: Id) -> bool {
@@ -151,7 +148,15 @@ impl<'a> Builder<'a> {
         // autocast keeps copies of leaves that need gradients only (autocast_mode.cpp, cached_cast).
         let cached = weight && tensor.grad && self.types.weight_cache;
         let grad = tensor.grad;
-        let out = self.tape.tensor(Tensor { numel: tensor.numel, element, group, home: Home::Local, grad, cached, view_of: None });
+        let out = self.tape.tensor(Tensor {
+            numel: tensor.numel,
+            element,
+            group,
+            home: Home::Local,
+            grad,
+            cached,
+            view_of: None,
+        });
         self.tape.push(&Spec {
             name,
             inputs: &[(x, Flow::New)],
@@ -187,7 +192,11 @@ impl<'a> Builder<'a> {
         let w = self.lower(name, weight);
         let element = self.element(a);
         let (needs_x, needs_w) = (self.grad(a), self.grad(w));
-        let out = self.local(shape.0.saturating_mul(shape.2), element, needs_x || needs_w || bias.is_some_and(|b| self.grad(b)));
+        let out = self.local(
+            shape.0.saturating_mul(shape.2),
+            element,
+            needs_x || needs_w || bias.is_some_and(|b| self.grad(b)),
+        );
         let product = 2.0 * shape.0 as f64 * shape.1 as f64 * shape.2 as f64;
         let backward = product * f64::from(u8::from(needs_x) + u8::from(needs_w));
         let mut inputs = [(a, Flow::New), (w, Flow::New), (w, Flow::Stop)];
@@ -379,13 +388,6 @@ impl<'a> Builder<'a> {
     /// Whether a gradient flows to it.
     pub fn needs_grad(&self, id: Id) -> bool {
         self.grad(id)
-    }
-
-    /// Keeps tensors alive up to here (a Python name still holds them).
-    pub fn hold(&mut self, name: &'static str, ids: &[Id]) {
-        for id in ids {
-            self.tape.push(&Spec { name, inputs: &[(*id, Flow::Stop)], launches: 0, ..Spec::default() });
-        }
     }
 
     /// A collective that runs here.

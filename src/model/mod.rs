@@ -17,8 +17,8 @@ pub use explicit::{of_fields, of_size};
 pub use hf::from_hf;
 pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, SplitHeads};
 pub use tape::{
-    Collective, CollectiveKind, Element, Flow, GRANULE, GROUPS, Group, Home, Id, Op, Part, RankGroup, Span, Tape, Tensor,
-    Unit, Weight,
+    Collective, CollectiveKind, Element, Flow, GRANULE, GROUPS, Group, Home, Id, Op, Part, RankGroup, Span, Tape,
+    Tensor, Unit, Weight,
 };
 pub use walk::{AttentionChoice, Count, Cut, Kernel, LossRule, Run, Walk};
 
@@ -47,6 +47,7 @@ impl Architecture {
             cut: Cut::WHOLE,
             attention: AttentionChoice::Flash,
             padded: false,
+            head_only: false,
             loss: LossRule::Plain,
             dropout: Some(0.0),
             freeze_embeddings: false,

@@ -200,7 +200,10 @@ impl Rules {
                 ..HUGGING_FACE
             },
             Family::GptOss => Self {
-                experts: rule(Experts::Grouped, "transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py, GptOssExperts"),
+                experts: rule(
+                    Experts::Grouped,
+                    "transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py, GptOssExperts",
+                ),
                 ..HUGGING_FACE
             },
             _ => HUGGING_FACE,

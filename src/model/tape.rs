@@ -118,8 +118,6 @@ pub enum Home {
     Input,
     /// A parameter: index into [`Tape::weights`].
     Weight(u32),
-    /// Something that lives longer than this tape (rotary tables, masks, encoder output).
-    Shared,
 }
 
 /// A tensor.
@@ -379,7 +377,15 @@ impl Tape {
         self.weights.push(weight);
         let home = Home::Weight(self.weights.len() as u32 - 1);
         let numel = weight.numel.saturating_mul(weight.copies);
-        self.tensor(Tensor { numel, element, group: Group::WeightCopy, home, grad: weight.trained, cached: false, view_of: None })
+        self.tensor(Tensor {
+            numel,
+            element,
+            group: Group::WeightCopy,
+            home,
+            grad: weight.trained,
+            cached: false,
+            view_of: None,
+        })
     }
 
     /// Adds an operator.

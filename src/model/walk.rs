@@ -79,6 +79,8 @@ pub struct Run<'a> {
     pub attention: AttentionChoice,
     /// A padding mask is given.
     pub padded: bool,
+    /// The last token's logits and no loss: prefill.
+    pub head_only: bool,
     /// How the loss treats logits.
     pub loss: LossRule,
     /// A dropout that overrides the model's own.
@@ -172,7 +174,8 @@ impl Walk {
                 if weight.trained {
                     count.trained = count.trained.saturating_add(all);
                 }
-                count.active = count.active.saturating_add(weight.numel.saturating_mul(weight.active).saturating_mul(times));
+                count.active =
+                    count.active.saturating_add(weight.numel.saturating_mul(weight.active).saturating_mul(times));
             }
         };
         add(&self.first, 1);

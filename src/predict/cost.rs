@@ -76,7 +76,14 @@ pub(super) fn peak(job: &Job, unit: Unit) -> (FlopsPerSec, &'static str) {
 
 /// Sums the operators of a stage over a whole step.
 pub(super) fn of_stage(job: &Job, step: &Step, layers: &[u64], ends: (bool, bool), resident: &Resident) -> Cost {
-    let mut table = Table { job, rows: Vec::with_capacity(48), forward: 0.0, backward: 0.0, recompute: 0.0, traffic: Traffic::default() };
+    let mut table = Table {
+        job,
+        rows: Vec::with_capacity(48),
+        forward: 0.0,
+        backward: 0.0,
+        recompute: 0.0,
+        traffic: Traffic::default(),
+    };
     let passes = job.batch.accumulation;
     let train = job.training.mode == Mode::Train;
     let mut counts = vec![[0_u64; 2]; step.walk.kinds.len()];

@@ -2,12 +2,12 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::{Job, StageLayers};
-use super::play::{Groups, Peak};
+use super::play::{Groups, Peak, play_inference};
 use super::prediction::{Phase, TimelinePoint};
 use super::resident::{Held, Resident};
 use super::step::Step;
 use crate::model::GROUPS;
-use crate::plan::keywords::{CpuOffload, Schedule, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, Schedule};
 use crate::units::Bytes;
 use std::borrow::Cow;
 
@@ -68,7 +68,13 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let held = Held { job, step, layers: list, first, last };
     let resident = held.resident();
     let inputs = inputs(job);
-    let base = resident.weights + resident.masters + resident.states + resident.buckets + workspaces + inputs;
+    let base = resident.weights
+        + resident.kv_cache
+        + resident.masters
+        + resident.states
+        + resident.buckets
+        + workspaces
+        + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
     let static_bytes = base - inputs + stays;
     let in_flight = in_flight(job, index, &held);
@@ -85,11 +91,25 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         retained: [0; GROUPS],
         gradients: if resident.gradients_before { resident.gradients } else { 0 },
     };
+    if job.training.mode == Mode::Inference {
+        player.prefill(&held);
+        let summit = player.summit;
+        let timeline = player.timeline;
+        return StageRun {
+            resident,
+            workspaces,
+            inputs,
+            summit,
+            activations_end_of_forward: 0,
+            static_bytes,
+            timeline,
+        };
+    }
     player.forward(&held);
+    player.leave_autocast(&held);
     let end: u64 = player.retained.iter().sum();
     let output = if last { step.last.output } else { 0 };
     let activations_end_of_forward = end + player.shared + output;
-    player.leave_autocast(&held);
     player.backward(&held);
     player.optimizer();
     StageRun {
@@ -139,7 +159,13 @@ impl Player<'_> {
 
     fn forward(&mut self, held: &Held<'_>) {
         if held.first {
-            self.meet(Phase::Forward, Cow::Borrowed("embedding"), &self.step.first.forward.clone(), self.buffers(0, 0), true);
+            self.meet(
+                Phase::Forward,
+                Cow::Borrowed("embedding"),
+                &self.step.first.forward.clone(),
+                self.buffers(0, 0),
+                true,
+            );
             self.keep(self.step.first.retained, 1);
         }
         for (at, layer) in held.layers.iter().enumerate() {
@@ -149,8 +175,32 @@ impl Player<'_> {
             self.keep(played.retained, 1);
         }
         if held.last {
-            self.meet(Phase::Forward, Cow::Borrowed("head and loss"), &self.step.last.forward.clone(), self.buffers(1, 0), true);
+            self.meet(
+                Phase::Forward,
+                Cow::Borrowed("head and loss"),
+                &self.step.last.forward.clone(),
+                self.buffers(1, 0),
+                true,
+            );
             self.keep(self.step.last.retained, 1);
+        }
+    }
+
+    /// A forward pass over the whole prompt that saves nothing but keys and values.
+    fn prefill(&mut self, held: &Held<'_>) {
+        if held.first {
+            let peak = play_inference(&self.step.walk.first);
+            self.meet(Phase::Forward, Cow::Borrowed("embedding"), &peak, 0, true);
+        }
+        let kinds: Vec<Peak> = self.step.walk.kinds.iter().map(|(_, tape)| play_inference(tape)).collect();
+        for (at, layer) in held.layers.iter().enumerate() {
+            let kind = self.step.walk.order[usize::try_from(*layer).unwrap_or(0)];
+            let shown = self.is_shown(at, held.layers.len());
+            self.meet(Phase::Forward, layer_name(shown, *layer), &kinds[kind], self.buffers(2, 0), shown);
+        }
+        if held.last {
+            let peak = play_inference(&self.step.walk.last);
+            self.meet(Phase::Forward, Cow::Borrowed("head"), &peak, self.buffers(1, 0), true);
         }
     }
 
@@ -167,7 +217,13 @@ impl Player<'_> {
         if held.last {
             let played = &self.step.last;
             self.drop_kept(played.retained, played.until_exit);
-            self.meet(Phase::Backward, Cow::Borrowed("loss and head"), &played.backward.clone(), self.buffers(1, 1), true);
+            self.meet(
+                Phase::Backward,
+                Cow::Borrowed("loss and head"),
+                &played.backward.clone(),
+                self.buffers(1, 1),
+                true,
+            );
             self.gradients += self.new_gradients(played.weight_gradients);
         }
         for (at, layer) in held.layers.iter().enumerate().rev() {
@@ -283,9 +339,4 @@ impl Summit {
 
 fn layer_name(shown: bool, layer: u64) -> Cow<'static, str> {
     if shown { Cow::Owned(format!("block {layer}")) } else { Cow::Borrowed("a block between") }
-}
-
-/// Whether sharding makes unsharded copies while layers run.
-pub(super) fn unshards(job: &Job) -> bool {
-    job.degrees.sharding == Sharding::Zero3
 }

@@ -40,15 +40,15 @@ pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
 #[must_use]
 pub fn predict(job: &Job) -> Prediction {
     let step = Step::of(job);
-    let workspaces = if job.hardware.library_workspaces { overhead::cublas(job.hardware.gpu.generation).bytes.0 } else { 0 };
+    let workspaces =
+        if job.hardware.library_workspaces { overhead::cublas(job.hardware.gpu.generation).bytes.0 } else { 0 };
     let runs: Vec<StageRun> = job
         .stages
         .iter()
         .enumerate()
         .map(|(index, layers)| memory::stage(job, &step, index, layers, workspaces))
         .collect();
-    let stages: Vec<StageMemory> =
-        runs.iter().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
+    let stages: Vec<StageMemory> = runs.iter().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
     let largest = (0..stages.len()).rev().max_by_key(|index| stages[*index].device_used).unwrap_or(0);
     let layers: Vec<u64> =
         job.stages[largest].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)).collect();
@@ -57,11 +57,8 @@ pub fn predict(job: &Job) -> Prediction {
     let cost = cost::of_stage(job, &step, &layers, ends, resident);
     let time = time::of_step(job, &step, &cost, &layers, ends, resident);
     let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
-    let trained = if job.training.lora.is_some() || !job.training.frozen.is_empty() {
-        step.walk.count()
-    } else {
-        job.params
-    };
+    let trained =
+        if job.training.lora.is_some() || !job.training.frozen.is_empty() { step.walk.count() } else { job.params };
     Prediction {
         model: job.architecture.name.clone(),
         gpu: job.hardware.gpu.name.clone(),

@@ -71,12 +71,9 @@ pub const fn rule(optimizer: Optimizer) -> Rule {
             source: "transformers 4.57.6, optimization.py, Adafactor.step",
             ..adam
         },
-        Optimizer::Lion => Rule {
-            moments: 1,
-            temporary: Temporary::Largest(1),
-            source: "Lion, arXiv 2302.06675, algorithm 2",
-            ..adam
-        },
+        Optimizer::Lion => {
+            Rule { moments: 1, temporary: Temporary::Largest(1), source: "Lion, arXiv 2302.06675, algorithm 2", ..adam }
+        }
         Optimizer::Muon => Rule {
             moments: 1,
             temporary: Temporary::Largest(3),

@@ -17,9 +17,7 @@ pub struct Constant {
 pub const fn context(generation: Generation) -> Constant {
     let (mib, source) = match generation {
         Generation::Volta => (1343, "Hugging Face, perf_train_gpu_one: a tiny tensor on V100 takes 1343 MiB"),
-        Generation::Turing | Generation::Ampere => {
-            (481, "ml-engineering: A100 with torch 2.1, lazy loading, 0.47 GiB")
-        }
+        Generation::Turing | Generation::Ampere => (481, "ml-engineering: A100 with torch 2.1, lazy loading, 0.47 GiB"),
         Generation::Ada => (481, "ml-engineering: A100 with torch 2.1, lazy loading, taken over"),
         Generation::Hopper | Generation::Blackwell => {
             (522, "nvidia-smi of an idle PyTorch process on H100, lazy loading, about 0.5 GiB")
@@ -45,10 +43,8 @@ pub const fn cublas(generation: Generation) -> Constant {
 }
 
 /// NCCL buffers of one communicator.
-pub const NCCL_PER_COMMUNICATOR: Constant = Constant {
-    bytes: Bytes::from_mib(512),
-    source: "okoge-kaz and ml-engineering: about half a GiB a communicator",
-};
+pub const NCCL_PER_COMMUNICATOR: Constant =
+    Constant { bytes: Bytes::from_mib(512), source: "okoge-kaz and ml-engineering: about half a GiB a communicator" };
 
 /// What the caching allocator holds beyond what is allocated, in thousandths.
 pub const FRAGMENTATION_PER_MILLE: (u64, &str) =

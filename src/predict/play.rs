@@ -49,14 +49,20 @@ impl Modules {
         let name = op.name;
         let core = matches!(
             name,
-            "attention.core" | "attention.scores" | "attention.softmax" | "attention.mask" | "attention.values" | "attention.dropout"
+            "attention.core"
+                | "attention.scores"
+                | "attention.softmax"
+                | "attention.mask"
+                | "attention.values"
+                | "attention.dropout"
         );
         (self.core && core)
             || (self.mlp && name.starts_with("mlp."))
             || (self.moe && name.starts_with("moe."))
             || (self.moe_act && name == "moe.act")
             || (self.norms && matches!(name, "input_norm" | "mlp_norm"))
-            || (self.mla_up && matches!(name, "attention.q_b_proj" | "attention.kv_b_proj" | "attention.rope" | "attention.join"))
+            || (self.mla_up
+                && matches!(name, "attention.q_b_proj" | "attention.kv_b_proj" | "attention.rope" | "attention.join"))
             || (self.shared_experts && name.starts_with("shared_experts"))
     }
 }
@@ -104,8 +110,6 @@ pub struct Played {
     pub backward: Peak,
     /// Weight gradients that stay.
     pub weight_gradients: u64,
-    /// The gradient that goes on to what ran before.
-    pub input_gradient: u64,
 }
 
 impl Played {
@@ -183,8 +187,8 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
     let until_exit = cached_only(tape, &uses);
     let mut kept = retained;
     kept[Group::WeightCopy as usize] = kept[Group::WeightCopy as usize].saturating_sub(until_exit);
-    let (peak, weight_gradients, input_gradient) = backward(tape, uses, kept, gradients);
-    Played { forward: forward_peak, retained, until_exit, output, backward: peak, weight_gradients, input_gradient }
+    let (peak, weight_gradients) = backward(tape, uses, kept, gradients);
+    Played { forward: forward_peak, retained, until_exit, output, backward: peak, weight_gradients }
 }
 
 /// A forward pass that saves nothing.
@@ -217,7 +221,8 @@ fn uses(tape: &Tape, recompute: Recompute) -> Uses {
             for id in tape.ids(op.outputs) {
                 let root = tape.storage(*id);
                 // What an operator outside the run reads is kept: it is the run's output.
-                let leaves = read_outside(tape, &again, root, at) || tape.output.is_some_and(|out| tape.storage(out) == root);
+                let leaves =
+                    read_outside(tape, &again, root, at) || tape.output.is_some_and(|out| tape.storage(out) == root);
                 dropped[root.0 as usize] = !leaves && tape.get(root).home == Home::Local;
             }
         }
@@ -302,7 +307,7 @@ struct Gradient {
     holders: u32,
 }
 
-/// The backward pass: its peak, the bytes of weight gradients that stay, the input's gradient.
+/// A backward pass under way.
 struct Backward<'a> {
     tape: &'a Tape,
     uses: Uses,
@@ -313,7 +318,7 @@ struct Backward<'a> {
     stay: u64,
 }
 
-fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) -> (Peak, u64, u64) {
+fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) -> (Peak, u64) {
     let mut run = Backward {
         tape,
         uses,
@@ -334,9 +339,7 @@ fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) 
         run.restore(at);
         run.step(&tape.ops[at]);
     }
-    let input = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
-    let left = input.and_then(|at| run.slots[at]).map_or(0, |slot| run.gradients[slot as usize].bytes);
-    (run.alive.peak, run.stay, left)
+    (run.alive.peak, run.stay)
 }
 
 impl Backward<'_> {

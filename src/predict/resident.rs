@@ -5,7 +5,7 @@ use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
 use super::step::Step;
 use crate::model::{Element, Part, Tape, Weight};
-use crate::plan::keywords::{CpuOffload, Framework, Optimizer, Sharding};
+use crate::plan::keywords::{CpuOffload, Framework, Mode, Optimizer, Sharding};
 
 /// Bytes that a stage holds whatever runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,6 +16,8 @@ pub(super) struct Resident {
     pub trained: u64,
     /// Weights.
     pub weights: u64,
+    /// Keys and values of all tokens (inference).
+    pub kv_cache: u64,
     /// Master copies.
     pub masters: u64,
     /// All gradients once they exist.
@@ -75,8 +77,12 @@ impl Held<'_> {
                 self.add(weight, times, &mut sum, &mut largest);
             }
         }
+        if job.training.mode == Mode::Inference {
+            return self.inference(sum);
+        }
         sum.gradients_stay = job.framework == Framework::Megatron;
-        sum.gradients_before = sum.gradients_stay || (job.batch.accumulation > 1 && !job.training.optimizer_in_backward);
+        sum.gradients_before =
+            sum.gradients_stay || (job.batch.accumulation > 1 && !job.training.optimizer_in_backward);
         if job.training.optimizer_in_backward {
             sum.gradients = 0;
         }
@@ -101,6 +107,26 @@ impl Held<'_> {
             CpuOffload::None | CpuOffload::Activations => {}
         }
         sum
+    }
+
+    /// Weights, and keys and values of every token.
+    fn inference(&self, sum: Resident) -> Resident {
+        let job = self.job;
+        let d = job.decoder();
+        let element = job.storage.compute.bytes();
+        let heads = d.kv_heads.div_ceil(job.degrees.tensor);
+        let kv_cache = self.layers.iter().fold(0, |bytes: u64, layer| {
+            let tokens = match d.sliding_window.filter(|_| d.is_windowed_layer(*layer)) {
+                Some(window) => window.min(job.batch.sequence),
+                None => job.batch.sequence,
+            };
+            let each = tokens.div_ceil(job.degrees.context).saturating_mul(job.batch.micro).saturating_mul(element);
+            // transformers caches MLA's keys and values expanded to heads (models/deepseek_v3, DeepseekV3Attention).
+            let keys = rounded(each.saturating_mul(heads.saturating_mul(d.head_dim)));
+            let values = rounded(each.saturating_mul(heads.saturating_mul(d.value_dim())));
+            bytes.saturating_add(keys).saturating_add(values)
+        });
+        Resident { params: sum.params, weights: sum.weights, kv_cache, ..Resident::default() }
     }
 
     fn add(&self, weight: &Weight, times: u64, sum: &mut Resident, largest: &mut u64) {

@@ -4,7 +4,7 @@ use super::job::Job;
 use super::play::{Modules, Played, Recompute, WeightGradients, play};
 use crate::model::{Adapters, AttentionChoice, Cut, Element, LossRule, Run, Tape, Types, Walk};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{Attention, Framework, Loss, RecomputeModule, Sharding};
+use crate::plan::keywords::{Attention, Framework, Loss, Mode, RecomputeModule, Sharding};
 
 /// The tapes of a job, and each as played.
 pub(super) struct Step {
@@ -17,8 +17,6 @@ pub(super) struct Step {
     pub recompute: Recompute,
     /// Each how many-th layer is checkpointed; 0: none.
     pub every: u64,
-    /// Where weight gradients go.
-    pub gradients: WeightGradients,
 }
 
 impl Step {
@@ -47,7 +45,7 @@ impl Step {
                 }
             })
             .collect();
-        Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every, gradients }
+        Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every }
     }
 
     /// Layer `index` as played.
@@ -101,6 +99,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             Attention::Eager => AttentionChoice::Eager,
         },
         padded: job.training.padded_batch,
+        head_only: job.training.mode == Mode::Inference,
         loss: match job.training.loss {
             Loss::Hf => LossRule::Upcast,
             Loss::Plain => LossRule::Plain,
@@ -147,7 +146,10 @@ fn weight_gradients(job: &Job) -> WeightGradients {
         WeightGradients::Used
     } else if job.framework == Framework::Megatron {
         if job.training.gradient_accumulation_fusion { WeightGradients::InPlace } else { WeightGradients::Added }
-    } else if job.degrees.sharding == Sharding::Zero3 || job.degrees.sharding == Sharding::Zero2 || job.batch.accumulation > 1 {
+    } else if job.degrees.sharding == Sharding::Zero3
+        || job.degrees.sharding == Sharding::Zero2
+        || job.batch.accumulation > 1
+    {
         WeightGradients::Added
     } else {
         WeightGradients::Made

@@ -44,7 +44,9 @@ const fn group_term(group: Group) -> (&'static str, Component, &'static str) {
     match group {
         Group::Residual => ("residual stream", Component::Activations, "inputs of blocks and of residual additions"),
         Group::Norm => ("norms", Component::Activations, "saved by norms"),
-        Group::Attention => ("attention", Component::Activations, "saved by projections, positions and the attention core"),
+        Group::Attention => {
+            ("attention", Component::Activations, "saved by projections, positions and the attention core")
+        }
         Group::Mlp => ("feed-forward", Component::Activations, "saved by matrices and activation functions"),
         Group::Experts => ("experts", Component::Activations, "saved by router, dispatch and experts"),
         Group::Embedding => ("embedding", Component::Activations, "embedding output and masks"),
@@ -94,7 +96,8 @@ pub(super) fn account(job: &Job, run: &StageRun) -> Account {
 fn communicators(job: &Job) -> u64 {
     let degrees = &job.degrees;
     let both = degrees.data.saturating_mul(degrees.context);
-    [degrees.tensor, degrees.pipeline, both, degrees.context, degrees.expert].iter().filter(|ranks| **ranks > 1).count() as u64
+    [degrees.tensor, degrees.pipeline, both, degrees.context, degrees.expert].iter().filter(|ranks| **ranks > 1).count()
+        as u64
 }
 
 /// What the stage holds in every phase.
@@ -111,7 +114,11 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "weights",
         Component::Parameters,
         held.weights,
-        each(held.params, &format!("parameters x {} B ({})", storage.weight.bytes(), storage.weight.name()), sharded(&[Sharding::Zero3])),
+        each(
+            held.params,
+            &format!("parameters x {} B ({})", storage.weight.bytes(), storage.weight.name()),
+            sharded(&[Sharding::Zero3]),
+        ),
         of_contract,
         Layer::Allocated,
     );
@@ -124,6 +131,14 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         of_contract,
         Layer::Allocated,
     );
+    terms.add(
+        "KV cache",
+        Component::KvCache,
+        held.kv_cache,
+        Cow::Owned(format!("keys and values of {} x {} tokens in each layer", job.batch.micro, job.batch.sequence)),
+        "transformers 4.57.6, cache_utils.py, DynamicCache",
+        Layer::Allocated,
+    );
     let row = rule(job.training.optimizer);
     let what = if row.eight_bit {
         "parameters x 2 states of 1 B, with scales".to_owned()
@@ -132,9 +147,30 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     } else {
         format!("parameters x {} states of {} B", row.moments, storage.state.bytes())
     };
-    terms.add("optimizer states", Component::OptimizerStates, held.states, each(held.trained, &what, sharded(&all)), row.source, Layer::Allocated);
-    terms.add("library workspaces", Component::Overhead, run.workspaces, "cuBLAS, one handle and stream", super::overhead::cublas(job.hardware.gpu.generation).source, Layer::Allocated);
-    terms.add("inputs", Component::Temporaries, run.inputs, "token ids and labels, 8 B each", "int64 tensors", Layer::Allocated);
+    terms.add(
+        "optimizer states",
+        Component::OptimizerStates,
+        held.states,
+        each(held.trained, &what, sharded(&all)),
+        row.source,
+        Layer::Allocated,
+    );
+    terms.add(
+        "library workspaces",
+        Component::Overhead,
+        run.workspaces,
+        "cuBLAS, one handle and stream",
+        super::overhead::cublas(job.hardware.gpu.generation).source,
+        Layer::Allocated,
+    );
+    terms.add(
+        "inputs",
+        Component::Temporaries,
+        run.inputs,
+        "token ids and labels, 8 B each",
+        "int64 tensors",
+        Layer::Allocated,
+    );
 }
 
 /// What is alive only at the peak.
@@ -154,7 +190,14 @@ fn moment(job: &Job, run: &StageRun, terms: &mut Terms) {
         let (name, component, formula) = group_term(group);
         terms.add(name, component, summit.groups[group as usize], formula, layers, Layer::Allocated);
     }
-    terms.add("rotary tables", Component::Activations, summit.shared, "cosines and sines of one sequence", layers, Layer::Allocated);
+    terms.add(
+        "rotary tables",
+        Component::Activations,
+        summit.shared,
+        "cosines and sines of one sequence",
+        layers,
+        Layer::Allocated,
+    );
     terms.add(
         "micro-batches in flight",
         Component::Activations,

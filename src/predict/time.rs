@@ -41,7 +41,8 @@ fn collective(path: &Path<'_>, bytes: f64, ranks: u64, scale: f64) -> f64 {
         return 0.0;
     }
     let share = (ranks - 1) as f64 / ranks as f64;
-    path.link.latency.map_or(LATENCY, |latency| latency.0) + bytes * scale * share / (path.link.each_way.0 * path.efficiency)
+    path.link.latency.map_or(LATENCY, |latency| latency.0)
+        + bytes * scale * share / (path.link.each_way.0 * path.efficiency)
 }
 
 fn of_tape(job: &Job, tape: &Tape, train: bool) -> f64 {
@@ -88,7 +89,9 @@ fn between(job: &Job, resident: &Resident) -> f64 {
     let weights = resident.params as f64 * job.storage.compute.bytes() as f64;
     match degrees.sharding {
         Sharding::None => collective(&path, gradients, ranks, 2.0),
-        Sharding::Zero1 | Sharding::Zero2 => collective(&path, gradients, ranks, 1.0) + collective(&path, weights, ranks, 1.0),
+        Sharding::Zero1 | Sharding::Zero2 => {
+            collective(&path, gradients, ranks, 1.0) + collective(&path, weights, ranks, 1.0)
+        }
         Sharding::Zero3 => {
             let passes = job.batch.accumulation as f64;
             passes * (2.0 * collective(&path, weights, ranks, 1.0) + collective(&path, gradients, ranks, 1.0))
@@ -97,7 +100,14 @@ fn between(job: &Job, resident: &Resident) -> f64 {
 }
 
 /// The step's time and what comes of it.
-pub(super) fn of_step(job: &Job, step: &Step, cost: &Cost, layers: &[u64], ends: (bool, bool), resident: &Resident) -> StepTime {
+pub(super) fn of_step(
+    job: &Job,
+    step: &Step,
+    cost: &Cost,
+    layers: &[u64],
+    ends: (bool, bool),
+    resident: &Resident,
+) -> StepTime {
     let train = job.training.mode == Mode::Train;
     let kernels = cost.compute.0 + cost.memory_bound.0;
     let passes = kernels - cost.optimizer.0;
@@ -119,7 +129,8 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) ->
     let gpus = job.degrees.num_gpus as f64;
     let per_gpu = tokens / seconds / gpus;
     // (6 N + 12 L h s) a token, N with embeddings (CONTRACT).
-    let attention = 12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * job.batch.sequence as f64;
+    let attention =
+        12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * job.batch.sequence as f64;
     let model_flops = 6.0 * job.params.active as f64 + attention;
     let (dense, _) = peak(job, Unit::Matrix(job.storage.compute));
     let train = job.training.mode == Mode::Train;

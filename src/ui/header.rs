@@ -144,10 +144,7 @@ fn how_it_stands(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Span::styled(" predicted", theme.dim()),
     ]);
     if let Some(rate) = prediction.time.tokens_per_s {
-        parts.push(vec![
-            Span::styled(tokens(rate), theme.predicted()),
-            Span::styled(" tok/s", theme.dim()),
-        ]);
+        parts.push(vec![Span::styled(tokens(rate), theme.predicted()), Span::styled(" tok/s", theme.dim())]);
     }
     if let Some(mfu) = prediction.time.mfu {
         parts.push(vec![

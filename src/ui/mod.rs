@@ -35,10 +35,8 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
     match layout::arrange(area, state.focus, state.zoomed) {
         None => {
             let (width, height) = layout::SMALLEST;
-            let text = format!(
-                "{}×{} is too small for MemWall: it needs {width}×{height}. q quits.",
-                area.width, area.height
-            );
+            let text =
+                format!("{}×{} is too small for MemWall: it needs {width}×{height}. q quits.", area.width, area.height);
             Line::styled(text::fit(&text, area.width as usize), look.theme.warning()).render(area, buffer);
         }
         Some(screen) => {

@@ -75,8 +75,7 @@ fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<Stri
         let at = loaded.document.locate(&fault.key);
         fault.placed(at)
     };
-    Job::resolve(&loaded.plan, catalog)
-        .map_err(|faults| said(faults.into_iter().map(place).collect()))?;
+    Job::resolve(&loaded.plan, catalog).map_err(|faults| said(faults.into_iter().map(place).collect()))?;
     Ok(loaded)
 }
 

@@ -83,7 +83,9 @@ impl Ctx<'_> {
             AttentionChoice::Flash => Kernel::Flash,
             // A score cap, a sink or a position bias on the scores leaves transformers no fused kernel.
             AttentionChoice::Dispatch if self.d.attention_softcap || self.d.attention_sinks => Kernel::Eager,
-            AttentionChoice::Dispatch if self.d.position == Position::Alibi && self.family == Family::Bloom => Kernel::Eager,
+            AttentionChoice::Dispatch if self.d.position == Position::Alibi && self.family == Family::Bloom => {
+                Kernel::Eager
+            }
             AttentionChoice::Dispatch => {
                 let half = matches!(element, Element::Bf16 | Element::F16 | Element::Fp8);
                 if half && !core.masked && core.dim <= 256 && core.dim == core.value_dim {

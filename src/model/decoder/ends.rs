@@ -102,6 +102,14 @@ impl Ctx<'_> {
             weight.tied = true;
         }
         let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
+        if self.run.head_only {
+            // Generation needs the last token's logits only (transformers, logits_to_keep).
+            let last = self.run.batch.saturating_mul(columns);
+            let x = b.copy_of("head.last_token", x, last);
+            let logits = b.matrix("head", x, head, bias, (self.run.batch, columns, rows));
+            let logits = self.capped(&mut b, logits);
+            return b.finish(logits);
+        }
         let loss = match self.run.loss {
             LossRule::Fused => self.fused_loss(&mut b, x, head, tokens, rows),
             LossRule::Chunked { chunks } => self.chunked_loss(&mut b, x, head, tokens, rows, chunks),

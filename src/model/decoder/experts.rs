@@ -6,9 +6,7 @@ use super::attention::product;
 use crate::model::architecture::{Act, Moe};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::rules::Experts;
-use crate::model::tape::{
-    Collective, CollectiveKind, Element, Flow, Group, Id, Part, RankGroup, Spec, Unit,
-};
+use crate::model::tape::{Collective, CollectiveKind, Element, Flow, Group, Id, Part, RankGroup, Spec};
 
 impl Ctx<'_> {
     /// Router, routed experts and shared experts.
@@ -28,8 +26,7 @@ impl Ctx<'_> {
         b.group = Group::Experts;
         let shared = if moe.shared_gate {
             let rows = self.run.stream_tokens();
-            let layer =
-                Linear { name: "moe.shared_gate", from: self.d.hidden, to: 1, bias: false, part: Part::Router };
+            let layer = Linear { name: "moe.shared_gate", from: self.d.hidden, to: 1, bias: false, part: Part::Router };
             let gate = b.linear(x, rows, layer);
             let gate = b.pointwise("moe.shared_gate", gate, Keeps::Output);
             b.mul("moe.shared_gate", gate, shared)

@@ -73,7 +73,8 @@ impl Ctx<'_> {
         let normed = self.norm(&mut b, x, "input_norm", d.hidden);
         let gathered = self.gather(&mut b, normed, "attention");
         let attended = self.attention(&mut b, gathered, windowed);
-        let attended = if d.sandwich_norms { self.norm(&mut b, attended, "post_attention_norm", d.hidden) } else { attended };
+        let attended =
+            if d.sandwich_norms { self.norm(&mut b, attended, "post_attention_norm", d.hidden) } else { attended };
         let x = self.residual(&mut b, "attention.residual", x, attended);
         let normed = self.norm(&mut b, x, "mlp_norm", d.hidden);
         let out = if experts {
@@ -122,11 +123,8 @@ impl Ctx<'_> {
         let cut = self.run.cut;
         if cut.tensor > 1 {
             let bytes = self.run.tokens().saturating_mul(self.d.hidden).saturating_mul(b.element(x).bytes());
-            let (kind, forward, backward) = if cut.sequence {
-                (CollectiveKind::AllGather, 2, 3)
-            } else {
-                (CollectiveKind::AllReduce, 1, 1)
-            };
+            let (kind, forward, backward) =
+                if cut.sequence { (CollectiveKind::AllGather, 2, 3) } else { (CollectiveKind::AllReduce, 1, 1) };
             b.collective(Collective { kind, group: RankGroup::Tensor, bytes, forward, backward });
         }
         x

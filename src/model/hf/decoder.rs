@@ -70,15 +70,23 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let or = |default: u64, otherwise: u64| if default == 0 { otherwise } else { default };
     let kv_heads = keys
         .count(&["num_key_value_heads", "num_kv_heads"], MAX_COUNT)?
-        .unwrap_or_else(|| if base.kv_heads == 0 || heads < base.kv_heads { heads } else { base.kv_heads });
+        .unwrap_or(if base.kv_heads == 0 || heads < base.kv_heads { heads } else { base.kv_heads });
     let head_dim = match keys.count(&["head_dim"], MAX_WIDTH)? {
         Some(head_dim) => head_dim,
         None if base.head_dim > 0 => base.head_dim,
         None if hidden % heads == 0 => hidden / heads,
-        None => return Err(Keys::fault("num_attention_heads", format!("{heads} heads do not divide hidden_size {hidden}"))),
+        None => {
+            return Err(Keys::fault(
+                "num_attention_heads",
+                format!("{heads} heads do not divide hidden_size {hidden}"),
+            ));
+        }
     };
     if heads % kv_heads != 0 {
-        return Err(Keys::fault("num_key_value_heads", format!("{kv_heads} do not divide num_attention_heads {heads}")));
+        return Err(Keys::fault(
+            "num_key_value_heads",
+            format!("{kv_heads} do not divide num_attention_heads {heads}"),
+        ));
     }
     let inner = ["intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"];
     let intermediate = keys.count(&inner, MAX_WIDTH)?.unwrap_or_else(|| or(base.intermediate, 4 * hidden));
@@ -247,7 +255,13 @@ fn falcon(d: Decoder, keys: Keys<'_>, acting: bool) -> Result<Decoder, Fault> {
     let new = keys.flag("new_decoder_architecture", false)?;
     let multi_query = keys.flag("multi_query", true)?;
     let given = keys.count(&["num_kv_heads", "num_key_value_heads", "n_head_kv"], MAX_COUNT)?;
-    let kv_heads = if new { given.unwrap_or(d.heads) } else if multi_query { 1 } else { d.heads };
+    let kv_heads = if new {
+        given.unwrap_or(d.heads)
+    } else if multi_query {
+        1
+    } else {
+        d.heads
+    };
     let parallel = new || keys.flag("parallel_attn", true)?;
     let norms = keys.count(&["num_ln_in_parallel_attn"], 2)?.unwrap_or(if new { 2 } else { 1 });
     let alibi = keys.flag("alibi", false)?;

@@ -82,12 +82,6 @@ impl<'a> Keys<'a> {
         names.iter().find_map(|name| self.get(name)?.as_str())
     }
 
-    /// A list of texts.
-    pub fn texts(self, name: &str) -> Vec<&'a str> {
-        let list = self.get(name).and_then(Value::as_array);
-        list.map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
-    }
-
     /// A list of whole numbers, each at most `most`.
     pub fn counts(self, name: &str, most: u64) -> Result<Option<Vec<u64>>, Fault> {
         let Some(value) = self.get(name) else { return Ok(None) };

@@ -10,8 +10,6 @@ use super::{Architecture, Family, Shape};
 use crate::plan::Fault;
 use keys::Keys;
 
-pub use keys::{MAX_COUNT, MAX_ROWS, MAX_WIDTH};
-
 /// What a `config.json` describes, and what had to be assumed to read it.
 ///
 /// # Errors
@@ -71,9 +69,8 @@ fn model_name(family: Family) -> &'static str {
 }
 
 /// Kinds of model that are known by name and have no walk yet.
-const OTHERS: [&str; 12] = [
-    "bert", "roberta", "distilbert", "electra", "t5", "mt5", "bart", "vit", "resnet", "whisper", "clip", "swin",
-];
+const OTHERS: [&str; 12] =
+    ["bert", "roberta", "distilbert", "electra", "t5", "mt5", "bart", "vit", "resnet", "whisper", "clip", "swin"];
 
 /// The family of a `model_type`, or the nearest by the keys that are there; whether it was known.
 fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool), Fault> {

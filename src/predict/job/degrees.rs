@@ -55,9 +55,8 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         return None;
     }
     let strategy = part.strategy;
-    let whole = |wanted: Strategy, given: Option<u64>| {
-        given.unwrap_or(if strategy == Some(wanted) { num_gpus } else { 1 })
-    };
+    let whole =
+        |wanted: Strategy, given: Option<u64>| given.unwrap_or(if strategy == Some(wanted) { num_gpus } else { 1 });
     let tensor = whole(Strategy::TensorParallel, part.tensor_parallel);
     let pipeline = whole(Strategy::PipelineParallel, part.pipeline_parallel);
     let context = part.context_parallel.unwrap_or(1);
@@ -70,7 +69,7 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
     };
     let data = match part.data_parallel {
         Some(data) => data,
-        None if model_ranks > 0 && num_gpus % model_ranks == 0 => num_gpus / model_ranks,
+        None if model_ranks > 0 && num_gpus.is_multiple_of(model_ranks) => num_gpus / model_ranks,
         None => {
             notes.fault("distribution", product_rule(1));
             return None;
@@ -121,7 +120,10 @@ fn sharding(plan: &Plan, notes: &mut Notes) -> Sharding {
     if let (Some(explicit), Some(strategy)) = (part.sharding, by_strategy)
         && explicit != strategy
     {
-        notes.fault("distribution.sharding", format!("{explicit} contradicts distribution.strategy, which means {strategy}"));
+        notes.fault(
+            "distribution.sharding",
+            format!("{explicit} contradicts distribution.strategy, which means {strategy}"),
+        );
     }
     let megatron = plan.model.framework == Some(Framework::Megatron);
     if part.sharding == Some(Sharding::None) && distributed == Some(true) {
@@ -139,7 +141,7 @@ fn experts(plan: &Plan, tensor: u64, ranks: u64, notes: &mut Notes) -> Option<(u
     let expert = plan.distribution.expert_parallel.unwrap_or(1);
     let expert_tensor = plan.distribution.expert_tensor_parallel.unwrap_or(tensor);
     let both = expert.saturating_mul(expert_tensor);
-    if both == 0 || ranks % both != 0 {
+    if both == 0 || !ranks.is_multiple_of(both) {
         notes.fault(
             "distribution.expert_parallel",
             format!(
@@ -158,7 +160,10 @@ fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
     match part.pipeline_schedule {
         Some(schedule) => {
             if several && schedule != Schedule::Interleaved {
-                notes.fault("distribution.virtual_pipeline", format!("needs pipeline_schedule interleaved, which is {schedule}"));
+                notes.fault(
+                    "distribution.virtual_pipeline",
+                    format!("needs pipeline_schedule interleaved, which is {schedule}"),
+                );
             }
             schedule
         }
@@ -175,12 +180,15 @@ fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
 /// Heads and experts that the degrees must divide.
 pub(super) fn check_model(degrees: &Degrees, decoder: &Decoder, notes: &mut Notes) {
     let tensor = degrees.tensor;
-    if decoder.heads % tensor != 0 {
+    if !decoder.heads.is_multiple_of(tensor) {
         notes.fault(
             "distribution.tensor_parallel",
             format!("{tensor} must divide the model's {} attention heads", decoder.heads),
         );
-    } else if decoder.mla.is_none() && decoder.kv_heads % tensor != 0 && tensor % decoder.kv_heads != 0 {
+    } else if decoder.mla.is_none()
+        && !decoder.kv_heads.is_multiple_of(tensor)
+        && !tensor.is_multiple_of(decoder.kv_heads)
+    {
         notes.fault(
             "distribution.tensor_parallel",
             format!("{tensor} must divide the model's {} KV heads, or they it", decoder.kv_heads),

@@ -20,7 +20,9 @@ pub struct Hardware {
     pub interconnect: Link,
     /// Between nodes.
     pub network: Link,
-    /// GPUs that the first link joins.
+    /// GPUs in a node.
+    pub gpus_per_node: u64,
+    /// GPUs that the first link joins: a node, or an NVLink domain over several.
     pub node_gpus: u64,
 }
 
@@ -29,7 +31,8 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
     let gpu = gpu(plan, catalog, notes)?;
     let limit = plan.hardware.memory_limit_gb.map(|gb| Bytes::from_f64(gb * 1e9));
     let capacity = limit.map_or(gpu.memory, |limit| limit.min(gpu.memory));
-    let interconnect = link(catalog, plan.cluster.interconnect.as_deref(), &gpu.link, "cluster.interconnect", Scope::Node, notes);
+    let interconnect =
+        link(catalog, plan.cluster.interconnect.as_deref(), &gpu.link, "cluster.interconnect", Scope::Node, notes);
     let network = plan.cluster.network.as_deref();
     let network = link(catalog, network, "infiniband_ndr", "cluster.network", Scope::Network, notes);
     let (interconnect, mut network) = (interconnect?, network?);
@@ -44,6 +47,7 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
         power_limit_w: plan.hardware.power_limit_w,
         interconnect,
         network,
+        gpus_per_node: per_node,
         node_gpus: plan.cluster.nvlink_domain.unwrap_or(per_node).max(1),
     })
 }

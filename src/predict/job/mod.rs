@@ -194,7 +194,8 @@ fn check_size(params: &Count, batch: &Batch, decoder: &model::Decoder, notes: &m
     // Bytes of the largest tensors, some hundred times below what 64 bits hold: sums of them stay exact.
     const LIMIT: f64 = 1e17;
     let tokens = batch.micro as f64 * batch.sequence as f64;
-    let width = decoder.hidden.max(decoder.intermediate).max(decoder.vocab).max(decoder.heads * decoder.head_dim) as f64;
+    let width =
+        decoder.hidden.max(decoder.intermediate).max(decoder.vocab).max(decoder.heads * decoder.head_dim) as f64;
     let widest = tokens * width * 16.0 * decoder.layers as f64;
     let scores = tokens * batch.sequence as f64 * decoder.heads as f64 * 16.0 * decoder.layers as f64;
     if params.total as f64 * 20.0 > LIMIT {

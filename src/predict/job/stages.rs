@@ -20,13 +20,22 @@ impl StageLayers {
 }
 
 /// Splits the layers.
-pub(super) fn resolve(plan: &Plan, degrees: &Degrees, decoder: &Decoder, notes: &mut Notes) -> Option<Vec<StageLayers>> {
+pub(super) fn resolve(
+    plan: &Plan,
+    degrees: &Degrees,
+    decoder: &Decoder,
+    notes: &mut Notes,
+) -> Option<Vec<StageLayers>> {
     let stages = degrees.pipeline;
     let chunks = stages.saturating_mul(degrees.virtual_pipeline);
-    if chunks > decoder.layers.max(1) && plan.distribution.pipeline_layout.is_none() {
+    // Embedding and loss may stand in for a layer each.
+    if chunks > decoder.layers.saturating_add(2) && plan.distribution.pipeline_layout.is_none() {
         notes.fault(
             "distribution.pipeline_parallel",
-            format!("{stages} stages x {} chunks are more than the {} layers", degrees.virtual_pipeline, decoder.layers),
+            format!(
+                "{stages} stages x {} chunks are more than the {} layers",
+                degrees.virtual_pipeline, decoder.layers
+            ),
         );
         return None;
     }
@@ -34,7 +43,10 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, decoder: &Decoder, notes: 
         Ok(counts) => {
             if stages > 1 {
                 let shown: Vec<String> = counts.iter().take(64).map(ToString::to_string).collect();
-                notes.assume("distribution.pipeline_parallel", format!("layers by stage and chunk: {}", shown.join(", ")));
+                notes.assume(
+                    "distribution.pipeline_parallel",
+                    format!("layers by stage and chunk: {}", shown.join(", ")),
+                );
             }
             Some(dealt(&counts, stages))
         }
@@ -49,8 +61,9 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, decoder: &Decoder, notes: 
 fn counts(plan: &Plan, degrees: &Degrees, layers: u64, chunks: u64) -> Result<Vec<u64>, Fault> {
     let part = &plan.distribution;
     if let Some(layout) = &part.pipeline_layout {
-        let counts = layout_counts(layout)
-            .ok_or_else(|| Fault::of("distribution.pipeline_layout", format!("{layout}: not a layout such as Et*4|t*4|t*4|t*4L")))?;
+        let counts = layout_counts(layout).ok_or_else(|| {
+            Fault::of("distribution.pipeline_layout", format!("{layout}: not a layout such as Et*4|t*4|t*4|t*4L"))
+        })?;
         let held: u64 = counts.iter().sum();
         if counts.len() as u64 != chunks || held != layers {
             return Err(Fault::of(

@@ -59,12 +59,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
         autocast: !gathers,
         ..plain(Element::F32)
     };
-    let mastered = Storage {
-        gradient: Element::F32,
-        master: Some(Element::F32),
-        state: Element::F32,
-        ..plain(half)
-    };
+    let mastered = Storage { gradient: Element::F32, master: Some(Element::F32), state: Element::F32, ..plain(half) };
     let row = match precision {
         Precision::Fp32 | Precision::Tf32 => plain(Element::F32),
         Precision::Bf16Mixed | Precision::Fp16Mixed => mixed,

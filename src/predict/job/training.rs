@@ -66,14 +66,19 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> T
         Framework::Torchtitan | Framework::Nanogpt | Framework::LlmFoundry => Loss::Plain,
         Framework::Pytorch | Framework::Torchvision => Loss::Hf,
     };
-    let optimizer = notes.or("training.optimizer", part.optimizer, if fused { Optimizer::AdamwFused } else { Optimizer::Adamw });
+    let optimizer =
+        notes.or("training.optimizer", part.optimizer, if fused { Optimizer::AdamwFused } else { Optimizer::Adamw });
     // torchtitan runs AdamW fused (components/optimizer.py); the contract reads adamw there as that.
     let optimizer = if fused && optimizer == Optimizer::Adamw { Optimizer::AdamwFused } else { optimizer };
     let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum);
     Training {
         mode: part.mode.unwrap_or(Mode::Train),
         optimizer,
-        attention: notes.or("training.attention", part.attention, if megatron { Attention::Flash } else { Attention::Sdpa }),
+        attention: notes.or(
+            "training.attention",
+            part.attention,
+            if megatron { Attention::Flash } else { Attention::Sdpa },
+        ),
         checkpointing: part.activation_checkpointing.clone().unwrap_or(Checkpointing::None),
         loss: notes.or("training.loss", part.loss, loss),
         compile: part.compile.unwrap_or(false),

@@ -86,14 +86,7 @@ impl Axes {
     }
 }
 
-fn draw_chart(
-    state: &State,
-    roofline: &Roofline,
-    selected: usize,
-    look: &Look,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+fn draw_chart(state: &State, roofline: &Roofline, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let [chart, labels, caption] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1), Constraint::Length(2)]).areas(area);
     let [gutter, plot] = Layout::horizontal([Constraint::Length(GUTTER), Constraint::Fill(1)]).areas(chart);
@@ -211,14 +204,7 @@ fn attained(op: &RooflineOp) -> Option<FlopsPerSec> {
     (op.flops.0 > 0.0 && op.seconds.0 > 0.0).then(|| FlopsPerSec(op.flops.0 / op.seconds.0))
 }
 
-fn draw_caption(
-    roofline: &Roofline,
-    selected: usize,
-    state: &State,
-    look: &Look,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let mut lines = Vec::new();
     if let Some(op) = roofline.ops.get(selected) {
@@ -251,14 +237,7 @@ fn share(roofline: &Roofline, op: &RooflineOp) -> f64 {
     if all > 0.0 { op.seconds.0 / all * 100.0 } else { 0.0 }
 }
 
-fn draw_table(
-    state: &State,
-    roofline: &Roofline,
-    selected: usize,
-    look: &Look,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+fn draw_table(state: &State, roofline: &Roofline, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let name = (area.width as usize).saturating_sub(33).clamp(10, 40);
     let row = |cells: [&str; 5]| {
@@ -272,7 +251,8 @@ fn draw_table(
             right(time, 6)
         )
     };
-    let mut lines = vec![Line::styled(format!(" {}", row(["operator", "runs", "FLOP/B", "bound", "time"])), theme.dim())];
+    let mut lines =
+        vec![Line::styled(format!(" {}", row(["operator", "runs", "FLOP/B", "bound", "time"])), theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let first = scroll(selected, roofline.ops.len(), room);
     for (index, op) in roofline.ops.iter().enumerate().skip(first).take(room) {

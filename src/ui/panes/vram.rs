@@ -115,11 +115,9 @@ fn component_lines<'a>(prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>>
             ])
         })
         .collect();
-    for (name, bytes) in [
-        ("allocated", stage.peak_allocated),
-        ("reserved", stage.peak_reserved),
-        ("device-used", stage.device_used),
-    ] {
+    for (name, bytes) in
+        [("allocated", stage.peak_allocated), ("reserved", stage.peak_reserved), ("device-used", stage.device_used)]
+    {
         lines.push(Line::from(vec![
             Span::styled(format!("    {}", left(name, 12)), theme.dim()),
             Span::styled(right(&bytes.in_gib(), 7), theme.predicted()),
