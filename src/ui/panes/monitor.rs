@@ -210,7 +210,7 @@ fn draw_past(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 fn draw_row(state: &State, position: usize, past: &Past<'_>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let width = (area.width as usize).saturating_sub(8 + 20);
+    let width = (area.width as usize).saturating_sub(8 + 24);
     let history = &state.monitor.history;
     // As fine as fits: the scale changes only when the past has doubled.
     let fitting = history.points(position).len().div_ceil(width.saturating_sub(1).max(1));
