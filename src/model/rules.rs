@@ -98,8 +98,8 @@ pub struct Rules {
     pub vocab_multiple: Rule<u64>,
     /// Mixed precision runs under autocast with its cache of weight copies.
     pub autocast: Rule<bool>,
-    /// Dropout, bias and residual in one operator.
-    pub fused_residual: Rule<bool>,
+    /// Modules register tables and masks as buffers.
+    pub buffers: Rule<bool>,
 }
 
 const HF: &str = "transformers 4.57.6, models/*/modeling_*.py";
@@ -118,7 +118,7 @@ const HUGGING_FACE: Rules = Rules {
     fused_projections: rule(false, HF),
     vocab_multiple: rule(1, HF),
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
-    fused_residual: rule(false, HF),
+    buffers: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
 };
 
 const TORCHTITAN: Rules = Rules {
@@ -131,7 +131,7 @@ const TORCHTITAN: Rules = Rules {
     fused_projections: rule(false, TITAN),
     vocab_multiple: rule(1, TITAN),
     autocast: rule(false, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
-    fused_residual: rule(false, TITAN),
+    buffers: rule(false, TITAN),
 };
 
 const MEGATRON_TE: Rules = Rules {
@@ -144,7 +144,7 @@ const MEGATRON_TE: Rules = Rules {
     fused_projections: rule(true, MEGATRON),
     vocab_multiple: rule(128, "megatron, training/tokenizer/tokenizer.py, _vocab_size_with_padding"),
     autocast: rule(false, MEGATRON),
-    fused_residual: rule(true, "megatron-core 0.16, core/fusions/fused_bias_dropout.py"),
+    buffers: rule(false, MEGATRON),
 };
 
 const MEGATRON_LOCAL: Rules = Rules {
@@ -158,6 +158,7 @@ const NANOGPT: Rules = Rules {
     heads: rule(SplitHeads::Views, NANO),
     experts: rule(Experts::Loop, NANO),
     rms_norm: rule(RmsNorm::Fused, NANO),
+    buffers: rule(false, NANO),
     ..HUGGING_FACE
 };
 
@@ -171,7 +172,7 @@ const LLM_FOUNDRY: Rules = Rules {
     fused_projections: rule(false, FOUNDRY),
     vocab_multiple: rule(1, FOUNDRY),
     autocast: rule(false, "llm-foundry, FSDP MixedPrecision (fsdp_config mixed_precision)"),
-    fused_residual: rule(false, FOUNDRY),
+    buffers: rule(false, FOUNDRY),
 };
 
 impl Rules {

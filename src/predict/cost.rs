@@ -115,12 +115,13 @@ impl Table<'_> {
             return;
         }
         let mut products = 0;
-        for op in &tape.ops {
+        let stop = super::play::early_stop(tape);
+        for (at, op) in tape.ops.iter().enumerate() {
             if op.launches == 0 {
                 continue;
             }
             self.operator(tape, op, times, train);
-            if train && super::play::runs_again(op, recompute, &mut products) {
+            if train && super::play::runs_again(op, at, stop, recompute, &mut products) {
                 let bytes = forward_bytes(tape, op);
                 self.recompute += op.flops_forward * times as f64;
                 self.add(op.name, op.unit, op.flops_forward, bytes, times, op.launches);

@@ -193,6 +193,11 @@ impl Held<'_> {
             Temporary::Nothing => 0,
             Temporary::AllStates => states_full,
             Temporary::Largest(tensors) => largest.saturating_mul(tensors),
+            Temporary::LargestUpcast(tensors) => {
+                let state = self.job.storage.state.bytes();
+                let upcast = if state < 4 { 2 } else { 0 };
+                (largest / state).saturating_mul(4).saturating_mul(tensors + upcast)
+            }
             Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,
             Temporary::DecayedGradients => 0,
         };

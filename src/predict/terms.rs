@@ -164,10 +164,10 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Layer::Allocated,
     );
     terms.add(
-        "inputs",
+        "inputs and buffers",
         Component::Temporaries,
         run.inputs,
-        "token ids and labels, 8 B each",
+        "token ids and labels, 8 B each, and the modules' buffers",
         "int64 tensors",
         Layer::Allocated,
     );

@@ -76,7 +76,10 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
         None if base.head_dim > 0 => base.head_dim,
         None if hidden % heads == 0 => hidden / heads,
         None => {
-            return Err(Keys::fault("num_attention_heads", format!("{heads} heads do not divide hidden_size {hidden}")));
+            return Err(Keys::fault(
+                "num_attention_heads",
+                format!("{heads} heads do not divide hidden_size {hidden}"),
+            ));
         }
     };
     if heads % kv_heads != 0 {
