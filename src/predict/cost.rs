@@ -138,7 +138,7 @@ impl Table<'_> {
         self.traffic.parameters += Bytes(weights.saturating_mul(times));
         self.traffic.activations += Bytes((bytes - weights.min(bytes)).saturating_mul(times));
         let flows = tape.flows(op.inputs);
-        if !train || flows.iter().all(|flow| *flow != Flow::New) {
+        if !train || flows.iter().all(|flow| !matches!(flow, Flow::New | Flow::InPlace)) {
             return;
         }
         self.backward += op.flops_backward * times as f64;
@@ -253,7 +253,7 @@ fn backward_bytes(tape: &Tape, op: &Op) -> (u64, u64, u64) {
         }
     }
     for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
-        if *flow == Flow::New {
+        if matches!(flow, Flow::New | Flow::InPlace) {
             let bytes = tape.get(*id).bytes();
             if matches!(tape.get(*id).home, Home::Weight(_)) {
                 gradients = gradients.saturating_add(bytes);

@@ -73,6 +73,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         + resident.masters
         + resident.states
         + resident.buckets
+        + resident.dummies
         + workspaces
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };

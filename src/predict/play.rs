@@ -397,12 +397,20 @@ impl Backward<'_> {
                         self.arrive(*id, first);
                     }
                     Flow::New => self.make(*id),
+                    Flow::InPlace => {
+                        self.release(*id);
+                        self.make(*id);
+                    }
                 }
             }
             self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
             self.settle(op);
         }
-        for id in tape.ids(op.saved) {
+        let overwritten = |id: &Id| {
+            let flows = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
+            incoming.is_some() && flows.into_iter().any(|(input, flow)| input == id && *flow == Flow::InPlace)
+        };
+        for id in tape.ids(op.saved).iter().filter(|id| !overwritten(id)) {
             self.release(*id);
         }
         for id in tape.ids(op.outputs) {

@@ -238,7 +238,7 @@ fn te_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
     let saved = [logits, statistics];
     b.op(&Spec {
         name: "loss.te_fused",
-        inputs: &[(logits, Flow::New)],
+        inputs: &[(logits, Flow::InPlace)],
         outputs: &[loss, statistics],
         saved: &saved,
         ..Spec::default()
