@@ -147,6 +147,8 @@ pub struct Walk {
     pub last: Tape,
     /// Bytes of what `first` makes and layers share (rotary tables, masks).
     pub shared: u64,
+    /// Bytes of module buffers (GPT-2's causal masks).
+    pub buffers: u64,
     /// The head's matrix is the embedding's.
     pub tied: bool,
 }

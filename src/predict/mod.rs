@@ -23,6 +23,7 @@ use std::borrow::Cow;
 
 use crate::catalog::Catalog;
 use crate::model::Group;
+use crate::plan::keywords::Framework;
 use crate::plan::{Fault, Plan};
 use crate::units::Bytes;
 use memory::{StageRun, Summit};
@@ -40,8 +41,11 @@ pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
 #[must_use]
 pub fn predict(job: &Job) -> Prediction {
     let step = Step::of(job);
-    let workspaces =
-        if job.hardware.library_workspaces { overhead::cublas(job.hardware.gpu.generation).bytes.0 } else { 0 };
+    let workspaces = if job.hardware.library_workspaces {
+        overhead::workspaces(job.hardware.gpu.generation, job.framework == Framework::Megatron).bytes.0
+    } else {
+        0
+    };
     let runs: Vec<StageRun> = job
         .stages
         .iter()

@@ -42,6 +42,26 @@ pub const fn cublas(generation: Generation) -> Constant {
     Constant { bytes: Bytes(bytes), source: SOURCE }
 }
 
+/// Workspaces of a training process in PyTorch's allocator: cuBLAS, and under Megatron with Transformer Engine
+/// cublasLt's and the engine's own.
+#[must_use]
+pub const fn workspaces(generation: Generation, engine: bool) -> Constant {
+    let own = cublas(generation);
+    if !engine {
+        return own;
+    }
+    let more = match generation {
+        // cublasLt 32 MiB and Transformer Engine 32 MiB beside cuBLAS's 32.
+        Generation::Hopper | Generation::Blackwell => 64 << 20,
+        // cublasLt 4 MiB, Transformer Engine 4 MiB.
+        _ => 8 << 20,
+    };
+    Constant {
+        bytes: Bytes(own.bytes.0 + more),
+        source: "PyTorch CublasHandlePool.cpp and CUDABlas.cpp; Transformer Engine, get_cublas_workspace_size_bytes",
+    }
+}
+
 /// NCCL buffers of one communicator.
 pub const NCCL_PER_COMMUNICATOR: Constant =
     Constant { bytes: Bytes::from_mib(512), source: "okoge-kaz and ml-engineering: about half a GiB a communicator" };

@@ -213,7 +213,10 @@ fn uses(tape: &Tape, recompute: Recompute) -> Uses {
         for id in tape.ids(op.saved) {
             saves[tape.storage(*id).0 as usize] += 1;
         }
-        again[at] = runs_again(op, recompute, &mut products);
+        again[at] = match recompute {
+            Recompute::All => true,
+            other => runs_again(op, at, usize::MAX, other, &mut products),
+        };
     }
     let mut dropped = vec![false; count];
     if recompute != Recompute::Nothing {
@@ -230,11 +233,23 @@ fn uses(tape: &Tape, recompute: Recompute) -> Uses {
     Uses { last, saves, dropped, again }
 }
 
-/// Whether `op` runs again in the backward pass; `products` counts matrix products so far.
-pub(super) fn runs_again(op: &Op, recompute: Recompute, products: &mut u32) -> bool {
+/// The first operator of a recomputed tape that does not run again: recomputation stops as soon as the last
+/// saved tensor is there, which for saved inputs is before the operator itself runs
+/// (torch/utils/checkpoint.py, `_StopRecomputationError`).
+pub(super) fn early_stop(tape: &Tape) -> usize {
+    let saving = tape.ops.iter().rposition(|op| !tape.ids(op.saved).is_empty());
+    saving.map_or(0, |at| {
+        let op = &tape.ops[at];
+        let outputs = tape.ids(op.outputs);
+        at + usize::from(tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
+    })
+}
+
+/// Whether the operator at `at` runs again in the backward pass; `products` counts matrix products so far.
+pub(super) fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, products: &mut u32) -> bool {
     match recompute {
         Recompute::Nothing => false,
-        Recompute::All => true,
+        Recompute::All => at < stop,
         Recompute::SelectiveOp => !kept_product(op, products),
         Recompute::Modules(modules) => modules.hold(op),
     }
@@ -382,12 +397,20 @@ impl Backward<'_> {
                         self.arrive(*id, first);
                     }
                     Flow::New => self.make(*id),
+                    Flow::InPlace => {
+                        self.release(*id);
+                        self.make(*id);
+                    }
                 }
             }
             self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
             self.settle(op);
         }
-        for id in tape.ids(op.saved) {
+        let overwritten = |id: &Id| {
+            let flows = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
+            incoming.is_some() && flows.into_iter().any(|(input, flow)| input == id && *flow == Flow::InPlace)
+        };
+        for id in tape.ids(op.saved).iter().filter(|id| !overwritten(id)) {
             self.release(*id);
         }
         for id in tape.ids(op.outputs) {

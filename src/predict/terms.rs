@@ -156,6 +156,14 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Layer::Allocated,
     );
     terms.add(
+        "dummy weight gradients",
+        Component::Gradients,
+        held.dummies,
+        "one buffer for each distinct shape of matrix, 16 bit",
+        "Transformer Engine, pytorch/module/base.py, get_dummy_wgrad",
+        Layer::Allocated,
+    );
+    terms.add(
         "library workspaces",
         Component::Overhead,
         run.workspaces,
@@ -164,10 +172,10 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Layer::Allocated,
     );
     terms.add(
-        "inputs",
+        "inputs and buffers",
         Component::Temporaries,
         run.inputs,
-        "token ids and labels, 8 B each",
+        "token ids and labels, 8 B each, and the modules' buffers",
         "int64 tensors",
         Layer::Allocated,
     );

@@ -65,7 +65,7 @@ impl Ctx<'_> {
     /// A row for each token: the gradient is as large as the table.
     fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: Id, numel: u64) -> Id {
         let (element, grad) = (b.element(table), b.needs_grad(table));
-        let out = b.make(numel, element, grad || self.stream_grad());
+        let out = b.make(numel, element, grad);
         b.op(&Spec { name, inputs: &[(table, Flow::New)], outputs: &[out], ..Spec::default() });
         out
     }
@@ -83,7 +83,7 @@ impl Ctx<'_> {
     pub(super) fn head(&self, stream: Element) -> Tape {
         let d = self.d;
         let mut b = self.builder();
-        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, self.stream_grad());
+        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, true);
         let x = if d.final_norm { self.norm(&mut b, x, "final_norm", d.hidden) } else { x };
         b.group = Group::Logits;
         let tokens = self.run.tokens();
@@ -238,7 +238,7 @@ fn te_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
     let saved = [logits, statistics];
     b.op(&Spec {
         name: "loss.te_fused",
-        inputs: &[(logits, Flow::New)],
+        inputs: &[(logits, Flow::InPlace)],
         outputs: &[loss, statistics],
         saved: &saved,
         ..Spec::default()
