@@ -80,10 +80,12 @@ pub struct Monitor {
     pub peaks: Vec<Option<Bytes>>,
     /// Samples lost since the start.
     pub dropped: u64,
+    /// Time between samples.
+    pub interval: Seconds,
 }
 
 impl Monitor {
-    /// Nothing seen; perhaps a process to wait for.
+    /// Nothing seen; perhaps a process to wait for. A sample is expected each second.
     #[must_use]
     pub fn new(attach: Option<u32>) -> Self {
         Self {
@@ -94,6 +96,7 @@ impl Monitor {
             selected: Selected::Device(0),
             peaks: Vec::new(),
             dropped: 0,
+            interval: Seconds(1.0),
         }
     }
 
