@@ -225,7 +225,13 @@ impl Editor {
     fn evaluate(&self, document: &Document, catalog: &Catalog) -> Result<Good, Vec<Fault>> {
         let plan = self.with_config(document.plan()?)?;
         let job = Job::resolve(&plan, catalog).map_err(|faults| {
-            faults.into_iter().map(|fault| { let at = document.locate(&fault.key); fault.placed(at) }).collect::<Vec<_>>()
+            faults
+                .into_iter()
+                .map(|fault| {
+                    let at = document.locate(&fault.key);
+                    fault.placed(at)
+                })
+                .collect::<Vec<_>>()
         })?;
         let prediction = predict::predict(&job);
         Ok(Good { job, prediction })

@@ -17,7 +17,7 @@ pub use editor::{Change, Editor};
 pub use event::{Effect, Event};
 pub use form::{Field, Form};
 pub use history::{History, KEPT, Point};
-pub use keymap::{Action, BINDINGS, Binding, Context, Key, footer, lookup};
+pub use keymap::{Action, BINDINGS, Binding, Context, Key, by_context, footer, lookup};
 pub use monitor::{Attached, AttachedState, Monitor, ProcessRow, Selected, Source};
 pub use pane::Pane;
 pub use state::{MemoryPane, MemoryView, Notice, Overlay, RooflinePane, Severity, State};

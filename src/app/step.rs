@@ -89,10 +89,11 @@ fn neighbours(field: Field, direction: Direction, job: &Job, catalog: &Catalog) 
 /// The values that a number field steps through, ascending.
 fn ladder(field: Field, now: u64, job: &Job) -> Vec<u64> {
     let replicas = job.degrees.data.max(1);
+    let batch = &job.batch;
     match field {
         Field::Batch => {
             // A batch is a whole number of micro batches on each replica; doubling goes furthest.
-            let unit = replicas.saturating_mul(job.micro_batch).max(1);
+            let unit = replicas.saturating_mul(batch.micro).max(1);
             let units = now.div_ceil(unit);
             let up = [2 * units, units + 1, units + 2, units + 3];
             let down = [units / 2, units.saturating_sub(1)];
@@ -103,10 +104,10 @@ fn ladder(field: Field, now: u64, job: &Job) -> Vec<u64> {
             values.dedup();
             prefer_powers(values, now)
         }
-        Field::MicroBatch => divisors((job.batch / replicas).max(1)),
+        Field::MicroBatch => divisors((batch.global / replicas).max(1)),
         Field::Sequence => (7..27).map(|power| 1_u64 << power).collect(),
         Field::TensorParallel | Field::PipelineParallel | Field::ContextParallel | Field::ExpertParallel => {
-            divisors(job.num_gpus)
+            divisors(job.degrees.num_gpus)
         }
         _ => (0..20).map(|power| 1_u64 << power).collect(),
     }
@@ -116,10 +117,7 @@ fn ladder(field: Field, now: u64, job: &Job) -> Vec<u64> {
 fn prefer_powers(values: Vec<u64>, now: u64) -> Vec<u64> {
     let powers: Vec<u64> = values.iter().copied().filter(|value| *value == 2 * now || 2 * value == now).collect();
     let missing = |higher: bool| !powers.iter().any(|value| (*value > now) == higher);
-    values
-        .into_iter()
-        .filter(|value| powers.contains(value) || missing(*value > now))
-        .collect()
+    values.into_iter().filter(|value| powers.contains(value) || missing(*value > now)).collect()
 }
 
 fn divisors(of: u64) -> Vec<u64> {
@@ -152,7 +150,7 @@ fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Chang
         }
     };
     let mut degrees = job.degrees;
-    let mut gpus = job.num_gpus;
+    let mut gpus = degrees.num_gpus;
     match field {
         Field::DataParallel => degrees.data = number,
         Field::TensorParallel => degrees.tensor = number,
@@ -175,13 +173,13 @@ fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Chang
     }
     follow("cluster.num_gpus", gpus);
     follow("distribution.data_parallel", degrees.data);
-    if gpus != job.num_gpus {
-        let per_node = job.gpus_per_node.min(gpus).max(1);
+    if gpus != job.degrees.num_gpus {
+        let per_node = job.hardware.node_gpus.min(gpus).max(1);
         follow("cluster.gpus_per_node", per_node);
         follow("cluster.nodes", gpus.div_ceil(per_node));
     }
-    let batch = if field == Field::Batch { number } else { job.batch };
-    let micro = if field == Field::MicroBatch { number } else { job.micro_batch };
+    let batch = if field == Field::Batch { number } else { job.batch.global };
+    let micro = if field == Field::MicroBatch { number } else { job.batch.micro };
     let at_once = micro.checked_mul(degrees.data)?;
     if editor.has("training.gradient_accumulation_steps") && editor.has("model.batch_size") {
         if at_once == 0 || !batch.is_multiple_of(at_once) {
@@ -197,13 +195,13 @@ impl Field {
     #[must_use]
     pub fn effective(self, job: &Job) -> String {
         match self {
-            Self::Model => job.model_name.clone(),
+            Self::Model => job.architecture.name.clone(),
             Self::Framework => job.framework.name().to_owned(),
-            Self::Gpu => job.gpu.name.clone(),
-            Self::Precision => job.precision.name().to_owned(),
-            Self::Optimizer => job.optimizer.name().to_owned(),
-            Self::Attention => job.attention.name().to_owned(),
-            Self::Checkpointing => match &job.checkpointing {
+            Self::Gpu => job.hardware.gpu.name.clone(),
+            Self::Precision => job.storage.precision.name().to_owned(),
+            Self::Optimizer => job.training.optimizer.name().to_owned(),
+            Self::Attention => job.training.attention.name().to_owned(),
+            Self::Checkpointing => match &job.training.checkpointing {
                 Checkpointing::None => "none".to_owned(),
                 Checkpointing::Selective => "selective".to_owned(),
                 Checkpointing::SelectiveOp => "selective-op".to_owned(),
@@ -213,8 +211,8 @@ impl Field {
                     modules.iter().map(|module| module.name()).collect::<Vec<_>>().join(" ")
                 }
             },
-            Self::Sharding => job.sharding.name().to_owned(),
-            Self::SequenceParallel => job.sequence_parallel.to_string(),
+            Self::Sharding => job.degrees.sharding.name().to_owned(),
+            Self::SequenceParallel => job.degrees.sequence_parallel.to_string(),
             _ => self.number(job).map_or_else(String::new, |number| number.to_string()),
         }
     }
@@ -223,10 +221,10 @@ impl Field {
     #[must_use]
     pub fn number(self, job: &Job) -> Option<u64> {
         match self {
-            Self::NumGpus => Some(job.num_gpus),
-            Self::Batch => Some(job.batch),
-            Self::MicroBatch => Some(job.micro_batch),
-            Self::Sequence => Some(job.sequence),
+            Self::NumGpus => Some(job.degrees.num_gpus),
+            Self::Batch => Some(job.batch.global),
+            Self::MicroBatch => Some(job.batch.micro),
+            Self::Sequence => Some(job.batch.sequence),
             Self::DataParallel => Some(job.degrees.data),
             Self::TensorParallel => Some(job.degrees.tensor),
             Self::PipelineParallel => Some(job.degrees.pipeline),

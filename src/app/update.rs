@@ -56,8 +56,14 @@ fn problem(text: impl Into<String>) -> Notice {
 fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     state.notice = None;
     match state.overlay {
-        Some(Overlay::Help) => {
-            state.overlay = None;
+        Some(Overlay::Help(line)) => {
+            state.overlay = match key {
+                Key::Up | Key::Char('k') => Some(Overlay::Help(line.saturating_sub(1))),
+                Key::Down | Key::Char('j') => Some(Overlay::Help(line + 1)),
+                Key::PageUp => Some(Overlay::Help(line.saturating_sub(PAGE))),
+                Key::PageDown => Some(Overlay::Help(line + PAGE)),
+                _ => None,
+            };
             return if key == Key::Ctrl('c') { quit(state) } else { Vec::new() };
         }
         Some(Overlay::ConfirmQuit) => return confirm_quit(state, key),
@@ -78,7 +84,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::PreviousPane => focus(state, state.focus.previous()),
         Action::Focus(pane) => focus(state, pane),
         Action::Zoom => state.zoomed = !state.zoomed,
-        Action::Help => state.overlay = Some(Overlay::Help),
+        Action::Help => state.overlay = Some(Overlay::Help(0)),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
         Action::PageUp => select(state, |row, _| row.saturating_sub(PAGE)),

@@ -60,8 +60,7 @@ pub struct Residual<T> {
 impl<T: Copy> Residual<T> {
     fn new(predicted: T, observed: Reading<T>, number: impl Fn(T) -> f64) -> Self {
         let expected = number(predicted);
-        let relative =
-            observed.value().filter(|_| expected > 0.0).map(|value| (number(*value) - expected) / expected);
+        let relative = observed.value().filter(|_| expected > 0.0).map(|value| (number(*value) - expected) / expected);
         Self { predicted, observed, relative }
     }
 
@@ -182,10 +181,8 @@ mod tests {
     #[test]
     fn the_run_stands_where_its_rates_say() {
         // 300e12 FLOP/s over 1.5e12 B/s = 200 FLOP a byte.
-        let seen = observation(
-            Reading::measured(BytesPerSec(1.5e12), NOW),
-            Reading::estimated(FlopsPerSec(300e12), NOW),
-        );
+        let seen =
+            observation(Reading::measured(BytesPerSec(1.5e12), NOW), Reading::estimated(FlopsPerSec(300e12), NOW));
         let point = run_point(&seen).unwrap();
         assert_eq!(point.intensity, Intensity(200.0));
         assert_eq!(point.kind, Kind::Estimated);

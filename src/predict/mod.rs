@@ -1,9 +1,112 @@
 //! From a plan to memory, flops, traffic, roofline and time: one walk over the
 //! model's operators gives them all.
 
+mod cost;
+mod job;
+mod memory;
+mod optimizer;
+mod overhead;
+mod play;
 mod prediction;
+mod resident;
+mod step;
+mod terms;
+mod time;
 
+pub use job::{Batch, Degrees, Hardware, Job, Lora, StageLayers, Storage, Training};
 pub use prediction::{
     Bound, Capacity, Component, Layer, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
     StepTime, Term, TimelinePoint, Traffic, Verdict,
 };
+
+use std::borrow::Cow;
+
+use crate::catalog::Catalog;
+use crate::model::Group;
+use crate::plan::{Fault, Plan};
+use crate::units::Bytes;
+use memory::{StageRun, Summit};
+use step::Step;
+
+/// Resolves a plan and predicts it.
+///
+/// # Errors
+/// Every fault of the plan.
+pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
+    Job::resolve(plan, catalog).map(|job| predict(&job))
+}
+
+/// Memory, flops, traffic, roofline and time of a job.
+#[must_use]
+pub fn predict(job: &Job) -> Prediction {
+    let step = Step::of(job);
+    let workspaces =
+        if job.hardware.library_workspaces { overhead::cublas(job.hardware.gpu.generation).bytes.0 } else { 0 };
+    let runs: Vec<StageRun> = job
+        .stages
+        .iter()
+        .enumerate()
+        .map(|(index, layers)| memory::stage(job, &step, index, layers, workspaces))
+        .collect();
+    let stages: Vec<StageMemory> = runs.iter().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
+    let largest = (0..stages.len()).rev().max_by_key(|index| stages[*index].device_used).unwrap_or(0);
+    let layers: Vec<u64> =
+        job.stages[largest].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)).collect();
+    let ends = (largest == 0, largest + 1 == stages.len());
+    let resident = &runs[largest].resident;
+    let cost = cost::of_stage(job, &step, &layers, ends, resident);
+    let time = time::of_step(job, &step, &cost, &layers, ends, resident);
+    let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
+    let trained =
+        if job.training.lora.is_some() || !job.training.frozen.is_empty() { step.walk.count() } else { job.params };
+    Prediction {
+        model: job.architecture.name.clone(),
+        gpu: job.hardware.gpu.name.clone(),
+        gpu_short: job.hardware.gpu.short.clone(),
+        num_gpus: job.degrees.num_gpus,
+        params: Params { total: trained.total, trainable: trained.trained, active_per_token: trained.active },
+        largest_stage: largest,
+        capacity,
+        flops: cost.flops,
+        traffic: cost.traffic,
+        time,
+        roofline: cost.roofline,
+        assumptions: job.assumptions.clone(),
+        stages,
+    }
+}
+
+fn stage_memory(job: &Job, index: usize, run: &StageRun) -> StageMemory {
+    let account = terms::account(job, run);
+    StageMemory {
+        stage: index as u64,
+        layers: job.stages[index].count(),
+        peak_allocated: account.terms.iter().filter(|term| term.layer == Layer::Allocated).map(|term| term.bytes).sum(),
+        peak_reserved: account.reserved,
+        device_used: account.device,
+        terms: account.terms,
+        static_bytes: Bytes(run.static_bytes),
+        activations_end_of_forward: Bytes(run.activations_end_of_forward),
+        peak_phase: run.summit.phase,
+        peak_cause: cause(&run.summit),
+        timeline: run.timeline.clone(),
+    }
+}
+
+/// What makes the peak, in words.
+fn cause(summit: &Summit) -> Cow<'static, str> {
+    if summit.phase == Phase::Optimizer {
+        return Cow::Borrowed("optimizer step: weights, gradients, states and its temporaries at once");
+    }
+    let most = Group::ALL.iter().max_by_key(|group| summit.groups[**group as usize]);
+    let what = match most {
+        Some(Group::Logits) => "copies of the logits",
+        Some(Group::Attention) => "attention's saved tensors",
+        Some(Group::Mlp) => "the feed-forward blocks' saved tensors",
+        Some(Group::Experts) => "the experts' saved tensors",
+        Some(Group::WeightGradient) => "gradients of weights",
+        Some(Group::ActivationGradient) => "gradients of activations",
+        _ => "saved activations",
+    };
+    Cow::Owned(format!("{} ({}): {what}", summit.at, summit.operator))
+}

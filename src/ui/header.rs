@@ -38,12 +38,12 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Span::styled(if editor.is_example() { " example" } else { "" }, theme.dim()),
     ]];
     parts.push(source(state, look));
+    if let Some(attached) = &state.monitor.attached {
+        parts.push(attached_to(state, attached, look));
+    }
     if let Some(prediction) = editor.prediction() {
         let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
         parts.push(vec![Span::styled(gpus, theme.text())]);
-    }
-    if let Some(attached) = &state.monitor.attached {
-        parts.push(attached_to(state, attached, look));
     }
     parts.push(vec![Span::styled(editor.summary(), theme.text())]);
     let verdict = editor.prediction().map_or_else(Vec::new, |prediction| verdict(prediction, look));
@@ -144,10 +144,7 @@ fn how_it_stands(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Span::styled(" predicted", theme.dim()),
     ]);
     if let Some(rate) = prediction.time.tokens_per_s {
-        parts.push(vec![
-            Span::styled(tokens(rate), theme.predicted()),
-            Span::styled(" tok/s", theme.dim()),
-        ]);
+        parts.push(vec![Span::styled(tokens(rate), theme.predicted()), Span::styled(" tok/s", theme.dim())]);
     }
     if let Some(mfu) = prediction.time.mfu {
         parts.push(vec![
@@ -220,13 +217,13 @@ fn residual<'a, T: Copy>(
     spans
 }
 
-/// How a difference is drawn: calm while it is small or says nothing.
+/// How a difference is drawn: calm while it is small, says nothing, or needs no hand.
 pub fn difference<T: Copy>(residual: &Residual<T>, relative: f64, look: &Look) -> (Style, &'static str) {
     if !residual.conclusive() || relative.abs() < NOTABLE {
         (look.theme.dim(), "")
     } else if relative > 0.0 {
         (look.theme.warning(), " ▲")
     } else {
-        (look.theme.warning(), " ▼")
+        (look.theme.observed(), " ▼")
     }
 }

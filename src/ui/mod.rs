@@ -35,10 +35,8 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
     match layout::arrange(area, state.focus, state.zoomed) {
         None => {
             let (width, height) = layout::SMALLEST;
-            let text = format!(
-                "{}×{} is too small for MemWall: it needs {width}×{height}. q quits.",
-                area.width, area.height
-            );
+            let text =
+                format!("{}×{} is too small for MemWall: it needs {width}×{height}. q quits.", area.width, area.height);
             Line::styled(text::fit(&text, area.width as usize), look.theme.warning()).render(area, buffer);
         }
         Some(screen) => {
@@ -49,9 +47,9 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
             for (pane, place) in &screen.panes {
                 panes::draw(*pane, state, look, *place, buffer);
             }
-            if state.overlay == Some(Overlay::Help) {
+            if let Some(Overlay::Help(line)) = state.overlay {
                 let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
-                help::draw(look, body, buffer);
+                help::draw(state.focus, line, look, body, buffer);
             }
             footer::draw(state, look, screen.footer, buffer);
         }

@@ -75,8 +75,7 @@ fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<Stri
         let at = loaded.document.locate(&fault.key);
         fault.placed(at)
     };
-    Job::resolve(&loaded.plan, catalog)
-        .map_err(|faults| said(faults.into_iter().map(place).collect()))?;
+    Job::resolve(&loaded.plan, catalog).map_err(|faults| said(faults.into_iter().map(place).collect()))?;
     Ok(loaded)
 }
 
@@ -99,7 +98,7 @@ fn source(
         SourceKind::Nvml => observe::Choice::Nvml,
         SourceKind::Demo => observe::Choice::Demo,
     };
-    let demo = state.editor.job().map(|job| observe::Demo::new(&predict(job), &job.gpu));
+    let demo = state.editor.job().map(|job| observe::Demo::new(&predict(job), &job.hardware.gpu));
     // Bandwidth and tensor activity are in the header, so the counters are always wanted.
     move || observe::open(choice, demo, &Wants::everything())
 }

@@ -29,13 +29,8 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(comparison) = &state.comparison else {
         return say("nothing observed yet", look, area, buffer);
     };
-    let head = format!(
-        " {}{}{}{}",
-        left("", 9),
-        right("predicted", 14),
-        right("observed", 15),
-        right("difference", 12)
-    );
+    let head =
+        format!(" {}{}{}{}", left("", 9), right("predicted", 14), right("observed", 15), right("difference", 12));
     let mut lines = vec![Line::styled(head, theme.dim())];
     lines.push(row("memory", &comparison.memory, ToString::to_string, look));
     lines.push(row("DRAM", &comparison.bandwidth, ToString::to_string, look));
@@ -65,12 +60,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn row<'a, T: Copy>(
-    what: &'a str,
-    residual: &Residual<T>,
-    show: impl Fn(&T) -> String,
-    look: &Look,
-) -> Line<'a> {
+fn row<'a, T: Copy>(what: &'a str, residual: &Residual<T>, show: impl Fn(&T) -> String, look: &Look) -> Line<'a> {
     let theme = &look.theme;
     let mut spans = vec![
         Span::styled(format!(" {}", left(what, 9)), theme.text()),
@@ -96,7 +86,10 @@ fn kinds(comparison: &Comparison) -> Vec<(&'static str, String)> {
             "DRAM",
             said(&comparison.bandwidth.observed, "mean over steps, from GPM counters", "memory-busy share times peak"),
         ),
-        ("compute", said(&comparison.compute.observed, "tensor activity times the peak", "tensor activity times the peak")),
+        (
+            "compute",
+            said(&comparison.compute.observed, "tensor activity times the peak", "tensor activity times the peak"),
+        ),
         ("step", "not observed: no log or hook is read".to_owned()),
     ]
 }

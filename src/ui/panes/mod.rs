@@ -25,11 +25,8 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Compare => compare::title(state),
     };
     let focused = state.focus == pane;
-    let (frame, name) = if focused {
-        (look.theme.accent(), look.theme.accent())
-    } else {
-        (look.theme.frame(), look.theme.text())
-    };
+    let (frame, name) =
+        if focused { (look.theme.accent(), look.theme.accent()) } else { (look.theme.frame(), look.theme.text()) };
     let detail = fit(&detail, (area.width as usize).saturating_sub(pane.name().len() + 8));
     let title = Line::from(vec![
         Span::styled(format!(" {} {} ", pane.digit(), pane.name()), name),

@@ -96,10 +96,7 @@ fn draw_devices(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 fn device_line<'a>(device: &DeviceSample, chosen: bool, bar_width: usize, look: &Look) -> Line<'a> {
     let theme = &look.theme;
     let style = if chosen { theme.selected() } else { theme.text() };
-    let mut spans = vec![Span::styled(
-        format!("{}{:>2} ", if chosen { "▸" } else { " " }, device.index),
-        style,
-    )];
+    let mut spans = vec![Span::styled(format!("{}{:>2} ", if chosen { "▸" } else { " " }, device.index), style)];
     match &device.memory {
         Reading::Known { value, .. } => {
             spans.push(Span::styled("▕", theme.dim()));
@@ -255,13 +252,11 @@ fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
 fn draw_processes(state: &State, processes: &[ProcessRow<'_>], look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let monitor = &state.monitor;
-    let mut lines = vec![Line::styled(
-        "      pid  gpu      GiB   cpu      host  user      command",
-        theme.dim(),
-    )];
+    let mut lines = vec![Line::styled("      pid  gpu      GiB   cpu      host  user      command", theme.dim())];
     if processes.is_empty() {
         let why = monitor.devices().iter().find_map(|device| device.processes.absence());
-        let text = why.map_or("no process on a GPU".to_owned(), |why| format!("processes: {}", clean(&why.to_string())));
+        let text =
+            why.map_or("no process on a GPU".to_owned(), |why| format!("processes: {}", clean(&why.to_string())));
         lines.push(Line::styled(format!("      {text}"), theme.dim()));
     }
     let room = (area.height as usize).saturating_sub(1);

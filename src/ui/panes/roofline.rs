@@ -67,19 +67,26 @@ impl Axes {
         intensity.0.max(f64::MIN_POSITIVE).log10().clamp(DECADES.0, DECADES.1)
     }
 
+    /// The middle of the cell in which a braille dot at that place lies. Marks are printed
+    /// by another rounding than dots are drawn: without this they stand above their roof.
+    fn snapped(&self, (x, y): (f64, f64), plot: Rect) -> (f64, f64) {
+        let middle = |share: f64, cells: u16, dots: f64| {
+            let last = f64::from(cells.saturating_sub(1).max(1));
+            let cell = ((share * (f64::from(cells) * dots - 1.0)).round() / dots).floor();
+            ((cell + 0.5) / last).min(1.0)
+        };
+        let (width, height) = (DECADES.1 - DECADES.0, self.ceiling - self.floor);
+        let right = middle((x - DECADES.0) / width, plot.width, 2.0);
+        let down = middle((self.ceiling - y) / height, plot.height, 4.0);
+        (DECADES.0 + right * width, self.ceiling - down * height)
+    }
+
     fn y(&self, rate: FlopsPerSec) -> f64 {
         rate.0.max(f64::MIN_POSITIVE).log10().clamp(self.floor, self.ceiling)
     }
 }
 
-fn draw_chart(
-    state: &State,
-    roofline: &Roofline,
-    selected: usize,
-    look: &Look,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+fn draw_chart(state: &State, roofline: &Roofline, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let [chart, labels, caption] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1), Constraint::Length(2)]).areas(area);
     let [gutter, plot] = Layout::horizontal([Constraint::Length(GUTTER), Constraint::Fill(1)]).areas(chart);
@@ -161,19 +168,20 @@ fn draw_plot(
             canvas.draw(&Stroke { x1: DECADES.0, y1: start, x2: ridge.0, y2: ridge.1, color: roof });
             canvas.draw(&Stroke { x1: ridge.0, y1: ridge.1, x2: DECADES.1, y2: ridge.1, color: roof });
             canvas.layer();
+            let snap = |point| axes.snapped(point, plot);
             let ops = roofline.ops.iter().enumerate();
             for (index, op) in ops.filter(|(index, _)| *index != selected) {
-                let Some((x, y)) = place(axes, op) else { continue };
+                let Some((x, y)) = place(axes, op).map(snap) else { continue };
                 let mark = if op.bound == Bound::Compute { "●" } else { "○" };
                 // The few operators that take most of the time stand out.
                 let style = if index < 5 { theme.text() } else { theme.dim() };
                 canvas.print(x, y, Span::styled(mark, style));
             }
             if let Some(point) = point {
-                let mark = Span::styled("◉", theme.observed());
-                canvas.print(Axes::x(point.intensity), axes.y(point.rate), mark);
+                let (x, y) = snap((Axes::x(point.intensity), axes.y(point.rate)));
+                canvas.print(x, y, Span::styled("◉", theme.observed()));
             }
-            if let Some((x, y)) = roofline.ops.get(selected).and_then(|op| place(axes, op)) {
+            if let Some((x, y)) = roofline.ops.get(selected).and_then(|op| place(axes, op)).map(snap) {
                 canvas.print(x, y, Span::styled("◆", theme.accent()));
             }
         })
@@ -196,14 +204,7 @@ fn attained(op: &RooflineOp) -> Option<FlopsPerSec> {
     (op.flops.0 > 0.0 && op.seconds.0 > 0.0).then(|| FlopsPerSec(op.flops.0 / op.seconds.0))
 }
 
-fn draw_caption(
-    roofline: &Roofline,
-    selected: usize,
-    state: &State,
-    look: &Look,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let mut lines = Vec::new();
     if let Some(op) = roofline.ops.get(selected) {
@@ -212,7 +213,7 @@ fn draw_caption(
             Span::styled(" ◆ ", theme.accent()),
             Span::styled(op.name.to_string(), theme.text()),
             Span::styled(
-                format!("  {intensity}  {}-bound  {:.0} % of time", op.bound.word(), share(roofline, op)),
+                format!("  {intensity}  {}-bound  {:.0} %", op.bound.word(), share(roofline, op)),
                 theme.dim(),
             ),
         ]));
@@ -236,14 +237,7 @@ fn share(roofline: &Roofline, op: &RooflineOp) -> f64 {
     if all > 0.0 { op.seconds.0 / all * 100.0 } else { 0.0 }
 }
 
-fn draw_table(
-    state: &State,
-    roofline: &Roofline,
-    selected: usize,
-    look: &Look,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+fn draw_table(state: &State, roofline: &Roofline, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let name = (area.width as usize).saturating_sub(33).clamp(10, 40);
     let row = |cells: [&str; 5]| {
@@ -257,7 +251,8 @@ fn draw_table(
             right(time, 6)
         )
     };
-    let mut lines = vec![Line::styled(format!(" {}", row(["operator", "runs", "FLOP/B", "bound", "time"])), theme.dim())];
+    let mut lines =
+        vec![Line::styled(format!(" {}", row(["operator", "runs", "FLOP/B", "bound", "time"])), theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let first = scroll(selected, roofline.ops.len(), room);
     for (index, op) in roofline.ops.iter().enumerate().skip(first).take(room) {

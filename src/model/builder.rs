@@ -1,0 +1,403 @@
+//! Writing a tape the way autograd records it. Each method is one ATen operator (or a
+//! short fixed run of them) with what its derivative formula saves
+//! (PyTorch `tools/autograd/derivatives.yaml`), and with autocast's casts where
+//! `aten/src/ATen/autocast_mode.h` lists the operator.
+
+use super::tape::{Collective, Element, Flow, Group, Home, Id, Part, Spec, Tape, Tensor, Unit, Weight};
+
+/// Adapters on linear layers (peft).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Adapters {
+    /// Rank.
+    pub rank: u64,
+    /// Suffixes of module names that get one.
+    pub targets: Vec<String>,
+    /// Dropout before the first matrix.
+    pub dropout: f64,
+    /// The adapters' type.
+    pub element: Element,
+}
+
+/// In which types a module runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Types {
+    /// Type of the weights as the modules see them.
+    pub weight: Element,
+    /// The type to which autocast takes matrix products, where autocast is on.
+    pub autocast: Option<Element>,
+    /// Whether autocast keeps its copies of weights.
+    pub weight_cache: bool,
+}
+
+/// A tape being written.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    /// What is written so far.
+    pub tape: Tape,
+    types: &'a Types,
+    adapters: Option<&'a Adapters>,
+    /// Whether weights that are not adapters are trained.
+    pub train_weights: bool,
+    /// Whether embedding tables are trained.
+    pub train_embeddings: bool,
+    /// Which term the next tensors belong to.
+    pub group: Group,
+}
+
+/// What a pointwise operator keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// Nothing.
+    Nothing,
+    /// Its input.
+    Input,
+    /// Its output.
+    Output,
+}
+
+/// A linear layer.
+#[derive(Debug, Clone, Copy)]
+pub struct Linear {
+    /// Module name; adapters match what follows the last dot.
+    pub name: &'static str,
+    /// Columns of the input.
+    pub from: u64,
+    /// Columns of the output.
+    pub to: u64,
+    /// Whether it has a bias.
+    pub bias: bool,
+    /// What it is part of.
+    pub part: Part,
+}
+
+impl<'a> Builder<'a> {
+    /// An empty tape.
+    pub fn new(types: &'a Types, adapters: Option<&'a Adapters>) -> Self {
+        let plain = adapters.is_none();
+        Self {
+            tape: Tape::default(),
+            types,
+            adapters,
+            train_weights: plain,
+            train_embeddings: plain,
+            group: Group::Residual,
+        }
+    }
+
+    fn local(&mut self, numel: u64, element: Element, grad: bool) -> Id {
+        let group = self.group;
+        self.tape.tensor(Tensor { numel, element, group, home: Home::Local, grad, cached: false, view_of: None })
+    }
+
+    /// The hidden state that comes in.
+    pub fn input(&mut self, numel: u64, element: Element, grad: bool) -> Id {
+        self.tape.tensor(Tensor {
+            numel,
+            element,
+            group: Group::Residual,
+            home: Home::Input,
+            grad,
+            cached: false,
+            view_of: None,
+        })
+    }
+
+    fn grad(&self, id: Id) -> bool {
+        self.tape.get(id).grad
+    }
+
+    /// Type of a tensor.
+    pub fn element(&self, id: Id) -> Element {
+        self.tape.get(id).element
+    }
+
+    /// Elements of a tensor.
+    pub fn numel(&self, id: Id) -> u64 {
+        self.tape.get(id).numel
+    }
+
+    /// A parameter of `numel` elements.
+    pub fn weight(&mut self, part: Part, rows: u64, columns: u64) -> Id {
+        self.weights(part, rows, columns, 1, 1)
+    }
+
+    /// `copies` parameters alike, of which a token passes `active`.
+    pub fn weights(&mut self, part: Part, rows: u64, columns: u64, copies: u64, active: u64) -> Id {
+        let trained = match part {
+            Part::Embedding | Part::Head => self.train_embeddings,
+            Part::Adapter => true,
+            _ => self.train_weights,
+        };
+        let numel = rows.saturating_mul(columns);
+        let weight = Weight { numel, copies, active, part, trained, tied: false, rows, millibytes: None };
+        let element = match (part, self.adapters) {
+            (Part::Adapter, Some(adapters)) => adapters.element,
+            _ => self.types.weight,
+        };
+        self.tape.weight(weight, element)
+    }
+
+    /// `_to_copy`: nothing when the type is the same already.
+    pub fn cast(&mut self, name: &'static str, x: Id, element: Element) -> Id {
+        if self.element(x) == element {
+            return x;
+        }
+        let tensor = *self.tape.get(x);
+        let weight = matches!(tensor.home, Home::Weight(_));
+        let group = if weight { Group::WeightCopy } else { self.group };
+        // autocast keeps copies of leaves that need gradients only (autocast_mode.cpp, cached_cast).
+        let cached = weight && tensor.grad && self.types.weight_cache;
+        let grad = tensor.grad;
+        let out = self.tape.tensor(Tensor {
+            numel: tensor.numel,
+            element,
+            group,
+            home: Home::Local,
+            grad,
+            cached,
+            view_of: None,
+        });
+        self.tape.push(&Spec {
+            name,
+            inputs: &[(x, Flow::New)],
+            outputs: &[out],
+            elementwise: true,
+            ..Spec::default()
+        });
+        out
+    }
+
+    /// What autocast does before an operator of its lower-precision list.
+    pub fn lower(&mut self, name: &'static str, x: Id) -> Id {
+        self.types.autocast.map_or(x, |element| self.cast(name, x, element))
+    }
+
+    /// What autocast does before an operator of its fp32 list.
+    pub fn upper(&mut self, name: &'static str, x: Id) -> Id {
+        if self.types.autocast.is_some() { self.cast(name, x, Element::F32) } else { x }
+    }
+
+    /// `linear`: saves its input for the weight's gradient and its weight for the input's.
+    pub fn linear(&mut self, x: Id, rows: u64, layer: Linear) -> Id {
+        let weight = self.weight(layer.part, layer.to, layer.from);
+        let bias = layer.bias.then(|| self.weight(layer.part, layer.to, 1));
+        let out = self.matrix(layer.name, x, weight, bias, (rows, layer.from, layer.to));
+        self.adapted(x, out, rows, layer)
+    }
+
+    /// The matrix product of a linear layer, with given weights; `shape` is rows, inner, columns.
+    pub fn matrix(&mut self, name: &'static str, x: Id, weight: Id, bias: Option<Id>, shape: (u64, u64, u64)) -> Id {
+        let a = self.lower(name, x);
+        let bias = bias.map(|bias| self.lower(name, bias));
+        let w = self.lower(name, weight);
+        let element = self.element(a);
+        let (needs_x, needs_w) = (self.grad(a), self.grad(w));
+        let out = self.local(
+            shape.0.saturating_mul(shape.2),
+            element,
+            needs_x || needs_w || bias.is_some_and(|b| self.grad(b)),
+        );
+        let product = 2.0 * shape.0 as f64 * shape.1 as f64 * shape.2 as f64;
+        let backward = product * f64::from(u8::from(needs_x) + u8::from(needs_w));
+        let mut inputs = [(a, Flow::New), (w, Flow::New), (w, Flow::Stop)];
+        if let Some(bias) = bias {
+            inputs[2] = (bias, Flow::New);
+        }
+        let saved = [a, w];
+        let saved = match (needs_w, needs_x) {
+            (true, true) => &saved[..],
+            (true, false) => &saved[..1],
+            (false, true) => &saved[1..],
+            (false, false) => &[],
+        };
+        self.tape.push(&Spec {
+            name,
+            unit: Unit::Matrix(element),
+            inputs: &inputs[..if bias.is_some() { 3 } else { 2 }],
+            outputs: &[out],
+            saved,
+            flops: (product, backward),
+            ..Spec::default()
+        });
+        out
+    }
+
+    /// peft's adapter beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).
+    fn adapted(&mut self, x: Id, out: Id, rows: u64, layer: Linear) -> Id {
+        let Some(adapters) = self.adapters else { return out };
+        let suffix = layer.name.rsplit('.').next().unwrap_or(layer.name);
+        if !adapters.targets.iter().any(|target| target == suffix || target == "all-linear") {
+            return out;
+        }
+        let group = std::mem::replace(&mut self.group, Group::Adapter);
+        let wide = self.cast("lora.input", x, adapters.element);
+        let dropped = self.dropout("lora.dropout", wide, adapters.dropout);
+        let a = self.weight(Part::Adapter, adapters.rank, layer.from);
+        let inner = self.matrix("lora.a", dropped, a, None, (rows, layer.from, adapters.rank));
+        let b = self.weight(Part::Adapter, layer.to, adapters.rank);
+        let outer = self.matrix("lora.b", inner, b, None, (rows, adapters.rank, layer.to));
+        let scaled = self.pointwise("lora.scale", outer, Keeps::Nothing);
+        let sum = self.add("lora.add", out, scaled);
+        self.group = group;
+        let element = self.element(out);
+        self.cast("lora.output", sum, element)
+    }
+
+    /// An operator on each element of one tensor.
+    pub fn pointwise(&mut self, name: &'static str, x: Id, keeps: Keeps) -> Id {
+        let (numel, element, grad) = (self.numel(x), self.element(x), self.grad(x));
+        let out = self.local(numel, element, grad);
+        let saved = match keeps {
+            Keeps::Input => &[x][..],
+            Keeps::Output => &[out][..],
+            Keeps::Nothing => &[][..],
+        };
+        let saved = if grad { saved } else { &[] };
+        self.tape.push(&Spec {
+            name,
+            inputs: &[(x, Flow::New)],
+            outputs: &[out],
+            saved,
+            elementwise: true,
+            ..Spec::default()
+        });
+        out
+    }
+
+    /// An operator on one tensor whose output has a size and type of its own.
+    pub fn unary(&mut self, name: &'static str, x: (Id, Flow), out: (u64, Element), keeps: Keeps) -> Id {
+        let grad = self.grad(x.0);
+        let made = self.local(out.0, out.1, grad);
+        let kept = match keeps {
+            Keeps::Input => x.0,
+            _ => made,
+        };
+        let saved = [kept];
+        let saved = if grad && keeps != Keeps::Nothing { &saved[..] } else { &[] };
+        self.tape.push(&Spec { name, inputs: &[x], outputs: &[made], saved, elementwise: true, ..Spec::default() });
+        made
+    }
+
+    /// `pow`: saves its input; its backward makes two tensors more before the gradient.
+    pub fn pow(&mut self, name: &'static str, x: Id) -> Id {
+        let x = self.upper(name, x);
+        let out = self.pointwise(name, x, Keeps::Input);
+        let scratch = self.tape.get(x).allocated().saturating_mul(2);
+        if let Some(op) = self.tape.ops.last_mut() {
+            op.scratch_backward = scratch;
+        }
+        out
+    }
+
+    /// `a + b`: nothing saved, the gradient passes through.
+    pub fn add(&mut self, name: &'static str, a: Id, b: Id) -> Id {
+        let element = self.element(a).promoted(self.element(b));
+        let numel = self.numel(a).max(self.numel(b));
+        let grad = self.grad(a) || self.grad(b);
+        let out = self.local(numel, element, grad);
+        let flow = |id: Id| if self.element(id) == element && self.numel(id) == numel { Flow::Pass } else { Flow::New };
+        let inputs = [(a, flow(a)), (b, flow(b))];
+        self.tape.push(&Spec { name, inputs: &inputs, outputs: &[out], elementwise: true, ..Spec::default() });
+        out
+    }
+
+    /// `a * b`: each saved for the other's gradient.
+    pub fn mul(&mut self, name: &'static str, a: Id, b: Id) -> Id {
+        let element = self.element(a).promoted(self.element(b));
+        let numel = self.numel(a).max(self.numel(b));
+        let (needs_a, needs_b) = (self.grad(a), self.grad(b));
+        let out = self.local(numel, element, needs_a || needs_b);
+        let saved = [a, b];
+        let saved = match (needs_b, needs_a) {
+            (true, true) => &saved[..],
+            (true, false) => &saved[..1],
+            (false, true) => &saved[1..],
+            (false, false) => &[],
+        };
+        // A broadcast operand's gradient is made full size, then summed.
+        let broadcast = (needs_a && self.numel(a) < numel) || (needs_b && self.numel(b) < numel);
+        let scratch = if broadcast { self.tape.get(out).allocated() } else { 0 };
+        self.tape.push(&Spec {
+            name,
+            inputs: &[(a, Flow::New), (b, Flow::New)],
+            outputs: &[out],
+            saved,
+            scratch_backward: scratch,
+            elementwise: true,
+            ..Spec::default()
+        });
+        out
+    }
+
+    /// Views of consecutive parts of `x`; their gradients are gathered into one tensor.
+    pub fn split<const N: usize>(&mut self, name: &'static str, x: Id, parts: [u64; N]) -> [Id; N] {
+        let whole = *self.tape.get(x);
+        let root = self.tape.storage(x);
+        let views = parts.map(|numel| {
+            self.tape.tensor(Tensor { numel, home: Home::Local, cached: false, view_of: Some(root), ..whole })
+        });
+        self.tape.push(&Spec { name, inputs: &[(x, Flow::New)], outputs: &views, launches: 0, ..Spec::default() });
+        views
+    }
+
+    /// A contiguous copy; its gradient is a view of the output's.
+    pub fn copy(&mut self, name: &'static str, x: Id) -> Id {
+        let numel = self.numel(x);
+        self.copy_of(name, x, numel)
+    }
+
+    /// A copy that repeats `x` (or takes part of it) to `numel` elements.
+    pub fn copy_of(&mut self, name: &'static str, x: Id, numel: u64) -> Id {
+        let (element, grad) = (self.element(x), self.grad(x));
+        let out = self.local(numel, element, grad);
+        let flow = if numel == self.numel(x) { Flow::Pass } else { Flow::New };
+        self.tape.push(&Spec { name, inputs: &[(x, flow)], outputs: &[out], elementwise: true, ..Spec::default() });
+        out
+    }
+
+    /// `native_dropout`: its output and a mask of one byte an element. Nothing at probability 0.
+    pub fn dropout(&mut self, name: &'static str, x: Id, probability: f64) -> Id {
+        if probability <= 0.0 {
+            return x;
+        }
+        let (numel, element, grad) = (self.numel(x), self.element(x), self.grad(x));
+        let out = self.local(numel, element, grad);
+        let mask = self.local(numel, Element::Bool, false);
+        let saved = if grad { &[mask][..] } else { &[] };
+        self.tape.push(&Spec {
+            name,
+            inputs: &[(x, Flow::New)],
+            outputs: &[out, mask],
+            saved,
+            elementwise: true,
+            ..Spec::default()
+        });
+        out
+    }
+
+    /// Any operator: outputs are made first with [`Builder::make`].
+    pub fn op(&mut self, spec: &Spec<'_>) {
+        self.tape.push(spec);
+    }
+
+    /// A tensor for an operator of one's own.
+    pub fn make(&mut self, numel: u64, element: Element, grad: bool) -> Id {
+        self.local(numel, element, grad)
+    }
+
+    /// Whether a gradient flows to it.
+    pub fn needs_grad(&self, id: Id) -> bool {
+        self.grad(id)
+    }
+
+    /// A collective that runs here.
+    pub fn collective(&mut self, collective: Collective) {
+        self.tape.collectives.push(collective);
+    }
+
+    /// The tape, with what leaves it.
+    pub fn finish(mut self, output: Id) -> Tape {
+        self.tape.output = Some(output);
+        self.tape
+    }
+}

@@ -1,0 +1,247 @@
+//! Before the layers and behind them: embedding, head, loss.
+
+use super::Ctx;
+use super::attention::product;
+use super::mlp::scratch;
+use crate::model::architecture::Family;
+use crate::model::builder::{Builder, Keeps};
+use crate::model::tape::{Element, Flow, GRANULE, Group, Id, Part, Spec, Tape, Unit};
+use crate::model::walk::LossRule;
+use crate::plan::keywords::Position;
+
+impl Ctx<'_> {
+    /// Rows of the embedding on one rank.
+    fn vocab_rows(&self) -> u64 {
+        self.split(self.d.padded_vocab(self.run.vocab_multiple))
+    }
+
+    /// Embedding and positions; bytes of the tables that layers share.
+    pub(super) fn embedding(&self) -> (Tape, u64) {
+        let d = self.d;
+        let mut b = self.builder();
+        b.group = Group::Embedding;
+        let (tokens, stream) = (self.run.tokens(), self.run.stream_tokens());
+        let table = b.weight(Part::Embedding, self.vocab_rows(), d.embedding_dim);
+        let x = self.lookup(&mut b, "embedding", table, product(&[tokens, d.embedding_dim]));
+        let x = if d.embedding_dim == d.hidden {
+            x
+        } else {
+            let project = b.weight(Part::Embedding, d.hidden, d.embedding_dim);
+            b.matrix("embedding.project_in", x, project, None, (tokens, d.embedding_dim, d.hidden))
+        };
+        let x = if matches!(self.family, Family::Gemma | Family::Gemma2 | Family::Gemma3Text) {
+            b.pointwise("embedding.scale", x, Keeps::Nothing)
+        } else {
+            x
+        };
+        let x = self.learned_positions(&mut b, x);
+        let x = if d.embedding_norm {
+            let normed = self.norm(&mut b, x, "embedding.norm", d.hidden);
+            b.group = Group::Embedding;
+            normed
+        } else {
+            x
+        };
+        let x = b.dropout("embedding.dropout", x, self.run.dropout_or(d.embedding_dropout));
+        let x = if stream == tokens { x } else { b.copy_of("reduce_scatter", x, stream.saturating_mul(d.hidden)) };
+        (b.finish(x), self.rotary_tables())
+    }
+
+    fn learned_positions(&self, b: &mut Builder<'_>, x: Id) -> Id {
+        let d = self.d;
+        if d.position != Position::Learned {
+            return x;
+        }
+        // llm-foundry's table has a row for each token of the sequence that is trained.
+        let rows = d.max_positions.unwrap_or(self.run.sequence).saturating_add(d.extra_positions);
+        let table = b.weight(Part::Embedding, rows, d.hidden);
+        // OPT looks positions up for each sample, from its attention mask.
+        let samples = if self.family == Family::Opt { self.run.batch } else { 1 };
+        let numel = product(&[samples, self.run.local_sequence(), d.hidden]);
+        let positions = self.lookup(b, "embedding.position", table, numel);
+        b.add("embedding.add", x, positions)
+    }
+
+    /// A row for each token: the gradient is as large as the table.
+    fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: Id, numel: u64) -> Id {
+        let (element, grad) = (b.element(table), b.needs_grad(table));
+        let out = b.make(numel, element, grad || self.stream_grad());
+        b.op(&Spec { name, inputs: &[(table, Flow::New)], outputs: &[out], ..Spec::default() });
+        out
+    }
+
+    /// Cosines and sines of one sequence, in the type of the hidden state.
+    fn rotary_tables(&self) -> u64 {
+        if self.d.position != Position::Rope {
+            return 0;
+        }
+        let one = product(&[self.run.local_sequence(), self.d.rotary_dim, self.stream_element().bytes()]);
+        one.div_ceil(GRANULE).saturating_mul(2 * GRANULE)
+    }
+
+    /// Final norm, output matrix and loss.
+    pub(super) fn head(&self, stream: Element) -> Tape {
+        let d = self.d;
+        let mut b = self.builder();
+        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, self.stream_grad());
+        let x = if d.final_norm { self.norm(&mut b, x, "final_norm", d.hidden) } else { x };
+        b.group = Group::Logits;
+        let tokens = self.run.tokens();
+        let x = if d.embedding_dim == d.hidden {
+            x
+        } else {
+            let project = b.weight(Part::Embedding, d.embedding_dim, d.hidden);
+            b.matrix("head.project_out", x, project, None, (tokens, d.hidden, d.embedding_dim))
+        };
+        let x = self.gather(&mut b, x, "head");
+        let (rows, columns) = (self.vocab_rows(), d.embedding_dim);
+        let head = b.weight(Part::Head, rows, columns);
+        if d.tie_embeddings
+            && let Some(weight) = b.tape.weights.last_mut()
+        {
+            weight.tied = true;
+        }
+        let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
+        if self.run.head_only {
+            // Generation needs the last token's logits only (transformers, logits_to_keep).
+            let last = self.run.batch.saturating_mul(columns);
+            let x = b.copy_of("head.last_token", x, last);
+            let logits = b.matrix("head", x, head, bias, (self.run.batch, columns, rows));
+            let logits = self.capped(&mut b, logits);
+            return b.finish(logits);
+        }
+        let loss = match self.run.loss {
+            LossRule::Fused => self.fused_loss(&mut b, x, head, tokens, rows),
+            LossRule::Chunked { chunks } => self.chunked_loss(&mut b, x, head, tokens, rows, chunks),
+            rule => {
+                let gathered = self.gathered_bytes(b.element(x));
+                let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
+                scratch(&mut b, gathered);
+                let logits = self.capped(&mut b, logits);
+                self.loss(&mut b, logits, tokens, rule)
+            }
+        };
+        b.finish(loss)
+    }
+
+    /// `tanh(logits / cap) * cap`.
+    fn capped(&self, b: &mut Builder<'_>, logits: Id) -> Id {
+        if !self.d.logit_softcap {
+            return logits;
+        }
+        let scaled = b.pointwise("head.softcap", logits, Keeps::Nothing);
+        let tanh = b.pointwise("head.softcap", scaled, Keeps::Output);
+        b.pointwise("head.softcap", tanh, Keeps::Nothing)
+    }
+
+    /// The loss over logits in memory.
+    fn loss(&self, b: &mut Builder<'_>, logits: Id, tokens: u64, rule: LossRule) -> Id {
+        match rule {
+            LossRule::VocabParallel | LossRule::VocabParallelFused => vocab_parallel_loss(b, logits, tokens),
+            LossRule::TeFused => te_loss(b, logits, tokens),
+            LossRule::Upcast => {
+                let wide = b.cast("loss.upcast", logits, Element::F32);
+                cross_entropy(b, wide)
+            }
+            // Chunked and fused losses never get here: they have no logits.
+            LossRule::Plain | LossRule::Chunked { .. } | LossRule::Fused => cross_entropy(b, logits),
+        }
+    }
+
+    /// Liger's fused linear cross-entropy (liger_kernel/ops/fused_linear_cross_entropy.py): gradients of
+    /// input and weight are made in the forward pass, over chunks of tokens whose logits take about as
+    /// much as the input.
+    fn fused_loss(&self, b: &mut Builder<'_>, x: Id, head: Id, tokens: u64, rows: u64) -> Id {
+        let columns = self.d.embedding_dim;
+        let chunk = tokens.div_ceil(rows.div_ceil(columns.max(1)).max(1)).checked_next_power_of_two().unwrap_or(tokens);
+        let chunk = chunk.min(tokens).max(1);
+        let element = b.element(x);
+        let grad_x = b.make(tokens.saturating_mul(columns), element, false);
+        let grad_w = b.make(rows.saturating_mul(columns), b.element(head), false);
+        let loss = b.make(1, Element::F32, true);
+        let saved = [grad_x, grad_w];
+        let product_flops = 2.0 * tokens as f64 * columns as f64 * rows as f64;
+        b.op(&Spec {
+            name: "loss.fused",
+            unit: Unit::Matrix(element),
+            inputs: &[(x, Flow::New), (head, Flow::New)],
+            outputs: &[loss, grad_x, grad_w],
+            saved: if b.needs_grad(head) { &saved } else { &saved[..1] },
+            scratch_forward: product(&[chunk, rows, element.bytes() + 4]),
+            flops: (3.0 * product_flops, 0.0),
+            ..Spec::default()
+        });
+        loss
+    }
+
+    /// Head and cross-entropy a chunk of tokens at a time: 16-bit logits stay, one chunk's fp32 copies are transient
+    /// (torchtune, modules/loss/ce_chunked_output_loss.py, compiled).
+    fn chunked_loss(&self, b: &mut Builder<'_>, x: Id, head: Id, tokens: u64, rows: u64, chunks: u64) -> Id {
+        let columns = self.d.embedding_dim;
+        let logits = b.matrix("head", x, head, None, (tokens, columns, rows));
+        let logits = self.capped(b, logits);
+        let one = product(&[tokens.div_ceil(chunks.max(1)), rows, 4]);
+        let loss = b.make(1, Element::F32, true);
+        b.op(&Spec {
+            name: "loss.chunked",
+            inputs: &[(logits, Flow::New)],
+            outputs: &[loss],
+            saved: &[logits],
+            scratch_forward: one,
+            scratch_backward: one.saturating_mul(2),
+            ..Spec::default()
+        });
+        loss
+    }
+}
+
+/// `log_softmax` and `nll_loss`. Under autocast the first keeps the logits' own type and only
+/// the second is in fp32 (`cross_entropy_loss` passes the type on).
+fn cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
+    let log_softmax = b.pointwise("loss.log_softmax", logits, Keeps::Output);
+    let log_softmax = b.upper("loss.nll", log_softmax);
+    let loss = b.make(1, Element::F32, true);
+    let weight = b.make(1, Element::F32, false);
+    let saved = [log_softmax, weight];
+    b.op(&Spec {
+        name: "loss.nll",
+        inputs: &[(log_softmax, Flow::New)],
+        outputs: &[loss, weight],
+        saved: &saved,
+        ..Spec::default()
+    });
+    loss
+}
+
+/// Megatron's vocabulary-parallel cross-entropy (core/tensor_parallel/cross_entropy.py): an fp32 copy whose
+/// exponentials are kept and become the gradient in place.
+fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
+    let softmax = b.make(b.numel(logits), Element::F32, false);
+    let mask = b.make(tokens, Element::Bool, false);
+    let target = b.make(tokens, Element::I64, false);
+    let loss = b.make(tokens, Element::F32, true);
+    let saved = [softmax, mask, target];
+    b.op(&Spec {
+        name: "loss.vocab_parallel",
+        inputs: &[(logits, Flow::New)],
+        outputs: &[loss, softmax, mask, target],
+        saved: &saved,
+        ..Spec::default()
+    });
+    loss
+}
+
+/// Transformer Engine's cross-entropy (pytorch/triton/cross_entropy.py): the logits are overwritten by their gradient.
+fn te_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
+    let statistics = b.make(tokens.saturating_mul(3), Element::F32, false);
+    let loss = b.make(tokens, Element::F32, true);
+    let saved = [logits, statistics];
+    b.op(&Spec {
+        name: "loss.te_fused",
+        inputs: &[(logits, Flow::New)],
+        outputs: &[loss, statistics],
+        saved: &saved,
+        ..Spec::default()
+    });
+    loss
+}

@@ -1,0 +1,170 @@
+//! Mixtures of experts. Routing is taken as perfectly balanced: each expert gets
+//! tokens x experts-per-token / experts.
+
+use super::Ctx;
+use super::attention::product;
+use crate::model::architecture::{Act, Moe};
+use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::rules::Experts;
+use crate::model::tape::{Collective, CollectiveKind, Element, Flow, Group, Id, Part, RankGroup, Spec};
+
+impl Ctx<'_> {
+    /// Router, routed experts and shared experts.
+    pub(super) fn experts(&self, b: &mut Builder<'_>, x: Id) -> Id {
+        let Some(moe) = &self.d.moe else { return x };
+        b.group = Group::Experts;
+        let weights = self.route(b, x, moe);
+        let routed = match self.run.rules.experts.is {
+            Experts::Loop => self.looped(b, x, weights, moe),
+            Experts::Grouped => self.grouped(b, x, weights, moe),
+        };
+        if moe.shared_intermediate == 0 {
+            return routed;
+        }
+        let gathered = self.gather(b, x, "shared_experts");
+        let shared = self.mlp(b, gathered, moe.shared_intermediate, "shared_experts");
+        b.group = Group::Experts;
+        let shared = if moe.shared_gate {
+            let rows = self.run.stream_tokens();
+            let layer = Linear { name: "moe.shared_gate", from: self.d.hidden, to: 1, bias: false, part: Part::Router };
+            let gate = b.linear(x, rows, layer);
+            let gate = b.pointwise("moe.shared_gate", gate, Keeps::Output);
+            b.mul("moe.shared_gate", gate, shared)
+        } else {
+            shared
+        };
+        b.add("moe.add", routed, shared)
+    }
+
+    /// Router logits to the weights of the chosen experts.
+    fn route(&self, b: &mut Builder<'_>, x: Id, moe: &Moe) -> Id {
+        let rows = self.run.stream_tokens();
+        let layer = Linear {
+            name: "moe.router",
+            from: self.d.hidden,
+            to: moe.experts,
+            bias: moe.router_bias,
+            part: Part::Router,
+        };
+        let logits = b.linear(x, rows, layer);
+        let wide = b.cast("moe.router", logits, Element::F32);
+        let softmax = b.pointwise("moe.softmax", wide, Keeps::Output);
+        let chosen = rows.saturating_mul(moe.per_token);
+        let grad = b.needs_grad(softmax);
+        let top = b.make(chosen, Element::F32, grad);
+        let index = b.make(chosen, Element::I64, false);
+        let saved = [index];
+        b.op(&Spec {
+            name: "moe.topk",
+            inputs: &[(softmax, Flow::New)],
+            outputs: &[top, index],
+            saved: if grad { &saved } else { &[] },
+            ..Spec::default()
+        });
+        let sum = b.copy_of("moe.normalise", top, rows);
+        let normed = b.mul("moe.normalise", top, sum);
+        let element = b.element(x);
+        b.cast("moe.weights", normed, element)
+    }
+
+    /// transformers' loop: each expert's tokens indexed, its output weighted and added in.
+    fn looped(&self, b: &mut Builder<'_>, x: Id, weights: Id, moe: &Moe) -> Id {
+        let d = self.d;
+        let routed = self.run.tokens().saturating_mul(moe.per_token);
+        let name = "moe.experts";
+        let one_hot = b.make(product(&[self.run.tokens(), moe.per_token, moe.experts]), Element::I64, false);
+        b.op(&Spec { name: "moe.dispatch", outputs: &[one_hot], elementwise: true, ..Spec::default() });
+        // The indices that each expert's gather and scatter keep: its tokens and their ranks.
+        let index = b.make(routed.saturating_mul(2), Element::I64, false);
+        let tokens = b.copy_of("moe.dispatch", x, routed.saturating_mul(d.hidden));
+        b.op(&Spec {
+            name: "moe.dispatch",
+            inputs: &[(one_hot, Flow::Stop), (tokens, Flow::Pass)],
+            outputs: &[index],
+            saved: &[index],
+            ..Spec::default()
+        });
+        let out = self.expert_mlp(b, tokens, routed, moe, name);
+        let each = b.copy_of("moe.combine", weights, routed);
+        let weighted = b.mul("moe.combine", out, each);
+        let element = b.element(x);
+        let weighted = b.cast("moe.combine", weighted, element);
+        // index_add saves its source for the shape of the gradient.
+        let whole = (self.run.tokens().saturating_mul(d.hidden), element);
+        b.unary("moe.combine", (weighted, Flow::New), whole, Keeps::Input)
+    }
+
+    /// Tokens permuted (and sent to their ranks), one grouped product a matrix, and back.
+    fn grouped(&self, b: &mut Builder<'_>, x: Id, weights: Id, moe: &Moe) -> Id {
+        let d = self.d;
+        let cut = self.run.cut;
+        let name = "moe.experts";
+        let routed = self.run.stream_tokens().saturating_mul(moe.per_token);
+        let permuted = b.copy_of("moe.dispatch", x, routed.saturating_mul(d.hidden));
+        if cut.expert > 1 {
+            let bytes = product(&[routed, d.hidden, b.element(x).bytes()]);
+            let (kind, group) = (CollectiveKind::AllToAll, RankGroup::Expert);
+            b.collective(Collective { kind, group, bytes, forward: 2, backward: 2 });
+        }
+        // Balanced: a rank receives as many tokens as it sends, times its expert-tensor group's gather.
+        let local = routed.saturating_mul(cut.expert_tensor);
+        let tokens = if cut.expert > 1 || cut.expert_tensor > 1 {
+            b.copy_of("moe.all_to_all", permuted, local.saturating_mul(d.hidden))
+        } else {
+            permuted
+        };
+        let out = self.expert_mlp(b, tokens, local, moe, name);
+        let out = if cut.expert > 1 || cut.expert_tensor > 1 {
+            b.copy_of("moe.all_to_all", out, routed.saturating_mul(d.hidden))
+        } else {
+            out
+        };
+        let weighted = b.mul("moe.combine", out, weights);
+        let rows = self.run.stream_tokens().saturating_mul(d.hidden);
+        let element = b.element(x);
+        let sum = b.copy_of("moe.combine", weighted, rows);
+        b.cast("moe.combine", sum, element)
+    }
+
+    /// The matrices of the routed experts over `rows` tokens.
+    fn expert_mlp(&self, b: &mut Builder<'_>, x: Id, rows: u64, moe: &Moe, name: &'static str) -> Id {
+        let d = self.d;
+        let cut = self.run.cut;
+        let local = moe.experts.div_ceil(cut.expert);
+        let inner = moe.intermediate.div_ceil(cut.expert_tensor);
+        let one = self.run.rules.experts.is == Experts::Grouped || d.act == Act::ClampedSwiglu;
+        let middle = if d.gated && one {
+            let both = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner.saturating_mul(2)), name);
+            self.gate_of_one(b, both, "moe.act")
+        } else if d.gated {
+            let gate = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), name);
+            let gate = self.act(b, gate, "moe.act");
+            let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), name);
+            b.mul("moe.act", gate, up)
+        } else {
+            let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), name);
+            self.act(b, up, "moe.act")
+        };
+        self.expert_matrix(b, middle, moe, local, (rows, inner, d.hidden), name)
+    }
+
+    /// One matrix of each local expert.
+    fn expert_matrix(
+        &self,
+        b: &mut Builder<'_>,
+        x: Id,
+        moe: &Moe,
+        local: u64,
+        shape: (u64, u64, u64),
+        name: &'static str,
+    ) -> Id {
+        let active = moe.per_token.min(local);
+        let weight = b.weights(Part::Expert, shape.2, shape.1, local, active);
+        let bias = moe.expert_bias.then(|| b.weights(Part::Expert, shape.2, 1, local, active));
+        let out = b.matrix(name, x, weight, bias, shape);
+        if let Some(op) = b.tape.ops.last_mut() {
+            op.launches = local;
+        }
+        out
+    }
+}

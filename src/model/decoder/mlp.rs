@@ -1,0 +1,117 @@
+//! Feed-forward blocks.
+
+use super::Ctx;
+use crate::model::architecture::Act;
+use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::rules::{Gate, PointwiseAct};
+use crate::model::tape::{Flow, Group, Id, Part, Spec};
+
+impl Ctx<'_> {
+    /// A dense feed-forward block.
+    pub(super) fn mlp(&self, b: &mut Builder<'_>, x: Id, width: u64, _name: &'static str) -> Id {
+        b.group = Group::Mlp;
+        let d = self.d;
+        let (rows, inner) = (self.run.tokens(), self.split(width));
+        let part = Part::Mlp;
+        let linear = |name, from, to| Linear { name, from, to, bias: d.mlp_bias, part };
+        let gathered = self.gathered_bytes(b.element(x));
+        let middle = if !d.gated {
+            let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));
+            self.act(b, up, "mlp.act")
+        } else if d.fused_gate_up || self.run.rules.fused_projections.is {
+            let both = b.linear(x, rows, linear("mlp.gate_up_proj", d.hidden, inner.saturating_mul(2)));
+            self.gate_of_one(b, both, "mlp.act")
+        } else {
+            let gate = b.linear(x, rows, linear("mlp.gate_proj", d.hidden, inner));
+            let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));
+            self.gate_of_two(b, gate, up, "mlp.act")
+        };
+        scratch(b, gathered);
+        let out = b.linear(middle, rows, linear("mlp.down_proj", inner, d.hidden));
+        self.reduced(b, out)
+    }
+
+    /// A row-parallel matrix's output after its reduce-scatter: this rank's tokens only.
+    pub(super) fn reduced(&self, b: &mut Builder<'_>, out: Id) -> Id {
+        if self.run.cut.sequence && self.run.cut.tensor > 1 {
+            let numel = self.run.stream_tokens().saturating_mul(self.d.hidden);
+            return b.copy_of("reduce_scatter", out, numel);
+        }
+        out
+    }
+
+    /// The activation function of `x`.
+    pub(super) fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+        let fused = self.run.rules.act.is == PointwiseAct::Fused;
+        match self.d.act {
+            Act::Relu => b.pointwise(name, x, Keeps::Output),
+            Act::Relu2 if !fused => {
+                let positive = b.pointwise(name, x, Keeps::Output);
+                b.pow(name, positive)
+            }
+            Act::GeluNew if !fused => gelu_new(b, x, name),
+            Act::QuickGelu if !fused => {
+                let scaled = b.pointwise(name, x, Keeps::Nothing);
+                let gate = b.pointwise(name, scaled, Keeps::Output);
+                b.mul(name, x, gate)
+            }
+            _ => b.pointwise(name, x, Keeps::Input),
+        }
+    }
+
+    /// `act(gate) * up` of two tensors.
+    pub(super) fn gate_of_two(&self, b: &mut Builder<'_>, gate: Id, up: Id, name: &'static str) -> Id {
+        match self.run.rules.gate.is {
+            Gate::Eager => {
+                let active = self.act(b, gate, name);
+                b.mul(name, active, up)
+            }
+            Gate::Fused => {
+                let (numel, element) = (b.numel(up), b.element(up));
+                let grad = b.needs_grad(gate) || b.needs_grad(up);
+                let out = b.make(numel, element, grad);
+                let saved = [gate, up];
+                b.op(&Spec {
+                    name,
+                    inputs: &[(gate, Flow::New), (up, Flow::New)],
+                    outputs: &[out],
+                    saved: if grad { &saved } else { &[] },
+                    elementwise: true,
+                    ..Spec::default()
+                });
+                out
+            }
+        }
+    }
+
+    /// `act(gate) * up` of one tensor that holds both.
+    pub(super) fn gate_of_one(&self, b: &mut Builder<'_>, both: Id, name: &'static str) -> Id {
+        let (half, element) = (b.numel(both) / 2, b.element(both));
+        if self.run.rules.gate.is == Gate::Fused {
+            return b.unary(name, (both, Flow::New), (half, element), Keeps::Input);
+        }
+        let [gate, up] = b.split(name, both, [half, half]);
+        let active = self.act(b, gate, name);
+        b.mul(name, active, up)
+    }
+}
+
+/// `0.5 * x * (1 + tanh(c * (x + 0.044715 * x^3)))` as transformers writes it (activations.py, NewGELUActivation).
+fn gelu_new(b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+    let half = b.pointwise(name, x, Keeps::Nothing);
+    let cube = b.pow(name, x);
+    let scaled = b.pointwise(name, cube, Keeps::Nothing);
+    let sum = b.add(name, x, scaled);
+    let inner = b.pointwise(name, sum, Keeps::Nothing);
+    let tanh = b.pointwise(name, inner, Keeps::Output);
+    let one_plus = b.pointwise(name, tanh, Keeps::Nothing);
+    b.mul(name, half, one_plus)
+}
+
+/// Scratch of the operator written last: a gathered input, forward and backward.
+pub(super) fn scratch(b: &mut Builder<'_>, bytes: u64) {
+    if let Some(op) = b.tape.ops.last_mut() {
+        op.scratch_forward = op.scratch_forward.saturating_add(bytes);
+        op.scratch_backward = op.scratch_backward.saturating_add(bytes);
+    }
+}

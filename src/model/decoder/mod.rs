@@ -1,0 +1,146 @@
+//! The walk of a decoder-only transformer.
+
+mod attention;
+mod ends;
+mod experts;
+mod latent;
+mod mlp;
+mod norm;
+
+use super::architecture::{Decoder, Family};
+use super::builder::Builder;
+use super::tape::{Collective, CollectiveKind, Element, Group, Id, RankGroup, Tape};
+use super::walk::{Run, Walk};
+
+/// A decoder, the module family that runs it, and one micro-batch.
+pub(super) struct Ctx<'a> {
+    pub d: &'a Decoder,
+    pub family: Family,
+    pub run: &'a Run<'a>,
+}
+
+/// The tapes of a decoder.
+pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
+    let ctx = Ctx { d, family, run };
+    let stream = ctx.stream_element();
+    let mut kinds: Vec<(&'static str, Tape)> = Vec::with_capacity(2);
+    let mut known: Vec<(bool, bool)> = Vec::with_capacity(2);
+    let order = (0..d.layers)
+        .map(|index| {
+            let kind = (d.is_moe_layer(index), d.is_windowed_layer(index));
+            known.iter().position(|seen| *seen == kind).unwrap_or_else(|| {
+                known.push(kind);
+                let name = if kind.0 { "expert layer" } else { "layer" };
+                kinds.push((name, ctx.block(stream, kind.0, kind.1)));
+                known.len() - 1
+            })
+        })
+        .collect();
+    let (first, shared) = ctx.embedding();
+    Walk { first, kinds, order, last: ctx.head(stream), shared, tied: d.tie_embeddings }
+}
+
+impl Ctx<'_> {
+    /// Type of the residual stream: that of the embedding's output.
+    pub fn stream_element(&self) -> Element {
+        self.run.types.weight
+    }
+
+    /// A builder with the plan's frozen parts.
+    pub fn builder(&self) -> Builder<'_> {
+        let mut b = Builder::new(self.run.types, self.run.adapters);
+        if self.run.freeze_embeddings {
+            b.train_embeddings = false;
+        }
+        b
+    }
+
+    /// Whether the hidden state has a gradient when it reaches the layers.
+    pub fn stream_grad(&self) -> bool {
+        // peft with gradient checkpointing calls enable_input_require_grads; without it the first
+        // adapter makes the gradient. One layer's difference: taken as true for all.
+        true
+    }
+
+    /// One block.
+    fn block(&self, stream: Element, experts: bool, windowed: bool) -> Tape {
+        let d = self.d;
+        let mut b = self.builder();
+        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, self.stream_grad());
+        if d.parallel_block {
+            return self.parallel_block(b, x, windowed);
+        }
+        let normed = self.norm(&mut b, x, "input_norm", d.hidden);
+        let gathered = self.gather(&mut b, normed, "attention");
+        let attended = self.attention(&mut b, gathered, windowed);
+        let attended =
+            if d.sandwich_norms { self.norm(&mut b, attended, "post_attention_norm", d.hidden) } else { attended };
+        let x = self.residual(&mut b, "attention.residual", x, attended);
+        let normed = self.norm(&mut b, x, "mlp_norm", d.hidden);
+        let out = if experts {
+            self.experts(&mut b, normed)
+        } else {
+            let gathered = self.gather(&mut b, normed, "mlp");
+            self.mlp(&mut b, gathered, d.intermediate, "mlp")
+        };
+        let out = if d.sandwich_norms { self.norm(&mut b, out, "post_mlp_norm", d.hidden) } else { out };
+        let out = self.residual(&mut b, "mlp.residual", x, out);
+        b.finish(out)
+    }
+
+    /// A block whose attention and feed-forward read the same input (GPT-NeoX, Falcon, Phi).
+    fn parallel_block(&self, mut b: Builder<'_>, x: Id, windowed: bool) -> Tape {
+        let d = self.d;
+        let first = self.norm(&mut b, x, "input_norm", d.hidden);
+        let second = if d.shared_norm { first } else { self.norm(&mut b, x, "mlp_norm", d.hidden) };
+        let first = self.gather(&mut b, first, "attention");
+        let attended = self.attention(&mut b, first, windowed);
+        let attended = self.dropout(&mut b, "attention.dropout", attended);
+        let second = self.gather(&mut b, second, "mlp");
+        let out = self.mlp(&mut b, second, d.intermediate, "mlp");
+        let out = self.dropout(&mut b, "mlp.dropout", out);
+        b.group = Group::Residual;
+        let sum = b.add("residual", out, attended);
+        let sum = b.add("residual", sum, x);
+        b.finish(sum)
+    }
+
+    fn dropout(&self, b: &mut Builder<'_>, name: &'static str, x: Id) -> Id {
+        b.group = Group::Residual;
+        b.dropout(name, x, self.run.dropout_or(self.d.hidden_dropout))
+    }
+
+    /// Dropout and addition to the residual stream.
+    fn residual(&self, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
+        let branch = self.dropout(b, name, branch);
+        b.group = Group::Residual;
+        b.add(name, x, branch)
+    }
+
+    /// What tensor parallel does before a column-parallel matrix: with sequence parallel the
+    /// shards are gathered (and gathered again in the backward pass, so that only the shard is saved).
+    fn gather(&self, b: &mut Builder<'_>, x: Id, _name: &'static str) -> Id {
+        let cut = self.run.cut;
+        if cut.tensor > 1 {
+            let bytes = self.run.tokens().saturating_mul(self.d.hidden).saturating_mul(b.element(x).bytes());
+            let (kind, forward, backward) =
+                if cut.sequence { (CollectiveKind::AllGather, 2, 3) } else { (CollectiveKind::AllReduce, 1, 1) };
+            b.collective(Collective { kind, group: RankGroup::Tensor, bytes, forward, backward });
+        }
+        x
+    }
+
+    /// Bytes that a column-parallel matrix needs for its gathered input.
+    fn gathered_bytes(&self, element: Element) -> u64 {
+        if self.run.cut.sequence && self.run.cut.tensor > 1 {
+            self.run.tokens().saturating_mul(self.d.hidden).saturating_mul(element.bytes())
+        } else {
+            0
+        }
+    }
+
+    /// Columns of one tensor-parallel rank.
+    fn split(&self, columns: u64) -> u64 {
+        columns.div_ceil(self.run.cut.tensor)
+    }
+}

@@ -1,0 +1,83 @@
+//! Norms.
+
+use super::Ctx;
+use crate::model::builder::{Builder, Keeps};
+use crate::model::rules::RmsNorm;
+use crate::model::tape::{Element, Flow, Group, Id, Part, Spec};
+use crate::plan::keywords::Norm;
+
+impl Ctx<'_> {
+    /// A norm over the last `width` channels of `x`.
+    pub(super) fn norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+        b.group = Group::Norm;
+        match (self.d.norm, self.run.rules.rms_norm.is) {
+            (Norm::Layernorm, _) => layer_norm(b, x, name, width, self.d.norm_bias),
+            (Norm::Rmsnorm, RmsNorm::Fused) => fused_rms_norm(b, x, name, width),
+            (Norm::Rmsnorm, RmsNorm::Eager) => eager_rms_norm(b, x, name, width),
+            (Norm::Rmsnorm, RmsNorm::EagerOnePlus) => one_plus_rms_norm(b, x, name, width),
+        }
+    }
+}
+
+/// `native_layer_norm`: saves its input, the mean and the reciprocal deviation (fp32, one each a row).
+pub fn layer_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64, bias: bool) -> Id {
+    // autocast lists layer_norm for fp32.
+    let x = b.upper(name, x);
+    native_norm(b, x, name, width, if bias { 2 } else { 1 }, 2)
+}
+
+/// One operator: saves its input and the reciprocal deviation.
+fn fused_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    native_norm(b, x, name, width, 1, 1)
+}
+
+fn native_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64, vectors: u64, statistics: u64) -> Id {
+    let weight = b.weights(Part::Norm, width, 1, vectors, vectors);
+    let (numel, element) = (b.numel(x), b.element(x));
+    let rows = numel / width.max(1);
+    let grad = b.needs_grad(x) || b.needs_grad(weight);
+    let out = b.make(numel, element, grad);
+    let first = b.make(rows, Element::F32, false);
+    let second = b.make(if statistics > 1 { rows } else { 0 }, Element::F32, false);
+    let saved = [x, first, second];
+    b.op(&Spec {
+        name,
+        inputs: &[(x, Flow::New), (weight, Flow::New)],
+        outputs: &[out, first, second],
+        saved: if grad { &saved } else { &[] },
+        ..Spec::default()
+    });
+    out
+}
+
+/// `weight * (x32 * rsqrt(mean(x32^2) + eps)).to(x.dtype)`.
+fn eager_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    let element = b.element(x);
+    let normed = normalised(b, x, name, width);
+    let back = b.cast(name, normed, element);
+    let weight = b.weight(Part::Norm, width, 1);
+    b.mul(name, weight, back)
+}
+
+/// `(x32 * rsqrt(mean(x32^2) + eps) * (1 + weight32)).to(x.dtype)`.
+fn one_plus_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    let element = b.element(x);
+    let normed = normalised(b, x, name, width);
+    let weight = b.weight(Part::Norm, width, 1);
+    let wide = b.cast(name, weight, Element::F32);
+    let one_plus = b.pointwise(name, wide, Keeps::Nothing);
+    let scaled = b.mul(name, normed, one_plus);
+    b.cast(name, scaled, element)
+}
+
+fn normalised(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    let wide = b.cast(name, x, Element::F32);
+    let square = b.pow(name, wide);
+    let rows = b.numel(x) / width.max(1);
+    let grad = b.needs_grad(x);
+    let mean = b.make(rows, Element::F32, grad);
+    b.op(&Spec { name, inputs: &[(square, Flow::New)], outputs: &[mean], elementwise: true, ..Spec::default() });
+    let shifted = b.pointwise(name, mean, Keeps::Nothing);
+    let deviation = b.pointwise(name, shifted, Keeps::Output);
+    b.mul(name, wide, deviation)
+}

@@ -1,0 +1,216 @@
+//! Architectures from a plan's explicit fields, and from nothing but a size.
+
+use super::architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
+use crate::plan::keywords::{Activation, Framework, ModelType, Norm, Position};
+use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
+
+const HERE: &str = "model.architecture";
+
+fn fault(key: &str, message: impl Into<String>) -> Fault {
+    Fault::of(format!("{HERE}.{key}"), message)
+}
+
+/// The architecture that explicit fields describe, and what was assumed for absent ones.
+///
+/// # Errors
+/// Where a size that nothing can stand in for is absent, sizes do not divide, or the kind has no walk.
+pub fn of_fields(
+    part: &ArchitecturePart,
+    kind: Option<ModelType>,
+    framework: Framework,
+) -> Result<(Architecture, Vec<String>), Fault> {
+    if let Some(other) = kind.filter(|kind| *kind != ModelType::TransformerDecoder) {
+        return Err(Fault::of("model.type", format!("{other}: only decoder transformers are predicted so far")));
+    }
+    if part.num_encoder_layers.is_some() || part.adaptive_norm.is_some() || part.stages.is_some() {
+        return Err(Fault::of(HERE, "only decoder transformers are predicted so far"));
+    }
+    let mut said = Vec::new();
+    let need = |key: &str, value: Option<u64>| value.ok_or_else(|| fault(key, "is needed for a decoder transformer"));
+    let hidden = need("hidden_size", part.hidden_size)?;
+    let layers = need("num_layers", part.num_layers)?;
+    let heads = need("num_attention_heads", part.num_attention_heads)?;
+    let mut assume = |key: &str, value: String| said.push(format!("{HERE}.{key}: {value}"));
+    let kv_heads = part.num_kv_heads.unwrap_or(heads);
+    if kv_heads == 0 || heads % kv_heads != 0 {
+        return Err(fault("num_kv_heads", format!("{kv_heads} do not divide num_attention_heads {heads}")));
+    }
+    let head_dim = match part.head_dim {
+        Some(dim) => dim,
+        None if heads > 0 && hidden % heads == 0 => hidden / heads,
+        None => return Err(fault("num_attention_heads", format!("{heads} heads do not divide hidden_size {hidden}"))),
+    };
+    let vocab = part.vocab_size.unwrap_or_else(|| {
+        assume("vocab_size", "50257 (GPT-2's)".to_owned());
+        50_257
+    });
+    let activation = part.activation.unwrap_or_else(|| {
+        assume("activation", "gelu".to_owned());
+        Activation::Gelu
+    });
+    let gated = matches!(activation, Activation::Swiglu | Activation::Geglu);
+    let intermediate = part.intermediate_size.unwrap_or_else(|| {
+        let width = if gated { hidden.saturating_mul(8).div_ceil(3) } else { hidden.saturating_mul(4) };
+        assume("intermediate_size", width.to_string());
+        width
+    });
+    let norm = part.norm.unwrap_or(if gated { Norm::Rmsnorm } else { Norm::Layernorm });
+    let position = part.position.unwrap_or(if gated { Position::Rope } else { Position::Learned });
+    let bias = part.linear_bias.unwrap_or(!gated);
+    let decoder = Decoder {
+        hidden,
+        layers,
+        heads,
+        kv_heads,
+        head_dim,
+        intermediate,
+        vocab,
+        vocab_multiple: part.vocab_padding_multiple,
+        max_positions: part.max_position_embeddings,
+        extra_positions: 0,
+        tie_embeddings: part.tie_embeddings.unwrap_or(!gated),
+        position,
+        rotary_dim: head_dim,
+        act: act(activation),
+        gated,
+        norm,
+        norm_bias: part.norm_bias.unwrap_or(norm == Norm::Layernorm),
+        qkv_bias: part.qkv_bias.unwrap_or(bias),
+        out_bias: bias,
+        mlp_bias: bias,
+        head_bias: false,
+        qk_norm: if part.qk_norm == Some(true) { QkNorm::PerHead } else { QkNorm::No },
+        parallel_block: part.parallel_block.unwrap_or(false),
+        shared_norm: false,
+        sandwich_norms: false,
+        embedding_norm: false,
+        final_norm: true,
+        embedding_dim: hidden,
+        sliding_window: part.sliding_window,
+        full_attention_every: 0,
+        logit_softcap: part.logit_softcap.is_some(),
+        attention_softcap: false,
+        attention_sinks: false,
+        attention_dropout: 0.0,
+        hidden_dropout: 0.0,
+        embedding_dropout: 0.0,
+        // One matrix for queries, keys and values is how the GPT family is written.
+        fused_qkv: !gated,
+        fused_gate_up: false,
+        moe: part.moe.as_ref().map(|moe| experts(moe, intermediate)).transpose()?,
+        mla: part.mla.as_ref().map(|mla| latent(mla, head_dim)),
+        mtp_layers: part.mtp_layers.unwrap_or(0),
+    };
+    let decoder = match &decoder.mla {
+        Some(mla) => Decoder {
+            head_dim: mla.qk_nope_head_dim + mla.qk_rope_head_dim,
+            rotary_dim: mla.qk_rope_head_dim,
+            kv_heads: heads,
+            ..decoder
+        },
+        None => decoder,
+    };
+    let family = match framework {
+        Framework::Nanogpt => Family::Nanogpt,
+        _ if decoder.moe.is_some() => Family::Mixtral,
+        _ if gated => Family::Llama,
+        _ => Family::Gpt2,
+    };
+    let name = format!("transformer {layers} x {hidden}");
+    Ok((Architecture { name, family, shape: Shape::Decoder(decoder) }, said))
+}
+
+const fn act(activation: Activation) -> Act {
+    match activation {
+        Activation::Gelu | Activation::Geglu => Act::Gelu,
+        Activation::Relu => Act::Relu,
+        Activation::Relu2 => Act::Relu2,
+        Activation::Swiglu => Act::Silu,
+    }
+}
+
+fn experts(part: &MoePart, intermediate: u64) -> Result<Moe, Fault> {
+    let experts = part.num_experts.ok_or_else(|| fault("moe.num_experts", "is needed"))?;
+    let per_token = part.experts_per_token.unwrap_or(2.min(experts));
+    if per_token > experts {
+        return Err(fault("moe.experts_per_token", format!("{per_token} is more than num_experts {experts}")));
+    }
+    Ok(Moe {
+        experts,
+        per_token,
+        intermediate: part.intermediate_size.unwrap_or(intermediate),
+        shared_intermediate: part.shared_intermediate_size.unwrap_or(0),
+        shared_gate: false,
+        first_dense: part.first_dense_layers.unwrap_or(0),
+        frequency: part.layer_frequency.unwrap_or(1).max(1),
+        offset: 0,
+        dense_layers: Vec::new(),
+        router_bias: false,
+        expert_bias: false,
+    })
+}
+
+fn latent(part: &MlaPart, head_dim: u64) -> Mla {
+    Mla {
+        q_lora_rank: part.q_lora_rank.unwrap_or(0),
+        kv_lora_rank: part.kv_lora_rank.unwrap_or(512),
+        qk_nope_head_dim: part.qk_nope_head_dim.unwrap_or(head_dim),
+        qk_rope_head_dim: part.qk_rope_head_dim.unwrap_or(64),
+        v_head_dim: part.v_head_dim.unwrap_or(head_dim),
+    }
+}
+
+/// Published shapes of the Llama family that stand in for a bare size: billions, hidden, layers,
+/// heads, KV heads, feed-forward width, vocabulary (arXiv 2302.13971 table 2, 2307.09288, 2407.21783 table 3).
+const STANDARD: [(f64, u64, u64, u64, u64, u64, u64); 8] = [
+    (0.11, 768, 12, 12, 12, 2048, 32_000),
+    (1.1, 2048, 22, 32, 4, 5632, 32_000),
+    (3.2, 3072, 28, 24, 8, 8192, 128_256),
+    (6.74, 4096, 32, 32, 32, 11_008, 32_000),
+    (13.0, 5120, 40, 40, 40, 13_824, 32_000),
+    (32.5, 6656, 60, 52, 52, 17_920, 32_000),
+    (69.0, 8192, 80, 64, 8, 28_672, 32_000),
+    (405.9, 16_384, 126, 128, 8, 53_248, 128_256),
+];
+
+/// A Llama-like model of about `billions` parameters: the nearest published shape, with as many layers
+/// as come nearest to the size.
+///
+/// # Errors
+/// Where the size is not a positive number, is beyond 100 000 billion, or another kind of model is asked for.
+pub fn of_size(billions: f64, kind: Option<ModelType>) -> Result<(Architecture, Vec<String>), Fault> {
+    if let Some(other) = kind.filter(|kind| *kind != ModelType::TransformerDecoder) {
+        return Err(Fault::of("model.type", format!("{other}: only decoder transformers are predicted so far")));
+    }
+    if !(billions > 0.0 && billions <= 1e5) {
+        return Err(Fault::of("model.size_billions", format!("must be above 0 and at most 100000, is {billions}")));
+    }
+    let distance = |size: f64| (size.ln() - billions.ln()).abs();
+    let nearest = STANDARD.iter().min_by(|a, b| distance(a.0).total_cmp(&distance(b.0))).unwrap_or(&STANDARD[3]);
+    let (_, hidden, published, heads, kv_heads, intermediate, vocab) = *nearest;
+    let ends = 2.0 * vocab as f64 * hidden as f64;
+    let attention = 2.0 * hidden as f64 * hidden as f64 * (1.0 + kv_heads as f64 / heads as f64);
+    let layer = attention + 3.0 * hidden as f64 * intermediate as f64;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let fitted = ((billions * 1e9 - ends) / layer).round().clamp(1.0, 10_000.0) as u64;
+    // A published model's own size keeps its own depth.
+    let layers = if (nearest.0 / billions - 1.0).abs() < 0.06 { published } else { fitted };
+    let part = ArchitecturePart {
+        hidden_size: Some(hidden),
+        num_layers: Some(layers),
+        num_attention_heads: Some(heads),
+        num_kv_heads: Some(kv_heads),
+        intermediate_size: Some(intermediate),
+        vocab_size: Some(vocab),
+        max_position_embeddings: Some(4096),
+        activation: Some(Activation::Swiglu),
+        ..ArchitecturePart::default()
+    };
+    let (architecture, mut said) = of_fields(&part, None, Framework::Pytorch)?;
+    said.push(format!(
+        "model.size_billions: {billions} stands for a Llama-like model: {layers} layers, hidden {hidden}, {heads} heads \
+         ({kv_heads} KV), feed-forward {intermediate}, vocabulary {vocab}"
+    ));
+    let name = format!("llama-like {billions}B");
+    Ok((Architecture { name, ..architecture }, said))
+}

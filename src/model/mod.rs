@@ -1,0 +1,58 @@
+//! An architecture as operators: its shape, read from a Hugging Face configuration,
+//! from explicit fields or from a size, and its walk, a tape of operators for each
+//! kind of layer as a framework's modules execute them.
+
+mod architecture;
+mod builder;
+mod decoder;
+mod explicit;
+mod hf;
+mod rules;
+mod tape;
+mod walk;
+
+pub use architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
+pub use builder::{Adapters, Types};
+pub use explicit::{of_fields, of_size};
+pub use hf::from_hf;
+pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, SplitHeads};
+pub use tape::{
+    Collective, CollectiveKind, Element, Flow, GRANULE, GROUPS, Group, Home, Id, Op, Part, RankGroup, Span, Tape,
+    Tensor, Unit, Weight,
+};
+pub use walk::{AttentionChoice, Count, Cut, Kernel, LossRule, Run, Walk};
+
+use crate::plan::keywords::{Framework, TransformerImpl};
+
+impl Architecture {
+    /// The tapes of one micro-batch.
+    #[must_use]
+    pub fn walk(&self, run: &Run<'_>) -> Walk {
+        match &self.shape {
+            Shape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
+        }
+    }
+
+    /// Exact parameter counts of the whole model, as the modules of `framework` hold it.
+    #[must_use]
+    pub fn count(&self, framework: Framework, implementation: TransformerImpl, vocab_multiple: u64) -> Count {
+        let rules = Rules::of(framework, implementation, self.family);
+        let types = Types { weight: Element::F32, autocast: None, weight_cache: false };
+        let run = Run {
+            rules: &rules,
+            types: &types,
+            adapters: None,
+            batch: 1,
+            sequence: 1,
+            cut: Cut::WHOLE,
+            attention: AttentionChoice::Flash,
+            padded: false,
+            head_only: false,
+            loss: LossRule::Plain,
+            dropout: Some(0.0),
+            freeze_embeddings: false,
+            vocab_multiple,
+        };
+        self.walk(&run).count()
+    }
+}

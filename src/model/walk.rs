@@ -1,0 +1,189 @@
+//! What a walk is asked for, and what it gives: tapes, one of each kind of layer, and
+//! the order in which they run.
+
+use super::builder::{Adapters, Types};
+use super::rules::Rules;
+use super::tape::{Element, Tape};
+
+/// How the model is cut over ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Tensor parallel.
+    pub tensor: u64,
+    /// Norms and residuals split along the sequence too.
+    pub sequence: bool,
+    /// Context parallel.
+    pub context: u64,
+    /// Expert parallel.
+    pub expert: u64,
+    /// Tensor parallel within experts.
+    pub expert_tensor: u64,
+}
+
+impl Cut {
+    /// One GPU holds everything.
+    pub const WHOLE: Self = Self { tensor: 1, sequence: false, context: 1, expert: 1, expert_tensor: 1 };
+}
+
+/// Which kernel computes attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernel {
+    /// Flash attention.
+    Flash,
+    /// PyTorch's memory-efficient kernel.
+    Efficient,
+    /// PyTorch's math fallback: scores in memory.
+    Math,
+    /// Written out in the module: scores in memory.
+    Eager,
+}
+
+/// How the loss treats logits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossRule {
+    /// `logits.float()` before the cross-entropy.
+    Upcast,
+    /// Cross-entropy on the logits as they are.
+    Plain,
+    /// Head and loss in chunks of tokens, each with its backward pass.
+    Chunked {
+        /// How many chunks.
+        chunks: u64,
+    },
+    /// Head and loss in one kernel that keeps only the gradient of its input.
+    Fused,
+    /// Megatron's: an fp32 copy whose exponentials are kept.
+    VocabParallel,
+    /// Megatron's fused kernels: the same memory with fewer temporaries.
+    VocabParallelFused,
+    /// Transformer Engine's: the logits are overwritten by their gradient.
+    TeFused,
+}
+
+/// One micro-batch on one GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run<'a> {
+    /// What the framework's modules do.
+    pub rules: &'a Rules,
+    /// In which types.
+    pub types: &'a Types,
+    /// Adapters.
+    pub adapters: Option<&'a Adapters>,
+    /// Samples.
+    pub batch: u64,
+    /// Tokens a sample, before context parallel splits them.
+    pub sequence: u64,
+    /// The cut.
+    pub cut: Cut,
+    /// What computes attention; `None`: by PyTorch's rules.
+    pub attention: AttentionChoice,
+    /// A padding mask is given.
+    pub padded: bool,
+    /// The last token's logits and no loss: prefill.
+    pub head_only: bool,
+    /// How the loss treats logits.
+    pub loss: LossRule,
+    /// A dropout that overrides the model's own.
+    pub dropout: Option<f64>,
+    /// Parts that are frozen.
+    pub freeze_embeddings: bool,
+    /// Rows that the vocabulary is padded to a multiple of.
+    pub vocab_multiple: u64,
+}
+
+/// The plan's choice of attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttentionChoice {
+    /// PyTorch's dispatcher decides.
+    Dispatch,
+    /// Fused, always.
+    Flash,
+    /// Written out.
+    Eager,
+}
+
+impl Run<'_> {
+    /// Tokens on this rank.
+    #[must_use]
+    pub const fn tokens(&self) -> u64 {
+        self.batch.saturating_mul(self.local_sequence())
+    }
+
+    /// Tokens a sample on this rank.
+    #[must_use]
+    pub const fn local_sequence(&self) -> u64 {
+        self.sequence.div_ceil(self.cut.context)
+    }
+
+    /// Tokens on this rank where norms and residuals are split along the sequence.
+    #[must_use]
+    pub const fn stream_tokens(&self) -> u64 {
+        if self.cut.sequence { self.tokens().div_ceil(self.cut.tensor) } else { self.tokens() }
+    }
+
+    /// The type in which the modules compute.
+    #[must_use]
+    pub fn compute(&self) -> Element {
+        self.types.autocast.unwrap_or(self.types.weight)
+    }
+
+    /// A dropout probability: the plan's, or the model's own.
+    #[must_use]
+    pub fn dropout_or(&self, own: f64) -> f64 {
+        self.dropout.unwrap_or(own)
+    }
+}
+
+/// The tapes of a model.
+#[derive(Debug, Clone)]
+pub struct Walk {
+    /// Embedding and whatever else runs once before the layers.
+    pub first: Tape,
+    /// One tape for each kind of layer, with its name.
+    pub kinds: Vec<(&'static str, Tape)>,
+    /// Kind of each layer, in order.
+    pub order: Vec<usize>,
+    /// Head and loss.
+    pub last: Tape,
+    /// Bytes of what `first` makes and layers share (rotary tables, masks).
+    pub shared: u64,
+    /// The head's matrix is the embedding's.
+    pub tied: bool,
+}
+
+/// Exact parameter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// All, tied ones once.
+    pub total: u64,
+    /// With gradients.
+    pub trained: u64,
+    /// Those that one token passes.
+    pub active: u64,
+}
+
+impl Walk {
+    /// Counts the parameters of the whole walk.
+    #[must_use]
+    pub fn count(&self) -> Count {
+        let mut count = Count::default();
+        let mut add = |tape: &Tape, times: u64| {
+            for weight in tape.weights.iter().filter(|weight| !weight.tied) {
+                let all = weight.numel.saturating_mul(weight.copies).saturating_mul(times);
+                count.total = count.total.saturating_add(all);
+                if weight.trained {
+                    count.trained = count.trained.saturating_add(all);
+                }
+                count.active =
+                    count.active.saturating_add(weight.numel.saturating_mul(weight.active).saturating_mul(times));
+            }
+        };
+        add(&self.first, 1);
+        for (kind, (_, tape)) in self.kinds.iter().enumerate() {
+            let layers = self.order.iter().filter(|at| **at == kind).count();
+            add(tape, layers as u64);
+        }
+        add(&self.last, 1);
+        count
+    }
+}

@@ -1,0 +1,84 @@
+//! Samples and tokens of a step.
+
+use super::{Degrees, Notes};
+use crate::model::Decoder;
+use crate::plan::Plan;
+
+/// Samples and tokens of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Samples of one optimizer step over all GPUs.
+    pub global: u64,
+    /// Samples of one forward pass on one GPU.
+    pub micro: u64,
+    /// Forward passes of one optimizer step.
+    pub accumulation: u64,
+    /// Tokens of a sample.
+    pub sequence: u64,
+}
+
+impl Batch {
+    /// Tokens of one optimizer step over all GPUs.
+    #[must_use]
+    pub const fn tokens(&self) -> u64 {
+        self.global.saturating_mul(self.sequence)
+    }
+}
+
+/// `batch_size` = `micro_batch_size` x `gradient_accumulation_steps` x `data_parallel`.
+pub(super) fn resolve(plan: &Plan, degrees: &Degrees, decoder: &Decoder, notes: &mut Notes) -> Option<Batch> {
+    let sequence = sequence(plan, decoder, notes);
+    let ranks = degrees.data;
+    let (batch, micro) = (plan.model.batch_size, plan.training.micro_batch_size);
+    let accumulation = plan.training.gradient_accumulation_steps;
+    let equation = |global: u64, micro: u64, accumulation: u64| {
+        format!(
+            "model.batch_size {global} must be training.micro_batch_size {micro} x \
+             training.gradient_accumulation_steps {accumulation} x distribution.data_parallel {ranks}"
+        )
+    };
+    let (global, micro, accumulation) = match (batch, micro, accumulation) {
+        (Some(global), Some(micro), given) => {
+            let each = micro.saturating_mul(ranks);
+            let accumulation = given.unwrap_or_else(|| (global / each.max(1)).max(1));
+            if each.saturating_mul(accumulation) != global {
+                notes.fault("model.batch_size", equation(global, micro, accumulation));
+                return None;
+            }
+            (global, micro, accumulation)
+        }
+        (Some(global), None, given) => {
+            let accumulation = given.unwrap_or(1);
+            let each = accumulation.saturating_mul(ranks);
+            if each == 0 || global % each != 0 {
+                notes.fault("model.batch_size", equation(global, global / each.max(1), accumulation));
+                return None;
+            }
+            if given.is_none() {
+                notes.assume("training.gradient_accumulation_steps", 1);
+            }
+            notes.assume("training.micro_batch_size", global / each);
+            (global, global / each, accumulation)
+        }
+        (None, micro, accumulation) => {
+            let micro = notes.or("training.micro_batch_size", micro, 1);
+            let accumulation = notes.or("training.gradient_accumulation_steps", accumulation, 1);
+            let global = micro.saturating_mul(accumulation).saturating_mul(ranks);
+            notes.assume("model.batch_size", global);
+            (global, micro, accumulation)
+        }
+    };
+    if global == 0 || micro == 0 || accumulation == 0 {
+        notes.fault("model.batch_size", "a batch of 0 samples trains nothing");
+        return None;
+    }
+    Some(Batch { global, micro, accumulation, sequence })
+}
+
+fn sequence(plan: &Plan, decoder: &Decoder, notes: &mut Notes) -> u64 {
+    plan.model.sequence_length.unwrap_or_else(|| {
+        let default = decoder.max_positions.map_or(2048, |most| most.min(2048)).max(1);
+        notes.assume("model.sequence_length", default);
+        default
+    })
+}

@@ -1,0 +1,207 @@
+//! How many GPUs share what.
+
+use super::Notes;
+use crate::model::Decoder;
+use crate::plan::Plan;
+use crate::plan::keywords::{Framework, Schedule, Sharding, Strategy};
+
+/// Degrees of parallelism. `data` x `tensor` x `pipeline` x `context` = `num_gpus`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Degrees {
+    /// GPUs in all.
+    pub num_gpus: u64,
+    /// Ranks with samples of their own.
+    pub data: u64,
+    /// Ranks that share each matrix.
+    pub tensor: u64,
+    /// Pipeline stages.
+    pub pipeline: u64,
+    /// Ranks that share each sequence.
+    pub context: u64,
+    /// Ranks that share the experts.
+    pub expert: u64,
+    /// Ranks that share each expert's matrices.
+    pub expert_tensor: u64,
+    /// Norms and dropouts split along the sequence by `tensor`.
+    pub sequence_parallel: bool,
+    /// What data-parallel ranks share out.
+    pub sharding: Sharding,
+    /// Ranks that share one copy of what is sharded.
+    pub shard_ranks: u64,
+    /// The same for routed experts.
+    pub expert_shard_ranks: u64,
+    /// Order of micro-batches through the stages.
+    pub schedule: Schedule,
+    /// Model chunks of each stage.
+    pub virtual_pipeline: u64,
+}
+
+/// Fills the degrees and checks that they multiply to the number of GPUs.
+pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
+    let part = &plan.distribution;
+    let cluster = &plan.cluster;
+    let by_nodes = cluster.nodes.zip(cluster.gpus_per_node).map(|(nodes, each)| nodes.saturating_mul(each));
+    let given = [part.data_parallel, part.tensor_parallel, part.pipeline_parallel, part.context_parallel];
+    let of_degrees = given.iter().fold(1, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)));
+    let num_gpus = cluster.num_gpus.or(by_nodes).unwrap_or_else(|| {
+        notes.assume("cluster.num_gpus", of_degrees);
+        of_degrees
+    });
+    if let Some(all) = by_nodes.filter(|all| *all < num_gpus) {
+        notes.fault(
+            "cluster.num_gpus",
+            format!("{num_gpus} is more than cluster.nodes x cluster.gpus_per_node = {all}"),
+        );
+        return None;
+    }
+    let strategy = part.strategy;
+    let whole =
+        |wanted: Strategy, given: Option<u64>| given.unwrap_or(if strategy == Some(wanted) { num_gpus } else { 1 });
+    let tensor = whole(Strategy::TensorParallel, part.tensor_parallel);
+    let pipeline = whole(Strategy::PipelineParallel, part.pipeline_parallel);
+    let context = part.context_parallel.unwrap_or(1);
+    let model_ranks = tensor.saturating_mul(pipeline).saturating_mul(context);
+    let product_rule = |data: u64| {
+        format!(
+            "data_parallel {data} x tensor_parallel {tensor} x pipeline_parallel {pipeline} x context_parallel {context} \
+             must be cluster.num_gpus {num_gpus}"
+        )
+    };
+    let data = match part.data_parallel {
+        Some(data) => data,
+        None if model_ranks > 0 && num_gpus.is_multiple_of(model_ranks) => num_gpus / model_ranks,
+        None => {
+            notes.fault("distribution", product_rule(1));
+            return None;
+        }
+    };
+    if data.saturating_mul(model_ranks) != num_gpus || num_gpus == 0 {
+        notes.fault("distribution", product_rule(data));
+        return None;
+    }
+    let sharding = sharding(plan, notes);
+    let (expert, expert_tensor) = experts(plan, tensor, data.saturating_mul(context).saturating_mul(tensor), notes)?;
+    let ranks = data.saturating_mul(context);
+    let shard_ranks = part.shard_group.unwrap_or(ranks);
+    if shard_ranks == 0 || ranks % shard_ranks != 0 {
+        notes.fault(
+            "distribution.shard_group",
+            format!("{shard_ranks} must divide data_parallel x context_parallel = {ranks}"),
+        );
+        return None;
+    }
+    let of_experts = ranks.saturating_mul(tensor) / expert.saturating_mul(expert_tensor).max(1);
+    Some(Degrees {
+        num_gpus,
+        data,
+        tensor,
+        pipeline,
+        context,
+        expert,
+        expert_tensor,
+        sequence_parallel: part.sequence_parallel.unwrap_or(false) && tensor > 1,
+        sharding,
+        shard_ranks,
+        expert_shard_ranks: of_experts.max(1),
+        schedule: schedule(plan, pipeline, notes),
+        virtual_pipeline: part.virtual_pipeline.unwrap_or(1).max(1),
+    })
+}
+
+fn sharding(plan: &Plan, notes: &mut Notes) -> Sharding {
+    let part = &plan.distribution;
+    let by_strategy = match part.strategy {
+        Some(Strategy::Fsdp | Strategy::Zero3) => Some(Sharding::Zero3),
+        Some(Strategy::Zero2) => Some(Sharding::Zero2),
+        Some(Strategy::Zero1) => Some(Sharding::Zero1),
+        _ => None,
+    };
+    let distributed = plan.training.distributed_optimizer;
+    if let (Some(explicit), Some(strategy)) = (part.sharding, by_strategy)
+        && explicit != strategy
+    {
+        notes.fault(
+            "distribution.sharding",
+            format!("{explicit} contradicts distribution.strategy, which means {strategy}"),
+        );
+    }
+    let megatron = plan.model.framework == Some(Framework::Megatron);
+    if part.sharding == Some(Sharding::None) && distributed == Some(true) {
+        notes.fault("training.distributed_optimizer", "true means distribution.sharding zero1, which says none");
+    }
+    part.sharding.or(by_strategy).unwrap_or(if distributed == Some(true) && megatron {
+        Sharding::Zero1
+    } else {
+        Sharding::None
+    })
+}
+
+/// Expert parallel lives inside a stage: expert x expert-tensor divides data x context x tensor.
+fn experts(plan: &Plan, tensor: u64, ranks: u64, notes: &mut Notes) -> Option<(u64, u64)> {
+    let expert = plan.distribution.expert_parallel.unwrap_or(1);
+    let expert_tensor = plan.distribution.expert_tensor_parallel.unwrap_or(tensor);
+    let both = expert.saturating_mul(expert_tensor);
+    if both == 0 || !ranks.is_multiple_of(both) {
+        notes.fault(
+            "distribution.expert_parallel",
+            format!(
+                "expert_parallel {expert} x expert_tensor_parallel {expert_tensor} must divide \
+                 data_parallel x context_parallel x tensor_parallel = {ranks}"
+            ),
+        );
+        return None;
+    }
+    Some((expert, expert_tensor))
+}
+
+fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
+    let part = &plan.distribution;
+    let several = part.virtual_pipeline.is_some_and(|chunks| chunks > 1);
+    match part.pipeline_schedule {
+        Some(schedule) => {
+            if several && schedule != Schedule::Interleaved {
+                notes.fault(
+                    "distribution.virtual_pipeline",
+                    format!("needs pipeline_schedule interleaved, which is {schedule}"),
+                );
+            }
+            schedule
+        }
+        None if several => Schedule::Interleaved,
+        None => {
+            if pipeline > 1 {
+                notes.assume("distribution.pipeline_schedule", Schedule::OneFOneB);
+            }
+            Schedule::OneFOneB
+        }
+    }
+}
+
+/// Heads and experts that the degrees must divide.
+pub(super) fn check_model(degrees: &Degrees, decoder: &Decoder, notes: &mut Notes) {
+    let tensor = degrees.tensor;
+    if !decoder.heads.is_multiple_of(tensor) {
+        notes.fault(
+            "distribution.tensor_parallel",
+            format!("{tensor} must divide the model's {} attention heads", decoder.heads),
+        );
+    } else if decoder.mla.is_none()
+        && !decoder.kv_heads.is_multiple_of(tensor)
+        && !tensor.is_multiple_of(decoder.kv_heads)
+    {
+        notes.fault(
+            "distribution.tensor_parallel",
+            format!("{tensor} must divide the model's {} KV heads, or they it", decoder.kv_heads),
+        );
+    }
+    match &decoder.moe {
+        Some(moe) if moe.experts % degrees.expert != 0 => notes.fault(
+            "distribution.expert_parallel",
+            format!("{} must divide the model's {} experts", degrees.expert, moe.experts),
+        ),
+        None if degrees.expert > 1 => {
+            notes.fault("distribution.expert_parallel", format!("{}: the model has no experts", degrees.expert));
+        }
+        _ => {}
+    }
+}

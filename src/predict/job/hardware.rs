@@ -1,0 +1,159 @@
+//! The card and the links.
+
+use super::Notes;
+use crate::catalog::{Catalog, Generation, Gpu, Link, Peaks, Scope, Vendor};
+use crate::plan::{CustomGpu, Plan};
+use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
+
+/// The card and the links.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hardware {
+    /// The card, with the plan's own figures in place of the catalogue's.
+    pub gpu: Gpu,
+    /// What the job may use of its memory.
+    pub capacity: Bytes,
+    /// cuBLAS and cuDNN workspaces count as allocated.
+    pub library_workspaces: bool,
+    /// `power_limit_w`.
+    pub power_limit_w: Option<f64>,
+    /// Within a node.
+    pub interconnect: Link,
+    /// Between nodes.
+    pub network: Link,
+    /// GPUs in a node.
+    pub gpus_per_node: u64,
+    /// GPUs that the first link joins: a node, or an NVLink domain over several.
+    pub node_gpus: u64,
+}
+
+/// Finds the card and its links.
+pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Option<Hardware> {
+    let gpu = gpu(plan, catalog, notes)?;
+    let limit = plan.hardware.memory_limit_gb.map(|gb| Bytes::from_f64(gb * 1e9));
+    let capacity = limit.map_or(gpu.memory, |limit| limit.min(gpu.memory));
+    let interconnect =
+        link(catalog, plan.cluster.interconnect.as_deref(), &gpu.link, "cluster.interconnect", Scope::Node, notes);
+    let network = plan.cluster.network.as_deref();
+    let network = link(catalog, network, "infiniband_ndr", "cluster.network", Scope::Network, notes);
+    let (interconnect, mut network) = (interconnect?, network?);
+    if let Some(rate) = plan.cluster.network_gb_s_per_gpu {
+        network.each_way = BytesPerSec::from_giga(rate);
+    }
+    let per_node = plan.cluster.gpus_per_node.unwrap_or(8);
+    Some(Hardware {
+        gpu,
+        capacity,
+        library_workspaces: plan.hardware.library_workspaces.unwrap_or(true),
+        power_limit_w: plan.hardware.power_limit_w,
+        interconnect,
+        network,
+        gpus_per_node: per_node,
+        node_gpus: plan.cluster.nvlink_domain.unwrap_or(per_node).max(1),
+    })
+}
+
+fn gpu(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Option<Gpu> {
+    const DEFAULT: &str = "NVIDIA H100";
+    let custom = plan.hardware.custom.as_ref();
+    let named = plan.hardware.gpu_type.as_deref();
+    if named.is_none()
+        && let Some(custom) = custom
+    {
+        return own_card(custom, notes);
+    }
+    let name = named.unwrap_or_else(|| {
+        notes.assume("hardware.gpu_type", DEFAULT);
+        DEFAULT
+    });
+    let Some(gpu) = catalog.gpu(name) else {
+        let nearest = catalog.nearest_gpu(name).map(|known| format!("; nearest: {known}")).unwrap_or_default();
+        notes.fault("hardware.gpu_type", format!("{name} is not in the catalogue{nearest}"));
+        return None;
+    };
+    let mut gpu = gpu.clone();
+    if let Some(custom) = custom {
+        overridden(&mut gpu, custom);
+    }
+    Some(gpu)
+}
+
+/// The plan's own figures in place of the catalogue's.
+fn overridden(gpu: &mut Gpu, custom: &CustomGpu) {
+    let tera = |value: Option<f64>, known: Option<FlopsPerSec>| value.map(FlopsPerSec::from_tera).or(known);
+    if let Some(name) = &custom.name {
+        gpu.name.clone_from(name);
+        gpu.short = name.chars().take(10).collect();
+    }
+    if let Some(gb) = custom.memory_gb {
+        gpu.memory = Bytes::from_f64(gb * 1e9);
+    }
+    if let Some(rate) = custom.bandwidth_gb_s {
+        gpu.bandwidth = BytesPerSec::from_giga(rate);
+    }
+    let known = gpu.peaks;
+    gpu.peaks = Peaks {
+        fp32: tera(custom.fp32, known.fp32),
+        tf32: tera(custom.tf32, known.tf32),
+        fp16: tera(custom.fp16.or(custom.bf16), known.fp16),
+        bf16: tera(custom.bf16.or(custom.fp16), known.bf16),
+        fp8: tera(custom.fp8, known.fp8),
+        ..known
+    };
+}
+
+/// A card that only the plan knows.
+fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
+    let peaks = [custom.fp32, custom.tf32, custom.fp16, custom.bf16, custom.fp8];
+    let mut missing = |there: bool, key: &str| {
+        if !there {
+            notes.fault(&format!("hardware.custom.{key}"), "is needed for a card without hardware.gpu_type");
+        }
+        there
+    };
+    let memory = missing(custom.memory_gb.is_some(), "memory_gb");
+    let bandwidth = missing(custom.bandwidth_gb_s.is_some(), "bandwidth_gb_s");
+    let peak = missing(peaks.iter().any(Option::is_some), "peak_tflops");
+    if !(memory && bandwidth && peak) {
+        return None;
+    }
+    let mut gpu = Gpu {
+        name: "custom".to_owned(),
+        short: "custom".to_owned(),
+        aliases: Vec::new(),
+        vendor: Vendor::Nvidia,
+        generation: Generation::Unknown,
+        memory: Bytes::ZERO,
+        bandwidth: BytesPerSec(0.0),
+        l2: None,
+        sm_count: None,
+        tdp: None,
+        max_sm_clock: None,
+        boost_clock: None,
+        peaks: Peaks::default(),
+        link: "pcie_4".to_owned(),
+    };
+    overridden(&mut gpu, custom);
+    Some(gpu)
+}
+
+fn link(
+    catalog: &Catalog,
+    given: Option<&str>,
+    default: &str,
+    key: &str,
+    scope: Scope,
+    notes: &mut Notes,
+) -> Option<Link> {
+    let name = given.unwrap_or(default);
+    let Some(link) = catalog.link(name) else {
+        let nearest = catalog.nearest_link(name).map(|known| format!("; nearest: {known}")).unwrap_or_default();
+        notes.fault(key, format!("{name} is not in the catalogue{nearest}"));
+        return None;
+    };
+    if given.is_some() && link.scope != scope {
+        let right = if scope == Scope::Node { "within a node" } else { "between nodes" };
+        notes.fault(key, format!("{name} does not run {right}"));
+        return None;
+    }
+    Some(link.clone())
+}

@@ -1,0 +1,41 @@
+//! Keys that are read and have no effect on the figures: said, never silently ignored.
+
+use super::Notes;
+use crate::plan::Plan;
+use crate::plan::keywords::{Framework, Mode};
+
+/// Names every key of the plan that is given and changes nothing.
+pub(super) fn note(plan: &Plan, framework: Framework, notes: &mut Notes) {
+    let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
+    let megatron = framework == Framework::Megatron;
+    let given = [
+        (m.encoder_sequence_length.is_some(), "model.encoder_sequence_length"),
+        (m.decoder_sequence_length.is_some(), "model.decoder_sequence_length"),
+        (m.image_size.is_some(), "model.image_size"),
+        (m.transformer_impl.is_some() && !megatron, "model.transformer_impl"),
+        (t.use_cache.is_some(), "training.use_cache"),
+        (t.channels_last.is_some(), "training.channels_last"),
+        (t.deterministic == Some(true), "training.deterministic"),
+        (t.fp8_recipe.is_some(), "training.fp8_recipe"),
+        (t.fp8_param_gather == Some(true), "training.fp8_param_gather"),
+        (t.attention_softmax_fp32.is_some(), "training.attention_softmax_fp32"),
+        (t.defer_embedding_wgrad == Some(true), "training.defer_embedding_wgrad"),
+        (t.offload_modules.is_some(), "training.offload_modules"),
+        (t.offload_layers.is_some(), "training.offload_layers"),
+        (t.cuda_graph.is_some(), "training.cuda_graph"),
+        (t.moe_grouped_gemm.is_some(), "training.moe_grouped_gemm"),
+        (t.moe_capacity_factor.is_some(), "training.moe_capacity_factor"),
+        (t.distributed_optimizer.is_some() && !megatron, "training.distributed_optimizer"),
+        (t.mode == Some(Mode::Inference) && t.optimizer.is_some(), "training.optimizer (inference)"),
+        (plan.hardware.power_limit_w.is_some(), "hardware.power_limit_w"),
+        (d.moe_dispatcher.is_some(), "distribution.moe_dispatcher"),
+        (d.optimizer_instances.is_some(), "distribution.optimizer_instances"),
+        (d.cp_comm.is_some(), "distribution.cp_comm"),
+        (d.async_tensor_parallel == Some(true), "distribution.async_tensor_parallel"),
+        (d.overlap_tensor_parallel == Some(true), "distribution.overlap_tensor_parallel"),
+        (d.overlap_expert_parallel == Some(true), "distribution.overlap_expert_parallel"),
+    ];
+    for (_, key) in given.iter().filter(|(is, _)| *is) {
+        notes.assumptions.push(format!("{key}: given, has no effect on the figures yet"));
+    }
+}

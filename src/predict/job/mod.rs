@@ -1,0 +1,209 @@
+//! A job: a plan with everything decided. What absent keys come to mean, and how keys
+//! must agree, stands here and nowhere else.
+
+mod batch;
+mod degrees;
+mod hardware;
+mod idle;
+mod stages;
+mod storage;
+mod training;
+
+pub use batch::Batch;
+pub use degrees::Degrees;
+pub use hardware::Hardware;
+pub use stages::StageLayers;
+pub use storage::Storage;
+pub use training::{Lora, Training};
+
+use crate::catalog::Catalog;
+use crate::model::{self, Architecture, Count, Rules, Shape};
+use crate::plan::keywords::{Framework, ModelType, TransformerImpl};
+use crate::plan::{Fault, HfConfig, Plan};
+
+/// A plan with every value decided. The plan's form shows these as the values in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The model.
+    pub architecture: Architecture,
+    /// Whose layers run.
+    pub framework: Framework,
+    /// Whose layers Megatron uses.
+    pub transformer_impl: TransformerImpl,
+    /// What those layers keep.
+    pub rules: Rules,
+    /// Exact parameter counts of the whole model.
+    pub params: Count,
+    /// How it is trained.
+    pub training: Training,
+    /// What is stored in which type.
+    pub storage: Storage,
+    /// Samples and tokens.
+    pub batch: Batch,
+    /// How GPUs share the work.
+    pub degrees: Degrees,
+    /// Layers of each pipeline stage.
+    pub stages: Vec<StageLayers>,
+    /// The card and its links.
+    pub hardware: Hardware,
+    /// `run.total_tokens`.
+    pub total_tokens: Option<f64>,
+    /// `run.price_per_gpu_hour`.
+    pub price_per_gpu_hour: Option<f64>,
+    /// Every value that was stood in for a missing key, and every key that has no effect on the figures.
+    pub assumptions: Vec<String>,
+}
+
+/// Where resolving gathers what it finds.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub faults: Vec<Fault>,
+    pub assumptions: Vec<String>,
+}
+
+impl Notes {
+    fn assume(&mut self, key: &str, value: impl std::fmt::Display) {
+        self.assumptions.push(format!("{key}: {value}"));
+    }
+
+    fn fault(&mut self, key: &str, message: impl Into<String>) {
+        self.faults.push(Fault::of(key, message));
+    }
+
+    /// `value`, or `default` and a line that says so.
+    fn or<T: std::fmt::Display + Copy>(&mut self, key: &str, value: Option<T>, default: T) -> T {
+        value.unwrap_or_else(|| {
+            self.assume(key, default);
+            default
+        })
+    }
+}
+
+impl Job {
+    /// Decides everything that the plan leaves open, and checks what it says against each other.
+    ///
+    /// # Errors
+    /// Every fault found, each naming its key and the rule.
+    pub fn resolve(plan: &Plan, catalog: &Catalog) -> Result<Self, Vec<Fault>> {
+        let mut notes = Notes::default();
+        let framework = notes.or("model.framework", plan.model.framework, Framework::Pytorch);
+        let transformer_impl = plan.model.transformer_impl.unwrap_or(TransformerImpl::TransformerEngine);
+        let architecture = match architecture(plan, catalog, framework, &mut notes) {
+            Ok(architecture) => architecture,
+            Err(fault) => {
+                notes.faults.push(fault);
+                None
+            }
+        };
+        let hardware = hardware::resolve(plan, catalog, &mut notes);
+        let degrees = degrees::resolve(plan, &mut notes);
+        let (Some(architecture), Some(hardware), Some(degrees)) = (architecture, hardware, degrees) else {
+            return Err(notes.faults);
+        };
+        let Shape::Decoder(decoder) = &architecture.shape;
+        degrees::check_model(&degrees, decoder, &mut notes);
+        let training = training::resolve(plan, framework, &mut notes);
+        let storage = storage::resolve(plan, framework, &mut notes);
+        let batch = batch::resolve(plan, &degrees, decoder, &mut notes);
+        let stages = stages::resolve(plan, &degrees, decoder, &mut notes);
+        let (Some(batch), Some(stages)) = (batch, stages) else { return Err(notes.faults) };
+        let rules = Rules::of(framework, transformer_impl, architecture.family);
+        let multiple = rules.vocab_multiple.is;
+        let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
+        let params = architecture.count(framework, transformer_impl, multiple);
+        check_size(&params, &batch, decoder, &mut notes);
+        idle::note(plan, framework, &mut notes);
+        if !notes.faults.is_empty() {
+            return Err(notes.faults);
+        }
+        Ok(Self {
+            architecture,
+            framework,
+            transformer_impl,
+            rules,
+            params,
+            training,
+            storage,
+            batch,
+            degrees,
+            stages,
+            hardware,
+            total_tokens: plan.run.total_tokens,
+            price_per_gpu_hour: plan.run.price_per_gpu_hour,
+            assumptions: notes.assumptions,
+        })
+    }
+
+    /// The model as a decoder.
+    #[must_use]
+    pub const fn decoder(&self) -> &model::Decoder {
+        let Shape::Decoder(decoder) = &self.architecture.shape;
+        decoder
+    }
+
+    /// Rows that the vocabulary is padded to a multiple of.
+    #[must_use]
+    pub const fn vocab_multiple(&self) -> u64 {
+        let multiple = self.rules.vocab_multiple.is;
+        // Without padding of its own a framework splits the rows over the ranks as they are.
+        if multiple > 1 { multiple.saturating_mul(self.degrees.tensor) } else { 1 }
+    }
+}
+
+/// The architecture, from the first key that has one.
+fn architecture(
+    plan: &Plan,
+    catalog: &Catalog,
+    framework: Framework,
+    notes: &mut Notes,
+) -> Result<Option<Architecture>, Fault> {
+    let part = &plan.model;
+    let (architecture, said) = if let Some(config) = &part.hf_config {
+        match config {
+            HfConfig::Inline(map) => model::from_hf(map)?,
+            HfConfig::Path(path) => {
+                return Err(Fault::of("model.hf_config", format!("{path}: the file has not been read")));
+            }
+        }
+    } else if let Some(name) = &part.preset {
+        let Some(preset) = catalog.model(name) else {
+            let nearest = catalog.nearest_model(name).map(|known| format!("; nearest: {known}")).unwrap_or_default();
+            return Err(Fault::of("model.preset", format!("{name} is not in the catalogue{nearest}")));
+        };
+        let (architecture, said) = model::from_hf(&preset.hf_config)?;
+        (Architecture { name: preset.name.clone(), ..architecture }, said)
+    } else if let Some(fields) = &part.architecture {
+        model::of_fields(fields, part.model_type, framework)?
+    } else {
+        let size = part.size_billions.unwrap_or_else(|| {
+            notes.assume("model.size_billions", "7 (no architecture is given)");
+            7.0
+        });
+        model::of_size(size, part.model_type)?
+    };
+    let decoder_wanted = part.model_type.is_none_or(|kind| kind == ModelType::TransformerDecoder);
+    if !decoder_wanted {
+        return Err(Fault::of("model.type", "only decoder transformers are predicted so far"));
+    }
+    notes.assumptions.extend(said);
+    Ok(Some(architecture))
+}
+
+/// Sizes whose products would not fit in 64 bits are refused, so that nothing later can overflow.
+fn check_size(params: &Count, batch: &Batch, decoder: &model::Decoder, notes: &mut Notes) {
+    // Bytes of the largest tensors, some hundred times below what 64 bits hold: sums of them stay exact.
+    const LIMIT: f64 = 1e17;
+    let tokens = batch.micro as f64 * batch.sequence as f64;
+    let width =
+        decoder.hidden.max(decoder.intermediate).max(decoder.vocab).max(decoder.heads * decoder.head_dim) as f64;
+    let widest = tokens * width * 16.0 * decoder.layers as f64;
+    let scores = tokens * batch.sequence as f64 * decoder.heads as f64 * 16.0 * decoder.layers as f64;
+    if params.total as f64 * 20.0 > LIMIT {
+        notes.fault("model", format!("{} parameters are more than can be counted in bytes", params.total));
+    } else if widest > LIMIT || scores > LIMIT {
+        notes.fault(
+            "model.sequence_length",
+            format!("{} samples of {} tokens need more bytes than 64 bits count", batch.micro, batch.sequence),
+        );
+    }
+}

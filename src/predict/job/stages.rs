@@ -1,0 +1,189 @@
+//! Which layers each pipeline stage holds.
+
+use super::{Degrees, Notes};
+use crate::model::Decoder;
+use crate::plan::{Fault, Plan};
+
+/// The layers of one stage: one run of consecutive layers for each of its chunks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StageLayers {
+    /// First layer and number of layers of each chunk.
+    pub chunks: Vec<(u64, u64)>,
+}
+
+impl StageLayers {
+    /// Layers in all.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.chunks.iter().map(|(_, layers)| layers).sum()
+    }
+}
+
+/// Splits the layers.
+pub(super) fn resolve(
+    plan: &Plan,
+    degrees: &Degrees,
+    decoder: &Decoder,
+    notes: &mut Notes,
+) -> Option<Vec<StageLayers>> {
+    let stages = degrees.pipeline;
+    let chunks = stages.saturating_mul(degrees.virtual_pipeline);
+    // Embedding and loss may stand in for a layer each.
+    if chunks > decoder.layers.saturating_add(2) && plan.distribution.pipeline_layout.is_none() {
+        notes.fault(
+            "distribution.pipeline_parallel",
+            format!(
+                "{stages} stages x {} chunks are more than the {} layers",
+                degrees.virtual_pipeline, decoder.layers
+            ),
+        );
+        return None;
+    }
+    match counts(plan, degrees, decoder.layers, chunks) {
+        Ok(counts) => {
+            if stages > 1 {
+                let shown: Vec<String> = counts.iter().take(64).map(ToString::to_string).collect();
+                notes.assume(
+                    "distribution.pipeline_parallel",
+                    format!("layers by stage and chunk: {}", shown.join(", ")),
+                );
+            }
+            Some(dealt(&counts, stages))
+        }
+        Err(fault) => {
+            notes.faults.push(fault);
+            None
+        }
+    }
+}
+
+/// Layers of each chunk, in the order of the model.
+fn counts(plan: &Plan, degrees: &Degrees, layers: u64, chunks: u64) -> Result<Vec<u64>, Fault> {
+    let part = &plan.distribution;
+    if let Some(layout) = &part.pipeline_layout {
+        let counts = layout_counts(layout).ok_or_else(|| {
+            Fault::of("distribution.pipeline_layout", format!("{layout}: not a layout such as Et*4|t*4|t*4|t*4L"))
+        })?;
+        let held: u64 = counts.iter().sum();
+        if counts.len() as u64 != chunks || held != layers {
+            return Err(Fault::of(
+                "distribution.pipeline_layout",
+                format!("holds {held} layers in {} parts; must be {layers} layers in {chunks}", counts.len()),
+            ));
+        }
+        return Ok(counts);
+    }
+    if part.first_stage_layers.is_some() || part.last_stage_layers.is_some() {
+        return uneven(part.first_stage_layers, part.last_stage_layers, degrees, layers);
+    }
+    if part.pipeline_counts_embedding_and_loss == Some(true) && chunks > 1 {
+        let mut counts = even(layers.saturating_add(2), chunks);
+        let last = counts.len() - 1;
+        counts[0] = counts[0].saturating_sub(1);
+        counts[last] = counts[last].saturating_sub(1);
+        return Ok(counts);
+    }
+    Ok(even(layers, chunks))
+}
+
+/// As even as goes, extra ones first.
+fn even(layers: u64, chunks: u64) -> Vec<u64> {
+    let chunks = chunks.max(1);
+    (0..chunks).map(|chunk| layers / chunks + u64::from(chunk < layers % chunks)).collect()
+}
+
+fn uneven(first: Option<u64>, last: Option<u64>, degrees: &Degrees, layers: u64) -> Result<Vec<u64>, Fault> {
+    let key = "distribution.first_stage_layers";
+    let given = first.unwrap_or(0).saturating_add(last.unwrap_or(0));
+    let others = degrees.pipeline.saturating_sub(u64::from(first.is_some()) + u64::from(last.is_some()));
+    if given > layers || (others == 0 && given != layers) {
+        return Err(Fault::of(key, format!("first and last stage hold {given} layers of {layers}")));
+    }
+    let each = degrees.virtual_pipeline.max(1);
+    let mut stages: Vec<u64> = Vec::new();
+    stages.extend(first);
+    stages.extend(even(layers - given, others).into_iter().take(usize::try_from(others).unwrap_or(0)));
+    stages.extend(last);
+    // A stage's chunks are dealt out over the rounds: chunk c of the model is on stage c mod stages.
+    let mut counts = Vec::new();
+    for round in 0..each {
+        counts.extend(stages.iter().map(|layers| layers / each + u64::from(round < layers % each)));
+    }
+    Ok(counts)
+}
+
+/// Chunks dealt to stages in turn.
+fn dealt(counts: &[u64], stages: u64) -> Vec<StageLayers> {
+    let stages = usize::try_from(stages).unwrap_or(1).max(1);
+    let mut dealt = vec![StageLayers::default(); stages];
+    let mut first = 0;
+    for (chunk, layers) in counts.iter().enumerate() {
+        dealt[chunk % stages].chunks.push((first, *layers));
+        first += layers;
+    }
+    dealt
+}
+
+/// Megatron's layout: `E` embedding, `t` layer, `m` prediction layer, `L` loss, `|` between parts, `*n` and
+/// `(…)*n` repeat (megatron/core/transformer/pipeline_parallel_layer_layout.py).
+fn layout_counts(layout: &str) -> Option<Vec<u64>> {
+    let flat = expanded(&layout.chars().filter(|c| !c.is_whitespace() && *c != ',').collect::<Vec<_>>())?;
+    let parts = flat.split(|c| *c == '|');
+    parts
+        .map(|part| {
+            let known = part.iter().all(|c| matches!(c, 'E' | 't' | 'm' | 'L'));
+            known.then(|| part.iter().filter(|c| **c == 't').count() as u64)
+        })
+        .collect()
+}
+
+/// The text with repetitions written out; none where it is broken or longer than any model.
+fn expanded(text: &[char]) -> Option<Vec<char>> {
+    const LONGEST: usize = 100_000;
+    let mut out: Vec<char> = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let item = if text[at] == '(' {
+            let close = at + text[at..].iter().position(|c| *c == ')')?;
+            let inner = expanded(&text[at + 1..close])?;
+            at = close + 1;
+            inner
+        } else {
+            at += 1;
+            vec![text[at - 1]]
+        };
+        let mut times = 1;
+        if text.get(at) == Some(&'*') {
+            let digits: String = text[at + 1..].iter().take_while(|c| c.is_ascii_digit()).collect();
+            at += 1 + digits.len();
+            times = digits.parse().ok().filter(|times| *times <= LONGEST)?;
+        }
+        if out.len() + item.len() * times > LONGEST {
+            return None;
+        }
+        for _ in 0..times {
+            out.extend_from_slice(&item);
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{even, layout_counts};
+
+    #[test]
+    fn layers_that_do_not_divide_go_first() {
+        assert_eq!(even(10, 4), [3, 3, 2, 2]);
+        assert_eq!(even(61, 16).iter().sum::<u64>(), 61);
+    }
+
+    #[test]
+    fn megatron_layouts_are_read() {
+        // The example of pipeline_parallel_layer_layout.py: "Et*3|(tt|)*29,m|L".
+        let counts = layout_counts("Et*3|(tt|)*29,m|L").unwrap();
+        assert_eq!((counts[0], counts[1], counts.iter().sum::<u64>()), (3, 2, 61));
+        assert_eq!(layout_counts("Et*2|x"), None);
+        assert_eq!(layout_counts("t*99999999999"), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! What is stored in which type (CONTRACT, "Precision is what is stored").
+
+use super::Notes;
+use crate::model::Element;
+use crate::plan::Plan;
+use crate::plan::keywords::{Dtype, Framework, Precision};
+
+/// Types of what a rank holds, and in which it computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Storage {
+    /// The plan's word for it.
+    pub precision: Precision,
+    /// Weights as they lie between steps.
+    pub weight: Element,
+    /// Weights as the modules read them.
+    pub seen: Element,
+    /// Gradients.
+    pub gradient: Element,
+    /// Master copies beside the weights.
+    pub master: Option<Element>,
+    /// Optimizer states.
+    pub state: Element,
+    /// Operands of matrix products.
+    pub compute: Element,
+    /// torch.autocast casts them.
+    pub autocast: bool,
+    /// FP32 products run on TF32 units.
+    pub tf32: bool,
+    /// Linear layers multiply in FP8.
+    pub fp8: bool,
+}
+
+/// The row of the contract's table.
+pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> Storage {
+    let megatron = framework == Framework::Megatron;
+    let default = if megatron { Precision::Bf16Fp32Master } else { Precision::Bf16Mixed };
+    let precision = notes.or("training.precision", plan.training.precision, default);
+    // FSDP casts the shards that it gathers; torchtitan and llm-foundry on one GPU cast as well.
+    let gathers = matches!(framework, Framework::Torchtitan | Framework::LlmFoundry);
+    let half = match precision {
+        Precision::Fp16 | Precision::Fp16Mixed | Precision::Fp16Fp32Master => Element::F16,
+        _ => Element::Bf16,
+    };
+    let plain = |element: Element| Storage {
+        precision,
+        weight: element,
+        seen: element,
+        gradient: element,
+        master: None,
+        state: element,
+        compute: element,
+        autocast: false,
+        tf32: precision == Precision::Tf32,
+        fp8: false,
+    };
+    let mixed = Storage {
+        seen: if gathers { half } else { Element::F32 },
+        compute: half,
+        autocast: !gathers,
+        ..plain(Element::F32)
+    };
+    let mastered = Storage { gradient: Element::F32, master: Some(Element::F32), state: Element::F32, ..plain(half) };
+    let row = match precision {
+        Precision::Fp32 | Precision::Tf32 => plain(Element::F32),
+        Precision::Bf16Mixed | Precision::Fp16Mixed => mixed,
+        Precision::Bf16 | Precision::Fp16 => plain(half),
+        Precision::Bf16Fp32Master | Precision::Fp16Fp32Master => mastered,
+        Precision::Fp8Mixed if megatron => Storage { fp8: true, ..mastered },
+        Precision::Fp8Mixed => Storage { fp8: true, ..mixed },
+    };
+    Storage {
+        gradient: plan.training.gradient_dtype.map_or(row.gradient, element),
+        state: plan.training.optimizer_state_dtype.map_or(row.state, element),
+        ..row
+    }
+}
+
+const fn element(dtype: Dtype) -> Element {
+    match dtype {
+        Dtype::Fp32 => Element::F32,
+        Dtype::Bf16 => Element::Bf16,
+        Dtype::Fp16 => Element::F16,
+        Dtype::Fp8 | Dtype::Int8 => Element::Fp8,
+    }
+}

@@ -1,0 +1,105 @@
+//! How the model is trained.
+
+use super::Notes;
+use crate::plan::keywords::{Attention, CpuOffload, Framework, Loss, Mode, Optimizer};
+use crate::plan::{Checkpointing, Plan};
+
+/// Adapters on frozen weights.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lora {
+    /// Rank.
+    pub rank: u64,
+    /// Suffixes of module names.
+    pub targets: Vec<String>,
+    /// Dropout before the first matrix.
+    pub dropout: f64,
+    /// Bits of a base weight, where it is quantised.
+    pub base_bits: Option<u64>,
+    /// Scales quantised as well.
+    pub double_quant: bool,
+}
+
+/// How the model is trained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Training {
+    /// A training step, or prefill.
+    pub mode: Mode,
+    /// The optimizer.
+    pub optimizer: Optimizer,
+    /// Kernels of attention.
+    pub attention: Attention,
+    /// What is recomputed.
+    pub checkpointing: Checkpointing,
+    /// What the loss keeps.
+    pub loss: Loss,
+    /// Elementwise chains fused.
+    pub compile: bool,
+    /// Overrides the model's own.
+    pub dropout: Option<f64>,
+    /// Each gradient applied and freed as it is made.
+    pub optimizer_in_backward: bool,
+    /// What lives in host memory.
+    pub cpu_offload: CpuOffload,
+    /// Adapters.
+    pub lora: Option<Lora>,
+    /// Parts without gradients.
+    pub frozen: Vec<String>,
+    /// Weight decay.
+    pub weight_decay: f64,
+    /// Gradients clipped by their norm.
+    pub gradient_clipping: bool,
+    /// A real padding mask.
+    pub padded_batch: bool,
+    /// Model outputs stay alive until the next step.
+    pub keep_outputs: bool,
+    /// Weight gradients are added to the main gradients by the product itself (Megatron).
+    pub gradient_accumulation_fusion: bool,
+}
+
+/// Fills absent keys by the contract's defaults.
+pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> Training {
+    let part = &plan.training;
+    let megatron = framework == Framework::Megatron;
+    let fused = megatron || framework == Framework::Torchtitan;
+    let loss = match framework {
+        Framework::Megatron => Loss::VocabParallel,
+        Framework::Torchtitan | Framework::Nanogpt | Framework::LlmFoundry => Loss::Plain,
+        Framework::Pytorch | Framework::Torchvision => Loss::Hf,
+    };
+    let optimizer =
+        notes.or("training.optimizer", part.optimizer, if fused { Optimizer::AdamwFused } else { Optimizer::Adamw });
+    // torchtitan runs AdamW fused (components/optimizer.py); the contract reads adamw there as that.
+    let optimizer = if fused && optimizer == Optimizer::Adamw { Optimizer::AdamwFused } else { optimizer };
+    let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum);
+    Training {
+        mode: part.mode.unwrap_or(Mode::Train),
+        optimizer,
+        attention: notes.or(
+            "training.attention",
+            part.attention,
+            if megatron { Attention::Flash } else { Attention::Sdpa },
+        ),
+        checkpointing: part.activation_checkpointing.clone().unwrap_or(Checkpointing::None),
+        loss: notes.or("training.loss", part.loss, loss),
+        compile: part.compile.unwrap_or(false),
+        dropout: part.dropout,
+        optimizer_in_backward: part.optimizer_in_backward.unwrap_or(false),
+        cpu_offload: part.cpu_offload.unwrap_or(CpuOffload::None),
+        lora: part.lora.as_ref().map(|lora| Lora {
+            rank: notes.or("training.lora.rank", lora.rank, 8),
+            targets: lora.targets.clone().unwrap_or_else(|| {
+                notes.assume("training.lora.targets", "q_proj, v_proj");
+                vec!["q_proj".to_owned(), "v_proj".to_owned()]
+            }),
+            dropout: lora.dropout.unwrap_or(0.0),
+            base_bits: lora.base_bits,
+            double_quant: lora.double_quant.unwrap_or(false),
+        }),
+        frozen: part.frozen.clone().unwrap_or_default(),
+        weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
+        gradient_clipping: part.gradient_clipping.unwrap_or(false),
+        padded_batch: part.padded_batch.unwrap_or(false),
+        keep_outputs: part.keep_outputs.unwrap_or(false),
+        gradient_accumulation_fusion: part.gradient_accumulation_fusion.unwrap_or(megatron),
+    }
+}

@@ -1,0 +1,342 @@
+//! A stage's memory over one step: the tapes of its layers, played one after another on
+//! top of what the stage holds, up to the peak.
+
+use super::job::{Job, StageLayers};
+use super::play::{Groups, Peak, play_inference};
+use super::prediction::{Phase, TimelinePoint};
+use super::resident::{Held, Resident};
+use super::step::Step;
+use crate::model::GROUPS;
+use crate::plan::keywords::{CpuOffload, Mode, Schedule};
+use crate::units::Bytes;
+use std::borrow::Cow;
+
+/// The peak of a stage, taken apart.
+#[derive(Debug, Clone)]
+pub(super) struct Summit {
+    pub total: u64,
+    pub phase: Phase,
+    pub at: Cow<'static, str>,
+    /// The operator, where one made it.
+    pub operator: &'static str,
+    /// Activations of this micro-batch by group.
+    pub groups: Groups,
+    /// Activations of micro-batches in flight.
+    pub in_flight: u64,
+    /// Gradients of weights that exist.
+    pub gradients: u64,
+    /// Unsharded weights and gradients, buckets.
+    pub buffers: u64,
+    /// The optimizer's temporaries.
+    pub optimizer: u64,
+    /// Tables that layers share.
+    pub shared: u64,
+}
+
+/// A stage over one step.
+pub(super) struct StageRun {
+    pub resident: Resident,
+    pub workspaces: u64,
+    pub inputs: u64,
+    pub summit: Summit,
+    pub activations_end_of_forward: u64,
+    pub static_bytes: u64,
+    pub timeline: Vec<TimelinePoint>,
+}
+
+struct Player<'a> {
+    step: &'a Step,
+    resident: Resident,
+    /// What is there in every phase.
+    base: u64,
+    in_flight: u64,
+    shared: u64,
+    offload: bool,
+    summit: Summit,
+    timeline: Vec<TimelinePoint>,
+    /// Each how many-th layer is a point of the timeline.
+    stride: u64,
+    /// Retained so far.
+    retained: Groups,
+    gradients: u64,
+}
+
+/// Plays stage `index`.
+pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, workspaces: u64) -> StageRun {
+    let list: Vec<u64> = layers.chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)).collect();
+    let (first, last) = (index == 0, index + 1 == job.stages.len());
+    let held = Held { job, step, layers: list, first, last };
+    let resident = held.resident();
+    let inputs = inputs(job);
+    let base = resident.weights
+        + resident.kv_cache
+        + resident.masters
+        + resident.states
+        + resident.buckets
+        + workspaces
+        + inputs;
+    let stays = if resident.gradients_stay { resident.gradients } else { 0 };
+    let static_bytes = base - inputs + stays;
+    let in_flight = in_flight(job, index, &held);
+    let mut player = Player {
+        step,
+        resident,
+        base,
+        in_flight,
+        shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
+        offload: job.training.cpu_offload == CpuOffload::Activations,
+        summit: Summit::none(),
+        timeline: Vec::with_capacity(64),
+        stride: (held.layers.len() as u64).div_ceil(24).max(1),
+        retained: [0; GROUPS],
+        gradients: if resident.gradients_before { resident.gradients } else { 0 },
+    };
+    if job.training.mode == Mode::Inference {
+        player.prefill(&held);
+        let summit = player.summit;
+        let timeline = player.timeline;
+        return StageRun {
+            resident,
+            workspaces,
+            inputs,
+            summit,
+            activations_end_of_forward: 0,
+            static_bytes,
+            timeline,
+        };
+    }
+    player.forward(&held);
+    player.leave_autocast(&held);
+    let end: u64 = player.retained.iter().sum();
+    let output = if last { step.last.output } else { 0 };
+    let activations_end_of_forward = end + player.shared + output;
+    player.backward(&held);
+    player.optimizer();
+    StageRun {
+        resident,
+        workspaces,
+        inputs,
+        summit: player.summit,
+        activations_end_of_forward,
+        static_bytes,
+        timeline: player.timeline,
+    }
+}
+
+/// Token ids and labels, 8 bytes each.
+fn inputs(job: &Job) -> u64 {
+    let each = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context)).saturating_mul(8);
+    2 * super::optimizer::rounded(each)
+}
+
+/// Saved bytes of the micro-batches that are under way beside the one that is played.
+fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
+    let stages = job.stages.len() as u64;
+    if stages < 2 {
+        return 0;
+    }
+    let chunks = job.degrees.virtual_pipeline;
+    let all = job.batch.accumulation.saturating_mul(chunks);
+    let behind = stages - 1 - index as u64;
+    let chunks_alive = match job.degrees.schedule {
+        Schedule::Gpipe => all,
+        Schedule::OneFOneB => (behind + 1).min(all),
+        // megatron-core, pipeline_parallel/schedules.py, get_pp_rank_microbatches: warm-up micro-batches.
+        Schedule::Interleaved if chunks > 1 => (behind * 2 + (chunks - 1) * stages + 1).min(all),
+        Schedule::Interleaved => (behind + 1).min(all),
+    };
+    let one: u64 = held.layers.iter().map(|layer| held.step.layer(*layer).retained_bytes()).sum();
+    let ends = if held.first { held.step.first.retained_bytes() } else { 0 };
+    let waiting = chunks_alive.saturating_sub(chunks);
+    (one / chunks).saturating_add(ends / chunks).saturating_mul(waiting)
+}
+
+impl Player<'_> {
+    fn buffers(&self, layers: u64, gradients: u64) -> u64 {
+        let resident = &self.resident;
+        resident.root + layers * resident.unsharded_layer + gradients * resident.unsharded_gradients
+    }
+
+    fn forward(&mut self, held: &Held<'_>) {
+        if held.first {
+            self.meet(
+                Phase::Forward,
+                Cow::Borrowed("embedding"),
+                &self.step.first.forward.clone(),
+                self.buffers(0, 0),
+                true,
+            );
+            self.keep(self.step.first.retained, 1);
+        }
+        for (at, layer) in held.layers.iter().enumerate() {
+            let played = self.step.layer(*layer);
+            let shown = self.is_shown(at, held.layers.len());
+            self.meet(Phase::Forward, layer_name(shown, *layer), &played.forward, self.buffers(2, 0), shown);
+            self.keep(played.retained, 1);
+        }
+        if held.last {
+            self.meet(
+                Phase::Forward,
+                Cow::Borrowed("head and loss"),
+                &self.step.last.forward.clone(),
+                self.buffers(1, 0),
+                true,
+            );
+            self.keep(self.step.last.retained, 1);
+        }
+    }
+
+    /// A forward pass over the whole prompt that saves nothing but keys and values.
+    fn prefill(&mut self, held: &Held<'_>) {
+        if held.first {
+            let peak = play_inference(&self.step.walk.first);
+            self.meet(Phase::Forward, Cow::Borrowed("embedding"), &peak, 0, true);
+        }
+        let kinds: Vec<Peak> = self.step.walk.kinds.iter().map(|(_, tape)| play_inference(tape)).collect();
+        for (at, layer) in held.layers.iter().enumerate() {
+            let kind = self.step.walk.order[usize::try_from(*layer).unwrap_or(0)];
+            let shown = self.is_shown(at, held.layers.len());
+            self.meet(Phase::Forward, layer_name(shown, *layer), &kinds[kind], self.buffers(2, 0), shown);
+        }
+        if held.last {
+            let peak = play_inference(&self.step.walk.last);
+            self.meet(Phase::Forward, Cow::Borrowed("head"), &peak, self.buffers(1, 0), true);
+        }
+    }
+
+    /// Autocast's copies of weights that nothing saved go when it is left.
+    fn leave_autocast(&mut self, held: &Held<'_>) {
+        let copies = crate::model::Group::WeightCopy as usize;
+        let mut gone: u64 = held.layers.iter().map(|layer| self.step.layer(*layer).until_exit).sum();
+        gone += if held.first { self.step.first.until_exit } else { 0 };
+        gone += if held.last { self.step.last.until_exit } else { 0 };
+        self.retained[copies] = self.retained[copies].saturating_sub(gone);
+    }
+
+    fn backward(&mut self, held: &Held<'_>) {
+        if held.last {
+            let played = &self.step.last;
+            self.drop_kept(played.retained, played.until_exit);
+            self.meet(
+                Phase::Backward,
+                Cow::Borrowed("loss and head"),
+                &played.backward.clone(),
+                self.buffers(1, 1),
+                true,
+            );
+            self.gradients += self.new_gradients(played.weight_gradients);
+        }
+        for (at, layer) in held.layers.iter().enumerate().rev() {
+            let played = self.step.layer(*layer);
+            self.drop_kept(played.retained, played.until_exit);
+            let shown = self.is_shown(at, held.layers.len());
+            self.meet(Phase::Backward, layer_name(shown, *layer), &played.backward, self.buffers(2, 2), shown);
+            self.gradients += self.new_gradients(played.weight_gradients);
+        }
+        if held.first {
+            let played = &self.step.first;
+            self.drop_kept(played.retained, played.until_exit);
+            self.meet(Phase::Backward, Cow::Borrowed("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
+            self.gradients += self.new_gradients(played.weight_gradients);
+        }
+    }
+
+    fn optimizer(&mut self) {
+        let resident = self.resident;
+        let gradients = resident.gradients;
+        let total = self.base + gradients + resident.optimizer_temporary;
+        let at = Cow::Borrowed("optimizer step");
+        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.clone(), allocated: Bytes(total) });
+        if total > self.summit.total {
+            self.summit = Summit {
+                total,
+                phase: Phase::Optimizer,
+                at,
+                gradients,
+                optimizer: resident.optimizer_temporary,
+                buffers: resident.buckets,
+                ..Summit::none()
+            };
+        }
+    }
+
+    /// Gradients that a tape leaves, unless they exist already.
+    fn new_gradients(&self, made: u64) -> u64 {
+        if self.resident.gradients_before { 0 } else { made }
+    }
+
+    fn keep(&mut self, retained: Groups, times: u64) {
+        let whole = !self.offload;
+        for (sum, bytes) in self.retained.iter_mut().zip(retained) {
+            if whole {
+                *sum = sum.saturating_add(bytes.saturating_mul(times));
+            }
+        }
+    }
+
+    /// A tape's own saved tensors are part of its backward peak: they are taken off before.
+    fn drop_kept(&mut self, retained: Groups, until_exit: u64) {
+        if self.offload {
+            return;
+        }
+        let copies = crate::model::Group::WeightCopy as usize;
+        for (group, (sum, bytes)) in self.retained.iter_mut().zip(retained).enumerate() {
+            let bytes = if group == copies { bytes.saturating_sub(until_exit) } else { bytes };
+            *sum = sum.saturating_sub(bytes);
+        }
+    }
+
+    fn is_shown(&self, at: usize, of: usize) -> bool {
+        (at as u64).is_multiple_of(self.stride) || at + 1 == of
+    }
+
+    /// Sets a tape's peak on top of what is there.
+    fn meet(&mut self, phase: Phase, at: Cow<'static, str>, peak: &Peak, buffers: u64, shown: bool) {
+        let mine: u64 = self.retained.iter().sum();
+        let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers]
+            .iter()
+            .fold(0, |sum: u64, part| sum.saturating_add(*part));
+        if shown {
+            self.timeline.push(TimelinePoint { phase, at: at.clone(), allocated: Bytes(total) });
+        }
+        if total > self.summit.total {
+            let mut groups = self.retained;
+            for (sum, bytes) in groups.iter_mut().zip(peak.groups) {
+                *sum = sum.saturating_add(bytes);
+            }
+            self.summit = Summit {
+                total,
+                phase,
+                at,
+                operator: peak.at,
+                groups,
+                in_flight: self.in_flight,
+                gradients: self.gradients,
+                buffers: buffers + self.resident.buckets,
+                optimizer: 0,
+                shared: self.shared,
+            };
+        }
+    }
+}
+
+impl Summit {
+    const fn none() -> Self {
+        Self {
+            total: 0,
+            phase: Phase::Forward,
+            at: Cow::Borrowed(""),
+            operator: "",
+            groups: [0; GROUPS],
+            in_flight: 0,
+            gradients: 0,
+            buffers: 0,
+            optimizer: 0,
+            shared: 0,
+        }
+    }
+}
+
+fn layer_name(shown: bool, layer: u64) -> Cow<'static, str> {
+    if shown { Cow::Owned(format!("block {layer}")) } else { Cow::Borrowed("a block between") }
+}

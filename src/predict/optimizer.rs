@@ -1,0 +1,129 @@
+//! Optimizers as a table: what they keep for each parameter, and what they need while they step.
+
+use crate::model::{Element, GRANULE, Part, Weight};
+use crate::plan::keywords::Optimizer;
+
+/// What an optimizer holds beside weights and gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// Full-size states in the plan's state type.
+    pub moments: u64,
+    /// Two moments of one byte an element, a 4-byte scale for each block of 256.
+    pub eight_bit: bool,
+    /// A row and a column of fp32 in place of the second moment of a matrix.
+    pub factored: bool,
+    /// A step counter in device memory for each tensor.
+    pub device_step: bool,
+    /// What it needs while it steps.
+    pub temporary: Temporary,
+    /// Where that is written.
+    pub source: &'static str,
+}
+
+/// Memory of the optimizer step itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Temporary {
+    /// Nothing.
+    Nothing,
+    /// One tensor of each parameter's size at a time for all parameters together.
+    AllStates,
+    /// As many tensors of the largest parameter's size, in fp32 at least.
+    Largest(u64),
+    /// A copy of all gradients, where weight decay is added to them.
+    DecayedGradients,
+}
+
+/// The row of `optimizer`.
+#[must_use]
+pub const fn rule(optimizer: Optimizer) -> Rule {
+    let adam = Rule {
+        moments: 2,
+        eight_bit: false,
+        factored: false,
+        device_step: false,
+        temporary: Temporary::AllStates,
+        source: "PyTorch 2.9, torch/optim/adam.py, _multi_tensor_adam (_foreach_sqrt)",
+    };
+    match optimizer {
+        Optimizer::Adamw => adam,
+        Optimizer::AdamwFused => Rule {
+            device_step: true,
+            temporary: Temporary::Nothing,
+            source: "PyTorch 2.9, torch/optim/adam.py, _fused_adam",
+            ..adam
+        },
+        Optimizer::AdamwLoop => Rule {
+            temporary: Temporary::Largest(2),
+            source: "PyTorch 2.9, torch/optim/adam.py, _single_tensor_adam",
+            ..adam
+        },
+        Optimizer::Adamw8bit => Rule {
+            moments: 0,
+            eight_bit: true,
+            temporary: Temporary::Nothing,
+            source: "bitsandbytes, optim/optimizer.py, Optimizer2State (block-wise)",
+            ..adam
+        },
+        Optimizer::Adafactor => Rule {
+            moments: 0,
+            factored: true,
+            temporary: Temporary::Largest(3),
+            source: "transformers 4.57.6, optimization.py, Adafactor.step",
+            ..adam
+        },
+        Optimizer::Lion => {
+            Rule { moments: 1, temporary: Temporary::Largest(1), source: "Lion, arXiv 2302.06675, algorithm 2", ..adam }
+        }
+        Optimizer::Muon => Rule {
+            moments: 1,
+            temporary: Temporary::Largest(3),
+            source: "PyTorch 2.9, torch/optim/_muon.py, _zeropower_via_newtonschulz",
+            ..adam
+        },
+        Optimizer::Sgd => Rule {
+            moments: 0,
+            temporary: Temporary::DecayedGradients,
+            source: "PyTorch 2.9, torch/optim/sgd.py, _multi_tensor_sgd",
+            ..adam
+        },
+        Optimizer::SgdMomentum => Rule {
+            moments: 1,
+            temporary: Temporary::DecayedGradients,
+            source: "PyTorch 2.9, torch/optim/sgd.py, _multi_tensor_sgd",
+            ..adam
+        },
+    }
+}
+
+/// Bytes as the allocator rounds them.
+#[must_use]
+pub const fn rounded(bytes: u64) -> u64 {
+    bytes.div_ceil(GRANULE).saturating_mul(GRANULE)
+}
+
+/// State bytes of one tensor of `weight`, of which a rank holds `numel` elements.
+#[must_use]
+pub const fn state_bytes(rule: &Rule, weight: &Weight, numel: u64, state: Element) -> u64 {
+    let step = if rule.device_step { GRANULE } else { 0 };
+    if rule.eight_bit {
+        // bitsandbytes keeps tensors below 4096 elements in fp32 (min_8bit_size).
+        if numel < 4096 {
+            return 2 * rounded(numel.saturating_mul(4));
+        }
+        return 2 * (rounded(numel) + rounded(numel.div_ceil(256).saturating_mul(4)));
+    }
+    if rule.factored {
+        let columns = weight.numel / if weight.rows == 0 { 1 } else { weight.rows };
+        if columns > 1 && weight.rows > 1 {
+            return rounded(weight.rows.saturating_mul(4)) + rounded(columns.saturating_mul(4));
+        }
+        return rounded(numel.saturating_mul(4));
+    }
+    rule.moments * rounded(numel.saturating_mul(state.bytes())) + step
+}
+
+/// Whether the optimizer treats it as a matrix.
+#[must_use]
+pub const fn is_matrix(weight: &Weight) -> bool {
+    !matches!(weight.part, Part::Norm | Part::Embedding | Part::Head) && weight.rows > 1 && weight.numel > weight.rows
+}

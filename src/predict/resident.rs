@@ -1,0 +1,229 @@
+//! What a stage holds between the moments of a step: weights, masters, gradients,
+//! states, and the buffers of sharding.
+
+use super::job::Job;
+use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
+use super::step::Step;
+use crate::model::{Element, Part, Tape, Weight};
+use crate::plan::keywords::{CpuOffload, Framework, Mode, Optimizer, Sharding};
+
+/// Bytes that a stage holds whatever runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Resident {
+    /// Parameters of this rank before sharding, tied ones where they are held.
+    pub params: u64,
+    /// Of which trained.
+    pub trained: u64,
+    /// Weights.
+    pub weights: u64,
+    /// Keys and values of all tokens (inference).
+    pub kv_cache: u64,
+    /// Master copies.
+    pub masters: u64,
+    /// All gradients once they exist.
+    pub gradients: u64,
+    /// Gradients exist between steps.
+    pub gradients_stay: bool,
+    /// Gradients exist when the forward pass of the last micro-batch begins.
+    pub gradients_before: bool,
+    /// Optimizer states.
+    pub states: u64,
+    /// Temporaries of the optimizer step.
+    pub optimizer_temporary: u64,
+    /// Buffers of data-parallel reduction.
+    pub buckets: u64,
+    /// Unsharded weights of the ends (FSDP's root), alive through forward and backward.
+    pub root: u64,
+    /// Unsharded weights of the largest layer.
+    pub unsharded_layer: u64,
+    /// Unsharded gradients of the largest layer.
+    pub unsharded_gradients: u64,
+}
+
+/// Layers and ends of a stage.
+pub(super) struct Held<'a> {
+    pub job: &'a Job,
+    pub step: &'a Step,
+    pub layers: Vec<u64>,
+    pub first: bool,
+    pub last: bool,
+}
+
+impl Held<'_> {
+    /// Tapes with how often each occurs.
+    fn tapes(&self) -> impl Iterator<Item = (&Tape, u64)> {
+        let order = &self.step.walk.order;
+        let mut counts = vec![0_u64; self.step.walk.kinds.len()];
+        for layer in &self.layers {
+            counts[order[usize::try_from(*layer).unwrap_or(0)]] += 1;
+        }
+        let kinds = self.step.walk.kinds.iter().zip(counts).map(|((_, tape), count)| (tape, count));
+        let first = self.first.then_some((&self.step.walk.first, 1));
+        let last = self.last.then_some((&self.step.walk.last, 1));
+        first.into_iter().chain(kinds).chain(last)
+    }
+
+    /// Adds everything up.
+    pub fn resident(&self) -> Resident {
+        let job = self.job;
+        let mut sum = Resident::default();
+        let mut largest = 0;
+        for (tape, times) in self.tapes() {
+            for weight in &tape.weights {
+                // A tied head is the embedding itself unless another stage holds that.
+                if weight.tied && self.first {
+                    continue;
+                }
+                self.add(weight, times, &mut sum, &mut largest);
+            }
+        }
+        if job.training.mode == Mode::Inference {
+            return self.inference(sum);
+        }
+        sum.gradients_stay = job.framework == Framework::Megatron;
+        sum.gradients_before =
+            sum.gradients_stay || (job.batch.accumulation > 1 && !job.training.optimizer_in_backward);
+        if job.training.optimizer_in_backward {
+            sum.gradients = 0;
+        }
+        self.temporaries(&mut sum, largest);
+        self.buffers(&mut sum);
+        match job.training.cpu_offload {
+            CpuOffload::Optimizer => {
+                sum.states = 0;
+                sum.masters = 0;
+                sum.optimizer_temporary = 0;
+            }
+            CpuOffload::Parameters => {
+                sum = Resident {
+                    params: sum.params,
+                    trained: sum.trained,
+                    root: sum.root,
+                    unsharded_layer: sum.unsharded_layer,
+                    unsharded_gradients: sum.unsharded_gradients,
+                    ..Resident::default()
+                };
+            }
+            CpuOffload::None | CpuOffload::Activations => {}
+        }
+        sum
+    }
+
+    /// Weights, and keys and values of every token.
+    fn inference(&self, sum: Resident) -> Resident {
+        let job = self.job;
+        let d = job.decoder();
+        let element = job.storage.compute.bytes();
+        let heads = d.kv_heads.div_ceil(job.degrees.tensor);
+        let kv_cache = self.layers.iter().fold(0, |bytes: u64, layer| {
+            let tokens = match d.sliding_window.filter(|_| d.is_windowed_layer(*layer)) {
+                Some(window) => window.min(job.batch.sequence),
+                None => job.batch.sequence,
+            };
+            let each = tokens.div_ceil(job.degrees.context).saturating_mul(job.batch.micro).saturating_mul(element);
+            // transformers caches MLA's keys and values expanded to heads (models/deepseek_v3, DeepseekV3Attention).
+            let keys = rounded(each.saturating_mul(heads.saturating_mul(d.head_dim)));
+            let values = rounded(each.saturating_mul(heads.saturating_mul(d.value_dim())));
+            bytes.saturating_add(keys).saturating_add(values)
+        });
+        Resident { params: sum.params, weights: sum.weights, kv_cache, ..Resident::default() }
+    }
+
+    fn add(&self, weight: &Weight, times: u64, sum: &mut Resident, largest: &mut u64) {
+        let job = self.job;
+        let storage = &job.storage;
+        let (degrees, sharding) = (&job.degrees, job.degrees.sharding);
+        let ranks = if weight.part == Part::Expert { degrees.expert_shard_ranks } else { degrees.shard_ranks };
+        let share = |when: bool| if when { weight.numel.div_ceil(ranks) } else { weight.numel };
+        let times = weight.copies.saturating_mul(times);
+        let total = weight.numel.saturating_mul(times);
+        sum.params = sum.params.saturating_add(total);
+        let element = self.stored(weight);
+        let bytes = |numel: u64, element: Element| rounded(numel.saturating_mul(element.bytes())).saturating_mul(times);
+        let held = share(sharding == Sharding::Zero3);
+        sum.weights = sum.weights.saturating_add(match self.quantised(weight) {
+            Some(millibytes) => rounded(held.saturating_mul(millibytes) / 1000).saturating_mul(times),
+            None => bytes(held, element),
+        });
+        if !weight.trained {
+            return;
+        }
+        sum.trained = sum.trained.saturating_add(total);
+        let gradient = if weight.part == Part::Adapter { element } else { storage.gradient };
+        let split = matches!(sharding, Sharding::Zero2 | Sharding::Zero3);
+        sum.gradients = sum.gradients.saturating_add(bytes(share(split), gradient));
+        let part = share(sharding != Sharding::None);
+        if let Some(master) = storage.master {
+            sum.masters = sum.masters.saturating_add(bytes(part, master));
+        }
+        let state = if weight.part == Part::Adapter { element } else { storage.state };
+        let row = rule(job.training.optimizer);
+        let mut states = state_bytes(&row, weight, part, state);
+        if job.training.optimizer == Optimizer::Muon && !is_matrix(weight) {
+            // Muon is for matrices; the rest is left to AdamW.
+            states = states.saturating_mul(2);
+        }
+        sum.states = sum.states.saturating_add(states.saturating_mul(times));
+        *largest = (*largest).max(part.saturating_mul(state.bytes()));
+    }
+
+    /// Type in which a weight lies.
+    fn stored(&self, weight: &Weight) -> Element {
+        if weight.part == Part::Adapter && self.job.framework != Framework::Torchtitan {
+            Element::F32
+        } else {
+            self.job.storage.weight
+        }
+    }
+
+    /// Thousandths of a byte an element of a quantised base weight.
+    fn quantised(&self, weight: &Weight) -> Option<u64> {
+        let lora = self.job.training.lora.as_ref()?;
+        let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert);
+        let bits = lora.base_bits.filter(|_| matrix && !weight.trained)?;
+        // NF4: a 4-byte scale for 64 weights, or 8 bit with an fp32 scale for 256 of those (QLoRA, arXiv 2305.14314).
+        let scale = if lora.double_quant { 127 * 1000 / 8 / 1000 } else { 62 };
+        Some(bits.saturating_mul(125).saturating_add(if bits == 4 { scale } else { 0 }))
+    }
+
+    fn temporaries(&self, sum: &mut Resident, largest: u64) {
+        let training = &self.job.training;
+        let states_full = sum.states / 2;
+        sum.optimizer_temporary = match rule(training.optimizer).temporary {
+            Temporary::Nothing => 0,
+            Temporary::AllStates => states_full,
+            Temporary::Largest(tensors) => largest.saturating_mul(tensors),
+            Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,
+            Temporary::DecayedGradients => 0,
+        };
+        if training.optimizer_in_backward {
+            sum.optimizer_temporary = sum.optimizer_temporary.min(largest);
+        }
+    }
+
+    fn buffers(&self, sum: &mut Resident) {
+        let job = self.job;
+        let degrees = &job.degrees;
+        if job.framework == Framework::Megatron || degrees.data.saturating_mul(degrees.context) < 2 {
+            return;
+        }
+        let seen = job.storage.compute.bytes();
+        match degrees.sharding {
+            // DistributedDataParallel reduces in buckets beside the gradients (gradient_as_bucket_view is off).
+            Sharding::None => sum.buckets = sum.trained.saturating_mul(job.storage.gradient.bytes()),
+            // DeepSpeed: two buckets of 5e8 elements (stage_1_and_2.py, reduce_bucket_size).
+            Sharding::Zero1 | Sharding::Zero2 => {
+                sum.buckets = sum.trained.min(1_000_000_000).saturating_mul(seen);
+            }
+            Sharding::Zero3 => {
+                let kinds = self.step.walk.kinds.iter().map(|(_, tape)| tape.parameters()).max().unwrap_or(0);
+                let layer = kinds.saturating_mul(seen);
+                let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
+                let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
+                sum.root = root.saturating_mul(seen);
+                sum.unsharded_layer = layer;
+                sum.unsharded_gradients = if sum.trained > 0 { layer } else { 0 };
+            }
+        }
+    }
+}

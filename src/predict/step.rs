@@ -1,0 +1,157 @@
+//! One micro-batch of a job on one GPU: its tapes, played.
+
+use super::job::Job;
+use super::play::{Modules, Played, Recompute, WeightGradients, play};
+use crate::model::{Adapters, AttentionChoice, Cut, Element, LossRule, Run, Tape, Types, Walk};
+use crate::plan::Checkpointing;
+use crate::plan::keywords::{Attention, Framework, Loss, Mode, RecomputeModule, Sharding};
+
+/// The tapes of a job, and each as played.
+pub(super) struct Step {
+    pub walk: Walk,
+    pub first: Played,
+    /// Each kind of layer: with and without recomputation.
+    pub kinds: Vec<[Played; 2]>,
+    pub last: Played,
+    /// What is recomputed of a checkpointed layer.
+    pub recompute: Recompute,
+    /// Each how many-th layer is checkpointed; 0: none.
+    pub every: u64,
+}
+
+impl Step {
+    /// Walks and plays `job`.
+    pub fn of(job: &Job) -> Self {
+        let types = types(job);
+        let adapters = adapters(job);
+        let run = run(job, &types, adapters.as_ref());
+        let walk = job.architecture.walk(&run);
+        let (recompute, every) = recompute(job);
+        let gradients = weight_gradients(job);
+        let ends = |tape: &Tape| play(tape, Recompute::Nothing, gradients);
+        let kinds = walk
+            .kinds
+            .iter()
+            .map(|(_, tape)| {
+                let saved = if every == 1 { None } else { Some(ends(tape)) };
+                let again = if every == 0 { None } else { Some(play(tape, recompute, gradients)) };
+                match (saved, again) {
+                    (Some(saved), Some(again)) => [saved, again],
+                    (Some(one), None) | (None, Some(one)) => [one.clone(), one],
+                    (None, None) => {
+                        let one = ends(tape);
+                        [one.clone(), one]
+                    }
+                }
+            })
+            .collect();
+        Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every }
+    }
+
+    /// Layer `index` as played.
+    pub fn layer(&self, index: u64) -> &Played {
+        let kind = self.walk.order[usize::try_from(index).unwrap_or(0)];
+        &self.kinds[kind][usize::from(self.is_checkpointed(index))]
+    }
+
+    /// The tape of layer `index`.
+    pub fn tape(&self, index: u64) -> &Tape {
+        &self.walk.kinds[self.walk.order[usize::try_from(index).unwrap_or(0)]].1
+    }
+
+    /// Whether layer `index` is recomputed.
+    pub const fn is_checkpointed(&self, index: u64) -> bool {
+        self.every > 0 && index.is_multiple_of(self.every)
+    }
+}
+
+fn types(job: &Job) -> Types {
+    let storage = &job.storage;
+    let autocast = storage.autocast.then_some(storage.compute);
+    Types { weight: storage.seen, autocast, weight_cache: storage.autocast && job.rules.autocast.is }
+}
+
+fn adapters(job: &Job) -> Option<Adapters> {
+    let lora = job.training.lora.as_ref()?;
+    // peft raises adapters to fp32 (autocast_adapter_dtype); torchtune keeps the model's type.
+    let element = if job.framework == Framework::Torchtitan { job.storage.weight } else { Element::F32 };
+    Some(Adapters { rank: lora.rank, targets: lora.targets.clone(), dropout: lora.dropout, element })
+}
+
+fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Run<'a> {
+    let degrees = &job.degrees;
+    Run {
+        rules: &job.rules,
+        types,
+        adapters,
+        batch: job.batch.micro,
+        sequence: job.batch.sequence,
+        cut: Cut {
+            tensor: degrees.tensor,
+            sequence: degrees.sequence_parallel,
+            context: degrees.context,
+            expert: degrees.expert,
+            expert_tensor: degrees.expert_tensor,
+        },
+        attention: match job.training.attention {
+            Attention::Sdpa => AttentionChoice::Dispatch,
+            Attention::Flash => AttentionChoice::Flash,
+            Attention::Eager => AttentionChoice::Eager,
+        },
+        padded: job.training.padded_batch,
+        head_only: job.training.mode == Mode::Inference,
+        loss: match job.training.loss {
+            Loss::Hf => LossRule::Upcast,
+            Loss::Plain => LossRule::Plain,
+            // torchtune's default number of chunks (modules/loss/ce_chunked_output_loss.py).
+            Loss::Chunked => LossRule::Chunked { chunks: 8 },
+            Loss::Fused => LossRule::Fused,
+            Loss::VocabParallel => LossRule::VocabParallel,
+            Loss::VocabParallelFused => LossRule::VocabParallelFused,
+            Loss::TeFused => LossRule::TeFused,
+        },
+        dropout: job.training.dropout,
+        freeze_embeddings: job.training.frozen.iter().any(|part| part.contains("embed")),
+        vocab_multiple: job.vocab_multiple(),
+    }
+}
+
+/// What a checkpointed layer recomputes, and each how many-th layer is one.
+fn recompute(job: &Job) -> (Recompute, u64) {
+    match &job.training.checkpointing {
+        Checkpointing::None => (Recompute::Nothing, 0),
+        Checkpointing::Full => (Recompute::All, 1),
+        Checkpointing::Every(each) => (Recompute::All, (*each).max(1)),
+        Checkpointing::SelectiveOp => (Recompute::SelectiveOp, 1),
+        Checkpointing::Selective => (Recompute::Modules(Modules { core: true, ..Modules::default() }), 1),
+        Checkpointing::Modules(list) => {
+            let has = |module| list.contains(&module);
+            let modules = Modules {
+                core: has(RecomputeModule::CoreAttn),
+                mlp: has(RecomputeModule::Mlp),
+                moe: has(RecomputeModule::Moe),
+                moe_act: has(RecomputeModule::MoeAct),
+                norms: has(RecomputeModule::Layernorm),
+                mla_up: has(RecomputeModule::MlaUpProj),
+                shared_experts: has(RecomputeModule::SharedExperts),
+            };
+            (Recompute::Modules(modules), 1)
+        }
+    }
+}
+
+/// Where a framework puts weight gradients.
+fn weight_gradients(job: &Job) -> WeightGradients {
+    if job.training.optimizer_in_backward {
+        WeightGradients::Used
+    } else if job.framework == Framework::Megatron {
+        if job.training.gradient_accumulation_fusion { WeightGradients::InPlace } else { WeightGradients::Added }
+    } else if job.degrees.sharding == Sharding::Zero3
+        || job.degrees.sharding == Sharding::Zero2
+        || job.batch.accumulation > 1
+    {
+        WeightGradients::Added
+    } else {
+        WeightGradients::Made
+    }
+}

@@ -1,0 +1,225 @@
+//! The peak as a list of named terms that sum to device-used, to the byte.
+
+use std::borrow::Cow;
+
+use super::job::Job;
+use super::memory::StageRun;
+use super::optimizer::rule;
+use super::overhead::{Constant, FRAGMENTATION_PER_MILLE, NCCL_PER_COMMUNICATOR, context};
+use super::prediction::{Component, Layer, Term};
+use crate::model::Group;
+use crate::plan::keywords::Sharding;
+use crate::units::Bytes;
+
+/// The terms of a stage, its reserved and its device-used bytes.
+pub(super) struct Account {
+    pub terms: Vec<Term>,
+    pub reserved: Bytes,
+    pub device: Bytes,
+}
+
+struct Terms {
+    list: Vec<Term>,
+}
+
+impl Terms {
+    fn add(
+        &mut self,
+        name: &'static str,
+        component: Component,
+        bytes: u64,
+        formula: impl Into<Cow<'static, str>>,
+        source: &'static str,
+        layer: Layer,
+    ) {
+        if bytes > 0 {
+            let (name, source) = (Cow::Borrowed(name), Cow::Borrowed(source));
+            self.list.push(Term { name, component, bytes: Bytes(bytes), formula: formula.into(), source, layer });
+        }
+    }
+}
+
+/// What each group of activations is called, what it is held for, and where the rule stands.
+const fn group_term(group: Group) -> (&'static str, Component, &'static str) {
+    match group {
+        Group::Residual => ("residual stream", Component::Activations, "inputs of blocks and of residual additions"),
+        Group::Norm => ("norms", Component::Activations, "saved by norms"),
+        Group::Attention => {
+            ("attention", Component::Activations, "saved by projections, positions and the attention core")
+        }
+        Group::Mlp => ("feed-forward", Component::Activations, "saved by matrices and activation functions"),
+        Group::Experts => ("experts", Component::Activations, "saved by router, dispatch and experts"),
+        Group::Embedding => ("embedding", Component::Activations, "embedding output and masks"),
+        Group::Convolution => ("convolutions", Component::Activations, "saved by convolutions and their norms"),
+        Group::Adapter => ("adapters", Component::Activations, "adapters' inputs in their own type"),
+        Group::WeightCopy => ("weight copies", Component::Activations, "copies of weights in the compute type"),
+        Group::Logits => ("logits and loss", Component::Activations, "logits and what the loss keeps of them"),
+        Group::ActivationGradient => ("activation gradients", Component::Temporaries, "gradients on their way back"),
+        Group::WeightGradient => ("weight gradients in flight", Component::Gradients, "made by the operator that runs"),
+    }
+}
+
+/// The account of a stage at its peak.
+pub(super) fn account(job: &Job, run: &StageRun) -> Account {
+    let mut terms = Terms { list: Vec::with_capacity(24) };
+    resident(job, run, &mut terms);
+    moment(job, run, &mut terms);
+    let allocated: u64 = terms.list.iter().map(|term| term.bytes.0).sum();
+    let (per_mille, source) = FRAGMENTATION_PER_MILLE;
+    let slack = Bytes(allocated / 1000 * per_mille).round_up(2 << 20).0;
+    terms.add(
+        "fragmentation",
+        Component::Overhead,
+        slack,
+        Cow::Owned(format!("{:.1} % of allocated, in 2 MiB segments", per_mille as f64 / 10.0)),
+        source,
+        Layer::Reserved,
+    );
+    let Constant { bytes, source } = context(job.hardware.gpu.generation);
+    let formula = "one CUDA context with lazily loaded kernels";
+    terms.add("CUDA context", Component::Overhead, bytes.0, formula, source, Layer::Device);
+    let communicators = communicators(job);
+    terms.add(
+        "NCCL buffers",
+        Component::CommunicationBuffers,
+        NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators),
+        Cow::Owned(format!("{communicators} communicators x {}", NCCL_PER_COMMUNICATOR.bytes)),
+        NCCL_PER_COMMUNICATOR.source,
+        Layer::Device,
+    );
+    let reserved = allocated.saturating_add(slack);
+    let device = terms.list.iter().map(|term| term.bytes).sum();
+    Account { terms: terms.list, reserved: Bytes(reserved), device }
+}
+
+/// Groups of ranks that talk, each with buffers of its own.
+fn communicators(job: &Job) -> u64 {
+    let degrees = &job.degrees;
+    let both = degrees.data.saturating_mul(degrees.context);
+    [degrees.tensor, degrees.pipeline, both, degrees.context, degrees.expert].iter().filter(|ranks| **ranks > 1).count()
+        as u64
+}
+
+/// What the stage holds in every phase.
+fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
+    let held = &run.resident;
+    let storage = &job.storage;
+    let degrees = &job.degrees;
+    let sharded = |from: &[Sharding]| {
+        if from.contains(&degrees.sharding) { format!(" / {} ranks", degrees.shard_ranks) } else { String::new() }
+    };
+    let each = |count: u64, what: &str, share: String| Cow::Owned(format!("{count} {what}{share}"));
+    let of_contract = "CONTRACT, bytes a parameter by precision";
+    terms.add(
+        "weights",
+        Component::Parameters,
+        held.weights,
+        each(
+            held.params,
+            &format!("parameters x {} B ({})", storage.weight.bytes(), storage.weight.name()),
+            sharded(&[Sharding::Zero3]),
+        ),
+        of_contract,
+        Layer::Allocated,
+    );
+    let all = [Sharding::Zero1, Sharding::Zero2, Sharding::Zero3];
+    terms.add(
+        "master weights",
+        Component::OptimizerStates,
+        held.masters,
+        each(held.trained, "parameters x 4 B (fp32)", sharded(&all)),
+        of_contract,
+        Layer::Allocated,
+    );
+    terms.add(
+        "KV cache",
+        Component::KvCache,
+        held.kv_cache,
+        Cow::Owned(format!("keys and values of {} x {} tokens in each layer", job.batch.micro, job.batch.sequence)),
+        "transformers 4.57.6, cache_utils.py, DynamicCache",
+        Layer::Allocated,
+    );
+    let row = rule(job.training.optimizer);
+    let what = if row.eight_bit {
+        "parameters x 2 states of 1 B, with scales".to_owned()
+    } else if row.factored {
+        "parameters, rows and columns only".to_owned()
+    } else {
+        format!("parameters x {} states of {} B", row.moments, storage.state.bytes())
+    };
+    terms.add(
+        "optimizer states",
+        Component::OptimizerStates,
+        held.states,
+        each(held.trained, &what, sharded(&all)),
+        row.source,
+        Layer::Allocated,
+    );
+    terms.add(
+        "library workspaces",
+        Component::Overhead,
+        run.workspaces,
+        "cuBLAS, one handle and stream",
+        super::overhead::cublas(job.hardware.gpu.generation).source,
+        Layer::Allocated,
+    );
+    terms.add(
+        "inputs",
+        Component::Temporaries,
+        run.inputs,
+        "token ids and labels, 8 B each",
+        "int64 tensors",
+        Layer::Allocated,
+    );
+}
+
+/// What is alive only at the peak.
+fn moment(job: &Job, run: &StageRun, terms: &mut Terms) {
+    let summit = &run.summit;
+    let gradient = job.storage.gradient;
+    terms.add(
+        "gradients",
+        Component::Gradients,
+        summit.gradients,
+        Cow::Owned(format!("those that exist of {} parameters x {} B", run.resident.trained, gradient.bytes())),
+        "CONTRACT, bytes a parameter by precision",
+        Layer::Allocated,
+    );
+    let layers = "the walk of the layers, played forward and backward";
+    for group in Group::ALL {
+        let (name, component, formula) = group_term(group);
+        terms.add(name, component, summit.groups[group as usize], formula, layers, Layer::Allocated);
+    }
+    terms.add(
+        "rotary tables",
+        Component::Activations,
+        summit.shared,
+        "cosines and sines of one sequence",
+        layers,
+        Layer::Allocated,
+    );
+    terms.add(
+        "micro-batches in flight",
+        Component::Activations,
+        summit.in_flight,
+        "saved tensors of the other micro-batches of the schedule",
+        "arXiv 2104.04473, section 2.2; megatron-core, pipeline_parallel/schedules.py",
+        Layer::Allocated,
+    );
+    terms.add(
+        "sharding buffers",
+        Component::CommunicationBuffers,
+        summit.buffers,
+        "unsharded weights and gradients of the layers that run, or reduction buckets",
+        "PyTorch FSDP (arXiv 2304.11277), DDP (arXiv 2006.15704), DeepSpeed stage_1_and_2.py",
+        Layer::Allocated,
+    );
+    terms.add(
+        "optimizer temporaries",
+        Component::Temporaries,
+        summit.optimizer,
+        "what the optimizer's kernels make while they step",
+        rule(job.training.optimizer).source,
+        Layer::Allocated,
+    );
+}

@@ -1,0 +1,172 @@
+//! Measured cases under `tests/truth` against predictions: errors by quantity and group,
+//! and bars that hold.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use memwall::catalog::Catalog;
+use memwall::plan::Document;
+use memwall::predict::{self, Prediction};
+use serde_json::Value;
+
+struct Case {
+    id: String,
+    group: String,
+    plan: Value,
+    measured: serde_json::Map<String, Value>,
+}
+
+fn catalog() -> &'static Catalog {
+    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
+}
+
+fn cases(file: &str) -> Vec<Case> {
+    let path = format!("{}/tests/truth/{file}", env!("CARGO_MANIFEST_DIR"));
+    let list: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    list.into_iter()
+        .map(|case| Case {
+            id: case["id"].as_str().unwrap().to_owned(),
+            group: case["group"].as_str().unwrap().to_owned(),
+            plan: case["plan"].clone(),
+            measured: case["measured"].as_object().unwrap().clone(),
+        })
+        .collect()
+}
+
+fn predicted(case: &Case) -> Result<Prediction, String> {
+    let join =
+        |faults: Vec<memwall::plan::Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let plan = Document::parse(&case.plan.to_string()).map_err(join)?.plan().map_err(join)?;
+    predict::of(&plan, catalog()).map_err(join)
+}
+
+/// What the prediction says of a measured quantity.
+fn quantity(name: &str, prediction: &Prediction) -> Option<f64> {
+    let stages = &prediction.stages;
+    let most = |of: fn(&memwall::predict::StageMemory) -> memwall::units::Bytes| {
+        stages.iter().map(|stage| of(stage).0).max().unwrap() as f64
+    };
+    let last = stages.last().unwrap();
+    Some(match name {
+        "params" => prediction.params.total as f64,
+        "trainable_params" => prediction.params.trainable as f64,
+        "peak_allocated_bytes" => most(|stage| stage.peak_allocated),
+        "peak_allocated_bytes_last_rank" => last.peak_allocated.as_f64(),
+        "peak_reserved_bytes" => most(|stage| stage.peak_reserved),
+        "device_used_bytes" => most(|stage| stage.device_used),
+        "static_bytes" => most(|stage| stage.static_bytes),
+        "static_bytes_last_rank" => last.static_bytes.as_f64(),
+        "activation_bytes" => most(|stage| stage.activations_end_of_forward),
+        "flops_forward" => prediction.flops.forward.0,
+        "flops_backward" => prediction.flops.backward.0,
+        "step_time_s" => prediction.time.step.0,
+        "tokens_per_s_per_gpu" => prediction.time.tokens_per_s_per_gpu?,
+        "samples_per_s_per_gpu" => prediction.time.samples_per_s / prediction.num_gpus as f64,
+        "mfu" => prediction.time.mfu?,
+        "hfu" => prediction.time.hfu?,
+        _ => return None,
+    })
+}
+
+struct Row {
+    id: String,
+    group: String,
+    quantity: String,
+    error: f64,
+    predicted: f64,
+    measured: f64,
+}
+
+fn rows(file: &str) -> (Vec<Row>, Vec<(String, String)>) {
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
+    for case in cases(file) {
+        match predicted(&case) {
+            Err(error) => failed.push((case.id, error)),
+            Ok(prediction) => {
+                for (name, value) in &case.measured {
+                    if let (Some(predicted), Some(measured)) = (quantity(name, &prediction), value.as_f64()) {
+                        rows.push(Row {
+                            id: case.id.clone(),
+                            group: case.group.clone(),
+                            quantity: name.clone(),
+                            error: 100.0 * (predicted / measured - 1.0),
+                            predicted,
+                            measured,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    (rows, failed)
+}
+
+struct Summary {
+    n: usize,
+    mean: f64,
+    median: f64,
+    worst: f64,
+    worst_id: String,
+}
+
+fn summaries(rows: &[Row]) -> BTreeMap<(String, String), Summary> {
+    let mut by: BTreeMap<(String, String), Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        by.entry((row.group.clone(), row.quantity.clone())).or_default().push(row);
+    }
+    by.into_iter()
+        .map(|(key, rows)| {
+            let mut errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
+            errors.sort_by(f64::total_cmp);
+            let worst = rows.iter().max_by(|a, b| a.error.abs().total_cmp(&b.error.abs())).unwrap();
+            let summary = Summary {
+                n: errors.len(),
+                mean: errors.iter().sum::<f64>() / errors.len() as f64,
+                median: errors[errors.len() / 2],
+                worst: worst.error,
+                worst_id: worst.id.clone(),
+            };
+            (key, summary)
+        })
+        .collect()
+}
+
+fn print(file: &str) -> (Vec<Row>, Vec<(String, String)>) {
+    let (rows, failed) = rows(file);
+    for ((group, quantity), s) in summaries(&rows) {
+        println!(
+            "{group:22} {quantity:32} n {:3}  mean {:7.3} %  median {:7.3} %  worst {:8.3} %  {}",
+            s.n, s.mean, s.median, s.worst, s.worst_id
+        );
+    }
+    if let Ok(wanted) = std::env::var("TRUTH_ROWS") {
+        for row in rows.iter().filter(|row| format!("{} {} {}", row.group, row.id, row.quantity).contains(&wanted)) {
+            println!(
+                "  {:80} {:28} {:8.3} %  {:>16.4e} for {:>16.4e}",
+                row.id, row.quantity, row.error, row.predicted, row.measured
+            );
+        }
+    }
+    for (id, error) in &failed {
+        println!("  not predicted: {id}: {error}");
+    }
+    (rows, failed)
+}
+
+#[test]
+fn allocator() {
+    print("allocator.json");
+}
+
+#[test]
+fn published() {
+    print("published.json");
+}
+
+#[test]
+fn params() {
+    print("params.json");
+}
