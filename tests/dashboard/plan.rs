@@ -1,8 +1,8 @@
 //! Changing a plan, and what happens to its file.
 
 use std::fs;
-use std::path::Path;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 
 use crate::terminal::{Program, Terminal, keys};
 

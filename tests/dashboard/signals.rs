@@ -33,14 +33,22 @@ fn a_signal_ends_it_with_unsaved_changes_and_under_a_question_too() {
 
 #[test]
 fn a_signal_ends_it_while_the_driver_hangs() {
-    let hangs = "log: LOG\nfaults: [{ call: nvmlInit_v2, hang_s: 3600 }, { call: nvmlDeviceGetCount_v2, hang_s: 3600 }]";
+    let hangs =
+        "log: LOG\nfaults: [{ call: nvmlInit_v2, hang_s: 3600 }, { call: nvmlDeviceGetCount_v2, hang_s: 3600 }]";
     let scenario = Scenario::new(hangs);
     let mut terminal = Program::memwall().nvml(&scenario).start();
     terminal.wait_for("asking the driver");
     terminal.keys("?");
-    terminal.wait_for("any key closes");
+    terminal.wait_for("key closes");
     terminal.signal("TERM");
     terminal.assert_left_well();
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let mut terminal = Program::memwall().start();
+    terminal.wait_for("demo");
+    terminal.hang_up();
 }
 
 #[test]

@@ -21,7 +21,6 @@ use crate::standin::{DEADLINE, Scenario};
 
 /// Keys as a terminal sends them.
 pub mod keys {
-    pub const UP: &str = "\x1b[A";
     pub const DOWN: &str = "\x1b[B";
     pub const RIGHT: &str = "\x1b[C";
     pub const LEFT: &str = "\x1b[D";
@@ -137,7 +136,7 @@ impl Program {
         let (columns, rows) = (cells(self.size.0), cells(self.size.1));
         let parser = vt100::Parser::new_with_callbacks(rows, columns, 0, Frames::default());
         let shared = Arc::new(Shared {
-            seen: Mutex::new(Seen { parser, raw: Vec::new(), closed: false, status: None }),
+            seen: Mutex::new(Seen { parser, raw: Vec::new(), closed: false, hung_up: false, status: None }),
             changed: Condvar::new(),
         });
         let mut reader = pair.master.try_clone_reader().unwrap();
@@ -145,6 +144,9 @@ impl Program {
         thread::spawn(move || {
             let mut buffer = [0; 65536];
             while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                if shown.lock().hung_up {
+                    return;
+                }
                 shown.change(|seen| {
                     seen.raw.extend_from_slice(&buffer[..length]);
                     seen.parser.process(&buffer[..length]);
@@ -157,8 +159,8 @@ impl Program {
             let status = child.wait().unwrap();
             ended.change(|seen| seen.status = Some(status));
         });
-        let writer = pair.master.take_writer().unwrap();
-        Terminal { shared, master: pair.master, writer, pid, mode_before, home: self.home }
+        let writer = Some(pair.master.take_writer().unwrap());
+        Terminal { shared, master: Some(pair.master), writer, pid, mode_before, home: self.home }
     }
 }
 
@@ -205,6 +207,7 @@ struct Seen {
     parser: vt100::Parser<Frames>,
     raw: Vec<u8>,
     closed: bool,
+    hung_up: bool,
     status: Option<ExitStatus>,
 }
 
@@ -265,8 +268,8 @@ impl Shared {
 /// A started program and its terminal.
 pub struct Terminal {
     shared: Arc<Shared>,
-    master: Box<dyn MasterPty + Send>,
-    writer: Box<dyn Write + Send>,
+    master: Option<Box<dyn MasterPty + Send>>,
+    writer: Option<Box<dyn Write + Send>>,
     pid: u32,
     mode_before: String,
     home: TempDir,
@@ -298,9 +301,8 @@ impl Terminal {
 
     /// The first frame after that many which is as wanted.
     pub fn first_frame(&self, after: usize, what: &str, mut wanted: impl FnMut(&str) -> bool) -> String {
-        self.shared.wait(what, false, |seen| {
-            seen.frames().shown.iter().skip(after).find(|frame| wanted(frame)).cloned()
-        })
+        self.shared
+            .wait(what, false, |seen| seen.frames().shown.iter().skip(after).find(|frame| wanted(frame)).cloned())
     }
 
     /// Waits for that many frames more.
@@ -343,14 +345,28 @@ impl Terminal {
 
     /// Types.
     pub fn keys(&mut self, keys: &str) {
-        self.writer.write_all(keys.as_bytes()).unwrap();
-        self.writer.flush().unwrap();
+        let writer = self.writer.as_mut().unwrap();
+        writer.write_all(keys.as_bytes()).unwrap();
+        writer.flush().unwrap();
     }
 
     /// Another size.
     pub fn resize(&self, columns: u16, rows: u16) {
         self.shared.change(|seen| seen.parser.set_size(cells(rows), cells(columns)));
-        self.master.resize(pty_size((columns, rows))).unwrap();
+        self.master().resize(pty_size((columns, rows))).unwrap();
+    }
+
+    fn master(&self) -> &dyn MasterPty {
+        &**self.master.as_ref().unwrap()
+    }
+
+    /// The terminal goes away, as when a window is closed or a line breaks; waits for the end of
+    /// the program then.
+    pub fn hang_up(&mut self) {
+        // The reader's copy goes at the next frame.
+        self.shared.lock().hung_up = true;
+        (self.master, self.writer) = (None, None);
+        self.shared.wait("the end", true, |seen| seen.status.clone().map(drop));
     }
 
     /// Sends a signal by its name.
@@ -383,7 +399,7 @@ impl Terminal {
         assert!(!seen.frames().drawing, "synchronized output is still on");
         assert_eq!(screen.fgcolor(), vt100::Color::Default, "what follows is coloured");
         drop(seen);
-        assert_eq!(mode_of(&*self.master), self.mode_before, "the terminal's mode is another");
+        assert_eq!(mode_of(self.master()), self.mode_before, "the terminal's mode is another");
     }
 
     /// Asserts that the terminal is in raw mode: what `assert_restored` looks at does change.
@@ -391,7 +407,7 @@ impl Terminal {
         let seen = self.shared.lock();
         assert!(seen.parser.screen().alternate_screen() && seen.parser.screen().hide_cursor());
         drop(seen);
-        assert_ne!(mode_of(&*self.master), self.mode_before);
+        assert_ne!(mode_of(self.master()), self.mode_before);
     }
 
     /// What it wrote on standard error, where that went apart.
