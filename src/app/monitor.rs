@@ -256,13 +256,11 @@ impl Monitor {
     }
 
     fn of_fullest_device(&self, sample: &Sample) -> Option<Found> {
-        // By the peak, which only grows: the choice does not flicker between equals.
+        // Among those that answer, by the peak, which only grows: the choice does not flicker between equals.
         let peak_of = |position: usize| self.peaks.get(position).copied().flatten();
-        let (position, device) = sample
-            .devices
-            .iter()
-            .enumerate()
-            .max_by_key(|(position, _)| (peak_of(*position), std::cmp::Reverse(*position)))?;
+        let (position, device) = sample.devices.iter().enumerate().max_by_key(|(position, device)| {
+            (device.memory.value().is_some(), peak_of(*position), std::cmp::Reverse(*position))
+        })?;
         let memory = device.memory.map(|memory| memory.used);
         let peak = peak_of(position);
         Some((Whose::Device { device: device.index }, position, memory, peak))

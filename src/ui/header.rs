@@ -70,7 +70,8 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
     match &state.monitor.source {
         Source::Starting => vec![Span::styled("source starting", theme.dim())],
-        Source::Failed(why) => vec![Span::styled(fit(&clean(why), 40), theme.danger())],
+        // Why, the monitor pane says.
+        Source::Failed(_) => vec![Span::styled("no source", theme.danger())],
         Source::Running(info) => {
             let style = if info.kind == SourceKind::Demo { theme.warning() } else { theme.good() };
             vec![Span::styled(info.kind.word(), style), age(state, look)]
