@@ -137,7 +137,13 @@ impl Ctx<'_> {
     /// The loss over logits in memory.
     fn loss(&self, b: &mut Builder<'_>, logits: Id, tokens: u64, rule: LossRule) -> Id {
         match rule {
-            LossRule::VocabParallel | LossRule::VocabParallelFused => vocab_parallel_loss(b, logits, tokens),
+            LossRule::VocabParallel => vocab_parallel_loss(b, logits, tokens, 0),
+            // The compiled functions write the exponentials beside the fp32 logits instead of over them
+            // (core/fusions/fused_cross_entropy.py, jit_fuser).
+            LossRule::VocabParallelFused => {
+                let copy = b.numel(logits).saturating_mul(4);
+                vocab_parallel_loss(b, logits, tokens, copy)
+            }
             LossRule::TeFused => te_loss(b, logits, tokens),
             LossRule::Upcast => {
                 let wide = b.cast("loss.upcast", logits, Element::F32);
@@ -215,7 +221,7 @@ fn cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
 
 /// Megatron's vocabulary-parallel cross-entropy (core/tensor_parallel/cross_entropy.py): an fp32 copy whose
 /// exponentials are kept and become the gradient in place.
-fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
+fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64, scratch_forward: u64) -> Id {
     let softmax = b.make(b.numel(logits), Element::F32, false);
     let mask = b.make(tokens, Element::Bool, false);
     let target = b.make(tokens, Element::I64, false);
@@ -226,6 +232,7 @@ fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
         inputs: &[(logits, Flow::New)],
         outputs: &[loss, softmax, mask, target],
         saved: &saved,
+        scratch_forward,
         ..Spec::default()
     });
     loss
