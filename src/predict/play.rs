@@ -21,6 +21,8 @@ pub enum Recompute {
     All,
     /// All but every second matrix product and the attention core (torchtitan).
     SelectiveOp,
+    /// What a compiler makes again within its fused kernels.
+    Fused,
     /// Runs of operators that belong to these modules.
     Modules(Modules),
 }
@@ -165,6 +167,8 @@ struct Uses {
     saves: Vec<u32>,
     /// Saved, but not kept over the forward pass: made again in the backward pass.
     dropped: Vec<bool>,
+    /// Kept though nothing saves it: the output of an operator that is not to run again.
+    forced: Vec<bool>,
     /// Operators that run again.
     again: Vec<bool>,
 }
@@ -175,6 +179,7 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
     let uses = uses(tape, recompute);
     let mut alive = Alive::of([0; GROUPS]);
     forward(tape, &uses, &mut alive, recompute);
+    let lazy = recompute == Recompute::Fused;
     let output = tape.output.map_or(0, |id| tape.get(id).allocated());
     let mut retained = alive.groups;
     if let Some(id) = tape.output {
@@ -187,7 +192,7 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
     let until_exit = cached_only(tape, &uses);
     let mut kept = retained;
     kept[Group::WeightCopy as usize] = kept[Group::WeightCopy as usize].saturating_sub(until_exit);
-    let (peak, weight_gradients) = backward(tape, uses, kept, gradients);
+    let (peak, weight_gradients) = backward(tape, uses, kept, gradients, lazy);
     Played { forward: forward_peak, retained, until_exit, output, backward: peak, weight_gradients }
 }
 
@@ -214,23 +219,45 @@ fn uses(tape: &Tape, recompute: Recompute) -> Uses {
             saves[tape.storage(*id).0 as usize] += 1;
         }
         again[at] = match recompute {
-            Recompute::All => true,
+            Recompute::All | Recompute::SelectiveOp => true,
+            Recompute::Fused => rebuilds(tape, op),
             other => runs_again(op, at, usize::MAX, other, &mut products),
         };
     }
-    let mut dropped = vec![false; count];
+    let mut uses = Uses { last, saves, dropped: vec![false; count], forced: vec![false; count], again };
     if recompute != Recompute::Nothing {
-        for (at, op) in tape.ops.iter().enumerate().filter(|(at, _)| again[*at]) {
-            for id in tape.ids(op.outputs) {
-                let root = tape.storage(*id);
-                // What an operator outside the run reads is kept: it is the run's output.
-                let leaves =
-                    read_outside(tape, &again, root, at) || tape.output.is_some_and(|out| tape.storage(out) == root);
-                dropped[root.0 as usize] = !leaves && tape.get(root).home == Home::Local;
-            }
+        drop_recomputed(tape, recompute, &mut uses);
+    }
+    uses
+}
+
+/// Marks what is not kept over the forward pass because it is made again.
+fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
+    let mut products = 0;
+    let leaving = tape.output.map(|out| tape.storage(out));
+    for (at, op) in tape.ops.iter().enumerate() {
+        let forced = recompute == Recompute::SelectiveOp && kept_product(op, &mut products);
+        if !uses.again[at] {
+            continue;
+        }
+        for id in tape.ids(op.outputs) {
+            let root = tape.storage(*id);
+            // What an operator outside the run reads is kept: it is the run's output.
+            let read = !matches!(recompute, Recompute::Fused) && read_outside(tape, &uses.again, root, at);
+            let leaves = read || leaving == Some(root);
+            uses.forced[root.0 as usize] |= forced;
+            let statistics = recompute == Recompute::Fused && tape.ids(op.saved).contains(id);
+            uses.dropped[root.0 as usize] = !leaves && !forced && !statistics && tape.get(root).home == Home::Local;
         }
     }
-    Uses { last, saves, dropped, again }
+}
+
+/// Whether a compiler makes an operator's output again rather than keep it: all that it reads is kept anyhow
+/// (torch.compile, functorch/partitioners.py, min_cut_rematerialization_partition).
+fn rebuilds(tape: &Tape, op: &Op) -> bool {
+    let saved = tape.ids(op.saved);
+    let kept = |id: &Id| saved.contains(id) || matches!(tape.get(*id).home, Home::Weight(_));
+    op.unit == Unit::Vector && !saved.is_empty() && tape.ids(op.inputs).iter().all(kept)
 }
 
 /// The first operator of a recomputed tape that does not run again: recomputation stops as soon as the last
@@ -248,7 +275,7 @@ pub(super) fn early_stop(tape: &Tape) -> usize {
 /// Whether the operator at `at` runs again in the backward pass; `products` counts matrix products so far.
 pub(super) fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, products: &mut u32) -> bool {
     match recompute {
-        Recompute::Nothing => false,
+        Recompute::Nothing | Recompute::Fused => false,
         Recompute::All => at < stop,
         Recompute::SelectiveOp => !kept_product(op, products),
         Recompute::Modules(modules) => modules.hold(op),
@@ -299,7 +326,7 @@ fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
             let slot = root.0 as usize;
             let tensor = tape.get(root);
             let done = uses.last[slot] as usize <= at && Some(root) != output;
-            let saved = uses.saves[slot] > 0 && !uses.dropped[slot];
+            let saved = (uses.saves[slot] > 0 && !uses.dropped[slot]) || uses.forced[slot];
             // A recomputed block keeps its input.
             let kept = saved || tensor.cached || (whole && tensor.home == Home::Input);
             if there[slot] && done && !kept {
@@ -330,10 +357,12 @@ struct Backward<'a> {
     slots: Vec<Option<u32>>,
     gradients: Vec<Gradient>,
     policy: WeightGradients,
+    /// Dropped tensors are made again one by one, where they are needed.
+    lazy: bool,
     stay: u64,
 }
 
-fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) -> (Peak, u64) {
+fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients, lazy: bool) -> (Peak, u64) {
     let mut run = Backward {
         tape,
         uses,
@@ -341,6 +370,7 @@ fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) 
         slots: vec![None; tape.tensors.len()],
         gradients: Vec::with_capacity(tape.ops.len()),
         policy,
+        lazy,
         stay: 0,
     };
     if let Some(output) = tape.output.filter(|id| tape.get(*id).grad) {
@@ -361,7 +391,7 @@ impl Backward<'_> {
     /// Before the last operator of a recomputed run: the run's forward pass again.
     fn restore(&mut self, at: usize) {
         let ends = self.uses.again[at] && self.uses.again.get(at + 1).is_none_or(|next| !next);
-        if !ends {
+        if !ends || self.lazy {
             return;
         }
         let from = (0..at).rev().find(|op| !self.uses.again[*op]).map_or(0, |op| op + 1);
@@ -376,6 +406,9 @@ impl Backward<'_> {
                 if self.uses.dropped[id.0 as usize] && self.uses.saves[id.0 as usize] > 0 {
                     self.uses.dropped[id.0 as usize] = false;
                     self.alive.take(tensor.group, tensor.allocated());
+                } else if self.uses.forced[id.0 as usize] && self.uses.saves[id.0 as usize] == 0 {
+                    // Handed over instead of computed, and not needed beyond that.
+                    self.alive.give(tensor.group, tensor.allocated());
                 } else if self.uses.saves[id.0 as usize] == 0 {
                     fleeting += tensor.allocated();
                 }
@@ -387,6 +420,12 @@ impl Backward<'_> {
 
     fn step(&mut self, op: &Op) {
         let tape = self.tape;
+        for id in tape.ids(op.saved).iter().filter(|_| self.lazy) {
+            let root = tape.storage(*id);
+            if std::mem::take(&mut self.uses.dropped[root.0 as usize]) {
+                self.alive.take(tape.get(root).group, tape.get(root).allocated());
+            }
+        }
         let incoming = tape.ids(op.outputs).iter().find_map(|id| self.slots[id.0 as usize]);
         if let Some(first) = incoming {
             for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {

@@ -119,6 +119,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
 /// What a checkpointed layer recomputes, and each how many-th layer is one.
 fn recompute(job: &Job) -> (Recompute, u64) {
     match &job.training.checkpointing {
+        Checkpointing::None if job.training.compile => (Recompute::Fused, 1),
         Checkpointing::None => (Recompute::Nothing, 0),
         Checkpointing::Full => (Recompute::All, 1),
         Checkpointing::Every(each) => (Recompute::All, (*each).max(1)),
