@@ -21,8 +21,6 @@ pub enum Recompute {
     All,
     /// All but every second matrix product and the attention core (torchtitan).
     SelectiveOp,
-    /// What a compiler makes again within its fused kernels.
-    Fused,
     /// Runs of operators that belong to these modules.
     Modules(Modules),
 }
@@ -179,7 +177,6 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
     let uses = uses(tape, recompute);
     let mut alive = Alive::of([0; GROUPS]);
     forward(tape, &uses, &mut alive, recompute);
-    let lazy = recompute == Recompute::Fused;
     let output = tape.output.map_or(0, |id| tape.get(id).allocated());
     let mut retained = alive.groups;
     if let Some(id) = tape.output {
@@ -192,7 +189,7 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
     let until_exit = cached_only(tape, &uses);
     let mut kept = retained;
     kept[Group::WeightCopy as usize] = kept[Group::WeightCopy as usize].saturating_sub(until_exit);
-    let (peak, weight_gradients) = backward(tape, uses, kept, gradients, lazy);
+    let (peak, weight_gradients) = backward(tape, uses, kept, gradients);
     Played { forward: forward_peak, retained, until_exit, output, backward: peak, weight_gradients }
 }
 
@@ -220,7 +217,6 @@ fn uses(tape: &Tape, recompute: Recompute) -> Uses {
         }
         again[at] = match recompute {
             Recompute::All | Recompute::SelectiveOp => true,
-            Recompute::Fused => rebuilds(tape, op),
             other => runs_again(op, at, usize::MAX, other, &mut products),
         };
     }
@@ -243,21 +239,12 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
         for id in tape.ids(op.outputs) {
             let root = tape.storage(*id);
             // What an operator outside the run reads is kept: it is the run's output.
-            let read = !matches!(recompute, Recompute::Fused) && read_outside(tape, &uses.again, root, at);
+            let read = read_outside(tape, &uses.again, root, at);
             let leaves = read || leaving == Some(root);
             uses.forced[root.0 as usize] |= forced;
-            let statistics = recompute == Recompute::Fused && tape.ids(op.saved).contains(id);
-            uses.dropped[root.0 as usize] = !leaves && !forced && !statistics && tape.get(root).home == Home::Local;
+            uses.dropped[root.0 as usize] = !leaves && !forced && tape.get(root).home == Home::Local;
         }
     }
-}
-
-/// Whether a compiler makes an operator's output again rather than keep it: all that it reads is kept anyhow
-/// (torch.compile, functorch/partitioners.py, min_cut_rematerialization_partition).
-fn rebuilds(tape: &Tape, op: &Op) -> bool {
-    let saved = tape.ids(op.saved);
-    let kept = |id: &Id| saved.contains(id) || matches!(tape.get(*id).home, Home::Weight(_));
-    op.unit == Unit::Vector && !saved.is_empty() && tape.ids(op.inputs).iter().all(kept)
 }
 
 /// The first operator of a recomputed tape that does not run again: recomputation stops as soon as the last
@@ -275,7 +262,7 @@ pub(super) fn early_stop(tape: &Tape) -> usize {
 /// Whether the operator at `at` runs again in the backward pass; `products` counts matrix products so far.
 pub(super) fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, products: &mut u32) -> bool {
     match recompute {
-        Recompute::Nothing | Recompute::Fused => false,
+        Recompute::Nothing => false,
         Recompute::All => at < stop,
         Recompute::SelectiveOp => !kept_product(op, products),
         Recompute::Modules(modules) => modules.hold(op),
@@ -301,7 +288,7 @@ fn read_outside(tape: &Tape, again: &[bool], root: Id, from: usize) -> bool {
 }
 
 fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
-    let whole = recompute == Recompute::All;
+    let whole = matches!(recompute, Recompute::All | Recompute::SelectiveOp);
     let mut there = vec![false; tape.tensors.len()];
     for (at, tensor) in tape.tensors.iter().enumerate() {
         if tensor.home == Home::Input {
@@ -357,12 +344,10 @@ struct Backward<'a> {
     slots: Vec<Option<u32>>,
     gradients: Vec<Gradient>,
     policy: WeightGradients,
-    /// Dropped tensors are made again one by one, where they are needed.
-    lazy: bool,
     stay: u64,
 }
 
-fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients, lazy: bool) -> (Peak, u64) {
+fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) -> (Peak, u64) {
     let mut run = Backward {
         tape,
         uses,
@@ -370,7 +355,6 @@ fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients, 
         slots: vec![None; tape.tensors.len()],
         gradients: Vec::with_capacity(tape.ops.len()),
         policy,
-        lazy,
         stay: 0,
     };
     if let Some(output) = tape.output.filter(|id| tape.get(*id).grad) {
@@ -391,7 +375,7 @@ impl Backward<'_> {
     /// Before the last operator of a recomputed run: the run's forward pass again.
     fn restore(&mut self, at: usize) {
         let ends = self.uses.again[at] && self.uses.again.get(at + 1).is_none_or(|next| !next);
-        if !ends || self.lazy {
+        if !ends {
             return;
         }
         let from = (0..at).rev().find(|op| !self.uses.again[*op]).map_or(0, |op| op + 1);
@@ -420,12 +404,6 @@ impl Backward<'_> {
 
     fn step(&mut self, op: &Op) {
         let tape = self.tape;
-        for id in tape.ids(op.saved).iter().filter(|_| self.lazy) {
-            let root = tape.storage(*id);
-            if std::mem::take(&mut self.uses.dropped[root.0 as usize]) {
-                self.alive.take(tape.get(root).group, tape.get(root).allocated());
-            }
-        }
         let incoming = tape.ids(op.outputs).iter().find_map(|id| self.slots[id.0 as usize]);
         if let Some(first) = incoming {
             for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
