@@ -109,6 +109,8 @@ pub struct Rules {
     pub vocab_multiple: Rule<u64>,
     /// Mixed precision runs under autocast with its cache of weight copies.
     pub autocast: Rule<bool>,
+    /// Keys and values repeated to the number of query heads before attention.
+    pub repeated_kv: Rule<bool>,
     /// Modules register tables and masks as buffers.
     pub buffers: Rule<bool>,
 }
@@ -130,11 +132,12 @@ const HUGGING_FACE: Rules = Rules {
     fused_projections: rule(false, HF),
     vocab_multiple: rule(1, HF),
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
+    repeated_kv: rule(false, HF),
     buffers: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
 };
 
 const TORCHTITAN: Rules = Rules {
-    rms_norm: rule(RmsNorm::Fused, "torchtitan, models/llama3/model/model.py, nn.RMSNorm"),
+    rms_norm: rule(RmsNorm::Eager, "PyTorch before 2.9, aten/src/ATen/native/layer_norm.cpp, rms_norm (composite)"),
     rope: rule(Rope::Complex, "torchtitan, models/llama3/model/model.py, apply_rotary_emb"),
     gate: rule(Gate::Eager, TITAN),
     act: rule(PointwiseAct::Fused, TITAN),
@@ -144,6 +147,7 @@ const TORCHTITAN: Rules = Rules {
     fused_projections: rule(false, TITAN),
     vocab_multiple: rule(1, TITAN),
     autocast: rule(false, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
+    repeated_kv: rule(true, "torchtitan, models/llama3/model/model.py, repeat_kv; torchtune, modules/attention.py"),
     buffers: rule(false, TITAN),
 };
 
@@ -158,6 +162,7 @@ const MEGATRON_TE: Rules = Rules {
     fused_projections: rule(true, MEGATRON),
     vocab_multiple: rule(128, "megatron, training/tokenizer/tokenizer.py, _vocab_size_with_padding"),
     autocast: rule(false, MEGATRON),
+    repeated_kv: rule(false, MEGATRON),
     buffers: rule(false, MEGATRON),
 };
 
@@ -187,10 +192,25 @@ const LLM_FOUNDRY: Rules = Rules {
     fused_projections: rule(false, FOUNDRY),
     vocab_multiple: rule(1, FOUNDRY),
     autocast: rule(false, "llm-foundry, FSDP MixedPrecision (fsdp_config mixed_precision)"),
+    repeated_kv: rule(false, FOUNDRY),
     buffers: rule(false, FOUNDRY),
 };
 
 impl Rules {
+    /// The same modules under `torch.compile`: chains of elementwise operators are one kernel.
+    #[must_use]
+    pub const fn compiled(self) -> Self {
+        const INDUCTOR: &str = "PyTorch, torch/_inductor: elementwise chains and reductions fuse into one kernel";
+        Self {
+            rms_norm: rule(RmsNorm::Fused, INDUCTOR),
+            rope: rule(Rope::Fused, INDUCTOR),
+            gate: rule(Gate::Fused, INDUCTOR),
+            act: rule(PointwiseAct::Fused, INDUCTOR),
+            softmax: rule(Softmax::Fused, INDUCTOR),
+            ..self
+        }
+    }
+
     /// The rules of a framework for a family of models.
     #[must_use]
     pub const fn of(framework: Framework, implementation: TransformerImpl, family: Family) -> Self {

@@ -45,6 +45,8 @@ pub enum LossRule {
     Upcast,
     /// Cross-entropy on the logits as they are.
     Plain,
+    /// `logits.float()`, then PyTorch's loss-parallel cross-entropy over sharded logits.
+    ShardedLogits,
     /// Head and loss in chunks of tokens, each with its backward pass.
     Chunked {
         /// How many chunks.

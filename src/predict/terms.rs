@@ -167,8 +167,8 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "library workspaces",
         Component::Overhead,
         run.workspaces,
-        "cuBLAS, one handle and stream",
-        super::overhead::cublas(job.hardware.gpu.generation).source,
+        "cuBLAS for the forward and the backward thread, and the engine's own",
+        super::overhead::workspaces(job.hardware.gpu.generation, super::libraries(job)).source,
         Layer::Allocated,
     );
     terms.add(

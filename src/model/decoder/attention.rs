@@ -243,7 +243,7 @@ impl Ctx<'_> {
         let name = "attention.core";
         let [q, k, v] = qkv.map(|x| b.lower(name, x));
         // transformers repeats keys and values for a kernel with a mask (integrations/sdpa_attention.py).
-        let repeat = kernel == Kernel::Efficient && core.heads != core.kv_heads;
+        let repeat = core.heads != core.kv_heads && (kernel == Kernel::Efficient || self.run.rules.repeated_kv.is);
         let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
