@@ -5,13 +5,14 @@
 mod architecture;
 mod builder;
 mod decoder;
+mod encoder;
 mod explicit;
 mod hf;
 mod rules;
 mod tape;
 mod walk;
 
-pub use architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
+pub use architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
 pub use builder::{Adapters, Types};
 pub use explicit::{of_fields, of_size};
 pub use hf::from_hf;
@@ -30,6 +31,7 @@ impl Architecture {
     pub fn walk(&self, run: &Run<'_>) -> Walk {
         match &self.shape {
             Shape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
+            Shape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
         }
     }
 

@@ -151,6 +151,8 @@ pub struct Walk {
     pub shared: u64,
     /// Bytes of module buffers (GPT-2's causal masks).
     pub buffers: u64,
+    /// Bytes of the micro-batch's inputs and labels.
+    pub inputs: u64,
     /// The head's matrix is the embedding's.
     pub tied: bool,
 }

@@ -41,7 +41,7 @@ impl Ctx<'_> {
     }
 
     /// The activation function of `x`.
-    pub(super) fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+    pub fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
         let fused = self.run.rules.act.is == PointwiseAct::Fused;
         match self.d.act {
             Act::Relu => b.pointwise(name, x, Keeps::Output),
