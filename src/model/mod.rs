@@ -21,7 +21,7 @@ pub use tape::{
     Collective, CollectiveKind, Element, Flow, GRANULE, GROUPS, Group, Home, Id, Op, Part, RankGroup, Span, Tape,
     Tensor, Unit, Weight,
 };
-pub use walk::{AttentionChoice, Count, Cut, Kernel, LossRule, Run, Walk};
+pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Run, Walk};
 
 use crate::plan::keywords::{Framework, TransformerImpl};
 
@@ -54,6 +54,7 @@ impl Architecture {
             dropout: Some(0.0),
             freeze_embeddings: false,
             vocab_multiple,
+            cache: None,
         };
         self.walk(&run).count()
     }

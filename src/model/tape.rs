@@ -82,10 +82,12 @@ pub enum Group {
     ActivationGradient,
     /// Gradients of weights made in this pass.
     WeightGradient,
+    /// Keys and values (or latents) kept for later tokens.
+    KvCache,
 }
 
 /// Number of groups.
-pub const GROUPS: usize = 12;
+pub const GROUPS: usize = 13;
 
 impl Group {
     /// All, in the order of their discriminants.
@@ -102,6 +104,7 @@ impl Group {
         Self::Logits,
         Self::ActivationGradient,
         Self::WeightGradient,
+        Self::KvCache,
     ];
 }
 
@@ -133,7 +136,8 @@ pub struct Tensor {
     pub home: Home,
     /// Whether a gradient flows to it.
     pub grad: bool,
-    /// An autocast copy: kept until autocast is left, whoever uses it.
+    /// Kept beyond the tape, whoever uses it: an autocast copy until autocast is left, keys and values for later
+    /// tokens.
     pub cached: bool,
     /// The tensor whose memory this one is a view of.
     pub view_of: Option<Id>,

@@ -2,11 +2,12 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::{Job, StageLayers};
-use super::play::{Groups, Peak, play_inference};
+use super::play::{Groups, Peak};
 use super::prediction::{Phase, TimelinePoint};
+use super::prefill::looked_up;
 use super::resident::{Held, Resident};
 use super::step::Step;
-use crate::model::GROUPS;
+use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode, Schedule};
 use crate::units::Bytes;
 use std::borrow::Cow;
@@ -46,6 +47,7 @@ pub(super) struct StageRun {
 
 struct Player<'a> {
     step: &'a Step,
+    train: bool,
     resident: Resident,
     /// What is there in every phase.
     base: u64,
@@ -69,7 +71,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let resident = held.resident();
     let inputs = step.walk.inputs.saturating_add(step.walk.buffers);
     let base = resident.weights
-        + resident.kv_cache
+        + resident.kv_cache_waiting
         + resident.masters
         + resident.states
         + resident.buckets
@@ -77,36 +79,35 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         + workspaces
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
-    let static_bytes = base - inputs + stays;
-    let in_flight = in_flight(job, index, &held);
+    let static_bytes = base - inputs + stays + (resident.kv_cache - resident.kv_cache_waiting);
+    let train = job.training.mode == Mode::Train;
+    let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player {
         step,
+        train,
         resident,
         base,
         in_flight,
         shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
-        offload: job.training.cpu_offload == CpuOffload::Activations,
+        offload: train && job.training.cpu_offload == CpuOffload::Activations,
         summit: Summit::none(),
         timeline: Vec::with_capacity(64),
         stride: (held.layers.len() as u64).div_ceil(24).max(1),
         retained: [0; GROUPS],
         gradients: if resident.gradients_before { resident.gradients } else { 0 },
     };
-    if job.training.mode == Mode::Inference {
-        player.prefill(&held);
-        let summit = player.summit;
-        let timeline = player.timeline;
+    player.forward(&held);
+    if !train {
         return StageRun {
             resident,
             workspaces,
             inputs,
-            summit,
+            summit: player.summit,
             activations_end_of_forward: 0,
             static_bytes,
-            timeline,
+            timeline: player.timeline,
         };
     }
-    player.forward(&held);
     player.leave_autocast(&held);
     let end: u64 = player.retained.iter().sum();
     let output = if last { step.last.output } else { 0 };
@@ -162,6 +163,7 @@ impl Player<'_> {
                 true,
             );
             self.keep(self.step.first.retained, 1);
+            self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
         }
         for (at, layer) in held.layers.iter().enumerate() {
             let played = self.step.layer(*layer);
@@ -172,7 +174,7 @@ impl Player<'_> {
         if held.last {
             self.meet(
                 Phase::Forward,
-                Cow::Borrowed("head and loss"),
+                Cow::Borrowed(if self.train { "head and loss" } else { "head" }),
                 &self.step.last.forward.clone(),
                 self.buffers(1, 0),
                 true,
@@ -181,27 +183,9 @@ impl Player<'_> {
         }
     }
 
-    /// A forward pass over the whole prompt that saves nothing but keys and values.
-    fn prefill(&mut self, held: &Held<'_>) {
-        if held.first {
-            let peak = play_inference(&self.step.walk.first);
-            self.meet(Phase::Forward, Cow::Borrowed("embedding"), &peak, 0, true);
-        }
-        let kinds: Vec<Peak> = self.step.walk.kinds.iter().map(|(_, tape)| play_inference(tape)).collect();
-        for (at, layer) in held.layers.iter().enumerate() {
-            let kind = self.step.walk.order[usize::try_from(*layer).unwrap_or(0)];
-            let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Forward, layer_name(shown, *layer), &kinds[kind], self.buffers(2, 0), shown);
-        }
-        if held.last {
-            let peak = play_inference(&self.step.walk.last);
-            self.meet(Phase::Forward, Cow::Borrowed("head"), &peak, self.buffers(1, 0), true);
-        }
-    }
-
     /// Autocast's copies of weights that nothing saved go when it is left.
     fn leave_autocast(&mut self, held: &Held<'_>) {
-        let copies = crate::model::Group::WeightCopy as usize;
+        let copies = Group::WeightCopy as usize;
         let mut gone: u64 = held.layers.iter().map(|layer| self.step.layer(*layer).until_exit).sum();
         gone += if held.first { self.step.first.until_exit } else { 0 };
         gone += if held.last { self.step.last.until_exit } else { 0 };
@@ -274,7 +258,7 @@ impl Player<'_> {
         if self.offload {
             return;
         }
-        let copies = crate::model::Group::WeightCopy as usize;
+        let copies = Group::WeightCopy as usize;
         for (group, (sum, bytes)) in self.retained.iter_mut().zip(retained).enumerate() {
             let bytes = if group == copies { bytes.saturating_sub(until_exit) } else { bytes };
             *sum = sum.saturating_sub(bytes);

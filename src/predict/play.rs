@@ -92,7 +92,7 @@ pub struct Peak {
 }
 
 impl Peak {
-    const NONE: Self = Self { total: 0, groups: [0; GROUPS], at: "" };
+    pub(super) const NONE: Self = Self { total: 0, groups: [0; GROUPS], at: "" };
 }
 
 /// A tape as played.
@@ -121,14 +121,14 @@ impl Played {
 }
 
 /// Bytes alive, and the most there were.
-struct Alive {
-    groups: Groups,
+pub(super) struct Alive {
+    pub(super) groups: Groups,
     total: u64,
-    peak: Peak,
+    pub(super) peak: Peak,
 }
 
 impl Alive {
-    fn of(groups: Groups) -> Self {
+    pub(super) fn of(groups: Groups) -> Self {
         let total = groups.iter().sum();
         Self { groups, total, peak: Peak::NONE }
     }
@@ -158,17 +158,19 @@ impl Alive {
 }
 
 /// What a tape's tensors are needed for.
-struct Uses {
+pub(super) struct Uses {
     /// Last operator that reads or makes a tensor's memory.
-    last: Vec<u32>,
+    pub(super) last: Vec<u32>,
     /// How many operators save it.
-    saves: Vec<u32>,
+    pub(super) saves: Vec<u32>,
     /// Saved, but not kept over the forward pass: made again in the backward pass.
     dropped: Vec<bool>,
     /// Kept though nothing saves it: the output of an operator that is not to run again.
     forced: Vec<bool>,
     /// Operators that run again.
     again: Vec<bool>,
+    /// Held beyond their last use by whoever passed them, up to that operator.
+    pub(super) held: Vec<(usize, Id)>,
 }
 
 /// Plays a tape.
@@ -193,17 +195,7 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
     Played { forward: forward_peak, retained, until_exit, output, backward: peak, weight_gradients }
 }
 
-/// A forward pass that saves nothing.
-#[must_use]
-pub fn play_inference(tape: &Tape) -> Peak {
-    let mut uses = uses(tape, Recompute::Nothing);
-    uses.saves.iter_mut().for_each(|count| *count = 0);
-    let mut alive = Alive::of([0; GROUPS]);
-    forward(tape, &uses, &mut alive, Recompute::Nothing);
-    alive.peak
-}
-
-fn uses(tape: &Tape, recompute: Recompute) -> Uses {
+pub(super) fn uses(tape: &Tape, recompute: Recompute) -> Uses {
     let count = tape.tensors.len();
     let (mut last, mut saves) = (vec![0; count], vec![0; count]);
     let mut again = vec![false; tape.ops.len()];
@@ -220,7 +212,8 @@ fn uses(tape: &Tape, recompute: Recompute) -> Uses {
             other => runs_again(op, at, usize::MAX, other, &mut products),
         };
     }
-    let mut uses = Uses { last, saves, dropped: vec![false; count], forced: vec![false; count], again };
+    let mut uses =
+        Uses { last, saves, dropped: vec![false; count], forced: vec![false; count], again, held: Vec::new() };
     if recompute != Recompute::Nothing {
         drop_recomputed(tape, recompute, &mut uses);
     }
@@ -287,7 +280,7 @@ fn read_outside(tape: &Tape, again: &[bool], root: Id, from: usize) -> bool {
     later.any(|(_, op)| tape.ids(op.inputs).iter().chain(tape.ids(op.saved)).any(|id| tape.storage(*id) == root))
 }
 
-fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
+pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
     let whole = matches!(recompute, Recompute::All | Recompute::SelectiveOp);
     let mut there = vec![false; tape.tensors.len()];
     for (at, tensor) in tape.tensors.iter().enumerate() {
@@ -308,7 +301,8 @@ fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
         }
         let group = tape.ids(op.outputs).first().map_or(Group::Residual, |id| tape.get(*id).group);
         alive.mark(op.name, group, op.scratch_forward);
-        for id in tape.ids(op.inputs).iter().chain(tape.ids(op.outputs)) {
+        let held = uses.held.iter().filter(|(until, _)| *until == at).map(|(_, id)| id);
+        for id in tape.ids(op.inputs).iter().chain(tape.ids(op.outputs)).chain(held) {
             let root = tape.storage(*id);
             let slot = root.0 as usize;
             let tensor = tape.get(root);
