@@ -86,6 +86,25 @@ fn rows(file: &str) -> (Vec<Row>, Vec<(String, String)>) {
         match predicted(&case) {
             Err(error) => failed.push((case.id, error)),
             Ok(prediction) => {
+                if std::env::var("TRUTH_TERMS").is_ok_and(|wanted| case.id.contains(&wanted)) {
+                    for stage in &prediction.stages {
+                        println!(
+                            "{} stage {} layers {} peak {} static {} cause {}",
+                            case.id,
+                            stage.stage,
+                            stage.layers,
+                            stage.peak_allocated.0,
+                            stage.static_bytes.0,
+                            stage.peak_cause
+                        );
+                        for term in &stage.terms {
+                            println!("    {:32} {:>16}  {}", term.name, term.bytes.0, term.formula);
+                        }
+                        for point in &stage.timeline {
+                            println!("      {:?} {} {}", point.phase, point.at, point.allocated.0);
+                        }
+                    }
+                }
                 for (name, value) in &case.measured {
                     if let (Some(predicted), Some(measured)) = (quantity(name, &prediction), value.as_f64()) {
                         rows.push(Row {

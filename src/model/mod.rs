@@ -15,7 +15,7 @@ pub use architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Sha
 pub use builder::{Adapters, Types};
 pub use explicit::{of_fields, of_size};
 pub use hf::from_hf;
-pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, SplitHeads};
+pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
 pub use tape::{
     Collective, CollectiveKind, Element, Flow, GRANULE, GROUPS, Group, Home, Id, Op, Part, RankGroup, Span, Tape,
     Tensor, Unit, Weight,

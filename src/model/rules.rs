@@ -68,6 +68,15 @@ pub enum SplitHeads {
     Copies,
 }
 
+/// How attention that is written out treats its scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Softmax {
+    /// Scaled, masked, softmax in fp32, cast back: one operator each.
+    Separate,
+    /// One kernel that keeps its output in the scores' type.
+    Fused,
+}
+
 /// How routed experts run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Experts {
@@ -90,6 +99,8 @@ pub struct Rules {
     pub act: Rule<PointwiseAct>,
     /// Queries, keys, values.
     pub heads: Rule<SplitHeads>,
+    /// The softmax of attention that is written out.
+    pub softmax: Rule<Softmax>,
     /// Routed experts.
     pub experts: Rule<Experts>,
     /// One matrix for queries, keys and values, and one for gate and up.
@@ -98,8 +109,10 @@ pub struct Rules {
     pub vocab_multiple: Rule<u64>,
     /// Mixed precision runs under autocast with its cache of weight copies.
     pub autocast: Rule<bool>,
-    /// Dropout, bias and residual in one operator.
-    pub fused_residual: Rule<bool>,
+    /// Keys and values repeated to the number of query heads before attention.
+    pub repeated_kv: Rule<bool>,
+    /// Modules register tables and masks as buffers.
+    pub buffers: Rule<bool>,
 }
 
 const HF: &str = "transformers 4.57.6, models/*/modeling_*.py";
@@ -114,24 +127,28 @@ const HUGGING_FACE: Rules = Rules {
     gate: rule(Gate::Eager, "transformers 4.57.6, models/llama/modeling_llama.py, LlamaMLP"),
     act: rule(PointwiseAct::AsWritten, "transformers 4.57.6, activations.py"),
     heads: rule(SplitHeads::Views, HF),
+    softmax: rule(Softmax::Separate, "transformers 4.57.6, models/llama/modeling_llama.py, eager_attention_forward"),
     experts: rule(Experts::Loop, "transformers 4.57.6, models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock"),
     fused_projections: rule(false, HF),
     vocab_multiple: rule(1, HF),
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
-    fused_residual: rule(false, HF),
+    repeated_kv: rule(false, HF),
+    buffers: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
 };
 
 const TORCHTITAN: Rules = Rules {
-    rms_norm: rule(RmsNorm::Fused, "torchtitan, models/llama3/model/model.py, nn.RMSNorm"),
+    rms_norm: rule(RmsNorm::Eager, "PyTorch before 2.9, aten/src/ATen/native/layer_norm.cpp, rms_norm (composite)"),
     rope: rule(Rope::Complex, "torchtitan, models/llama3/model/model.py, apply_rotary_emb"),
     gate: rule(Gate::Eager, TITAN),
     act: rule(PointwiseAct::Fused, TITAN),
     heads: rule(SplitHeads::Views, TITAN),
+    softmax: rule(Softmax::Separate, TITAN),
     experts: rule(Experts::Grouped, "torchtitan, models/moe.py, GroupedExperts"),
     fused_projections: rule(false, TITAN),
     vocab_multiple: rule(1, TITAN),
     autocast: rule(false, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
-    fused_residual: rule(false, TITAN),
+    repeated_kv: rule(true, "torchtitan, models/llama3/model/model.py, repeat_kv; torchtune, modules/attention.py"),
+    buffers: rule(false, TITAN),
 };
 
 const MEGATRON_TE: Rules = Rules {
@@ -140,11 +157,13 @@ const MEGATRON_TE: Rules = Rules {
     gate: rule(Gate::Fused, "megatron-core 0.16, core/fusions/fused_bias_swiglu.py, SwiGLUFunction"),
     act: rule(PointwiseAct::Fused, "megatron-core 0.16, core/fusions/fused_bias_gelu.py"),
     heads: rule(SplitHeads::Copies, "megatron-core 0.16, core/transformer/attention.py, get_query_key_value_tensors"),
+    softmax: rule(Softmax::Fused, "megatron-core 0.16, core/fusions/fused_softmax.py, FusedScaleMaskSoftmax"),
     experts: rule(Experts::Grouped, "megatron-core 0.16, core/transformer/moe/experts.py, TEGroupedMLP"),
     fused_projections: rule(true, MEGATRON),
     vocab_multiple: rule(128, "megatron, training/tokenizer/tokenizer.py, _vocab_size_with_padding"),
     autocast: rule(false, MEGATRON),
-    fused_residual: rule(true, "megatron-core 0.16, core/fusions/fused_bias_dropout.py"),
+    repeated_kv: rule(false, MEGATRON),
+    buffers: rule(false, MEGATRON),
 };
 
 const MEGATRON_LOCAL: Rules = Rules {
@@ -158,6 +177,7 @@ const NANOGPT: Rules = Rules {
     heads: rule(SplitHeads::Views, NANO),
     experts: rule(Experts::Loop, NANO),
     rms_norm: rule(RmsNorm::Fused, NANO),
+    buffers: rule(false, NANO),
     ..HUGGING_FACE
 };
 
@@ -167,14 +187,30 @@ const LLM_FOUNDRY: Rules = Rules {
     gate: rule(Gate::Eager, FOUNDRY),
     act: rule(PointwiseAct::Fused, FOUNDRY),
     heads: rule(SplitHeads::Views, FOUNDRY),
+    softmax: rule(Softmax::Separate, FOUNDRY),
     experts: rule(Experts::Grouped, FOUNDRY),
     fused_projections: rule(false, FOUNDRY),
     vocab_multiple: rule(1, FOUNDRY),
     autocast: rule(false, "llm-foundry, FSDP MixedPrecision (fsdp_config mixed_precision)"),
-    fused_residual: rule(false, FOUNDRY),
+    repeated_kv: rule(false, FOUNDRY),
+    buffers: rule(false, FOUNDRY),
 };
 
 impl Rules {
+    /// The same modules under `torch.compile`: chains of elementwise operators are one kernel.
+    #[must_use]
+    pub const fn compiled(self) -> Self {
+        const INDUCTOR: &str = "PyTorch, torch/_inductor: elementwise chains and reductions fuse into one kernel";
+        Self {
+            rms_norm: rule(RmsNorm::Fused, INDUCTOR),
+            rope: rule(Rope::Fused, INDUCTOR),
+            gate: rule(Gate::Fused, INDUCTOR),
+            act: rule(PointwiseAct::Fused, INDUCTOR),
+            softmax: rule(Softmax::Fused, INDUCTOR),
+            ..self
+        }
+    }
+
     /// The rules of a framework for a family of models.
     #[must_use]
     pub const fn of(framework: Framework, implementation: TransformerImpl, family: Family) -> Self {

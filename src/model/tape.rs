@@ -209,6 +209,8 @@ pub enum Flow {
     Pass,
     /// A new tensor of the input's size and type.
     New,
+    /// The saved input itself, overwritten.
+    InPlace,
 }
 
 /// Which unit computes an operator.

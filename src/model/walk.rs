@@ -45,6 +45,8 @@ pub enum LossRule {
     Upcast,
     /// Cross-entropy on the logits as they are.
     Plain,
+    /// `logits.float()`, then PyTorch's loss-parallel cross-entropy over sharded logits.
+    ShardedLogits,
     /// Head and loss in chunks of tokens, each with its backward pass.
     Chunked {
         /// How many chunks.
@@ -147,6 +149,8 @@ pub struct Walk {
     pub last: Tape,
     /// Bytes of what `first` makes and layers share (rotary tables, masks).
     pub shared: u64,
+    /// Bytes of module buffers (GPT-2's causal masks).
+    pub buffers: u64,
     /// The head's matrix is the embedding's.
     pub tied: bool,
 }

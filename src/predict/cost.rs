@@ -115,12 +115,13 @@ impl Table<'_> {
             return;
         }
         let mut products = 0;
-        for op in &tape.ops {
+        let stop = super::play::early_stop(tape);
+        for (at, op) in tape.ops.iter().enumerate() {
             if op.launches == 0 {
                 continue;
             }
             self.operator(tape, op, times, train);
-            if train && super::play::runs_again(op, recompute, &mut products) {
+            if train && super::play::runs_again(op, at, stop, recompute, &mut products) {
                 let bytes = forward_bytes(tape, op);
                 self.recompute += op.flops_forward * times as f64;
                 self.add(op.name, op.unit, op.flops_forward, bytes, times, op.launches);
@@ -137,7 +138,7 @@ impl Table<'_> {
         self.traffic.parameters += Bytes(weights.saturating_mul(times));
         self.traffic.activations += Bytes((bytes - weights.min(bytes)).saturating_mul(times));
         let flows = tape.flows(op.inputs);
-        if !train || flows.iter().all(|flow| *flow != Flow::New) {
+        if !train || flows.iter().all(|flow| !matches!(flow, Flow::New | Flow::InPlace)) {
             return;
         }
         self.backward += op.flops_backward * times as f64;
@@ -252,7 +253,7 @@ fn backward_bytes(tape: &Tape, op: &Op) -> (u64, u64, u64) {
         }
     }
     for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
-        if *flow == Flow::New {
+        if matches!(flow, Flow::New | Flow::InPlace) {
             let bytes = tape.get(*id).bytes();
             if matches!(tape.get(*id).home, Home::Weight(_)) {
                 gradients = gradients.saturating_add(bytes);

@@ -67,12 +67,13 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = Held { job, step, layers: list, first, last };
     let resident = held.resident();
-    let inputs = inputs(job);
+    let inputs = inputs(job).saturating_add(step.walk.buffers);
     let base = resident.weights
         + resident.kv_cache
         + resident.masters
         + resident.states
         + resident.buckets
+        + resident.dummies
         + workspaces
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };

@@ -23,6 +23,7 @@ use std::borrow::Cow;
 
 use crate::catalog::Catalog;
 use crate::model::Group;
+use crate::plan::keywords::{Framework, Mode, TransformerImpl};
 use crate::plan::{Fault, Plan};
 use crate::units::Bytes;
 use memory::{StageRun, Summit};
@@ -40,8 +41,11 @@ pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
 #[must_use]
 pub fn predict(job: &Job) -> Prediction {
     let step = Step::of(job);
-    let workspaces =
-        if job.hardware.library_workspaces { overhead::cublas(job.hardware.gpu.generation).bytes.0 } else { 0 };
+    let workspaces = if job.hardware.library_workspaces {
+        overhead::workspaces(job.hardware.gpu.generation, libraries(job)).bytes.0
+    } else {
+        0
+    };
     let runs: Vec<StageRun> = job
         .stages
         .iter()
@@ -73,6 +77,18 @@ pub fn predict(job: &Job) -> Prediction {
         roofline: cost.roofline,
         assumptions: job.assumptions.clone(),
         stages,
+    }
+}
+
+/// Which libraries keep workspaces.
+fn libraries(job: &Job) -> overhead::Libraries {
+    let megatron = job.framework == Framework::Megatron;
+    let engine = megatron && job.transformer_impl == TransformerImpl::TransformerEngine;
+    overhead::Libraries {
+        backward: job.training.mode == Mode::Train,
+        deterministic: job.training.deterministic,
+        engine,
+        grouped: engine && job.training.grouped_experts && job.decoder().moe.is_some(),
     }
 }
 

@@ -27,8 +27,10 @@ pub enum Temporary {
     Nothing,
     /// One tensor of each parameter's size at a time for all parameters together.
     AllStates,
-    /// As many tensors of the largest parameter's size, in fp32 at least.
+    /// As many tensors of the largest parameter's size in the states' type.
     Largest(u64),
+    /// As many fp32 tensors of the largest parameter's size, and two more where weights are 16-bit.
+    LargestUpcast(u64),
     /// A copy of all gradients, where weight decay is added to them.
     DecayedGradients,
 }
@@ -67,7 +69,7 @@ pub const fn rule(optimizer: Optimizer) -> Rule {
         Optimizer::Adafactor => Rule {
             moments: 0,
             factored: true,
-            temporary: Temporary::Largest(3),
+            temporary: Temporary::LargestUpcast(2),
             source: "transformers 4.57.6, optimization.py, Adafactor.step",
             ..adam
         },

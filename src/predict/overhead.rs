@@ -29,17 +29,44 @@ pub const fn context(generation: Generation) -> Constant {
     Constant { bytes: Bytes::from_mib(mib), source }
 }
 
-/// cuBLAS workspace of one handle and stream, in PyTorch's allocator.
+/// What the libraries that a training process calls keep in PyTorch's allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Libraries {
+    /// A training step: the autograd engine's thread has a cuBLAS handle of its own.
+    pub backward: bool,
+    /// Deterministic algorithms: `CUBLAS_WORKSPACE_CONFIG=:4096:8`.
+    pub deterministic: bool,
+    /// Transformer Engine's modules run.
+    pub engine: bool,
+    /// Its grouped products run, each on one of four streams.
+    pub grouped: bool,
+}
+
+/// Library workspaces: a cuBLAS workspace for each thread that multiplies, and Transformer Engine's own.
 #[must_use]
-pub const fn cublas(generation: Generation) -> Constant {
-    const SOURCE: &str = "PyTorch 2.9, aten/src/ATen/cuda/CublasHandlePool.cpp, getChosenWorkspaceSize";
-    let bytes = match generation {
-        Generation::Hopper | Generation::Blackwell => 4096 * 8 * 1024,
+pub const fn workspaces(generation: Generation, libraries: Libraries) -> Constant {
+    let recent = matches!(generation, Generation::Hopper | Generation::Blackwell);
+    let one: u64 = match generation {
         Generation::Cdna2 | Generation::Cdna3 => 128 << 20,
+        // Hopper's default, and everybody's where results must not vary: :4096:8.
+        _ if recent || libraries.deterministic => 4096 * 8 * 1024,
         // :4096:2:16:8
         _ => 8_519_680,
     };
-    Constant { bytes: Bytes(bytes), source: SOURCE }
+    let engine: u64 = if recent { 32 << 20 } else { 4 << 20 };
+    let handles = if libraries.backward { 2 } else { 1 };
+    let mut bytes = handles * one;
+    if libraries.engine {
+        bytes += engine;
+    }
+    if libraries.grouped {
+        bytes += 4 * engine;
+    }
+    Constant {
+        bytes: Bytes(bytes),
+        source: "PyTorch 2.9, CublasHandlePool.cpp, getChosenWorkspaceSize; Transformer Engine, \
+                 get_cublas_workspace_size_bytes and get_multi_stream_cublas_workspace",
+    }
 }
 
 /// NCCL buffers of one communicator.

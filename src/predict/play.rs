@@ -165,6 +165,8 @@ struct Uses {
     saves: Vec<u32>,
     /// Saved, but not kept over the forward pass: made again in the backward pass.
     dropped: Vec<bool>,
+    /// Kept though nothing saves it: the output of an operator that is not to run again.
+    forced: Vec<bool>,
     /// Operators that run again.
     again: Vec<bool>,
 }
@@ -213,28 +215,55 @@ fn uses(tape: &Tape, recompute: Recompute) -> Uses {
         for id in tape.ids(op.saved) {
             saves[tape.storage(*id).0 as usize] += 1;
         }
-        again[at] = runs_again(op, recompute, &mut products);
+        again[at] = match recompute {
+            Recompute::All | Recompute::SelectiveOp => true,
+            other => runs_again(op, at, usize::MAX, other, &mut products),
+        };
     }
-    let mut dropped = vec![false; count];
+    let mut uses = Uses { last, saves, dropped: vec![false; count], forced: vec![false; count], again };
     if recompute != Recompute::Nothing {
-        for (at, op) in tape.ops.iter().enumerate().filter(|(at, _)| again[*at]) {
-            for id in tape.ids(op.outputs) {
-                let root = tape.storage(*id);
-                // What an operator outside the run reads is kept: it is the run's output.
-                let leaves =
-                    read_outside(tape, &again, root, at) || tape.output.is_some_and(|out| tape.storage(out) == root);
-                dropped[root.0 as usize] = !leaves && tape.get(root).home == Home::Local;
-            }
-        }
+        drop_recomputed(tape, recompute, &mut uses);
     }
-    Uses { last, saves, dropped, again }
+    uses
 }
 
-/// Whether `op` runs again in the backward pass; `products` counts matrix products so far.
-pub(super) fn runs_again(op: &Op, recompute: Recompute, products: &mut u32) -> bool {
+/// Marks what is not kept over the forward pass because it is made again.
+fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
+    let mut products = 0;
+    let leaving = tape.output.map(|out| tape.storage(out));
+    for (at, op) in tape.ops.iter().enumerate() {
+        let forced = recompute == Recompute::SelectiveOp && kept_product(op, &mut products);
+        if !uses.again[at] {
+            continue;
+        }
+        for id in tape.ids(op.outputs) {
+            let root = tape.storage(*id);
+            // What an operator outside the run reads is kept: it is the run's output.
+            let read = read_outside(tape, &uses.again, root, at);
+            let leaves = read || leaving == Some(root);
+            uses.forced[root.0 as usize] |= forced;
+            uses.dropped[root.0 as usize] = !leaves && !forced && tape.get(root).home == Home::Local;
+        }
+    }
+}
+
+/// The first operator of a recomputed tape that does not run again: recomputation stops as soon as the last
+/// saved tensor is there, which for saved inputs is before the operator itself runs
+/// (torch/utils/checkpoint.py, `_StopRecomputationError`).
+pub(super) fn early_stop(tape: &Tape) -> usize {
+    let saving = tape.ops.iter().rposition(|op| !tape.ids(op.saved).is_empty());
+    saving.map_or(0, |at| {
+        let op = &tape.ops[at];
+        let outputs = tape.ids(op.outputs);
+        at + usize::from(tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
+    })
+}
+
+/// Whether the operator at `at` runs again in the backward pass; `products` counts matrix products so far.
+pub(super) fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, products: &mut u32) -> bool {
     match recompute {
         Recompute::Nothing => false,
-        Recompute::All => true,
+        Recompute::All => at < stop,
         Recompute::SelectiveOp => !kept_product(op, products),
         Recompute::Modules(modules) => modules.hold(op),
     }
@@ -259,7 +288,7 @@ fn read_outside(tape: &Tape, again: &[bool], root: Id, from: usize) -> bool {
 }
 
 fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
-    let whole = recompute == Recompute::All;
+    let whole = matches!(recompute, Recompute::All | Recompute::SelectiveOp);
     let mut there = vec![false; tape.tensors.len()];
     for (at, tensor) in tape.tensors.iter().enumerate() {
         if tensor.home == Home::Input {
@@ -284,7 +313,7 @@ fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
             let slot = root.0 as usize;
             let tensor = tape.get(root);
             let done = uses.last[slot] as usize <= at && Some(root) != output;
-            let saved = uses.saves[slot] > 0 && !uses.dropped[slot];
+            let saved = (uses.saves[slot] > 0 && !uses.dropped[slot]) || uses.forced[slot];
             // A recomputed block keeps its input.
             let kept = saved || tensor.cached || (whole && tensor.home == Home::Input);
             if there[slot] && done && !kept {
@@ -361,6 +390,9 @@ impl Backward<'_> {
                 if self.uses.dropped[id.0 as usize] && self.uses.saves[id.0 as usize] > 0 {
                     self.uses.dropped[id.0 as usize] = false;
                     self.alive.take(tensor.group, tensor.allocated());
+                } else if self.uses.forced[id.0 as usize] && self.uses.saves[id.0 as usize] == 0 {
+                    // Handed over instead of computed, and not needed beyond that.
+                    self.alive.give(tensor.group, tensor.allocated());
                 } else if self.uses.saves[id.0 as usize] == 0 {
                     fleeting += tensor.allocated();
                 }
@@ -382,12 +414,20 @@ impl Backward<'_> {
                         self.arrive(*id, first);
                     }
                     Flow::New => self.make(*id),
+                    Flow::InPlace => {
+                        self.release(*id);
+                        self.make(*id);
+                    }
                 }
             }
             self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
             self.settle(op);
         }
-        for id in tape.ids(op.saved) {
+        let overwritten = |id: &Id| {
+            let flows = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
+            incoming.is_some() && flows.into_iter().any(|(input, flow)| input == id && *flow == Flow::InPlace)
+        };
+        for id in tape.ids(op.saved).iter().filter(|id| !overwritten(id)) {
             self.release(*id);
         }
         for id in tape.ids(op.outputs) {

@@ -5,7 +5,7 @@ use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
 use super::step::Step;
 use crate::model::{Element, Part, Tape, Weight};
-use crate::plan::keywords::{CpuOffload, Framework, Mode, Optimizer, Sharding};
+use crate::plan::keywords::{CpuOffload, Framework, Mode, Optimizer, Sharding, TransformerImpl};
 
 /// Bytes that a stage holds whatever runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,6 +30,8 @@ pub(super) struct Resident {
     pub states: u64,
     /// Temporaries of the optimizer step.
     pub optimizer_temporary: u64,
+    /// Stand-ins for weight gradients, one for each shape of matrix (Transformer Engine).
+    pub dummies: u64,
     /// Buffers of data-parallel reduction.
     pub buckets: u64,
     /// Unsharded weights of the ends (FSDP's root), alive through forward and backward.
@@ -68,6 +70,7 @@ impl Held<'_> {
         let job = self.job;
         let mut sum = Resident::default();
         let mut largest = 0;
+        let mut shapes: Vec<(u64, u64)> = Vec::with_capacity(8);
         for (tape, times) in self.tapes() {
             for weight in &tape.weights {
                 // A tied head is the embedding itself unless another stage holds that.
@@ -75,6 +78,11 @@ impl Held<'_> {
                     continue;
                 }
                 self.add(weight, times, &mut sum, &mut largest);
+                let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert | Part::Head);
+                let shape = (weight.rows, weight.numel);
+                if matrix && weight.numel > weight.rows && !shapes.contains(&shape) {
+                    shapes.push(shape);
+                }
             }
         }
         if job.training.mode == Mode::Inference {
@@ -85,6 +93,11 @@ impl Held<'_> {
             sum.gradients_stay || (job.batch.accumulation > 1 && !job.training.optimizer_in_backward);
         if job.training.optimizer_in_backward {
             sum.gradients = 0;
+        }
+        let engine = job.transformer_impl == TransformerImpl::TransformerEngine;
+        if job.framework == Framework::Megatron && engine && job.training.gradient_accumulation_fusion {
+            let seen = job.storage.seen.bytes();
+            sum.dummies = shapes.iter().map(|(_, numel)| rounded(numel.saturating_mul(seen))).sum();
         }
         self.temporaries(&mut sum, largest);
         self.buffers(&mut sum);
@@ -193,6 +206,11 @@ impl Held<'_> {
             Temporary::Nothing => 0,
             Temporary::AllStates => states_full,
             Temporary::Largest(tensors) => largest.saturating_mul(tensors),
+            Temporary::LargestUpcast(tensors) => {
+                let state = self.job.storage.state.bytes();
+                let upcast = if state < 4 { 2 } else { 0 };
+                (largest / state).saturating_mul(4).saturating_mul(tensors + upcast)
+            }
             Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,
             Temporary::DecayedGradients => 0,
         };

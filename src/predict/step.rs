@@ -101,6 +101,10 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
         padded: job.training.padded_batch,
         head_only: job.training.mode == Mode::Inference,
         loss: match job.training.loss {
+            // torchtitan computes the loss over sharded logits (loss_parallel is its default).
+            Loss::Hf | Loss::Plain if job.framework == Framework::Torchtitan && degrees.tensor > 1 => {
+                LossRule::ShardedLogits
+            }
             Loss::Hf => LossRule::Upcast,
             Loss::Plain => LossRule::Plain,
             // torchtune's default number of chunks (modules/loss/ce_chunked_output_loss.py).

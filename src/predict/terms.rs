@@ -156,18 +156,26 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Layer::Allocated,
     );
     terms.add(
-        "library workspaces",
-        Component::Overhead,
-        run.workspaces,
-        "cuBLAS, one handle and stream",
-        super::overhead::cublas(job.hardware.gpu.generation).source,
+        "dummy weight gradients",
+        Component::Gradients,
+        held.dummies,
+        "one buffer for each distinct shape of matrix, 16 bit",
+        "Transformer Engine, pytorch/module/base.py, get_dummy_wgrad",
         Layer::Allocated,
     );
     terms.add(
-        "inputs",
+        "library workspaces",
+        Component::Overhead,
+        run.workspaces,
+        "cuBLAS for the forward and the backward thread, and the engine's own",
+        super::overhead::workspaces(job.hardware.gpu.generation, super::libraries(job)).source,
+        Layer::Allocated,
+    );
+    terms.add(
+        "inputs and buffers",
         Component::Temporaries,
         run.inputs,
-        "token ids and labels, 8 B each",
+        "token ids and labels, 8 B each, and the modules' buffers",
         "int64 tensors",
         Layer::Allocated,
     );

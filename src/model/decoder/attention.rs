@@ -4,7 +4,7 @@ use super::Ctx;
 use super::mlp::scratch;
 use crate::model::architecture::{Family, QkNorm};
 use crate::model::builder::{Builder, Keeps, Linear};
-use crate::model::rules::{Rope, SplitHeads};
+use crate::model::rules::{Rope, Softmax, SplitHeads};
 use crate::model::tape::{Collective, CollectiveKind, Element, Flow, Group, Id, Part, RankGroup, Spec, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
 use crate::plan::keywords::Position;
@@ -233,6 +233,7 @@ impl Ctx<'_> {
         match self.kernel(core) {
             kernel @ (Kernel::Flash | Kernel::Efficient) => self.fused(b, [q, k, v], core, kernel),
             Kernel::Math => self.math(b, [q, k, v], core),
+            Kernel::Eager if self.run.rules.softmax.is == Softmax::Fused => self.fused_softmax(b, [q, k, v], core),
             Kernel::Eager => self.eager(b, [q, k, v], core),
         }
     }
@@ -242,7 +243,7 @@ impl Ctx<'_> {
         let name = "attention.core";
         let [q, k, v] = qkv.map(|x| b.lower(name, x));
         // transformers repeats keys and values for a kernel with a mask (integrations/sdpa_attention.py).
-        let repeat = kernel == Kernel::Efficient && core.heads != core.kv_heads;
+        let repeat = core.heads != core.kv_heads && (kernel == Kernel::Efficient || self.run.rules.repeated_kv.is);
         let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
@@ -318,6 +319,19 @@ impl Ctx<'_> {
         let wide = b.cast("attention.softmax", masked, Element::F32);
         let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
         let probabilities = b.cast("attention.softmax", softmax, element);
+        let dropout = self.run.dropout_or(self.d.attention_dropout);
+        let probabilities = b.dropout("attention.dropout", probabilities, dropout);
+        let out = self.weigh(b, probabilities, v, core);
+        b.copy("attention.merge", out)
+    }
+
+    /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).
+    fn fused_softmax(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+        let [q, k, v] = qkv;
+        let repeat = core.heads != core.kv_heads;
+        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
+        let scores = self.scores(b, q, k, core);
+        let probabilities = b.pointwise("attention.softmax", scores, Keeps::Output);
         let dropout = self.run.dropout_or(self.d.attention_dropout);
         let probabilities = b.dropout("attention.dropout", probabilities, dropout);
         let out = self.weigh(b, probabilities, v, core);

@@ -2,7 +2,7 @@
 
 use super::Ctx;
 use super::attention::product;
-use super::mlp::scratch;
+use super::mlp::{scratch, scratch_backward};
 use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Keeps};
 use crate::model::tape::{Element, Flow, GRANULE, Group, Id, Part, Spec, Tape, Unit};
@@ -65,7 +65,7 @@ impl Ctx<'_> {
     /// A row for each token: the gradient is as large as the table.
     fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: Id, numel: u64) -> Id {
         let (element, grad) = (b.element(table), b.needs_grad(table));
-        let out = b.make(numel, element, grad || self.stream_grad());
+        let out = b.make(numel, element, grad);
         b.op(&Spec { name, inputs: &[(table, Flow::New)], outputs: &[out], ..Spec::default() });
         out
     }
@@ -83,7 +83,7 @@ impl Ctx<'_> {
     pub(super) fn head(&self, stream: Element) -> Tape {
         let d = self.d;
         let mut b = self.builder();
-        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, self.stream_grad());
+        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, true);
         let x = if d.final_norm { self.norm(&mut b, x, "final_norm", d.hidden) } else { x };
         b.group = Group::Logits;
         let tokens = self.run.tokens();
@@ -137,11 +137,21 @@ impl Ctx<'_> {
     /// The loss over logits in memory.
     fn loss(&self, b: &mut Builder<'_>, logits: Id, tokens: u64, rule: LossRule) -> Id {
         match rule {
-            LossRule::VocabParallel | LossRule::VocabParallelFused => vocab_parallel_loss(b, logits, tokens),
+            LossRule::VocabParallel => vocab_parallel_loss(b, logits, tokens, 0),
+            // The compiled functions write the exponentials beside the fp32 logits instead of over them
+            // (core/fusions/fused_cross_entropy.py, jit_fuser).
+            LossRule::VocabParallelFused => {
+                let copy = b.numel(logits).saturating_mul(4);
+                vocab_parallel_loss(b, logits, tokens, copy)
+            }
             LossRule::TeFused => te_loss(b, logits, tokens),
             LossRule::Upcast => {
                 let wide = b.cast("loss.upcast", logits, Element::F32);
                 cross_entropy(b, wide)
+            }
+            LossRule::ShardedLogits => {
+                let wide = b.cast("loss.upcast", logits, Element::F32);
+                sharded_cross_entropy(b, wide)
             }
             // Chunked and fused losses never get here: they have no logits.
             LossRule::Plain | LossRule::Chunked { .. } | LossRule::Fused => cross_entropy(b, logits),
@@ -174,21 +184,27 @@ impl Ctx<'_> {
         loss
     }
 
-    /// Head and cross-entropy a chunk of tokens at a time: 16-bit logits stay, one chunk's fp32 copies are transient
+    /// Head and cross-entropy a chunk of tokens at a time: 16-bit logits stay until their chunk's gradient takes
+    /// their place, one chunk's fp32 copies are transient
     /// (torchtune, modules/loss/ce_chunked_output_loss.py, compiled).
     fn chunked_loss(&self, b: &mut Builder<'_>, x: Id, head: Id, tokens: u64, rows: u64, chunks: u64) -> Id {
         let columns = self.d.embedding_dim;
         let logits = b.matrix("head", x, head, None, (tokens, columns, rows));
+        // Each chunk makes a gradient of the whole matrix, which is added to that of the chunks before.
+        if b.needs_grad(head) {
+            let gradient = b.tape.get(head).allocated();
+            scratch_backward(b, gradient);
+        }
         let logits = self.capped(b, logits);
         let one = product(&[tokens.div_ceil(chunks.max(1)), rows, 4]);
         let loss = b.make(1, Element::F32, true);
         b.op(&Spec {
             name: "loss.chunked",
-            inputs: &[(logits, Flow::New)],
+            inputs: &[(logits, Flow::InPlace)],
             outputs: &[loss],
             saved: &[logits],
             scratch_forward: one,
-            scratch_backward: one.saturating_mul(2),
+            scratch_backward: one,
             ..Spec::default()
         });
         loss
@@ -213,9 +229,21 @@ fn cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
     loss
 }
 
+/// PyTorch's loss over logits sharded along the vocabulary (torch/distributed/tensor/parallel/loss.py): exponentials
+/// beside the shifted logits forward; backward the one-hot gradient, the exponentials and their sum.
+fn sharded_cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
+    let copy = b.tape.get(logits).allocated();
+    let loss = cross_entropy(b, logits);
+    for op in b.tape.ops.iter_mut().filter(|op| op.name == "loss.log_softmax") {
+        op.scratch_forward = copy.saturating_mul(2);
+        op.scratch_backward = copy;
+    }
+    loss
+}
+
 /// Megatron's vocabulary-parallel cross-entropy (core/tensor_parallel/cross_entropy.py): an fp32 copy whose
 /// exponentials are kept and become the gradient in place.
-fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
+fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64, scratch_forward: u64) -> Id {
     let softmax = b.make(b.numel(logits), Element::F32, false);
     let mask = b.make(tokens, Element::Bool, false);
     let target = b.make(tokens, Element::I64, false);
@@ -226,6 +254,7 @@ fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
         inputs: &[(logits, Flow::New)],
         outputs: &[loss, softmax, mask, target],
         saved: &saved,
+        scratch_forward,
         ..Spec::default()
     });
     loss
@@ -238,7 +267,7 @@ fn te_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
     let saved = [logits, statistics];
     b.op(&Spec {
         name: "loss.te_fused",
-        inputs: &[(logits, Flow::New)],
+        inputs: &[(logits, Flow::InPlace)],
         outputs: &[loss, statistics],
         saved: &saved,
         ..Spec::default()

@@ -108,10 +108,18 @@ fn gelu_new(b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
     b.mul(name, half, one_plus)
 }
 
-/// Scratch of the operator written last: a gathered input, forward and backward.
+/// Scratch of the operator written last, backward only.
+pub(super) fn scratch_backward(b: &mut Builder<'_>, bytes: u64) {
+    if let Some(op) = b.tape.ops.last_mut() {
+        op.scratch_backward = op.scratch_backward.saturating_add(bytes);
+    }
+}
+
+/// Scratch of the operator written last: a gathered input forward; backward that and its gradient before the
+/// reduce-scatter.
 pub(super) fn scratch(b: &mut Builder<'_>, bytes: u64) {
     if let Some(op) = b.tape.ops.last_mut() {
         op.scratch_forward = op.scratch_forward.saturating_add(bytes);
-        op.scratch_backward = op.scratch_backward.saturating_add(bytes);
+        op.scratch_backward = op.scratch_backward.saturating_add(bytes.saturating_mul(2));
     }
 }

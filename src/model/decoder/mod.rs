@@ -9,8 +9,9 @@ mod norm;
 
 use super::architecture::{Decoder, Family};
 use super::builder::Builder;
-use super::tape::{Collective, CollectiveKind, Element, Group, Id, RankGroup, Tape};
+use super::tape::{Collective, CollectiveKind, Element, GRANULE, Group, Id, RankGroup, Tape};
 use super::walk::{Run, Walk};
+use crate::plan::keywords::Position;
 
 /// A decoder, the module family that runs it, and one micro-batch.
 pub(super) struct Ctx<'a> {
@@ -24,26 +25,43 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
     let ctx = Ctx { d, family, run };
     let stream = ctx.stream_element();
     let mut kinds: Vec<(&'static str, Tape)> = Vec::with_capacity(2);
-    let mut known: Vec<(bool, bool)> = Vec::with_capacity(2);
+    let mut known: Vec<(bool, bool, bool)> = Vec::with_capacity(2);
+    // With frozen embeddings no gradient goes back beyond the first layer's first adapter.
+    let adapted = run.adapters.is_some();
     let order = (0..d.layers)
         .map(|index| {
-            let kind = (d.is_moe_layer(index), d.is_windowed_layer(index));
+            let kind = (d.is_moe_layer(index), d.is_windowed_layer(index), !(adapted && index == 0));
             known.iter().position(|seen| *seen == kind).unwrap_or_else(|| {
                 known.push(kind);
                 let name = if kind.0 { "expert layer" } else { "layer" };
-                kinds.push((name, ctx.block(stream, kind.0, kind.1)));
+                kinds.push((name, ctx.block(stream, kind.0, kind.1, kind.2)));
                 known.len() - 1
             })
         })
         .collect();
     let (first, shared) = ctx.embedding();
-    Walk { first, kinds, order, last: ctx.head(stream), shared, tied: d.tie_embeddings }
+    Walk { first, kinds, order, last: ctx.head(stream), shared, buffers: ctx.buffers(), tied: d.tie_embeddings }
 }
 
 impl Ctx<'_> {
     /// Type of the residual stream: that of the embedding's output.
     pub fn stream_element(&self) -> Element {
         self.run.types.weight
+    }
+
+    /// Module buffers.
+    fn buffers(&self) -> u64 {
+        let d = self.d;
+        match (self.run.rules.buffers.is, self.family) {
+            // GPT2Attention registers a causal mask of one byte an element and a scalar in each layer.
+            (true, Family::Gpt2) => {
+                let positions = d.max_positions.unwrap_or(0);
+                let mask = positions.saturating_mul(positions).div_ceil(GRANULE).saturating_mul(GRANULE);
+                d.layers.saturating_mul(mask.saturating_add(GRANULE))
+            }
+            (true, _) if d.position == Position::Rope => GRANULE,
+            _ => 0,
+        }
     }
 
     /// A builder with the plan's frozen parts.
@@ -55,18 +73,11 @@ impl Ctx<'_> {
         b
     }
 
-    /// Whether the hidden state has a gradient when it reaches the layers.
-    pub fn stream_grad(&self) -> bool {
-        // peft with gradient checkpointing calls enable_input_require_grads; without it the first
-        // adapter makes the gradient. One layer's difference: taken as true for all.
-        true
-    }
-
     /// One block.
-    fn block(&self, stream: Element, experts: bool, windowed: bool) -> Tape {
+    fn block(&self, stream: Element, experts: bool, windowed: bool, grad: bool) -> Tape {
         let d = self.d;
         let mut b = self.builder();
-        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, self.stream_grad());
+        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, grad);
         if d.parallel_block {
             return self.parallel_block(b, x, windowed);
         }

@@ -82,7 +82,9 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
     let sharding = sharding(plan, notes);
     let (expert, expert_tensor) = experts(plan, tensor, data.saturating_mul(context).saturating_mul(tensor), notes)?;
     let ranks = data.saturating_mul(context);
-    let shard_ranks = part.shard_group.unwrap_or(ranks);
+    // Several optimizer instances (Megatron) each hold all states, shared out among their own ranks.
+    let instances = part.optimizer_instances.unwrap_or(1).max(1);
+    let shard_ranks = part.shard_group.unwrap_or((ranks / instances).max(1));
     if shard_ranks == 0 || ranks % shard_ranks != 0 {
         notes.fault(
             "distribution.shard_group",
@@ -102,7 +104,7 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         sequence_parallel: part.sequence_parallel.unwrap_or(false) && tensor > 1,
         sharding,
         shard_ranks,
-        expert_shard_ranks: of_experts.max(1),
+        expert_shard_ranks: (of_experts / instances).max(1),
         schedule: schedule(plan, pipeline, notes),
         virtual_pipeline: part.virtual_pipeline.unwrap_or(1).max(1),
     })

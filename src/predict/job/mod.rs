@@ -108,6 +108,7 @@ impl Job {
         let stages = stages::resolve(plan, &degrees, decoder, &mut notes);
         let (Some(batch), Some(stages)) = (batch, stages) else { return Err(notes.faults) };
         let rules = Rules::of(framework, transformer_impl, architecture.family);
+        let rules = if training.compile { rules.compiled() } else { rules };
         let multiple = rules.vocab_multiple.is;
         let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
         let params = architecture.count(framework, transformer_impl, multiple);

@@ -52,6 +52,10 @@ pub struct Training {
     pub padded_batch: bool,
     /// Model outputs stay alive until the next step.
     pub keep_outputs: bool,
+    /// Deterministic algorithms.
+    pub deterministic: bool,
+    /// Experts' products run grouped.
+    pub grouped_experts: bool,
     /// Weight gradients are added to the main gradients by the product itself (Megatron).
     pub gradient_accumulation_fusion: bool,
 }
@@ -100,6 +104,8 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> T
         gradient_clipping: part.gradient_clipping.unwrap_or(false),
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
+        deterministic: part.deterministic.unwrap_or(false),
+        grouped_experts: part.moe_grouped_gemm.unwrap_or(megatron),
         gradient_accumulation_fusion: part.gradient_accumulation_fusion.unwrap_or(megatron),
     }
 }
