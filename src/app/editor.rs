@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::form::Field;
+use super::field::Field;
 use crate::catalog::Catalog;
 use crate::plan::{Document, Fault, HfConfig, Loaded, Plan};
 use crate::predict::{self, Job, Prediction};

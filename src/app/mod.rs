@@ -4,6 +4,7 @@
 
 mod editor;
 mod event;
+mod field;
 mod form;
 mod history;
 mod keymap;
@@ -15,7 +16,8 @@ mod update;
 
 pub use editor::{Change, Editor};
 pub use event::{Effect, Event};
-pub use form::{Field, Form};
+pub use field::Field;
+pub use form::Form;
 pub use history::{History, KEPT, Point};
 pub use keymap::{Action, BINDINGS, Binding, Context, Key, by_context, footer, lookup};
 pub use monitor::{Attached, AttachedState, Monitor, ProcessRow, Selected, Source};

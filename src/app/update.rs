@@ -1,12 +1,13 @@
 //! What each event does to the state.
 
 use super::event::{Effect, Event};
-use super::form::{Field, Form};
+use super::field::Field;
+use super::form::Form;
 use super::keymap::{Action, Key, lookup};
 use super::monitor::Source;
 use super::pane::Pane;
 use super::state::{Notice, Overlay, Severity, State};
-use super::step::{Direction, Typed};
+use super::step::{Direction, Typed, typed};
 use crate::compare::compare;
 
 /// Rows that PageUp and PageDown go.
@@ -257,12 +258,12 @@ fn complete(state: &mut State) {
 }
 
 fn take_typed(state: &mut State) {
-    let Some(typed) = state.form.typing.take() else { return };
+    let Some(text) = state.form.typing.take() else { return };
     let Some(field) = state.form.field(&state.editor) else { return };
-    if typed.trim().is_empty() {
+    if text.trim().is_empty() {
         return;
     }
-    match field.typed(typed.trim(), &state.editor, &state.catalog) {
+    match typed(field, text.trim(), &state.editor, &state.catalog) {
         Typed::Document(document) => {
             state.editor.apply(document, &state.catalog);
             follow(state);
