@@ -3,6 +3,8 @@
 //! program; no predicted figure is asserted here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../support/screen.rs"]
+mod screen;
 #[path = "../support/standin.rs"]
 mod standin;
 #[path = "../support/terminal.rs"]
