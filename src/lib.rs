@@ -69,4 +69,4 @@ pub mod app;
 
 pub mod ui;
 
-//pub mod cli;
+pub mod cli;

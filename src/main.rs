@@ -1,2 +1,21 @@
-//! The command.
-fn main() {}
+//! The command: parse, call the library, exit code.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use clap::Parser;
+use memwall::cli::{self, Cli, Streams, dashboard};
+
+fn main() -> ExitCode {
+    let command = Cli::parse().into_command();
+    let (mut input, mut out, mut err) = (io::stdin(), io::stdout(), io::stderr());
+    let mut streams = Streams { input: &mut input, out: &mut out, err: &mut err };
+    cli::run(command, &mut streams, |args, catalog, streams| {
+        if io::stdin().is_terminal() && io::stdout().is_terminal() {
+            dashboard::run(&args, catalog, streams)
+        } else {
+            cli::without_screen(&args, &catalog, streams)
+        }
+    })
+    .into()
+}

@@ -350,7 +350,8 @@ impl fmt::Display for Seconds {
         } else if seconds < 0.999_5 {
             format!("{} ms", three_figures(seconds * 1e3))
         } else if seconds < 119.5 {
-            format!("{} s", three_figures(seconds))
+            // Whole seconds are mostly ages and countdowns: no false precision.
+            if seconds.fract() == 0.0 { format!("{seconds:.0} s") } else { format!("{} s", three_figures(seconds)) }
         } else if whole < 3600 {
             format!("{} min {:02} s", whole / 60, whole % 60)
         } else if whole < 48 * 3600 {

@@ -1,68 +1,173 @@
-//! Every pane at the sizes that people have, on a made-up run of an example plan. Time is
-//! passed in, so that each frame is the same every time.
+//! Every pane at the sizes that people have, on a made-up run of an example plan.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use memwall::app::{Event, Key, State, update};
-use memwall::catalog::Catalog;
-use memwall::observe::{Demo, Source};
-use memwall::plan::{EXAMPLES, Loaded};
-use memwall::reading::Moment;
-use memwall::ui::{EMBEDDED, Look, Theme, draw};
+#[path = "support/demo.rs"]
+mod demo;
+
+use demo::{look, open, press, run, screen};
+use memwall::app::{Event, Key, Pane, State, update};
+use memwall::reading::{Absence, Reading};
+use memwall::ui::{Look, Theme};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-const START: Moment = Moment(1_790_000_000_000);
-
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 
-fn look() -> Look {
-    let (name, text) = EMBEDDED[0];
-    Look { theme: Theme::parse(name, text).unwrap(), ascii: false }
-}
-
-fn open(example: &str) -> State {
-    let (name, text) = EXAMPLES.iter().find(|(name, _)| *name == example).unwrap();
-    let loaded = Loaded::from_text(name, text).unwrap();
-    State::new(loaded, Catalog::embedded().unwrap(), None, START)
-}
-
-/// The dashboard after `seconds` of the demo run, at one sample a second.
-fn run(state: &mut State, seconds: u64) {
-    let job = state.editor.job().unwrap();
-    let mut demo = Demo::new(state.editor.prediction().unwrap(), &job.gpu);
-    update(state, Event::SourceStarted(demo.info()));
-    for second in 0..seconds {
-        let now = START.plus_millis(second * 1000);
-        update(state, Event::Sample(Box::new(demo.sample(now))));
+fn snapshot(name: &str, state: &State) {
+    for (width, height) in SIZES {
+        insta::assert_snapshot!(format!("{name}_{width}x{height}"), screen(state, &look(), (width, height)));
     }
 }
 
-fn press(state: &mut State, keys: &[Key]) {
-    for key in keys {
-        update(state, Event::Key(*key));
-    }
+fn after_two_minutes(example: &str) -> State {
+    let mut state = open(example);
+    run(&mut state, 120);
+    state
 }
 
-fn screen(state: &State, look: &Look, (width, height): (u16, u16)) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(state, look, frame)).unwrap();
-    let buffer = terminal.backend().buffer();
-    let rows = buffer.content.chunks(width as usize).map(|row| {
-        let text: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
-        text.trim_end().to_owned()
-    });
-    rows.collect::<Vec<_>>().join("\n")
+fn focused(pane: Pane) -> State {
+    let mut state = after_two_minutes("13b_long_sequence");
+    state.focus = pane;
+    state
 }
 
 #[test]
-fn look_at_it() {
-    let mut state = open("13b_long_sequence");
-    run(&mut state, 120);
-    for size in SIZES {
-        println!("{}", screen(&state, &look(), size));
+fn the_first_screen() {
+    snapshot("first", &open("13b_long_sequence"));
+}
+
+#[test]
+fn the_plan_pane() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Down; 5]);
+    snapshot("plan", &state);
+}
+
+#[test]
+fn the_vram_pane_with_its_named_terms() {
+    let mut state = focused(Pane::Vram);
+    snapshot("vram", &state);
+    press(&mut state, &[Key::Char('v'), Key::Down, Key::Down]);
+    snapshot("vram_terms", &state);
+}
+
+#[test]
+fn the_stages_of_a_pipeline() {
+    let mut state = after_two_minutes("70b_hybrid_training");
+    press(&mut state, &[Key::Char('2'), Key::Char('v'), Key::Char('v'), Key::Down]);
+    snapshot("vram_stages", &state);
+}
+
+#[test]
+fn the_roofline_pane() {
+    let mut state = focused(Pane::Roofline);
+    press(&mut state, &[Key::Down]);
+    snapshot("roofline", &state);
+    press(&mut state, &[Key::Char('v')]);
+    snapshot("roofline_table", &state);
+}
+
+#[test]
+fn the_monitor_pane_attached_to_a_process() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::End, Key::Enter, Key::Up]);
+    snapshot("monitor", &state);
+}
+
+#[test]
+fn the_compare_pane() {
+    snapshot("compare", &focused(Pane::Compare));
+}
+
+#[test]
+fn a_zoomed_pane() {
+    let mut state = focused(Pane::Vram);
+    press(&mut state, &[Key::Char('z')]);
+    snapshot("zoomed", &state);
+}
+
+#[test]
+fn the_help() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('?')]);
+    snapshot("help", &state);
+}
+
+#[test]
+fn a_plan_that_does_not_fit() {
+    let mut state = focused(Pane::Plan);
+    for _ in 0..6 {
+        press(&mut state, &[Key::Down]);
     }
-    for digit in ['2', '3', '4', '5'] {
-        press(&mut state, &[Key::Char(digit)]);
-        println!("{}", screen(&state, &look(), SIZES[0]));
+    press(&mut state, &[Key::Right, Key::Right]);
+    snapshot("does_not_fit", &state);
+}
+
+#[test]
+fn a_broken_value() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Down, Key::Down, Key::Down, Key::Enter, Key::Char('7'), Key::Enter]);
+    snapshot("broken", &state);
+}
+
+#[test]
+fn a_gpu_that_is_gone_and_figures_that_are_old() {
+    let mut state = focused(Pane::Monitor);
+    let mut sample = state.monitor.sample.clone().unwrap();
+    sample.devices[2].memory = Reading::Absent(Absence::Gone);
+    sample.devices[2].dram_bandwidth = Reading::Absent(Absence::Gone);
+    sample.devices[3].tensor_activity = Reading::Absent(Absence::NotSupported);
+    let later = sample.at.plus_millis(42_000);
+    update(&mut state, Event::Sample(Box::new(sample)));
+    update(&mut state, Event::Tick(later));
+    press(&mut state, &[Key::Down, Key::Down]);
+    snapshot("gone", &state);
+}
+
+#[test]
+fn a_source_that_failed() {
+    let mut state = open("13b_long_sequence");
+    update(&mut state, Event::SourceFailed("the NVIDIA driver is not loaded: run nvidia-smi to see why".to_owned()));
+    state.focus = Pane::Monitor;
+    snapshot("source_failed", &state);
+}
+
+#[test]
+fn ascii_alone() {
+    let state = focused(Pane::Roofline);
+    let plain = Look { ascii: true, ..look() };
+    for size in SIZES {
+        let drawn = screen(&state, &plain, size);
+        assert!(drawn.is_ascii());
+        insta::assert_snapshot!(format!("ascii_{}x{}", size.0, size.1), drawn);
+    }
+}
+
+#[test]
+fn without_colours_no_cell_has_one() {
+    let state = focused(Pane::Vram);
+    let look = Look { theme: Theme::colourless(), ascii: false };
+    let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
+    terminal.draw(|frame| memwall::ui::draw(&state, &look, frame)).unwrap();
+    for cell in &terminal.backend().buffer().content {
+        assert_eq!((cell.fg, cell.bg), (ratatui::style::Color::Reset, ratatui::style::Color::Reset));
+    }
+}
+
+#[test]
+fn every_size_draws_without_panic() {
+    for example in ["13b_long_sequence", "70b_hybrid_training"] {
+        let mut state = after_two_minutes(example);
+        for pane in Pane::ALL {
+            state.focus = pane;
+            for zoomed in [false, true] {
+                state.zoomed = zoomed;
+                for width in (1..=210).step_by(19) {
+                    for height in (1..=60).step_by(11) {
+                        screen(&state, &look(), (width, height));
+                    }
+                }
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::form::Field;
+use super::field::Field;
 use crate::catalog::Catalog;
 use crate::plan::{Document, Fault, HfConfig, Loaded, Plan};
 use crate::predict::{self, Job, Prediction};
@@ -131,13 +131,13 @@ impl Editor {
         self.document.value(key).is_some()
     }
 
-    /// The value of a field: what the text says, where that is broken, else what it came to.
+    /// The value of a field: what it came to; while the text is broken, what it says there.
     #[must_use]
     pub fn shown(&self, field: Field) -> String {
-        let written = || self.document.written(field.key()).unwrap_or_default().to_owned();
-        match self.job() {
-            Some(job) if self.faults.is_empty() => field.effective(job),
-            _ => written(),
+        let came_to = || self.job().map_or_else(String::new, |job| field.effective(job));
+        match self.document.written(field.key()) {
+            Some(written) if !self.faults.is_empty() => written.to_owned(),
+            _ => came_to(),
         }
     }
 

@@ -69,7 +69,7 @@ impl History {
         let mut groups: Vec<Vec<&Point>> = Vec::new();
         for (index, point) in points.enumerate() {
             match groups.last_mut() {
-                Some(group) if (first + index) % size != 0 => group.push(point),
+                Some(group) if !(first + index).is_multiple_of(size) => group.push(point),
                 _ => groups.push(vec![point]),
             }
         }

@@ -128,7 +128,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Left, K::Right, K::Char('h'), K::Char('l'), K::Char('-'), K::Char('+')],
         shown: "←→",
         word: "value",
-        help: "take the next smaller, larger value that makes a valid plan",
+        help: "the next smaller, larger value that makes a valid plan",
         actions: &[A::Less, A::More, A::Less, A::More, A::Less, A::More],
     },
     Binding {
@@ -285,6 +285,15 @@ pub fn lookup(key: Key, pane: Pane) -> Option<Action> {
         })
     };
     in_context(In(pane)).or_else(|| in_context(Anywhere))
+}
+
+/// Every binding by context, `pane`'s first: what the help lists.
+pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Binding>)> {
+    let others = Pane::ALL.into_iter().filter(move |other| *other != pane).map(In);
+    [In(pane), Anywhere].into_iter().chain(others).filter_map(|context| {
+        let bindings: Vec<_> = BINDINGS.iter().filter(|binding| binding.context == context).collect();
+        (!bindings.is_empty()).then_some((context, bindings))
+    })
 }
 
 /// The bindings that the footer shows while `pane` is focused: the pane's own first.

@@ -80,10 +80,12 @@ pub struct Monitor {
     pub peaks: Vec<Option<Bytes>>,
     /// Samples lost since the start.
     pub dropped: u64,
+    /// Time between samples.
+    pub interval: Seconds,
 }
 
 impl Monitor {
-    /// Nothing seen; perhaps a process to wait for.
+    /// Nothing seen; perhaps a process to wait for. A sample is expected each second.
     #[must_use]
     pub fn new(attach: Option<u32>) -> Self {
         Self {
@@ -94,6 +96,7 @@ impl Monitor {
             selected: Selected::Device(0),
             peaks: Vec::new(),
             dropped: 0,
+            interval: Seconds(1.0),
         }
     }
 
@@ -253,13 +256,11 @@ impl Monitor {
     }
 
     fn of_fullest_device(&self, sample: &Sample) -> Option<Found> {
-        // By the peak, which only grows: the choice does not flicker between equals.
+        // Among those that answer, by the peak, which only grows: the choice does not flicker between equals.
         let peak_of = |position: usize| self.peaks.get(position).copied().flatten();
-        let (position, device) = sample
-            .devices
-            .iter()
-            .enumerate()
-            .max_by_key(|(position, _)| (peak_of(*position), std::cmp::Reverse(*position)))?;
+        let (position, device) = sample.devices.iter().enumerate().max_by_key(|(position, device)| {
+            (device.memory.value().is_some(), peak_of(*position), std::cmp::Reverse(*position))
+        })?;
         let memory = device.memory.map(|memory| memory.used);
         let peak = peak_of(position);
         Some((Whose::Device { device: device.index }, position, memory, peak))

@@ -12,8 +12,8 @@ use crate::reading::Moment;
 /// Something on top of the panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlay {
-    /// All keys.
-    Help,
+    /// All keys, from that line on.
+    Help(usize),
     /// The question what to do with unsaved changes.
     ConfirmQuit,
 }

@@ -1,12 +1,13 @@
 //! What each event does to the state.
 
 use super::event::{Effect, Event};
-use super::form::{Field, Form};
+use super::field::Field;
+use super::form::Form;
 use super::keymap::{Action, Key, lookup};
 use super::monitor::Source;
 use super::pane::Pane;
 use super::state::{Notice, Overlay, Severity, State};
-use super::step::{Direction, Typed};
+use super::step::{Direction, Typed, typed};
 use crate::compare::compare;
 
 /// Rows that PageUp and PageDown go.
@@ -56,8 +57,14 @@ fn problem(text: impl Into<String>) -> Notice {
 fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     state.notice = None;
     match state.overlay {
-        Some(Overlay::Help) => {
-            state.overlay = None;
+        Some(Overlay::Help(line)) => {
+            state.overlay = match key {
+                Key::Up | Key::Char('k') => Some(Overlay::Help(line.saturating_sub(1))),
+                Key::Down | Key::Char('j') => Some(Overlay::Help(line + 1)),
+                Key::PageUp => Some(Overlay::Help(line.saturating_sub(PAGE))),
+                Key::PageDown => Some(Overlay::Help(line + PAGE)),
+                _ => None,
+            };
             return if key == Key::Ctrl('c') { quit(state) } else { Vec::new() };
         }
         Some(Overlay::ConfirmQuit) => return confirm_quit(state, key),
@@ -78,7 +85,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::PreviousPane => focus(state, state.focus.previous()),
         Action::Focus(pane) => focus(state, pane),
         Action::Zoom => state.zoomed = !state.zoomed,
-        Action::Help => state.overlay = Some(Overlay::Help),
+        Action::Help => state.overlay = Some(Overlay::Help(0)),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
         Action::PageUp => select(state, |row, _| row.saturating_sub(PAGE)),
@@ -251,12 +258,12 @@ fn complete(state: &mut State) {
 }
 
 fn take_typed(state: &mut State) {
-    let Some(typed) = state.form.typing.take() else { return };
+    let Some(text) = state.form.typing.take() else { return };
     let Some(field) = state.form.field(&state.editor) else { return };
-    if typed.trim().is_empty() {
+    if text.trim().is_empty() {
         return;
     }
-    match field.typed(typed.trim(), &state.editor, &state.catalog) {
+    match typed(field, text.trim(), &state.editor, &state.catalog) {
         Typed::Document(document) => {
             state.editor.apply(document, &state.catalog);
             follow(state);

@@ -202,7 +202,7 @@ fn roofline(text: &mut String, prediction: &Prediction, all: bool) {
         table.row([
             shortened(&op.name, 30),
             op.count.to_string(),
-            op.flops.to_string(),
+            if op.flops.0 > 0.0 { op.flops.to_string() } else { "0".to_owned() },
             op.bytes.to_string(),
             op.intensity.map_or_else(|| "–".to_owned(), |intensity| three_figures(intensity.0)),
             op.bound.word().to_owned(),

@@ -64,7 +64,7 @@ pub fn stacked<'a>(stage: &StageMemory, scale: Bytes, capacity: Bytes, width: us
 #[must_use]
 pub fn solid<'a>(used: Bytes, scale: Bytes, capacity: Bytes, width: usize, look: &Look) -> Vec<Span<'a>> {
     let drawn = cells(used, scale, width);
-    let mut spans = vec![Span::styled("█".repeat(drawn), look.theme.observed())];
+    let mut spans = vec![Span::styled("▆".repeat(drawn), look.theme.observed())];
     spans.extend(rest(drawn, scale, capacity, width, look));
     spans
 }

@@ -17,9 +17,6 @@ use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
 /// A difference from here on is said in the warning's colour.
 const NOTABLE: f64 = 0.05;
 
-/// Figures older than this are said to be old.
-const STALE: Seconds = Seconds(5.0);
-
 /// Draws both lines into the top of `area`.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let rows = area.rows().collect::<Vec<_>>();
@@ -38,12 +35,12 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Span::styled(if editor.is_example() { " example" } else { "" }, theme.dim()),
     ]];
     parts.push(source(state, look));
+    if let Some(attached) = &state.monitor.attached {
+        parts.push(attached_to(state, attached, look));
+    }
     if let Some(prediction) = editor.prediction() {
         let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
         parts.push(vec![Span::styled(gpus, theme.text())]);
-    }
-    if let Some(attached) = &state.monitor.attached {
-        parts.push(attached_to(state, attached, look));
     }
     parts.push(vec![Span::styled(editor.summary(), theme.text())]);
     let verdict = editor.prediction().map_or_else(Vec::new, |prediction| verdict(prediction, look));
@@ -73,7 +70,8 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
     match &state.monitor.source {
         Source::Starting => vec![Span::styled("source starting", theme.dim())],
-        Source::Failed(why) => vec![Span::styled(fit(&clean(why), 40), theme.danger())],
+        // Why, the monitor pane says.
+        Source::Failed(_) => vec![Span::styled("no source", theme.danger())],
         Source::Running(info) => {
             let style = if info.kind == SourceKind::Demo { theme.warning() } else { theme.good() };
             vec![Span::styled(info.kind.word(), style), age(state, look)]
@@ -81,12 +79,14 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
     }
 }
 
-/// Silent while figures are fresh: a clock that ticks says nothing.
+/// A bound while figures are as fresh as they can be (a clock that ticks says nothing),
+/// then their age.
 fn age<'a>(state: &State, look: &Look) -> Span<'a> {
+    let fresh = Seconds(state.monitor.interval.0 + 1.0);
     match state.monitor.age(state.now) {
         None => Span::styled(" no data yet", look.theme.dim()),
-        Some(age) if age.0 > STALE.0 => Span::styled(format!(" {age} old"), look.theme.danger()),
-        Some(_) => Span::raw(""),
+        Some(age) if age.0 <= fresh.0 => Span::styled(format!(" ≤{:.0} s", fresh.0.ceil()), look.theme.dim()),
+        Some(age) => Span::styled(format!(" {} old", Seconds(age.0.round())), look.theme.danger()),
     }
 }
 
@@ -217,13 +217,13 @@ fn residual<'a, T: Copy>(
     spans
 }
 
-/// How a difference is drawn: calm while it is small or says nothing.
+/// How a difference is drawn: calm while it is small, says nothing, or needs no hand.
 pub fn difference<T: Copy>(residual: &Residual<T>, relative: f64, look: &Look) -> (Style, &'static str) {
     if !residual.conclusive() || relative.abs() < NOTABLE {
         (look.theme.dim(), "")
     } else if relative > 0.0 {
         (look.theme.warning(), " ▲")
     } else {
-        (look.theme.warning(), " ▼")
+        (look.theme.observed(), " ▼")
     }
 }

@@ -7,19 +7,38 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
 use super::text::{fit, left};
-use crate::app::{BINDINGS, Context, Pane};
+use crate::app::{Context, Pane, by_context};
 
 const KEYS: usize = 19;
 
-pub fn draw(look: &Look, area: Rect, buffer: &mut Buffer) {
+pub fn draw(focus: Pane, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let columns = columns(lines(focus, look), area);
+    let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
+    let visible = area.height.saturating_sub(2) as usize;
+    let more = rows > visible;
+    let first = first.min(rows.saturating_sub(visible));
+    Clear.render(area, buffer);
+    let title = if more { " keys · ↑↓ for more · any other key closes " } else { " keys · any key closes " };
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(theme.accent())
+        .title(Span::styled(fit(title, area.width as usize), theme.accent()));
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let width = inner.width / columns.len().max(1) as u16;
+    for (index, column) in columns.into_iter().enumerate() {
+        let place = Rect { x: inner.x + width * index as u16, width, ..inner };
+        for (line, place) in column.into_iter().skip(first).zip(place.rows()) {
+            line.render(place, buffer);
+        }
+    }
+}
+
+fn lines(focus: Pane, look: &Look) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let mut lines: Vec<Line<'_>> = Vec::new();
-    let contexts = std::iter::once(Context::Anywhere).chain(Pane::ALL.into_iter().map(Context::In));
-    for context in contexts {
-        let mut bindings = BINDINGS.iter().filter(|binding| binding.context == context).peekable();
-        if bindings.peek().is_none() {
-            continue;
-        }
+    for (context, bindings) in by_context(focus) {
         let name = match context {
             Context::Anywhere => "anywhere",
             Context::In(pane) => pane.name(),
@@ -39,21 +58,7 @@ pub fn draw(look: &Look, area: Rect, buffer: &mut Buffer) {
     ] {
         lines.push(Line::styled(text, theme.dim()));
     }
-    let columns = columns(lines, area);
-    Clear.render(area, buffer);
-    let block = Block::bordered()
-        .border_type(BorderType::Rounded)
-        .border_style(theme.accent())
-        .title(Span::styled(fit(" keys · any key closes ", area.width as usize), theme.accent()));
-    let inner = block.inner(area);
-    block.render(area, buffer);
-    let width = inner.width / columns.len().max(1) as u16;
-    for (index, column) in columns.into_iter().enumerate() {
-        let place = Rect { x: inner.x + width * index as u16, width, ..inner };
-        for (line, place) in column.into_iter().zip(place.rows()) {
-            line.render(place, buffer);
-        }
-    }
+    lines
 }
 
 /// Two columns where one would not fit and there is width for two.

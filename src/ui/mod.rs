@@ -47,9 +47,9 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
             for (pane, place) in &screen.panes {
                 panes::draw(*pane, state, look, *place, buffer);
             }
-            if state.overlay == Some(Overlay::Help) {
+            if let Some(Overlay::Help(line)) = state.overlay {
                 let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
-                help::draw(look, body, buffer);
+                help::draw(state.focus, line, look, body, buffer);
             }
             footer::draw(state, look, screen.footer, buffer);
         }

@@ -55,6 +55,26 @@ pub fn right(text: &str, width: usize) -> String {
     format!("{}{fitted}", " ".repeat(missing))
 }
 
+/// `text` broken between words into at most `most` lines of `width` cells.
+#[must_use]
+pub fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let full = lines.len() >= most;
+        match lines.last_mut() {
+            Some(line) if full || line.width() + 1 + word.width() <= width => {
+                let longer = format!("{line} {word}");
+                *line = fit(&longer, width);
+                if *line != longer {
+                    break;
+                }
+            }
+            _ => lines.push(fit(word, width)),
+        }
+    }
+    lines
+}
+
 /// Cells that spans take together.
 #[must_use]
 pub fn width_of(spans: &[Span<'_>]) -> usize {
@@ -93,6 +113,13 @@ mod tests {
         assert_eq!(fit("abc", 3), "abc");
         assert_eq!(fit("abcd", 3), "ab…");
         assert_eq!(fit("abcd", 0), "");
+    }
+
+    #[test]
+    fn words_are_wrapped_and_what_is_left_out_is_said() {
+        assert_eq!(wrapped("the cat sat on the mat", 7, 9), ["the cat", "sat on", "the mat"]);
+        assert_eq!(wrapped("the cat sat on the mat", 7, 2), ["the cat", "sat on…"]);
+        assert_eq!(wrapped("", 7, 2), Vec::<String>::new());
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Colours by role, from the YAML files under `themes/`.
 
+use std::fmt;
+
 use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use thiserror::Error;
 
 use crate::predict::{Component, Verdict};
@@ -51,19 +53,27 @@ struct Tone(Color);
 
 impl<'de> Deserialize<'de> for Tone {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Index(u8),
-            Name(String),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::Index(index) => Ok(Self(Color::Indexed(index))),
-            Written::Name(name) => name
-                .parse()
-                .map(Self)
-                .map_err(|_| D::Error::custom(format!("`{name}` is no colour: a name, 0 to 255, or #rrggbb"))),
-        }
+        // Not an untagged enumeration: that would lose the line of a mistake.
+        deserializer.deserialize_any(ToneVisitor)
+    }
+}
+
+struct ToneVisitor;
+
+impl Visitor<'_> for ToneVisitor {
+    type Value = Tone;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a colour: a name, 0 to 255, or #rrggbb")
+    }
+
+    fn visit_u64<E: Error>(self, index: u64) -> Result<Tone, E> {
+        let index = u8::try_from(index).map_err(|_| E::invalid_value(Unexpected::Unsigned(index), &self))?;
+        Ok(Tone(Color::Indexed(index)))
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Tone, E> {
+        name.parse().map(Tone).map_err(|_| E::invalid_value(Unexpected::Str(name), &self))
     }
 }
 
@@ -228,7 +238,8 @@ mod tests {
     #[test]
     fn a_broken_theme_says_what_and_where() {
         let error = Theme::parse("mine", "text: reset\ndim: turquoisish\n").unwrap_err().to_string();
-        assert!(error.contains("`turquoisish` is no colour") && error.contains("line 2"), "{error}");
+        assert!(error.contains("turquoisish") && error.contains("a colour: a name, 0 to 255"), "{error}");
+        assert!(error.contains("line 2"), "{error}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::observe::{self, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
 use crate::predict::{Job, predict};
 use crate::reading::Moment;
+use crate::units::Seconds;
 
 /// Time since the Unix epoch that never goes back, whatever is done to the system's clock.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +55,8 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
     let clock = Clock::start();
-    let state = State::new(loaded, catalog, args.attach, clock.now());
+    let mut state = State::new(loaded, catalog, args.attach, clock.now());
+    state.monitor.interval = Seconds(args.interval.as_secs_f64());
     let open = source(args, &state);
     match watch(state, &look, open, args.interval, clock) {
         Ok(()) => Exit::Done,
@@ -75,8 +77,7 @@ fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<Stri
         let at = loaded.document.locate(&fault.key);
         fault.placed(at)
     };
-    Job::resolve(&loaded.plan, catalog)
-        .map_err(|faults| said(faults.into_iter().map(place).collect()))?;
+    Job::resolve(&loaded.plan, catalog).map_err(|faults| said(faults.into_iter().map(place).collect()))?;
     Ok(loaded)
 }
 
@@ -99,7 +100,7 @@ fn source(
         SourceKind::Nvml => observe::Choice::Nvml,
         SourceKind::Demo => observe::Choice::Demo,
     };
-    let demo = state.editor.job().map(|job| observe::Demo::new(&predict(job), &job.gpu));
+    let demo = state.editor.job().map(|job| observe::Demo::new(&predict(job), &job.hardware.gpu));
     // Bandwidth and tensor activity are in the header, so the counters are always wanted.
     move || observe::open(choice, demo, &Wants::everything())
 }

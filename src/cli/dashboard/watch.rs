@@ -38,10 +38,8 @@ pub fn watch(
     every: Duration,
     clock: Clock,
 ) -> Result<(), String> {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("no event loop: {error}"))?;
+    let runtime =
+        Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
     let screen = Screen::take()?;
     let panics = Panics::catch();
     let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(screen, state, look, open, every, clock, &panics)));
@@ -164,11 +162,8 @@ struct Ending {
 impl Ending {
     fn listen() -> Result<Self, String> {
         let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));
-        let signals = [
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::hangup())?,
-        ];
+        let signals =
+            [listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?];
         Ok(Self { signals })
     }
 

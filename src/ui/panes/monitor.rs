@@ -171,11 +171,13 @@ fn draw_past(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let position = state.monitor.shown_device();
     let Some(device) = state.monitor.devices().get(position) else { return };
     let peak = state.editor.prediction().map_or(0.0, |prediction| prediction.roofline.bandwidth.0);
+    // The scale of a device that no longer tells its own.
+    let held = state.editor.prediction().map_or(0.0, |prediction| prediction.capacity.bytes.as_f64());
     let rows = [
         Past {
             label: "memory",
             value: |point| point.memory.map(Bytes::as_f64),
-            top: device.memory.value().map_or(0.0, |memory| memory.total.as_f64()),
+            top: device.memory.value().map_or(held, |memory| memory.total.as_f64()),
             latest: marked(&device.memory, |memory| memory.used.to_string()),
         },
         Past {
@@ -210,7 +212,7 @@ fn draw_past(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 fn draw_row(state: &State, position: usize, past: &Past<'_>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let width = (area.width as usize).saturating_sub(8 + 20);
+    let width = (area.width as usize).saturating_sub(8 + 24);
     let history = &state.monitor.history;
     // As fine as fits: the scale changes only when the past has doubled.
     let fitting = history.points(position).len().div_ceil(width.saturating_sub(1).max(1));

@@ -9,7 +9,7 @@ use ratatui::widgets::Widget;
 use super::scroll;
 use crate::app::{Field, Form, Pane, State, Step};
 use crate::ui::Look;
-use crate::ui::text::{clean, fit, left, right, width_of};
+use crate::ui::text::{clean, fit, left, right, width_of, wrapped};
 
 const LABEL: usize = 11;
 
@@ -98,21 +98,4 @@ fn step_note<'a>(arrow: &'a str, step: &Step, look: &Look, width: usize) -> Line
     let mut line = Line::from(spans);
     line.push_span(Span::styled(right(&format!("{effect}{tail}"), room), style));
     line
-}
-
-fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut();
-        match line {
-            Some(line) if line.is_empty() => *line = fit(word, width),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(fit(word, width)),
-        }
-    }
-    lines.truncate(most);
-    lines
 }

@@ -67,6 +67,20 @@ impl Axes {
         intensity.0.max(f64::MIN_POSITIVE).log10().clamp(DECADES.0, DECADES.1)
     }
 
+    /// The middle of the cell in which a braille dot at that place lies. Marks are printed
+    /// by another rounding than dots are drawn: without this they stand above their roof.
+    fn snapped(&self, (x, y): (f64, f64), plot: Rect) -> (f64, f64) {
+        let middle = |share: f64, cells: u16, dots: f64| {
+            let last = f64::from(cells.saturating_sub(1).max(1));
+            let cell = ((share * (f64::from(cells) * dots - 1.0)).round() / dots).floor();
+            ((cell + 0.5) / last).min(1.0)
+        };
+        let (width, height) = (DECADES.1 - DECADES.0, self.ceiling - self.floor);
+        let right = middle((x - DECADES.0) / width, plot.width, 2.0);
+        let down = middle((self.ceiling - y) / height, plot.height, 4.0);
+        (DECADES.0 + right * width, self.ceiling - down * height)
+    }
+
     fn y(&self, rate: FlopsPerSec) -> f64 {
         rate.0.max(f64::MIN_POSITIVE).log10().clamp(self.floor, self.ceiling)
     }
@@ -154,19 +168,20 @@ fn draw_plot(
             canvas.draw(&Stroke { x1: DECADES.0, y1: start, x2: ridge.0, y2: ridge.1, color: roof });
             canvas.draw(&Stroke { x1: ridge.0, y1: ridge.1, x2: DECADES.1, y2: ridge.1, color: roof });
             canvas.layer();
+            let snap = |point| axes.snapped(point, plot);
             let ops = roofline.ops.iter().enumerate();
             for (index, op) in ops.filter(|(index, _)| *index != selected) {
-                let Some((x, y)) = place(axes, op) else { continue };
+                let Some((x, y)) = place(axes, op).map(snap) else { continue };
                 let mark = if op.bound == Bound::Compute { "●" } else { "○" };
                 // The few operators that take most of the time stand out.
                 let style = if index < 5 { theme.text() } else { theme.dim() };
                 canvas.print(x, y, Span::styled(mark, style));
             }
             if let Some(point) = point {
-                let mark = Span::styled("◉", theme.observed());
-                canvas.print(Axes::x(point.intensity), axes.y(point.rate), mark);
+                let (x, y) = snap((Axes::x(point.intensity), axes.y(point.rate)));
+                canvas.print(x, y, Span::styled("◉", theme.observed()));
             }
-            if let Some((x, y)) = roofline.ops.get(selected).and_then(|op| place(axes, op)) {
+            if let Some((x, y)) = roofline.ops.get(selected).and_then(|op| place(axes, op)).map(snap) {
                 canvas.print(x, y, Span::styled("◆", theme.accent()));
             }
         })
@@ -198,7 +213,7 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
             Span::styled(" ◆ ", theme.accent()),
             Span::styled(op.name.to_string(), theme.text()),
             Span::styled(
-                format!("  {intensity}  {}-bound  {:.0} % of time", op.bound.word(), share(roofline, op)),
+                format!("  {intensity}  {}-bound  {:.0} %", op.bound.word(), share(roofline, op)),
                 theme.dim(),
             ),
         ]));

@@ -14,7 +14,7 @@ use crate::predict::{Component, Layer, Phase, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::bar;
-use crate::ui::text::{fit, left, right};
+use crate::ui::text::{fit, left, right, wrapped};
 use crate::units::Bytes;
 
 /// The list beside the timeline.
@@ -128,7 +128,8 @@ fn component_lines<'a>(prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>>
         Span::styled(" peak in ", theme.dim()),
         Span::styled(stage.peak_phase.word(), theme.text()),
     ]));
-    lines.push(Line::styled(format!(" {}", stage.peak_cause), theme.dim()));
+    let cause = wrapped(&stage.peak_cause, LIST as usize - 2, 3);
+    lines.extend(cause.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));
     lines
 }
 

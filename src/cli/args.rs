@@ -1,0 +1,295 @@
+//! What may be written after `memwall`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "memwall",
+    version,
+    about = "Predicts the memory and time of a training plan and sets them against the GPUs that run it",
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Headless>,
+    #[command(flatten)]
+    dashboard: DashboardArgs,
+}
+
+impl Cli {
+    /// The one command that it asks for.
+    #[must_use]
+    pub fn into_command(self) -> Command {
+        match self.command {
+            None => Command::Dashboard(self.dashboard),
+            Some(Headless::Predict(args)) => Command::Predict(args),
+            Some(Headless::Validate(args)) => Command::Validate(args),
+            Some(Headless::Gpus(args)) => Command::Gpus(args),
+            Some(Headless::Models(args)) => Command::Models(args),
+            Some(Headless::Completions(args)) => Command::Completions(args),
+        }
+    }
+}
+
+/// What there is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// `memwall [PLAN]`
+    Dashboard(DashboardArgs),
+    /// `memwall predict`
+    Predict(Box<PredictArgs>),
+    /// `memwall validate`
+    Validate(ValidateArgs),
+    /// `memwall gpus`
+    Gpus(CatalogueArgs),
+    /// `memwall models`
+    Models(CatalogueArgs),
+    /// `memwall completions`
+    Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum Headless {
+    /// Report what a plan needs: memory, time, roofline
+    ///
+    /// Exits 0 if every plan fits, 3 if one does not, 2 if one is faulty.
+    #[command(override_usage = "memwall predict [OPTIONS] PLAN...\n       \
+                                memwall predict [OPTIONS] MODEL_TYPE SIZE BATCH")]
+    Predict(Box<PredictArgs>),
+    /// Hold predictions against measured cases
+    Validate(ValidateArgs),
+    /// List the GPUs that plans can name
+    Gpus(CatalogueArgs),
+    /// List the models that plans can name
+    Models(CatalogueArgs),
+    /// Write a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+/// Arguments of the dashboard.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct DashboardArgs {
+    /// The plan to open; without one, an example
+    pub plan: Option<PathBuf>,
+    /// Compare with this process from the start
+    #[arg(long, value_name = "PID")]
+    pub attach: Option<u32>,
+    /// Where readings come from
+    #[arg(long, value_enum, default_value_t)]
+    pub source: SourceKind,
+    /// Time between readings, 100ms to 60s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// Colour theme
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
+    /// Draw with ASCII characters only
+    #[arg(long)]
+    pub ascii: bool,
+    /// Draw without colours
+    #[arg(long)]
+    pub no_color: bool,
+}
+
+impl DashboardArgs {
+    /// What is wrong with a plan that is not there. A word alone may have been meant as a command.
+    #[must_use]
+    pub fn no_such_plan(&self) -> Option<String> {
+        let word = self.plan.as_ref().filter(|plan| !plan.exists())?.to_string_lossy();
+        let command = Cli::command();
+        let near =
+            command.get_subcommands().map(clap::Command::get_name).find(|name| strsim::levenshtein(name, &word) < 3);
+        let hint = near.map_or(String::new(), |name| format!("; the command is `{name}`"));
+        Some(format!("{word}: no such plan file{hint}"))
+    }
+}
+
+/// Where the dashboard's readings come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SourceKind {
+    /// The driver where there is one, else the demonstration
+    #[default]
+    Auto,
+    /// NVIDIA's driver
+    Nvml,
+    /// Made-up readings, said to be so
+    Demo,
+}
+
+/// Arguments of `predict`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct PredictArgs {
+    /// Plan files, `-` for a stream of plans separated by `---`; or a kind of model, its
+    /// size in billions of parameters and the global batch: `transformer 7.0 32`
+    #[arg(required = true, value_name = "PLAN", allow_negative_numbers = true)]
+    pub what: Vec<String>,
+    /// How to write the report [default: by the extension of --output, else text]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Every term with its formula and source, and the curve over the step
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Find the largest batch that fits
+    #[arg(long)]
+    pub max_batch_size: bool,
+    /// What goes with MODEL_TYPE SIZE BATCH.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+}
+
+/// Keys of a plan that is written on the command line. Their values are checked where
+/// those of a file are.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+#[command(next_help_heading = "With MODEL_TYPE SIZE BATCH")]
+pub struct ShapeArgs {
+    /// Tokens a sample
+    #[arg(long, value_name = "TOKENS")]
+    pub sequence_length: Option<String>,
+    /// Pixels a side
+    #[arg(long, value_name = "PIXELS")]
+    pub image_size: Option<String>,
+    /// Whose layers run: pytorch, megatron, torchtitan, ...
+    #[arg(long, value_name = "NAME")]
+    pub framework: Option<String>,
+    /// A name from `memwall gpus`
+    #[arg(long, value_name = "NAME")]
+    pub gpu_type: Option<String>,
+    /// Number of GPUs
+    #[arg(long, value_name = "N")]
+    pub gpus: Option<String>,
+    /// data_parallel, tensor_parallel, pipeline_parallel, fsdp, zero1, zero2, zero3
+    #[arg(long, value_name = "NAME")]
+    pub strategy: Option<String>,
+    /// fp32, tf32, bf16-mixed, fp16-mixed, bf16, fp16, bf16-fp32-master, fp16-fp32-master, fp8-mixed
+    #[arg(long, value_name = "NAME")]
+    pub precision: Option<String>,
+    /// adamw, adamw-fused, adamw-8bit, adafactor, lion, muon, sgd, ...
+    #[arg(long, value_name = "NAME")]
+    pub optimizer: Option<String>,
+    /// sdpa, flash, eager
+    #[arg(long, value_name = "NAME")]
+    pub attention: Option<String>,
+    /// none, selective, full
+    #[arg(long, value_name = "NAME")]
+    pub activation_checkpointing: Option<String>,
+    /// Samples per GPU per forward pass
+    #[arg(long, value_name = "N")]
+    pub micro_batch_size: Option<String>,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ValidateArgs {
+    /// Files of measured cases: a JSON array, or one case a line; `-` for standard input
+    #[arg(required = true, value_name = "CASES")]
+    pub cases: Vec<PathBuf>,
+    /// How to write the result
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// Arguments of `gpus` and `models`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CatalogueArgs {
+    /// How to write the list
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: ListFormat,
+    /// Other names and the source of every figure
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CompletionsArgs {
+    /// The shell to write for
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Text,
+    /// One object a plan, one a line
+    Json,
+    /// One row a plan
+    Csv,
+}
+
+/// How a catalogue is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// For people
+    Text,
+    /// An array of objects
+    Json,
+}
+
+/// `500ms`, `1s`, `1m`: quicker readings cost the host more than they tell, slower ones miss steps.
+fn interval(text: &str) -> Result<Duration, String> {
+    const BOUNDS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 500ms or 2s"))?;
+    if BOUNDS.contains(&time) { Ok(time) } else { Err("is not between 100ms and 60s".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(line: &[&str]) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(std::iter::once(&"memwall").chain(line)).map(Cli::into_command)
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_bare_word_is_a_plan() {
+        let Command::Dashboard(args) = command(&["plan.yaml", "--interval", "500ms", "--source", "demo"]).unwrap()
+        else {
+            panic!("not the dashboard");
+        };
+        assert_eq!(args.plan, Some(PathBuf::from("plan.yaml")));
+        assert_eq!((args.interval, args.source), (Duration::from_millis(500), SourceKind::Demo));
+        let Command::Dashboard(args) = command(&[]).unwrap() else { panic!("not the dashboard") };
+        assert_eq!((args.plan, args.interval), (None, Duration::from_secs(1)));
+        assert!(matches!(command(&["predict", "plan.yaml"]), Ok(Command::Predict(_))));
+    }
+
+    #[test]
+    fn a_mistyped_command_is_named() {
+        let Command::Dashboard(args) = command(&["predcit"]).unwrap() else { panic!("not the dashboard") };
+        assert_eq!(args.no_such_plan().unwrap(), "predcit: no such plan file; the command is `predict`");
+        let Command::Dashboard(args) = command(&["Cargo.toml"]).unwrap() else { panic!("not the dashboard") };
+        assert_eq!(args.no_such_plan(), None);
+    }
+
+    #[test]
+    fn intervals_have_bounds() {
+        for (text, fine) in
+            [("100ms", true), ("60s", true), ("1m", true), ("99ms", false), ("61s", false), ("x", false)]
+        {
+            assert_eq!(command(&["--interval", text]).is_ok(), fine, "{text}");
+        }
+    }
+
+    #[test]
+    fn faults_of_usage_exit_with_2() {
+        for line in [&["predict"][..], &["validate"], &["--nonsense"], &["gpus", "--format", "csv"], &["a", "b"]] {
+            let error = command(line).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line:?}");
+        }
+    }
+}

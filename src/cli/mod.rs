@@ -1,0 +1,49 @@
+//! The command line: arguments, and the commands that need no screen.
+
+pub mod args;
+mod catalogue;
+mod completions;
+pub mod dashboard;
+mod exit;
+mod max_batch;
+mod output;
+mod plans;
+mod predict;
+mod shape;
+mod user_catalog;
+mod validate;
+
+pub use args::{Cli, Command, DashboardArgs, SourceKind};
+pub use exit::Exit;
+pub use output::Streams;
+pub use predict::without_screen;
+
+use crate::catalog::Catalog;
+
+/// Carries out what the command line asks. The dashboard, which owns the terminal, is
+/// passed in.
+pub fn run(
+    command: Command,
+    streams: &mut Streams,
+    dashboard: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Exit,
+) -> Exit {
+    // Completions are asked for while a package is built: they need nobody's files.
+    if let Command::Completions(args) = &command {
+        return completions::run(args, streams);
+    }
+    let catalog = match user_catalog::load(|name| std::env::var_os(name)) {
+        Ok(catalog) => catalog,
+        Err(message) => return streams.fail(Exit::Failed, &message),
+    };
+    match command {
+        Command::Dashboard(args) => match args.no_such_plan() {
+            Some(message) => streams.fail(Exit::Usage, &message),
+            None => dashboard(args, catalog, streams),
+        },
+        Command::Predict(args) => predict::run(&args, &catalog, streams),
+        Command::Validate(args) => validate::run(&args, &catalog, streams),
+        Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
+        Command::Models(args) => catalogue::models(&args, &catalog, streams),
+        Command::Completions(args) => completions::run(&args, streams),
+    }
+}

@@ -1,0 +1,127 @@
+//! Where a command reads and writes.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
+
+use super::Exit;
+use super::args::Format;
+use crate::report::table::printable;
+
+/// The standard streams, passed in so that a command can be run without a process.
+pub struct Streams<'a> {
+    /// Standard input.
+    pub input: &'a mut dyn Read,
+    /// Standard output.
+    pub out: &'a mut dyn Write,
+    /// Standard error.
+    pub err: &'a mut dyn Write,
+}
+
+impl Streams<'_> {
+    /// Writes `text`. A reader that has closed its end has seen enough: no fault.
+    pub fn print(&mut self, text: &str) -> Exit {
+        let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+        match written {
+            Ok(()) => Exit::Done,
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done,
+            Err(error) => self.fail(Exit::Failed, &format!("standard output: {error}")),
+        }
+    }
+
+    /// One line for a fault, and the exit code that goes with it.
+    pub fn fail(&mut self, exit: Exit, message: &str) -> Exit {
+        // Nobody is left to be told when standard error is closed too.
+        let _ = writeln!(self.err, "memwall: {}", printable(message.trim_end()));
+        exit
+    }
+
+    /// Writes `text` to `file`, or to standard output where none is given.
+    pub fn deliver(&mut self, file: Option<&Path>, text: &str) -> Exit {
+        let Some(file) = file else { return self.print(text) };
+        match std::fs::write(file, text) {
+            Ok(()) => Exit::Done,
+            Err(error) => self.fail(Exit::Failed, &format!("{}: {error}", file.display())),
+        }
+    }
+
+    /// The text of a file, or of standard input for `-`. The fault is told here.
+    ///
+    /// # Errors
+    /// The exit code: a file that is not there is bad usage, one that cannot be read a failure.
+    pub fn read(&mut self, file: &Path) -> Result<String, Exit> {
+        let read =
+            if file == Path::new("-") { text_from(&mut *self.input) } else { File::open(file).and_then(text_from) };
+        read.map_err(|error| self.fail(exit_for(&error), &format!("{}: {error}", file.display())))
+    }
+}
+
+/// More than any stream of plans or file of cases; what goes on longer is not one.
+const MOST: u64 = 100_000_000;
+
+fn text_from(input: impl Read) -> io::Result<String> {
+    let text = io::read_to_string(input.take(MOST))?;
+    if text.len() as u64 == MOST { Err(ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+}
+
+/// What a file that cannot be read means: a wrong name is bad usage, the rest a failure.
+fn exit_for(error: &io::Error) -> Exit {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::InvalidData | ErrorKind::FileTooLarge => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}
+
+/// The format that is asked for, or the one that the output file's extension names.
+///
+/// # Errors
+/// Where the extension names none.
+pub fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format, String> {
+    let extension = output.map(|file| file.extension().unwrap_or_default().to_string_lossy().to_lowercase());
+    match (asked, extension.as_deref()) {
+        (Some(format), _) => Ok(format),
+        (None, None | Some("txt")) => Ok(Format::Text),
+        (None, Some("json" | "jsonl")) => Ok(Format::Json),
+        (None, Some("csv")) => Ok(Format::Csv),
+        (None, Some(other)) => Err(format!(
+            "--output: no format is known by the extension `{other}`: use .txt, .json or .csv, or --format"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Closed(ErrorKind);
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_fault_and_a_full_disk_is() {
+        for (kind, exit, told) in
+            [(ErrorKind::BrokenPipe, Exit::Done, ""), (ErrorKind::StorageFull, Exit::Failed, "memwall: ")]
+        {
+            let mut err = Vec::new();
+            let mut streams = Streams { input: &mut io::empty(), out: &mut Closed(kind), err: &mut err };
+            assert_eq!(streams.print("text"), exit);
+            assert!(String::from_utf8(err).unwrap().starts_with(told));
+        }
+    }
+
+    #[test]
+    fn the_extension_chooses_the_format() {
+        assert_eq!(format(None, None), Ok(Format::Text));
+        assert_eq!(format(None, Some(Path::new("a/b.CSV"))), Ok(Format::Csv));
+        assert_eq!(format(Some(Format::Json), Some(Path::new("b.csv"))), Ok(Format::Json));
+        assert!(format(None, Some(Path::new("b.pdf"))).is_err());
+        assert!(format(None, Some(Path::new("b"))).is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! `memwall predict`.
+
+use super::args::{DashboardArgs, Format, PredictArgs, ShapeArgs};
+use super::plans::{self, Source};
+use super::{Exit, Streams, max_batch, output, shape};
+use crate::catalog::Catalog;
+use crate::plan::Fault;
+use crate::predict::{Job, Prediction, predict};
+use crate::report::{MaxBatch, Report, csv, json, text};
+
+pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    let format = match output::format(args.format, args.output.as_deref()) {
+        Ok(format) => format,
+        Err(message) => return streams.fail(Exit::Usage, &message),
+    };
+    let (sources, mut exit) = match sources(args, streams) {
+        Ok(found) => found,
+        Err(exit) => return exit,
+    };
+    let mut answers = Vec::new();
+    for source in &sources {
+        match answer(source, args.max_batch_size, catalog) {
+            Ok(answer) => answers.push(answer),
+            Err(faults) => exit = exit.and(source.tell(faults, streams)),
+        }
+    }
+    if answers.is_empty() {
+        return exit;
+    }
+    if answers.iter().any(|answer| answer.prediction.capacity.needed > answer.prediction.capacity.bytes) {
+        exit = exit.and(Exit::DoesNotFit);
+    }
+    let written = match written(&answers, format, args.verbose) {
+        Ok(written) => written,
+        Err(message) => return streams.fail(Exit::Failed, &message),
+    };
+    exit.and(streams.deliver(args.output.as_deref(), &written))
+}
+
+/// What `memwall PLAN` does where there is no terminal to draw on: the report as text.
+pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    let Some(plan) = &args.plan else {
+        let message = "no terminal to draw on, and no plan to report on: name one, or see memwall --help";
+        return streams.fail(Exit::Usage, message);
+    };
+    let args = PredictArgs {
+        what: vec![plan.to_string_lossy().into_owned()],
+        format: None,
+        output: None,
+        verbose: false,
+        max_batch_size: false,
+        shape: ShapeArgs::default(),
+    };
+    run(&args, catalog, streams)
+}
+
+struct Answer<'a> {
+    name: &'a str,
+    prediction: Prediction,
+    max_batch: Option<MaxBatch>,
+}
+
+/// The plans that the command line names.
+fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<Source>, Exit), Exit> {
+    if let Some(plan) = shape::plan(&args.what, &args.shape) {
+        return Ok(plans::of_words(args.what.join(" "), &plan, streams));
+    }
+    if let Some(option) = args.shape.first_given() {
+        let message = format!("{option} goes with MODEL_TYPE SIZE BATCH; a plan file has a key for it");
+        return Err(streams.fail(Exit::Usage, &message));
+    }
+    let mut all = Vec::new();
+    let mut exit = Exit::Done;
+    for word in &args.what {
+        let (sources, read) = plans::of_file(word, streams);
+        all.extend(sources);
+        exit = exit.and(read);
+    }
+    Ok((all, exit))
+}
+
+fn answer<'a>(source: &'a Source, max_batch_size: bool, catalog: &Catalog) -> Result<Answer<'a>, Vec<Fault>> {
+    let job = Job::resolve(source.plan(), catalog)?;
+    let prediction = predict(&job);
+    let max_batch = max_batch_size.then(|| {
+        let ratio = job.batch.global / job.batch.micro.max(1);
+        max_batch::search(source.plan(), ratio, |plan| Job::resolve(plan, catalog).ok().map(|job| predict(&job)))
+    });
+    Ok(Answer { name: &source.name, prediction, max_batch })
+}
+
+fn written(answers: &[Answer], format: Format, verbose: bool) -> Result<String, String> {
+    let reports: Vec<Report> = answers
+        .iter()
+        .map(|answer| Report { plan: answer.name, prediction: &answer.prediction, max_batch: answer.max_batch })
+        .collect();
+    Ok(match format {
+        Format::Text => reports.iter().map(|report| text::report(report, verbose)).collect::<Vec<_>>().join("\n\n"),
+        Format::Json => reports.iter().map(|report| format!("{}\n", json::report(report))).collect(),
+        Format::Csv => csv::reports(&reports).map_err(|error| error.to_string())?,
+    })
+}

@@ -1,0 +1,99 @@
+//! A plan from the command line: `transformer 7.0 32 --sequence-length 8192`.
+
+use serde_json::{Map, Value, json};
+
+use super::args::ShapeArgs;
+
+/// A kind of model, a size and a batch, as the plan that says the same; none where the
+/// words are names of plan files. Nothing is checked here: the plan's own reader does it.
+pub fn plan(words: &[String], shape: &ShapeArgs) -> Option<Value> {
+    let [kind, size, batch] = words else { return None };
+    // A file may be called 7.0; a kind of model with a number behind it is far likelier.
+    size.parse::<f64>().ok()?;
+    let mut model = json!({"type": kind, "size_billions": scalar(size), "batch_size": scalar(batch)});
+    let mut plan = Map::new();
+    for (section, key, value) in shape.keys() {
+        let Some(value) = value else { continue };
+        let section = match section {
+            "model" => &mut model,
+            other => plan.entry(other).or_insert_with(|| Value::Object(Map::new())),
+        };
+        section[key] = scalar(value);
+    }
+    plan.insert("model".to_owned(), model);
+    Some(Value::Object(plan))
+}
+
+/// A number where it reads as one, else the word.
+fn scalar(word: &str) -> Value {
+    serde_json::from_str::<serde_json::Number>(word).map_or_else(|_| Value::from(word), Value::Number)
+}
+
+impl ShapeArgs {
+    /// Section, key and value of every option.
+    fn keys(&self) -> [(&'static str, &'static str, Option<&str>); 11] {
+        let parallel = self.gpus.as_deref();
+        [
+            ("model", "sequence_length", self.sequence_length.as_deref()),
+            ("model", "image_size", self.image_size.as_deref()),
+            ("model", "framework", self.framework.as_deref()),
+            ("training", "precision", self.precision.as_deref()),
+            ("training", "optimizer", self.optimizer.as_deref()),
+            ("training", "attention", self.attention.as_deref()),
+            ("training", "activation_checkpointing", self.activation_checkpointing.as_deref()),
+            ("training", "micro_batch_size", self.micro_batch_size.as_deref()),
+            ("hardware", "gpu_type", self.gpu_type.as_deref()),
+            ("cluster", "num_gpus", parallel),
+            ("distribution", "strategy", self.strategy.as_deref()),
+        ]
+    }
+
+    /// The first option that is given, as it is written.
+    pub fn first_given(&self) -> Option<String> {
+        let (_, key, _) = self.keys().into_iter().find(|(_, _, value)| value.is_some())?;
+        let option = if key == "num_gpus" { "gpus" } else { key };
+        Some(format!("--{}", option.replace('_', "-")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_contracts_example_becomes_its_plan() {
+        let shape = ShapeArgs {
+            sequence_length: Some("8192".to_owned()),
+            gpu_type: Some("NVIDIA H100".to_owned()),
+            gpus: Some("8".to_owned()),
+            strategy: Some("tensor_parallel".to_owned()),
+            ..ShapeArgs::default()
+        };
+        let by_hand = json!({
+            "model": {"type": "transformer", "size_billions": 7.0, "batch_size": 32, "sequence_length": 8192},
+            "hardware": {"gpu_type": "NVIDIA H100"},
+            "cluster": {"num_gpus": 8},
+            "distribution": {"strategy": "tensor_parallel"},
+        });
+        assert_eq!(plan(&words(&["transformer", "7.0", "32"]), &shape), Some(by_hand));
+        assert_eq!(shape.first_given().as_deref(), Some("--sequence-length"));
+    }
+
+    #[test]
+    fn names_of_files_are_no_model() {
+        let shape = ShapeArgs { gpus: Some("8".to_owned()), ..ShapeArgs::default() };
+        assert_eq!(plan(&words(&["a.yaml", "b.yaml", "c.yaml"]), &shape), None);
+        assert_eq!(plan(&words(&["transformer", "7.0"]), &shape), None);
+        assert_eq!(shape.first_given().as_deref(), Some("--gpus"));
+    }
+
+    #[test]
+    fn a_word_in_place_of_a_number_is_left_to_the_reader() {
+        let plan = plan(&words(&["transformer", "7.0", "many"]), &ShapeArgs::default()).unwrap();
+        assert_eq!(plan["model"]["batch_size"], "many");
+    }
+}

@@ -1,0 +1,124 @@
+//! Input that is wrong gets one clear line where the user looks, and nothing is touched.
+
+use std::process::{Command, Stdio};
+
+use crate::plan::PLAN;
+use crate::terminal::{Program, Terminal, contains, keys};
+
+/// Asserts that the program refused, without taking the terminal, with one line; the line.
+fn refused(terminal: &Terminal) -> String {
+    assert_eq!(terminal.exit_code(), 2, "{}", terminal.stderr());
+    terminal.assert_restored();
+    assert!(!contains(&terminal.raw(), b"\x1b[?1049h"), "the terminal was taken over");
+    let stderr = terminal.stderr();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr
+}
+
+fn opened(plan: impl AsRef<[u8]>) -> Terminal {
+    Program::memwall().args(&["mine.yaml"]).file("mine.yaml", plan).stderr_apart().start()
+}
+
+#[test]
+fn a_plan_that_is_not_there_is_named() {
+    let line = refused(&Program::memwall().args(&["nowhere.yaml"]).stderr_apart().start());
+    assert!(line.contains("nowhere.yaml") && line.contains("no such"), "{line}");
+}
+
+#[test]
+fn what_is_no_plan_file_is_named() {
+    let line = refused(&Program::memwall().args(&["/"]).stderr_apart().start());
+    assert!(line.contains("directory"), "{line}");
+    let line = refused(&opened(b"model:\n  preset: \xff\xfe\n"));
+    assert!(line.contains("mine.yaml") && line.contains("UTF-8") && line.contains("line 2"), "{line}");
+}
+
+#[test]
+fn a_broken_plan_is_told_with_file_line_column_and_key() {
+    for (wrong, right, place) in [
+        ("batch_size: 8", "batch_size: lots", "mine.yaml:4:15: model.batch_size: "),
+        ("batch_size: 8", "bach_size: 8", "mine.yaml:4:3: model.bach_size: "),
+        // Alone each of these is fine: they contradict one another.
+        ("num_gpus: 1", "num_gpus: 3, nodes: 2", "mine.yaml:4:15: model.batch_size: "),
+    ] {
+        let plan = PLAN.replace(wrong, right);
+        let terminal = opened(&plan);
+        let line = refused(&terminal);
+        assert!(line.contains(place), "{line}");
+        assert_eq!(std::fs::read_to_string(terminal.folder().join("mine.yaml")).unwrap(), plan);
+    }
+    let line = refused(&opened(PLAN.replace("  batch_size: 8", "  bach_size: 8")));
+    assert!(line.contains("batch_size"), "the nearest key: {line}");
+}
+
+#[test]
+fn every_fault_of_a_plan_has_its_line() {
+    let terminal = opened(PLAN.replace("8\n", "lots\n").replace("bf16-mixed", "bf17"));
+    assert_eq!(terminal.exit_code(), 2);
+    let stderr = terminal.stderr();
+    assert_eq!(stderr.lines().count(), 2, "{stderr}");
+    assert!(
+        stderr.contains("mine.yaml:4:15: model.batch_size") && stderr.contains("mine.yaml:7:16: training.precision")
+    );
+}
+
+#[test]
+fn an_unknown_card_is_told_with_the_nearest_one() {
+    let line = refused(&opened(PLAN.replace("NVIDIA H100", "NVIDIA H10O")));
+    assert!(line.contains("mine.yaml:9:") && line.contains("H10O") && line.contains("H100"), "{line}");
+}
+
+#[test]
+fn an_unknown_theme_is_told_with_the_known_ones() {
+    let line = refused(&Program::without_theme().args(&["--theme", "drak"]).stderr_apart().start());
+    assert!(line.contains("drak") && line.contains("dark") && line.contains("light"), "{line}");
+}
+
+#[test]
+fn escape_sequences_of_a_plan_do_not_reach_the_terminal() {
+    let plan = PLAN.replace("llama-2-7b ", "\"\\e[31mRED\\a\" ");
+    let terminal = Program::memwall().args(&["mine.yaml"]).file("mine.yaml", plan).start();
+    assert_eq!(terminal.exit_code(), 2);
+    assert!(terminal.screen().contains("RED"), "{}", terminal.screen());
+    let raw = terminal.raw();
+    assert!(!contains(&raw, b"\x1b[31m") && !contains(&raw, b"\x07"));
+}
+
+#[test]
+fn a_terminal_too_small_says_so_and_recovers() {
+    let mut terminal = Program::memwall().size(59, 15).start();
+    let screen = terminal.wait_for("too small");
+    assert!(screen.contains("59×15") && screen.contains("60×16") && screen.contains('q'), "{screen}");
+    terminal.resize(60, 16);
+    terminal.wait_for("1 Plan");
+    terminal.resize(20, 3);
+    terminal.wait_for("too small");
+    terminal.keys(keys::TAB);
+    terminal.resize(80, 24);
+    terminal.wait_for("╭ 2 VRAM");
+    terminal.resize(1, 1);
+    terminal.wait_frames(1);
+    terminal.keys("q");
+    assert_eq!(terminal.exit_code(), 0);
+}
+
+#[test]
+fn without_a_terminal_it_reports_or_says_so() {
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("mine.yaml"), PLAN).unwrap();
+        command.args(args).current_dir(folder.path()).env("HOME", folder.path()).env_remove("XDG_CONFIG_HOME");
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let report = run(&["mine.yaml"]);
+    // Done, or the plan does not fit.
+    assert!(matches!(report.status.code(), Some(0 | 3)), "{report:?}");
+    let text = String::from_utf8(report.stdout).unwrap();
+    assert!(text.contains("llama-2-7b") && !text.contains('\x1b'), "{text}");
+    let nothing = run(&[]);
+    assert_eq!(nothing.status.code(), Some(2));
+    let line = String::from_utf8(nothing.stderr).unwrap();
+    assert!(line.lines().count() == 1 && line.contains("terminal"), "{line}");
+    assert!(nothing.stdout.is_empty());
+}

@@ -1,0 +1,18 @@
+//! The dashboard from outside: the built program in a pseudo-terminal, with keys, signals and a
+//! driver stand-in. What is expected comes from the contract and the scenario, never from the
+//! program; no predicted figure is asserted here.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../support/screen.rs"]
+mod screen;
+#[path = "../support/standin.rs"]
+mod standin;
+#[path = "../support/terminal.rs"]
+mod terminal;
+
+mod bad_input;
+mod monitor;
+mod opening;
+mod output;
+mod plan;
+mod signals;

@@ -1,0 +1,90 @@
+//! Starting it, finding one's way, leaving it.
+
+use crate::terminal::{Program, keys};
+
+const PANES: [&str; 5] = ["1 Plan", "2 VRAM", "3 Roofline", "4 Monitor", "5 Compare"];
+
+#[test]
+fn without_arguments_it_opens_an_example_and_says_that_it_is_a_demo() {
+    for (columns, rows) in [(80, 24), (120, 40), (200, 50)] {
+        let mut terminal = Program::memwall().size(columns, rows).start();
+        let screen = terminal.wait_until("the demo", |screen| {
+            screen.lines().next().is_some_and(|header| header.contains("demo") && header.contains("example"))
+        });
+        for pane in PANES.iter().take(4) {
+            assert!(screen.contains(pane), "{pane} at {columns}x{rows}:\n{screen}");
+        }
+        let footer = screen.lines().last().unwrap();
+        assert!(footer.contains("? help") && footer.contains("q quit"), "{screen}");
+        assert!(footer.contains("memwall PLAN.yaml"), "how to open another:\n{screen}");
+        terminal.assert_taken_over();
+        terminal.keys("q");
+        terminal.assert_left_well();
+    }
+}
+
+#[test]
+fn every_pane_is_reached_by_its_digit_and_by_tab() {
+    let mut terminal = Program::memwall().size(80, 24).start();
+    terminal.wait_for("demo");
+    // At this size only the focused pane and its neighbour have a frame.
+    for (digit, pane) in ["1", "2", "3", "4", "5"].into_iter().zip(PANES) {
+        terminal.keys(digit);
+        terminal.wait_for(&format!("╭ {pane} "));
+    }
+    for pane in PANES {
+        terminal.keys(keys::TAB);
+        terminal.wait_for(&format!("╭ {pane} "));
+    }
+    for pane in PANES.into_iter().rev().skip(1) {
+        terminal.keys(keys::BACK_TAB);
+        terminal.wait_for(&format!("╭ {pane} "));
+    }
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
+
+#[test]
+fn a_pane_is_zoomed_and_put_back() {
+    let mut terminal = Program::memwall().start();
+    terminal.wait_for("demo");
+    for (digit, pane) in ["1", "2", "3", "4"].into_iter().zip(PANES) {
+        terminal.keys(digit);
+        terminal.keys("z");
+        terminal.wait_until("one pane alone", |screen| {
+            screen.matches('╭').count() == 1 && screen.contains(&format!("╭ {pane} "))
+        });
+        terminal.keys("z");
+        terminal.wait_until("all panes", |screen| screen.matches('╭').count() == 4);
+    }
+}
+
+#[test]
+fn the_help_shows_keys_and_any_key_closes_it() {
+    let mut terminal = Program::memwall().start();
+    terminal.wait_for("demo");
+    // Even the one that would quit.
+    for key in ["q", keys::RIGHT, " ", "?"] {
+        terminal.keys("?");
+        let screen = terminal.wait_for("key closes");
+        for words in ["focus", "whole screen", "take back", "write the plan", "compare the plan", "leave"] {
+            assert!(screen.contains(words), "{words}:\n{screen}");
+        }
+        terminal.keys(key);
+        terminal.wait_without("key closes");
+    }
+    terminal.keys(keys::CTRL_C);
+    terminal.assert_left_well();
+}
+
+#[test]
+fn a_plan_that_is_named_is_opened_and_is_no_example() {
+    let mut terminal = Program::memwall().args(&["mine.yaml"]).file("mine.yaml", crate::plan::PLAN).start();
+    let screen = terminal.wait_for("demo");
+    let header = screen.lines().next().unwrap();
+    assert!(header.contains("mine") && !header.contains("example"), "{screen}");
+    assert!(screen.contains("llama-2-7b"), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
+    assert_eq!(std::fs::read_to_string(terminal.folder().join("mine.yaml")).unwrap(), crate::plan::PLAN);
+}

@@ -1,0 +1,276 @@
+//! The dashboard's loop without a terminal: a plan, keys, and what has become of both.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::path::PathBuf;
+
+use memwall::app::{Effect, Event, Key, Overlay, Pane, State, update};
+use memwall::catalog::Catalog;
+use memwall::plan::Loaded;
+use memwall::reading::{DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample};
+use memwall::units::Bytes;
+
+/// Eight GPUs as 2 data x 2 tensor x 2 pipeline; 32 samples = 2 replicas x 4 micro batches x 4.
+const PLAN: &str = "\
+model:
+  preset: llama-2-7b   # the base
+  batch_size: 32
+  sequence_length: 2048
+
+training:
+  precision: bf16-mixed
+  micro_batch_size: 4
+  gradient_accumulation_steps: 4
+
+hardware:
+  gpu_type: NVIDIA H100
+
+cluster:
+  num_gpus: 8
+
+distribution:
+  data_parallel: 2
+  tensor_parallel: 2
+  pipeline_parallel: 2
+";
+
+fn open(text: &str) -> State {
+    let loaded = Loaded::from_text("test", text).unwrap();
+    State::new(loaded, Catalog::embedded().unwrap(), None, Moment(0))
+}
+
+fn press(state: &mut State, keys: &[Key]) -> Vec<Effect> {
+    keys.iter().flat_map(|key| update(state, Event::Key(*key))).collect()
+}
+
+fn type_text(state: &mut State, text: &str) {
+    let keys: Vec<Key> = std::iter::once(Key::Enter).chain(text.chars().map(Key::Char)).chain([Key::Enter]).collect();
+    press(state, &keys);
+}
+
+/// Moves to the field of that key of the plan.
+fn go_to(state: &mut State, key: &str) {
+    press(state, &[Key::Char('1'), Key::Home]);
+    for _ in 0..30 {
+        if state.form.field(&state.editor).unwrap().key() == key {
+            return;
+        }
+        press(state, &[Key::Down]);
+    }
+    panic!("no field for {key}");
+}
+
+/// The lines in which the text differs from what was opened.
+fn changed_lines(state: &State) -> Vec<&str> {
+    state.editor.text().lines().zip(PLAN.lines()).filter(|(now, before)| now != before).map(|(now, _)| now).collect()
+}
+
+#[test]
+fn a_step_of_the_sequence_changes_that_value_alone() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[Key::Right]);
+    assert_eq!(changed_lines(&state), ["  sequence_length: 4096"]);
+    press(&mut state, &[Key::Left, Key::Left]);
+    assert_eq!(changed_lines(&state), ["  sequence_length: 1024"]);
+}
+
+#[test]
+fn more_tokens_need_more_memory_in_the_same_turn() {
+    let mut state = open(PLAN);
+    let before = state.editor.prediction().unwrap().capacity.needed;
+    go_to(&mut state, "model.sequence_length");
+    let announced = state.form.upper.as_ref().unwrap().memory;
+    press(&mut state, &[Key::Right]);
+    let after = state.editor.prediction().unwrap().capacity.needed;
+    assert!(after > before);
+    assert_eq!(after - before, announced);
+}
+
+#[test]
+fn a_batch_doubles_and_accumulation_follows() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.batch_size");
+    press(&mut state, &[Key::Right]);
+    // 64 = 2 replicas x 4 x 8
+    assert_eq!(changed_lines(&state), ["  batch_size: 64", "  gradient_accumulation_steps: 8"]);
+}
+
+#[test]
+fn tensor_parallel_shares_out_the_gpus_that_there_are() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "distribution.tensor_parallel");
+    press(&mut state, &[Key::Right]);
+    // 8 GPUs = 1 data x 4 tensor x 2 pipeline; 32 = 1 replica x 4 x 8
+    assert_eq!(
+        changed_lines(&state),
+        ["  gradient_accumulation_steps: 8", "  data_parallel: 1", "  tensor_parallel: 4"]
+    );
+}
+
+#[test]
+fn data_parallel_brings_its_gpus() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "distribution.data_parallel");
+    press(&mut state, &[Key::Right]);
+    // 4 data x 2 x 2 = 16 GPUs; 32 = 4 replicas x 4 x 2
+    assert_eq!(changed_lines(&state), ["  gradient_accumulation_steps: 2", "  num_gpus: 16", "  data_parallel: 4"]);
+}
+
+#[test]
+fn micro_batches_step_through_what_divides_the_batch() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "training.micro_batch_size");
+    press(&mut state, &[Key::Right]);
+    // 32 / 2 replicas = 16 samples each: after 4 comes 8, twice.
+    assert_eq!(changed_lines(&state), ["  micro_batch_size: 8", "  gradient_accumulation_steps: 2"]);
+}
+
+#[test]
+fn a_preset_replaces_an_explicit_architecture() {
+    let text = "model:\n  architecture:\n    hidden_size: 1024\n    num_layers: 2\n    num_attention_heads: 8\n    vocab_size: 1000\n  batch_size: 1\n";
+    let mut state = open(text);
+    assert_eq!(state.editor.faults(), []);
+    type_text(&mut state, "llama-3-8b");
+    assert_eq!(state.editor.faults(), []);
+    assert_eq!(state.editor.prediction().unwrap().params.total, 8_030_261_248);
+    assert!(!state.editor.text().contains("architecture"));
+}
+
+#[test]
+fn names_are_completed_from_their_beginning() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "hardware.gpu_type");
+    type_text(&mut state, "h200");
+    assert_eq!(state.editor.prediction().unwrap().gpu, "NVIDIA H200 SXM 141GB");
+}
+
+#[test]
+fn a_broken_value_leaves_the_last_good_prediction_and_says_where() {
+    let mut state = open(PLAN);
+    let good = state.editor.prediction().unwrap().clone();
+    go_to(&mut state, "distribution.tensor_parallel");
+    type_text(&mut state, "3");
+    let fault = &state.editor.faults()[0];
+    assert!(fault.at.is_some(), "{fault}");
+    assert_eq!(state.editor.prediction(), Some(&good));
+    press(&mut state, &[Key::Char('u')]);
+    assert_eq!((state.editor.faults(), state.editor.text()), ([].as_slice(), PLAN));
+}
+
+#[test]
+fn undo_and_redo_walk_the_same_path() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[Key::Right, Key::Right]);
+    let changed = state.editor.text().to_owned();
+    press(&mut state, &[Key::Char('u'), Key::Char('u')]);
+    assert_eq!(state.editor.text(), PLAN);
+    assert!(!state.editor.modified());
+    press(&mut state, &[Key::Char('U'), Key::Ctrl('r')]);
+    assert_eq!(state.editor.text(), changed);
+    press(&mut state, &[Key::Char('U')]);
+    assert!(state.notice.is_some());
+}
+
+#[test]
+fn leaving_with_unsaved_changes_asks() {
+    let mut state = open(PLAN);
+    assert_eq!(press(&mut state, &[Key::Char('q')]), [Effect::Quit]);
+    go_to(&mut state, "model.sequence_length");
+    assert_eq!(press(&mut state, &[Key::Right, Key::Char('q')]), []);
+    assert_eq!(state.overlay, Some(Overlay::ConfirmQuit));
+    assert_eq!(press(&mut state, &[Key::Esc]), []);
+    assert_eq!(state.overlay, None);
+    assert_eq!(press(&mut state, &[Key::Char('q'), Key::Char('q')]), [Effect::Quit]);
+}
+
+#[test]
+fn saving_on_the_way_out_leaves_only_when_saved() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[Key::Right]);
+    let effects = press(&mut state, &[Key::Char('q'), Key::Char('s')]);
+    let [Effect::Save { path: None, text, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    let text = text.clone();
+    update(&mut state, Event::SaveFailed("disk full".to_owned()));
+    assert!(state.editor.modified());
+    press(&mut state, &[Key::Char('q'), Key::Char('s')]);
+    let path = PathBuf::from("test.yaml");
+    assert_eq!(update(&mut state, Event::Saved { path, text }), [Effect::Quit]);
+    assert!(!state.editor.modified());
+}
+
+#[test]
+fn the_focus_goes_round_and_the_digits_jump() {
+    let mut state = open(PLAN);
+    let mut seen = vec![state.focus];
+    for _ in 0..5 {
+        press(&mut state, &[Key::Tab]);
+        seen.push(state.focus);
+    }
+    assert_eq!(seen, [Pane::Plan, Pane::Vram, Pane::Roofline, Pane::Monitor, Pane::Compare, Pane::Plan]);
+    press(&mut state, &[Key::BackTab]);
+    assert_eq!(state.focus, Pane::Compare);
+    press(&mut state, &[Key::Char('3')]);
+    assert_eq!(state.focus, Pane::Roofline);
+}
+
+fn sample(second: u64, processes: &[(u32, u64)]) -> Event {
+    let at = Moment(second * 1000);
+    let held: Vec<DeviceProcess> = processes
+        .iter()
+        .map(|(pid, gib)| DeviceProcess { pid: *pid, memory: Reading::measured(Bytes::from_mib(gib * 1024), at) })
+        .collect();
+    let used: Bytes = held.iter().filter_map(|process| process.memory.value().copied()).sum();
+    let total = Bytes::from_mib(81_559);
+    let memory = DeviceMemory { total, used, free: total.saturating_sub(used) };
+    let device = DeviceSample {
+        memory: Reading::measured(memory, at),
+        processes: Reading::measured(held, at),
+        ..DeviceSample::default()
+    };
+    Event::Sample(Box::new(Sample { at, devices: vec![device], ..Sample::default() }))
+}
+
+#[test]
+fn attaching_compares_with_that_process_alone() {
+    let mut state = open(PLAN);
+    update(&mut state, sample(1, &[(100, 10), (200, 30)]));
+    // Nobody attached: everything on the fullest GPU, 40 GiB.
+    let whole = state.comparison.clone().unwrap();
+    assert_eq!(whole.memory.observed.value(), Some(&Bytes::from_mib(40 * 1024)));
+    // The rows: GPU 0, process 100, process 200.
+    press(&mut state, &[Key::Char('4'), Key::End, Key::Enter]);
+    let process = state.comparison.clone().unwrap();
+    assert_eq!(process.memory.observed.value(), Some(&Bytes::from_mib(30 * 1024)));
+    // A process before it goes: the attached one stays selected and attached.
+    update(&mut state, sample(2, &[(200, 20)]));
+    assert_eq!(state.monitor.selected_pid(), Some(200));
+    let later = state.comparison.clone().unwrap();
+    assert_eq!(later.memory_now.value(), Some(&Bytes::from_mib(20 * 1024)));
+    assert_eq!(later.memory.observed.value(), Some(&Bytes::from_mib(30 * 1024)));
+    press(&mut state, &[Key::Enter]);
+    assert_eq!(state.monitor.attached, None);
+}
+
+#[test]
+fn digits_are_text_while_a_value_is_typed() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.batch_size");
+    press(&mut state, &[Key::Enter, Key::Char('4'), Key::Char('q'), Key::Backspace, Key::Char('8')]);
+    assert_eq!((state.focus, state.form.typing.as_deref()), (Pane::Plan, Some("48")));
+    press(&mut state, &[Key::Enter]);
+    // 48 = 2 replicas x 4 x 6
+    assert_eq!(changed_lines(&state), ["  batch_size: 48", "  gradient_accumulation_steps: 6"]);
+}
+
+#[test]
+fn pasted_text_is_typed_without_its_line_ends() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.batch_size");
+    press(&mut state, &[Key::Enter]);
+    update(&mut state, Event::Paste("6\u{1b}4\n".to_owned()));
+    assert_eq!(state.form.typing.as_deref(), Some("64"));
+    press(&mut state, &[Key::Esc]);
+    assert_eq!(changed_lines(&state), Vec::<&str>::new());
+}

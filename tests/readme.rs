@@ -1,0 +1,42 @@
+//! What the README shows is what the program does.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "support/demo.rs"]
+mod demo;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use memwall::app::{Context, Pane, by_context};
+
+fn readme() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
+}
+
+fn keys() -> String {
+    let mut table = "| where | keys | what |\n|---|---|---|\n".to_owned();
+    for (context, bindings) in by_context(Pane::Plan) {
+        let name = match context {
+            Context::Anywhere => "anywhere",
+            Context::In(pane) => pane.name(),
+        };
+        for binding in bindings {
+            writeln!(table, "| {name} | {} | {} |", binding.shown, binding.help).unwrap();
+        }
+    }
+    table
+}
+
+#[test]
+fn the_table_of_keys_is_the_one_that_the_program_uses() {
+    assert!(readme().contains(&keys()), "the README's keys should be:\n{}", keys());
+}
+
+#[test]
+fn the_screen_is_a_real_one() {
+    let mut state = demo::open("13b_long_sequence");
+    demo::run(&mut state, 300);
+    let screen = demo::screen(&state, &demo::look(), (120, 40));
+    assert!(readme().contains(&screen), "the README's screen should be:\n{screen}");
+}

@@ -1,0 +1,58 @@
+//! A dashboard on an example plan and its made-up run, drawn without a terminal. Time is
+//! passed in, so that each frame is the same every time.
+#![allow(dead_code)]
+
+use memwall::app::{Event, Key, State, update};
+use memwall::catalog::Catalog;
+use memwall::observe::{Demo, Source};
+use memwall::plan::{EXAMPLES, Loaded};
+use memwall::reading::Moment;
+use memwall::ui::{EMBEDDED, Look, Theme, draw};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+/// When every run here starts.
+pub const START: Moment = Moment(1_790_000_000_000);
+
+/// The dark theme in Unicode.
+pub fn look() -> Look {
+    let (name, text) = EMBEDDED[0];
+    Look { theme: Theme::parse(name, text).unwrap(), ascii: false }
+}
+
+/// The dashboard on an example plan, before anything was observed.
+pub fn open(example: &str) -> State {
+    let (name, text) = EXAMPLES.iter().find(|(name, _)| *name == example).unwrap();
+    let loaded = Loaded::from_text(name, text).unwrap();
+    State::new(loaded, Catalog::embedded().unwrap(), None, START)
+}
+
+/// The first `seconds` of the demo run, at one sample a second.
+pub fn run(state: &mut State, seconds: u64) {
+    let gpu = state.editor.job().unwrap().hardware.gpu.clone();
+    let mut demo = Demo::new(state.editor.prediction().unwrap(), &gpu);
+    update(state, Event::SourceStarted(demo.info()));
+    for second in 0..seconds {
+        let now = START.plus_millis(second * 1000);
+        update(state, Event::Sample(Box::new(demo.sample(now))));
+    }
+}
+
+/// Keys, one after the other.
+pub fn press(state: &mut State, keys: &[Key]) {
+    for key in keys {
+        update(state, Event::Key(*key));
+    }
+}
+
+/// The screen as text, blanks at the ends of lines cut.
+pub fn screen(state: &State, look: &Look, (width, height): (u16, u16)) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(state, look, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content.chunks(width as usize).map(|row| {
+        let text: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
+        text.trim_end().to_owned()
+    });
+    rows.collect::<Vec<_>>().join("\n")
+}
