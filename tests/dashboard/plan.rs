@@ -131,7 +131,7 @@ fn a_broken_value_keeps_the_last_good_plan_and_says_what_is_wrong() {
     terminal.wait_for("was 2048");
     terminal.keys("many");
     terminal.keys(keys::ENTER);
-    let broken = terminal.wait_for("panes show the last good");
+    let broken = terminal.wait_for("panes: last good");
     let line = broken.lines().nth(1).unwrap();
     assert!(line.contains("sequence_length") && line.contains("5:20"), "{broken}");
     assert_eq!(verdict(&broken), verdict(&before));
