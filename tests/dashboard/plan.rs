@@ -137,7 +137,7 @@ fn a_broken_value_keeps_the_last_good_plan_and_says_what_is_wrong() {
     assert_eq!(verdict(&broken), verdict(&before));
     assert_eq!(memory_row(&broken, "activations"), memory_row(&before, "activations"));
     terminal.keys("u");
-    let undone = terminal.wait_without("panes show");
+    let undone = terminal.wait_without("panes: last good");
     assert_eq!(value(&undone, "sequence"), "2048");
     terminal.keys("q");
     terminal.assert_left_well();
