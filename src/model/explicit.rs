@@ -1,6 +1,6 @@
 //! Architectures from a plan's explicit fields, and from nothing but a size.
 
-use super::architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
+use super::architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
 use crate::plan::keywords::{Activation, Framework, ModelType, Norm, Position};
 use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
 
@@ -19,11 +19,15 @@ pub fn of_fields(
     kind: Option<ModelType>,
     framework: Framework,
 ) -> Result<(Architecture, Vec<String>), Fault> {
-    if let Some(other) = kind.filter(|kind| *kind != ModelType::TransformerDecoder) {
-        return Err(Fault::of("model.type", format!("{other}: only decoder transformers are predicted so far")));
+    let encodes = kind == Some(ModelType::TransformerEncoder);
+    if let Some(other) = kind.filter(|kind| *kind != ModelType::TransformerDecoder && !encodes) {
+        return Err(Fault::of(
+            "model.type",
+            format!("{other}: only transformer decoders and encoders are predicted so far"),
+        ));
     }
     if part.num_encoder_layers.is_some() || part.adaptive_norm.is_some() || part.stages.is_some() {
-        return Err(Fault::of(HERE, "only decoder transformers are predicted so far"));
+        return Err(Fault::of(HERE, "only transformer decoders and encoders are predicted so far"));
     }
     let mut said = Vec::new();
     let need = |key: &str, value: Option<u64>| value.ok_or_else(|| fault(key, "is needed for a decoder transformer"));
@@ -84,6 +88,7 @@ pub fn of_fields(
         shared_norm: false,
         sandwich_norms: false,
         embedding_norm: false,
+        post_norm: false,
         final_norm: true,
         embedding_dim: hidden,
         sliding_window: part.sliding_window,
@@ -117,6 +122,15 @@ pub fn of_fields(
         _ => Family::Gpt2,
     };
     let name = format!("transformer {layers} x {hidden}");
+    if encodes {
+        // Megatron's BERT normalises before, transformers' behind.
+        let megatron = framework == Framework::Megatron;
+        let stack = Decoder { post_norm: !megatron, final_norm: megatron, embedding_norm: !megatron, ..decoder };
+        let pooler = part.pooler.unwrap_or(false);
+        let head = if megatron && pooler { TextHead::Pretraining } else { TextHead::MaskedLm };
+        let ends = Ends::Text { types: 2, pooler, head };
+        return Ok((Architecture { name, family: Family::Bert, shape: Shape::Encoder(Encoder { stack, ends }) }, said));
+    }
     Ok((Architecture { name, family, shape: Shape::Decoder(decoder) }, said))
 }
 
@@ -180,7 +194,10 @@ const STANDARD: [(f64, u64, u64, u64, u64, u64, u64); 8] = [
 /// Where the size is not a positive number, is beyond 100 000 billion, or another kind of model is asked for.
 pub fn of_size(billions: f64, kind: Option<ModelType>) -> Result<(Architecture, Vec<String>), Fault> {
     if let Some(other) = kind.filter(|kind| *kind != ModelType::TransformerDecoder) {
-        return Err(Fault::of("model.type", format!("{other}: only decoder transformers are predicted so far")));
+        return Err(Fault::of(
+            "model.type",
+            format!("{other}: only transformer decoders and encoders are predicted so far"),
+        ));
     }
     if !(billions > 0.0 && billions <= 1e5) {
         return Err(Fault::of("model.size_billions", format!("must be above 0 and at most 100000, is {billions}")));

@@ -2,8 +2,9 @@
 //! the order in which they run.
 
 use super::builder::{Adapters, Types};
+use super::element::Element;
 use super::rules::Rules;
-use super::tape::{Element, Tape};
+use super::tape::Tape;
 
 /// How the model is cut over ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +152,8 @@ pub struct Walk {
     pub shared: u64,
     /// Bytes of module buffers (GPT-2's causal masks).
     pub buffers: u64,
+    /// Bytes of the micro-batch's inputs and labels.
+    pub inputs: u64,
     /// The head's matrix is the embedding's.
     pub tied: bool,
 }

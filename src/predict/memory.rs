@@ -67,7 +67,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = Held { job, step, layers: list, first, last };
     let resident = held.resident();
-    let inputs = inputs(job).saturating_add(step.walk.buffers);
+    let inputs = step.walk.inputs.saturating_add(step.walk.buffers);
     let base = resident.weights
         + resident.kv_cache
         + resident.masters
@@ -122,12 +122,6 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         static_bytes,
         timeline: player.timeline,
     }
-}
-
-/// Token ids and labels, 8 bytes each.
-fn inputs(job: &Job) -> u64 {
-    let each = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context)).saturating_mul(8);
-    2 * super::optimizer::rounded(each)
 }
 
 /// Saved bytes of the micro-batches that are under way beside the one that is played.

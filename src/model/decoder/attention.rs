@@ -4,9 +4,11 @@ use super::Ctx;
 use super::mlp::scratch;
 use crate::model::architecture::{Family, QkNorm};
 use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::element::{Element, Group};
 use crate::model::rules::{Rope, Softmax, SplitHeads};
-use crate::model::tape::{Collective, CollectiveKind, Element, Flow, Group, Id, Part, RankGroup, Spec, Unit};
+use crate::model::tape::{Flow, Id, Spec, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
+use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
 use crate::plan::keywords::Position;
 
 /// Sizes of the attention core on one rank.
@@ -53,7 +55,7 @@ impl Core {
 }
 
 /// A product of sizes that stops at the largest number.
-pub(super) fn product(sizes: &[u64]) -> u64 {
+pub fn product(sizes: &[u64]) -> u64 {
     sizes.iter().fold(1, |product, size| product.saturating_mul(*size))
 }
 
@@ -247,7 +249,9 @@ impl Ctx<'_> {
         let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
-        let mask = (core.masked && kernel == Kernel::Efficient).then(|| {
+        // BERT makes its mask once for all layers (models/bert/modeling_bert.py).
+        let shared = matches!(self.family, Family::Bert | Family::Roberta);
+        let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
             // A boolean mask is turned into one of the score's type in each call.
             let mask = b.make(product(&[core.batch, core.queries, core.keys]), element, false);
             b.op(&Spec { name: "attention.mask", outputs: &[mask], elementwise: true, ..Spec::default() });

@@ -3,8 +3,10 @@
 use super::Ctx;
 use crate::model::architecture::Act;
 use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::element::Group;
 use crate::model::rules::{Gate, PointwiseAct};
-use crate::model::tape::{Flow, Group, Id, Part, Spec};
+use crate::model::tape::{Flow, Id, Spec};
+use crate::model::weight::Part;
 
 impl Ctx<'_> {
     /// A dense feed-forward block.
@@ -41,7 +43,7 @@ impl Ctx<'_> {
     }
 
     /// The activation function of `x`.
-    pub(super) fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+    pub fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
         let fused = self.run.rules.act.is == PointwiseAct::Fused;
         match self.d.act {
             Act::Relu => b.pointwise(name, x, Keeps::Output),

@@ -39,6 +39,8 @@ macro_rules! defaults {
 
 const fn defaults(family: Family) -> Defaults {
     match family {
+        Family::Bert | Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 30_522, 512, true),
+        Family::Vit => defaults!(768, 12, 12, 0, 0, 3072, 1, 1, false),
         Family::Gpt2 | Family::Nanogpt => defaults!(768, 12, 12, 0, 0, 0, 50_257, 1024, true),
         Family::Opt => defaults!(768, 12, 12, 0, 0, 3072, 50_272, 2048, true),
         Family::GptNeox => defaults!(6144, 44, 64, 0, 0, 24_576, 50_432, 2048, false),
@@ -118,6 +120,7 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
         shared_norm: false,
         sandwich_norms: false,
         embedding_norm: false,
+        post_norm: false,
         final_norm: true,
         embedding_dim: hidden,
         sliding_window: None,
@@ -172,6 +175,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             embedding_dropout: keys.share(&["embd_pdrop"], 0.1)?,
             ..layernorm(d)
         },
+        Family::Bert | Family::Roberta | Family::Vit => super::encoder::stack(layernorm(d), keys, family, acting)?,
         Family::Opt => opt(layernorm(d), keys, acting)?,
         Family::GptNeox => Decoder {
             act: or_act(&d, Act::Gelu),

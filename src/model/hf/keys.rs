@@ -82,6 +82,11 @@ impl<'a> Keys<'a> {
         names.iter().find_map(|name| self.get(name)?.as_str())
     }
 
+    /// The first text of a list.
+    pub fn first_text(self, name: &str) -> Option<&'a str> {
+        self.get(name)?.as_array()?.first()?.as_str()
+    }
+
     /// A list of whole numbers, each at most `most`.
     pub fn counts(self, name: &str, most: u64) -> Result<Option<Vec<u64>>, Fault> {
         let Some(value) = self.get(name) else { return Ok(None) };
@@ -94,6 +99,12 @@ impl<'a> Keys<'a> {
     /// Whether the key is there and not `null`.
     pub fn has(self, name: &str) -> bool {
         self.get(name).is_some()
+    }
+
+    /// Entries of an inner mapping.
+    pub fn size_of(self, name: &str) -> Option<u64> {
+        let entries = self.get(name)?.as_object()?.len() as u64;
+        (entries > 0).then_some(entries)
     }
 
     /// An inner mapping.

@@ -2,6 +2,7 @@
 //! the configuration classes in transformers 4.57.6 (`models/*/configuration_*.py`).
 
 mod decoder;
+mod encoder;
 mod keys;
 
 use serde_json::{Map, Value};
@@ -26,7 +27,10 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         _ => outer,
     };
     if let Some(class) = keys.text(&["_class_name"]) {
-        return Err(Keys::fault("_class_name", format!("{class}: only decoder transformers are predicted so far")));
+        return Err(Keys::fault(
+            "_class_name",
+            format!("{class}: only transformer decoders and encoders are predicted so far"),
+        ));
     }
     let model_type = keys.text(&["model_type"]).or_else(|| outer.text(&["model_type"]));
     let (family, known) = family_of(keys, model_type)?;
@@ -34,13 +38,22 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         let name = model_type.unwrap_or("absent");
         assumptions.push(format!("model.hf_config.model_type: {name} read as {} by its keys", model_name(family)));
     }
-    let decoder = decoder::read(keys, family)?;
-    let name = format!("{} {} x {}", model_type.unwrap_or_else(|| model_name(family)), decoder.layers, decoder.hidden);
-    Ok((Architecture { name, family, shape: Shape::Decoder(decoder) }, assumptions))
+    let shape = if matches!(family, Family::Bert | Family::Roberta | Family::Vit) {
+        let class = outer.first_text("architectures");
+        Shape::Encoder(encoder::read(keys, family, class)?)
+    } else {
+        Shape::Decoder(decoder::read(keys, family)?)
+    };
+    let stack = shape.stack();
+    let name = format!("{} {} x {}", model_type.unwrap_or_else(|| model_name(family)), stack.layers, stack.hidden);
+    Ok((Architecture { name, family, shape }, assumptions))
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 20] = [
+const FAMILIES: [(&str, Family); 23] = [
+    ("bert", Family::Bert),
+    ("roberta", Family::Roberta),
+    ("vit", Family::Vit),
     ("gpt2", Family::Gpt2),
     ("opt", Family::Opt),
     ("gpt_neox", Family::GptNeox),
@@ -69,8 +82,7 @@ fn model_name(family: Family) -> &'static str {
 }
 
 /// Kinds of model that are known by name and have no walk yet.
-const OTHERS: [&str; 12] =
-    ["bert", "roberta", "distilbert", "electra", "t5", "mt5", "bart", "vit", "resnet", "whisper", "clip", "swin"];
+const OTHERS: [&str; 9] = ["distilbert", "electra", "t5", "mt5", "bart", "resnet", "whisper", "clip", "swin"];
 
 /// The family of a `model_type`, or the nearest by the keys that are there; whether it was known.
 fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool), Fault> {
@@ -80,10 +92,13 @@ fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool),
             return Ok((*family, true));
         }
         if OTHERS.contains(&name) || keys.flag("is_encoder_decoder", false)? {
-            return Err(Keys::fault("model_type", format!("{name}: only decoder transformers are predicted so far")));
+            return Err(Keys::fault(
+                "model_type",
+                format!("{name}: only transformer decoders and encoders are predicted so far"),
+            ));
         }
     }
-    let encoder = keys.has("hidden_sizes") || keys.has("patch_size") || keys.has("type_vocab_size");
+    let encoder = keys.has("hidden_sizes");
     if encoder || !(keys.has("hidden_size") || keys.has("n_embd")) {
         return Err(Keys::fault(
             "model_type",

@@ -1,7 +1,7 @@
 //! Samples and tokens of a step.
 
 use super::{Degrees, Notes};
-use crate::model::Decoder;
+use crate::model::{Ends, Shape};
 use crate::plan::Plan;
 
 /// Samples and tokens of a step.
@@ -26,8 +26,8 @@ impl Batch {
 }
 
 /// `batch_size` = `micro_batch_size` x `gradient_accumulation_steps` x `data_parallel`.
-pub(super) fn resolve(plan: &Plan, degrees: &Degrees, decoder: &Decoder, notes: &mut Notes) -> Option<Batch> {
-    let sequence = sequence(plan, decoder, notes);
+pub(super) fn resolve(plan: &Plan, degrees: &Degrees, shape: &Shape, notes: &mut Notes) -> Option<Batch> {
+    let sequence = sequence(plan, shape, notes);
     let ranks = degrees.data;
     let (batch, micro) = (plan.model.batch_size, plan.training.micro_batch_size);
     let accumulation = plan.training.gradient_accumulation_steps;
@@ -75,9 +75,16 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, decoder: &Decoder, notes: 
     Some(Batch { global, micro, accumulation, sequence })
 }
 
-fn sequence(plan: &Plan, decoder: &Decoder, notes: &mut Notes) -> u64 {
+fn sequence(plan: &Plan, shape: &Shape, notes: &mut Notes) -> u64 {
+    if let Shape::Encoder(encoder) = shape
+        && let Ends::Image { image, patch, .. } = encoder.ends
+    {
+        // One token a patch, and one for the class.
+        let side = plan.model.image_size.unwrap_or(image) / patch.max(1);
+        return side.saturating_mul(side).saturating_add(1);
+    }
     plan.model.sequence_length.unwrap_or_else(|| {
-        let default = decoder.max_positions.map_or(2048, |most| most.min(2048)).max(1);
+        let default = shape.stack().max_positions.map_or(2048, |most| most.min(2048)).max(1);
         notes.assume("model.sequence_length", default);
         default
     })

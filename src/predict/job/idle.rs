@@ -5,14 +5,14 @@ use crate::plan::Plan;
 use crate::plan::keywords::{Framework, Mode};
 
 /// Names every key of the plan that is given and changes nothing.
-pub(super) fn note(plan: &Plan, framework: Framework, notes: &mut Notes) {
+pub(super) fn note(plan: &Plan, framework: Framework, image: bool, notes: &mut Notes) {
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let megatron = framework == Framework::Megatron;
     let given = [
         (m.encoder_sequence_length.is_some(), "model.encoder_sequence_length"),
         (m.decoder_sequence_length.is_some(), "model.decoder_sequence_length"),
         (m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()), "model.architecture.mtp_layers"),
-        (m.image_size.is_some(), "model.image_size"),
+        (m.image_size.is_some() && !image, "model.image_size"),
         (m.transformer_impl.is_some() && !megatron, "model.transformer_impl"),
         (t.use_cache.is_some(), "training.use_cache"),
         (t.channels_last.is_some(), "training.channels_last"),

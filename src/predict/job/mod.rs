@@ -17,8 +17,8 @@ pub use storage::Storage;
 pub use training::{Lora, Training};
 
 use crate::catalog::Catalog;
-use crate::model::{self, Architecture, Count, Rules, Shape};
-use crate::plan::keywords::{Framework, ModelType, TransformerImpl};
+use crate::model::{self, Architecture, Count, Ends, Rules, Shape};
+use crate::plan::keywords::{Framework, TransformerImpl};
 use crate::plan::{Fault, HfConfig, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
@@ -100,11 +100,11 @@ impl Job {
         let (Some(architecture), Some(hardware), Some(degrees)) = (architecture, hardware, degrees) else {
             return Err(notes.faults);
         };
-        let Shape::Decoder(decoder) = &architecture.shape;
+        let decoder = architecture.shape.stack();
         degrees::check_model(&degrees, decoder, &mut notes);
         let training = training::resolve(plan, framework, &mut notes);
         let storage = storage::resolve(plan, framework, &mut notes);
-        let batch = batch::resolve(plan, &degrees, decoder, &mut notes);
+        let batch = batch::resolve(plan, &degrees, &architecture.shape, &mut notes);
         let stages = stages::resolve(plan, &degrees, decoder, &mut notes);
         let (Some(batch), Some(stages)) = (batch, stages) else { return Err(notes.faults) };
         let rules = Rules::of(framework, transformer_impl, architecture.family);
@@ -113,7 +113,9 @@ impl Job {
         let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
         let params = architecture.count(framework, transformer_impl, multiple);
         check_size(&params, &batch, decoder, &mut notes);
-        idle::note(plan, framework, &mut notes);
+        let image =
+            matches!(&architecture.shape, Shape::Encoder(encoder) if matches!(encoder.ends, Ends::Image { .. }));
+        idle::note(plan, framework, image, &mut notes);
         if !notes.faults.is_empty() {
             return Err(notes.faults);
         }
@@ -135,11 +137,10 @@ impl Job {
         })
     }
 
-    /// The model as a decoder.
+    /// The model's stack of blocks.
     #[must_use]
     pub const fn decoder(&self) -> &model::Decoder {
-        let Shape::Decoder(decoder) = &self.architecture.shape;
-        decoder
+        self.architecture.shape.stack()
     }
 
     /// Rows that the vocabulary is padded to a multiple of.
@@ -182,10 +183,6 @@ fn architecture(
         });
         model::of_size(size, part.model_type)?
     };
-    let decoder_wanted = part.model_type.is_none_or(|kind| kind == ModelType::TransformerDecoder);
-    if !decoder_wanted {
-        return Err(Fault::of("model.type", "only decoder transformers are predicted so far"));
-    }
     notes.assumptions.extend(said);
     Ok(Some(architecture))
 }
