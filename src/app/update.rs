@@ -3,7 +3,7 @@
 use super::event::{Effect, Event};
 use super::field::Field;
 use super::form::Form;
-use super::keymap::{Action, Key, lookup};
+use super::keymap::{Action, Key, help_shape, lookup};
 use super::monitor::Source;
 use super::pane::Pane;
 use super::state::{Notice, Overlay, Severity, State};
@@ -21,7 +21,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Key(key) => return on_key(state, key),
         Event::Paste(text) => paste(state, &text),
-        Event::Resized => {}
+        Event::Resized(width, height) => state.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
         Event::Tick(now) => state.now = state.now.max(now),
         Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
@@ -58,13 +58,16 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     state.notice = None;
     match state.overlay {
         Some(Overlay::Help(line)) => {
-            state.overlay = match key {
-                Key::Up | Key::Char('k') => Some(Overlay::Help(line.saturating_sub(1))),
-                Key::Down | Key::Char('j') => Some(Overlay::Help(line + 1)),
-                Key::PageUp => Some(Overlay::Help(line.saturating_sub(PAGE))),
-                Key::PageDown => Some(Overlay::Help(line + PAGE)),
+            let last = help_shape(state.size).hidden;
+            let line = line.min(last);
+            let scrolled = match key {
+                Key::Up | Key::Char('k') => Some(line.saturating_sub(1)),
+                Key::Down | Key::Char('j') => Some((line + 1).min(last)),
+                Key::PageUp => Some(line.saturating_sub(PAGE)),
+                Key::PageDown => Some((line + PAGE).min(last)),
                 _ => None,
             };
+            state.overlay = scrolled.filter(|_| last > 0).map(Overlay::Help);
             return if key == Key::Ctrl('c') { quit(state) } else { Vec::new() };
         }
         Some(Overlay::ConfirmQuit) => return confirm_quit(state, key),

@@ -11,6 +11,7 @@ mod standin;
 mod terminal;
 
 mod bad_input;
+mod edges;
 mod monitor;
 mod opening;
 mod output;
