@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::form::Field;
+use serde_json::Value;
+
+use super::field::Field;
 use crate::catalog::Catalog;
 use crate::plan::{Document, Fault, HfConfig, Loaded, Plan};
 use crate::predict::{self, Job, Prediction};
@@ -135,9 +137,11 @@ impl Editor {
     #[must_use]
     pub fn shown(&self, field: Field) -> String {
         let came_to = || self.job().map_or_else(String::new, |job| field.effective(job));
-        match self.document.written(field.key()) {
-            Some(written) if !self.faults.is_empty() => written.to_owned(),
-            _ => came_to(),
+        match self.document.value(field.key()) {
+            None | Some(Value::Null) => came_to(),
+            Some(_) if self.faults.is_empty() => came_to(),
+            Some(Value::String(text)) => text,
+            Some(value) => value.to_string(),
         }
     }
 

@@ -12,8 +12,8 @@ pub enum Event {
     Key(Key),
     /// Text was pasted.
     Paste(String),
-    /// The terminal has another size now: the next frame is drawn for it.
-    Resized,
+    /// The terminal has this size now: columns and lines.
+    Resized(u16, u16),
     /// Nobody is at the terminal any more.
     TerminalGone,
     /// Time went on.

@@ -4,6 +4,7 @@
 
 mod editor;
 mod event;
+mod field;
 mod form;
 mod history;
 mod keymap;
@@ -15,9 +16,12 @@ mod update;
 
 pub use editor::{Change, Editor};
 pub use event::{Effect, Event};
-pub use form::{Field, Form};
+pub use field::Field;
+pub use form::Form;
 pub use history::{History, KEPT, Point};
-pub use keymap::{Action, BINDINGS, Binding, Context, Key, by_context, footer, lookup};
+pub use keymap::{
+    Action, BINDINGS, Binding, Context, HELP_NOTES, HelpShape, Key, by_context, footer, help_shape, lookup,
+};
 pub use monitor::{Attached, AttachedState, Monitor, ProcessRow, Selected, Source};
 pub use pane::Pane;
 pub use state::{MemoryPane, MemoryView, Notice, Overlay, RooflinePane, Severity, State};

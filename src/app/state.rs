@@ -113,6 +113,8 @@ pub struct State {
     pub overlay: Option<Overlay>,
     /// The message in the bottom line.
     pub notice: Option<Notice>,
+    /// Columns and lines of the terminal.
+    pub size: (u16, u16),
     /// The time.
     pub now: Moment,
     /// Leave as soon as the plan is saved.
@@ -138,6 +140,7 @@ impl State {
             zoomed: false,
             overlay: None,
             notice: None,
+            size: (80, 24),
             now,
             quit_after_save: false,
         }

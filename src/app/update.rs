@@ -1,12 +1,13 @@
 //! What each event does to the state.
 
 use super::event::{Effect, Event};
-use super::form::{Field, Form};
-use super::keymap::{Action, Key, lookup};
+use super::field::Field;
+use super::form::Form;
+use super::keymap::{Action, Key, help_shape, lookup};
 use super::monitor::Source;
 use super::pane::Pane;
 use super::state::{Notice, Overlay, Severity, State};
-use super::step::{Direction, Typed};
+use super::step::{Direction, Typed, typed};
 use crate::compare::compare;
 
 /// Rows that PageUp and PageDown go.
@@ -20,7 +21,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Key(key) => return on_key(state, key),
         Event::Paste(text) => paste(state, &text),
-        Event::Resized => {}
+        Event::Resized(width, height) => state.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
         Event::Tick(now) => state.now = state.now.max(now),
         Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
@@ -57,13 +58,16 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     state.notice = None;
     match state.overlay {
         Some(Overlay::Help(line)) => {
-            state.overlay = match key {
-                Key::Up | Key::Char('k') => Some(Overlay::Help(line.saturating_sub(1))),
-                Key::Down | Key::Char('j') => Some(Overlay::Help(line + 1)),
-                Key::PageUp => Some(Overlay::Help(line.saturating_sub(PAGE))),
-                Key::PageDown => Some(Overlay::Help(line + PAGE)),
+            let last = help_shape(state.size).hidden;
+            let line = line.min(last);
+            let scrolled = match key {
+                Key::Up | Key::Char('k') => Some(line.saturating_sub(1)),
+                Key::Down | Key::Char('j') => Some((line + 1).min(last)),
+                Key::PageUp => Some(line.saturating_sub(PAGE)),
+                Key::PageDown => Some((line + PAGE).min(last)),
                 _ => None,
             };
+            state.overlay = scrolled.filter(|_| last > 0).map(Overlay::Help);
             return if key == Key::Ctrl('c') { quit(state) } else { Vec::new() };
         }
         Some(Overlay::ConfirmQuit) => return confirm_quit(state, key),
@@ -257,12 +261,12 @@ fn complete(state: &mut State) {
 }
 
 fn take_typed(state: &mut State) {
-    let Some(typed) = state.form.typing.take() else { return };
+    let Some(text) = state.form.typing.take() else { return };
     let Some(field) = state.form.field(&state.editor) else { return };
-    if typed.trim().is_empty() {
+    if text.trim().is_empty() {
         return;
     }
-    match field.typed(typed.trim(), &state.editor, &state.catalog) {
+    match typed(field, text.trim(), &state.editor, &state.catalog) {
         Typed::Document(document) => {
             state.editor.apply(document, &state.catalog);
             follow(state);

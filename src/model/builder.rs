@@ -3,7 +3,9 @@
 //! (PyTorch `tools/autograd/derivatives.yaml`), and with autocast's casts where
 //! `aten/src/ATen/autocast_mode.h` lists the operator.
 
-use super::tape::{Collective, Element, Flow, Group, Home, Id, Part, Spec, Tape, Tensor, Unit, Weight};
+use super::element::{Element, Group};
+use super::tape::{Flow, Home, Id, Spec, Tape, Tensor, Unit};
+use super::weight::{Collective, Part, Weight};
 
 /// Adapters on linear layers (peft).
 #[derive(Debug, Clone, PartialEq)]

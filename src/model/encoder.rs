@@ -5,8 +5,10 @@ use super::architecture::{Encoder, Ends, Family, TextHead};
 use super::builder::{Builder, Keeps, Linear};
 use super::decoder::Ctx;
 use super::decoder::{cross_entropy, product};
-use super::tape::{Element, Flow, GRANULE, Group, Id, Part, Spec, Tape, Unit};
+use super::element::{Element, Group};
+use super::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
 use super::walk::{LossRule, Run, Walk};
+use super::weight::Part;
 
 /// The tapes of an encoder.
 pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {

@@ -5,23 +5,24 @@
 mod architecture;
 mod builder;
 mod decoder;
+mod element;
 mod encoder;
 mod explicit;
 mod hf;
 mod rules;
 mod tape;
 mod walk;
+mod weight;
 
 pub use architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
 pub use builder::{Adapters, Types};
+pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use hf::from_hf;
 pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
-pub use tape::{
-    Collective, CollectiveKind, Element, Flow, GRANULE, GROUPS, Group, Home, Id, Op, Part, RankGroup, Span, Tape,
-    Tensor, Unit, Weight,
-};
+pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Run, Walk};
+pub use weight::{Collective, CollectiveKind, Part, RankGroup, Weight};
 
 use crate::plan::keywords::{Framework, TransformerImpl};
 

@@ -2,8 +2,9 @@
 //! the order in which they run.
 
 use super::builder::{Adapters, Types};
+use super::element::Element;
 use super::rules::Rules;
-use super::tape::{Element, Tape};
+use super::tape::Tape;
 
 /// How the model is cut over ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

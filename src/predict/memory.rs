@@ -2,7 +2,7 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::{Job, StageLayers};
-use super::play::{Groups, Peak};
+use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, TimelinePoint};
 use super::prefill::looked_up;
 use super::resident::{Held, Resident};
@@ -17,7 +17,9 @@ use std::borrow::Cow;
 pub(super) struct Summit {
     pub total: u64,
     pub phase: Phase,
-    pub at: Cow<'static, str>,
+    pub at: Place,
+    /// Where it belongs on the timeline, unless it is a point of it already.
+    missing: Option<usize>,
     /// The operator, where one made it.
     pub operator: &'static str,
     /// Activations of this micro-batch by group.
@@ -97,23 +99,15 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         gradients: if resident.gradients_before { resident.gradients } else { 0 },
     };
     player.forward(&held);
-    if !train {
-        return StageRun {
-            resident,
-            workspaces,
-            inputs,
-            summit: player.summit,
-            activations_end_of_forward: 0,
-            static_bytes,
-            timeline: player.timeline,
-        };
+    let mut activations_end_of_forward = 0;
+    if train {
+        player.leave_autocast(&held);
+        let output = if last { step.last.output } else { 0 };
+        activations_end_of_forward = player.retained.iter().sum::<u64>() + player.shared + output;
+        player.backward(&held);
+        player.optimizer();
     }
-    player.leave_autocast(&held);
-    let end: u64 = player.retained.iter().sum();
-    let output = if last { step.last.output } else { 0 };
-    let activations_end_of_forward = end + player.shared + output;
-    player.backward(&held);
-    player.optimizer();
+    player.show_summit();
     StageRun {
         resident,
         workspaces,
@@ -157,7 +151,7 @@ impl Player<'_> {
         if held.first {
             self.meet(
                 Phase::Forward,
-                Cow::Borrowed("embedding"),
+                Place::Named("embedding"),
                 &self.step.first.forward.clone(),
                 self.buffers(0, 0),
                 true,
@@ -168,13 +162,13 @@ impl Player<'_> {
         for (at, layer) in held.layers.iter().enumerate() {
             let played = self.step.layer(*layer);
             let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Forward, layer_name(shown, *layer), &played.forward, self.buffers(2, 0), shown);
+            self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2, 0), shown);
             self.keep(played.retained, 1);
         }
         if held.last {
             self.meet(
                 Phase::Forward,
-                Cow::Borrowed(if self.train { "head and loss" } else { "head" }),
+                Place::Named(if self.train { "head and loss" } else { "head" }),
                 &self.step.last.forward.clone(),
                 self.buffers(1, 0),
                 true,
@@ -195,28 +189,31 @@ impl Player<'_> {
     fn backward(&mut self, held: &Held<'_>) {
         if held.last {
             let played = &self.step.last;
+            let parameters = self.step.walk.last.parameters();
             self.drop_kept(played.retained, played.until_exit);
             self.meet(
                 Phase::Backward,
-                Cow::Borrowed("loss and head"),
+                Place::Named("loss and head"),
                 &played.backward.clone(),
                 self.buffers(1, 1),
                 true,
             );
-            self.gradients += self.new_gradients(played.weight_gradients);
+            self.gradients += self.new_gradients(played, parameters);
         }
         for (at, layer) in held.layers.iter().enumerate().rev() {
             let played = self.step.layer(*layer);
+            let parameters = self.step.parameters(*layer);
             self.drop_kept(played.retained, played.until_exit);
             let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Backward, layer_name(shown, *layer), &played.backward, self.buffers(2, 2), shown);
-            self.gradients += self.new_gradients(played.weight_gradients);
+            self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers(2, 2), shown);
+            self.gradients += self.new_gradients(played, parameters);
         }
         if held.first {
             let played = &self.step.first;
+            let parameters = self.step.walk.first.parameters();
             self.drop_kept(played.retained, played.until_exit);
-            self.meet(Phase::Backward, Cow::Borrowed("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
-            self.gradients += self.new_gradients(played.weight_gradients);
+            self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
+            self.gradients += self.new_gradients(played, parameters);
         }
     }
 
@@ -224,8 +221,8 @@ impl Player<'_> {
         let resident = self.resident;
         let gradients = resident.gradients;
         let total = self.base + gradients + resident.optimizer_temporary;
-        let at = Cow::Borrowed("optimizer step");
-        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.clone(), allocated: Bytes(total) });
+        let at = Place::Named("optimizer step");
+        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
         if total > self.summit.total {
             self.summit = Summit {
                 total,
@@ -239,9 +236,17 @@ impl Player<'_> {
         }
     }
 
-    /// Gradients that a tape leaves, unless they exist already.
-    fn new_gradients(&self, made: u64) -> u64 {
-        if self.resident.gradients_before { 0 } else { made }
+    /// Gradients that a tape leaves, unless they exist already: what it made, or its part of what ranks share out.
+    fn new_gradients(&self, played: &Played, parameters: u64) -> u64 {
+        if self.resident.gradients_before {
+            return 0;
+        }
+        if self.step.gradients == WeightGradients::Made {
+            return played.weight_gradients;
+        }
+        let part =
+            u128::from(self.resident.gradients) * u128::from(parameters) / u128::from(self.resident.params.max(1));
+        u64::try_from(part).unwrap_or(self.resident.gradients)
     }
 
     fn keep(&mut self, retained: Groups, times: u64) {
@@ -265,18 +270,26 @@ impl Player<'_> {
         }
     }
 
+    /// Puts the peak on the timeline where the layer that makes it is between two points.
+    fn show_summit(&mut self) {
+        let Summit { phase, at, total, missing, .. } = self.summit;
+        if let Some(index) = missing {
+            self.timeline.insert(index, TimelinePoint { phase, at: at.name(), allocated: Bytes(total) });
+        }
+    }
+
     fn is_shown(&self, at: usize, of: usize) -> bool {
         (at as u64).is_multiple_of(self.stride) || at + 1 == of
     }
 
     /// Sets a tape's peak on top of what is there.
-    fn meet(&mut self, phase: Phase, at: Cow<'static, str>, peak: &Peak, buffers: u64, shown: bool) {
+    fn meet(&mut self, phase: Phase, place: Place, peak: &Peak, buffers: u64, shown: bool) {
         let mine: u64 = self.retained.iter().sum();
         let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers]
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown {
-            self.timeline.push(TimelinePoint { phase, at: at.clone(), allocated: Bytes(total) });
+            self.timeline.push(TimelinePoint { phase, at: place.name(), allocated: Bytes(total) });
         }
         if total > self.summit.total {
             let mut groups = self.retained;
@@ -286,7 +299,8 @@ impl Player<'_> {
             self.summit = Summit {
                 total,
                 phase,
-                at,
+                at: place,
+                missing: (!shown).then_some(self.timeline.len()),
                 operator: peak.at,
                 groups,
                 in_flight: self.in_flight,
@@ -304,7 +318,8 @@ impl Summit {
         Self {
             total: 0,
             phase: Phase::Forward,
-            at: Cow::Borrowed(""),
+            at: Place::Named(""),
+            missing: None,
             operator: "",
             groups: [0; GROUPS],
             in_flight: 0,
@@ -316,6 +331,18 @@ impl Summit {
     }
 }
 
-fn layer_name(shown: bool, layer: u64) -> Cow<'static, str> {
-    if shown { Cow::Owned(format!("block {layer}")) } else { Cow::Borrowed("a block between") }
+/// Where in the step something happens; its name is made only where it is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    Named(&'static str),
+    Layer(u64),
+}
+
+impl Place {
+    pub fn name(self) -> Cow<'static, str> {
+        match self {
+            Self::Named(name) => Cow::Borrowed(name),
+            Self::Layer(layer) => Cow::Owned(format!("block {layer}")),
+        }
+    }
 }

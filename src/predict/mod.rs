@@ -121,7 +121,8 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
         let cache = if job.training.use_cache { ", over the cache" } else { "" };
         return Cow::Owned(format!(
             "{} ({}): what the prompt's tokens pass through{cache}",
-            summit.at, summit.operator
+            summit.at.name(),
+            summit.operator
         ));
     }
     let most = Group::ALL.iter().max_by_key(|group| summit.groups[**group as usize]);
@@ -134,5 +135,5 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
         Some(Group::ActivationGradient) => "gradients of activations",
         _ => "saved activations",
     };
-    Cow::Owned(format!("{} ({}): {what}", summit.at, summit.operator))
+    Cow::Owned(format!("{} ({}): {what}", summit.at.name(), summit.operator))
 }

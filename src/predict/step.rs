@@ -18,6 +18,10 @@ pub(super) struct Step {
     pub recompute: Recompute,
     /// Each how many-th layer is checkpointed; 0: none.
     pub every: u64,
+    /// Where weight gradients go.
+    pub gradients: WeightGradients,
+    /// Parameters of each kind of layer on this rank.
+    parameters: Vec<u64>,
 }
 
 impl Step {
@@ -49,7 +53,8 @@ impl Step {
                 }
             })
             .collect();
-        Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every }
+        let parameters = walk.kinds.iter().map(|(_, tape)| tape.parameters()).collect();
+        Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every, gradients, parameters }
     }
 
     /// A forward pass that saves nothing.
@@ -57,13 +62,19 @@ impl Step {
         let twice = |one: Played| [one.clone(), one];
         let kinds = walk.kinds.iter().map(|(_, tape)| twice(play_inference(tape))).collect();
         let (first, last) = (play_inference(&walk.first), play_inference(&walk.last));
-        Self { walk, first, kinds, last, recompute: Recompute::Nothing, every: 0 }
+        let gradients = WeightGradients::InPlace;
+        Self { walk, first, kinds, last, recompute: Recompute::Nothing, every: 0, gradients, parameters: Vec::new() }
     }
 
     /// Layer `index` as played.
     pub fn layer(&self, index: u64) -> &Played {
         let kind = self.walk.order[usize::try_from(index).unwrap_or(0)];
         &self.kinds[kind][usize::from(self.is_checkpointed(index))]
+    }
+
+    /// Parameters of layer `index` on this rank.
+    pub fn parameters(&self, index: u64) -> u64 {
+        self.parameters[self.walk.order[usize::try_from(index).unwrap_or(0)]]
     }
 
     /// The tape of layer `index`.

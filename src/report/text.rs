@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::table::{Align, Table, printable};
+use super::table::{Align, Table};
 use super::{MaxBatch, MaxSequence, Report};
 use crate::predict::{Component, Prediction, StageMemory, StepTime, Verdict};
+use crate::printable::printable;
 use crate::units::{Bytes, Fraction, three_figures};
 
 /// No line is wider.

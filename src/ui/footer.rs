@@ -6,8 +6,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::Look;
-use super::text::{clean, fit, width_of};
+use super::text::{fit, width_of};
 use crate::app::{Overlay, Pane, Severity, State, footer};
+use crate::printable::printable;
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
@@ -20,7 +21,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             Severity::Info => theme.good(),
             Severity::Problem => theme.danger(),
         };
-        return Line::styled(fit(&format!(" {}", clean(&notice.text)), area.width as usize), style)
+        return Line::styled(fit(&format!(" {}", printable(&notice.text)), area.width as usize), style)
             .render(area, buffer);
     }
     if state.form.typing.is_some() && state.focus == Pane::Plan {

@@ -7,10 +7,11 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::Look;
-use super::text::{clean, fit, marked, signed_percent, width_of};
+use super::text::{fit, marked, signed_percent, width_of};
 use crate::app::{Attached, AttachedState, Source, State};
 use crate::compare::{Comparison, Residual};
 use crate::predict::{Prediction, Verdict};
+use crate::printable::printable;
 use crate::reading::{Reading, SourceKind};
 use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
 
@@ -31,7 +32,7 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let editor = &state.editor;
     let changed = if editor.modified() { "*" } else { "" };
     let mut parts = vec![vec![
-        Span::styled(format!(" {}{changed}", clean(editor.name())), theme.accent()),
+        Span::styled(format!(" {}{changed}", printable(editor.name())), theme.accent()),
         Span::styled(if editor.is_example() { " example" } else { "" }, theme.dim()),
     ]];
     parts.push(source(state, look));
@@ -97,7 +98,7 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
         .processes()
         .into_iter()
         .find(|row| row.pid == attached.pid)
-        .and_then(|row| row.host?.name.value().map(|name| fit(&clean(name), 12)))
+        .and_then(|row| row.host?.name.value().map(|name| fit(&printable(name), 12)))
         .unwrap_or_default();
     let (style, state) = match attached.state {
         AttachedState::Awaited => (theme.warning(), "not on a GPU yet"),
@@ -128,8 +129,8 @@ fn verdict<'a>(prediction: &Prediction, look: &Look) -> Vec<Span<'a>> {
 fn how_it_stands(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     if let Some(fault) = state.editor.faults().first() {
-        let shown = if state.editor.prediction().is_some() { "; panes show the last good plan" } else { "" };
-        let text = fit(&format!(" plan: {}{shown}", clean(&fault.to_string())), area.width as usize);
+        let shown = if state.editor.prediction().is_some() { " (panes: last good)" } else { "" };
+        let text = fit(&format!(" plan broken{shown}: {}", printable(&fault.to_string())), area.width as usize);
         Line::styled(text, theme.danger()).render(area, buffer);
         return;
     }

@@ -131,13 +131,13 @@ fn a_broken_value_keeps_the_last_good_plan_and_says_what_is_wrong() {
     terminal.wait_for("was 2048");
     terminal.keys("many");
     terminal.keys(keys::ENTER);
-    let broken = terminal.wait_for("panes show the last good");
+    let broken = terminal.wait_for("panes: last good");
     let line = broken.lines().nth(1).unwrap();
     assert!(line.contains("sequence_length") && line.contains("5:20"), "{broken}");
     assert_eq!(verdict(&broken), verdict(&before));
     assert_eq!(memory_row(&broken, "activations"), memory_row(&before, "activations"));
     terminal.keys("u");
-    let undone = terminal.wait_without("panes show");
+    let undone = terminal.wait_without("panes: last good");
     assert_eq!(value(&undone, "sequence"), "2048");
     terminal.keys("q");
     terminal.assert_left_well();

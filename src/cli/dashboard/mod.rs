@@ -66,8 +66,14 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
 
 /// The plan of the command line, or the built-in example. It must make a prediction.
 fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<String>> {
-    let name = args.plan.as_ref().map_or_else(String::new, |path| format!("{}:", path.display()));
-    let said = |faults: Vec<Fault>| faults.iter().map(|fault| format!("{name}{fault}")).collect::<Vec<_>>();
+    let said = |faults: Vec<Fault>| {
+        let line = |fault: &Fault| match &args.plan {
+            Some(path) if fault.at.is_some() => format!("{}:{fault}", path.display()),
+            Some(path) => format!("{}: {fault}", path.display()),
+            None => fault.to_string(),
+        };
+        faults.iter().map(line).collect::<Vec<_>>()
+    };
     let loaded = match &args.plan {
         Some(path) => Loaded::load(path),
         None => example(),

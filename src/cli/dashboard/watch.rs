@@ -69,6 +69,7 @@ async fn watch_on(
         .map_err(|error| format!("no thread for the source: {error}"))?;
     tokio::spawn(read_terminal(events.clone()));
     tokio::spawn(tick(events.clone(), clock));
+    state.size = screen.size();
     screen.draw(&state, look)?;
     loop {
         let first = tokio::select! {

@@ -4,9 +4,11 @@ use super::Ctx;
 use super::mlp::scratch;
 use crate::model::architecture::{Family, QkNorm};
 use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::element::{Element, Group};
 use crate::model::rules::{Rope, Softmax, SplitHeads};
-use crate::model::tape::{Collective, CollectiveKind, Element, Flow, Group, Id, Part, RankGroup, Spec, Unit};
+use crate::model::tape::{Flow, Id, Spec, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
+use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
 use crate::plan::keywords::Position;
 
 /// Sizes of the attention core on one rank.

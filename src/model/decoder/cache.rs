@@ -4,7 +4,8 @@ use super::Ctx;
 use super::attention::{Core, product};
 use crate::model::architecture::Mla;
 use crate::model::builder::Builder;
-use crate::model::tape::{Element, Flow, Id, Spec, Unit};
+use crate::model::element::Element;
+use crate::model::tape::{Flow, Id, Spec, Unit};
 
 impl Ctx<'_> {
     /// Whether one token is made from a cache, rather than a prompt read.

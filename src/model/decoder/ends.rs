@@ -5,8 +5,10 @@ use super::attention::product;
 use super::mlp::{scratch, scratch_backward};
 use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Keeps};
-use crate::model::tape::{Element, Flow, GRANULE, Group, Id, Part, Spec, Tape, Unit};
+use crate::model::element::{Element, Group};
+use crate::model::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
 use crate::model::walk::LossRule;
+use crate::model::weight::Part;
 use crate::plan::keywords::Position;
 
 impl Ctx<'_> {

@@ -4,7 +4,9 @@ use super::Ctx;
 use super::attention::product;
 use super::mlp::scratch;
 use crate::model::builder::{Builder, Linear};
-use crate::model::tape::{Flow, Group, Id, Part, Spec};
+use crate::model::element::Group;
+use crate::model::tape::{Flow, Id, Spec};
+use crate::model::weight::Part;
 
 impl Ctx<'_> {
     /// Latent attention with its projections (models/deepseek_v2, deepseek_v3; core/transformer/multi_latent_attention.py).

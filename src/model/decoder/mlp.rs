@@ -3,8 +3,10 @@
 use super::Ctx;
 use crate::model::architecture::Act;
 use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::element::Group;
 use crate::model::rules::{Gate, PointwiseAct};
-use crate::model::tape::{Flow, Group, Id, Part, Spec};
+use crate::model::tape::{Flow, Id, Spec};
+use crate::model::weight::Part;
 
 impl Ctx<'_> {
     /// A dense feed-forward block.

@@ -13,8 +13,10 @@ pub use ends::cross_entropy;
 
 use super::architecture::{Decoder, Family};
 use super::builder::Builder;
-use super::tape::{Collective, CollectiveKind, Element, GRANULE, Group, Id, RankGroup, Tape};
+use super::element::{Element, Group};
+use super::tape::{GRANULE, Id, Tape};
 use super::walk::{Run, Walk};
+use super::weight::{Collective, CollectiveKind, RankGroup};
 use crate::plan::keywords::Position;
 
 /// A stack of blocks, the module family that runs it, and one micro-batch.

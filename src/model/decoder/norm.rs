@@ -2,8 +2,10 @@
 
 use super::Ctx;
 use crate::model::builder::{Builder, Keeps};
+use crate::model::element::{Element, Group};
 use crate::model::rules::RmsNorm;
-use crate::model::tape::{Element, Flow, Group, Id, Part, Spec};
+use crate::model::tape::{Flow, Id, Spec};
+use crate::model::weight::Part;
 use crate::plan::keywords::Norm;
 
 impl Ctx<'_> {

@@ -8,10 +8,11 @@ use ratatui::widgets::Widget;
 use super::say;
 use crate::app::State;
 use crate::compare::{Comparison, Residual, Whose};
+use crate::printable::printable;
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::header::difference;
-use crate::ui::text::{clean, fit, left, marked, right, signed_percent};
+use crate::ui::text::{fit, left, marked, right, signed_percent};
 
 pub fn title(state: &State) -> String {
     match state.comparison.as_ref().map(|comparison| comparison.whose) {
@@ -53,7 +54,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         prediction
             .assumptions
             .iter()
-            .map(|text| Line::styled(fit(&format!(" · {}", clean(text)), area.width as usize), theme.dim())),
+            .map(|text| Line::styled(fit(&format!(" · {}", printable(text)), area.width as usize), theme.dim())),
     );
     for (line, place) in lines.into_iter().zip(area.rows()) {
         line.render(place, buffer);
@@ -98,6 +99,6 @@ fn said<T>(reading: &Reading<T>, measured: &str, bound: &str) -> String {
     match reading {
         Reading::Known { kind: crate::reading::Kind::UpperBound, .. } => format!("upper bound: {bound}"),
         Reading::Known { kind, .. } => format!("{}: {measured}", kind.word()),
-        Reading::Absent(why) => format!("none: {}", clean(&why.to_string())),
+        Reading::Absent(why) => format!("none: {}", printable(&why.to_string())),
     }
 }

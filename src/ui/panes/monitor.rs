@@ -8,11 +8,12 @@ use ratatui::widgets::Widget;
 
 use super::{say, scroll};
 use crate::app::{Pane, Point, ProcessRow, Selected, Source, State};
+use crate::printable::printable;
 use crate::reading::{DeviceSample, Reading};
 use crate::ui::Look;
 use crate::ui::bar;
 use crate::ui::header::terabytes;
-use crate::ui::text::{clean, fit, left, marked, right};
+use crate::ui::text::{fit, left, marked, right};
 use crate::units::{Bytes, Fraction, Megahertz, Seconds};
 
 pub fn title(state: &State) -> String {
@@ -23,7 +24,7 @@ pub fn title(state: &State) -> String {
         more => format!("{more} GPUs"),
     };
     if let Source::Running(info) = &state.monitor.source {
-        title = format!("{title} · {}: {}", info.kind.word(), clean(&info.detail));
+        title = format!("{title} · {}: {}", info.kind.word(), printable(&info.detail));
     }
     if state.monitor.dropped > 0 {
         title = format!("{title} · {} samples lost", state.monitor.dropped);
@@ -37,7 +38,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         let text = match &monitor.source {
             Source::Starting => "asking the driver…".to_owned(),
             Source::Running(_) => "waiting for the first sample…".to_owned(),
-            Source::Failed(why) => clean(why),
+            Source::Failed(why) => printable(why),
         };
         return say(&text, look, area, buffer);
     }
@@ -67,6 +68,9 @@ fn shares(area: Rect, devices: usize, processes: usize) -> [Rect; 4] {
     ])
     .areas(area)
 }
+
+/// From this width on processes show their host memory and user beside their command.
+const HOST_FROM: u16 = 76;
 
 /// Widths of the columns after the memory bar.
 const COLUMNS: [usize; 7] = [6, 6, 8, 7, 6, 5, 6];
@@ -104,7 +108,7 @@ fn device_line<'a>(device: &DeviceSample, chosen: bool, bar_width: usize, look: 
             spans.push(Span::styled("▏", theme.dim()));
         }
         Reading::Absent(why) => {
-            spans.push(Span::styled(left(&clean(&format!(" {why}")), bar_width + 2), theme.danger()));
+            spans.push(Span::styled(left(&printable(&format!(" {why}")), bar_width + 2), theme.danger()));
         }
     }
     let throttled = device.throttle.value().is_some_and(|reasons| !reasons.is_empty());
@@ -140,7 +144,7 @@ fn megahertz(clock: &Megahertz) -> String {
 fn draw_facts(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(device) = state.monitor.devices().get(state.monitor.shown_device()) else { return };
     let theme = &look.theme;
-    let name = device.name.value().map_or_else(|| "unnamed".to_owned(), |name| clean(name));
+    let name = device.name.value().map_or_else(|| "unnamed".to_owned(), |name| printable(name));
     let mut spans = vec![Span::styled(format!(" GPU {} {name}", device.index), theme.text())];
     if let Some(limit) = device.power_limit.value() {
         spans.push(Span::styled(format!(" · limit {limit}"), theme.dim()));
@@ -154,7 +158,7 @@ fn draw_facts(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         ("power", device.power.absence()),
     ];
     if let Some((what, why)) = missing.into_iter().find_map(|(what, why)| Some((what, why?))) {
-        spans.push(Span::styled(format!(" · {what}: {}", clean(&why.to_string())), theme.dim()));
+        spans.push(Span::styled(format!(" · {what}: {}", printable(&why.to_string())), theme.dim()));
     }
     Line::from(spans).render(area, buffer);
 }
@@ -254,11 +258,12 @@ fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
 fn draw_processes(state: &State, processes: &[ProcessRow<'_>], look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let monitor = &state.monitor;
-    let mut lines = vec![Line::styled("      pid  gpu      GiB   cpu      host  user      command", theme.dim())];
+    let host = if area.width >= HOST_FROM { "      host  user    " } else { "" };
+    let mut lines = vec![Line::styled(format!("      pid  gpu      GiB   cpu{host}  command"), theme.dim())];
     if processes.is_empty() {
         let why = monitor.devices().iter().find_map(|device| device.processes.absence());
         let text =
-            why.map_or("no process on a GPU".to_owned(), |why| format!("processes: {}", clean(&why.to_string())));
+            why.map_or("no process on a GPU".to_owned(), |why| format!("processes: {}", printable(&why.to_string())));
         lines.push(Line::styled(format!("      {text}"), theme.dim()));
     }
     let room = (area.height as usize).saturating_sub(1);
@@ -288,18 +293,16 @@ fn process_line<'a>(state: &State, process: &ProcessRow<'_>, chosen: bool, look:
     if let Some(host) = process.host {
         cpu = marked(&host.cpu, percent);
         resident = marked(&host.resident, ToString::to_string);
-        user = marked(&host.user, |user| clean(user));
-        command = marked(&host.command, |command| clean(command));
+        user = marked(&host.user, |user| printable(user));
+        command = marked(&host.command, |command| printable(command));
     }
-    let text = format!(
-        "{}{}{}{}{}  {}  ",
-        right(&process.pid.to_string(), 8),
-        right(&gpus, 5),
-        right(&memory, 9),
-        right(&cpu, 6),
-        right(&resident, 10),
-        left(&user, 8),
-    );
+    let mut text = [(process.pid.to_string(), 8), (gpus, 5), (memory, 9), (cpu, 6)]
+        .map(|(cell, width)| right(&cell, width))
+        .concat();
+    if width >= usize::from(HOST_FROM) {
+        text += &format!("{}  {}", right(&resident, 10), left(&user, 8));
+    }
+    text += "  ";
     let room = width.saturating_sub(text.chars().count() + 1);
     let mark = match (attached, chosen) {
         (true, _) => Span::styled("▶", theme.observed()),
