@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{MaxBatch, MaxSequence, Report};
+use super::{MaxSequence, Report};
 use crate::predict::{Component, Prediction, RooflineOp, StageMemory, StepTime, Term};
 use crate::units::Bytes;
 
@@ -52,8 +52,8 @@ pub fn report(report: &Report) -> Value {
         "assumptions": prediction.assumptions,
     });
     if let (Some(found), Some(object)) = (report.max_batch, object.as_object_mut()) {
-        object.insert("max_batch_size".to_owned(), max_batch(found));
-        object.insert("max_sequence_length".to_owned(), max_sequence(report.max_sequence));
+        object.insert("max_batch_size".to_owned(), found.json());
+        object.insert("max_sequence_length".to_owned(), MaxSequence::json(report.max_sequence));
     }
     object
 }
@@ -169,27 +169,6 @@ fn operator(op: &RooflineOp) -> Value {
         "bound": op.bound.word(),
         "seconds": number(op.seconds.0),
     })
-}
-
-fn max_batch(found: MaxBatch) -> Value {
-    match found {
-        MaxBatch::NothingFits => json!({"micro_batch_size": 0, "batch_size": 0, "device_used": null}),
-        MaxBatch::Fits { micro_batch_size, batch_size, device_used } => json!({
-            "micro_batch_size": micro_batch_size,
-            "batch_size": batch_size,
-            "device_used": bytes(device_used),
-        }),
-    }
-}
-
-fn max_sequence(found: Option<MaxSequence>) -> Value {
-    match found {
-        None => json!({"sequence_length": null, "device_used": null}),
-        Some(MaxSequence::NothingFits) => json!({"sequence_length": 0, "device_used": null}),
-        Some(MaxSequence::Fits { sequence_length, device_used }) => {
-            json!({"sequence_length": sequence_length, "device_used": bytes(device_used)})
-        }
-    }
 }
 
 fn bytes(bytes: Bytes) -> Value {

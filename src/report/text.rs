@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::Report;
 use super::table::{Align, Table};
-use super::{MaxBatch, MaxSequence, Report};
 use crate::predict::{Component, Prediction, StageMemory, StepTime, Verdict};
 use crate::printable::printable;
 use crate::units::{Bytes, Fraction, three_figures};
@@ -22,10 +22,10 @@ pub fn report(report: &Report, verbose: bool) -> String {
     let mut text = format!("{}\n", verdict(prediction));
     subject(&mut text, report);
     if let Some(found) = report.max_batch {
-        paragraph(&mut text, "", &max_batch(found, prediction));
+        paragraph(&mut text, "", &found.words(prediction.capacity.bytes));
     }
     if let Some(found) = report.max_sequence {
-        paragraph(&mut text, "", &max_sequence(found, prediction));
+        paragraph(&mut text, "", &found.words(prediction.capacity.bytes));
     }
     memory(&mut text, prediction);
     if prediction.stages.len() > 1 {
@@ -81,28 +81,6 @@ fn subject(text: &mut String, report: &Report) {
         let _ = write!(counts, ", {} active for each token", count(params.active_per_token));
     }
     let _ = writeln!(text, "{counts}");
-}
-
-fn max_batch(found: MaxBatch, prediction: &Prediction) -> String {
-    match found {
-        MaxBatch::NothingFits => "largest batch that fits: none, not even one sample on each GPU".to_owned(),
-        MaxBatch::Fits { micro_batch_size, batch_size, device_used } => format!(
-            "largest batch that fits: {micro_batch_size} on each GPU at a time, {batch_size} in a step \
-             ({device_used} of {} device-used)",
-            prediction.capacity.bytes
-        ),
-    }
-}
-
-fn max_sequence(found: MaxSequence, prediction: &Prediction) -> String {
-    match found {
-        MaxSequence::NothingFits => "longest context that fits: none, not even one token".to_owned(),
-        MaxSequence::Fits { sequence_length, device_used } => format!(
-            "longest context that fits: {sequence_length} tokens a request, at the plan's batch ({device_used} of {} \
-             device-used)",
-            prediction.capacity.bytes
-        ),
-    }
 }
 
 fn memory(text: &mut String, prediction: &Prediction) {
