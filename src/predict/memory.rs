@@ -2,7 +2,7 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::{Job, StageLayers};
-use super::play::{Groups, Peak, play_inference};
+use super::play::{Groups, Peak, Played, WeightGradients, play_inference};
 use super::prediction::{Phase, TimelinePoint};
 use super::resident::{Held, Resident};
 use super::step::Step;
@@ -156,7 +156,7 @@ impl Player<'_> {
         if held.first {
             self.meet(
                 Phase::Forward,
-                Cow::Borrowed("embedding"),
+                Place::Named("embedding"),
                 &self.step.first.forward.clone(),
                 self.buffers(0, 0),
                 true,
@@ -166,13 +166,13 @@ impl Player<'_> {
         for (at, layer) in held.layers.iter().enumerate() {
             let played = self.step.layer(*layer);
             let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Forward, layer_name(shown, *layer), &played.forward, self.buffers(2, 0), shown);
+            self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2, 0), shown);
             self.keep(played.retained, 1);
         }
         if held.last {
             self.meet(
                 Phase::Forward,
-                Cow::Borrowed("head and loss"),
+                Place::Named("head and loss"),
                 &self.step.last.forward.clone(),
                 self.buffers(1, 0),
                 true,
@@ -185,17 +185,17 @@ impl Player<'_> {
     fn prefill(&mut self, held: &Held<'_>) {
         if held.first {
             let peak = play_inference(&self.step.walk.first);
-            self.meet(Phase::Forward, Cow::Borrowed("embedding"), &peak, 0, true);
+            self.meet(Phase::Forward, Place::Named("embedding"), &peak, 0, true);
         }
         let kinds: Vec<Peak> = self.step.walk.kinds.iter().map(|(_, tape)| play_inference(tape)).collect();
         for (at, layer) in held.layers.iter().enumerate() {
             let kind = self.step.walk.order[usize::try_from(*layer).unwrap_or(0)];
             let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Forward, layer_name(shown, *layer), &kinds[kind], self.buffers(2, 0), shown);
+            self.meet(Phase::Forward, Place::Layer(*layer), &kinds[kind], self.buffers(2, 0), shown);
         }
         if held.last {
             let peak = play_inference(&self.step.walk.last);
-            self.meet(Phase::Forward, Cow::Borrowed("head"), &peak, self.buffers(1, 0), true);
+            self.meet(Phase::Forward, Place::Named("head"), &peak, self.buffers(1, 0), true);
         }
     }
 
@@ -211,28 +211,31 @@ impl Player<'_> {
     fn backward(&mut self, held: &Held<'_>) {
         if held.last {
             let played = &self.step.last;
+            let parameters = self.step.walk.last.parameters();
             self.drop_kept(played.retained, played.until_exit);
             self.meet(
                 Phase::Backward,
-                Cow::Borrowed("loss and head"),
+                Place::Named("loss and head"),
                 &played.backward.clone(),
                 self.buffers(1, 1),
                 true,
             );
-            self.gradients += self.new_gradients(played.weight_gradients);
+            self.gradients += self.new_gradients(played, parameters);
         }
         for (at, layer) in held.layers.iter().enumerate().rev() {
             let played = self.step.layer(*layer);
+            let parameters = self.step.parameters(*layer);
             self.drop_kept(played.retained, played.until_exit);
             let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Backward, layer_name(shown, *layer), &played.backward, self.buffers(2, 2), shown);
-            self.gradients += self.new_gradients(played.weight_gradients);
+            self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers(2, 2), shown);
+            self.gradients += self.new_gradients(played, parameters);
         }
         if held.first {
             let played = &self.step.first;
+            let parameters = self.step.walk.first.parameters();
             self.drop_kept(played.retained, played.until_exit);
-            self.meet(Phase::Backward, Cow::Borrowed("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
-            self.gradients += self.new_gradients(played.weight_gradients);
+            self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
+            self.gradients += self.new_gradients(played, parameters);
         }
     }
 
@@ -255,9 +258,17 @@ impl Player<'_> {
         }
     }
 
-    /// Gradients that a tape leaves, unless they exist already.
-    fn new_gradients(&self, made: u64) -> u64 {
-        if self.resident.gradients_before { 0 } else { made }
+    /// Gradients that a tape leaves, unless they exist already: what it made, or its part of what ranks share out.
+    fn new_gradients(&self, played: &Played, parameters: u64) -> u64 {
+        if self.resident.gradients_before {
+            return 0;
+        }
+        if self.step.gradients == WeightGradients::Made {
+            return played.weight_gradients;
+        }
+        let part =
+            u128::from(self.resident.gradients) * u128::from(parameters) / u128::from(self.resident.params.max(1));
+        u64::try_from(part).unwrap_or(self.resident.gradients)
     }
 
     fn keep(&mut self, retained: Groups, times: u64) {
@@ -286,13 +297,13 @@ impl Player<'_> {
     }
 
     /// Sets a tape's peak on top of what is there.
-    fn meet(&mut self, phase: Phase, at: Cow<'static, str>, peak: &Peak, buffers: u64, shown: bool) {
+    fn meet(&mut self, phase: Phase, place: Place, peak: &Peak, buffers: u64, shown: bool) {
         let mine: u64 = self.retained.iter().sum();
         let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers]
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown {
-            self.timeline.push(TimelinePoint { phase, at: at.clone(), allocated: Bytes(total) });
+            self.timeline.push(TimelinePoint { phase, at: place.name(), allocated: Bytes(total) });
         }
         if total > self.summit.total {
             let mut groups = self.retained;
@@ -302,7 +313,7 @@ impl Player<'_> {
             self.summit = Summit {
                 total,
                 phase,
-                at,
+                at: place.name(),
                 operator: peak.at,
                 groups,
                 in_flight: self.in_flight,
@@ -332,6 +343,18 @@ impl Summit {
     }
 }
 
-fn layer_name(shown: bool, layer: u64) -> Cow<'static, str> {
-    if shown { Cow::Owned(format!("block {layer}")) } else { Cow::Borrowed("a block between") }
+/// Where in the step something happens; its name is made only where it is shown.
+#[derive(Clone, Copy)]
+enum Place {
+    Named(&'static str),
+    Layer(u64),
+}
+
+impl Place {
+    fn name(self) -> Cow<'static, str> {
+        match self {
+            Self::Named(name) => Cow::Borrowed(name),
+            Self::Layer(layer) => Cow::Owned(format!("block {layer}")),
+        }
+    }
 }

@@ -17,6 +17,10 @@ pub(super) struct Step {
     pub recompute: Recompute,
     /// Each how many-th layer is checkpointed; 0: none.
     pub every: u64,
+    /// Where weight gradients go.
+    pub gradients: WeightGradients,
+    /// Parameters of each kind of layer on this rank.
+    parameters: Vec<u64>,
 }
 
 impl Step {
@@ -45,13 +49,19 @@ impl Step {
                 }
             })
             .collect();
-        Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every }
+        let parameters = walk.kinds.iter().map(|(_, tape)| tape.parameters()).collect();
+        Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every, gradients, parameters }
     }
 
     /// Layer `index` as played.
     pub fn layer(&self, index: u64) -> &Played {
         let kind = self.walk.order[usize::try_from(index).unwrap_or(0)];
         &self.kinds[kind][usize::from(self.is_checkpointed(index))]
+    }
+
+    /// Parameters of layer `index` on this rank.
+    pub fn parameters(&self, index: u64) -> u64 {
+        self.parameters[self.walk.order[usize::try_from(index).unwrap_or(0)]]
     }
 
     /// The tape of layer `index`.

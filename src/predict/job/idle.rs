@@ -2,12 +2,13 @@
 
 use super::Notes;
 use crate::plan::Plan;
-use crate::plan::keywords::{Framework, Mode};
+use crate::plan::keywords::{Framework, Mode, Precision};
 
 /// Names every key of the plan that is given and changes nothing.
 pub(super) fn note(plan: &Plan, framework: Framework, image: bool, notes: &mut Notes) {
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let megatron = framework == Framework::Megatron;
+    let frozen_elsewhere = t.frozen.as_ref().is_some_and(|parts| parts.iter().any(|part| !part.contains("embed")));
     let given = [
         (m.encoder_sequence_length.is_some(), "model.encoder_sequence_length"),
         (m.decoder_sequence_length.is_some(), "model.decoder_sequence_length"),
@@ -15,6 +16,12 @@ pub(super) fn note(plan: &Plan, framework: Framework, image: bool, notes: &mut N
         (m.image_size.is_some() && !image, "model.image_size"),
         (m.transformer_impl.is_some() && !megatron, "model.transformer_impl"),
         (t.use_cache.is_some(), "training.use_cache"),
+        (t.keep_outputs == Some(true), "training.keep_outputs"),
+        (t.gradient_clipping == Some(true), "training.gradient_clipping"),
+        (frozen_elsewhere, "training.frozen (parts other than embeddings)"),
+        (d.reduce_dtype.is_some(), "distribution.reduce_dtype"),
+        (d.overlap_grad_reduce.is_some(), "distribution.overlap_grad_reduce"),
+        (d.overlap_param_gather.is_some(), "distribution.overlap_param_gather"),
         (t.channels_last.is_some(), "training.channels_last"),
         (t.fp8_recipe.is_some(), "training.fp8_recipe"),
         (t.fp8_param_gather == Some(true), "training.fp8_param_gather"),
@@ -36,5 +43,9 @@ pub(super) fn note(plan: &Plan, framework: Framework, image: bool, notes: &mut N
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: given, has no effect on the figures yet"));
+    }
+    if t.precision == Some(Precision::Fp8Mixed) {
+        let line = "training.precision: fp8-mixed changes the speed only; what is saved is counted in 16 bit";
+        notes.assumptions.push(line.to_owned());
     }
 }
