@@ -213,7 +213,7 @@ pub struct RooflineOp {
     pub name: Cow<'static, str>,
     /// How often it runs in a step.
     pub count: u64,
-    /// Operations of all runs together.
+    /// Operations of all runs together; of elementwise operators at least one an element.
     pub flops: Flops,
     /// DRAM traffic of all runs together.
     pub bytes: Bytes,
