@@ -21,7 +21,7 @@ pub use explicit::{of_fields, of_size};
 pub use hf::from_hf;
 pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
-pub use walk::{AttentionChoice, Count, Cut, Kernel, LossRule, Run, Walk};
+pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Run, Walk};
 pub use weight::{Collective, CollectiveKind, Part, RankGroup, Weight};
 
 use crate::plan::keywords::{Framework, TransformerImpl};
@@ -55,6 +55,7 @@ impl Architecture {
             dropout: Some(0.0),
             freeze_embeddings: false,
             vocab_multiple,
+            cache: None,
         };
         self.walk(&run).count()
     }

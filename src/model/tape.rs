@@ -36,7 +36,8 @@ pub struct Tensor {
     pub home: Home,
     /// Whether a gradient flows to it.
     pub grad: bool,
-    /// An autocast copy: kept until autocast is left, whoever uses it.
+    /// Kept beyond the tape, whoever uses it: an autocast copy until autocast is left, keys and values for later
+    /// tokens.
     pub cached: bool,
     /// The tensor whose memory this one is a view of.
     pub view_of: Option<Id>,

@@ -92,6 +92,17 @@ pub struct Run<'a> {
     pub freeze_embeddings: bool,
     /// Rows that the vocabulary is padded to a multiple of.
     pub vocab_multiple: u64,
+    /// Keys and values are kept for later tokens.
+    pub cache: Option<Cache>,
+}
+
+/// How keys and values are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cache {
+    /// In which type; none: that of the computation.
+    pub element: Option<Element>,
+    /// Tokens a sample that are in it already: 0 while a prompt is read.
+    pub past: u64,
 }
 
 /// The plan's choice of attention.
@@ -116,6 +127,15 @@ impl Run<'_> {
     #[must_use]
     pub const fn local_sequence(&self) -> u64 {
         self.sequence.div_ceil(self.cut.context)
+    }
+
+    /// Tokens a sample that attention sees: these and the cached ones before them.
+    #[must_use]
+    pub const fn context_tokens(&self) -> u64 {
+        match self.cache {
+            Some(cache) => self.sequence.saturating_add(cache.past),
+            None => self.sequence,
+        }
     }
 
     /// Tokens on this rank where norms and residuals are split along the sequence.

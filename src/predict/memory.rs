@@ -2,11 +2,12 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::{Job, StageLayers};
-use super::play::{Groups, Peak, Played, WeightGradients, play_inference};
+use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, TimelinePoint};
+use super::prefill::looked_up;
 use super::resident::{Held, Resident};
 use super::step::Step;
-use crate::model::GROUPS;
+use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode, Schedule};
 use crate::units::Bytes;
 use std::borrow::Cow;
@@ -16,7 +17,9 @@ use std::borrow::Cow;
 pub(super) struct Summit {
     pub total: u64,
     pub phase: Phase,
-    pub at: Cow<'static, str>,
+    pub at: Place,
+    /// Where it belongs on the timeline, unless it is a point of it already.
+    missing: Option<usize>,
     /// The operator, where one made it.
     pub operator: &'static str,
     /// Activations of this micro-batch by group.
@@ -46,6 +49,7 @@ pub(super) struct StageRun {
 
 struct Player<'a> {
     step: &'a Step,
+    train: bool,
     resident: Resident,
     /// What is there in every phase.
     base: u64,
@@ -69,7 +73,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let resident = held.resident();
     let inputs = step.walk.inputs.saturating_add(step.walk.buffers);
     let base = resident.weights
-        + resident.kv_cache
+        + resident.kv_cache_waiting
         + resident.masters
         + resident.states
         + resident.buckets
@@ -77,42 +81,33 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         + workspaces
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
-    let static_bytes = base - inputs + stays;
-    let in_flight = in_flight(job, index, &held);
+    let static_bytes = base - inputs + stays + (resident.kv_cache - resident.kv_cache_waiting);
+    let train = job.training.mode == Mode::Train;
+    let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player {
         step,
+        train,
         resident,
         base,
         in_flight,
         shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
-        offload: job.training.cpu_offload == CpuOffload::Activations,
+        offload: train && job.training.cpu_offload == CpuOffload::Activations,
         summit: Summit::none(),
         timeline: Vec::with_capacity(64),
         stride: (held.layers.len() as u64).div_ceil(24).max(1),
         retained: [0; GROUPS],
         gradients: if resident.gradients_before { resident.gradients } else { 0 },
     };
-    if job.training.mode == Mode::Inference {
-        player.prefill(&held);
-        let summit = player.summit;
-        let timeline = player.timeline;
-        return StageRun {
-            resident,
-            workspaces,
-            inputs,
-            summit,
-            activations_end_of_forward: 0,
-            static_bytes,
-            timeline,
-        };
-    }
     player.forward(&held);
-    player.leave_autocast(&held);
-    let end: u64 = player.retained.iter().sum();
-    let output = if last { step.last.output } else { 0 };
-    let activations_end_of_forward = end + player.shared + output;
-    player.backward(&held);
-    player.optimizer();
+    let mut activations_end_of_forward = 0;
+    if train {
+        player.leave_autocast(&held);
+        let output = if last { step.last.output } else { 0 };
+        activations_end_of_forward = player.retained.iter().sum::<u64>() + player.shared + output;
+        player.backward(&held);
+        player.optimizer();
+    }
+    player.show_summit();
     StageRun {
         resident,
         workspaces,
@@ -162,6 +157,7 @@ impl Player<'_> {
                 true,
             );
             self.keep(self.step.first.retained, 1);
+            self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
         }
         for (at, layer) in held.layers.iter().enumerate() {
             let played = self.step.layer(*layer);
@@ -172,7 +168,7 @@ impl Player<'_> {
         if held.last {
             self.meet(
                 Phase::Forward,
-                Place::Named("head and loss"),
+                Place::Named(if self.train { "head and loss" } else { "head" }),
                 &self.step.last.forward.clone(),
                 self.buffers(1, 0),
                 true,
@@ -181,27 +177,9 @@ impl Player<'_> {
         }
     }
 
-    /// A forward pass over the whole prompt that saves nothing but keys and values.
-    fn prefill(&mut self, held: &Held<'_>) {
-        if held.first {
-            let peak = play_inference(&self.step.walk.first);
-            self.meet(Phase::Forward, Place::Named("embedding"), &peak, 0, true);
-        }
-        let kinds: Vec<Peak> = self.step.walk.kinds.iter().map(|(_, tape)| play_inference(tape)).collect();
-        for (at, layer) in held.layers.iter().enumerate() {
-            let kind = self.step.walk.order[usize::try_from(*layer).unwrap_or(0)];
-            let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Forward, Place::Layer(*layer), &kinds[kind], self.buffers(2, 0), shown);
-        }
-        if held.last {
-            let peak = play_inference(&self.step.walk.last);
-            self.meet(Phase::Forward, Place::Named("head"), &peak, self.buffers(1, 0), true);
-        }
-    }
-
     /// Autocast's copies of weights that nothing saved go when it is left.
     fn leave_autocast(&mut self, held: &Held<'_>) {
-        let copies = crate::model::Group::WeightCopy as usize;
+        let copies = Group::WeightCopy as usize;
         let mut gone: u64 = held.layers.iter().map(|layer| self.step.layer(*layer).until_exit).sum();
         gone += if held.first { self.step.first.until_exit } else { 0 };
         gone += if held.last { self.step.last.until_exit } else { 0 };
@@ -243,8 +221,8 @@ impl Player<'_> {
         let resident = self.resident;
         let gradients = resident.gradients;
         let total = self.base + gradients + resident.optimizer_temporary;
-        let at = Cow::Borrowed("optimizer step");
-        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.clone(), allocated: Bytes(total) });
+        let at = Place::Named("optimizer step");
+        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
         if total > self.summit.total {
             self.summit = Summit {
                 total,
@@ -285,10 +263,18 @@ impl Player<'_> {
         if self.offload {
             return;
         }
-        let copies = crate::model::Group::WeightCopy as usize;
+        let copies = Group::WeightCopy as usize;
         for (group, (sum, bytes)) in self.retained.iter_mut().zip(retained).enumerate() {
             let bytes = if group == copies { bytes.saturating_sub(until_exit) } else { bytes };
             *sum = sum.saturating_sub(bytes);
+        }
+    }
+
+    /// Puts the peak on the timeline where the layer that makes it is between two points.
+    fn show_summit(&mut self) {
+        let Summit { phase, at, total, missing, .. } = self.summit;
+        if let Some(index) = missing {
+            self.timeline.insert(index, TimelinePoint { phase, at: at.name(), allocated: Bytes(total) });
         }
     }
 
@@ -313,7 +299,8 @@ impl Player<'_> {
             self.summit = Summit {
                 total,
                 phase,
-                at: place.name(),
+                at: place,
+                missing: (!shown).then_some(self.timeline.len()),
                 operator: peak.at,
                 groups,
                 in_flight: self.in_flight,
@@ -331,7 +318,8 @@ impl Summit {
         Self {
             total: 0,
             phase: Phase::Forward,
-            at: Cow::Borrowed(""),
+            at: Place::Named(""),
+            missing: None,
             operator: "",
             groups: [0; GROUPS],
             in_flight: 0,
@@ -344,14 +332,14 @@ impl Summit {
 }
 
 /// Where in the step something happens; its name is made only where it is shown.
-#[derive(Clone, Copy)]
-enum Place {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
     Named(&'static str),
     Layer(u64),
 }
 
 impl Place {
-    fn name(self) -> Cow<'static, str> {
+    pub fn name(self) -> Cow<'static, str> {
         match self {
             Self::Named(name) => Cow::Borrowed(name),
             Self::Layer(layer) => Cow::Owned(format!("block {layer}")),

@@ -128,17 +128,18 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) ->
     let tokens = job.batch.tokens() as f64;
     let gpus = job.degrees.num_gpus as f64;
     let per_gpu = tokens / seconds / gpus;
-    // (6 N + 12 L h s) a token, N with embeddings (CONTRACT).
-    let attention =
-        12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * job.batch.sequence as f64;
-    let model_flops = 6.0 * job.params.active as f64 + attention;
-    let (dense, _) = peak(job, Unit::Matrix(job.storage.compute));
     let train = job.training.mode == Mode::Train;
+    // (6 N + 12 L h s) a token, N with embeddings (CONTRACT); a third of it is the forward pass.
+    let seen = job.batch.sequence.saturating_add(job.batch.past) as f64;
+    let attention = 12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * seen;
+    let share = if train { 1.0 } else { 1.0 / 3.0 };
+    let model_flops = (6.0 * job.params.active as f64 + attention) * share;
+    let (dense, _) = peak(job, Unit::Matrix(job.storage.compute));
     let mfu = (train && dense.0 > 0.0).then(|| model_flops * per_gpu / dense.0);
     let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute;
     let again = if own.0 > 0.0 { 1.0 + cost.flops.recompute.0 / own.0 } else { 1.0 };
     let bytes = cost.traffic.total().as_f64();
-    let hours = job.total_tokens.map(|all| all / (tokens / seconds) / 3600.0);
+    let hours = job.total_tokens.filter(|_| train).map(|all| all / (tokens / seconds) / 3600.0);
     StepTime {
         step: Seconds(seconds),
         compute: cost.compute,

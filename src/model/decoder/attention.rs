@@ -36,7 +36,7 @@ impl Core {
         product(&[self.batch, self.queries, self.heads, self.dim])
     }
 
-    fn output(&self) -> u64 {
+    pub(super) fn output(&self) -> u64 {
         product(&[self.batch, self.queries, self.heads, self.value_dim])
     }
 
@@ -49,7 +49,7 @@ impl Core {
     }
 
     /// Operations of both products, not halved for causality.
-    fn flops(&self) -> f64 {
+    pub(super) fn flops(&self) -> f64 {
         2.0 * self.rows() as f64 * self.keys as f64 * (self.dim + self.value_dim) as f64
     }
 }
@@ -67,7 +67,7 @@ impl Ctx<'_> {
         Core {
             batch: run.batch,
             queries: run.local_sequence(),
-            keys: run.sequence,
+            keys: run.context_tokens(),
             heads: self.split(d.heads),
             kv_heads: self.split(d.kv_heads),
             dim: d.head_dim,
@@ -118,7 +118,7 @@ impl Ctx<'_> {
         scratch(b, gathered);
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
-        let out = self.attend(b, q, k, v, &core);
+        let out = self.remembering(b, [q, k, v], &core, windowed);
         let part = Part::Attention;
         let from = self.split(d.heads).saturating_mul(core.value_dim);
         let out = b.linear(out, rows, Linear { name: "attention.o_proj", from, to: d.hidden, bias: d.out_bias, part });

@@ -1,6 +1,7 @@
 //! The walk of a decoder-only transformer.
 
 mod attention;
+mod cache;
 mod ends;
 mod experts;
 mod latent;
@@ -57,7 +58,8 @@ impl Ctx<'_> {
         (kinds, order)
     }
 
-    /// Token ids, labels, and a mask where the batch is padded: 8 bytes each.
+    /// Token ids, labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8 bytes
+    /// each.
     pub(super) fn token_inputs(&self) -> u64 {
         let one = self.run.tokens().saturating_mul(8).div_ceil(GRANULE).saturating_mul(GRANULE);
         one.saturating_mul(if self.run.padded { 3 } else { 2 })

@@ -13,8 +13,10 @@ pub struct Batch {
     pub micro: u64,
     /// Forward passes of one optimizer step.
     pub accumulation: u64,
-    /// Tokens of a sample.
+    /// Tokens of a sample that pass through the model.
     pub sequence: u64,
+    /// Tokens of a sample whose keys and values are cached already: 0 but for a step of generation.
+    pub past: u64,
 }
 
 impl Batch {
@@ -72,7 +74,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, shape: &Shape, notes: &mut
         notes.fault("model.batch_size", "a batch of 0 samples trains nothing");
         return None;
     }
-    Some(Batch { global, micro, accumulation, sequence })
+    Some(Batch { global, micro, accumulation, sequence, past: 0 })
 }
 
 fn sequence(plan: &Plan, shape: &Shape, notes: &mut Notes) -> u64 {

@@ -8,6 +8,7 @@ use crate::plan::keywords::{Framework, Mode, Precision};
 pub(super) fn note(plan: &Plan, framework: Framework, image: bool, notes: &mut Notes) {
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let megatron = framework == Framework::Megatron;
+    let inference = t.mode == Some(Mode::Inference);
     let frozen_elsewhere = t.frozen.as_ref().is_some_and(|parts| parts.iter().any(|part| !part.contains("embed")));
     let given = [
         (m.encoder_sequence_length.is_some(), "model.encoder_sequence_length"),
@@ -15,7 +16,8 @@ pub(super) fn note(plan: &Plan, framework: Framework, image: bool, notes: &mut N
         (m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()), "model.architecture.mtp_layers"),
         (m.image_size.is_some() && !image, "model.image_size"),
         (m.transformer_impl.is_some() && !megatron, "model.transformer_impl"),
-        (t.use_cache.is_some(), "training.use_cache"),
+        (t.use_cache.is_some() && !inference, "training.use_cache"),
+        (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
         (t.keep_outputs == Some(true), "training.keep_outputs"),
         (t.gradient_clipping == Some(true), "training.gradient_clipping"),
         (frozen_elsewhere, "training.frozen (parts other than embeddings)"),
@@ -33,7 +35,9 @@ pub(super) fn note(plan: &Plan, framework: Framework, image: bool, notes: &mut N
         (t.moe_grouped_gemm.is_some() && !megatron, "training.moe_grouped_gemm"),
         (t.moe_capacity_factor.is_some(), "training.moe_capacity_factor"),
         (t.distributed_optimizer.is_some() && !megatron, "training.distributed_optimizer"),
-        (t.mode == Some(Mode::Inference) && t.optimizer.is_some(), "training.optimizer (inference)"),
+        (inference && t.optimizer.is_some(), "training.optimizer (inference)"),
+        (inference && t.loss.is_some(), "training.loss (inference)"),
+        (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
         (plan.hardware.power_limit_w.is_some(), "hardware.power_limit_w"),
         (d.moe_dispatcher.is_some(), "distribution.moe_dispatcher"),
         (d.cp_comm.is_some(), "distribution.cp_comm"),

@@ -18,7 +18,7 @@ pub use training::{Lora, Training};
 
 use crate::catalog::Catalog;
 use crate::model::{self, Architecture, Count, Ends, Rules, Shape};
-use crate::plan::keywords::{Framework, TransformerImpl};
+use crate::plan::keywords::{Framework, Mode, TransformerImpl};
 use crate::plan::{Fault, HfConfig, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
@@ -116,6 +116,7 @@ impl Job {
         let image =
             matches!(&architecture.shape, Shape::Encoder(encoder) if matches!(encoder.ends, Ends::Image { .. }));
         idle::note(plan, framework, image, &mut notes);
+        note_latents(&training, framework, decoder, &mut notes);
         if !notes.faults.is_empty() {
             return Err(notes.faults);
         }
@@ -149,6 +150,22 @@ impl Job {
         let multiple = self.rules.vocab_multiple.is;
         // Without padding of its own a framework splits the rows over the ranks as they are.
         if multiple > 1 { multiple.saturating_mul(self.degrees.tensor) } else { 1 }
+    }
+}
+
+/// What latent attention caches is a choice of whoever serves it.
+fn note_latents(training: &Training, framework: Framework, decoder: &model::Decoder, notes: &mut Notes) {
+    let cached = training.mode == Mode::Inference && training.use_cache;
+    if let Some(mla) = decoder.mla.as_ref().filter(|_| cached && framework == Framework::Pytorch) {
+        let latent = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
+        let heads = decoder.heads.saturating_mul(decoder.head_dim.saturating_add(mla.v_head_dim));
+        notes.assume(
+            "training.use_cache",
+            format!(
+                "the compressed latent is cached, {latent} values a token and layer, as servers do; transformers' own \
+                 modules cache keys and values of each head, {heads}"
+            ),
+        );
     }
 }
 
