@@ -33,6 +33,8 @@ pub enum Event {
     },
     /// The plan could not be written.
     SaveFailed(String),
+    /// The plan was not written, because it would be over somebody else's file or changes.
+    SaveRefused(String),
 }
 
 /// Something to be done outside.
@@ -46,6 +48,8 @@ pub enum Effect {
         name: String,
         /// What to write.
         text: String,
+        /// Over whatever is there.
+        over: bool,
     },
     /// Leave.
     Quit,

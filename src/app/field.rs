@@ -182,18 +182,61 @@ impl Field {
         }
     }
 
-    /// The names that typed text may stand for: those that begin with it, then those that contain it.
+    /// The word that typed text is another spelling of (`adamw-foreach` is `adamw`).
+    #[must_use]
+    pub fn word(self, typed: &str) -> Option<String> {
+        match self {
+            Self::Framework => Framework::parse(typed).map(|word| word.name().to_owned()),
+            Self::Precision => Precision::parse(typed).map(|word| word.name().to_owned()),
+            Self::Optimizer => Optimizer::parse(typed).map(|word| word.name().to_owned()),
+            Self::Attention => Attention::parse(typed).map(|word| word.name().to_owned()),
+            Self::Sharding => Sharding::parse(typed).map(|word| word.name().to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The names that typed text may stand for: the one that it is, those that begin with it,
+    /// those that contain it.
     #[must_use]
     pub fn matches(self, typed: &str, catalog: &Catalog) -> Vec<String> {
         let wanted = typed.trim().to_lowercase();
         let names = self.names(catalog);
-        let like = |begins: bool| {
-            let wanted = wanted.clone();
-            names.iter().filter(move |name| {
-                let name = name.to_lowercase();
-                name.starts_with(&wanted) == begins && name.contains(&wanted)
-            })
+        // What is typed in full is itself, though longer names begin with it.
+        let rank = |name: &str| {
+            let name = name.to_lowercase();
+            if name == wanted {
+                Some(0)
+            } else if name.starts_with(&wanted) {
+                Some(1)
+            } else {
+                name.contains(&wanted).then_some(2)
+            }
         };
-        like(true).chain(like(false)).take(MATCHES).cloned().collect()
+        let mut found: Vec<(u8, &String)> = names.iter().filter_map(|name| Some((rank(name)?, name))).collect();
+        found.sort_by_key(|(rank, _)| *rank);
+        found.into_iter().take(MATCHES).map(|(_, name)| name.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_typed_in_full_is_itself() {
+        let catalog = Catalog::embedded().unwrap();
+        for field in FIELDS {
+            for name in field.names(&catalog) {
+                assert_eq!(field.matches(&name, &catalog).first(), Some(&name), "{field:?}");
+                assert_eq!(field.matches(&name.to_uppercase(), &catalog).first(), Some(&name), "{field:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_beginning_stands_for_what_begins_with_it() {
+        let catalog = Catalog::embedded().unwrap();
+        assert_eq!(Field::Precision.matches("fp8", &catalog), ["fp8-mixed"]);
+        assert_eq!(Field::Optimizer.matches("momentum", &catalog), ["sgd-momentum"]);
     }
 }

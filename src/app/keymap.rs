@@ -212,6 +212,14 @@ pub const BINDINGS: &[Binding] = &[
         actions: &[A::Attach],
     },
     Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Up, K::Down, K::Char('k'), K::Char('j')],
+        shown: "↑↓",
+        word: "scroll",
+        help: "go over what the prediction assumes",
+        actions: &[A::Up, A::Down, A::Up, A::Down],
+    },
+    Binding {
         context: Anywhere,
         keys: &[K::PageUp, K::PageDown, K::Home, K::End, K::Char('g'), K::Char('G')],
         shown: "PgUp PgDn Home End",

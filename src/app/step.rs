@@ -27,6 +27,8 @@ pub struct Step {
     pub value: String,
     /// The plan with it.
     pub document: Document,
+    /// Micro batches that the optimizer step would take, where the value changes how many.
+    pub micro_batches: Option<u64>,
     /// Device-used bytes more or less than now.
     pub memory: SignedBytes,
     /// Whether it would fit.
@@ -52,7 +54,11 @@ pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catal
         let prediction = editor.try_out(&document, catalog).ok()?;
         let memory = prediction.capacity.needed - now;
         let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
-        Some(Step { value, document, memory, fits })
+        let micro_batches = match field {
+            Field::Batch => value.parse::<u64>().ok().map(|batch| batch / (job.batch.micro * job.degrees.data).max(1)),
+            _ => None,
+        };
+        Some(Step { value, document, micro_batches, memory, fits })
     })
 }
 
@@ -177,7 +183,8 @@ fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Chang
     let batch = if field == Field::Batch { number } else { job.batch.global };
     let micro = if field == Field::MicroBatch { number } else { job.batch.micro };
     let at_once = micro.checked_mul(degrees.data)?;
-    if editor.has("training.gradient_accumulation_steps") && editor.has("model.batch_size") {
+    let batch_said = editor.has("model.batch_size") || field == Field::Batch;
+    if editor.has("training.gradient_accumulation_steps") && batch_said {
         if at_once == 0 || !batch.is_multiple_of(at_once) {
             return None;
         }
@@ -194,6 +201,7 @@ pub fn typed(field: Field, typed: &str, editor: &Editor, catalog: &Catalog) -> T
         Field::Gpu => catalog.gpu(typed).map(|gpu| gpu.name.clone()),
         _ => None,
     };
+    let known = known.or_else(|| field.word(typed));
     let first = || field.matches(typed, catalog).into_iter().next();
     let value = known.or_else(first).unwrap_or_else(|| typed.to_owned());
     let alone = || Change { set: vec![(field.key(), value.clone())], remove: Vec::new() };

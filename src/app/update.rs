@@ -5,8 +5,9 @@ use super::field::Field;
 use super::form::Form;
 use super::keymap::{Action, Key, help_shape, lookup};
 use super::monitor::Source;
+use super::observation::observation;
 use super::pane::Pane;
-use super::state::{Notice, Overlay, Severity, State};
+use super::state::{MemoryView, Notice, Overlay, Saving, Severity, State};
 use super::step::{Direction, Typed, typed};
 use crate::compare::compare;
 
@@ -32,6 +33,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             set_against(state);
         }
         Event::Saved { path, text } => {
+            state.saving = Saving::Idle;
             state.notice = Some(info(format!("saved {}", path.display())));
             state.editor.mark_saved(path, text);
             if state.quit_after_save {
@@ -39,8 +41,14 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             }
         }
         Event::SaveFailed(why) => {
+            state.saving = Saving::Idle;
             state.quit_after_save = false;
             state.notice = Some(problem(why));
+        }
+        Event::SaveRefused(why) => {
+            state.saving = Saving::ConflictTold;
+            state.quit_after_save = false;
+            state.notice = Some(problem(format!("{why}: s again writes over it")));
         }
     }
     Vec::new()
@@ -56,6 +64,9 @@ fn problem(text: impl Into<String>) -> Notice {
 
 fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     state.notice = None;
+    if !matches!(key, Key::Char('s') | Key::Ctrl('s')) && state.saving != Saving::UnderWay {
+        state.saving = Saving::Idle;
+    }
     match state.overlay {
         Some(Overlay::Help(line)) => {
             let last = help_shape(state.size).hidden;
@@ -126,10 +137,22 @@ fn confirm_quit(state: &mut State, key: Key) -> Vec<Effect> {
     }
 }
 
-fn save(state: &State) -> Vec<Effect> {
+fn save(state: &mut State) -> Vec<Effect> {
     let editor = &state.editor;
+    let over = state.saving == Saving::ConflictTold;
+    match state.saving {
+        Saving::UnderWay => return Vec::new(),
+        Saving::Idle if !editor.faults().is_empty() => {
+            state.saving = Saving::FaultsTold;
+            state.quit_after_save = false;
+            state.notice =
+                Some(problem("the plan is not valid and would not open again: s again saves it all the same"));
+            return Vec::new();
+        }
+        Saving::Idle | Saving::FaultsTold | Saving::ConflictTold => state.saving = Saving::UnderWay,
+    }
     let (path, name) = (editor.path().map(Into::into), editor.name().to_owned());
-    vec![Effect::Save { path, name, text: editor.text().to_owned() }]
+    vec![Effect::Save { path, name, text: editor.text().to_owned(), over }]
 }
 
 fn focus(state: &mut State, pane: Pane) {
@@ -143,11 +166,10 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
     let (selected, rows) = match state.focus {
         Pane::Plan => (&mut state.form.selected, Form::fields(&state.editor).len()),
         Pane::Vram => {
-            let stage = prediction.map(super::super::predict::Prediction::largest);
-            let rows = match state.memory.view {
-                super::state::MemoryView::Stages => prediction.map_or(0, |prediction| prediction.stages.len()),
-                _ => stage.map_or(0, |stage| stage.terms.len()),
-            };
+            let rows = prediction.map_or(0, |prediction| match state.memory.view {
+                MemoryView::Stages => prediction.stages.len(),
+                MemoryView::Components | MemoryView::Terms => prediction.largest().terms.len(),
+            });
             (&mut state.memory.selected, rows)
         }
         Pane::Roofline => {
@@ -158,7 +180,7 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
             let row = to(state.monitor.selected_row().min(last), last);
             return state.monitor.select_row(row);
         }
-        Pane::Compare => return,
+        Pane::Compare => (&mut state.assumption, prediction.map_or(0, |prediction| prediction.assumptions.len())),
     };
     let last = rows.saturating_sub(1);
     *selected = to((*selected).min(last), last);
@@ -228,7 +250,7 @@ fn set_against(state: &mut State) {
     state.comparison = state
         .editor
         .prediction()
-        .and_then(|prediction| Some(compare(prediction, &state.monitor.observation(prediction)?)));
+        .and_then(|prediction| Some(compare(prediction, &observation(&state.monitor, prediction)?)));
 }
 
 fn type_key(state: &mut State, key: Key) {

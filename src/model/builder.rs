@@ -353,7 +353,7 @@ impl<'a> Builder<'a> {
         let (element, grad) = (self.element(x), self.grad(x));
         let out = self.local(numel, element, grad);
         let flow = if numel == self.numel(x) { Flow::Pass } else { Flow::New };
-        self.tape.push(&Spec { name, inputs: &[(x, flow)], outputs: &[out], elementwise: true, ..Spec::default() });
+        self.tape.push(&Spec { name, inputs: &[(x, flow)], outputs: &[out], ..Spec::default() });
         out
     }
 

@@ -120,7 +120,7 @@ pub struct Op {
     pub flops_forward: f64,
     /// Operations backward.
     pub flops_backward: f64,
-    /// Elementwise: may be fused with its neighbours by a compiler.
+    /// Computes on each element (a copy does not).
     pub elementwise: bool,
     /// How many kernels of this kind run (one for each expert).
     pub launches: u64,
@@ -164,7 +164,7 @@ pub struct Spec<'a> {
     pub scratch_backward: u64,
     /// Operations forward and backward.
     pub flops: (f64, f64),
-    /// May be fused with its neighbours.
+    /// Computes on each element.
     pub elementwise: bool,
     /// Number of kernels.
     pub launches: u64,

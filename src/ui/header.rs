@@ -15,9 +15,6 @@ use crate::printable::printable;
 use crate::reading::{Reading, SourceKind};
 use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
 
-/// A difference from here on is said in the warning's colour.
-const NOTABLE: f64 = 0.05;
-
 /// Draws both lines into the top of `area`.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let rows = area.rows().collect::<Vec<_>>();
@@ -75,18 +72,25 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
         Source::Failed(_) => vec![Span::styled("no source", theme.danger())],
         Source::Running(info) => {
             let style = if info.kind == SourceKind::Demo { theme.warning() } else { theme.good() };
-            vec![Span::styled(info.kind.word(), style), age(state, look)]
+            let mut spans = vec![Span::styled(info.kind.word(), style), age(state, look)];
+            if let Some(seen) = state.other_card() {
+                spans.push(Span::styled(
+                    format!(" on {}, not the plan's card", fit(&printable(seen), 20)),
+                    theme.warning(),
+                ));
+            }
+            spans
         }
     }
 }
 
-/// A bound while figures are as fresh as they can be (a clock that ticks says nothing),
-/// then their age.
+/// Live while figures are as fresh as they can be (a clock that ticks says nothing), then
+/// their age.
 fn age<'a>(state: &State, look: &Look) -> Span<'a> {
     let fresh = Seconds(state.monitor.interval.0 + 1.0);
     match state.monitor.age(state.now) {
         None => Span::styled(" no data yet", look.theme.dim()),
-        Some(age) if age.0 <= fresh.0 => Span::styled(format!(" ≤{:.0} s", fresh.0.ceil()), look.theme.dim()),
+        Some(age) if age.0 <= fresh.0 => Span::styled(" live", look.theme.dim()),
         Some(age) => Span::styled(format!(" {} old", Seconds(age.0.round())), look.theme.danger()),
     }
 }
@@ -204,7 +208,7 @@ fn residual<'a, T: Copy>(
     let mut spans = vec![
         Span::styled(label, theme.dim()),
         Span::styled(show(residual.predicted), theme.predicted()),
-        Span::styled("→", theme.dim()),
+        Span::styled(if look.ascii { "->" } else { "→" }, theme.dim()),
         Span::styled(marked(&residual.observed, |value| show(*value)), theme.observed()),
         Span::styled(unit, theme.dim()),
     ];
@@ -220,7 +224,7 @@ fn residual<'a, T: Copy>(
 
 /// How a difference is drawn: calm while it is small, says nothing, or needs no hand.
 pub fn difference<T: Copy>(residual: &Residual<T>, relative: f64, look: &Look) -> (Style, &'static str) {
-    if !residual.conclusive() || relative.abs() < NOTABLE {
+    if !residual.notable {
         (look.theme.dim(), "")
     } else if relative > 0.0 {
         (look.theme.warning(), " ▲")

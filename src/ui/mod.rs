@@ -37,6 +37,8 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
             let (width, height) = layout::SMALLEST;
             let text =
                 format!("{}×{} is too small for MemWall: it needs {width}×{height}. q quits.", area.width, area.height);
+            let question = state.overlay == Some(Overlay::ConfirmQuit);
+            let text = if question { format!("{} {text}", footer::UNSAVED) } else { text };
             let lines = text::wrapped(&text, area.width as usize, area.height as usize);
             for (line, place) in lines.into_iter().zip(area.rows()) {
                 Line::styled(line, look.theme.warning()).render(place, buffer);

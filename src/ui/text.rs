@@ -91,11 +91,11 @@ pub fn marked<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) -> Strin
     }
 }
 
-/// A relative difference as `+5 %`; under half a percent it is `±0 %`.
+/// A relative difference as `+5 %`; under half a percent it is `0 %`.
 #[must_use]
 pub fn signed_percent(relative: f64) -> String {
     let percent = (relative * 100.0).round();
-    if percent == 0.0 { "±0 %".to_owned() } else { format!("{percent:+.0} %") }
+    if percent == 0.0 { "0 %".to_owned() } else { format!("{percent:+.0} %") }
 }
 
 #[cfg(test)]
@@ -133,6 +133,6 @@ mod tests {
     fn differences_carry_their_sign() {
         assert_eq!(signed_percent(0.054), "+5 %");
         assert_eq!(signed_percent(-0.08), "-8 %");
-        assert_eq!(signed_percent(-0.001), "±0 %");
+        assert_eq!(signed_percent(-0.001), "0 %");
     }
 }

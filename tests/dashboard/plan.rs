@@ -188,11 +188,11 @@ fn leaving_with_unsaved_changes_asks() {
     terminal.keys(keys::RIGHT);
     terminal.wait_for("4096");
     terminal.keys("q");
-    terminal.wait_for("unsaved changes");
+    terminal.wait_for("Unsaved changes");
     terminal.keys("x");
-    terminal.wait_without("unsaved changes");
+    terminal.wait_without("Unsaved changes");
     terminal.keys("q");
-    terminal.wait_for("unsaved changes");
+    terminal.wait_for("Unsaved changes");
     terminal.keys("q");
     terminal.assert_left_well();
     assert_eq!(text(&terminal), PLAN);
@@ -202,7 +202,7 @@ fn leaving_with_unsaved_changes_asks() {
     terminal.keys(keys::RIGHT);
     terminal.wait_for("4096");
     terminal.keys(keys::CTRL_C);
-    terminal.wait_for("unsaved changes");
+    terminal.wait_for("Unsaved changes");
     terminal.keys("s");
     terminal.assert_left_well();
     assert_eq!(text(&terminal), PLAN.replace("2048", "4096"));

@@ -9,11 +9,11 @@ use ratatui::widgets::Widget;
 use super::{say, scroll};
 use crate::app::{Pane, Point, ProcessRow, Selected, Source, State};
 use crate::printable::printable;
-use crate::reading::{DeviceSample, Reading};
+use crate::reading::{Absence, DeviceSample, Reading};
 use crate::ui::Look;
 use crate::ui::bar;
 use crate::ui::header::terabytes;
-use crate::ui::text::{fit, left, marked, right};
+use crate::ui::text::{fit, left, marked, right, width_of};
 use crate::units::{Bytes, Fraction, Megahertz, Seconds};
 
 pub fn title(state: &State) -> String {
@@ -152,15 +152,33 @@ fn draw_facts(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     if let Some(reasons) = device.throttle.value().filter(|reasons| !reasons.is_empty()) {
         spans.push(Span::styled(format!(" · slowed: {}", reasons.join(", ")), theme.warning()));
     }
-    let missing = [
-        ("DRAM bandwidth", device.dram_bandwidth.absence()),
-        ("tensor activity", device.tensor_activity.absence()),
-        ("power", device.power.absence()),
-    ];
-    if let Some((what, why)) = missing.into_iter().find_map(|(what, why)| Some((what, why?))) {
-        spans.push(Span::styled(format!(" · {what}: {}", printable(&why.to_string())), theme.dim()));
+    for (why, what) in missing(device) {
+        let room = (area.width as usize).saturating_sub(width_of(&spans));
+        let text = format!(" · {}: {}", what.join(", "), printable(&why.to_string()));
+        spans.push(Span::styled(fit(&text, room), theme.dim()));
     }
     Line::from(spans).render(area, buffer);
+}
+
+/// Figures that a device does not have, by the reason.
+fn missing(device: &DeviceSample) -> Vec<(&Absence, Vec<&'static str>)> {
+    let figures = [
+        ("memory", device.memory.absence()),
+        ("busy", device.busy.absence()),
+        ("tensor", device.tensor_activity.absence()),
+        ("TB/s", device.dram_bandwidth.absence()),
+        ("W", device.power.absence()),
+        ("°C", device.temperature.absence()),
+        ("MHz", device.sm_clock.absence()),
+    ];
+    let mut reasons: Vec<(&Absence, Vec<&'static str>)> = Vec::new();
+    for (what, why) in figures.into_iter().filter_map(|(what, why)| Some((what, why?))) {
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, figures)) => figures.push(what),
+            None => reasons.push((why, vec![what])),
+        }
+    }
+    reasons
 }
 
 /// One row of recent history.
@@ -236,7 +254,7 @@ fn draw_row(state: &State, position: usize, past: &Past<'_>, look: &Look, area: 
     .render(area, buffer);
 }
 
-/// The highest value of each group, newest at the right. A group without values is blank.
+/// The highest value of each group, newest at the right. A group without values is blank, nothing is a low line.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -246,8 +264,9 @@ fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
         .map(|group| {
             let highest = group.iter().filter_map(|point| (past.value)(point)).reduce(f64::max);
             highest.filter(|_| past.top > 0.0).map_or(' ', |value| {
+                // Nothing at all looks other than little.
                 let level = (value / past.top * 8.0).floor().clamp(0.0, 7.0) as usize;
-                LEVELS[level]
+                if value > 0.0 { LEVELS[level] } else { '_' }
             })
         })
         .collect();

@@ -72,7 +72,7 @@ fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
     let theme = &look.theme;
     if let Some(fault) = state.editor.faults().first() {
         let words = printable(&fault.to_string());
-        return wrapped(&words, width, 3).into_iter().map(|line| Line::styled(line, theme.danger())).collect();
+        return wrapped(&words, width, 7).into_iter().map(|line| Line::styled(line, theme.danger())).collect();
     }
     if state.focus != Pane::Plan {
         return Vec::new();
@@ -90,9 +90,12 @@ fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
 
 fn step_note<'a>(arrow: &'a str, step: &Step, look: &Look, width: usize) -> Line<'a> {
     let theme = &look.theme;
-    let effect = format!(" {}", step.memory);
+    let effect = match step.micro_batches {
+        Some(count) => format!(" {count} micro batches {}", step.memory),
+        None => format!(" {}", step.memory),
+    };
     let style = if step.fits { theme.dim() } else { theme.warning() };
-    let tail = if step.fits { "" } else { " does not fit" };
+    let tail = if step.fits { "" } else { " too big" };
     let value = fit(&step.value, width.saturating_sub(effect.len() + tail.len() + 4));
     let spans = vec![Span::styled(format!("{arrow} {value}"), theme.dim())];
     let room = width.saturating_sub(width_of(&spans));
