@@ -79,6 +79,12 @@ fn model() -> BoxedStrategy<Value> {
                 "hidden_size": heads * dim, "num_layers": layers, "num_attention_heads": heads,
                 "num_kv_heads": kv_heads, "activation": activation,
             });
+            if acts == 1 && dim > 8 {
+                architecture["mla"] = json!({"kv_lora_rank": dim, "qk_rope_head_dim": 8, "v_head_dim": dim});
+            }
+            if acts == 2 {
+                architecture["sliding_window"] = json!(dim * 3);
+            }
             if let Some(experts) = experts {
                 architecture["moe"] = json!({"num_experts": experts, "experts_per_token": experts.min(3)});
             }
@@ -93,11 +99,12 @@ fn plans() -> impl Strategy<Value = Value> {
     let degree = || (0..4_u32).prop_map(|power| 1_u64 << power);
     let degrees = (degree(), degree(), degree(), degree(), any::<bool>());
     let batch = (1..9_u64, 1..5_u64, 1..5000_u64);
-    (model(), degrees, batch, proptest::collection::vec(any_key(), 0..6)).prop_map(
-        |(model, (data, tensor, pipeline, context, several), (micro, accumulation, sequence), keys)| {
+    let mode = prop_oneof![3 => Just("train"), 1 => Just("inference")];
+    (model(), degrees, batch, mode, proptest::collection::vec(any_key(), 0..6)).prop_map(
+        |(model, (data, tensor, pipeline, context, several), (micro, accumulation, sequence), mode, keys)| {
             let mut plan = json!({
                 "model": model,
-                "training": {"micro_batch_size": micro, "gradient_accumulation_steps": accumulation},
+                "training": {"mode": mode, "micro_batch_size": micro, "gradient_accumulation_steps": accumulation},
                 "distribution": {"data_parallel": data},
             });
             plan["model"]["sequence_length"] = json!(sequence);

@@ -107,6 +107,10 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         player.backward(&held);
         player.optimizer();
     }
+    if player.timeline.is_empty() {
+        // A stage without layers between others: it holds what it has.
+        player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers(0, 0), true);
+    }
     player.show_summit();
     StageRun {
         resident,
