@@ -14,6 +14,7 @@ mod resident;
 mod step;
 mod terms;
 mod time;
+mod wording;
 
 pub use job::{Batch, Degrees, Hardware, Job, Lora, StageLayers, Storage, Training};
 pub use prediction::{
@@ -96,7 +97,7 @@ fn libraries(job: &Job) -> overhead::Libraries {
 }
 
 fn stage_memory(job: &Job, index: usize, run: &StageRun) -> StageMemory {
-    let account = terms::account(job, run);
+    let account = terms::account(job, job.stages[index].count(), run);
     StageMemory {
         stage: index as u64,
         layers: job.stages[index].count(),
