@@ -1,5 +1,6 @@
 //! What a model is made of, whichever file described it.
 
+use super::families::Encoder;
 use crate::plan::keywords::{Norm, Position};
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -18,6 +19,8 @@ pub struct Architecture {
 pub enum Shape {
     /// A decoder-only transformer.
     Decoder(Decoder),
+    /// An encoder-only transformer.
+    Encoder(Encoder),
 }
 
 /// Whose modules a model uses in transformers: they differ in what they save.
@@ -65,6 +68,10 @@ pub enum Family {
     GptOss,
     /// nanoGPT.
     Nanogpt,
+    /// BERT.
+    Bert,
+    /// `RoBERTa`.
+    Roberta,
 }
 
 /// The function between the matrices of a feed-forward block.

@@ -301,6 +301,25 @@ impl<'a> Builder<'a> {
         out
     }
 
+    /// `a += b`: the sum takes the memory of `a`.
+    pub fn add_in_place(&mut self, name: &'static str, a: Id, b: Id) -> Id {
+        let root = self.tape.storage(a);
+        let whole = *self.tape.get(a);
+        let grad = self.grad(a) || self.grad(b);
+        let view = Tensor { home: Home::Local, cached: false, grad, view_of: Some(root), ..whole };
+        let out = self.tape.tensor(view);
+        let flow = if self.numel(b) == whole.numel { Flow::Pass } else { Flow::New };
+        let inputs = [(a, Flow::Pass), (b, flow)];
+        self.tape.push(&Spec { name, inputs: &inputs, outputs: &[out], elementwise: true, ..Spec::default() });
+        out
+    }
+
+    /// A view of part of `x`; its gradient is put back into zeros of the full size.
+    pub fn slice(&mut self, name: &'static str, x: Id, numel: u64) -> Id {
+        let [view] = self.split(name, x, [numel]);
+        view
+    }
+
     /// `a * b`: each saved for the other's gradient.
     pub fn mul(&mut self, name: &'static str, a: Id, b: Id) -> Id {
         let element = self.element(a).promoted(self.element(b));

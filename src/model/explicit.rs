@@ -19,14 +19,39 @@ pub fn of_fields(
     kind: Option<ModelType>,
     framework: Framework,
 ) -> Result<(Architecture, Vec<String>), Fault> {
-    if let Some(other) = kind.filter(|kind| *kind != ModelType::TransformerDecoder) {
-        return Err(Fault::of("model.type", format!("{other}: only decoder transformers are predicted so far")));
+    let kind = kind.unwrap_or_else(|| kind_of(part));
+    match kind {
+        ModelType::TransformerDecoder => of_decoder_fields(part, framework),
+        ModelType::TransformerEncoder => {
+            let (architecture, mut said) = of_decoder_fields(part, framework)?;
+            let shape = super::encoder::of_block(architecture.shape, part.pooler, framework, &mut said);
+            Ok((Architecture { family: Family::Bert, shape, ..architecture }, said))
+        }
+        other => Err(Fault::of("model.type", format!("{other}: needs model.hf_config, explicit fields do not do"))),
     }
-    if part.num_encoder_layers.is_some() || part.adaptive_norm.is_some() || part.stages.is_some() {
-        return Err(Fault::of(HERE, "only decoder transformers are predicted so far"));
+}
+
+/// The kind of model that explicit fields describe where `model.type` does not say.
+const fn kind_of(part: &ArchitecturePart) -> ModelType {
+    if part.num_encoder_layers.is_some() {
+        ModelType::TransformerEncoderDecoder
+    } else if part.adaptive_norm.is_some() {
+        ModelType::DiffusionModel
+    } else if part.stages.is_some() {
+        ModelType::Cnn
+    } else if part.patch_size.is_some() {
+        ModelType::VisionTransformer
+    } else if part.pooler.is_some() {
+        ModelType::TransformerEncoder
+    } else {
+        ModelType::TransformerDecoder
     }
+}
+
+/// A transformer's blocks and vocabulary.
+fn of_decoder_fields(part: &ArchitecturePart, framework: Framework) -> Result<(Architecture, Vec<String>), Fault> {
     let mut said = Vec::new();
-    let need = |key: &str, value: Option<u64>| value.ok_or_else(|| fault(key, "is needed for a decoder transformer"));
+    let need = |key: &str, value: Option<u64>| value.ok_or_else(|| fault(key, "is needed for a transformer"));
     let hidden = need("hidden_size", part.hidden_size)?;
     let layers = need("num_layers", part.num_layers)?;
     let heads = need("num_attention_heads", part.num_attention_heads)?;

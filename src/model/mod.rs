@@ -5,7 +5,9 @@
 mod architecture;
 mod builder;
 mod decoder;
+mod encoder;
 mod explicit;
+mod families;
 mod hf;
 mod rules;
 mod tape;
@@ -14,13 +16,14 @@ mod walk;
 pub use architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
 pub use builder::{Adapters, Types};
 pub use explicit::{of_fields, of_size};
+pub use families::{Encoder, EncoderHead, Input};
 pub use hf::from_hf;
 pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
 pub use tape::{
     Collective, CollectiveKind, Element, Flow, GRANULE, GROUPS, Group, Home, Id, Op, Part, RankGroup, Span, Tape,
     Tensor, Unit, Weight,
 };
-pub use walk::{AttentionChoice, Count, Cut, Kernel, LossRule, Run, Walk};
+pub use walk::{AttentionChoice, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
 
 use crate::plan::keywords::{Framework, TransformerImpl};
 
@@ -30,6 +33,7 @@ impl Architecture {
     pub fn walk(&self, run: &Run<'_>) -> Walk {
         match &self.shape {
             Shape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
+            Shape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
         }
     }
 

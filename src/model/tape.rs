@@ -142,6 +142,12 @@ pub struct Tensor {
 /// The granule of PyTorch's CUDA caching allocator (c10/core/AllocatorConfig.h, `kMinBlockSize`).
 pub const GRANULE: u64 = 512;
 
+/// Bytes as the allocator rounds them.
+#[must_use]
+pub const fn rounded(bytes: u64) -> u64 {
+    bytes.div_ceil(GRANULE).saturating_mul(GRANULE)
+}
+
 impl Tensor {
     /// Bytes of its elements.
     #[must_use]
@@ -152,7 +158,7 @@ impl Tensor {
     /// Bytes as the allocator rounds them.
     #[must_use]
     pub const fn allocated(&self) -> u64 {
-        self.bytes().div_ceil(GRANULE).saturating_mul(GRANULE)
+        rounded(self.bytes())
     }
 }
 

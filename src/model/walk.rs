@@ -151,8 +151,23 @@ pub struct Walk {
     pub shared: u64,
     /// Bytes of module buffers (GPT-2's causal masks).
     pub buffers: u64,
+    /// Bytes of a micro-batch's inputs and labels, where they are not two numbers a token.
+    pub inputs: Option<u64>,
+    /// Gradients that wait for a layer far from the one that made them.
+    pub pending: Vec<Pending>,
     /// The head's matrix is the embedding's.
     pub tied: bool,
+}
+
+/// A gradient that one layer's backward pass makes for another, which runs later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pending {
+    /// The layer that makes it: its place in the order.
+    pub made_by: usize,
+    /// The layer that takes it.
+    pub taken_by: usize,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// Exact parameter counts.

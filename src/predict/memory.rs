@@ -6,7 +6,7 @@ use super::play::{Groups, Peak, play_inference};
 use super::prediction::{Phase, TimelinePoint};
 use super::resident::{Held, Resident};
 use super::step::Step;
-use crate::model::GROUPS;
+use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode, Schedule};
 use crate::units::Bytes;
 use std::borrow::Cow;
@@ -67,7 +67,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = Held { job, step, layers: list, first, last };
     let resident = held.resident();
-    let inputs = inputs(job).saturating_add(step.walk.buffers);
+    let inputs = step.walk.inputs.unwrap_or_else(|| inputs(job)).saturating_add(step.walk.buffers);
     let base = resident.weights
         + resident.kv_cache
         + resident.masters
@@ -231,7 +231,10 @@ impl Player<'_> {
             let played = self.step.layer(*layer);
             self.drop_kept(played.retained, played.until_exit);
             let shown = self.is_shown(at, held.layers.len());
+            let waiting = self.waiting(*layer);
+            self.retained[Group::ActivationGradient as usize] += waiting;
             self.meet(Phase::Backward, layer_name(shown, *layer), &played.backward, self.buffers(2, 2), shown);
+            self.retained[Group::ActivationGradient as usize] -= waiting;
             self.gradients += self.new_gradients(played.weight_gradients);
         }
         if held.first {
@@ -240,6 +243,13 @@ impl Player<'_> {
             self.meet(Phase::Backward, Cow::Borrowed("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
             self.gradients += self.new_gradients(played.weight_gradients);
         }
+    }
+
+    /// Gradients that layers behind `layer` made for layers before it.
+    fn waiting(&self, layer: u64) -> u64 {
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        let pending = self.step.walk.pending.iter();
+        pending.filter(|one| one.taken_by < layer && layer < one.made_by).map(|one| one.bytes).sum()
     }
 
     fn optimizer(&mut self) {

@@ -125,7 +125,10 @@ impl Held<'_> {
     /// Weights, and keys and values of every token.
     fn inference(&self, sum: Resident) -> Resident {
         let job = self.job;
-        let d = job.decoder();
+        let Some(d) = job.decoder() else {
+            // Encoders keep no keys and values beyond a pass.
+            return Resident { params: sum.params, weights: sum.weights, ..Resident::default() };
+        };
         let element = job.storage.compute.bytes();
         let heads = d.kv_heads.div_ceil(job.degrees.tensor);
         let kv_cache = self.layers.iter().fold(0, |bytes: u64, layer| {

@@ -70,7 +70,10 @@ fn within(job: &Job, step: &Step, layers: &[u64], ends: (bool, bool), train: boo
         seconds += of_tape(job, &step.walk.last, train);
     }
     if job.stages.len() > 1 {
-        let bytes = job.batch.micro as f64 * job.batch.sequence as f64 * job.decoder().hidden as f64 * 2.0;
+        let bytes = job.batch.micro as f64
+            * job.batch.sequence as f64
+            * job.architecture.block().map_or(0, |block| block.hidden) as f64
+            * 2.0;
         let cut = if job.degrees.sequence_parallel { job.degrees.tensor } else { 1 } * job.degrees.context;
         let stride = job.degrees.num_gpus / job.stages.len() as u64;
         let path = path(job, 2, stride);
@@ -124,13 +127,13 @@ pub(super) fn of_step(
 }
 
 fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) -> StepTime {
-    let decoder = job.decoder();
     let tokens = job.batch.tokens() as f64;
     let gpus = job.degrees.num_gpus as f64;
     let per_gpu = tokens / seconds / gpus;
     // (6 N + 12 L h s) a token, N with embeddings (CONTRACT).
-    let attention =
-        12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * job.batch.sequence as f64;
+    let attention = job.architecture.block().map_or(0.0, |block| {
+        12.0 * block.layers as f64 * (block.heads * block.head_dim) as f64 * job.batch.sequence as f64
+    });
     let model_flops = 6.0 * job.params.active as f64 + attention;
     let (dense, _) = peak(job, Unit::Matrix(job.storage.compute));
     let train = job.training.mode == Mode::Train;

@@ -11,7 +11,7 @@ use crate::plan::keywords::Position;
 
 /// Sizes of the attention core on one rank.
 #[derive(Clone, Copy)]
-pub(super) struct Core {
+pub(in crate::model) struct Core {
     pub batch: u64,
     /// Query positions on this rank.
     pub queries: u64,
@@ -53,13 +53,13 @@ impl Core {
 }
 
 /// A product of sizes that stops at the largest number.
-pub(super) fn product(sizes: &[u64]) -> u64 {
+pub fn product(sizes: &[u64]) -> u64 {
     sizes.iter().fold(1, |product, size| product.saturating_mul(*size))
 }
 
 impl Ctx<'_> {
     /// Sizes of the core in a layer with or without a window.
-    pub(super) fn core(&self, windowed: bool) -> Core {
+    pub(in crate::model) fn core(&self, windowed: bool) -> Core {
         let (d, run) = (self.d, self.run);
         let window = d.sliding_window.filter(|window| windowed && *window < run.sequence);
         Core {
@@ -99,8 +99,18 @@ impl Ctx<'_> {
         }
     }
 
+    /// Whether attention is written out.
+    pub(in crate::model) fn is_eager(&self, core: &Core) -> bool {
+        self.kernel(core) == Kernel::Eager
+    }
+
+    /// The model makes one mask in the scores' type for all layers (`_prepare_4d_attention_mask_for_sdpa`).
+    pub(in crate::model) const fn shares_mask(&self) -> bool {
+        matches!(self.family, Family::Bert | Family::Roberta)
+    }
+
     /// Attention with its projections.
-    pub(super) fn attention(&self, b: &mut Builder<'_>, x: Id, windowed: bool) -> Id {
+    pub(in crate::model) fn attention(&self, b: &mut Builder<'_>, x: Id, windowed: bool) -> Id {
         b.group = Group::Attention;
         if self.d.mla.is_some() {
             return self.latent_attention(b, x);
@@ -247,7 +257,7 @@ impl Ctx<'_> {
         let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
-        let mask = (core.masked && kernel == Kernel::Efficient).then(|| {
+        let mask = (core.masked && kernel == Kernel::Efficient && !self.shares_mask()).then(|| {
             // A boolean mask is turned into one of the score's type in each call.
             let mask = b.make(product(&[core.batch, core.queries, core.keys]), element, false);
             b.op(&Spec { name: "attention.mask", outputs: &[mask], elementwise: true, ..Spec::default() });
@@ -316,9 +326,14 @@ impl Ctx<'_> {
             scaled
         };
         let masked = b.pointwise("attention.mask", capped, Keeps::Nothing);
-        let wide = b.cast("attention.softmax", masked, Element::F32);
+        // BertSelfAttention leaves the type to autocast, which lists softmax for fp32.
+        let own = matches!(self.family, Family::Bert | Family::Roberta);
+        let wide = match own {
+            true => b.upper("attention.softmax", masked),
+            false => b.cast("attention.softmax", masked, Element::F32),
+        };
         let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
-        let probabilities = b.cast("attention.softmax", softmax, element);
+        let probabilities = if own { softmax } else { b.cast("attention.softmax", softmax, element) };
         let dropout = self.run.dropout_or(self.d.attention_dropout);
         let probabilities = b.dropout("attention.dropout", probabilities, dropout);
         let out = self.weigh(b, probabilities, v, core);

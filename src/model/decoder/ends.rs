@@ -11,7 +11,7 @@ use crate::plan::keywords::Position;
 
 impl Ctx<'_> {
     /// Rows of the embedding on one rank.
-    fn vocab_rows(&self) -> u64 {
+    pub(in crate::model) fn vocab_rows(&self) -> u64 {
         self.split(self.d.padded_vocab(self.run.vocab_multiple))
     }
 
@@ -63,7 +63,7 @@ impl Ctx<'_> {
     }
 
     /// A row for each token: the gradient is as large as the table.
-    fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: Id, numel: u64) -> Id {
+    pub(in crate::model) fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: Id, numel: u64) -> Id {
         let (element, grad) = (b.element(table), b.needs_grad(table));
         let out = b.make(numel, element, grad);
         b.op(&Spec { name, inputs: &[(table, Flow::New)], outputs: &[out], ..Spec::default() });
@@ -135,7 +135,7 @@ impl Ctx<'_> {
     }
 
     /// The loss over logits in memory.
-    fn loss(&self, b: &mut Builder<'_>, logits: Id, tokens: u64, rule: LossRule) -> Id {
+    pub(in crate::model) fn loss(&self, b: &mut Builder<'_>, logits: Id, tokens: u64, rule: LossRule) -> Id {
         match rule {
             LossRule::VocabParallel => vocab_parallel_loss(b, logits, tokens, 0),
             // The compiled functions write the exponentials beside the fp32 logits instead of over them
@@ -213,7 +213,7 @@ impl Ctx<'_> {
 
 /// `log_softmax` and `nll_loss`. Under autocast the first keeps the logits' own type and only
 /// the second is in fp32 (`cross_entropy_loss` passes the type on).
-fn cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
+pub fn cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
     let log_softmax = b.pointwise("loss.log_softmax", logits, Keeps::Output);
     let log_softmax = b.upper("loss.nll", log_softmax);
     let loss = b.make(1, Element::F32, true);

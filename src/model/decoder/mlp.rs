@@ -8,7 +8,7 @@ use crate::model::tape::{Flow, Group, Id, Part, Spec};
 
 impl Ctx<'_> {
     /// A dense feed-forward block.
-    pub(super) fn mlp(&self, b: &mut Builder<'_>, x: Id, width: u64, _name: &'static str) -> Id {
+    pub(in crate::model) fn mlp(&self, b: &mut Builder<'_>, x: Id, width: u64, _name: &'static str) -> Id {
         b.group = Group::Mlp;
         let d = self.d;
         let (rows, inner) = (self.run.tokens(), self.split(width));
@@ -41,7 +41,7 @@ impl Ctx<'_> {
     }
 
     /// The activation function of `x`.
-    pub(super) fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+    pub(in crate::model) fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
         let fused = self.run.rules.act.is == PointwiseAct::Fused;
         match self.d.act {
             Act::Relu => b.pointwise(name, x, Keeps::Output),

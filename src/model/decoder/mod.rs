@@ -10,8 +10,12 @@ mod norm;
 use super::architecture::{Decoder, Family};
 use super::builder::Builder;
 use super::tape::{Collective, CollectiveKind, Element, GRANULE, Group, Id, RankGroup, Tape};
-use super::walk::{Run, Walk};
+use super::walk::{LossRule, Run, Walk};
 use crate::plan::keywords::Position;
+
+pub(super) use attention::product;
+pub(super) use ends::cross_entropy;
+pub(super) use norm::layer_norm;
 
 /// A decoder, the module family that runs it, and one micro-batch.
 pub(super) struct Ctx<'a> {
@@ -40,7 +44,17 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
         })
         .collect();
     let (first, shared) = ctx.embedding();
-    Walk { first, kinds, order, last: ctx.head(stream), shared, buffers: ctx.buffers(), tied: d.tie_embeddings }
+    Walk {
+        first,
+        kinds,
+        order,
+        last: ctx.head(stream),
+        shared,
+        buffers: ctx.buffers(),
+        inputs: None,
+        pending: Vec::new(),
+        tied: d.tie_embeddings,
+    }
 }
 
 impl Ctx<'_> {
@@ -74,7 +88,7 @@ impl Ctx<'_> {
     }
 
     /// One block.
-    fn block(&self, stream: Element, experts: bool, windowed: bool, grad: bool) -> Tape {
+    pub fn block(&self, stream: Element, experts: bool, windowed: bool, grad: bool) -> Tape {
         let d = self.d;
         let mut b = self.builder();
         let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, grad);
@@ -147,6 +161,14 @@ impl Ctx<'_> {
             self.run.tokens().saturating_mul(self.d.hidden).saturating_mul(element.bytes())
         } else {
             0
+        }
+    }
+
+    /// `hf` where the class's own loss takes the logits as they are.
+    pub const fn as_is(&self, loss: LossRule) -> LossRule {
+        match loss {
+            LossRule::Upcast => LossRule::Plain,
+            other => other,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::plan::keywords::Norm;
 
 impl Ctx<'_> {
     /// A norm over the last `width` channels of `x`.
-    pub(super) fn norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    pub(in crate::model) fn norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
         b.group = Group::Norm;
         match (self.d.norm, self.run.rules.rms_norm.is) {
             (Norm::Layernorm, _) => layer_norm(b, x, name, width, self.d.norm_bias),

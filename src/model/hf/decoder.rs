@@ -57,6 +57,8 @@ const fn defaults(family: Family) -> Defaults {
         Family::Phi3 => defaults!(3072, 32, 32, 0, 0, 8192, 32_064, 4096, false),
         Family::DeepseekV2 => defaults!(4096, 32, 32, 0, 0, 11_008, 32_000, 2048, false),
         Family::DeepseekV3 => defaults!(7168, 61, 128, 128, 0, 18_432, 129_280, 4096, false),
+        Family::Bert => defaults!(768, 12, 12, 0, 0, 3072, 30_522, 512, true),
+        Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 50_265, 512, true),
         Family::GptOss => defaults!(2880, 36, 64, 8, 64, 2880, 201_088, 131_072, false),
     }
 }
@@ -172,6 +174,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             embedding_dropout: keys.share(&["embd_pdrop"], 0.1)?,
             ..layernorm(d)
         },
+        Family::Bert | Family::Roberta => super::encoder::block(d, keys, 0.1)?,
         Family::Opt => opt(layernorm(d), keys, acting)?,
         Family::GptNeox => Decoder {
             act: or_act(&d, Act::Gelu),

@@ -91,6 +91,16 @@ impl<'a> Keys<'a> {
         counts.map(Some).ok_or_else(broken)
     }
 
+    /// The first text of a list.
+    pub fn first_text(self, name: &str) -> Option<&'a str> {
+        self.get(name)?.as_array()?.first()?.as_str()
+    }
+
+    /// How many keys there are.
+    pub fn len(self) -> u64 {
+        self.map.len() as u64
+    }
+
     /// Whether the key is there and not `null`.
     pub fn has(self, name: &str) -> bool {
         self.get(name).is_some()

@@ -2,6 +2,7 @@
 //! the configuration classes in transformers 4.57.6 (`models/*/configuration_*.py`).
 
 mod decoder;
+mod encoder;
 mod keys;
 
 use serde_json::{Map, Value};
@@ -34,13 +35,19 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         let name = model_type.unwrap_or("absent");
         assumptions.push(format!("model.hf_config.model_type: {name} read as {} by its keys", model_name(family)));
     }
-    let decoder = decoder::read(keys, family)?;
-    let name = format!("{} {} x {}", model_type.unwrap_or_else(|| model_name(family)), decoder.layers, decoder.hidden);
-    Ok((Architecture { name, family, shape: Shape::Decoder(decoder) }, assumptions))
+    let shape = match family {
+        Family::Bert | Family::Roberta => Shape::Encoder(encoder::read(keys, family, &mut assumptions)?),
+        _ => Shape::Decoder(decoder::read(keys, family)?),
+    };
+    let mut architecture = Architecture { name: String::new(), family, shape };
+    let width = architecture.block().map_or(0, |block| block.hidden);
+    architecture.name =
+        format!("{} {} x {width}", model_type.unwrap_or_else(|| model_name(family)), architecture.layers());
+    Ok((architecture, assumptions))
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 20] = [
+const FAMILIES: [(&str, Family); 22] = [
     ("gpt2", Family::Gpt2),
     ("opt", Family::Opt),
     ("gpt_neox", Family::GptNeox),
@@ -61,6 +68,8 @@ const FAMILIES: [(&str, Family); 20] = [
     ("deepseek_v2", Family::DeepseekV2),
     ("deepseek_v3", Family::DeepseekV3),
     ("gpt_oss", Family::GptOss),
+    ("bert", Family::Bert),
+    ("roberta", Family::Roberta),
 ];
 
 /// The `model_type` of a family.
@@ -69,8 +78,7 @@ fn model_name(family: Family) -> &'static str {
 }
 
 /// Kinds of model that are known by name and have no walk yet.
-const OTHERS: [&str; 12] =
-    ["bert", "roberta", "distilbert", "electra", "t5", "mt5", "bart", "vit", "resnet", "whisper", "clip", "swin"];
+const OTHERS: [&str; 10] = ["distilbert", "electra", "t5", "mt5", "bart", "vit", "resnet", "whisper", "clip", "swin"];
 
 /// The family of a `model_type`, or the nearest by the keys that are there; whether it was known.
 fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool), Fault> {

@@ -1,7 +1,7 @@
 //! Samples and tokens of a step.
 
 use super::{Degrees, Notes};
-use crate::model::Decoder;
+use crate::model::{Architecture, Input};
 use crate::plan::Plan;
 
 /// Samples and tokens of a step.
@@ -26,8 +26,8 @@ impl Batch {
 }
 
 /// `batch_size` = `micro_batch_size` x `gradient_accumulation_steps` x `data_parallel`.
-pub(super) fn resolve(plan: &Plan, degrees: &Degrees, decoder: &Decoder, notes: &mut Notes) -> Option<Batch> {
-    let sequence = sequence(plan, decoder, notes);
+pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architecture, notes: &mut Notes) -> Option<Batch> {
+    let sequence = sequence(plan, architecture, notes);
     let ranks = degrees.data;
     let (batch, micro) = (plan.model.batch_size, plan.training.micro_batch_size);
     let accumulation = plan.training.gradient_accumulation_steps;
@@ -75,9 +75,10 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, decoder: &Decoder, notes: 
     Some(Batch { global, micro, accumulation, sequence })
 }
 
-fn sequence(plan: &Plan, decoder: &Decoder, notes: &mut Notes) -> u64 {
+fn sequence(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> u64 {
+    let Input::Tokens(most) = architecture.input();
     plan.model.sequence_length.unwrap_or_else(|| {
-        let default = decoder.max_positions.map_or(2048, |most| most.min(2048)).max(1);
+        let default = most.map_or(2048, |most| most.min(2048)).max(1);
         notes.assume("model.sequence_length", default);
         default
     })

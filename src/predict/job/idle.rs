@@ -1,11 +1,18 @@
 //! Keys that are read and have no effect on the figures: said, never silently ignored.
 
 use super::Notes;
+use crate::model::{Architecture, Shape};
 use crate::plan::Plan;
 use crate::plan::keywords::{Framework, Mode};
 
 /// Names every key of the plan that is given and changes nothing.
-pub(super) fn note(plan: &Plan, framework: Framework, notes: &mut Notes) {
+pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architecture, notes: &mut Notes) {
+    if plan.training.lora.is_some() && !matches!(architecture.shape, Shape::Decoder(_)) {
+        notes.fault(
+            "training.lora",
+            format!("adapters stand on decoder transformers only, not on a {}", architecture.kind()),
+        );
+    }
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let megatron = framework == Framework::Megatron;
     let given = [

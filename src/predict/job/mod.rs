@@ -17,8 +17,8 @@ pub use storage::Storage;
 pub use training::{Lora, Training};
 
 use crate::catalog::Catalog;
-use crate::model::{self, Architecture, Count, Rules, Shape};
-use crate::plan::keywords::{Framework, ModelType, TransformerImpl};
+use crate::model::{self, Architecture, Count, Rules};
+use crate::plan::keywords::{Framework, TransformerImpl};
 use crate::plan::{Fault, HfConfig, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
@@ -100,20 +100,19 @@ impl Job {
         let (Some(architecture), Some(hardware), Some(degrees)) = (architecture, hardware, degrees) else {
             return Err(notes.faults);
         };
-        let Shape::Decoder(decoder) = &architecture.shape;
-        degrees::check_model(&degrees, decoder, &mut notes);
+        degrees::check_model(&degrees, &architecture, framework, &mut notes);
         let training = training::resolve(plan, framework, &mut notes);
         let storage = storage::resolve(plan, framework, &mut notes);
-        let batch = batch::resolve(plan, &degrees, decoder, &mut notes);
-        let stages = stages::resolve(plan, &degrees, decoder, &mut notes);
+        let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
+        let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
         let (Some(batch), Some(stages)) = (batch, stages) else { return Err(notes.faults) };
         let rules = Rules::of(framework, transformer_impl, architecture.family);
         let rules = if training.compile { rules.compiled() } else { rules };
         let multiple = rules.vocab_multiple.is;
         let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
         let params = architecture.count(framework, transformer_impl, multiple);
-        check_size(&params, &batch, decoder, &mut notes);
-        idle::note(plan, framework, &mut notes);
+        check_size(&params, &batch, &architecture, &mut notes);
+        idle::note(plan, framework, &architecture, &mut notes);
         if !notes.faults.is_empty() {
             return Err(notes.faults);
         }
@@ -135,11 +134,10 @@ impl Job {
         })
     }
 
-    /// The model as a decoder.
+    /// The model as a decoder, where it is one.
     #[must_use]
-    pub const fn decoder(&self) -> &model::Decoder {
-        let Shape::Decoder(decoder) = &self.architecture.shape;
-        decoder
+    pub const fn decoder(&self) -> Option<&model::Decoder> {
+        self.architecture.decoder()
     }
 
     /// Rows that the vocabulary is padded to a multiple of.
@@ -182,23 +180,26 @@ fn architecture(
         });
         model::of_size(size, part.model_type)?
     };
-    let decoder_wanted = part.model_type.is_none_or(|kind| kind == ModelType::TransformerDecoder);
-    if !decoder_wanted {
-        return Err(Fault::of("model.type", "only decoder transformers are predicted so far"));
+    let kind = architecture.kind();
+    if let Some(wanted) = part.model_type.filter(|wanted| *wanted != kind) {
+        return Err(Fault::of("model.type", format!("{wanted}: the model that is given is a {kind}")));
     }
     notes.assumptions.extend(said);
     Ok(Some(architecture))
 }
 
 /// Sizes whose products would not fit in 64 bits are refused, so that nothing later can overflow.
-fn check_size(params: &Count, batch: &Batch, decoder: &model::Decoder, notes: &mut Notes) {
+fn check_size(params: &Count, batch: &Batch, architecture: &Architecture, notes: &mut Notes) {
     // Bytes of the largest tensors, some hundred times below what 64 bits hold: sums of them stay exact.
     const LIMIT: f64 = 1e17;
     let tokens = batch.micro as f64 * batch.sequence as f64;
-    let width =
-        decoder.hidden.max(decoder.intermediate).max(decoder.vocab).max(decoder.heads * decoder.head_dim) as f64;
-    let widest = tokens * width * 16.0 * decoder.layers as f64;
-    let scores = tokens * batch.sequence as f64 * decoder.heads as f64 * 16.0 * decoder.layers as f64;
+    let layers = architecture.layers() as f64;
+    let (width, heads) = architecture.block().map_or((1, 1), |block| {
+        let width = block.hidden.max(block.intermediate).max(block.vocab);
+        (width.max(block.heads.saturating_mul(block.head_dim)), block.heads)
+    });
+    let widest = tokens * width as f64 * 16.0 * layers;
+    let scores = tokens * batch.sequence as f64 * heads as f64 * 16.0 * layers;
     if params.total as f64 * 20.0 > LIMIT {
         notes.fault("model", format!("{} parameters are more than can be counted in bytes", params.total));
     } else if widest > LIMIT || scores > LIMIT {
