@@ -1,6 +1,6 @@
 //! What a model is made of, whichever file described it.
 
-use super::families::Encoder;
+use super::families::{Encoder, EncoderDecoder};
 use crate::plan::keywords::{Norm, Position};
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -21,6 +21,8 @@ pub enum Shape {
     Decoder(Decoder),
     /// An encoder-only transformer.
     Encoder(Encoder),
+    /// An encoder and a decoder that attends to it.
+    EncoderDecoder(EncoderDecoder),
 }
 
 /// Whose modules a model uses in transformers: they differ in what they save.
@@ -72,6 +74,10 @@ pub enum Family {
     Bert,
     /// `RoBERTa`.
     Roberta,
+    /// T5.
+    T5,
+    /// Whisper.
+    Whisper,
 }
 
 /// The function between the matrices of a feed-forward block.

@@ -102,6 +102,12 @@ impl<'a> Builder<'a> {
         })
     }
 
+    /// A tensor that another tape made and holds.
+    pub fn elsewhere(&mut self, numel: u64, element: Element, grad: bool) -> Id {
+        let group = self.group;
+        self.tape.tensor(Tensor { numel, element, group, home: Home::Elsewhere, grad, cached: false, view_of: None })
+    }
+
     fn grad(&self, id: Id) -> bool {
         self.tape.get(id).grad
     }
@@ -135,6 +141,21 @@ impl<'a> Builder<'a> {
             _ => self.types.weight,
         };
         self.tape.weight(weight, element)
+    }
+
+    /// A parameter that is never trained and that no operator of the walk reads.
+    pub fn frozen(&mut self, part: Part, rows: u64, columns: u64) {
+        self.weight(part, rows, columns);
+        if let Some(weight) = self.tape.weights.last_mut() {
+            weight.trained = false;
+        }
+    }
+
+    /// The parameter made last is one of another tape: held and counted there.
+    pub fn tie_last(&mut self) {
+        if let Some(weight) = self.tape.weights.last_mut() {
+            weight.tied = true;
+        }
     }
 
     /// `_to_copy`: nothing when the type is the same already.

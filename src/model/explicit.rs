@@ -27,6 +27,11 @@ pub fn of_fields(
             let shape = super::encoder::of_block(architecture.shape, part.pooler, framework, &mut said);
             Ok((Architecture { family: Family::Bert, shape, ..architecture }, said))
         }
+        ModelType::TransformerEncoderDecoder => {
+            let (architecture, mut said) = of_decoder_fields(part, framework)?;
+            let shape = super::encoder_decoder::of_block(architecture.shape, part.num_encoder_layers, &mut said);
+            Ok((Architecture { family: Family::T5, shape, ..architecture }, said))
+        }
         other => Err(Fault::of("model.type", format!("{other}: needs model.hf_config, explicit fields do not do"))),
     }
 }

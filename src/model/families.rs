@@ -36,11 +36,47 @@ pub struct Encoder {
     pub labels: u64,
 }
 
+/// How a sample enters an encoder-decoder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Tokens; distances between them are learned as a bias on the scores (T5).
+    Relative {
+        /// Rows of the bias.
+        buckets: u64,
+    },
+    /// Tokens and learned positions (Megatron's T5).
+    Learned,
+    /// A spectrum through two convolutions (Whisper).
+    Audio {
+        /// Channels of the spectrum.
+        mel_bins: u64,
+        /// Positions of the encoder.
+        positions: u64,
+    },
+}
+
+/// An encoder and a decoder that attends to its output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncoderDecoder {
+    /// The decoder's blocks, and what both halves share.
+    pub block: Decoder,
+    /// Layers of the encoder.
+    pub encoder_layers: u64,
+    /// Its heads.
+    pub encoder_heads: u64,
+    /// Width of its feed-forward blocks.
+    pub encoder_intermediate: u64,
+    /// How a sample enters.
+    pub start: Start,
+}
+
 /// What a sample is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// Tokens, at most so many where that is known.
     Tokens(Option<u64>),
+    /// Tokens for an encoder and for a decoder, at most so many where that is known; how many the encoder always has.
+    Pair(Option<u64>, Option<u64>),
 }
 
 impl Architecture {
@@ -49,7 +85,7 @@ impl Architecture {
     pub const fn decoder(&self) -> Option<&Decoder> {
         match &self.shape {
             Shape::Decoder(decoder) => Some(decoder),
-            Shape::Encoder(_) => None,
+            Shape::Encoder(_) | Shape::EncoderDecoder(_) => None,
         }
     }
 
@@ -59,6 +95,7 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => Some(decoder),
             Shape::Encoder(encoder) => Some(&encoder.block),
+            Shape::EncoderDecoder(model) => Some(&model.block),
         }
     }
 
@@ -68,6 +105,7 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(_) => ModelType::TransformerDecoder,
             Shape::Encoder(_) => ModelType::TransformerEncoder,
+            Shape::EncoderDecoder(_) => ModelType::TransformerEncoderDecoder,
         }
     }
 
@@ -77,6 +115,8 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => decoder.layers,
             Shape::Encoder(encoder) => encoder.block.layers,
+            // The decoder's embedding stands between the halves.
+            Shape::EncoderDecoder(model) => model.encoder_layers.saturating_add(model.block.layers).saturating_add(1),
         }
     }
 
@@ -86,6 +126,10 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => Input::Tokens(decoder.max_positions),
             Shape::Encoder(encoder) => Input::Tokens(encoder.block.max_positions),
+            Shape::EncoderDecoder(model) => match model.start {
+                Start::Audio { positions, .. } => Input::Pair(Some(positions), model.block.max_positions),
+                Start::Relative { .. } | Start::Learned => Input::Pair(None, model.block.max_positions),
+            },
         }
     }
 }

@@ -4,8 +4,10 @@
 
 mod architecture;
 mod builder;
+mod convolution;
 mod decoder;
 mod encoder;
+mod encoder_decoder;
 mod explicit;
 mod families;
 mod hf;
@@ -16,7 +18,7 @@ mod walk;
 pub use architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
 pub use builder::{Adapters, Types};
 pub use explicit::{of_fields, of_size};
-pub use families::{Encoder, EncoderHead, Input};
+pub use families::{Encoder, EncoderDecoder, EncoderHead, Input, Start};
 pub use hf::from_hf;
 pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
 pub use tape::{
@@ -34,6 +36,7 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
             Shape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
+            Shape::EncoderDecoder(model) => encoder_decoder::walk(model, self.family, run),
         }
     }
 
@@ -48,6 +51,7 @@ impl Architecture {
             adapters: None,
             batch: 1,
             sequence: 1,
+            target: 1,
             cut: Cut::WHOLE,
             attention: AttentionChoice::Flash,
             padded: false,

@@ -118,6 +118,8 @@ pub enum Home {
     Input,
     /// A parameter: index into [`Tape::weights`].
     Weight(u32),
+    /// Made by another tape, which holds it; its gradient waits there (an encoder's output).
+    Elsewhere,
 }
 
 /// A tensor.
@@ -287,6 +289,12 @@ pub struct Tape {
     flows: Vec<Flow>,
     /// The hidden state that leaves.
     pub output: Option<Id>,
+    /// A second tensor whose gradient comes in from later tapes.
+    pub also: Option<Id>,
+    /// Tensors that later tapes read: kept over the forward pass where those are recomputed.
+    pub carried: Vec<Id>,
+    /// Checkpointing leaves it alone: it is no repeated block.
+    pub plain: bool,
     /// Bytes sent in collectives of the tensor-parallel group, forward.
     pub collectives: Vec<Collective>,
 }

@@ -75,6 +75,8 @@ pub struct Run<'a> {
     pub batch: u64,
     /// Tokens a sample, before context parallel splits them.
     pub sequence: u64,
+    /// Tokens a sample that the decoder of an encoder-decoder reads.
+    pub target: u64,
     /// The cut.
     pub cut: Cut,
     /// What computes attention; `None`: by PyTorch's rules.
@@ -155,6 +157,8 @@ pub struct Walk {
     pub inputs: Option<u64>,
     /// Gradients that wait for a layer far from the one that made them.
     pub pending: Vec<Pending>,
+    /// What layers hold for each other during the forward pass only: made by the first, until the last.
+    pub passing: Vec<Pending>,
     /// The head's matrix is the embedding's.
     pub tied: bool,
 }
@@ -164,8 +168,8 @@ pub struct Walk {
 pub struct Pending {
     /// The layer that makes it: its place in the order.
     pub made_by: usize,
-    /// The layer that takes it.
-    pub taken_by: usize,
+    /// The last layer during whose backward pass it waits.
+    pub until: usize,
     /// Bytes.
     pub bytes: u64,
 }

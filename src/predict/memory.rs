@@ -172,7 +172,10 @@ impl Player<'_> {
         for (at, layer) in held.layers.iter().enumerate() {
             let played = self.step.layer(*layer);
             let shown = self.is_shown(at, held.layers.len());
+            let passing = self.passing(*layer);
+            self.retained[Group::Attention as usize] += passing;
             self.meet(Phase::Forward, layer_name(shown, *layer), &played.forward, self.buffers(2, 0), shown);
+            self.retained[Group::Attention as usize] -= passing;
             self.keep(played.retained, 1);
         }
         if held.last {
@@ -249,7 +252,14 @@ impl Player<'_> {
     fn waiting(&self, layer: u64) -> u64 {
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
         let pending = self.step.walk.pending.iter();
-        pending.filter(|one| one.taken_by < layer && layer < one.made_by).map(|one| one.bytes).sum()
+        pending.filter(|one| one.until <= layer && layer < one.made_by).map(|one| one.bytes).sum()
+    }
+
+    /// What layers before `layer` hold for layers behind it during the forward pass.
+    fn passing(&self, layer: u64) -> u64 {
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        let passing = self.step.walk.passing.iter();
+        passing.filter(|one| one.made_by < layer && layer <= one.until).map(|one| one.bytes).sum()
     }
 
     fn optimizer(&mut self) {

@@ -174,6 +174,7 @@ struct Uses {
 /// Plays a tape.
 #[must_use]
 pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Played {
+    let recompute = if tape.plain { Recompute::Nothing } else { recompute };
     let uses = uses(tape, recompute);
     let mut alive = Alive::of([0; GROUPS]);
     forward(tape, &uses, &mut alive, recompute);
@@ -315,7 +316,8 @@ fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
             let done = uses.last[slot] as usize <= at && Some(root) != output;
             let saved = (uses.saves[slot] > 0 && !uses.dropped[slot]) || uses.forced[slot];
             // A recomputed block keeps its input.
-            let kept = saved || tensor.cached || (whole && tensor.home == Home::Input);
+            let again = whole && (tensor.home == Home::Input || tape.carried.contains(&root));
+            let kept = saved || tensor.cached || again;
             if there[slot] && done && !kept {
                 there[slot] = false;
                 alive.give(tensor.group, tensor.allocated());
@@ -357,11 +359,11 @@ fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) 
         policy,
         stay: 0,
     };
-    if let Some(output) = tape.output.filter(|id| tape.get(*id).grad) {
-        let bytes = tape.get(output).allocated();
+    for id in [tape.output, tape.also].into_iter().flatten().filter(|id| tape.get(*id).grad) {
+        let bytes = tape.get(id).allocated();
         run.alive.take(Group::ActivationGradient, bytes);
+        run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
         run.gradients.push(Gradient { bytes, holders: 1 });
-        run.slots[output.0 as usize] = Some(0);
     }
     run.alive.mark("output gradient", Group::ActivationGradient, 0);
     for at in (0..tape.ops.len()).rev() {
@@ -409,6 +411,8 @@ impl Backward<'_> {
             for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
                 match flow {
                     Flow::Stop => {}
+                    // It is added to the gradient that waits there.
+                    Flow::Pass if tape.get(*id).home == Home::Elsewhere => {}
                     Flow::Pass => {
                         self.gradients[first as usize].holders += 1;
                         self.arrive(*id, first);
@@ -448,6 +452,9 @@ impl Backward<'_> {
         }
         let bytes = tensor.allocated();
         self.alive.take(Group::ActivationGradient, bytes);
+        if tensor.home == Home::Elsewhere {
+            return;
+        }
         self.gradients.push(Gradient { bytes, holders: 1 });
         self.arrive(id, u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX));
     }
@@ -478,6 +485,9 @@ impl Backward<'_> {
     fn settle(&mut self, op: &Op) {
         for (id, flow) in self.tape.ids(op.inputs).iter().zip(self.tape.flows(op.inputs)) {
             let tensor = self.tape.get(*id);
+            if *flow == Flow::New && tensor.home == Home::Elsewhere {
+                self.alive.give(Group::ActivationGradient, tensor.allocated());
+            }
             if *flow != Flow::New || !matches!(tensor.home, Home::Weight(_)) {
                 continue;
             }

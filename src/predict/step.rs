@@ -86,6 +86,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
         adapters,
         batch: job.batch.micro,
         sequence: job.batch.sequence,
+        target: job.batch.target,
         cut: Cut {
             tensor: degrees.tensor,
             sequence: degrees.sequence_parallel,

@@ -38,7 +38,7 @@ impl Core {
         product(&[self.batch, self.queries, self.heads, self.value_dim])
     }
 
-    fn scores(&self) -> u64 {
+    pub fn scores(&self) -> u64 {
         product(&[self.batch, self.heads, self.queries, self.keys])
     }
 
@@ -239,7 +239,7 @@ impl Ctx<'_> {
     }
 
     /// The attention core; its output lies as the output matrix reads it.
-    pub(super) fn attend(&self, b: &mut Builder<'_>, q: Id, k: Id, v: Id, core: &Core) -> Id {
+    pub(in crate::model) fn attend(&self, b: &mut Builder<'_>, q: Id, k: Id, v: Id, core: &Core) -> Id {
         match self.kernel(core) {
             kernel @ (Kernel::Flash | Kernel::Efficient) => self.fused(b, [q, k, v], core, kernel),
             Kernel::Math => self.math(b, [q, k, v], core),
@@ -353,11 +353,11 @@ impl Ctx<'_> {
         b.copy("attention.merge", out)
     }
 
-    fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
+    pub(in crate::model) fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
         self.bmm(b, "attention.scores", q, k, core.scores(), core.dim)
     }
 
-    fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
+    pub(in crate::model) fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
         self.bmm(b, "attention.values", probabilities, v, core.output(), core.keys)
     }
 

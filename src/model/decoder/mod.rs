@@ -13,7 +13,7 @@ use super::tape::{Collective, CollectiveKind, Element, GRANULE, Group, Id, RankG
 use super::walk::{LossRule, Run, Walk};
 use crate::plan::keywords::Position;
 
-pub(super) use attention::product;
+pub(super) use attention::{Core, product};
 pub(super) use ends::cross_entropy;
 pub(super) use norm::layer_norm;
 
@@ -53,6 +53,7 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
         buffers: ctx.buffers(),
         inputs: None,
         pending: Vec::new(),
+        passing: Vec::new(),
         tied: d.tie_embeddings,
     }
 }
@@ -136,7 +137,7 @@ impl Ctx<'_> {
     }
 
     /// Dropout and addition to the residual stream.
-    fn residual(&self, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
+    pub fn residual(&self, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
         let branch = self.dropout(b, name, branch);
         b.group = Group::Residual;
         b.add(name, x, branch)

@@ -79,10 +79,8 @@ impl Site<'_> {
         b.group = Group::Logits;
         let rows = self.ctx.vocab_rows();
         let matrix = b.weight(Part::Head, rows, d.hidden);
-        if d.tie_embeddings
-            && let Some(weight) = b.tape.weights.last_mut()
-        {
-            weight.tied = true;
+        if d.tie_embeddings {
+            b.tie_last();
         }
         let bias = b.weight(Part::Head, rows, 1);
         let logits = b.matrix("head", normed, matrix, Some(bias), (tokens, d.hidden, rows));

@@ -53,6 +53,7 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
         buffers: site.buffers(),
         inputs: site.inputs(),
         pending: Vec::new(),
+        passing: Vec::new(),
         tied: encoder.block.tie_embeddings,
     }
 }

@@ -59,6 +59,8 @@ const fn defaults(family: Family) -> Defaults {
         Family::DeepseekV3 => defaults!(7168, 61, 128, 128, 0, 18_432, 129_280, 4096, false),
         Family::Bert => defaults!(768, 12, 12, 0, 0, 3072, 30_522, 512, true),
         Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 50_265, 512, true),
+        Family::T5 => defaults!(512, 6, 8, 0, 64, 2048, 32_128, 512, true),
+        Family::Whisper => defaults!(384, 4, 6, 0, 64, 1536, 51_865, 448, true),
         Family::GptOss => defaults!(2880, 36, 64, 8, 64, 2880, 201_088, 131_072, false),
     }
 }
@@ -174,6 +176,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             embedding_dropout: keys.share(&["embd_pdrop"], 0.1)?,
             ..layernorm(d)
         },
+        Family::T5 | Family::Whisper => super::encoder_decoder::block(d, keys, family)?,
         Family::Bert | Family::Roberta => super::encoder::block(d, keys, 0.1)?,
         Family::Opt => opt(layernorm(d), keys, acting)?,
         Family::GptNeox => Decoder {

@@ -3,6 +3,7 @@
 
 mod decoder;
 mod encoder;
+mod encoder_decoder;
 mod keys;
 
 use serde_json::{Map, Value};
@@ -37,6 +38,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     }
     let shape = match family {
         Family::Bert | Family::Roberta => Shape::Encoder(encoder::read(keys, family, &mut assumptions)?),
+        Family::T5 | Family::Whisper => Shape::EncoderDecoder(encoder_decoder::read(keys, family)?),
         _ => Shape::Decoder(decoder::read(keys, family)?),
     };
     let mut architecture = Architecture { name: String::new(), family, shape };
@@ -47,7 +49,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 22] = [
+const FAMILIES: [(&str, Family); 24] = [
     ("gpt2", Family::Gpt2),
     ("opt", Family::Opt),
     ("gpt_neox", Family::GptNeox),
@@ -70,6 +72,8 @@ const FAMILIES: [(&str, Family); 22] = [
     ("gpt_oss", Family::GptOss),
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
+    ("t5", Family::T5),
+    ("whisper", Family::Whisper),
 ];
 
 /// The `model_type` of a family.
@@ -78,7 +82,7 @@ fn model_name(family: Family) -> &'static str {
 }
 
 /// Kinds of model that are known by name and have no walk yet.
-const OTHERS: [&str; 10] = ["distilbert", "electra", "t5", "mt5", "bart", "vit", "resnet", "whisper", "clip", "swin"];
+const OTHERS: [&str; 8] = ["distilbert", "electra", "mt5", "bart", "vit", "resnet", "clip", "swin"];
 
 /// The family of a `model_type`, or the nearest by the keys that are there; whether it was known.
 fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool), Fault> {

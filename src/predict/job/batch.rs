@@ -15,6 +15,8 @@ pub struct Batch {
     pub accumulation: u64,
     /// Tokens of a sample.
     pub sequence: u64,
+    /// Tokens of a sample that the decoder of an encoder-decoder reads; elsewhere 0.
+    pub target: u64,
 }
 
 impl Batch {
@@ -27,7 +29,7 @@ impl Batch {
 
 /// `batch_size` = `micro_batch_size` x `gradient_accumulation_steps` x `data_parallel`.
 pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architecture, notes: &mut Notes) -> Option<Batch> {
-    let sequence = sequence(plan, architecture, notes);
+    let (sequence, target) = sequences(plan, architecture, notes);
     let ranks = degrees.data;
     let (batch, micro) = (plan.model.batch_size, plan.training.micro_batch_size);
     let accumulation = plan.training.gradient_accumulation_steps;
@@ -72,14 +74,26 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
         notes.fault("model.batch_size", "a batch of 0 samples trains nothing");
         return None;
     }
-    Some(Batch { global, micro, accumulation, sequence })
+    Some(Batch { global, micro, accumulation, sequence, target })
 }
 
-fn sequence(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> u64 {
-    let Input::Tokens(most) = architecture.input();
-    plan.model.sequence_length.unwrap_or_else(|| {
-        let default = most.map_or(2048, |most| most.min(2048)).max(1);
-        notes.assume("model.sequence_length", default);
-        default
-    })
+/// Tokens of a sample: what the model reads, and what its decoder reads beside that.
+fn sequences(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, u64) {
+    let part = &plan.model;
+    let or = |key: &str, given: Option<u64>, most: Option<u64>, notes: &mut Notes| {
+        given.unwrap_or_else(|| {
+            let default = most.map_or(2048, |most| most.min(2048)).max(1);
+            notes.assume(key, default);
+            default
+        })
+    };
+    match architecture.input() {
+        Input::Tokens(most) => (or("model.sequence_length", part.sequence_length, most, notes), 0),
+        Input::Pair(fixed, most) => {
+            let given = part.encoder_sequence_length.or(part.sequence_length);
+            let source = fixed.unwrap_or_else(|| or("model.sequence_length", given, most, notes));
+            let target = part.decoder_sequence_length.or(fixed.and(part.sequence_length));
+            (source, or("model.decoder_sequence_length", target, Some(most.unwrap_or(source).min(source)), notes))
+        }
+    }
 }

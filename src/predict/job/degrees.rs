@@ -1,7 +1,7 @@
 //! How many GPUs share what.
 
 use super::Notes;
-use crate::model::{Architecture, Shape};
+use crate::model::{Architecture, Shape, Start};
 use crate::plan::Plan;
 use crate::plan::keywords::{Framework, Schedule, Sharding, Strategy};
 
@@ -185,11 +185,12 @@ fn check_family(degrees: &Degrees, architecture: &Architecture, framework: Frame
     let parallel = match &architecture.shape {
         Shape::Decoder(_) => return,
         Shape::Encoder(encoder) => framework == Framework::Megatron && !encoder.post_norm,
+        Shape::EncoderDecoder(model) => framework == Framework::Megatron && model.start == Start::Learned,
     };
     let kind = architecture.kind();
     let given = [
         ("tensor_parallel", degrees.tensor, parallel),
-        ("pipeline_parallel", degrees.pipeline, parallel),
+        ("pipeline_parallel", degrees.pipeline, parallel && matches!(architecture.shape, Shape::Encoder(_))),
         ("context_parallel", degrees.context, false),
     ];
     for (key, degree, _) in given.iter().filter(|(_, degree, is)| *degree > 1 && !is) {

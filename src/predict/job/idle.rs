@@ -13,11 +13,12 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
             format!("adapters stand on decoder transformers only, not on a {}", architecture.kind()),
         );
     }
+    let both = matches!(architecture.shape, Shape::EncoderDecoder(_));
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let megatron = framework == Framework::Megatron;
     let given = [
-        (m.encoder_sequence_length.is_some(), "model.encoder_sequence_length"),
-        (m.decoder_sequence_length.is_some(), "model.decoder_sequence_length"),
+        (m.encoder_sequence_length.is_some() && !both, "model.encoder_sequence_length"),
+        (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
         (m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()), "model.architecture.mtp_layers"),
         (m.image_size.is_some(), "model.image_size"),
         (m.transformer_impl.is_some() && !megatron, "model.transformer_impl"),

@@ -192,14 +192,15 @@ fn architecture(
 fn check_size(params: &Count, batch: &Batch, architecture: &Architecture, notes: &mut Notes) {
     // Bytes of the largest tensors, some hundred times below what 64 bits hold: sums of them stay exact.
     const LIMIT: f64 = 1e17;
-    let tokens = batch.micro as f64 * batch.sequence as f64;
+    let longest = batch.sequence.max(batch.target);
+    let tokens = batch.micro as f64 * longest as f64;
     let layers = architecture.layers() as f64;
     let (width, heads) = architecture.block().map_or((1, 1), |block| {
         let width = block.hidden.max(block.intermediate).max(block.vocab);
         (width.max(block.heads.saturating_mul(block.head_dim)), block.heads)
     });
     let widest = tokens * width as f64 * 16.0 * layers;
-    let scores = tokens * batch.sequence as f64 * heads as f64 * 16.0 * layers;
+    let scores = tokens * longest as f64 * heads as f64 * 16.0 * layers;
     if params.total as f64 * 20.0 > LIMIT {
         notes.fault("model", format!("{} parameters are more than can be counted in bytes", params.total));
     } else if widest > LIMIT || scores > LIMIT {
