@@ -1,6 +1,6 @@
 //! What a model is made of, whichever file described it.
 
-use super::families::{Encoder, EncoderDecoder};
+use super::families::{Encoder, EncoderDecoder, ResidualNet, Vision};
 use crate::plan::keywords::{Norm, Position};
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -23,6 +23,10 @@ pub enum Shape {
     Encoder(Encoder),
     /// An encoder and a decoder that attends to it.
     EncoderDecoder(EncoderDecoder),
+    /// A vision transformer.
+    Vision(Vision),
+    /// A residual convolutional network.
+    ResidualNet(ResidualNet),
 }
 
 /// Whose modules a model uses in transformers: they differ in what they save.
@@ -78,6 +82,10 @@ pub enum Family {
     T5,
     /// Whisper.
     Whisper,
+    /// ViT.
+    Vit,
+    /// `ResNet`.
+    Resnet,
 }
 
 /// The function between the matrices of a feed-forward block.

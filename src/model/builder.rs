@@ -335,6 +335,23 @@ impl<'a> Builder<'a> {
         out
     }
 
+    /// `relu_`: the output takes the memory of the input, and is kept.
+    pub fn relu_in_place(&mut self, name: &'static str, x: Id) -> Id {
+        let root = self.tape.storage(x);
+        let whole = *self.tape.get(x);
+        let out = self.tape.tensor(Tensor { home: Home::Local, cached: false, view_of: Some(root), ..whole });
+        let saved = [out];
+        self.tape.push(&Spec {
+            name,
+            inputs: &[(x, Flow::New)],
+            outputs: &[out],
+            saved: if whole.grad { &saved } else { &[] },
+            elementwise: true,
+            ..Spec::default()
+        });
+        out
+    }
+
     /// A view of part of `x`; its gradient is put back into zeros of the full size.
     pub fn slice(&mut self, name: &'static str, x: Id, numel: u64) -> Id {
         let [view] = self.split(name, x, [numel]);

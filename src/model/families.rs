@@ -70,6 +70,64 @@ pub struct EncoderDecoder {
     pub start: Start,
 }
 
+/// A vision transformer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vision {
+    /// Its blocks.
+    pub block: Decoder,
+    /// Pixels a side of an image.
+    pub image: u64,
+    /// Pixels a side of a patch.
+    pub patch: u64,
+    /// Channels of an image.
+    pub channels: u64,
+    /// Classes; 0: a pooler in their place.
+    pub labels: u64,
+}
+
+impl ResidualNet {
+    /// Blocks of all stages.
+    #[must_use]
+    pub const fn blocks(&self) -> u64 {
+        let (mut sum, mut at) = (0_u64, 0);
+        while at < self.depths.len() {
+            sum = sum.saturating_add(self.depths.as_slice()[at]);
+            at += 1;
+        }
+        sum
+    }
+}
+
+impl Vision {
+    /// Patches of an image.
+    #[must_use]
+    pub const fn patches(&self) -> u64 {
+        let side = self.image / if self.patch == 0 { 1 } else { self.patch };
+        side.saturating_mul(side)
+    }
+}
+
+/// A residual convolutional network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResidualNet {
+    /// Blocks of each stage.
+    pub depths: Vec<u64>,
+    /// Channels behind each stage.
+    pub widths: Vec<u64>,
+    /// Channels of the stem.
+    pub embedding: u64,
+    /// Channels of an image.
+    pub channels: u64,
+    /// Three convolutions a block, the middle one narrow; else two.
+    pub bottleneck: bool,
+    /// The first stage halves the image too.
+    pub halves_first: bool,
+    /// A block that halves does so in its first convolution, not the second.
+    pub halves_in_first: bool,
+    /// Classes.
+    pub labels: u64,
+}
+
 /// What a sample is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
@@ -77,6 +135,8 @@ pub enum Input {
     Tokens(Option<u64>),
     /// Tokens for an encoder and for a decoder, at most so many where that is known; how many the encoder always has.
     Pair(Option<u64>, Option<u64>),
+    /// An image, of so many tokens, so many pixels a side; whether another size would do.
+    Image(u64, u64, bool),
 }
 
 impl Architecture {
@@ -85,7 +145,7 @@ impl Architecture {
     pub const fn decoder(&self) -> Option<&Decoder> {
         match &self.shape {
             Shape::Decoder(decoder) => Some(decoder),
-            Shape::Encoder(_) | Shape::EncoderDecoder(_) => None,
+            _ => None,
         }
     }
 
@@ -96,6 +156,8 @@ impl Architecture {
             Shape::Decoder(decoder) => Some(decoder),
             Shape::Encoder(encoder) => Some(&encoder.block),
             Shape::EncoderDecoder(model) => Some(&model.block),
+            Shape::Vision(model) => Some(&model.block),
+            Shape::ResidualNet(_) => None,
         }
     }
 
@@ -106,6 +168,8 @@ impl Architecture {
             Shape::Decoder(_) => ModelType::TransformerDecoder,
             Shape::Encoder(_) => ModelType::TransformerEncoder,
             Shape::EncoderDecoder(_) => ModelType::TransformerEncoderDecoder,
+            Shape::Vision(_) => ModelType::VisionTransformer,
+            Shape::ResidualNet(_) => ModelType::Cnn,
         }
     }
 
@@ -115,8 +179,19 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => decoder.layers,
             Shape::Encoder(encoder) => encoder.block.layers,
+            Shape::Vision(model) => model.block.layers,
+            Shape::ResidualNet(net) => net.blocks(),
             // The decoder's embedding stands between the halves.
             Shape::EncoderDecoder(model) => model.encoder_layers.saturating_add(model.block.layers).saturating_add(1),
+        }
+    }
+
+    /// Pixels a side of an image, where it reads one.
+    #[must_use]
+    pub const fn image(&self) -> Option<u64> {
+        match self.input() {
+            Input::Image(_, side, _) => Some(side),
+            _ => None,
         }
     }
 
@@ -126,6 +201,8 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => Input::Tokens(decoder.max_positions),
             Shape::Encoder(encoder) => Input::Tokens(encoder.block.max_positions),
+            Shape::Vision(model) => Input::Image(model.patches().saturating_add(1), model.image, false),
+            Shape::ResidualNet(_) => Input::Image(1, 224, true),
             Shape::EncoderDecoder(model) => match model.start {
                 Start::Audio { positions, .. } => Input::Pair(Some(positions), model.block.max_positions),
                 Start::Relative { .. } | Start::Learned => Input::Pair(None, model.block.max_positions),

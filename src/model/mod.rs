@@ -11,14 +11,16 @@ mod encoder_decoder;
 mod explicit;
 mod families;
 mod hf;
+mod residual_net;
 mod rules;
 mod tape;
+mod vision;
 mod walk;
 
 pub use architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
 pub use builder::{Adapters, Types};
 pub use explicit::{of_fields, of_size};
-pub use families::{Encoder, EncoderDecoder, EncoderHead, Input, Start};
+pub use families::{Encoder, EncoderDecoder, EncoderHead, Input, ResidualNet, Start, Vision};
 pub use hf::from_hf;
 pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
 pub use tape::{
@@ -36,6 +38,8 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
             Shape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
+            Shape::Vision(model) => vision::walk(model, self.family, run),
+            Shape::ResidualNet(net) => residual_net::walk(net, run),
             Shape::EncoderDecoder(model) => encoder_decoder::walk(model, self.family, run),
         }
     }
@@ -52,6 +56,7 @@ impl Architecture {
             batch: 1,
             sequence: 1,
             target: 1,
+            image: self.image().unwrap_or(0),
             cut: Cut::WHOLE,
             attention: AttentionChoice::Flash,
             padded: false,

@@ -293,6 +293,8 @@ pub struct Tape {
     pub also: Option<Id>,
     /// Tensors that later tapes read: kept over the forward pass where those are recomputed.
     pub carried: Vec<Id>,
+    /// What comes in is saved by the tape that made it, and held there.
+    pub borrows: bool,
     /// Checkpointing leaves it alone: it is no repeated block.
     pub plain: bool,
     /// Bytes sent in collectives of the tensor-parallel group, forward.

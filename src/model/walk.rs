@@ -77,6 +77,8 @@ pub struct Run<'a> {
     pub sequence: u64,
     /// Tokens a sample that the decoder of an encoder-decoder reads.
     pub target: u64,
+    /// Pixels (or latents) a side of an image.
+    pub image: u64,
     /// The cut.
     pub cut: Cut,
     /// What computes attention; `None`: by PyTorch's rules.

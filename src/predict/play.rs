@@ -181,8 +181,9 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
     let output = tape.output.map_or(0, |id| tape.get(id).allocated());
     let mut retained = alive.groups;
     if let Some(id) = tape.output {
-        // What leaves belongs to whoever runs next, unless it is what came in.
-        if tape.get(tape.storage(id)).home == Home::Local {
+        // What leaves belongs to whoever runs next, unless it is what came in or this tape saves it.
+        let root = tape.storage(id);
+        if tape.get(root).home == Home::Local && uses.saves[root.0 as usize] == 0 {
             retained[tape.get(tape.storage(id)).group as usize] -= output;
         }
     }
@@ -292,7 +293,7 @@ fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
     let whole = matches!(recompute, Recompute::All | Recompute::SelectiveOp);
     let mut there = vec![false; tape.tensors.len()];
     for (at, tensor) in tape.tensors.iter().enumerate() {
-        if tensor.home == Home::Input {
+        if tensor.home == Home::Input && !tape.borrows {
             there[at] = true;
             alive.take(tensor.group, tensor.allocated());
         }
@@ -347,6 +348,8 @@ struct Backward<'a> {
     gradients: Vec<Gradient>,
     policy: WeightGradients,
     stay: u64,
+    /// The output is saved by one of the tape's own operators.
+    holds_output: bool,
 }
 
 fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) -> (Peak, u64) {
@@ -358,7 +361,12 @@ fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) 
         gradients: Vec::with_capacity(tape.ops.len()),
         policy,
         stay: 0,
+        holds_output: false,
     };
+    if let Some(root) = tape.output.map(|id| tape.storage(id)) {
+        let tensor = tape.get(root);
+        run.holds_output = tensor.home == Home::Local && run.uses.saves[root.0 as usize] > 0;
+    }
     for id in [tape.output, tape.also].into_iter().flatten().filter(|id| tape.get(*id).grad) {
         let bytes = tape.get(id).allocated();
         run.alive.take(Group::ActivationGradient, bytes);
@@ -505,13 +513,15 @@ impl Backward<'_> {
     fn release(&mut self, id: Id) {
         let root = self.tape.storage(id);
         if self.tape.output.is_some_and(|output| self.tape.storage(output) == root) {
-            // What leaves is held by whoever runs next.
-            return;
+            // What leaves is held by whoever runs next, unless this tape saves it as well.
+            if !self.holds_output {
+                return;
+            }
         }
         let saves = &mut self.uses.saves[root.0 as usize];
         *saves = saves.saturating_sub(1);
         let tensor = self.tape.get(root);
-        let held = matches!(tensor.home, Home::Local | Home::Input);
+        let held = tensor.home == Home::Local || (tensor.home == Home::Input && !self.tape.borrows);
         if *saves == 0 && held && !self.uses.dropped[root.0 as usize] {
             self.alive.give(tensor.group, tensor.allocated());
         }

@@ -7,7 +7,7 @@ use super::prediction::StepTime;
 use super::resident::Resident;
 use super::step::Step;
 use crate::catalog::Link;
-use crate::model::{CollectiveKind, RankGroup, Tape, Unit};
+use crate::model::{CollectiveKind, Input, RankGroup, Tape, Unit};
 use crate::plan::keywords::{Mode, Sharding};
 use crate::units::{BytesPerSec, Flops, Seconds};
 
@@ -127,6 +127,7 @@ pub(super) fn of_step(
 }
 
 fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) -> StepTime {
+    let input = job.architecture.input();
     let tokens = job.batch.tokens() as f64;
     let gpus = job.degrees.num_gpus as f64;
     let per_gpu = tokens / seconds / gpus;
@@ -134,24 +135,27 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) ->
     let attention = job.architecture.block().map_or(0.0, |block| {
         12.0 * block.layers as f64 * (block.heads * block.head_dim) as f64 * job.batch.sequence as f64
     });
-    let model_flops = 6.0 * job.params.active as f64 + attention;
     let (dense, _) = peak(job, Unit::Matrix(job.storage.compute));
     let train = job.training.mode == Mode::Train;
-    let mfu = (train && dense.0 > 0.0).then(|| model_flops * per_gpu / dense.0);
     let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute;
+    // The formula is one of single stacks that read tokens; for others the operators of the walk are counted.
+    let formula = matches!(input, Input::Tokens(_));
+    let model_flops = if formula { (6.0 * job.params.active as f64 + attention) * per_gpu } else { own.0 / seconds };
+    let mfu = (formula && train && dense.0 > 0.0).then(|| model_flops / dense.0);
+    let has_tokens = !matches!(input, Input::Image(..));
     let again = if own.0 > 0.0 { 1.0 + cost.flops.recompute.0 / own.0 } else { 1.0 };
     let bytes = cost.traffic.total().as_f64();
-    let hours = job.total_tokens.map(|all| all / (tokens / seconds) / 3600.0);
+    let hours = job.total_tokens.filter(|_| has_tokens).map(|all| all / (tokens / seconds) / 3600.0);
     StepTime {
         step: Seconds(seconds),
         compute: cost.compute,
         memory_bound: cost.memory_bound,
         communication: Seconds(communication),
         bubble: Seconds(bubble),
-        tokens_per_s: Some(tokens / seconds),
-        tokens_per_s_per_gpu: Some(per_gpu),
+        tokens_per_s: has_tokens.then_some(tokens / seconds),
+        tokens_per_s_per_gpu: has_tokens.then_some(per_gpu),
         samples_per_s: job.batch.global as f64 / seconds,
-        model_flops_per_gpu: Flops(model_flops * per_gpu).per_second(),
+        model_flops_per_gpu: Flops(model_flops).per_second(),
         mfu,
         hfu: mfu.map(|mfu| mfu * again),
         bandwidth: BytesPerSec(bytes / seconds),

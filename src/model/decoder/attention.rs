@@ -325,7 +325,11 @@ impl Ctx<'_> {
         } else {
             scaled
         };
-        let masked = b.pointwise("attention.mask", capped, Keeps::Nothing);
+        // ViT sees every patch.
+        let masked = match self.family {
+            Family::Vit => capped,
+            _ => b.pointwise("attention.mask", capped, Keeps::Nothing),
+        };
         // BertSelfAttention leaves the type to autocast, which lists softmax for fp32.
         let own = matches!(self.family, Family::Bert | Family::Roberta);
         let wide = match own {

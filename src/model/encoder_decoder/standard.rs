@@ -75,7 +75,7 @@ impl Site<'_> {
         let (d, run) = (ctx.d, ctx.run);
         b.group = Group::Convolution;
         let frames = run.tokens().saturating_mul(2);
-        let x = b.input(frames.saturating_mul(mel_bins), self.stream(), false);
+        let x = b.elsewhere(frames.saturating_mul(mel_bins), self.stream(), false);
         let first = Conv { name: "conv1", from: mel_bins, to: d.hidden, kernel: 3, bias: true, positions: frames };
         let x = conv(b, x, first);
         let x = b.pointwise("conv1.act", x, Keeps::Input);

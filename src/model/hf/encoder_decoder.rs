@@ -43,7 +43,7 @@ pub fn block(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Faul
 fn whisper_block(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     let heads = keys.count(&["decoder_attention_heads"], MAX_COUNT)?.unwrap_or(6);
     let dropout = keys.share(&["dropout"], 0.0)?;
-    if d.hidden % heads != 0 {
+    if !d.hidden.is_multiple_of(heads) {
         return Err(Keys::fault(
             "decoder_attention_heads",
             format!("{heads} heads do not divide d_model {}", d.hidden),

@@ -4,6 +4,7 @@
 mod decoder;
 mod encoder;
 mod encoder_decoder;
+mod image;
 mod keys;
 
 use serde_json::{Map, Value};
@@ -39,6 +40,8 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     let shape = match family {
         Family::Bert | Family::Roberta => Shape::Encoder(encoder::read(keys, family, &mut assumptions)?),
         Family::T5 | Family::Whisper => Shape::EncoderDecoder(encoder_decoder::read(keys, family)?),
+        Family::Vit => Shape::Vision(image::vision(keys, &mut assumptions)?),
+        Family::Resnet => Shape::ResidualNet(image::residual_net(keys)?),
         _ => Shape::Decoder(decoder::read(keys, family)?),
     };
     let mut architecture = Architecture { name: String::new(), family, shape };
@@ -49,7 +52,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 24] = [
+const FAMILIES: [(&str, Family); 26] = [
     ("gpt2", Family::Gpt2),
     ("opt", Family::Opt),
     ("gpt_neox", Family::GptNeox),
@@ -73,6 +76,8 @@ const FAMILIES: [(&str, Family); 24] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     ("t5", Family::T5),
+    ("vit", Family::Vit),
+    ("resnet", Family::Resnet),
     ("whisper", Family::Whisper),
 ];
 
@@ -82,7 +87,7 @@ fn model_name(family: Family) -> &'static str {
 }
 
 /// Kinds of model that are known by name and have no walk yet.
-const OTHERS: [&str; 8] = ["distilbert", "electra", "mt5", "bart", "vit", "resnet", "clip", "swin"];
+const OTHERS: [&str; 6] = ["distilbert", "electra", "mt5", "bart", "clip", "swin"];
 
 /// The family of a `model_type`, or the nearest by the keys that are there; whether it was known.
 fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool), Fault> {

@@ -17,19 +17,21 @@ pub struct Batch {
     pub sequence: u64,
     /// Tokens of a sample that the decoder of an encoder-decoder reads; elsewhere 0.
     pub target: u64,
+    /// Pixels (or latents) a side of an image; elsewhere 0.
+    pub image: u64,
 }
 
 impl Batch {
     /// Tokens of one optimizer step over all GPUs.
     #[must_use]
     pub const fn tokens(&self) -> u64 {
-        self.global.saturating_mul(self.sequence)
+        self.global.saturating_mul(self.sequence.saturating_add(self.target))
     }
 }
 
 /// `batch_size` = `micro_batch_size` x `gradient_accumulation_steps` x `data_parallel`.
 pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architecture, notes: &mut Notes) -> Option<Batch> {
-    let (sequence, target) = sequences(plan, architecture, notes);
+    let (sequence, target, image) = sample(plan, architecture, notes);
     let ranks = degrees.data;
     let (batch, micro) = (plan.model.batch_size, plan.training.micro_batch_size);
     let accumulation = plan.training.gradient_accumulation_steps;
@@ -74,11 +76,11 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
         notes.fault("model.batch_size", "a batch of 0 samples trains nothing");
         return None;
     }
-    Some(Batch { global, micro, accumulation, sequence, target })
+    Some(Batch { global, micro, accumulation, sequence, target, image })
 }
 
-/// Tokens of a sample: what the model reads, and what its decoder reads beside that.
-fn sequences(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, u64) {
+/// Tokens of a sample, what its decoder reads beside that, and pixels a side of an image.
+fn sample(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, u64, u64) {
     let part = &plan.model;
     let or = |key: &str, given: Option<u64>, most: Option<u64>, notes: &mut Notes| {
         given.unwrap_or_else(|| {
@@ -88,12 +90,22 @@ fn sequences(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u6
         })
     };
     match architecture.input() {
-        Input::Tokens(most) => (or("model.sequence_length", part.sequence_length, most, notes), 0),
+        Input::Tokens(most) => (or("model.sequence_length", part.sequence_length, most, notes), 0, 0),
         Input::Pair(fixed, most) => {
             let given = part.encoder_sequence_length.or(part.sequence_length);
             let source = fixed.unwrap_or_else(|| or("model.sequence_length", given, most, notes));
             let target = part.decoder_sequence_length.or(fixed.and(part.sequence_length));
-            (source, or("model.decoder_sequence_length", target, Some(most.unwrap_or(source).min(source)), notes))
+            (source, or("model.decoder_sequence_length", target, Some(most.unwrap_or(source).min(source)), notes), 0)
+        }
+        Input::Image(tokens, own, any) => {
+            let given = part.image_size.unwrap_or_else(|| {
+                notes.assume("model.image_size", own);
+                own
+            });
+            if given != own && !any {
+                notes.fault("model.image_size", format!("{given}: this model takes images of {own} pixels a side"));
+            }
+            (tokens, 0, given)
         }
     }
 }

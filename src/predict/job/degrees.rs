@@ -186,6 +186,7 @@ fn check_family(degrees: &Degrees, architecture: &Architecture, framework: Frame
         Shape::Decoder(_) => return,
         Shape::Encoder(encoder) => framework == Framework::Megatron && !encoder.post_norm,
         Shape::EncoderDecoder(model) => framework == Framework::Megatron && model.start == Start::Learned,
+        Shape::Vision(_) | Shape::ResidualNet(_) => false,
     };
     let kind = architecture.kind();
     let given = [

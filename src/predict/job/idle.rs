@@ -13,6 +13,8 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
             format!("adapters stand on decoder transformers only, not on a {}", architecture.kind()),
         );
     }
+    let image = architecture.image().is_some();
+    let plain = matches!(architecture.shape, Shape::ResidualNet(_));
     let both = matches!(architecture.shape, Shape::EncoderDecoder(_));
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let megatron = framework == Framework::Megatron;
@@ -20,7 +22,9 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
         (m.encoder_sequence_length.is_some() && !both, "model.encoder_sequence_length"),
         (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
         (m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()), "model.architecture.mtp_layers"),
-        (m.image_size.is_some(), "model.image_size"),
+        (m.image_size.is_some() && !image, "model.image_size"),
+        (plain && t.activation_checkpointing.is_some(), "training.activation_checkpointing"),
+        (m.sequence_length.is_some() && image, "model.sequence_length"),
         (m.transformer_impl.is_some() && !megatron, "model.transformer_impl"),
         (t.use_cache.is_some(), "training.use_cache"),
         (t.channels_last.is_some(), "training.channels_last"),

@@ -194,8 +194,10 @@ fn check_size(params: &Count, batch: &Batch, architecture: &Architecture, notes:
     const LIMIT: f64 = 1e17;
     let longest = batch.sequence.max(batch.target);
     let tokens = batch.micro as f64 * longest as f64;
+    // A pixel takes as many channels as the widest layer at most.
+    let tokens = tokens.max(batch.micro as f64 * (batch.image as f64).powi(2));
     let layers = architecture.layers() as f64;
-    let (width, heads) = architecture.block().map_or((1, 1), |block| {
+    let (width, heads) = architecture.block().map_or((1 << 13, 1), |block| {
         let width = block.hidden.max(block.intermediate).max(block.vocab);
         (width.max(block.heads.saturating_mul(block.head_dim)), block.heads)
     });
