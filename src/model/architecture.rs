@@ -1,6 +1,6 @@
 //! What a model is made of, whichever file described it.
 
-use super::families::{Encoder, EncoderDecoder, ResidualNet, Vision};
+use super::families::{DiT, Encoder, EncoderDecoder, ResidualNet, Unet, Vision};
 use crate::plan::keywords::{Norm, Position};
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -27,6 +27,10 @@ pub enum Shape {
     Vision(Vision),
     /// A residual convolutional network.
     ResidualNet(ResidualNet),
+    /// A UNet that denoises latents.
+    Unet(Unet),
+    /// A transformer that denoises latents.
+    DiT(DiT),
 }
 
 /// Whose modules a model uses in transformers: they differ in what they save.
@@ -86,6 +90,10 @@ pub enum Family {
     Vit,
     /// `ResNet`.
     Resnet,
+    /// diffusers' UNet.
+    Unet,
+    /// The diffusion transformer.
+    Dit,
 }
 
 /// The function between the matrices of a feed-forward block.

@@ -1,5 +1,7 @@
 //! Architectures from a plan's explicit fields, and from nothing but a size.
 
+mod image;
+
 use super::architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
 use crate::plan::keywords::{Activation, Framework, ModelType, Norm, Position};
 use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
@@ -32,7 +34,7 @@ pub fn of_fields(
             let shape = super::encoder_decoder::of_block(architecture.shape, part.num_encoder_layers, &mut said);
             Ok((Architecture { family: Family::T5, shape, ..architecture }, said))
         }
-        other => Err(Fault::of("model.type", format!("{other}: needs model.hf_config, explicit fields do not do"))),
+        ModelType::DiffusionModel | ModelType::VisionTransformer | ModelType::Cnn => image::of_fields(part, kind),
     }
 }
 

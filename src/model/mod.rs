@@ -6,6 +6,7 @@ mod architecture;
 mod builder;
 mod convolution;
 mod decoder;
+mod diffusion;
 mod encoder;
 mod encoder_decoder;
 mod explicit;
@@ -20,7 +21,7 @@ mod walk;
 pub use architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
 pub use builder::{Adapters, Types};
 pub use explicit::{of_fields, of_size};
-pub use families::{Encoder, EncoderDecoder, EncoderHead, Input, ResidualNet, Start, Vision};
+pub use families::{DiT, Encoder, EncoderDecoder, EncoderHead, Input, ResidualNet, Start, Unet, Vision};
 pub use hf::from_hf;
 pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
 pub use tape::{
@@ -39,6 +40,8 @@ impl Architecture {
             Shape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
             Shape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
             Shape::Vision(model) => vision::walk(model, self.family, run),
+            Shape::Unet(net) => diffusion::walk_unet(net, run),
+            Shape::DiT(net) => diffusion::walk_dit(net, self.family, run),
             Shape::ResidualNet(net) => residual_net::walk(net, run),
             Shape::EncoderDecoder(model) => encoder_decoder::walk(model, self.family, run),
         }

@@ -142,7 +142,7 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) ->
     let formula = matches!(input, Input::Tokens(_));
     let model_flops = if formula { (6.0 * job.params.active as f64 + attention) * per_gpu } else { own.0 / seconds };
     let mfu = (formula && train && dense.0 > 0.0).then(|| model_flops / dense.0);
-    let has_tokens = !matches!(input, Input::Image(..));
+    let has_tokens = !matches!(input, Input::Image(..) | Input::Captioned(_));
     let again = if own.0 > 0.0 { 1.0 + cost.flops.recompute.0 / own.0 } else { 1.0 };
     let bytes = cost.traffic.total().as_f64();
     let hours = job.total_tokens.filter(|_| has_tokens).map(|all| all / (tokens / seconds) / 3600.0);

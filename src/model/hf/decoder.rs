@@ -61,7 +61,7 @@ const fn defaults(family: Family) -> Defaults {
         Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 50_265, 512, true),
         Family::T5 => defaults!(512, 6, 8, 0, 64, 2048, 32_128, 512, true),
         Family::Whisper => defaults!(384, 4, 6, 0, 64, 1536, 51_865, 448, true),
-        Family::Vit | Family::Resnet => defaults!(768, 12, 12, 0, 0, 3072, 1, 1, false),
+        Family::Vit | Family::Resnet | Family::Unet | Family::Dit => defaults!(768, 12, 12, 0, 0, 3072, 1, 1, false),
         Family::GptOss => defaults!(2880, 36, 64, 8, 64, 2880, 201_088, 131_072, false),
     }
 }
@@ -178,7 +178,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             ..layernorm(d)
         },
         Family::T5 | Family::Whisper => super::encoder_decoder::block(d, keys, family)?,
-        Family::Vit | Family::Resnet => super::encoder::block(d, keys, 0.0)?,
+        Family::Vit | Family::Resnet | Family::Unet | Family::Dit => super::encoder::block(d, keys, 0.0)?,
         Family::Bert | Family::Roberta => super::encoder::block(d, keys, 0.1)?,
         Family::Opt => opt(layernorm(d), keys, acting)?,
         Family::GptNeox => Decoder {

@@ -96,6 +96,16 @@ impl<'a> Keys<'a> {
         self.get(name)?.as_array()?.first()?.as_str()
     }
 
+    /// Whether the key holds a list.
+    pub fn is_list(self, name: &str) -> bool {
+        self.get(name).is_some_and(Value::is_array)
+    }
+
+    /// A list of texts.
+    pub fn texts(self, name: &str) -> Option<Vec<&'a str>> {
+        self.get(name)?.as_array()?.iter().map(Value::as_str).collect()
+    }
+
     /// How many keys there are.
     pub fn len(self) -> u64 {
         self.map.len() as u64

@@ -2,6 +2,7 @@
 //! the configuration classes in transformers 4.57.6 (`models/*/configuration_*.py`).
 
 mod decoder;
+mod diffusers;
 mod encoder;
 mod encoder_decoder;
 mod image;
@@ -29,7 +30,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         _ => outer,
     };
     if let Some(class) = keys.text(&["_class_name"]) {
-        return Err(Keys::fault("_class_name", format!("{class}: only decoder transformers are predicted so far")));
+        return Ok((diffusers::read(config, class)?, assumptions));
     }
     let model_type = keys.text(&["model_type"]).or_else(|| outer.text(&["model_type"]));
     let (family, known) = family_of(keys, model_type)?;

@@ -97,6 +97,11 @@ fn sample(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, 
             let target = part.decoder_sequence_length.or(fixed.and(part.sequence_length));
             (source, or("model.decoder_sequence_length", target, Some(most.unwrap_or(source).min(source)), notes), 0)
         }
+        Input::Captioned(own) => {
+            // CLIP's text encoder gives Stable Diffusion 77 hidden states.
+            let text = notes.or("model.encoder_sequence_length", part.encoder_sequence_length, 77);
+            (text, 0, notes.or("model.image_size", part.image_size, own))
+        }
         Input::Image(tokens, own, any) => {
             let given = part.image_size.unwrap_or_else(|| {
                 notes.assume("model.image_size", own);

@@ -186,13 +186,15 @@ fn check_family(degrees: &Degrees, architecture: &Architecture, framework: Frame
         Shape::Decoder(_) => return,
         Shape::Encoder(encoder) => framework == Framework::Megatron && !encoder.post_norm,
         Shape::EncoderDecoder(model) => framework == Framework::Megatron && model.start == Start::Learned,
-        Shape::Vision(_) | Shape::ResidualNet(_) => false,
+        _ => false,
     };
     let kind = architecture.kind();
     let given = [
         ("tensor_parallel", degrees.tensor, parallel),
         ("pipeline_parallel", degrees.pipeline, parallel && matches!(architecture.shape, Shape::Encoder(_))),
         ("context_parallel", degrees.context, false),
+        ("expert_parallel", degrees.expert, false),
+        ("sequence_parallel", if degrees.sequence_parallel { degrees.tensor } else { 1 }, false),
     ];
     for (key, degree, _) in given.iter().filter(|(_, degree, is)| *degree > 1 && !is) {
         notes.fault(

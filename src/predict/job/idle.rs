@@ -16,10 +16,11 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
     let image = architecture.image().is_some();
     let plain = matches!(architecture.shape, Shape::ResidualNet(_));
     let both = matches!(architecture.shape, Shape::EncoderDecoder(_));
+    let text = both || matches!(architecture.shape, Shape::Unet(_));
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let megatron = framework == Framework::Megatron;
     let given = [
-        (m.encoder_sequence_length.is_some() && !both, "model.encoder_sequence_length"),
+        (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),
         (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
         (m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()), "model.architecture.mtp_layers"),
         (m.image_size.is_some() && !image, "model.image_size"),

@@ -17,7 +17,7 @@ pub use storage::Storage;
 pub use training::{Lora, Training};
 
 use crate::catalog::Catalog;
-use crate::model::{self, Architecture, Count, Rules};
+use crate::model::{self, Architecture, Count, Input, Rules};
 use crate::plan::keywords::{Framework, TransformerImpl};
 use crate::plan::{Fault, HfConfig, Plan};
 
@@ -197,18 +197,21 @@ fn check_size(params: &Count, batch: &Batch, architecture: &Architecture, notes:
     // A pixel takes as many channels as the widest layer at most.
     let tokens = tokens.max(batch.micro as f64 * (batch.image as f64).powi(2));
     let layers = architecture.layers() as f64;
-    let (width, heads) = architecture.block().map_or((1 << 13, 1), |block| {
-        let width = block.hidden.max(block.intermediate).max(block.vocab);
-        (width.max(block.heads.saturating_mul(block.head_dim)), block.heads)
-    });
+    let (width, heads) = architecture.widest();
     let widest = tokens * width as f64 * 16.0 * layers;
-    let scores = tokens * longest as f64 * heads as f64 * 16.0 * layers;
+    // A UNet attends from every latent to every other.
+    let longest = (longest as f64).max(if matches!(architecture.input(), Input::Captioned(_)) {
+        (batch.image as f64).powi(2)
+    } else {
+        0.0
+    });
+    let scores = tokens * longest * heads as f64 * 16.0 * layers;
     if params.total as f64 * 20.0 > LIMIT {
         notes.fault("model", format!("{} parameters are more than can be counted in bytes", params.total));
     } else if widest > LIMIT || scores > LIMIT {
         notes.fault(
-            "model.sequence_length",
-            format!("{} samples of {} tokens need more bytes than 64 bits count", batch.micro, batch.sequence),
+            if batch.image > 0 { "model.image_size" } else { "model.sequence_length" },
+            format!("{} samples of that size need more bytes than 64 bits count", batch.micro),
         );
     }
 }
