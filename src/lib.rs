@@ -10,6 +10,7 @@
 //!
 //! | module | what it is | reads files, clock, driver |
 //! |---|---|---|
+//! | [`mod@printable`] | text from outside made safe for a terminal | no |
 //! | [`units`] | quantities as types: bytes, flops, rates, time | no |
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
 //! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
@@ -46,6 +47,8 @@
 //! - Three memory figures, never one: allocated, reserved, device-used.
 //! - The terms of a prediction sum to its total, to the byte.
 //! - The text of a plan is the user's: edits change the value that they are about and nothing else.
+
+pub mod printable;
 
 pub mod units;
 

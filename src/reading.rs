@@ -72,6 +72,12 @@ pub enum Absence {
     NotSupported,
     /// The system does not let this user read it.
     NoPermission,
+    /// The process that it is asked of is on no device so far.
+    NotThere,
+    /// The device does nothing, so there is no rate to speak of.
+    Idle,
+    /// Not enough was seen to speak of a mean.
+    TooShort,
     /// What it belongs to has disappeared (a process ended, a GPU fell off the bus).
     Gone,
     /// The call failed; the text is the driver's or the system's.
@@ -84,6 +90,9 @@ impl fmt::Display for Absence {
             Self::NotRead => f.write_str("not read yet"),
             Self::NotSupported => f.write_str("not supported"),
             Self::NoPermission => f.write_str("no permission"),
+            Self::NotThere => f.write_str("not on a GPU yet"),
+            Self::Idle => f.write_str("idle"),
+            Self::TooShort => f.write_str("starting"),
             Self::Gone => f.write_str("gone"),
             Self::Failed(why) => write!(f, "failed: {why}"),
         }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use memwall::app::{Effect, Event, Key, Overlay, Pane, State, update};
 use memwall::catalog::Catalog;
+use memwall::compare::Whose;
 use memwall::plan::Loaded;
-use memwall::reading::{DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample};
+use memwall::reading::{Absence, DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample};
 use memwall::units::Bytes;
 
 /// Eight GPUs as 2 data x 2 tensor x 2 pipeline; 32 samples = 2 replicas x 4 micro batches x 4.
@@ -273,4 +274,78 @@ fn pasted_text_is_typed_without_its_line_ends() {
     assert_eq!(state.form.typing.as_deref(), Some("64"));
     press(&mut state, &[Key::Esc]);
     assert_eq!(changed_lines(&state), Vec::<&str>::new());
+}
+
+#[test]
+fn a_batch_that_the_plan_leaves_open_can_be_set() {
+    let plan = PLAN.replace("  batch_size: 32\n", "");
+    let mut state = open(&plan);
+    go_to(&mut state, "model.batch_size");
+    type_text(&mut state, "64");
+    assert_eq!(state.editor.faults(), []);
+    // 64 = 2 replicas x 4 x 8
+    assert!(state.editor.text().contains("gradient_accumulation_steps: 8"), "{}", state.editor.text());
+}
+
+#[test]
+fn a_plan_with_faults_is_saved_only_when_asked_twice() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "distribution.tensor_parallel");
+    type_text(&mut state, "3");
+    assert_eq!(press(&mut state, &[Key::Char('s')]), []);
+    assert!(state.notice.as_ref().unwrap().text.contains("not valid"));
+    // Another key in between takes the question back.
+    assert_eq!(press(&mut state, &[Key::Down, Key::Char('s')]), []);
+    assert!(matches!(press(&mut state, &[Key::Char('s')]).as_slice(), [Effect::Save { over: false, .. }]));
+    // One save at a time.
+    assert_eq!(press(&mut state, &[Key::Char('s')]), []);
+}
+
+#[test]
+fn somebody_elses_changes_are_written_over_only_when_asked_again() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[Key::Right, Key::Char('s')]);
+    update(&mut state, Event::SaveRefused("changed by someone else".to_owned()));
+    assert!(state.notice.as_ref().unwrap().text.contains("s again"));
+    assert!(matches!(press(&mut state, &[Key::Char('s')]).as_slice(), [Effect::Save { over: true, .. }]));
+}
+
+#[test]
+fn a_run_that_died_keeps_its_peak_and_has_no_rates() {
+    let mut state = open(PLAN);
+    update(&mut state, sample(1, &[(200, 30)]));
+    press(&mut state, &[Key::Char('4'), Key::Enter]);
+    update(&mut state, sample(2, &[(200, 75)]));
+    update(&mut state, sample(3, &[]));
+    let comparison = state.comparison.clone().unwrap();
+    assert_eq!(comparison.memory.observed.value(), Some(&Bytes::from_mib(75 * 1024)));
+    assert_eq!(comparison.memory_now.absence(), Some(&Absence::Gone));
+    assert_eq!(comparison.bandwidth.observed.absence(), Some(&Absence::Gone));
+    assert_eq!(comparison.compute.observed.absence(), Some(&Absence::Gone));
+}
+
+#[test]
+fn a_process_that_is_awaited_has_no_figures_of_others() {
+    let mut state = open(PLAN);
+    state.monitor = memwall::app::Monitor::new(Some(999));
+    update(&mut state, sample(1, &[(200, 30)]));
+    let comparison = state.comparison.clone().unwrap();
+    assert_eq!(comparison.whose, Whose::Process { pid: 999, device: None });
+    for absence in [comparison.memory.observed.absence(), comparison.bandwidth.observed.absence()] {
+        assert_eq!(absence, Some(&Absence::NotThere));
+    }
+}
+
+#[test]
+fn another_card_than_the_plans_is_noticed() {
+    let mut state = open(PLAN);
+    let Event::Sample(mut seen) = sample(1, &[]) else { panic!("a sample") };
+    for (name, other) in
+        [("NVIDIA H100 80GB HBM3", false), ("NVIDIA A100-SXM4-40GB", true), ("a card of one's own", false)]
+    {
+        seen.devices[0].name = Reading::measured(name.to_owned(), seen.at);
+        update(&mut state, Event::Sample(seen.clone()));
+        assert_eq!(state.other_card().is_some(), other, "{name}");
+    }
 }

@@ -162,8 +162,8 @@ fn every_size_draws_without_panic() {
             state.focus = pane;
             for zoomed in [false, true] {
                 state.zoomed = zoomed;
-                for width in (1..=210).step_by(13) {
-                    for height in (1..=60).step_by(7) {
+                for width in (1..=210).step_by(19) {
+                    for height in (1..=60).step_by(11) {
                         screen(&state, &look(), (width, height));
                     }
                 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::form::Field;
+use serde_json::Value;
+
+use super::field::Field;
 use crate::catalog::Catalog;
 use crate::plan::{Document, Fault, HfConfig, Loaded, Plan};
 use crate::predict::{self, Job, Prediction};
@@ -10,6 +12,7 @@ use crate::predict::{self, Job, Prediction};
 /// A plan that made a prediction.
 #[derive(Debug, Clone)]
 struct Good {
+    document: Document,
     job: Job,
     prediction: Prediction,
 }
@@ -28,6 +31,9 @@ pub struct Editor {
     good: Option<Good>,
     faults: Vec<Fault>,
 }
+
+/// Changes that can be taken back.
+const UNDOABLE: usize = 500;
 
 /// Changes to a plan's text that belong together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -131,13 +137,17 @@ impl Editor {
         self.document.value(key).is_some()
     }
 
-    /// The value of a field: what it came to; while the text is broken, what it says there.
+    /// The value of a field: what it came to; while the text is broken, what it says where it
+    /// says something else than the last good plan.
     #[must_use]
     pub fn shown(&self, field: Field) -> String {
-        let came_to = || self.job().map_or_else(String::new, |job| field.effective(job));
-        match self.document.written(field.key()) {
-            Some(written) if !self.faults.is_empty() => written.to_owned(),
-            _ => came_to(),
+        let Some(good) = &self.good else { return String::new() };
+        match self.document.value(field.key()) {
+            Some(value) if good.document.value(field.key()).as_ref() != Some(&value) => match value {
+                Value::String(text) => text,
+                value => value.to_string(),
+            },
+            _ => field.effective(&good.job),
         }
     }
 
@@ -191,6 +201,9 @@ impl Editor {
 
     /// Makes `document` the plan; the one before can be had back.
     pub fn apply(&mut self, document: Document, catalog: &Catalog) {
+        if self.undo.len() == UNDOABLE {
+            self.undo.remove(0);
+        }
         self.undo.push(std::mem::replace(&mut self.document, document));
         self.redo.clear();
         self.refresh(catalog);
@@ -224,17 +237,10 @@ impl Editor {
 
     fn evaluate(&self, document: &Document, catalog: &Catalog) -> Result<Good, Vec<Fault>> {
         let plan = self.with_config(document.plan()?)?;
-        let job = Job::resolve(&plan, catalog).map_err(|faults| {
-            faults
-                .into_iter()
-                .map(|fault| {
-                    let at = document.locate(&fault.key);
-                    fault.placed(at)
-                })
-                .collect::<Vec<_>>()
-        })?;
+        let placed = |faults: Vec<Fault>| faults.into_iter().map(|fault| document.placed(fault)).collect::<Vec<_>>();
+        let job = Job::resolve(&plan, catalog).map_err(placed)?;
         let prediction = predict::predict(&job);
-        Ok(Good { job, prediction })
+        Ok(Good { document: document.clone(), job, prediction })
     }
 
     /// Nothing here reads files: a configuration is the one that was read on opening.

@@ -12,8 +12,8 @@ pub enum Event {
     Key(Key),
     /// Text was pasted.
     Paste(String),
-    /// The terminal has another size now: the next frame is drawn for it.
-    Resized,
+    /// The terminal has this size now: columns and lines.
+    Resized(u16, u16),
     /// Nobody is at the terminal any more.
     TerminalGone,
     /// Time went on.
@@ -33,6 +33,8 @@ pub enum Event {
     },
     /// The plan could not be written.
     SaveFailed(String),
+    /// The plan was not written, because it would be over somebody else's file or changes.
+    SaveRefused(String),
 }
 
 /// Something to be done outside.
@@ -46,6 +48,8 @@ pub enum Effect {
         name: String,
         /// What to write.
         text: String,
+        /// Over whatever is there.
+        over: bool,
     },
     /// Leave.
     Quit,

@@ -1,71 +1,9 @@
 //! The plan's fields as a form: what they show, and what the values next to theirs are.
 
 use super::editor::Editor;
+use super::field::{FIELDS, Field};
 use super::step::{Direction, Step, step};
 use crate::catalog::Catalog;
-
-/// A field of the form: one key of the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Field {
-    /// `model.preset`
-    Model,
-    /// `model.framework`
-    Framework,
-    /// `hardware.gpu_type`
-    Gpu,
-    /// `cluster.num_gpus`
-    NumGpus,
-    /// `model.batch_size`
-    Batch,
-    /// `training.micro_batch_size`
-    MicroBatch,
-    /// `model.sequence_length`
-    Sequence,
-    /// `training.precision`
-    Precision,
-    /// `training.optimizer`
-    Optimizer,
-    /// `training.attention`
-    Attention,
-    /// `training.activation_checkpointing`
-    Checkpointing,
-    /// `distribution.sharding`
-    Sharding,
-    /// `distribution.data_parallel`
-    DataParallel,
-    /// `distribution.tensor_parallel`
-    TensorParallel,
-    /// `distribution.pipeline_parallel`
-    PipelineParallel,
-    /// `distribution.context_parallel`
-    ContextParallel,
-    /// `distribution.expert_parallel`
-    ExpertParallel,
-    /// `distribution.sequence_parallel`
-    SequenceParallel,
-}
-
-/// In the order of the form.
-const FIELDS: [Field; 18] = [
-    Field::Model,
-    Field::Framework,
-    Field::Gpu,
-    Field::NumGpus,
-    Field::Batch,
-    Field::MicroBatch,
-    Field::Sequence,
-    Field::Precision,
-    Field::Optimizer,
-    Field::Attention,
-    Field::Checkpointing,
-    Field::Sharding,
-    Field::DataParallel,
-    Field::TensorParallel,
-    Field::PipelineParallel,
-    Field::ContextParallel,
-    Field::ExpertParallel,
-    Field::SequenceParallel,
-];
 
 /// State of the form.
 #[derive(Debug, Clone, Default)]
@@ -110,57 +48,5 @@ impl Form {
     #[must_use]
     pub fn matches(&self, editor: &Editor, catalog: &Catalog, typed: &str) -> Vec<String> {
         self.field(editor).map_or_else(Vec::new, |field| field.matches(typed, catalog))
-    }
-}
-
-impl Field {
-    /// The key in the plan file.
-    #[must_use]
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Model => "model.preset",
-            Self::Framework => "model.framework",
-            Self::Gpu => "hardware.gpu_type",
-            Self::NumGpus => "cluster.num_gpus",
-            Self::Batch => "model.batch_size",
-            Self::MicroBatch => "training.micro_batch_size",
-            Self::Sequence => "model.sequence_length",
-            Self::Precision => "training.precision",
-            Self::Optimizer => "training.optimizer",
-            Self::Attention => "training.attention",
-            Self::Checkpointing => "training.activation_checkpointing",
-            Self::Sharding => "distribution.sharding",
-            Self::DataParallel => "distribution.data_parallel",
-            Self::TensorParallel => "distribution.tensor_parallel",
-            Self::PipelineParallel => "distribution.pipeline_parallel",
-            Self::ContextParallel => "distribution.context_parallel",
-            Self::ExpertParallel => "distribution.expert_parallel",
-            Self::SequenceParallel => "distribution.sequence_parallel",
-        }
-    }
-
-    /// The word in the form.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Framework => "framework",
-            Self::Gpu => "GPU",
-            Self::NumGpus => "GPUs",
-            Self::Batch => "batch",
-            Self::MicroBatch => "micro batch",
-            Self::Sequence => "sequence",
-            Self::Precision => "precision",
-            Self::Optimizer => "optimizer",
-            Self::Attention => "attention",
-            Self::Checkpointing => "checkpoint",
-            Self::Sharding => "sharding",
-            Self::DataParallel => "data par.",
-            Self::TensorParallel => "tensor par.",
-            Self::PipelineParallel => "pipeline",
-            Self::ContextParallel => "context",
-            Self::ExpertParallel => "expert",
-            Self::SequenceParallel => "seq. par.",
-        }
     }
 }

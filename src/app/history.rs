@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::reading::{Kind, Moment, Reading, Sample};
+use crate::reading::{Absence, Kind, Moment, Reading, Sample};
 use crate::units::{Bytes, BytesPerSec, Fraction, Seconds, Watts};
 
 /// Points kept for a device: ten minutes at one a second.
@@ -76,35 +76,83 @@ impl History {
         groups
     }
 
-    /// Mean DRAM traffic of a device over the last `window`. Absent as in the newest sample.
+    /// The stretch of work that a device is in: back from now to where it last did nothing
+    /// twice in a row (once may be a pause between two steps), but no further than `longest`.
     #[must_use]
-    pub fn mean_bandwidth(
-        &self,
-        device: usize,
-        newest: &Reading<BytesPerSec>,
-        window: Seconds,
-    ) -> Reading<BytesPerSec> {
-        let seen = self.within(device, window).filter_map(|point| Some(point.bandwidth?.0.0));
-        with_mean(newest, seen, BytesPerSec)
-    }
-
-    /// Mean activity of the matrix units over the last `window`. Absent as in the newest sample.
-    #[must_use]
-    pub fn mean_tensor(&self, device: usize, newest: &Reading<Fraction>, window: Seconds) -> Reading<Fraction> {
-        let seen = self.within(device, window).filter_map(|point| Some(point.tensor?.0));
-        with_mean(newest, seen, Fraction)
-    }
-
-    fn within(&self, device: usize, window: Seconds) -> impl Iterator<Item = &Point> {
+    pub fn stretch(&self, device: usize, longest: Seconds) -> Stretch<'_> {
         let newest = self.points(device).next_back().map_or(Moment(0), |point| point.at);
-        self.points(device).rev().take_while(move |point| newest.since(point.at).0 <= window.0)
+        let recent = self.points(device).rev().take_while(|point| newest.since(point.at).0 <= longest.0);
+        let mut points: Vec<&Point> = Vec::new();
+        let mut idle = 0;
+        for point in recent {
+            idle = if point.is_idle() { idle + 1 } else { 0 };
+            points.push(point);
+            if idle == 2 {
+                points.truncate(points.len() - 2);
+                break;
+            }
+        }
+        Stretch { points }
     }
 }
 
-fn with_mean<T>(newest: &Reading<T>, seen: impl Iterator<Item = f64>, unit: fn(f64) -> T) -> Reading<T> {
-    let (sum, count) = seen.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    newest.map(|_| unit(sum / f64::from(count.max(1))))
+impl Point {
+    fn is_idle(&self) -> bool {
+        self.busy.is_some_and(|busy| busy.0 == 0.0)
+    }
 }
+
+/// Points without a long pause, newest first.
+#[derive(Debug, Clone)]
+pub struct Stretch<'a> {
+    points: Vec<&'a Point>,
+}
+
+impl Stretch<'_> {
+    /// How long it has lasted.
+    #[must_use]
+    pub fn lasted(&self) -> Seconds {
+        match (self.points.first(), self.points.last()) {
+            (Some(newest), Some(oldest)) => newest.at.since(oldest.at),
+            _ => Seconds(0.0),
+        }
+    }
+
+    /// Mean DRAM traffic over it: of points of the newest's kind alone, at least one `step` long.
+    #[must_use]
+    pub fn bandwidth(&self, newest: &Reading<BytesPerSec>, step: Seconds) -> Reading<BytesPerSec> {
+        let kind = newest.kind();
+        let of_kind = |point: &&Point| point.bandwidth.filter(|(_, seen)| Some(*seen) == kind).map(|(rate, _)| rate.0);
+        self.mean(newest, step, of_kind, BytesPerSec)
+    }
+
+    /// Mean activity of the matrix units over it, at least one `step` long.
+    #[must_use]
+    pub fn tensor(&self, newest: &Reading<Fraction>, step: Seconds) -> Reading<Fraction> {
+        self.mean(newest, step, |point| point.tensor.map(|share| share.0), Fraction)
+    }
+
+    fn mean<T>(
+        &self,
+        newest: &Reading<T>,
+        step: Seconds,
+        value: impl Fn(&&Point) -> Option<f64>,
+        unit: fn(f64) -> T,
+    ) -> Reading<T> {
+        let values: Vec<f64> = self.points.iter().filter_map(value).collect();
+        match newest {
+            Reading::Absent(why) => Reading::Absent(why.clone()),
+            Reading::Known { .. } if self.points.is_empty() => Reading::Absent(Absence::Idle),
+            Reading::Known { .. } if values.len() < LEAST || self.lasted().0 < step.0 => {
+                Reading::Absent(Absence::TooShort)
+            }
+            Reading::Known { .. } => newest.map(|_| unit(values.iter().sum::<f64>() / values.len() as f64)),
+        }
+    }
+}
+
+/// Points that a mean needs.
+const LEAST: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -112,28 +160,57 @@ mod tests {
     use crate::reading::{Absence, DeviceSample};
 
     fn sample(second: u64, bandwidth: Reading<BytesPerSec>) -> Sample {
-        let device = DeviceSample { dram_bandwidth: bandwidth, ..DeviceSample::default() };
-        Sample { at: Moment(second * 1000), devices: vec![device], ..Sample::default() }
+        busy(second, 1.0, bandwidth)
+    }
+
+    fn busy(second: u64, share: f64, bandwidth: Reading<BytesPerSec>) -> Sample {
+        let at = Moment(second * 1000);
+        let busy = Reading::measured(Fraction(share), at);
+        let device = DeviceSample { dram_bandwidth: bandwidth, busy, ..DeviceSample::default() };
+        Sample { at, devices: vec![device], ..Sample::default() }
+    }
+
+    const STEP: Seconds = Seconds(2.0);
+    const LONGEST: Seconds = Seconds(30.0);
+
+    #[test]
+    fn the_mean_is_of_the_newests_kind() {
+        let mut history = History::default();
+        // The first figure of a card with counters is a bound: it is none of the measured ones.
+        history.push(&sample(0, Reading::upper_bound(BytesPerSec(100.0), Moment(0))));
+        for (second, rate) in [(1, 1.0), (2, 2.0), (3, 6.0)] {
+            history.push(&sample(second, Reading::measured(BytesPerSec(rate), Moment(second * 1000))));
+        }
+        let newest = Reading::measured(BytesPerSec(6.0), Moment(3_000));
+        // (1 + 2 + 6) / 3 = 3
+        let mean = history.stretch(0, LONGEST).bandwidth(&newest, STEP);
+        assert_eq!((mean.value(), mean.kind()), (Some(&BytesPerSec(3.0)), Some(Kind::Measured)));
     }
 
     #[test]
-    fn the_mean_covers_the_window_and_keeps_the_kind() {
+    fn idle_time_before_the_work_does_not_count() {
         let mut history = History::default();
-        for (second, rate) in [(0, 100.0), (10, 1.0), (11, 2.0), (12, 6.0)] {
-            history.push(&sample(second, Reading::upper_bound(BytesPerSec(rate), Moment(second * 1000))));
+        let rate = |second: u64, rate| Reading::measured(BytesPerSec(rate), Moment(second * 1000));
+        for second in 0..5 {
+            history.push(&busy(second, 0.0, rate(second, 0.0)));
         }
-        let newest = Reading::upper_bound(BytesPerSec(6.0), Moment(12_000));
-        // (1 + 2 + 6) / 3 = 3; the point of second 0 lies outside.
-        let mean = history.mean_bandwidth(0, &newest, Seconds(5.0));
+        assert_eq!(history.stretch(0, LONGEST).bandwidth(&rate(4, 0.0), STEP), Reading::Absent(Absence::Idle));
+        history.push(&busy(5, 1.0, rate(5, 4.0)));
+        assert_eq!(history.stretch(0, LONGEST).bandwidth(&rate(5, 4.0), STEP), Reading::Absent(Absence::TooShort));
+        // One pause, and on.
+        for (second, share, value) in [(6, 0.0, 0.0), (7, 1.0, 4.0), (8, 1.0, 4.0)] {
+            history.push(&busy(second, share, rate(second, value)));
+        }
+        // (4 + 0 + 4 + 4) / 4 = 3
+        let mean = history.stretch(0, LONGEST).bandwidth(&rate(8, 4.0), STEP);
         assert_eq!(mean.value(), Some(&BytesPerSec(3.0)));
-        assert_eq!(mean.kind(), Some(Kind::UpperBound));
     }
 
     #[test]
     fn a_device_that_is_gone_has_no_mean() {
         let mut history = History::default();
         history.push(&sample(0, Reading::measured(BytesPerSec(1.0), Moment(0))));
-        let mean = history.mean_bandwidth(0, &Reading::Absent(Absence::Gone), Seconds(60.0));
+        let mean = history.stretch(0, LONGEST).bandwidth(&Reading::Absent(Absence::Gone), STEP);
         assert_eq!(mean, Reading::Absent(Absence::Gone));
     }
 

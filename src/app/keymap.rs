@@ -212,6 +212,14 @@ pub const BINDINGS: &[Binding] = &[
         actions: &[A::Attach],
     },
     Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Up, K::Down, K::Char('k'), K::Char('j')],
+        shown: "↑↓",
+        word: "scroll",
+        help: "go over what the prediction assumes",
+        actions: &[A::Up, A::Down, A::Up, A::Down],
+    },
+    Binding {
         context: Anywhere,
         keys: &[K::PageUp, K::PageDown, K::Home, K::End, K::Char('g'), K::Char('G')],
         shown: "PgUp PgDn Home End",
@@ -285,6 +293,33 @@ pub fn lookup(key: Key, pane: Pane) -> Option<Action> {
         })
     };
     in_context(In(pane)).or_else(|| in_context(Anywhere))
+}
+
+/// Lines of the help besides its keys: the marks of figures and the units.
+pub const HELP_NOTES: [&str; 2] = [
+    "~ estimated   ≤ upper bound   – none (select the row for the reason)",
+    "memory in GiB (2^30 bytes), bandwidth in TB/s (1e12 bytes)",
+];
+
+/// How the help fits a screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HelpShape {
+    /// Columns side by side.
+    pub columns: usize,
+    /// Lines of a column that do not fit: how far it can be scrolled.
+    pub hidden: usize,
+}
+
+/// The shape of the help on a screen of that size: two columns where one would not fit and
+/// there is width for two.
+#[must_use]
+pub fn help_shape((width, height): (u16, u16)) -> HelpShape {
+    let bindings = by_context(Pane::Plan).map(|(_, bindings)| bindings.len() + 1).sum::<usize>();
+    let lines = bindings + 1 + HELP_NOTES.len();
+    // Two lines of header, one of footer, two of frame.
+    let visible = usize::from(height.saturating_sub(5));
+    let columns = if lines > visible && width >= 120 { 2 } else { 1 };
+    HelpShape { columns, hidden: lines.div_ceil(columns).saturating_sub(visible) }
 }
 
 /// Every binding by context, `pane`'s first: what the help lists.

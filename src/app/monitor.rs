@@ -1,10 +1,9 @@
 //! What the monitor pane knows: the newest sample, the recent past, the attached process.
 
+use super::attached::Attached;
 use super::history::History;
-use crate::compare::{Observation, Whose};
-use crate::predict::Prediction;
-use crate::reading::{Absence, DeviceProcess, DeviceSample, HostProcess, Moment, Reading, Sample, SourceInfo};
-use crate::units::{Bytes, FlopsPerSec, Seconds};
+use crate::reading::{DeviceProcess, DeviceSample, HostProcess, Moment, Reading, Sample, SourceInfo};
+use crate::units::{Bytes, Seconds};
 
 /// A row of the pane, by what it shows: it stays selected while others come and go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,32 +23,6 @@ pub enum Source {
     Running(SourceInfo),
     /// It gave up, and why.
     Failed(String),
-}
-
-/// The process that the plan is compared with.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Attached {
-    /// Its pid.
-    pub pid: u32,
-    /// When it started, once known: another start time under this pid is another process.
-    pub started: Option<u64>,
-    /// The most memory it held on one device since it was attached.
-    pub peak: Option<Bytes>,
-    /// How it stands.
-    pub state: AttachedState,
-}
-
-/// How an attached process stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttachedState {
-    /// Not seen on a GPU so far.
-    Awaited,
-    /// It holds memory on a GPU.
-    Present,
-    /// It held memory and does so no more.
-    Ended,
-    /// Its pid belongs to another process now.
-    Replaced,
 }
 
 /// A process with everything it holds, over all devices.
@@ -215,104 +188,11 @@ impl Monitor {
         }
     }
 
-    /// What was observed of the run: of the attached process where there is one, else of
-    /// the device that holds most. None before the first sample and without devices.
-    #[must_use]
-    pub fn observation(&self, prediction: &Prediction) -> Option<Observation> {
-        let sample = self.sample.as_ref()?;
-        let (whose, position, memory, peak) = match &self.attached {
-            Some(attached) => self.of_process(sample, attached)?,
-            None => self.of_fullest_device(sample)?,
-        };
-        let device = sample.devices.get(position)?;
-        let window = window(prediction.time.step);
-        let bandwidth = self.history.mean_bandwidth(position, &device.dram_bandwidth, window);
-        let tensor = self.history.mean_tensor(position, &device.tensor_activity, window);
-        let compute = match tensor {
-            Reading::Known { value, at, .. } => {
-                // Activity is measured; which type's peak it is a share of is the plan's word.
-                Reading::estimated(FlopsPerSec(value.0 * prediction.roofline.peak.0), at)
-            }
-            Reading::Absent(why) => Reading::Absent(why),
-        };
-        let memory_peak = memory.map(|now| peak.unwrap_or(*now));
-        Some(Observation { whose, memory, memory_peak, bandwidth, compute })
-    }
-
-    fn of_process(&self, sample: &Sample, attached: &Attached) -> Option<Found> {
-        let gone = matches!(attached.state, AttachedState::Ended | AttachedState::Replaced);
-        let held = sample.devices.iter().enumerate().filter_map(|(position, device)| {
-            let held = device.processes.value()?.iter().find(|process| process.pid == attached.pid)?;
-            Some((position, device.index, held.memory.clone()))
-        });
-        let most = held.max_by_key(|(position, _, memory)| {
-            (memory.value().copied().unwrap_or(Bytes::ZERO), std::cmp::Reverse(*position))
-        });
-        let (position, device, memory) = match most {
-            Some(found) if !gone => found,
-            _ => (0, sample.devices.first()?.index, Reading::Absent(Absence::Gone)),
-        };
-        Some((Whose::Process { pid: attached.pid, device }, position, memory, attached.peak))
-    }
-
-    fn of_fullest_device(&self, sample: &Sample) -> Option<Found> {
-        // Among those that answer, by the peak, which only grows: the choice does not flicker between equals.
-        let peak_of = |position: usize| self.peaks.get(position).copied().flatten();
-        let (position, device) = sample.devices.iter().enumerate().max_by_key(|(position, device)| {
-            (device.memory.value().is_some(), peak_of(*position), std::cmp::Reverse(*position))
-        })?;
-        let memory = device.memory.map(|memory| memory.used);
-        let peak = peak_of(position);
-        Some((Whose::Device { device: device.index }, position, memory, peak))
-    }
-
     /// Age of the newest sample.
     #[must_use]
     pub fn age(&self, now: Moment) -> Option<Seconds> {
         self.sample.as_ref().map(|sample| now.since(sample.at))
     }
-}
-
-type Found = (Whose, usize, Reading<Bytes>, Option<Bytes>);
-
-/// Rates are averaged over at least three steps, so that it does not matter where in a step a sample falls.
-fn window(step: Seconds) -> Seconds {
-    Seconds((3.0 * step.0).clamp(30.0, super::history::KEPT as f64))
-}
-
-impl Attached {
-    fn to(pid: u32) -> Self {
-        Self { pid, started: None, peak: None, state: AttachedState::Awaited }
-    }
-
-    fn note(&mut self, sample: &Sample) {
-        if matches!(self.state, AttachedState::Ended | AttachedState::Replaced) {
-            return;
-        }
-        let host = sample.processes.iter().find(|host| host.pid == self.pid);
-        let started = host.and_then(|host| host.started.value().copied());
-        if let (Some(before), Some(now)) = (self.started, started)
-            && before != now
-        {
-            self.state = AttachedState::Replaced;
-            return;
-        }
-        self.started = self.started.or(started);
-        let lists = sample.devices.iter().filter_map(|device| device.processes.value());
-        let mut found = lists.flatten().filter(|process| process.pid == self.pid).peekable();
-        if found.peek().is_some() {
-            self.state = AttachedState::Present;
-            let most = found.filter_map(|process| process.memory.value().copied()).max();
-            self.peak = self.peak.max(most);
-        } else if self.state == AttachedState::Present && sample.devices.iter().all(lists_processes) {
-            self.state = AttachedState::Ended;
-        }
-    }
-}
-
-/// A device whose list could not be read says nothing about who is on it.
-fn lists_processes(device: &DeviceSample) -> bool {
-    device.processes.value().is_some()
 }
 
 impl ProcessRow<'_> {
@@ -327,8 +207,9 @@ impl ProcessRow<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::attached::AttachedState;
     use super::*;
-    use crate::reading::DeviceMemory;
+    use crate::reading::{Absence, DeviceMemory};
 
     fn device(index: u32, used_gib: f64, processes: &[(u32, f64)]) -> DeviceSample {
         let at = Moment(1_000);

@@ -70,6 +70,20 @@ impl MemoryView {
     }
 }
 
+/// How saving stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Saving {
+    /// Nothing under way.
+    #[default]
+    Idle,
+    /// Asked once to save a plan with faults: asked again, it is saved.
+    FaultsTold,
+    /// Refused because the file is another one by now: asked again, it is written over.
+    ConflictTold,
+    /// Being written.
+    UnderWay,
+}
+
 /// State of the VRAM pane.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryPane {
@@ -101,6 +115,8 @@ pub struct State {
     pub memory: MemoryPane,
     /// The roofline pane.
     pub roofline: RooflinePane,
+    /// The first assumption that the compare pane shows.
+    pub assumption: usize,
     /// The monitor pane.
     pub monitor: Monitor,
     /// Predicted against observed; none before the first sample or prediction.
@@ -113,13 +129,29 @@ pub struct State {
     pub overlay: Option<Overlay>,
     /// The message in the bottom line.
     pub notice: Option<Notice>,
+    /// Columns and lines of the terminal.
+    pub size: (u16, u16),
     /// The time.
     pub now: Moment,
     /// Leave as soon as the plan is saved.
     pub quit_after_save: bool,
+    /// How saving stands.
+    pub saving: Saving,
 }
 
 impl State {
+    /// The name of the card that is watched, where it is another one than the plan's: peaks,
+    /// capacity and bandwidth of the plan are not its own then.
+    #[must_use]
+    pub fn other_card(&self) -> Option<&str> {
+        let planned = &self.editor.job()?.hardware.gpu;
+        let device = self.monitor.devices().iter().find(|device| device.name.value().is_some())?;
+        let name = device.name.value()?;
+        // A card that the catalogue does not know may be the plan's own custom one.
+        let seen = self.catalog.gpu(name)?;
+        (seen.name != planned.name).then_some(name)
+    }
+
     /// A dashboard on `plan`, before anything was observed.
     #[must_use]
     pub fn new(plan: Loaded, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
@@ -132,14 +164,17 @@ impl State {
             form,
             memory: MemoryPane::default(),
             roofline: RooflinePane::default(),
+            assumption: 0,
             monitor: Monitor::new(attach),
             comparison: None,
             focus: Pane::Plan,
             zoomed: false,
             overlay: None,
             notice: None,
+            size: (80, 24),
             now,
             quit_after_save: false,
+            saving: Saving::default(),
         }
     }
 }

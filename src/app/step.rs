@@ -2,18 +2,14 @@
 //! which other keys must follow so that the plan stays consistent.
 
 use super::editor::{Change, Editor};
-use super::form::Field;
+use super::field::Field;
 use crate::catalog::Catalog;
-use crate::plan::keywords::{Attention, Framework, Optimizer, Precision, Sharding, Word};
-use crate::plan::{Checkpointing, Document, Fault};
+use crate::plan::{Document, Fault};
 use crate::predict::{Job, Verdict};
 use crate::units::SignedBytes;
 
 /// Neighbouring values that are tried before giving up on finding a valid one.
 const TRIES: usize = 48;
-
-/// Matches shown for typed text.
-const MATCHES: usize = 6;
 
 /// Direction of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +27,8 @@ pub struct Step {
     pub value: String,
     /// The plan with it.
     pub document: Document,
+    /// Micro batches that the optimizer step would take, where the value changes how many.
+    pub micro_batches: Option<u64>,
     /// Device-used bytes more or less than now.
     pub memory: SignedBytes,
     /// Whether it would fit.
@@ -56,7 +54,11 @@ pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catal
         let prediction = editor.try_out(&document, catalog).ok()?;
         let memory = prediction.capacity.needed - now;
         let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
-        Some(Step { value, document, memory, fits })
+        let micro_batches = match field {
+            Field::Batch => value.parse::<u64>().ok().map(|batch| batch / (job.batch.micro * job.degrees.data).max(1)),
+            _ => None,
+        };
+        Some(Step { value, document, micro_batches, memory, fits })
     })
 }
 
@@ -181,7 +183,8 @@ fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Chang
     let batch = if field == Field::Batch { number } else { job.batch.global };
     let micro = if field == Field::MicroBatch { number } else { job.batch.micro };
     let at_once = micro.checked_mul(degrees.data)?;
-    if editor.has("training.gradient_accumulation_steps") && editor.has("model.batch_size") {
+    let batch_said = editor.has("model.batch_size") || field == Field::Batch;
+    if editor.has("training.gradient_accumulation_steps") && batch_said {
         if at_once == 0 || !batch.is_multiple_of(at_once) {
             return None;
         }
@@ -190,98 +193,22 @@ fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Chang
     Some(change)
 }
 
-impl Field {
-    /// The value that the plan came to.
-    #[must_use]
-    pub fn effective(self, job: &Job) -> String {
-        match self {
-            Self::Model => job.architecture.name.clone(),
-            Self::Framework => job.framework.name().to_owned(),
-            Self::Gpu => job.hardware.gpu.name.clone(),
-            Self::Precision => job.storage.precision.name().to_owned(),
-            Self::Optimizer => job.training.optimizer.name().to_owned(),
-            Self::Attention => job.training.attention.name().to_owned(),
-            Self::Checkpointing => match &job.training.checkpointing {
-                Checkpointing::None => "none".to_owned(),
-                Checkpointing::Selective => "selective".to_owned(),
-                Checkpointing::SelectiveOp => "selective-op".to_owned(),
-                Checkpointing::Full => "full".to_owned(),
-                Checkpointing::Every(blocks) => format!("every {blocks} blocks"),
-                Checkpointing::Modules(modules) => {
-                    modules.iter().map(|module| module.name()).collect::<Vec<_>>().join(" ")
-                }
-            },
-            Self::Sharding => job.degrees.sharding.name().to_owned(),
-            Self::SequenceParallel => job.degrees.sequence_parallel.to_string(),
-            _ => self.number(job).map_or_else(String::new, |number| number.to_string()),
-        }
-    }
-
-    /// The value as a number; none for fields that are none.
-    #[must_use]
-    pub fn number(self, job: &Job) -> Option<u64> {
-        match self {
-            Self::NumGpus => Some(job.degrees.num_gpus),
-            Self::Batch => Some(job.batch.global),
-            Self::MicroBatch => Some(job.batch.micro),
-            Self::Sequence => Some(job.batch.sequence),
-            Self::DataParallel => Some(job.degrees.data),
-            Self::TensorParallel => Some(job.degrees.tensor),
-            Self::PipelineParallel => Some(job.degrees.pipeline),
-            Self::ContextParallel => Some(job.degrees.context),
-            Self::ExpertParallel => Some(job.degrees.expert),
-            _ => None,
-        }
-    }
-
-    /// The values to choose from, in order; empty for numbers.
-    fn names(self, catalog: &Catalog) -> Vec<String> {
-        let words = |words: &[Word]| words.iter().map(|word| word.name.to_owned()).collect();
-        match self {
-            Self::Model => catalog.models.iter().map(|model| model.name.clone()).collect(),
-            Self::Gpu => catalog.gpus.iter().map(|gpu| gpu.name.clone()).collect(),
-            Self::Framework => words(Framework::WORDS),
-            Self::Precision => words(Precision::WORDS),
-            Self::Optimizer => words(Optimizer::WORDS),
-            Self::Attention => words(Attention::WORDS),
-            Self::Sharding => words(Sharding::WORDS),
-            Self::Checkpointing => ["none", "selective", "selective-op", "full"].map(str::to_owned).to_vec(),
-            Self::SequenceParallel => ["false", "true"].map(str::to_owned).to_vec(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The names that typed text may stand for: those that begin with it, then those that contain it.
-    #[must_use]
-    pub fn matches(self, typed: &str, catalog: &Catalog) -> Vec<String> {
-        let wanted = typed.trim().to_lowercase();
-        let names = self.names(catalog);
-        let like = |begins: bool| {
-            let wanted = wanted.clone();
-            names.iter().filter(move |name| {
-                let name = name.to_lowercase();
-                name.starts_with(&wanted) == begins && name.contains(&wanted)
-            })
-        };
-        like(true).chain(like(false)).take(MATCHES).cloned().collect()
-    }
-
-    /// The plan with typed text as this field's value.
-    #[must_use]
-    pub fn typed(self, typed: &str, editor: &Editor, catalog: &Catalog) -> Typed {
-        let known = match self {
-            Self::Model => catalog.model(typed).map(|model| model.name.clone()),
-            Self::Gpu => catalog.gpu(typed).map(|gpu| gpu.name.clone()),
-            _ => None,
-        };
-        let first = || self.matches(typed, catalog).into_iter().next();
-        let value = known.or_else(first).unwrap_or_else(|| typed.to_owned());
-        let alone = || Change { set: vec![(self.key(), value.clone())], remove: Vec::new() };
-        let change = editor.job().and_then(|job| change(self, &value, editor, job)).unwrap_or_else(alone);
-        match editor.with(&change) {
-            Ok(document) => Typed::Document(document),
-            Err(fault) => Typed::Refused(fault),
-        }
+/// The plan with typed text as this field's value.
+#[must_use]
+pub fn typed(field: Field, typed: &str, editor: &Editor, catalog: &Catalog) -> Typed {
+    let known = match field {
+        Field::Model => catalog.model(typed).map(|model| model.name.clone()),
+        Field::Gpu => catalog.gpu(typed).map(|gpu| gpu.name.clone()),
+        _ => None,
+    };
+    let known = known.or_else(|| field.word(typed));
+    let first = || field.matches(typed, catalog).into_iter().next();
+    let value = known.or_else(first).unwrap_or_else(|| typed.to_owned());
+    let alone = || Change { set: vec![(field.key(), value.clone())], remove: Vec::new() };
+    let change = editor.job().and_then(|job| change(field, &value, editor, job)).unwrap_or_else(alone);
+    match editor.with(&change) {
+        Ok(document) => Typed::Document(document),
+        Err(fault) => Typed::Refused(fault),
     }
 }
 

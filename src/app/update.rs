@@ -1,12 +1,14 @@
 //! What each event does to the state.
 
 use super::event::{Effect, Event};
-use super::form::{Field, Form};
-use super::keymap::{Action, Key, lookup};
+use super::field::Field;
+use super::form::Form;
+use super::keymap::{Action, Key, help_shape, lookup};
 use super::monitor::Source;
+use super::observation::observation;
 use super::pane::Pane;
-use super::state::{Notice, Overlay, Severity, State};
-use super::step::{Direction, Typed};
+use super::state::{MemoryView, Notice, Overlay, Saving, Severity, State};
+use super::step::{Direction, Typed, typed};
 use crate::compare::compare;
 
 /// Rows that PageUp and PageDown go.
@@ -20,7 +22,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Key(key) => return on_key(state, key),
         Event::Paste(text) => paste(state, &text),
-        Event::Resized => {}
+        Event::Resized(width, height) => state.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
         Event::Tick(now) => state.now = state.now.max(now),
         Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
@@ -31,6 +33,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             set_against(state);
         }
         Event::Saved { path, text } => {
+            state.saving = Saving::Idle;
             state.notice = Some(info(format!("saved {}", path.display())));
             state.editor.mark_saved(path, text);
             if state.quit_after_save {
@@ -38,8 +41,14 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             }
         }
         Event::SaveFailed(why) => {
+            state.saving = Saving::Idle;
             state.quit_after_save = false;
             state.notice = Some(problem(why));
+        }
+        Event::SaveRefused(why) => {
+            state.saving = Saving::ConflictTold;
+            state.quit_after_save = false;
+            state.notice = Some(problem(format!("{why}: s again writes over it")));
         }
     }
     Vec::new()
@@ -55,15 +64,21 @@ fn problem(text: impl Into<String>) -> Notice {
 
 fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     state.notice = None;
+    if !matches!(key, Key::Char('s') | Key::Ctrl('s')) && state.saving != Saving::UnderWay {
+        state.saving = Saving::Idle;
+    }
     match state.overlay {
         Some(Overlay::Help(line)) => {
-            state.overlay = match key {
-                Key::Up | Key::Char('k') => Some(Overlay::Help(line.saturating_sub(1))),
-                Key::Down | Key::Char('j') => Some(Overlay::Help(line + 1)),
-                Key::PageUp => Some(Overlay::Help(line.saturating_sub(PAGE))),
-                Key::PageDown => Some(Overlay::Help(line + PAGE)),
+            let last = help_shape(state.size).hidden;
+            let line = line.min(last);
+            let scrolled = match key {
+                Key::Up | Key::Char('k') => Some(line.saturating_sub(1)),
+                Key::Down | Key::Char('j') => Some((line + 1).min(last)),
+                Key::PageUp => Some(line.saturating_sub(PAGE)),
+                Key::PageDown => Some((line + PAGE).min(last)),
                 _ => None,
             };
+            state.overlay = scrolled.filter(|_| last > 0).map(Overlay::Help);
             return if key == Key::Ctrl('c') { quit(state) } else { Vec::new() };
         }
         Some(Overlay::ConfirmQuit) => return confirm_quit(state, key),
@@ -122,10 +137,22 @@ fn confirm_quit(state: &mut State, key: Key) -> Vec<Effect> {
     }
 }
 
-fn save(state: &State) -> Vec<Effect> {
+fn save(state: &mut State) -> Vec<Effect> {
     let editor = &state.editor;
+    let over = state.saving == Saving::ConflictTold;
+    match state.saving {
+        Saving::UnderWay => return Vec::new(),
+        Saving::Idle if !editor.faults().is_empty() => {
+            state.saving = Saving::FaultsTold;
+            state.quit_after_save = false;
+            state.notice =
+                Some(problem("the plan is not valid and would not open again: s again saves it all the same"));
+            return Vec::new();
+        }
+        Saving::Idle | Saving::FaultsTold | Saving::ConflictTold => state.saving = Saving::UnderWay,
+    }
     let (path, name) = (editor.path().map(Into::into), editor.name().to_owned());
-    vec![Effect::Save { path, name, text: editor.text().to_owned() }]
+    vec![Effect::Save { path, name, text: editor.text().to_owned(), over }]
 }
 
 fn focus(state: &mut State, pane: Pane) {
@@ -139,11 +166,10 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
     let (selected, rows) = match state.focus {
         Pane::Plan => (&mut state.form.selected, Form::fields(&state.editor).len()),
         Pane::Vram => {
-            let stage = prediction.map(super::super::predict::Prediction::largest);
-            let rows = match state.memory.view {
-                super::state::MemoryView::Stages => prediction.map_or(0, |prediction| prediction.stages.len()),
-                _ => stage.map_or(0, |stage| stage.terms.len()),
-            };
+            let rows = prediction.map_or(0, |prediction| match state.memory.view {
+                MemoryView::Stages => prediction.stages.len(),
+                MemoryView::Components | MemoryView::Terms => prediction.largest().terms.len(),
+            });
             (&mut state.memory.selected, rows)
         }
         Pane::Roofline => {
@@ -154,7 +180,7 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
             let row = to(state.monitor.selected_row().min(last), last);
             return state.monitor.select_row(row);
         }
-        Pane::Compare => return,
+        Pane::Compare => (&mut state.assumption, prediction.map_or(0, |prediction| prediction.assumptions.len())),
     };
     let last = rows.saturating_sub(1);
     *selected = to((*selected).min(last), last);
@@ -224,7 +250,7 @@ fn set_against(state: &mut State) {
     state.comparison = state
         .editor
         .prediction()
-        .and_then(|prediction| Some(compare(prediction, &state.monitor.observation(prediction)?)));
+        .and_then(|prediction| Some(compare(prediction, &observation(&state.monitor, prediction)?)));
 }
 
 fn type_key(state: &mut State, key: Key) {
@@ -257,12 +283,12 @@ fn complete(state: &mut State) {
 }
 
 fn take_typed(state: &mut State) {
-    let Some(typed) = state.form.typing.take() else { return };
+    let Some(text) = state.form.typing.take() else { return };
     let Some(field) = state.form.field(&state.editor) else { return };
-    if typed.trim().is_empty() {
+    if text.trim().is_empty() {
         return;
     }
-    match field.typed(typed.trim(), &state.editor, &state.catalog) {
+    match typed(field, text.trim(), &state.editor, &state.catalog) {
         Typed::Document(document) => {
             state.editor.apply(document, &state.catalog);
             follow(state);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::Exit;
 use super::args::Format;
-use crate::report::table::printable;
+use crate::printable::printable;
 
 /// The standard streams, passed in so that a command can be run without a process.
 pub struct Streams<'a> {

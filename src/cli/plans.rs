@@ -78,13 +78,17 @@ pub fn of_case(value: &Value, folder: &Path) -> Result<Plan, Vec<Fault>> {
 
 fn tell(file: Option<&str>, faults: impl IntoIterator<Item = Fault>, streams: &mut Streams) -> Exit {
     for fault in faults {
-        let message = match file {
-            Some(file) if fault.at.is_some() => format!("{file}:{fault}"),
-            Some(file) => format!("{file}: {fault}"),
-            // The place in a text that nobody wrote helps nobody.
-            None => Fault { at: None, ..fault }.to_string(),
-        };
-        streams.fail(Exit::Usage, &message);
+        streams.fail(Exit::Usage, &line(file, fault));
     }
     Exit::Usage
+}
+
+/// The line for a fault: file, place, key, what is wrong.
+pub fn line(file: Option<&str>, fault: Fault) -> String {
+    match file {
+        Some(file) if fault.at.is_some() => format!("{file}:{fault}"),
+        Some(file) => format!("{file}: {fault}"),
+        // The place in a text that nobody wrote helps nobody.
+        None => Fault { at: None, ..fault }.to_string(),
+    }
 }

@@ -11,8 +11,9 @@ pub enum Whose {
     Process {
         /// Its pid.
         pid: u32,
-        /// The device of which its memory is meant.
-        device: u32,
+        /// The device of which its memory is meant: the one where it holds most. None while
+        /// it is on none.
+        device: Option<u32>,
     },
     /// Everything on one device.
     Device {
@@ -24,9 +25,10 @@ pub enum Whose {
 impl Whose {
     /// The device that the figures are of.
     #[must_use]
-    pub const fn device(self) -> u32 {
+    pub const fn device(self) -> Option<u32> {
         match self {
-            Self::Process { device, .. } | Self::Device { device } => device,
+            Self::Process { device, .. } => device,
+            Self::Device { device } => Some(device),
         }
     }
 }
@@ -44,6 +46,10 @@ pub struct Observation {
     pub bandwidth: Reading<BytesPerSec>,
     /// Rate of the matrix units, averaged alike.
     pub compute: Reading<FlopsPerSec>,
+    /// Devices that the source sees.
+    pub devices: usize,
+    /// The run has gone on for long enough to have met its peak.
+    pub settled: bool,
 }
 
 /// One quantity, predicted and observed.
@@ -55,25 +61,44 @@ pub struct Residual<T> {
     pub observed: Reading<T>,
     /// (observed - predicted) / predicted; none without an observation or with a prediction of 0.
     pub relative: Option<f64>,
+    /// Whether the difference says something: not a bound above the prediction, nor a peak
+    /// that may still rise to it.
+    pub conclusive: bool,
+    /// Whether it is more than such figures differ by anyway.
+    pub notable: bool,
 }
 
+/// Memory is predicted to a few percent, and is steady.
+const MEMORY_TOLERANCE: f64 = 0.05;
+
+/// Rates swing from step to step.
+const RATE_TOLERANCE: f64 = 0.10;
+
 impl<T: Copy> Residual<T> {
-    fn new(predicted: T, observed: Reading<T>, number: impl Fn(T) -> f64) -> Self {
+    fn new(predicted: T, observed: Reading<T>, number: impl Fn(T) -> f64, tolerance: f64, settled: bool) -> Self {
         let expected = number(predicted);
         let relative = observed.value().filter(|_| expected > 0.0).map(|value| (number(*value) - expected) / expected);
-        Self { predicted, observed, relative }
-    }
-
-    /// The observed value, unless it is just a bound that says nothing: an upper bound
-    /// above the prediction neither confirms nor contradicts it.
-    #[must_use]
-    pub fn conclusive(&self) -> bool {
-        match self.observed.kind() {
-            Some(Kind::UpperBound) => self.relative.is_some_and(|relative| relative < 0.0),
-            Some(Kind::Measured | Kind::Estimated) => true,
+        let below = relative.is_some_and(|relative| relative < 0.0);
+        let conclusive = match observed.kind() {
+            // An upper bound above the prediction neither confirms nor contradicts it.
+            Some(Kind::UpperBound) => below,
+            Some(Kind::Measured | Kind::Estimated) => settled || !below,
             None => false,
-        }
+        };
+        let notable = conclusive && relative.is_some_and(|relative| relative.abs() >= tolerance);
+        Self { predicted, observed, relative, conclusive, notable }
     }
+}
+
+/// Of which pipeline stage the prediction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// There is only one.
+    Whole,
+    /// The one that the observed GPU holds.
+    Stage(u64),
+    /// Nobody can tell which one the observed GPU holds: the one that needs most.
+    LargestStage(u64),
 }
 
 /// The run on the roofline.
@@ -92,6 +117,8 @@ pub struct RunPoint {
 pub struct Comparison {
     /// Whose figures were observed.
     pub whose: Whose,
+    /// Of which stage the predicted memory is.
+    pub of: Of,
     /// Device-used bytes at their highest.
     pub memory: Residual<Bytes>,
     /// Device-used bytes now.
@@ -114,14 +141,28 @@ pub fn compare(prediction: &Prediction, observation: &Observation) -> Comparison
     let step = prediction.time.step.0;
     let executed = prediction.flops.forward + prediction.flops.backward;
     let predicted_rate = FlopsPerSec(if step > 0.0 { executed.0 / step } else { 0.0 });
+    let held = observation.whose.device().and_then(|index| prediction.stage_of(index, observation.devices));
+    let (of, stage) = match held {
+        Some(stage) if prediction.stages.len() > 1 => (Of::Stage(stage.stage), stage),
+        Some(stage) => (Of::Whole, stage),
+        None => (Of::LargestStage(prediction.largest().stage), prediction.largest()),
+    };
+    // Another stage than the largest may well need less.
+    let settled = observation.settled && !matches!(of, Of::LargestStage(_));
+    let memory = &observation.memory_peak;
     Comparison {
         whose: observation.whose,
-        memory: Residual::new(prediction.largest().device_used, observation.memory_peak.clone(), Bytes::as_f64),
+        of,
+        memory: Residual::new(stage.device_used, memory.clone(), Bytes::as_f64, MEMORY_TOLERANCE, settled),
         memory_now: observation.memory.clone(),
-        bandwidth: Residual::new(prediction.time.bandwidth, observation.bandwidth.clone(), |rate| rate.0),
-        compute: Residual::new(predicted_rate, observation.compute.clone(), |rate| rate.0),
+        bandwidth: rate(prediction.time.bandwidth, &observation.bandwidth, |rate| rate.0),
+        compute: rate(predicted_rate, &observation.compute, |rate| rate.0),
         point: run_point(observation),
     }
+}
+
+fn rate<T: Copy>(predicted: T, observed: &Reading<T>, number: impl Fn(T) -> f64) -> Residual<T> {
+    Residual::new(predicted, observed.clone(), number, RATE_TOLERANCE, true)
 }
 
 fn run_point(observation: &Observation) -> Option<RunPoint> {
@@ -152,30 +193,40 @@ mod tests {
             memory_peak: Reading::not_read(),
             bandwidth,
             compute,
+            devices: 1,
+            settled: true,
         }
     }
 
     #[test]
     fn an_absent_observation_leaves_no_difference() {
-        let residual = Residual::new(Bytes(100), Reading::Absent(Absence::Gone), Bytes::as_f64);
+        let residual = Residual::new(Bytes(100), Reading::Absent(Absence::Gone), Bytes::as_f64, 0.05, true);
         assert_eq!(residual.relative, None);
-        assert!(!residual.conclusive());
+        assert!(!residual.conclusive);
     }
 
     #[test]
     fn the_difference_is_relative_to_the_prediction() {
         // (75 - 60) / 60 = 0.25
-        let residual = Residual::new(Bytes(60), Reading::measured(Bytes(75), NOW), Bytes::as_f64);
-        assert_eq!(residual.relative, Some(0.25));
+        let residual = Residual::new(Bytes(60), Reading::measured(Bytes(75), NOW), Bytes::as_f64, 0.05, true);
+        assert_eq!((residual.relative, residual.notable), (Some(0.25), true));
     }
 
     #[test]
     fn a_bound_above_the_prediction_concludes_nothing() {
-        let predicted = BytesPerSec(10.0);
-        let above = Residual::new(predicted, Reading::upper_bound(BytesPerSec(12.0), NOW), |rate| rate.0);
-        let below = Residual::new(predicted, Reading::upper_bound(BytesPerSec(8.0), NOW), |rate| rate.0);
-        assert!(!above.conclusive());
-        assert!(below.conclusive());
+        let bound = |value| rate(BytesPerSec(10.0), &Reading::upper_bound(BytesPerSec(value), NOW), |rate| rate.0);
+        assert!(!bound(12.0).conclusive);
+        assert!(bound(8.0).conclusive);
+    }
+
+    #[test]
+    fn a_peak_that_may_still_rise_is_no_difference_and_one_above_is() {
+        let now = |bytes, settled| {
+            Residual::new(Bytes(100), Reading::measured(Bytes(bytes), NOW), Bytes::as_f64, 0.05, settled)
+        };
+        assert!(!now(20, false).notable);
+        assert!(now(20, true).notable);
+        assert!(now(120, false).notable);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a model is made of, whichever file described it.
 
-use super::families::{DiT, Encoder, EncoderDecoder, ResidualNet, Unet, Vision};
+use super::families::{DiT, EncoderDecoder, ResidualNet, Unet};
 use crate::plan::keywords::{Norm, Position};
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -19,18 +19,63 @@ pub struct Architecture {
 pub enum Shape {
     /// A decoder-only transformer.
     Decoder(Decoder),
-    /// An encoder-only transformer.
+    /// An encoder of text or of image patches.
     Encoder(Encoder),
     /// An encoder and a decoder that attends to it.
     EncoderDecoder(EncoderDecoder),
-    /// A vision transformer.
-    Vision(Vision),
     /// A residual convolutional network.
     ResidualNet(ResidualNet),
     /// A UNet that denoises latents.
     Unet(Unet),
     /// A transformer that denoises latents.
     DiT(DiT),
+}
+
+/// An encoder: blocks whose attention sees everything, between ends of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Encoder {
+    /// Its blocks, in the terms of a decoder's.
+    pub stack: Decoder,
+    /// What comes before and behind them.
+    pub ends: Ends,
+}
+
+/// Embedding and head of an encoder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ends {
+    /// Tokens.
+    Text {
+        /// Rows of the segment embedding.
+        types: u64,
+        /// A matrix over the first token.
+        pooler: bool,
+        /// What it is trained for.
+        head: TextHead,
+    },
+    /// Patches of an image.
+    Image {
+        /// Pixels a side.
+        image: u64,
+        /// Pixels a side of a patch.
+        patch: u64,
+        /// Colours.
+        channels: u64,
+        /// Classes.
+        classes: u64,
+    },
+}
+
+/// What an encoder of text is trained for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextHead {
+    /// Nothing: hidden states.
+    No,
+    /// Masked tokens.
+    MaskedLm,
+    /// Masked tokens and whether two sentences follow each other.
+    Pretraining,
+    /// A class of the whole text; `true`: by a head with a matrix of its own (`RoBERTa`).
+    Classes(u64, bool),
 }
 
 /// Whose modules a model uses in transformers: they differ in what they save.
@@ -82,12 +127,12 @@ pub enum Family {
     Bert,
     /// `RoBERTa`.
     Roberta,
+    /// Vision transformer.
+    Vit,
     /// T5.
     T5,
     /// Whisper.
     Whisper,
-    /// ViT.
-    Vit,
     /// `ResNet`.
     Resnet,
     /// diffusers' UNet.
@@ -181,6 +226,8 @@ pub struct Decoder {
     pub sandwich_norms: bool,
     /// Norm over the embedding (BLOOM).
     pub embedding_norm: bool,
+    /// Norms behind attention and feed-forward instead of before (BERT).
+    pub post_norm: bool,
     /// A norm before the head.
     pub final_norm: bool,
     /// Width of the embedding where it differs from `hidden` (OPT-350M).

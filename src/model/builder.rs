@@ -3,7 +3,9 @@
 //! (PyTorch `tools/autograd/derivatives.yaml`), and with autocast's casts where
 //! `aten/src/ATen/autocast_mode.h` lists the operator.
 
-use super::tape::{Collective, Element, Flow, Group, Home, Id, Part, Spec, Tape, Tensor, Unit, Weight};
+use super::element::{Element, Group};
+use super::tape::{Flow, Home, Id, Spec, Tape, Tensor, Unit};
+use super::weight::{Collective, Part, Weight};
 
 /// Adapters on linear layers (peft).
 #[derive(Debug, Clone, PartialEq)]
@@ -352,12 +354,6 @@ impl<'a> Builder<'a> {
         out
     }
 
-    /// A view of part of `x`; its gradient is put back into zeros of the full size.
-    pub fn slice(&mut self, name: &'static str, x: Id, numel: u64) -> Id {
-        let [view] = self.split(name, x, [numel]);
-        view
-    }
-
     /// `a * b`: each saved for the other's gradient.
     pub fn mul(&mut self, name: &'static str, a: Id, b: Id) -> Id {
         let element = self.element(a).promoted(self.element(b));
@@ -408,7 +404,7 @@ impl<'a> Builder<'a> {
         let (element, grad) = (self.element(x), self.grad(x));
         let out = self.local(numel, element, grad);
         let flow = if numel == self.numel(x) { Flow::Pass } else { Flow::New };
-        self.tape.push(&Spec { name, inputs: &[(x, flow)], outputs: &[out], elementwise: true, ..Spec::default() });
+        self.tape.push(&Spec { name, inputs: &[(x, flow)], outputs: &[out], ..Spec::default() });
         out
     }
 
@@ -440,6 +436,12 @@ impl<'a> Builder<'a> {
     /// A tensor for an operator of one's own.
     pub fn make(&mut self, numel: u64, element: Element, grad: bool) -> Id {
         self.local(numel, element, grad)
+    }
+
+    /// A tensor that stays for later tokens.
+    pub fn remembered(&mut self, numel: u64, element: Element) -> Id {
+        let (group, home) = (Group::KvCache, Home::Local);
+        self.tape.tensor(Tensor { numel, element, group, home, grad: false, cached: true, view_of: None })
     }
 
     /// Whether a gradient flows to it.

@@ -1,7 +1,9 @@
 //! Convolutions as operators.
 
 use super::builder::Builder;
-use super::tape::{Flow, Group, Id, Part, Spec, Unit};
+use super::element::Group;
+use super::tape::{Flow, Id, Spec, Unit};
+use super::weight::Part;
 
 /// A convolution.
 #[derive(Debug, Clone, Copy)]

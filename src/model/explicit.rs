@@ -2,7 +2,7 @@
 
 mod image;
 
-use super::architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
+use super::architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
 use crate::plan::keywords::{Activation, Framework, ModelType, Norm, Position};
 use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
 
@@ -23,14 +23,9 @@ pub fn of_fields(
 ) -> Result<(Architecture, Vec<String>), Fault> {
     let kind = kind.unwrap_or_else(|| kind_of(part));
     match kind {
-        ModelType::TransformerDecoder => of_decoder_fields(part, framework),
-        ModelType::TransformerEncoder => {
-            let (architecture, mut said) = of_decoder_fields(part, framework)?;
-            let shape = super::encoder::of_block(architecture.shape, part.pooler, framework, &mut said);
-            Ok((Architecture { family: Family::Bert, shape, ..architecture }, said))
-        }
+        ModelType::TransformerDecoder | ModelType::TransformerEncoder => of_transformer(part, kind, framework),
         ModelType::TransformerEncoderDecoder => {
-            let (architecture, mut said) = of_decoder_fields(part, framework)?;
+            let (architecture, mut said) = of_transformer(part, ModelType::TransformerDecoder, framework)?;
             let shape = super::encoder_decoder::of_block(architecture.shape, part.num_encoder_layers, &mut said);
             Ok((Architecture { family: Family::T5, shape, ..architecture }, said))
         }
@@ -48,17 +43,20 @@ const fn kind_of(part: &ArchitecturePart) -> ModelType {
         ModelType::Cnn
     } else if part.patch_size.is_some() {
         ModelType::VisionTransformer
-    } else if part.pooler.is_some() {
-        ModelType::TransformerEncoder
     } else {
         ModelType::TransformerDecoder
     }
 }
 
-/// A transformer's blocks and vocabulary.
-fn of_decoder_fields(part: &ArchitecturePart, framework: Framework) -> Result<(Architecture, Vec<String>), Fault> {
+/// A transformer of tokens.
+fn of_transformer(
+    part: &ArchitecturePart,
+    kind: ModelType,
+    framework: Framework,
+) -> Result<(Architecture, Vec<String>), Fault> {
+    let encodes = kind == ModelType::TransformerEncoder;
     let mut said = Vec::new();
-    let need = |key: &str, value: Option<u64>| value.ok_or_else(|| fault(key, "is needed for a transformer"));
+    let need = |key: &str, value: Option<u64>| value.ok_or_else(|| fault(key, "is needed for a decoder transformer"));
     let hidden = need("hidden_size", part.hidden_size)?;
     let layers = need("num_layers", part.num_layers)?;
     let heads = need("num_attention_heads", part.num_attention_heads)?;
@@ -116,6 +114,7 @@ fn of_decoder_fields(part: &ArchitecturePart, framework: Framework) -> Result<(A
         shared_norm: false,
         sandwich_norms: false,
         embedding_norm: false,
+        post_norm: false,
         final_norm: true,
         embedding_dim: hidden,
         sliding_window: part.sliding_window,
@@ -149,6 +148,15 @@ fn of_decoder_fields(part: &ArchitecturePart, framework: Framework) -> Result<(A
         _ => Family::Gpt2,
     };
     let name = format!("transformer {layers} x {hidden}");
+    if encodes {
+        // Megatron's BERT normalises before, transformers' behind.
+        let megatron = framework == Framework::Megatron;
+        let stack = Decoder { post_norm: !megatron, final_norm: megatron, embedding_norm: !megatron, ..decoder };
+        let pooler = part.pooler.unwrap_or(false);
+        let head = if megatron && pooler { TextHead::Pretraining } else { TextHead::MaskedLm };
+        let ends = Ends::Text { types: 2, pooler, head };
+        return Ok((Architecture { name, family: Family::Bert, shape: Shape::Encoder(Encoder { stack, ends }) }, said));
+    }
     Ok((Architecture { name, family, shape: Shape::Decoder(decoder) }, said))
 }
 
@@ -212,7 +220,10 @@ const STANDARD: [(f64, u64, u64, u64, u64, u64, u64); 8] = [
 /// Where the size is not a positive number, is beyond 100 000 billion, or another kind of model is asked for.
 pub fn of_size(billions: f64, kind: Option<ModelType>) -> Result<(Architecture, Vec<String>), Fault> {
     if let Some(other) = kind.filter(|kind| *kind != ModelType::TransformerDecoder) {
-        return Err(Fault::of("model.type", format!("{other}: only decoder transformers are predicted so far")));
+        return Err(Fault::of(
+            "model.type",
+            format!("{other}: only transformer decoders and encoders are predicted so far"),
+        ));
     }
     if !(billions > 0.0 && billions <= 1e5) {
         return Err(Fault::of("model.size_billions", format!("must be above 0 and at most 100000, is {billions}")));

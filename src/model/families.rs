@@ -1,40 +1,8 @@
 //! Shapes of the models that are not decoder-only transformers. Transformer blocks are
 //! described by the same [`Decoder`] fields whatever they are part of.
 
-use super::architecture::{Act, Architecture, Decoder, QkNorm, Shape};
+use super::architecture::{Act, Architecture, Decoder, Ends, QkNorm, Shape};
 use crate::plan::keywords::{ModelType, Norm, Position};
-
-/// What stands on an encoder (`architectures` in the configuration).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EncoderHead {
-    /// The hidden states, or the pooler's output.
-    Bare,
-    /// A prediction for each token of the vocabulary.
-    MaskedLm,
-    /// That, and whether two sentences follow each other.
-    PreTraining,
-    /// One class for each sample.
-    Sequence,
-    /// One class for each token.
-    Token,
-}
-
-/// An encoder-only transformer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Encoder {
-    /// Its blocks and embedding.
-    pub block: Decoder,
-    /// Norms stand behind the residual additions (BERT), not before the matrices (Megatron).
-    pub post_norm: bool,
-    /// Kinds of token, each with a row of an embedding.
-    pub token_types: u64,
-    /// A dense layer on the first token.
-    pub pooler: bool,
-    /// What stands on it.
-    pub head: EncoderHead,
-    /// Classes of a classifying head.
-    pub labels: u64,
-}
 
 /// How a sample enters an encoder-decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,43 +38,6 @@ pub struct EncoderDecoder {
     pub start: Start,
 }
 
-/// A vision transformer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Vision {
-    /// Its blocks.
-    pub block: Decoder,
-    /// Pixels a side of an image.
-    pub image: u64,
-    /// Pixels a side of a patch.
-    pub patch: u64,
-    /// Channels of an image.
-    pub channels: u64,
-    /// Classes; 0: a pooler in their place.
-    pub labels: u64,
-}
-
-impl ResidualNet {
-    /// Blocks of all stages.
-    #[must_use]
-    pub const fn blocks(&self) -> u64 {
-        let (mut sum, mut at) = (0_u64, 0);
-        while at < self.depths.len() {
-            sum = sum.saturating_add(self.depths.as_slice()[at]);
-            at += 1;
-        }
-        sum
-    }
-}
-
-impl Vision {
-    /// Patches of an image.
-    #[must_use]
-    pub const fn patches(&self) -> u64 {
-        let side = self.image / if self.patch == 0 { 1 } else { self.patch };
-        side.saturating_mul(side)
-    }
-}
-
 /// A residual convolutional network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResidualNet {
@@ -126,6 +57,14 @@ pub struct ResidualNet {
     pub halves_in_first: bool,
     /// Classes.
     pub labels: u64,
+}
+
+impl ResidualNet {
+    /// Blocks of all stages.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.depths.iter().fold(0, |sum: u64, depth| sum.saturating_add(*depth))
+    }
 }
 
 /// diffusers' `UNet2DConditionModel`.
@@ -214,8 +153,7 @@ impl DiT {
     /// Patches of a sample.
     #[must_use]
     pub const fn patches(&self) -> u64 {
-        let side = self.image / if self.patch == 0 { 1 } else { self.patch };
-        side.saturating_mul(side)
+        patches(self.image, self.patch)
     }
 }
 
@@ -249,6 +187,7 @@ impl Decoder {
             parallel_block: false,
             shared_norm: false,
             sandwich_norms: false,
+            post_norm: false,
             embedding_norm: false,
             final_norm: false,
             embedding_dim: hidden,
@@ -269,6 +208,12 @@ impl Decoder {
     }
 }
 
+/// Square patches of a square image.
+const fn patches(image: u64, patch: u64) -> u64 {
+    let side = image / if patch == 0 { 1 } else { patch };
+    side.saturating_mul(side)
+}
+
 /// What a sample is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
@@ -283,23 +228,13 @@ pub enum Input {
 }
 
 impl Architecture {
-    /// The model as a decoder, where it is one.
-    #[must_use]
-    pub const fn decoder(&self) -> Option<&Decoder> {
-        match &self.shape {
-            Shape::Decoder(decoder) => Some(decoder),
-            _ => None,
-        }
-    }
-
     /// The fields of its transformer blocks, where it has some.
     #[must_use]
     pub const fn block(&self) -> Option<&Decoder> {
         match &self.shape {
             Shape::Decoder(decoder) => Some(decoder),
-            Shape::Encoder(encoder) => Some(&encoder.block),
+            Shape::Encoder(encoder) => Some(&encoder.stack),
             Shape::EncoderDecoder(model) => Some(&model.block),
-            Shape::Vision(model) => Some(&model.block),
             Shape::DiT(net) => Some(&net.block),
             Shape::ResidualNet(_) | Shape::Unet(_) => None,
         }
@@ -310,9 +245,11 @@ impl Architecture {
     pub const fn kind(&self) -> ModelType {
         match &self.shape {
             Shape::Decoder(_) => ModelType::TransformerDecoder,
-            Shape::Encoder(_) => ModelType::TransformerEncoder,
+            Shape::Encoder(encoder) => match encoder.ends {
+                Ends::Text { .. } => ModelType::TransformerEncoder,
+                Ends::Image { .. } => ModelType::VisionTransformer,
+            },
             Shape::EncoderDecoder(_) => ModelType::TransformerEncoderDecoder,
-            Shape::Vision(_) => ModelType::VisionTransformer,
             Shape::ResidualNet(_) => ModelType::Cnn,
             Shape::Unet(_) | Shape::DiT(_) => ModelType::DiffusionModel,
         }
@@ -343,8 +280,7 @@ impl Architecture {
     pub fn layers(&self) -> u64 {
         match &self.shape {
             Shape::Decoder(decoder) => decoder.layers,
-            Shape::Encoder(encoder) => encoder.block.layers,
-            Shape::Vision(model) => model.block.layers,
+            Shape::Encoder(encoder) => encoder.stack.layers,
             Shape::ResidualNet(net) => net.blocks(),
             Shape::Unet(net) => net.modules(),
             Shape::DiT(net) => net.block.layers,
@@ -367,8 +303,10 @@ impl Architecture {
     pub const fn input(&self) -> Input {
         match &self.shape {
             Shape::Decoder(decoder) => Input::Tokens(decoder.max_positions),
-            Shape::Encoder(encoder) => Input::Tokens(encoder.block.max_positions),
-            Shape::Vision(model) => Input::Image(model.patches().saturating_add(1), model.image, false),
+            Shape::Encoder(encoder) => match encoder.ends {
+                Ends::Text { .. } => Input::Tokens(encoder.stack.max_positions),
+                Ends::Image { image, patch, .. } => Input::Image(patches(image, patch).saturating_add(1), image, false),
+            },
             Shape::ResidualNet(_) => Input::Image(1, 224, true),
             Shape::Unet(net) => Input::Captioned(net.image),
             Shape::DiT(net) => Input::Image(net.patches(), net.image, false),

@@ -7,6 +7,7 @@ mod builder;
 mod convolution;
 mod decoder;
 mod diffusion;
+mod element;
 mod encoder;
 mod encoder_decoder;
 mod explicit;
@@ -15,20 +16,19 @@ mod hf;
 mod residual_net;
 mod rules;
 mod tape;
-mod vision;
 mod walk;
+mod weight;
 
-pub use architecture::{Act, Architecture, Decoder, Family, Mla, Moe, QkNorm, Shape};
+pub use architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
 pub use builder::{Adapters, Types};
+pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
-pub use families::{DiT, Encoder, EncoderDecoder, EncoderHead, Input, ResidualNet, Start, Unet, Vision};
+pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use hf::from_hf;
 pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
-pub use tape::{
-    Collective, CollectiveKind, Element, Flow, GRANULE, GROUPS, Group, Home, Id, Op, Part, RankGroup, Span, Tape,
-    Tensor, Unit, Weight,
-};
-pub use walk::{AttentionChoice, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
+pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
+pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
+pub use weight::{Collective, CollectiveKind, Part, RankGroup, Weight};
 
 use crate::plan::keywords::{Framework, TransformerImpl};
 
@@ -39,11 +39,10 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
             Shape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
-            Shape::Vision(model) => vision::walk(model, self.family, run),
+            Shape::EncoderDecoder(model) => encoder_decoder::walk(model, self.family, run),
+            Shape::ResidualNet(net) => residual_net::walk(net, run),
             Shape::Unet(net) => diffusion::walk_unet(net, run),
             Shape::DiT(net) => diffusion::walk_dit(net, self.family, run),
-            Shape::ResidualNet(net) => residual_net::walk(net, run),
-            Shape::EncoderDecoder(model) => encoder_decoder::walk(model, self.family, run),
         }
     }
 
@@ -68,6 +67,7 @@ impl Architecture {
             dropout: Some(0.0),
             freeze_embeddings: false,
             vocab_multiple,
+            cache: None,
         };
         self.walk(&run).count()
     }

@@ -4,9 +4,11 @@
 use super::builder::{Builder, Keeps, Linear};
 use super::convolution::{Conv, conv};
 use super::decoder::{cross_entropy, product};
+use super::element::{Element, Group};
 use super::families::ResidualNet;
-use super::tape::{Element, Flow, Group, Id, Part, Spec, Tape, rounded};
+use super::tape::{Flow, Id, Spec, Tape, rounded};
 use super::walk::{Run, Walk};
+use super::weight::Part;
 
 /// A network and one micro-batch.
 struct Site<'a> {
@@ -56,7 +58,7 @@ pub fn walk(net: &ResidualNet, run: &Run<'_>) -> Walk {
         last: site.head(from, side),
         shared: 0,
         buffers,
-        inputs: Some(site.inputs()),
+        inputs: site.inputs(),
         pending: Vec::new(),
         passing: Vec::new(),
         tied: false,

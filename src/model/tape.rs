@@ -5,105 +5,8 @@
 //! operators: they share their tensor. A tensor that two operators save is one
 //! tensor, so it counts once. Sizes are those of one GPU's share.
 
-/// The type of an element in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Element {
-    /// 8 bytes: token ids.
-    I64,
-    /// 4 bytes.
-    F32,
-    /// 2 bytes.
-    Bf16,
-    /// 2 bytes.
-    F16,
-    /// 1 byte.
-    Fp8,
-    /// 1 byte: masks.
-    Bool,
-}
-
-impl Element {
-    /// Bytes of one.
-    #[must_use]
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Self::I64 => 8,
-            Self::F32 => 4,
-            Self::Bf16 | Self::F16 => 2,
-            Self::Fp8 | Self::Bool => 1,
-        }
-    }
-
-    /// The name as PyTorch prints it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::I64 => "int64",
-            Self::F32 => "fp32",
-            Self::Bf16 => "bf16",
-            Self::F16 => "fp16",
-            Self::Fp8 => "fp8",
-            Self::Bool => "bool",
-        }
-    }
-
-    /// The type that both promote to.
-    #[must_use]
-    pub const fn promoted(self, other: Self) -> Self {
-        if other.bytes() > self.bytes() { other } else { self }
-    }
-}
-
-/// What a tensor belongs to, for the list of terms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(usize)]
-pub enum Group {
-    /// The residual stream between and within blocks.
-    Residual,
-    /// Saved by norms.
-    Norm,
-    /// Saved by attention.
-    Attention,
-    /// Saved by the feed-forward block.
-    Mlp,
-    /// Saved by experts and their dispatch.
-    Experts,
-    /// Embedding output, rotary tables, masks.
-    Embedding,
-    /// Convolutions and their norms.
-    Convolution,
-    /// Adapters (LoRA).
-    Adapter,
-    /// 16-bit (or 8-bit) copies of weights.
-    WeightCopy,
-    /// Logits and the loss.
-    Logits,
-    /// Gradients of activations.
-    ActivationGradient,
-    /// Gradients of weights made in this pass.
-    WeightGradient,
-}
-
-/// Number of groups.
-pub const GROUPS: usize = 12;
-
-impl Group {
-    /// All, in the order of their discriminants.
-    pub const ALL: [Self; GROUPS] = [
-        Self::Residual,
-        Self::Norm,
-        Self::Attention,
-        Self::Mlp,
-        Self::Experts,
-        Self::Embedding,
-        Self::Convolution,
-        Self::Adapter,
-        Self::WeightCopy,
-        Self::Logits,
-        Self::ActivationGradient,
-        Self::WeightGradient,
-    ];
-}
+use super::element::{Element, Group};
+use super::weight::{Collective, Weight};
 
 /// Index of a tensor in its tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -135,7 +38,8 @@ pub struct Tensor {
     pub home: Home,
     /// Whether a gradient flows to it.
     pub grad: bool,
-    /// An autocast copy: kept until autocast is left, whoever uses it.
+    /// Kept beyond the tape, whoever uses it: an autocast copy until autocast is left, keys and values for later
+    /// tokens.
     pub cached: bool,
     /// The tensor whose memory this one is a view of.
     pub view_of: Option<Id>,
@@ -162,50 +66,6 @@ impl Tensor {
     pub const fn allocated(&self) -> u64 {
         rounded(self.bytes())
     }
-}
-
-/// What a parameter is part of: decides how it is sharded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// Embedding tables.
-    Embedding,
-    /// Attention matrices.
-    Attention,
-    /// Feed-forward matrices.
-    Mlp,
-    /// Norms.
-    Norm,
-    /// Routers.
-    Router,
-    /// Routed experts: they have data-parallel ranks of their own.
-    Expert,
-    /// The output matrix.
-    Head,
-    /// Convolutions.
-    Convolution,
-    /// Adapters (LoRA).
-    Adapter,
-}
-
-/// A parameter tensor (or several alike).
-#[derive(Debug, Clone, Copy)]
-pub struct Weight {
-    /// Elements of one tensor on one GPU.
-    pub numel: u64,
-    /// How many such tensors.
-    pub copies: u64,
-    /// Of which one token passes through.
-    pub active: u64,
-    /// What it is part of.
-    pub part: Part,
-    /// Whether it is trained.
-    pub trained: bool,
-    /// The same tensor as one of another tape (a tied head): held and counted there.
-    pub tied: bool,
-    /// Rows and columns, where it is a matrix (Adafactor, Muon).
-    pub rows: u64,
-    /// Bytes of an element where it is stored otherwise than the other weights (quantised), in 1/1000.
-    pub millibytes: Option<u64>,
 }
 
 /// How the gradient of an operator's input is made.
@@ -268,7 +128,7 @@ pub struct Op {
     pub flops_forward: f64,
     /// Operations backward.
     pub flops_backward: f64,
-    /// Elementwise: may be fused with its neighbours by a compiler.
+    /// Computes on each element (a copy does not).
     pub elementwise: bool,
     /// How many kernels of this kind run (one for each expert).
     pub launches: u64,
@@ -301,45 +161,6 @@ pub struct Tape {
     pub collectives: Vec<Collective>,
 }
 
-/// A collective in a tape.
-#[derive(Debug, Clone, Copy)]
-pub struct Collective {
-    /// What.
-    pub kind: CollectiveKind,
-    /// Between which ranks.
-    pub group: RankGroup,
-    /// Bytes of the full tensor.
-    pub bytes: u64,
-    /// How often it runs forward.
-    pub forward: u32,
-    /// How often it (or its transpose) runs backward.
-    pub backward: u32,
-}
-
-/// Kinds of collective.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CollectiveKind {
-    /// All-reduce.
-    AllReduce,
-    /// All-gather, or its transpose.
-    AllGather,
-    /// All-to-all.
-    AllToAll,
-    /// Point to point, around a ring.
-    Ring,
-}
-
-/// Ranks that talk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RankGroup {
-    /// Tensor parallel.
-    Tensor,
-    /// Context parallel.
-    Context,
-    /// Expert parallel.
-    Expert,
-}
-
 /// What an operator is, for [`Tape::push`].
 #[derive(Debug, Clone, Copy)]
 pub struct Spec<'a> {
@@ -359,7 +180,7 @@ pub struct Spec<'a> {
     pub scratch_backward: u64,
     /// Operations forward and backward.
     pub flops: (f64, f64),
-    /// May be fused with its neighbours.
+    /// Computes on each element.
     pub elementwise: bool,
     /// Number of kernels.
     pub launches: u64,

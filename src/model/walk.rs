@@ -2,8 +2,9 @@
 //! the order in which they run.
 
 use super::builder::{Adapters, Types};
+use super::element::Element;
 use super::rules::Rules;
-use super::tape::{Element, Tape};
+use super::tape::Tape;
 
 /// How the model is cut over ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +96,17 @@ pub struct Run<'a> {
     pub freeze_embeddings: bool,
     /// Rows that the vocabulary is padded to a multiple of.
     pub vocab_multiple: u64,
+    /// Keys and values are kept for later tokens.
+    pub cache: Option<Cache>,
+}
+
+/// How keys and values are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cache {
+    /// In which type; none: that of the computation.
+    pub element: Option<Element>,
+    /// Tokens a sample that are in it already: 0 while a prompt is read.
+    pub past: u64,
 }
 
 /// The plan's choice of attention.
@@ -121,6 +133,15 @@ impl Run<'_> {
         self.sequence.div_ceil(self.cut.context)
     }
 
+    /// Tokens a sample that attention sees: these and the cached ones before them.
+    #[must_use]
+    pub const fn context_tokens(&self) -> u64 {
+        match self.cache {
+            Some(cache) => self.sequence.saturating_add(cache.past),
+            None => self.sequence,
+        }
+    }
+
     /// Tokens on this rank where norms and residuals are split along the sequence.
     #[must_use]
     pub const fn stream_tokens(&self) -> u64 {
@@ -141,7 +162,7 @@ impl Run<'_> {
 }
 
 /// The tapes of a model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Walk {
     /// Embedding and whatever else runs once before the layers.
     pub first: Tape,
@@ -155,8 +176,8 @@ pub struct Walk {
     pub shared: u64,
     /// Bytes of module buffers (GPT-2's causal masks).
     pub buffers: u64,
-    /// Bytes of a micro-batch's inputs and labels, where they are not two numbers a token.
-    pub inputs: Option<u64>,
+    /// Bytes of the micro-batch's inputs and labels.
+    pub inputs: u64,
     /// Gradients that wait for a layer far from the one that made them.
     pub pending: Vec<Pending>,
     /// What layers hold for each other during the forward pass only: made by the first, until the last.

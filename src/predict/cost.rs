@@ -6,9 +6,9 @@ use super::job::Job;
 use super::optimizer::rule;
 use super::play::Recompute;
 use super::prediction::{Bound, Roofline, RooflineOp, StepFlops, Traffic};
-use super::resident::Resident;
+use super::resident::{Resident, quantised};
 use super::step::Step;
-use crate::model::{Element, Flow, Home, Op, Tape, Unit};
+use crate::model::{Element, Flow, Home, Id, Op, Tape, Unit};
 use crate::plan::keywords::Mode;
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Seconds};
 
@@ -38,11 +38,19 @@ pub(super) struct Cost {
 struct Row {
     name: &'static str,
     count: u64,
+    /// Matrix products, and the arithmetic of elementwise operators.
     flops: f64,
     bytes: u64,
     peak: FlopsPerSec,
     compute: f64,
     memory: f64,
+}
+
+impl Row {
+    /// The same literal: cheaper than comparing texts, and just as good within one prediction.
+    fn is(&self, name: &'static str) -> bool {
+        self.name.as_ptr() == name.as_ptr() && self.name.len() == name.len()
+    }
 }
 
 struct Table<'a> {
@@ -68,7 +76,8 @@ pub(super) fn peak(job: &Job, unit: Unit) -> (FlopsPerSec, &'static str) {
     };
     match element {
         Element::F16 => peaks.fp16.map_or((vector, "fp32"), |peak| (peak, "fp16")),
-        Element::Bf16 | Element::Fp8 => peaks.bf16.or(peaks.fp16).map_or((vector, "fp32"), |peak| (peak, "bf16")),
+        // A card without bf16 units computes it on the vector units.
+        Element::Bf16 | Element::Fp8 => peaks.bf16.map_or((vector, "fp32"), |peak| (peak, "bf16")),
         _ if job.storage.tf32 => peaks.tf32.map_or((vector, "fp32"), |peak| (peak, "tf32")),
         _ => (vector, "fp32"),
     }
@@ -123,21 +132,20 @@ impl Table<'_> {
             }
             self.operator(tape, op, times, train);
             if train && super::play::runs_again(op, at, stop, recompute, &mut products) {
-                let bytes = forward_bytes(tape, op);
+                let (bytes, _) = forward_bytes(self.job, tape, op);
                 self.recompute += op.flops_forward * times as f64;
-                self.add(op.name, op.unit, op.flops_forward, bytes, times, op.launches);
+                self.add(op, (op.flops_forward, arithmetic(tape, op)), bytes, (times, op.launches));
                 self.traffic.activations += Bytes(bytes.saturating_mul(times));
             }
         }
     }
 
     fn operator(&mut self, tape: &Tape, op: &Op, times: u64, train: bool) {
-        let bytes = forward_bytes(tape, op);
+        let (bytes, weights) = forward_bytes(self.job, tape, op);
         self.forward += op.flops_forward * times as f64;
-        self.add(op.name, op.unit, op.flops_forward, bytes, times, op.launches);
-        let weights: u64 = weight_bytes(tape, op);
+        self.add(op, (op.flops_forward, arithmetic(tape, op)), bytes, (times, op.launches));
         self.traffic.parameters += Bytes(weights.saturating_mul(times));
-        self.traffic.activations += Bytes((bytes - weights.min(bytes)).saturating_mul(times));
+        self.traffic.activations += Bytes((bytes - weights).saturating_mul(times));
         let flows = tape.flows(op.inputs);
         if !train || flows.iter().all(|flow| !matches!(flow, Flow::New | Flow::InPlace)) {
             return;
@@ -148,15 +156,25 @@ impl Table<'_> {
         self.traffic.parameters += Bytes(parameters.saturating_mul(times));
         self.traffic.gradients += Bytes(gradients.saturating_mul(times));
         self.traffic.activations += Bytes(activations.saturating_mul(times));
-        self.add(op.name, op.unit, op.flops_backward, all, times, op.launches.saturating_mul(2));
+        let launches = op.launches.saturating_mul(2);
+        self.add(op, (op.flops_backward, arithmetic(tape, op)), all, (times, launches));
     }
 
-    fn add(&mut self, name: &'static str, unit: Unit, flops: f64, bytes: u64, times: u64, launches: u64) {
+    /// Adds runs of an operator: operations that PyTorch counts and arithmetic that it does
+    /// not, bytes, and (times, kernels each time).
+    fn add(&mut self, op: &Op, (flops, arithmetic): (f64, f64), bytes: u64, (times, launches): (u64, u64)) {
+        self.add_named(op.name, op.unit, flops, bytes, (times, launches));
+        if let Some(row) = self.rows.iter_mut().find(|row| row.is(op.name)) {
+            row.flops += arithmetic * times as f64;
+        }
+    }
+
+    fn add_named(&mut self, name: &'static str, unit: Unit, flops: f64, bytes: u64, (times, launches): (u64, u64)) {
         let (peak, _) = peak(self.job, unit);
         let each = launches.max(1) as f64;
         let compute = flops / (peak.0 * efficiency(&MATRIX, flops / each));
         let memory = bytes as f64 / (self.job.hardware.gpu.bandwidth.0 * efficiency(&DRAM, bytes as f64 / each));
-        let found = self.rows.iter().position(|row| row.name.as_ptr() == name.as_ptr() && row.name.len() == name.len());
+        let found = self.rows.iter().position(|row| row.is(name));
         let at = found.unwrap_or_else(|| {
             self.rows.push(Row { name, count: 0, flops: 0.0, bytes: 0, peak, compute: 0.0, memory: 0.0 });
             self.rows.len() - 1
@@ -188,7 +206,7 @@ impl Table<'_> {
         let states = rule(self.job.training.optimizer).moments.max(1);
         let name = "optimizer";
         // A handful of operations an element (Adam: about ten for two moments).
-        self.add(name, Unit::Vector, 5.0 * states as f64 * resident.trained as f64, bytes, 1, 1);
+        self.add_named(name, Unit::Vector, 5.0 * states as f64 * resident.trained as f64, bytes, (1, 1));
         let after: f64 = self.rows.iter().map(|row| row.memory + row.compute).sum();
         Seconds(after - before)
     }
@@ -227,14 +245,48 @@ impl Table<'_> {
     }
 }
 
-fn forward_bytes(tape: &Tape, op: &Op) -> u64 {
-    let ids = tape.ids(op.inputs).iter().chain(tape.ids(op.outputs));
-    ids.fold(0, |sum: u64, id| sum.saturating_add(tape.get(*id).bytes()))
+/// Arithmetic of an operator that PyTorch's counter leaves out: at least one operation for
+/// each element that it reads or writes, whichever are more. It places the operator on the
+/// roofline and takes no time: the bytes take longer.
+fn arithmetic(tape: &Tape, op: &Op) -> f64 {
+    if !op.elementwise || op.flops_forward > 0.0 {
+        return 0.0;
+    }
+    let elements = |span| tape.ids(span).iter().map(|id| tape.get(*id).numel).max().unwrap_or(0);
+    elements(op.inputs).max(elements(op.outputs)) as f64
 }
 
-fn weight_bytes(tape: &Tape, op: &Op) -> u64 {
-    let weights = tape.ids(op.inputs).iter().filter(|id| matches!(tape.get(**id).home, Home::Weight(_)));
-    weights.fold(0, |sum: u64, id| sum.saturating_add(tape.get(*id).bytes()))
+/// Bytes that an operator reads and writes forward, and which of them are weights.
+fn forward_bytes(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
+    let made: u64 = tape.ids(op.outputs).iter().fold(0, |sum, id| sum.saturating_add(tape.get(*id).bytes()));
+    let (mut all, mut weights) = (made, 0_u64);
+    for id in tape.ids(op.inputs) {
+        let bytes = match tape.get(*id).home {
+            Home::Weight(at) => {
+                let read = weight_bytes(job, tape, op, *id, at);
+                weights = weights.saturating_add(read);
+                read
+            }
+            _ => tape.get(*id).bytes(),
+        };
+        all = all.saturating_add(bytes);
+    }
+    (all, weights)
+}
+
+/// Bytes read of a weight: as it is stored where an inference server multiplies it so, and of a table that rows are
+/// looked up in no more than those.
+fn weight_bytes(job: &Job, tape: &Tape, op: &Op, id: Id, at: u32) -> u64 {
+    let tensor = tape.get(id);
+    if job.training.mode == Mode::Inference
+        && let Some(millibytes) = quantised(job, &tape.weights[at as usize])
+    {
+        return tensor.numel.saturating_mul(millibytes) / 1000;
+    }
+    match tape.ids(op.outputs) {
+        [rows] if tape.ids(op.inputs) == [id] => tensor.bytes().min(tape.get(*rows).numel * tensor.element.bytes()),
+        _ => tensor.bytes(),
+    }
 }
 
 /// Activations, parameters and weight gradients that an operator's backward pass moves.

@@ -2,8 +2,9 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::{Job, StageLayers};
-use super::play::{Groups, Peak, play_inference};
+use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, TimelinePoint};
+use super::prefill::looked_up;
 use super::resident::{Held, Resident};
 use super::step::Step;
 use crate::model::{GROUPS, Group};
@@ -16,7 +17,9 @@ use std::borrow::Cow;
 pub(super) struct Summit {
     pub total: u64,
     pub phase: Phase,
-    pub at: Cow<'static, str>,
+    pub at: Place,
+    /// Where it belongs on the timeline, unless it is a point of it already.
+    missing: Option<usize>,
     /// The operator, where one made it.
     pub operator: &'static str,
     /// Activations of this micro-batch by group.
@@ -46,6 +49,7 @@ pub(super) struct StageRun {
 
 struct Player<'a> {
     step: &'a Step,
+    train: bool,
     resident: Resident,
     /// What is there in every phase.
     base: u64,
@@ -67,9 +71,9 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = Held { job, step, layers: list, first, last };
     let resident = held.resident();
-    let inputs = step.walk.inputs.unwrap_or_else(|| inputs(job)).saturating_add(step.walk.buffers);
+    let inputs = step.walk.inputs.saturating_add(step.walk.buffers);
     let base = resident.weights
-        + resident.kv_cache
+        + resident.kv_cache_waiting
         + resident.masters
         + resident.states
         + resident.buckets
@@ -77,42 +81,33 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         + workspaces
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
-    let static_bytes = base - inputs + stays;
-    let in_flight = in_flight(job, index, &held);
+    let static_bytes = base - inputs + stays + (resident.kv_cache - resident.kv_cache_waiting);
+    let train = job.training.mode == Mode::Train;
+    let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player {
         step,
+        train,
         resident,
         base,
         in_flight,
         shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
-        offload: job.training.cpu_offload == CpuOffload::Activations,
+        offload: train && job.training.cpu_offload == CpuOffload::Activations,
         summit: Summit::none(),
         timeline: Vec::with_capacity(64),
         stride: (held.layers.len() as u64).div_ceil(24).max(1),
         retained: [0; GROUPS],
         gradients: if resident.gradients_before { resident.gradients } else { 0 },
     };
-    if job.training.mode == Mode::Inference {
-        player.prefill(&held);
-        let summit = player.summit;
-        let timeline = player.timeline;
-        return StageRun {
-            resident,
-            workspaces,
-            inputs,
-            summit,
-            activations_end_of_forward: 0,
-            static_bytes,
-            timeline,
-        };
-    }
     player.forward(&held);
-    player.leave_autocast(&held);
-    let end: u64 = player.retained.iter().sum();
-    let output = if last { step.last.output } else { 0 };
-    let activations_end_of_forward = end + player.shared + output;
-    player.backward(&held);
-    player.optimizer();
+    let mut activations_end_of_forward = 0;
+    if train {
+        player.leave_autocast(&held);
+        let output = if last { step.last.output } else { 0 };
+        activations_end_of_forward = player.retained.iter().sum::<u64>() + player.shared + output;
+        player.backward(&held);
+        player.optimizer();
+    }
+    player.show_summit();
     StageRun {
         resident,
         workspaces,
@@ -122,12 +117,6 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         static_bytes,
         timeline: player.timeline,
     }
-}
-
-/// Token ids and labels, 8 bytes each.
-fn inputs(job: &Job) -> u64 {
-    let each = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context)).saturating_mul(8);
-    2 * super::optimizer::rounded(each)
 }
 
 /// Saved bytes of the micro-batches that are under way beside the one that is played.
@@ -162,26 +151,27 @@ impl Player<'_> {
         if held.first {
             self.meet(
                 Phase::Forward,
-                Cow::Borrowed("embedding"),
+                Place::Named("embedding"),
                 &self.step.first.forward.clone(),
                 self.buffers(0, 0),
                 true,
             );
             self.keep(self.step.first.retained, 1);
+            self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
         }
         for (at, layer) in held.layers.iter().enumerate() {
             let played = self.step.layer(*layer);
             let shown = self.is_shown(at, held.layers.len());
             let passing = self.passing(*layer);
             self.retained[Group::Attention as usize] += passing;
-            self.meet(Phase::Forward, layer_name(shown, *layer), &played.forward, self.buffers(2, 0), shown);
+            self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2, 0), shown);
             self.retained[Group::Attention as usize] -= passing;
             self.keep(played.retained, 1);
         }
         if held.last {
             self.meet(
                 Phase::Forward,
-                Cow::Borrowed("head and loss"),
+                Place::Named(if self.train { "head and loss" } else { "head" }),
                 &self.step.last.forward.clone(),
                 self.buffers(1, 0),
                 true,
@@ -190,27 +180,9 @@ impl Player<'_> {
         }
     }
 
-    /// A forward pass over the whole prompt that saves nothing but keys and values.
-    fn prefill(&mut self, held: &Held<'_>) {
-        if held.first {
-            let peak = play_inference(&self.step.walk.first);
-            self.meet(Phase::Forward, Cow::Borrowed("embedding"), &peak, 0, true);
-        }
-        let kinds: Vec<Peak> = self.step.walk.kinds.iter().map(|(_, tape)| play_inference(tape)).collect();
-        for (at, layer) in held.layers.iter().enumerate() {
-            let kind = self.step.walk.order[usize::try_from(*layer).unwrap_or(0)];
-            let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Forward, layer_name(shown, *layer), &kinds[kind], self.buffers(2, 0), shown);
-        }
-        if held.last {
-            let peak = play_inference(&self.step.walk.last);
-            self.meet(Phase::Forward, Cow::Borrowed("head"), &peak, self.buffers(1, 0), true);
-        }
-    }
-
     /// Autocast's copies of weights that nothing saved go when it is left.
     fn leave_autocast(&mut self, held: &Held<'_>) {
-        let copies = crate::model::Group::WeightCopy as usize;
+        let copies = Group::WeightCopy as usize;
         let mut gone: u64 = held.layers.iter().map(|layer| self.step.layer(*layer).until_exit).sum();
         gone += if held.first { self.step.first.until_exit } else { 0 };
         gone += if held.last { self.step.last.until_exit } else { 0 };
@@ -220,31 +192,34 @@ impl Player<'_> {
     fn backward(&mut self, held: &Held<'_>) {
         if held.last {
             let played = &self.step.last;
+            let parameters = self.step.walk.last.parameters();
             self.drop_kept(played.retained, played.until_exit);
             self.meet(
                 Phase::Backward,
-                Cow::Borrowed("loss and head"),
+                Place::Named("loss and head"),
                 &played.backward.clone(),
                 self.buffers(1, 1),
                 true,
             );
-            self.gradients += self.new_gradients(played.weight_gradients);
+            self.gradients += self.new_gradients(played, parameters);
         }
         for (at, layer) in held.layers.iter().enumerate().rev() {
             let played = self.step.layer(*layer);
+            let parameters = self.step.parameters(*layer);
             self.drop_kept(played.retained, played.until_exit);
             let shown = self.is_shown(at, held.layers.len());
             let waiting = self.waiting(*layer);
             self.retained[Group::ActivationGradient as usize] += waiting;
-            self.meet(Phase::Backward, layer_name(shown, *layer), &played.backward, self.buffers(2, 2), shown);
+            self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers(2, 2), shown);
             self.retained[Group::ActivationGradient as usize] -= waiting;
-            self.gradients += self.new_gradients(played.weight_gradients);
+            self.gradients += self.new_gradients(played, parameters);
         }
         if held.first {
             let played = &self.step.first;
+            let parameters = self.step.walk.first.parameters();
             self.drop_kept(played.retained, played.until_exit);
-            self.meet(Phase::Backward, Cow::Borrowed("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
-            self.gradients += self.new_gradients(played.weight_gradients);
+            self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
+            self.gradients += self.new_gradients(played, parameters);
         }
     }
 
@@ -266,8 +241,8 @@ impl Player<'_> {
         let resident = self.resident;
         let gradients = resident.gradients;
         let total = self.base + gradients + resident.optimizer_temporary;
-        let at = Cow::Borrowed("optimizer step");
-        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.clone(), allocated: Bytes(total) });
+        let at = Place::Named("optimizer step");
+        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
         if total > self.summit.total {
             self.summit = Summit {
                 total,
@@ -281,9 +256,17 @@ impl Player<'_> {
         }
     }
 
-    /// Gradients that a tape leaves, unless they exist already.
-    fn new_gradients(&self, made: u64) -> u64 {
-        if self.resident.gradients_before { 0 } else { made }
+    /// Gradients that a tape leaves, unless they exist already: what it made, or its part of what ranks share out.
+    fn new_gradients(&self, played: &Played, parameters: u64) -> u64 {
+        if self.resident.gradients_before {
+            return 0;
+        }
+        if self.step.gradients == WeightGradients::Made {
+            return played.weight_gradients;
+        }
+        let part =
+            u128::from(self.resident.gradients) * u128::from(parameters) / u128::from(self.resident.params.max(1));
+        u64::try_from(part).unwrap_or(self.resident.gradients)
     }
 
     fn keep(&mut self, retained: Groups, times: u64) {
@@ -300,10 +283,18 @@ impl Player<'_> {
         if self.offload {
             return;
         }
-        let copies = crate::model::Group::WeightCopy as usize;
+        let copies = Group::WeightCopy as usize;
         for (group, (sum, bytes)) in self.retained.iter_mut().zip(retained).enumerate() {
             let bytes = if group == copies { bytes.saturating_sub(until_exit) } else { bytes };
             *sum = sum.saturating_sub(bytes);
+        }
+    }
+
+    /// Puts the peak on the timeline where the layer that makes it is between two points.
+    fn show_summit(&mut self) {
+        let Summit { phase, at, total, missing, .. } = self.summit;
+        if let Some(index) = missing {
+            self.timeline.insert(index, TimelinePoint { phase, at: at.name(), allocated: Bytes(total) });
         }
     }
 
@@ -312,13 +303,13 @@ impl Player<'_> {
     }
 
     /// Sets a tape's peak on top of what is there.
-    fn meet(&mut self, phase: Phase, at: Cow<'static, str>, peak: &Peak, buffers: u64, shown: bool) {
+    fn meet(&mut self, phase: Phase, place: Place, peak: &Peak, buffers: u64, shown: bool) {
         let mine: u64 = self.retained.iter().sum();
         let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers]
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown {
-            self.timeline.push(TimelinePoint { phase, at: at.clone(), allocated: Bytes(total) });
+            self.timeline.push(TimelinePoint { phase, at: place.name(), allocated: Bytes(total) });
         }
         if total > self.summit.total {
             let mut groups = self.retained;
@@ -328,7 +319,8 @@ impl Player<'_> {
             self.summit = Summit {
                 total,
                 phase,
-                at,
+                at: place,
+                missing: (!shown).then_some(self.timeline.len()),
                 operator: peak.at,
                 groups,
                 in_flight: self.in_flight,
@@ -346,7 +338,8 @@ impl Summit {
         Self {
             total: 0,
             phase: Phase::Forward,
-            at: Cow::Borrowed(""),
+            at: Place::Named(""),
+            missing: None,
             operator: "",
             groups: [0; GROUPS],
             in_flight: 0,
@@ -358,6 +351,18 @@ impl Summit {
     }
 }
 
-fn layer_name(shown: bool, layer: u64) -> Cow<'static, str> {
-    if shown { Cow::Owned(format!("block {layer}")) } else { Cow::Borrowed("a block between") }
+/// Where in the step something happens; its name is made only where it is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    Named(&'static str),
+    Layer(u64),
+}
+
+impl Place {
+    pub fn name(self) -> Cow<'static, str> {
+        match self {
+            Self::Named(name) => Cow::Borrowed(name),
+            Self::Layer(layer) => Cow::Owned(format!("block {layer}")),
+        }
+    }
 }

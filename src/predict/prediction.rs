@@ -213,7 +213,7 @@ pub struct RooflineOp {
     pub name: Cow<'static, str>,
     /// How often it runs in a step.
     pub count: u64,
-    /// Operations of all runs together.
+    /// Operations of all runs together; of elementwise operators at least one an element.
     pub flops: Flops,
     /// DRAM traffic of all runs together.
     pub bytes: Bytes,
@@ -351,8 +351,10 @@ pub struct Prediction {
     pub flops: StepFlops,
     /// DRAM traffic of that stage's GPU.
     pub traffic: Traffic,
-    /// Time.
+    /// Time: of an optimizer step, or of reading the prompts of all requests.
     pub time: StepTime,
+    /// Time of one more token for each request (inference with a cache).
+    pub decode: Option<StepTime>,
     /// Operators under their roofs.
     pub roofline: Roofline,
     /// Every value that was stood in for a missing key, and every key that has no effect on the figures.
@@ -366,5 +368,18 @@ impl Prediction {
     #[must_use]
     pub fn largest(&self) -> &StageMemory {
         &self.stages[self.largest_stage]
+    }
+
+    /// The stage that the GPU of that index holds, where `devices` are all GPUs of the run:
+    /// pipeline ranks are the slowest to change, as Megatron orders them. None where the
+    /// GPUs seen are only some of the run's, so that nobody can tell.
+    #[must_use]
+    pub fn stage_of(&self, index: u32, devices: usize) -> Option<&StageMemory> {
+        let stages = self.stages.len() as u64;
+        if stages <= 1 {
+            return self.stages.first();
+        }
+        let whole = devices as u64 == self.num_gpus && u64::from(index) < self.num_gpus;
+        whole.then(|| self.stages.get(usize::try_from(u64::from(index) * stages / self.num_gpus).ok()?)).flatten()
     }
 }

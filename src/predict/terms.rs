@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::job::Job;
+use super::job::{Batch, Job};
 use super::memory::StageRun;
 use super::optimizer::rule;
 use super::overhead::{Constant, FRAGMENTATION_PER_MILLE, NCCL_PER_COMMUNICATOR, context};
@@ -55,6 +55,7 @@ const fn group_term(group: Group) -> (&'static str, Component, &'static str) {
         Group::WeightCopy => ("weight copies", Component::Activations, "copies of weights in the compute type"),
         Group::Logits => ("logits and loss", Component::Activations, "logits and what the loss keeps of them"),
         Group::ActivationGradient => ("activation gradients", Component::Temporaries, "gradients on their way back"),
+        Group::KvCache => ("KV cache", Component::KvCache, "keys and values for later tokens"),
         Group::WeightGradient => ("weight gradients in flight", Component::Gradients, "made by the operator that runs"),
     }
 }
@@ -134,9 +135,9 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     terms.add(
         "KV cache",
         Component::KvCache,
-        held.kv_cache,
-        Cow::Owned(format!("keys and values of {} x {} tokens in each layer", job.batch.micro, job.batch.sequence)),
-        "transformers 4.57.6, cache_utils.py, DynamicCache",
+        held.kv_cache_waiting.saturating_add(run.summit.groups[Group::KvCache as usize]),
+        cache_formula(job, held.kv_cache),
+        cache_source(job),
         Layer::Allocated,
     );
     let row = rule(job.training.optimizer);
@@ -181,6 +182,28 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     );
 }
 
+fn cache_formula(job: &Job, bytes: u64) -> Cow<'static, str> {
+    let Batch { micro, accumulation, sequence, .. } = job.batch;
+    let requests = micro.saturating_mul(accumulation);
+    let each = bytes / requests.saturating_mul(sequence).max(1);
+    let window = match job.decoder().and_then(|decoder| decoder.sliding_window) {
+        Some(window) if window < sequence => format!(", in windowed layers of the last {window}"),
+        _ => String::new(),
+    };
+    Cow::Owned(format!("{requests} requests x {sequence} tokens{window}: {each} B a token on this GPU"))
+}
+
+fn cache_source(job: &Job) -> &'static str {
+    let decoder = job.decoder();
+    if decoder.is_some_and(|decoder| decoder.mla.is_some()) {
+        "arXiv 2405.04434, section 2.1.2: the compressed latent and the rotated key"
+    } else if decoder.is_some_and(|decoder| decoder.sliding_window.is_some()) {
+        "transformers 4.57.6, cache_utils.py, DynamicSlidingWindowLayer"
+    } else {
+        "transformers 4.57.6, cache_utils.py, DynamicCache"
+    }
+}
+
 /// What is alive only at the peak.
 fn moment(job: &Job, run: &StageRun, terms: &mut Terms) {
     let summit = &run.summit;
@@ -194,7 +217,8 @@ fn moment(job: &Job, run: &StageRun, terms: &mut Terms) {
         Layer::Allocated,
     );
     let layers = "the walk of the layers, played forward and backward";
-    for group in Group::ALL {
+    // The cache is a term of its own, with what other requests hold of it.
+    for group in Group::ALL.into_iter().filter(|group| *group != Group::KvCache) {
         let (name, component, formula) = group_term(group);
         terms.add(name, component, summit.groups[group as usize], formula, layers, Layer::Allocated);
     }

@@ -22,6 +22,22 @@ pub struct Report<'a> {
     pub prediction: &'a Prediction,
     /// How large its batch may get, where that was asked.
     pub max_batch: Option<MaxBatch>,
+    /// How long its requests may get, where that was asked of an inference plan.
+    pub max_sequence: Option<MaxSequence>,
+}
+
+/// The longest context that fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxSequence {
+    /// Not even one token a request fits.
+    NothingFits,
+    /// This much does, and one token more does not (or the model has no place for it).
+    Fits {
+        /// Tokens of a request, prompt and answer together.
+        sequence_length: u64,
+        /// What the GPU that needs most then uses.
+        device_used: Bytes,
+    },
 }
 
 /// The largest batch that fits.

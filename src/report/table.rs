@@ -2,6 +2,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::printable::printable;
+
 /// On which side of its column a cell stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
@@ -63,15 +65,9 @@ impl Table {
     }
 }
 
-/// `text` on one line and without characters that steer a terminal: names come from files of others.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Align, Table, printable};
+    use super::{Align, Table};
 
     #[test]
     fn columns_line_up_by_display_width() {
@@ -79,10 +75,5 @@ mod tests {
         table.row(["µ-batch".to_owned(), "1.00".to_owned()]);
         table.row(["x".to_owned(), "12.5".to_owned()]);
         assert_eq!(table.render(" "), " name      GiB\n µ-batch  1.00\n x        12.5\n");
-    }
-
-    #[test]
-    fn escape_sequences_do_not_reach_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\n"), "a [2Jb ");
     }
 }

@@ -6,21 +6,25 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::Look;
-use super::text::{clean, fit, width_of};
+use super::text::{fit, width_of};
 use crate::app::{Overlay, Pane, Severity, State, footer};
+use crate::printable::printable;
+
+/// The question before changes are lost.
+pub const UNSAVED: &str = "Unsaved changes:  s save and quit   q discard them   any other key stays";
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     if state.overlay == Some(Overlay::ConfirmQuit) {
-        let text = " The plan has unsaved changes:  s save and quit   q quit without saving   any other key stays";
-        return Line::styled(fit(text, area.width as usize), theme.warning()).render(area, buffer);
+        let text = fit(&format!(" {UNSAVED}"), area.width as usize);
+        return Line::styled(text, theme.warning()).render(area, buffer);
     }
     if let Some(notice) = &state.notice {
         let style = match notice.severity {
             Severity::Info => theme.good(),
             Severity::Problem => theme.danger(),
         };
-        return Line::styled(fit(&format!(" {}", clean(&notice.text)), area.width as usize), style)
+        return Line::styled(fit(&format!(" {}", printable(&notice.text)), area.width as usize), style)
             .render(area, buffer);
     }
     if state.form.typing.is_some() && state.focus == Pane::Plan {

@@ -7,15 +7,13 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::Look;
-use super::text::{clean, fit, marked, signed_percent, width_of};
+use super::text::{fit, marked, signed_percent, width_of};
 use crate::app::{Attached, AttachedState, Source, State};
 use crate::compare::{Comparison, Residual};
 use crate::predict::{Prediction, Verdict};
+use crate::printable::printable;
 use crate::reading::{Reading, SourceKind};
 use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
-
-/// A difference from here on is said in the warning's colour.
-const NOTABLE: f64 = 0.05;
 
 /// Draws both lines into the top of `area`.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -31,7 +29,7 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let editor = &state.editor;
     let changed = if editor.modified() { "*" } else { "" };
     let mut parts = vec![vec![
-        Span::styled(format!(" {}{changed}", clean(editor.name())), theme.accent()),
+        Span::styled(format!(" {}{changed}", printable(editor.name())), theme.accent()),
         Span::styled(if editor.is_example() { " example" } else { "" }, theme.dim()),
     ]];
     parts.push(source(state, look));
@@ -74,18 +72,25 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
         Source::Failed(_) => vec![Span::styled("no source", theme.danger())],
         Source::Running(info) => {
             let style = if info.kind == SourceKind::Demo { theme.warning() } else { theme.good() };
-            vec![Span::styled(info.kind.word(), style), age(state, look)]
+            let mut spans = vec![Span::styled(info.kind.word(), style), age(state, look)];
+            if let Some(seen) = state.other_card() {
+                spans.push(Span::styled(
+                    format!(" on {}, not the plan's card", fit(&printable(seen), 20)),
+                    theme.warning(),
+                ));
+            }
+            spans
         }
     }
 }
 
-/// A bound while figures are as fresh as they can be (a clock that ticks says nothing),
-/// then their age.
+/// Live while figures are as fresh as they can be (a clock that ticks says nothing), then
+/// their age.
 fn age<'a>(state: &State, look: &Look) -> Span<'a> {
     let fresh = Seconds(state.monitor.interval.0 + 1.0);
     match state.monitor.age(state.now) {
         None => Span::styled(" no data yet", look.theme.dim()),
-        Some(age) if age.0 <= fresh.0 => Span::styled(format!(" ≤{:.0} s", fresh.0.ceil()), look.theme.dim()),
+        Some(age) if age.0 <= fresh.0 => Span::styled(" live", look.theme.dim()),
         Some(age) => Span::styled(format!(" {} old", Seconds(age.0.round())), look.theme.danger()),
     }
 }
@@ -97,7 +102,7 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
         .processes()
         .into_iter()
         .find(|row| row.pid == attached.pid)
-        .and_then(|row| row.host?.name.value().map(|name| fit(&clean(name), 12)))
+        .and_then(|row| row.host?.name.value().map(|name| fit(&printable(name), 12)))
         .unwrap_or_default();
     let (style, state) = match attached.state {
         AttachedState::Awaited => (theme.warning(), "not on a GPU yet"),
@@ -128,8 +133,8 @@ fn verdict<'a>(prediction: &Prediction, look: &Look) -> Vec<Span<'a>> {
 fn how_it_stands(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     if let Some(fault) = state.editor.faults().first() {
-        let shown = if state.editor.prediction().is_some() { "; panes show the last good plan" } else { "" };
-        let text = fit(&format!(" plan: {}{shown}", clean(&fault.to_string())), area.width as usize);
+        let shown = if state.editor.prediction().is_some() { " (panes: last good)" } else { "" };
+        let text = fit(&format!(" plan broken{shown}: {}", printable(&fault.to_string())), area.width as usize);
         Line::styled(text, theme.danger()).render(area, buffer);
         return;
     }
@@ -203,7 +208,7 @@ fn residual<'a, T: Copy>(
     let mut spans = vec![
         Span::styled(label, theme.dim()),
         Span::styled(show(residual.predicted), theme.predicted()),
-        Span::styled("→", theme.dim()),
+        Span::styled(if look.ascii { "->" } else { "→" }, theme.dim()),
         Span::styled(marked(&residual.observed, |value| show(*value)), theme.observed()),
         Span::styled(unit, theme.dim()),
     ];
@@ -219,7 +224,7 @@ fn residual<'a, T: Copy>(
 
 /// How a difference is drawn: calm while it is small, says nothing, or needs no hand.
 pub fn difference<T: Copy>(residual: &Residual<T>, relative: f64, look: &Look) -> (Style, &'static str) {
-    if !residual.conclusive() || relative.abs() < NOTABLE {
+    if !residual.notable {
         (look.theme.dim(), "")
     } else if relative > 0.0 {
         (look.theme.warning(), " ▲")

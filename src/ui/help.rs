@@ -7,17 +7,23 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
 use super::text::{fit, left};
-use crate::app::{Context, Pane, by_context};
+use crate::app::{Context, HELP_NOTES, Pane, State, by_context, help_shape};
 
 const KEYS: usize = 19;
 
-pub fn draw(focus: Pane, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let columns = columns(lines(focus, look), area);
-    let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
-    let visible = area.height.saturating_sub(2) as usize;
-    let more = rows > visible;
-    let first = first.min(rows.saturating_sub(visible));
+    let shape = help_shape(state.size);
+    let mut lines = lines(state.focus, look);
+    let mut columns = Vec::new();
+    let height = lines.len().div_ceil(shape.columns);
+    while lines.len() > height {
+        let rest = lines.split_off(height);
+        columns.push(std::mem::replace(&mut lines, rest));
+    }
+    columns.push(lines);
+    let more = shape.hidden > 0;
+    let first = first.min(shape.hidden);
     Clear.render(area, buffer);
     let title = if more { " keys · ↑↓ for more · any other key closes " } else { " keys · any key closes " };
     let block = Block::bordered()
@@ -52,21 +58,6 @@ fn lines(focus: Pane, look: &Look) -> Vec<Line<'static>> {
         }
     }
     lines.push(Line::default());
-    for text in [
-        "  ~ estimated   ≤ upper bound   – none (select the row for the reason)",
-        "  memory in GiB (2^30 bytes), bandwidth in TB/s (1e12 bytes)",
-    ] {
-        lines.push(Line::styled(text, theme.dim()));
-    }
+    lines.extend(HELP_NOTES.map(|note| Line::styled(format!("  {note}"), theme.dim())));
     lines
-}
-
-/// Two columns where one would not fit and there is width for two.
-fn columns(mut lines: Vec<Line<'_>>, area: Rect) -> Vec<Vec<Line<'_>>> {
-    let height = area.height.saturating_sub(2) as usize;
-    if lines.len() <= height || area.width < 120 {
-        return vec![lines];
-    }
-    let second = lines.split_off(lines.len().div_ceil(2));
-    vec![lines, second]
 }

@@ -13,6 +13,9 @@ const GRID: (u16, u16) = (100, 30);
 /// From this width on the comparison has a place of its own in the grid.
 const WIDE: u16 = 160;
 
+/// From this width on the plan has the VRAM pane beside it.
+const PAIR: u16 = 80;
+
 const PLAN_WIDTH: u16 = 36;
 
 /// The parts of the screen.
@@ -42,7 +45,7 @@ pub fn arrange(area: Rect, focus: Pane, zoomed: bool) -> Option<Screen> {
         return Some(Screen { header, tabs: None, panes: all_in_one(body), footer });
     }
     let [tabs, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(body);
-    let panes = if focus == Pane::Plan && !zoomed {
+    let panes = if focus == Pane::Plan && !zoomed && body.width >= PAIR {
         // What a changed value does is seen beside it.
         let [plan, vram] = Layout::horizontal([Constraint::Length(PLAN_WIDTH), Constraint::Fill(1)]).areas(body);
         vec![(Pane::Plan, plan), (Pane::Vram, vram)]

@@ -37,7 +37,12 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
             let (width, height) = layout::SMALLEST;
             let text =
                 format!("{}×{} is too small for MemWall: it needs {width}×{height}. q quits.", area.width, area.height);
-            Line::styled(text::fit(&text, area.width as usize), look.theme.warning()).render(area, buffer);
+            let question = state.overlay == Some(Overlay::ConfirmQuit);
+            let text = if question { format!("{} {text}", footer::UNSAVED) } else { text };
+            let lines = text::wrapped(&text, area.width as usize, area.height as usize);
+            for (line, place) in lines.into_iter().zip(area.rows()) {
+                Line::styled(line, look.theme.warning()).render(place, buffer);
+            }
         }
         Some(screen) => {
             header::draw(state, look, screen.header, buffer);
@@ -49,13 +54,15 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
             }
             if let Some(Overlay::Help(line)) = state.overlay {
                 let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
-                help::draw(state.focus, line, look, body, buffer);
+                help::draw(state, line, look, body, buffer);
             }
             footer::draw(state, look, screen.footer, buffer);
         }
     }
     if look.ascii {
         ascii::reduce(buffer);
+    } else {
+        text::disarm(buffer);
     }
 }
 

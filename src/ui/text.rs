@@ -1,20 +1,21 @@
 //! Text that is safe and the right width.
 
+use ratatui::buffer::Buffer;
 use ratatui::text::Span;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::printable::{printable, steers};
 use crate::reading::Reading;
 
-/// Text from outside (process names, paths), made safe for a terminal: control and
-/// bidirectional formatting characters become `·`.
-#[must_use]
-pub fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            let bidi = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            if c.is_control() || bidi { '·' } else { c }
-        })
-        .collect()
+/// The last line of defence: whatever a pane forgot to clean is not sent to the terminal.
+pub fn disarm(buffer: &mut Buffer) {
+    for cell in &mut buffer.content {
+        // One byte is one plain character: nearly all cells.
+        if cell.symbol().len() > 1 && cell.symbol().chars().any(steers) {
+            let clean = printable(cell.symbol());
+            cell.set_symbol(&clean);
+        }
+    }
 }
 
 /// At most `width` cells of `text`; what is cut off is said by an ellipsis.
@@ -90,20 +91,26 @@ pub fn marked<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) -> Strin
     }
 }
 
-/// A relative difference as `+5 %`; under half a percent it is `±0 %`.
+/// A relative difference as `+5 %`; under half a percent it is `0 %`.
 #[must_use]
 pub fn signed_percent(relative: f64) -> String {
     let percent = (relative * 100.0).round();
-    if percent == 0.0 { "±0 %".to_owned() } else { format!("{percent:+.0} %") }
+    if percent == 0.0 { "0 %".to_owned() } else { format!("{percent:+.0} %") }
 }
 
 #[cfg(test)]
 mod tests {
+    use ratatui::layout::Rect;
+    use ratatui::style::Style;
+
     use super::*;
 
     #[test]
-    fn escape_sequences_and_bidi_marks_never_reach_the_terminal() {
-        assert_eq!(clean("a\u{1b}[31mb\n\u{202e}c"), "a·[31mb··c");
+    fn a_hidden_mark_in_a_cell_is_disarmed() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 8, 1));
+        buffer.set_string(0, 0, "my\u{202e} card", Style::new());
+        disarm(&mut buffer);
+        assert!(!buffer.content.iter().any(|cell| cell.symbol().chars().any(steers)));
     }
 
     #[test]
@@ -126,6 +133,6 @@ mod tests {
     fn differences_carry_their_sign() {
         assert_eq!(signed_percent(0.054), "+5 %");
         assert_eq!(signed_percent(-0.08), "-8 %");
-        assert_eq!(signed_percent(-0.001), "±0 %");
+        assert_eq!(signed_percent(-0.001), "0 %");
     }
 }

@@ -3,12 +3,15 @@
 //! program; no predicted figure is asserted here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../support/screen.rs"]
+mod screen;
 #[path = "../support/standin.rs"]
 mod standin;
 #[path = "../support/terminal.rs"]
 mod terminal;
 
 mod bad_input;
+mod edges;
 mod monitor;
 mod opening;
 mod output;

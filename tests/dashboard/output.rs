@@ -88,7 +88,7 @@ fn look_everywhere(terminal: &mut Terminal) {
     terminal.wait_without("key closes");
     terminal.keys(keys::RIGHT);
     terminal.keys("q");
-    terminal.wait_for("unsaved changes");
+    terminal.wait_for("Unsaved changes");
     terminal.keys("q");
     terminal.assert_left_well();
 }
@@ -110,8 +110,10 @@ fn a_frame_in_which_nothing_changed_is_cheap() {
     let program = Program::memwall().args(&["mine.yaml"]).file("mine.yaml", PLAN).size(80, 24);
     let terminal = program.nvml(&scenario).start();
     terminal.wait_until("the card", |screen| screen.lines().next().is_some_and(|header| header.contains("nvml")));
-    // The first samples change something: peaks, the comparison.
-    terminal.wait_frames(5);
+    // The first samples change something: the comparison waits until it has seen whole steps.
+    terminal.wait_until("both differences", |screen| {
+        screen.lines().nth(1).is_some_and(|line| line.matches('▼').count() == 2)
+    });
     let before = frames(&terminal.raw()).0.len();
     terminal.wait_frames(12);
     let all = frames(&terminal.raw()).0;

@@ -25,7 +25,7 @@ fn a_signal_ends_it_with_unsaved_changes_and_under_a_question_too() {
     terminal.keys(keys::RIGHT);
     terminal.wait_for("4096");
     terminal.keys("q");
-    terminal.wait_for("unsaved changes");
+    terminal.wait_for("Unsaved changes");
     terminal.signal("TERM");
     terminal.assert_left_well();
     assert_eq!(std::fs::read_to_string(terminal.folder().join("mine.yaml")).unwrap(), PLAN);

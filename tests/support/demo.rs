@@ -47,6 +47,7 @@ pub fn press(state: &mut State, keys: &[Key]) {
 
 /// The screen as text, blanks at the ends of lines cut.
 pub fn screen(state: &State, look: &Look, (width, height): (u16, u16)) -> String {
+    let state = &State { size: (width, height), ..state.clone() };
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(state, look, frame)).unwrap();
     let buffer = terminal.backend().buffer();

@@ -9,15 +9,15 @@ use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
 
-use portable_pty::{CommandBuilder, ExitStatus, MasterPty, PtySize, native_pty_system};
+use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
 use tempfile::TempDir;
 
-use crate::standin::{DEADLINE, Scenario};
+use crate::screen::{Frames, Shared};
+use crate::standin::Scenario;
 
 /// Keys as a terminal sends them.
 pub mod keys {
@@ -135,10 +135,7 @@ impl Program {
         let pid = child.process_id().unwrap();
         let (columns, rows) = (cells(self.size.0), cells(self.size.1));
         let parser = vt100::Parser::new_with_callbacks(rows, columns, 0, Frames::default());
-        let shared = Arc::new(Shared {
-            seen: Mutex::new(Seen { parser, raw: Vec::new(), closed: false, hung_up: false, status: None }),
-            changed: Condvar::new(),
-        });
+        let shared = Arc::new(Shared::new(parser));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let shown = Arc::clone(&shared);
         thread::spawn(move || {
@@ -177,94 +174,6 @@ fn mode_of(master: &dyn MasterPty) -> String {
     format!("{:?}", master.get_termios().unwrap())
 }
 
-/// Every frame that was shown, as text.
-#[derive(Default)]
-struct Frames {
-    drawing: bool,
-    shown: Vec<String>,
-}
-
-impl vt100::Callbacks for Frames {
-    fn unhandled_csi(
-        &mut self,
-        screen: &mut vt100::Screen,
-        first: Option<u8>,
-        _: Option<u8>,
-        params: &[&[u16]],
-        end: char,
-    ) {
-        // Synchronized output: the terminal shows nothing between these two.
-        if first == Some(b'?') && params == [&[2026]] {
-            self.drawing = end == 'h';
-            if end == 'l' {
-                self.shown.push(screen.contents());
-            }
-        }
-    }
-}
-
-struct Seen {
-    parser: vt100::Parser<Frames>,
-    raw: Vec<u8>,
-    closed: bool,
-    hung_up: bool,
-    status: Option<ExitStatus>,
-}
-
-impl Seen {
-    fn text(&self) -> String {
-        self.parser.screen().contents()
-    }
-
-    fn frames(&self) -> &Frames {
-        self.parser.callbacks()
-    }
-
-    fn ended(&self) -> bool {
-        self.closed && self.status.is_some()
-    }
-}
-
-struct Shared {
-    seen: Mutex<Seen>,
-    changed: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Seen)) {
-        change(&mut self.lock());
-        self.changed.notify_all();
-    }
-
-    /// What `found` finds, as soon as it finds something.
-    fn wait<T>(&self, what: &str, until_end: bool, mut found: impl FnMut(&Seen) -> Option<T>) -> T {
-        let start = Instant::now();
-        let mut seen = self.lock();
-        loop {
-            if let Some(found) = found(&seen) {
-                return found;
-            }
-            let left = DEADLINE.checked_sub(start.elapsed());
-            let over = seen.ended() && !until_end;
-            match left {
-                Some(left) if !over => {
-                    seen = self.changed.wait_timeout(seen, left).unwrap_or_else(PoisonError::into_inner).0;
-                }
-                _ => {
-                    let (text, status, frames) = (seen.text(), seen.status.clone(), seen.frames().shown.len());
-                    drop(seen);
-                    let state = status.map_or("it runs".to_owned(), |status| format!("it ended: {status}"));
-                    panic!("waited for {what}; {state}; {frames} frames; the screen is\n{text}\n");
-                }
-            }
-        }
-    }
-}
-
 /// A started program and its terminal.
 pub struct Terminal {
     shared: Arc<Shared>,
@@ -288,7 +197,7 @@ impl Terminal {
 
     /// Waits until the screen is as wanted; the screen then.
     pub fn wait_until(&self, what: &str, mut wanted: impl FnMut(&str) -> bool) -> String {
-        self.shared.wait(what, false, |seen| {
+        self.shared.wait(what, |seen| {
             let text = seen.text();
             (!seen.frames().drawing && wanted(&text)).then_some(text)
         })
@@ -301,14 +210,13 @@ impl Terminal {
 
     /// The first frame after that many which is as wanted.
     pub fn first_frame(&self, after: usize, what: &str, mut wanted: impl FnMut(&str) -> bool) -> String {
-        self.shared
-            .wait(what, false, |seen| seen.frames().shown.iter().skip(after).find(|frame| wanted(frame)).cloned())
+        self.shared.wait(what, |seen| seen.frames().shown.iter().skip(after).find(|frame| wanted(frame)).cloned())
     }
 
     /// Waits for that many frames more.
     pub fn wait_frames(&self, more: usize) {
         let before = self.frames();
-        self.shared.wait("more frames", false, |seen| (seen.frames().shown.len() >= before + more).then_some(()));
+        self.shared.wait("more frames", |seen| (seen.frames().shown.len() >= before + more).then_some(()));
     }
 
     /// What is on the screen.
@@ -324,7 +232,7 @@ impl Terminal {
     /// Waits until these bytes have been written.
     pub fn wait_raw(&self, bytes: &[u8]) {
         let what = format!("the bytes {:?}", String::from_utf8_lossy(bytes));
-        self.shared.wait(&what, false, |seen| contains(&seen.raw, bytes).then_some(()));
+        self.shared.wait(&what, |seen| contains(&seen.raw, bytes).then_some(()));
     }
 
     /// The colour in which that text stands on the screen.
@@ -366,7 +274,7 @@ impl Terminal {
         // The reader's copy goes at the next frame.
         self.shared.lock().hung_up = true;
         (self.master, self.writer) = (None, None);
-        self.shared.wait("the end", true, |seen| seen.status.clone().map(drop));
+        self.shared.wait("the end", |seen| seen.status.clone().map(drop));
     }
 
     /// Sends a signal by its name.
@@ -377,7 +285,7 @@ impl Terminal {
 
     /// Waits for the end of the program and of what it wrote; its exit code.
     pub fn exit_code(&self) -> u32 {
-        let status = self.shared.wait("the end", true, |seen| seen.status.clone().filter(|_| seen.closed));
+        let status = self.shared.wait("the end", |seen| seen.status.clone().filter(|_| seen.closed));
         assert_eq!(status.signal(), None, "it was killed");
         status.exit_code()
     }
@@ -425,7 +333,7 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         // A test that failed leaves no program behind. An ended one's pid may be another's by now.
         if self.shared.lock().status.is_none() {
-            drop(Command::new("kill").args(["-s", "KILL", &self.pid.to_string()]).status());
+            drop(Command::new("kill").args(["-s", "KILL", &self.pid.to_string()]).stderr(Stdio::null()).status());
         }
     }
 }

@@ -9,7 +9,7 @@ pub fn translate(event: TerminalEvent) -> Option<Event> {
     match event {
         TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(Event::Key),
         TerminalEvent::Paste(text) => Some(Event::Paste(text)),
-        TerminalEvent::Resize(..) => Some(Event::Resized),
+        TerminalEvent::Resize(width, height) => Some(Event::Resized(width, height)),
         _ => None,
     }
 }

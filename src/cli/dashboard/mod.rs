@@ -10,14 +10,17 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use watch::watch;
 
-use super::{DashboardArgs, Exit, SourceKind, Streams};
+use super::{DashboardArgs, Exit, SourceKind, Streams, plans};
 use crate::app::State;
 use crate::catalog::Catalog;
 use crate::observe::{self, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
-use crate::predict::{Job, predict};
+use crate::predict::{Job, Verdict};
 use crate::reading::Moment;
 use crate::units::Seconds;
+
+/// How long the demo's run has been going on when the dashboard opens.
+const DEMO_HEAD_START: Seconds = Seconds(300.0);
 
 /// Time since the Unix epoch that never goes back, whatever is done to the system's clock.
 #[derive(Debug, Clone, Copy)]
@@ -66,17 +69,16 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
 
 /// The plan of the command line, or the built-in example. It must make a prediction.
 fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<String>> {
-    let name = args.plan.as_ref().map_or_else(String::new, |path| format!("{}:", path.display()));
-    let said = |faults: Vec<Fault>| faults.iter().map(|fault| format!("{name}{fault}")).collect::<Vec<_>>();
+    let said = |faults: Vec<Fault>| {
+        let file = args.plan.as_ref().map(|path| path.display().to_string());
+        faults.into_iter().map(|fault| plans::line(file.as_deref(), fault)).collect::<Vec<_>>()
+    };
     let loaded = match &args.plan {
         Some(path) => Loaded::load(path),
         None => example(),
     }
     .map_err(said)?;
-    let place = |fault: Fault| {
-        let at = loaded.document.locate(&fault.key);
-        fault.placed(at)
-    };
+    let place = |fault: Fault| loaded.document.placed(fault);
     Job::resolve(&loaded.plan, catalog).map_err(|faults| said(faults.into_iter().map(place).collect()))?;
     Ok(loaded)
 }
@@ -100,7 +102,12 @@ fn source(
         SourceKind::Nvml => observe::Choice::Nvml,
         SourceKind::Demo => observe::Choice::Demo,
     };
-    let demo = state.editor.job().map(|job| observe::Demo::new(&predict(job), &job.hardware.gpu));
+    let demo = state.editor.prediction().zip(state.editor.job()).map(|(prediction, job)| {
+        let demo = observe::Demo::new(prediction, &job.hardware.gpu);
+        // A run that is under way says more at first sight than one that is loading.
+        let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
+        if fits { demo.after(DEMO_HEAD_START) } else { demo }
+    });
     // Bandwidth and tensor activity are in the header, so the counters are always wanted.
     move || observe::open(choice, demo, &Wants::everything())
 }

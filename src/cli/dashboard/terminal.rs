@@ -41,6 +41,12 @@ impl Screen {
         Ok(Self { terminal })
     }
 
+    /// Columns and lines.
+    pub fn size(&self) -> (u16, u16) {
+        // A terminal that does not tell its size is taken for the smallest usual one.
+        self.terminal.size().map_or((80, 24), |size| (size.width, size.height))
+    }
+
     /// Draws one frame, which the terminal shows at once or not at all.
     pub fn draw(&mut self, state: &State, look: &Look) -> Result<(), String> {
         self.draw_frame(state, look).map_err(|error| format!("the terminal is gone: {error}"))

@@ -17,7 +17,7 @@ use super::panics::Panics;
 use super::terminal::Screen;
 use crate::app::{Effect, Event, State, update};
 use crate::observe::{self, Report};
-use crate::plan::{self, Fault};
+use crate::plan;
 use crate::ui::Look;
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
@@ -40,9 +40,15 @@ pub fn watch(
 ) -> Result<(), String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
+    // Signals first: from here on none leaves the terminal as the dashboard needs it.
+    let ending = {
+        let _inside = runtime.enter();
+        Ending::listen()?
+    };
     let screen = Screen::take()?;
     let panics = Panics::catch();
-    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(screen, state, look, open, every, clock, &panics)));
+    let around = Around { screen, ending, panics: panics.clone() };
+    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, every, clock)));
     let outcome = catch_unwind(watching);
     // A save that hangs on a dead file system must not keep the program.
     runtime.shutdown_background();
@@ -53,22 +59,29 @@ pub fn watch(
     }
 }
 
+/// What surrounds the dashboard.
+struct Around {
+    screen: Screen,
+    ending: Ending,
+    panics: Panics,
+}
+
 async fn watch_on(
-    mut screen: Screen,
+    around: Around,
     mut state: State,
     look: &Look,
     open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     every: Duration,
     clock: Clock,
-    panics: &Panics,
 ) -> Result<(), String> {
+    let Around { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
-    let mut ending = Ending::listen()?;
     let _source = observe::spawn(open, every, move || clock.now(), reports)
         .map_err(|error| format!("no thread for the source: {error}"))?;
     tokio::spawn(read_terminal(events.clone()));
     tokio::spawn(tick(events.clone(), clock));
+    state.size = screen.size();
     screen.draw(&state, look)?;
     loop {
         let first = tokio::select! {
@@ -84,7 +97,10 @@ async fn watch_on(
             for effect in update(&mut state, event) {
                 match effect {
                     Effect::Quit => return Ok(()),
-                    Effect::Save { path, name, text } => save(path, &name, text, &state, events.clone()),
+                    Effect::Save { path, name, text, over } => {
+                        let opened = (!over).then(|| state.editor.saved_text().to_owned());
+                        save(path, &name, text, opened, events.clone());
+                    }
                 }
             }
         }
@@ -129,28 +145,36 @@ async fn tick(events: Sender<Event>, clock: Clock) {
 }
 
 /// Writes the plan on a thread that may block.
-fn save(path: Option<PathBuf>, name: &str, text: String, state: &State, events: Sender<Event>) {
-    let as_opened = path.is_some().then(|| state.editor.saved_text().to_owned());
+///
+/// `opened` is the text that may be written over; none: whatever is there.
+fn save(path: Option<PathBuf>, name: &str, text: String, opened: Option<String>, events: Sender<Event>) {
+    let new = path.is_none();
     let path = path.unwrap_or_else(|| Path::new(name).with_extension("yaml"));
     tokio::task::spawn_blocking(move || {
-        let event = match refused(&path, as_opened.as_deref()).map_or_else(|| plan::save(&path, &text), Err) {
-            Ok(()) => Event::Saved { path, text },
-            Err(fault) => Event::SaveFailed(format!("not saved: {fault}")),
+        let event = match opened.and_then(|opened| refused(&path, new, &opened)) {
+            Some(why) => Event::SaveRefused(why),
+            None => match plan::save(&path, &text) {
+                Ok(()) => Event::Saved { path, text },
+                Err(fault) => Event::SaveFailed(format!("not saved: {fault}")),
+            },
         };
         // A dashboard that has gone meanwhile needs no telling.
         drop(events.blocking_send(event));
     });
 }
 
-/// Why a plan is not written over what is there: somebody else's file, or somebody else's changes.
-fn refused(path: &Path, as_opened: Option<&str>) -> Option<Fault> {
+/// Why a plan is not written over what is there: somebody else's file, or somebody else's
+/// changes. A file that is gone is in nobody's way.
+fn refused(path: &Path, new: bool, opened: &str) -> Option<String> {
     let shown = path.display();
-    match as_opened {
-        Some(opened) if plan::differs(path, opened) => {
-            Some(Fault::of("", format!("{shown} was changed by someone else since it was opened")))
-        }
-        None if path.exists() => Some(Fault::of("", format!("{shown} exists already"))),
-        _ => None,
+    if !path.exists() {
+        None
+    } else if new {
+        Some(format!("not saved: {shown} exists already"))
+    } else if plan::differs(path, opened) {
+        Some(format!("not saved: {shown} was changed by someone else since it was opened"))
+    } else {
+        None
     }
 }
 

@@ -4,14 +4,16 @@ use super::Ctx;
 use super::mlp::scratch;
 use crate::model::architecture::{Family, QkNorm};
 use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::element::{Element, Group};
 use crate::model::rules::{Rope, Softmax, SplitHeads};
-use crate::model::tape::{Collective, CollectiveKind, Element, Flow, Group, Id, Part, RankGroup, Spec, Unit};
+use crate::model::tape::{Flow, Id, Spec, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
+use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
 use crate::plan::keywords::Position;
 
 /// Sizes of the attention core on one rank.
 #[derive(Clone, Copy)]
-pub(in crate::model) struct Core {
+pub struct Core {
     pub batch: u64,
     /// Query positions on this rank.
     pub queries: u64,
@@ -34,7 +36,7 @@ impl Core {
         product(&[self.batch, self.queries, self.heads, self.dim])
     }
 
-    fn output(&self) -> u64 {
+    pub(super) fn output(&self) -> u64 {
         product(&[self.batch, self.queries, self.heads, self.value_dim])
     }
 
@@ -47,7 +49,7 @@ impl Core {
     }
 
     /// Operations of both products, not halved for causality.
-    fn flops(&self) -> f64 {
+    pub(super) fn flops(&self) -> f64 {
         2.0 * self.rows() as f64 * self.keys as f64 * (self.dim + self.value_dim) as f64
     }
 }
@@ -59,13 +61,13 @@ pub fn product(sizes: &[u64]) -> u64 {
 
 impl Ctx<'_> {
     /// Sizes of the core in a layer with or without a window.
-    pub(in crate::model) fn core(&self, windowed: bool) -> Core {
+    pub fn core(&self, windowed: bool) -> Core {
         let (d, run) = (self.d, self.run);
         let window = d.sliding_window.filter(|window| windowed && *window < run.sequence);
         Core {
             batch: run.batch,
             queries: run.local_sequence(),
-            keys: run.sequence,
+            keys: run.context_tokens(),
             heads: self.split(d.heads),
             kv_heads: self.split(d.kv_heads),
             dim: d.head_dim,
@@ -99,18 +101,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// Whether attention is written out.
-    pub(in crate::model) fn is_eager(&self, core: &Core) -> bool {
-        self.kernel(core) == Kernel::Eager
-    }
-
-    /// The model makes one mask in the scores' type for all layers (`_prepare_4d_attention_mask_for_sdpa`).
-    pub(in crate::model) const fn shares_mask(&self) -> bool {
-        matches!(self.family, Family::Bert | Family::Roberta)
-    }
-
     /// Attention with its projections.
-    pub(in crate::model) fn attention(&self, b: &mut Builder<'_>, x: Id, windowed: bool) -> Id {
+    pub fn attention(&self, b: &mut Builder<'_>, x: Id, windowed: bool) -> Id {
         b.group = Group::Attention;
         if self.d.mla.is_some() {
             return self.latent_attention(b, x);
@@ -126,7 +118,7 @@ impl Ctx<'_> {
         scratch(b, gathered);
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
-        let out = self.attend(b, q, k, v, &core);
+        let out = self.remembering(b, [q, k, v], &core, windowed);
         let part = Part::Attention;
         let from = self.split(d.heads).saturating_mul(core.value_dim);
         let out = b.linear(out, rows, Linear { name: "attention.o_proj", from, to: d.hidden, bias: d.out_bias, part });
@@ -239,7 +231,7 @@ impl Ctx<'_> {
     }
 
     /// The attention core; its output lies as the output matrix reads it.
-    pub(in crate::model) fn attend(&self, b: &mut Builder<'_>, q: Id, k: Id, v: Id, core: &Core) -> Id {
+    pub fn attend(&self, b: &mut Builder<'_>, q: Id, k: Id, v: Id, core: &Core) -> Id {
         match self.kernel(core) {
             kernel @ (Kernel::Flash | Kernel::Efficient) => self.fused(b, [q, k, v], core, kernel),
             Kernel::Math => self.math(b, [q, k, v], core),
@@ -257,7 +249,9 @@ impl Ctx<'_> {
         let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
-        let mask = (core.masked && kernel == Kernel::Efficient && !self.shares_mask()).then(|| {
+        // BERT makes its mask once for all layers (models/bert/modeling_bert.py).
+        let shared = matches!(self.family, Family::Bert | Family::Roberta);
+        let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
             // A boolean mask is turned into one of the score's type in each call.
             let mask = b.make(product(&[core.batch, core.queries, core.keys]), element, false);
             b.op(&Spec { name: "attention.mask", outputs: &[mask], elementwise: true, ..Spec::default() });
@@ -325,19 +319,10 @@ impl Ctx<'_> {
         } else {
             scaled
         };
-        // ViT sees every patch.
-        let masked = match self.family {
-            Family::Vit => capped,
-            _ => b.pointwise("attention.mask", capped, Keeps::Nothing),
-        };
-        // BertSelfAttention leaves the type to autocast, which lists softmax for fp32.
-        let own = matches!(self.family, Family::Bert | Family::Roberta);
-        let wide = match own {
-            true => b.upper("attention.softmax", masked),
-            false => b.cast("attention.softmax", masked, Element::F32),
-        };
+        let masked = b.pointwise("attention.mask", capped, Keeps::Nothing);
+        let wide = b.cast("attention.softmax", masked, Element::F32);
         let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
-        let probabilities = if own { softmax } else { b.cast("attention.softmax", softmax, element) };
+        let probabilities = b.cast("attention.softmax", softmax, element);
         let dropout = self.run.dropout_or(self.d.attention_dropout);
         let probabilities = b.dropout("attention.dropout", probabilities, dropout);
         let out = self.weigh(b, probabilities, v, core);
@@ -357,11 +342,11 @@ impl Ctx<'_> {
         b.copy("attention.merge", out)
     }
 
-    pub(in crate::model) fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
+    pub fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
         self.bmm(b, "attention.scores", q, k, core.scores(), core.dim)
     }
 
-    pub(in crate::model) fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
+    pub fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
         self.bmm(b, "attention.values", probabilities, v, core.output(), core.keys)
     }
 

@@ -5,13 +5,15 @@ use super::attention::product;
 use super::mlp::{scratch, scratch_backward};
 use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Keeps};
-use crate::model::tape::{Element, Flow, GRANULE, Group, Id, Part, Spec, Tape, Unit};
+use crate::model::element::{Element, Group};
+use crate::model::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
 use crate::model::walk::LossRule;
+use crate::model::weight::Part;
 use crate::plan::keywords::Position;
 
 impl Ctx<'_> {
     /// Rows of the embedding on one rank.
-    pub(in crate::model) fn vocab_rows(&self) -> u64 {
+    pub fn vocab_rows(&self) -> u64 {
         self.split(self.d.padded_vocab(self.run.vocab_multiple))
     }
 
@@ -63,7 +65,7 @@ impl Ctx<'_> {
     }
 
     /// A row for each token: the gradient is as large as the table.
-    pub(in crate::model) fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: Id, numel: u64) -> Id {
+    pub fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: Id, numel: u64) -> Id {
         let (element, grad) = (b.element(table), b.needs_grad(table));
         let out = b.make(numel, element, grad);
         b.op(&Spec { name, inputs: &[(table, Flow::New)], outputs: &[out], ..Spec::default() });
@@ -135,7 +137,7 @@ impl Ctx<'_> {
     }
 
     /// The loss over logits in memory.
-    pub(in crate::model) fn loss(&self, b: &mut Builder<'_>, logits: Id, tokens: u64, rule: LossRule) -> Id {
+    pub fn loss(&self, b: &mut Builder<'_>, logits: Id, tokens: u64, rule: LossRule) -> Id {
         match rule {
             LossRule::VocabParallel => vocab_parallel_loss(b, logits, tokens, 0),
             // The compiled functions write the exponentials beside the fp32 logits instead of over them

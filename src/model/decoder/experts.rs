@@ -5,8 +5,10 @@ use super::Ctx;
 use super::attention::product;
 use crate::model::architecture::{Act, Moe};
 use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::element::{Element, Group};
 use crate::model::rules::Experts;
-use crate::model::tape::{Collective, CollectiveKind, Element, Flow, Group, Id, Part, RankGroup, Spec};
+use crate::model::tape::{Flow, Id, Spec};
+use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
 
 impl Ctx<'_> {
     /// Router, routed experts and shared experts.

@@ -3,12 +3,14 @@
 use super::Ctx;
 use crate::model::architecture::Act;
 use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::element::Group;
 use crate::model::rules::{Gate, PointwiseAct};
-use crate::model::tape::{Flow, Group, Id, Part, Spec};
+use crate::model::tape::{Flow, Id, Spec};
+use crate::model::weight::Part;
 
 impl Ctx<'_> {
     /// A dense feed-forward block.
-    pub(in crate::model) fn mlp(&self, b: &mut Builder<'_>, x: Id, width: u64, _name: &'static str) -> Id {
+    pub fn mlp(&self, b: &mut Builder<'_>, x: Id, width: u64, _name: &'static str) -> Id {
         b.group = Group::Mlp;
         let d = self.d;
         let (rows, inner) = (self.run.tokens(), self.split(width));
@@ -41,7 +43,7 @@ impl Ctx<'_> {
     }
 
     /// The activation function of `x`.
-    pub(in crate::model) fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+    pub fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
         let fused = self.run.rules.act.is == PointwiseAct::Fused;
         match self.d.act {
             Act::Relu => b.pointwise(name, x, Keeps::Output),

@@ -1,23 +1,27 @@
 //! The walk of a decoder-only transformer.
 
 mod attention;
+mod cache;
 mod ends;
 mod experts;
 mod latent;
 mod mlp;
 mod norm;
 
+pub(super) use attention::Core;
+pub use attention::product;
+pub use ends::cross_entropy;
+pub use norm::layer_norm;
+
 use super::architecture::{Decoder, Family};
 use super::builder::Builder;
-use super::tape::{Collective, CollectiveKind, Element, GRANULE, Group, Id, RankGroup, Tape};
+use super::element::{Element, Group};
+use super::tape::{GRANULE, Id, Tape};
 use super::walk::{LossRule, Run, Walk};
+use super::weight::{Collective, CollectiveKind, RankGroup};
 use crate::plan::keywords::Position;
 
-pub(super) use attention::{Core, product};
-pub(super) use ends::cross_entropy;
-pub(super) use norm::layer_norm;
-
-/// A decoder, the module family that runs it, and one micro-batch.
+/// A stack of blocks, the module family that runs it, and one micro-batch.
 pub(super) struct Ctx<'a> {
     pub d: &'a Decoder,
     pub family: Family,
@@ -28,37 +32,41 @@ pub(super) struct Ctx<'a> {
 pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
     let ctx = Ctx { d, family, run };
     let stream = ctx.stream_element();
-    let mut kinds: Vec<(&'static str, Tape)> = Vec::with_capacity(2);
-    let mut known: Vec<(bool, bool, bool)> = Vec::with_capacity(2);
-    // With frozen embeddings no gradient goes back beyond the first layer's first adapter.
-    let adapted = run.adapters.is_some();
-    let order = (0..d.layers)
-        .map(|index| {
-            let kind = (d.is_moe_layer(index), d.is_windowed_layer(index), !(adapted && index == 0));
-            known.iter().position(|seen| *seen == kind).unwrap_or_else(|| {
-                known.push(kind);
-                let name = if kind.0 { "expert layer" } else { "layer" };
-                kinds.push((name, ctx.block(stream, kind.0, kind.1, kind.2)));
-                known.len() - 1
-            })
-        })
-        .collect();
+    let (kinds, order) = ctx.layers(stream);
     let (first, shared) = ctx.embedding();
-    Walk {
-        first,
-        kinds,
-        order,
-        last: ctx.head(stream),
-        shared,
-        buffers: ctx.buffers(),
-        inputs: None,
-        pending: Vec::new(),
-        passing: Vec::new(),
-        tied: d.tie_embeddings,
-    }
+    let inputs = ctx.token_inputs();
+    let (last, buffers) = (ctx.head(stream), ctx.buffers());
+    Walk { first, kinds, order, last, shared, buffers, inputs, tied: d.tie_embeddings, ..Walk::default() }
 }
 
 impl Ctx<'_> {
+    /// A tape for each kind of layer, and the kind of each layer.
+    pub(super) fn layers(&self, stream: Element) -> (Vec<(&'static str, Tape)>, Vec<usize>) {
+        let (d, run, ctx) = (self.d, self.run, self);
+        let mut kinds: Vec<(&'static str, Tape)> = Vec::with_capacity(2);
+        let mut known: Vec<(bool, bool, bool)> = Vec::with_capacity(2);
+        // With frozen embeddings no gradient goes back beyond the first layer's first adapter.
+        let adapted = run.adapters.is_some();
+        let order = (0..d.layers)
+            .map(|index| {
+                let kind = (d.is_moe_layer(index), d.is_windowed_layer(index), !(adapted && index == 0));
+                known.iter().position(|seen| *seen == kind).unwrap_or_else(|| {
+                    known.push(kind);
+                    let name = if kind.0 { "expert layer" } else { "layer" };
+                    kinds.push((name, ctx.block(stream, kind.0, kind.1, kind.2)));
+                    known.len() - 1
+                })
+            })
+            .collect();
+        (kinds, order)
+    }
+
+    /// Token ids, labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8 bytes
+    /// each.
+    pub(super) fn token_inputs(&self) -> u64 {
+        let one = self.run.tokens().saturating_mul(8).div_ceil(GRANULE).saturating_mul(GRANULE);
+        one.saturating_mul(if self.run.padded { 3 } else { 2 })
+    }
     /// Type of the residual stream: that of the embedding's output.
     pub fn stream_element(&self) -> Element {
         self.run.types.weight
@@ -89,12 +97,15 @@ impl Ctx<'_> {
     }
 
     /// One block.
-    pub fn block(&self, stream: Element, experts: bool, windowed: bool, grad: bool) -> Tape {
+    fn block(&self, stream: Element, experts: bool, windowed: bool, grad: bool) -> Tape {
         let d = self.d;
         let mut b = self.builder();
         let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, grad);
         if d.parallel_block {
             return self.parallel_block(b, x, windowed);
+        }
+        if d.post_norm {
+            return self.post_norm_block(b, x);
         }
         let normed = self.norm(&mut b, x, "input_norm", d.hidden);
         let gathered = self.gather(&mut b, normed, "attention");
@@ -111,6 +122,20 @@ impl Ctx<'_> {
         };
         let out = if d.sandwich_norms { self.norm(&mut b, out, "post_mlp_norm", d.hidden) } else { out };
         let out = self.residual(&mut b, "mlp.residual", x, out);
+        b.finish(out)
+    }
+
+    /// A block with its norms behind the residual additions (BERT).
+    fn post_norm_block(&self, mut b: Builder<'_>, x: Id) -> Tape {
+        let d = self.d;
+        let gathered = self.gather(&mut b, x, "attention");
+        let attended = self.attention(&mut b, gathered, false);
+        let sum = self.residual(&mut b, "attention.residual", x, attended);
+        let x = self.norm(&mut b, sum, "attention_norm", d.hidden);
+        let gathered = self.gather(&mut b, x, "mlp");
+        let out = self.mlp(&mut b, gathered, d.intermediate, "mlp");
+        let sum = self.residual(&mut b, "mlp.residual", x, out);
+        let out = self.norm(&mut b, sum, "mlp_norm", d.hidden);
         b.finish(out)
     }
 

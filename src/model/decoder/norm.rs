@@ -2,13 +2,15 @@
 
 use super::Ctx;
 use crate::model::builder::{Builder, Keeps};
+use crate::model::element::{Element, Group};
 use crate::model::rules::RmsNorm;
-use crate::model::tape::{Element, Flow, Group, Id, Part, Spec};
+use crate::model::tape::{Flow, Id, Spec};
+use crate::model::weight::Part;
 use crate::plan::keywords::Norm;
 
 impl Ctx<'_> {
     /// A norm over the last `width` channels of `x`.
-    pub(in crate::model) fn norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    pub fn norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
         b.group = Group::Norm;
         match (self.d.norm, self.run.rules.rms_norm.is) {
             (Norm::Layernorm, _) => layer_norm(b, x, name, width, self.d.norm_bias),

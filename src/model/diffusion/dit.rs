@@ -6,9 +6,11 @@ use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::convolution::{Conv, conv};
 use crate::model::decoder::{Ctx, product};
+use crate::model::element::{Element, Group};
 use crate::model::families::DiT;
-use crate::model::tape::{Element, Flow, Group, Id, Part, Spec, Tape, rounded};
+use crate::model::tape::{Flow, Id, Spec, Tape, rounded};
 use crate::model::walk::{Run, Walk};
+use crate::model::weight::Part;
 
 /// Channels of the sinusoids of a time step.
 const FREQUENCIES: u64 = 256;
@@ -34,7 +36,7 @@ pub fn walk(net: &DiT, family: Family, run: &Run<'_>) -> Walk {
         shared: 0,
         // The table of positions is not trained.
         buffers: rounded(product(&[run.sequence, net.block.hidden, bytes])),
-        inputs: Some(rounded(latents).saturating_add(rounded(noise)).saturating_add(ids)),
+        inputs: rounded(latents).saturating_add(rounded(noise)).saturating_add(ids),
         pending: Vec::new(),
         passing: Vec::new(),
         tied: false,

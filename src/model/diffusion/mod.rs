@@ -8,7 +8,8 @@ pub use dit::walk as walk_dit;
 pub use unet::walk as walk_unet;
 
 use super::builder::{Builder, Keeps};
-use super::tape::{Element, Flow, Group, Id, Spec};
+use super::element::{Element, Group};
+use super::tape::{Flow, Id, Spec};
 
 /// Mean squared error: keeps the prediction and the target, which is an input.
 fn squared_error(b: &mut Builder<'_>, x: Id) -> Id {

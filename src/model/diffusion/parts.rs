@@ -6,9 +6,11 @@ use crate::model::architecture::{Decoder, Family};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::convolution::{Conv, conv};
 use crate::model::decoder::{Core, Ctx, layer_norm, product};
+use crate::model::element::{Element, Group};
 use crate::model::families::Unet;
-use crate::model::tape::{Element, Flow, Group, Id, Part, Spec, Tape};
+use crate::model::tape::{Flow, Id, Spec, Tape};
 use crate::model::walk::Run;
+use crate::model::weight::Part;
 
 /// A UNet and one micro-batch.
 pub(super) struct Site<'a> {

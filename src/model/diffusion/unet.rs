@@ -6,9 +6,11 @@ use super::parts::Site;
 use super::{silu, squared_error};
 use crate::model::builder::{Builder, Linear};
 use crate::model::decoder::product;
+use crate::model::element::Group;
 use crate::model::families::Unet;
-use crate::model::tape::{Group, Id, Part, Tape, rounded};
+use crate::model::tape::{Id, Tape, rounded};
 use crate::model::walk::{Pending, Run, Walk};
+use crate::model::weight::Part;
 
 /// A map of the way down: the layer that made it (none: what runs before the layers), channels, side.
 #[derive(Clone, Copy)]
@@ -53,7 +55,7 @@ pub fn walk(net: &Unet, run: &Run<'_>) -> Walk {
         last,
         shared: 0,
         buffers: 0,
-        inputs: Some(inputs),
+        inputs,
         pending: route.pending,
         passing: Vec::new(),
         tied: false,

@@ -7,9 +7,11 @@ mod t5;
 use super::architecture::{Decoder, Family, Shape};
 use super::builder::{Builder, Keeps};
 use super::decoder::{Ctx, product};
+use super::element::{Element, Group};
 use super::families::{EncoderDecoder, Start};
-use super::tape::{Element, Group, Id, Part, Spec, Tape, rounded};
+use super::tape::{Id, Spec, Tape, rounded};
 use super::walk::{Pending, Run, Walk};
+use super::weight::Part;
 use crate::plan::keywords::Position;
 
 /// A model and one micro-batch, seen from its encoder and from its decoder.
@@ -90,7 +92,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         last: site.head(),
         shared: 0,
         buffers: 0,
-        inputs: Some(site.inputs()),
+        inputs: site.inputs(),
         pending: Vec::new(),
         passing: Vec::new(),
         tied: d.tie_embeddings,

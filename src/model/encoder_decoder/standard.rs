@@ -4,8 +4,10 @@ use super::{Site, Stack};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::convolution::{Conv, conv};
 use crate::model::decoder::{Ctx, product};
+use crate::model::element::Group;
 use crate::model::families::Start;
-use crate::model::tape::{Group, Id, Part, Tape};
+use crate::model::tape::{Id, Tape};
+use crate::model::weight::Part;
 
 impl Site<'_> {
     pub(super) fn standard_stacks(&self) -> (Stack, Stack) {

@@ -4,8 +4,10 @@
 use super::{Site, Stack};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::decoder::{Core, Ctx, product};
+use crate::model::element::{Element, Group};
 use crate::model::families::Start;
-use crate::model::tape::{Element, Flow, Group, Id, Part, Spec, Tape, rounded};
+use crate::model::tape::{Flow, Id, Spec, Tape, rounded};
+use crate::model::weight::Part;
 
 /// `T5LayerNorm`: the variance in fp32, the product with its root in the promoted type, cast back to a 16-bit
 /// weight's type.

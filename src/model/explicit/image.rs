@@ -1,8 +1,8 @@
 //! Image models from a plan's explicit fields.
 
 use super::fault;
-use crate::model::architecture::{Architecture, Decoder, Family, Shape};
-use crate::model::families::{DiT, ResidualNet, Vision};
+use crate::model::architecture::{Architecture, Decoder, Encoder, Ends, Family, Shape};
+use crate::model::families::{DiT, ResidualNet};
 use crate::plan::keywords::ModelType;
 use crate::plan::{ArchitecturePart, Fault};
 
@@ -40,7 +40,9 @@ pub(super) fn of_fields(part: &ArchitecturePart, kind: ModelType) -> Result<(Arc
         let block = Decoder { fused_qkv: true, ..block };
         ("DiT", Family::Dit, Shape::DiT(DiT { block, image, patch, channels, classes, learn_sigma }))
     } else {
-        ("ViT", Family::Vit, Shape::Vision(Vision { block, image, patch, channels, labels: classes }))
+        let stack = Decoder { final_norm: true, ..block };
+        let ends = Ends::Image { image, patch, channels, classes };
+        ("ViT", Family::Vit, Shape::Encoder(Encoder { stack, ends }))
     };
     Ok((Architecture { name: format!("{name} {layers} x {hidden}"), family, shape }, said))
 }

@@ -39,6 +39,10 @@ macro_rules! defaults {
 
 const fn defaults(family: Family) -> Defaults {
     match family {
+        Family::Bert | Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 30_522, 512, true),
+        Family::T5 => defaults!(512, 6, 8, 0, 64, 2048, 32_128, 512, true),
+        Family::Whisper => defaults!(384, 4, 6, 0, 64, 1536, 51_865, 448, true),
+        Family::Vit | Family::Resnet | Family::Unet | Family::Dit => defaults!(768, 12, 12, 0, 0, 3072, 1, 1, false),
         Family::Gpt2 | Family::Nanogpt => defaults!(768, 12, 12, 0, 0, 0, 50_257, 1024, true),
         Family::Opt => defaults!(768, 12, 12, 0, 0, 3072, 50_272, 2048, true),
         Family::GptNeox => defaults!(6144, 44, 64, 0, 0, 24_576, 50_432, 2048, false),
@@ -57,11 +61,6 @@ const fn defaults(family: Family) -> Defaults {
         Family::Phi3 => defaults!(3072, 32, 32, 0, 0, 8192, 32_064, 4096, false),
         Family::DeepseekV2 => defaults!(4096, 32, 32, 0, 0, 11_008, 32_000, 2048, false),
         Family::DeepseekV3 => defaults!(7168, 61, 128, 128, 0, 18_432, 129_280, 4096, false),
-        Family::Bert => defaults!(768, 12, 12, 0, 0, 3072, 30_522, 512, true),
-        Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 50_265, 512, true),
-        Family::T5 => defaults!(512, 6, 8, 0, 64, 2048, 32_128, 512, true),
-        Family::Whisper => defaults!(384, 4, 6, 0, 64, 1536, 51_865, 448, true),
-        Family::Vit | Family::Resnet | Family::Unet | Family::Dit => defaults!(768, 12, 12, 0, 0, 3072, 1, 1, false),
         Family::GptOss => defaults!(2880, 36, 64, 8, 64, 2880, 201_088, 131_072, false),
     }
 }
@@ -123,6 +122,7 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
         shared_norm: false,
         sandwich_norms: false,
         embedding_norm: false,
+        post_norm: false,
         final_norm: true,
         embedding_dim: hidden,
         sliding_window: None,
@@ -178,8 +178,8 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             ..layernorm(d)
         },
         Family::T5 | Family::Whisper => super::encoder_decoder::block(d, keys, family)?,
-        Family::Vit | Family::Resnet | Family::Unet | Family::Dit => super::encoder::block(d, keys, 0.0)?,
-        Family::Bert | Family::Roberta => super::encoder::block(d, keys, 0.1)?,
+        Family::Resnet | Family::Unet | Family::Dit => layernorm(d),
+        Family::Bert | Family::Roberta | Family::Vit => super::encoder::stack(layernorm(d), keys, family, acting)?,
         Family::Opt => opt(layernorm(d), keys, acting)?,
         Family::GptNeox => Decoder {
             act: or_act(&d, Act::Gelu),

@@ -106,14 +106,15 @@ impl<'a> Keys<'a> {
         self.get(name)?.as_array()?.iter().map(Value::as_str).collect()
     }
 
-    /// How many keys there are.
-    pub fn len(self) -> u64 {
-        self.map.len() as u64
-    }
-
     /// Whether the key is there and not `null`.
     pub fn has(self, name: &str) -> bool {
         self.get(name).is_some()
+    }
+
+    /// Entries of an inner mapping.
+    pub fn size_of(self, name: &str) -> Option<u64> {
+        let entries = self.get(name)?.as_object()?.len() as u64;
+        (entries > 0).then_some(entries)
     }
 
     /// An inner mapping.

@@ -39,21 +39,30 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         assumptions.push(format!("model.hf_config.model_type: {name} read as {} by its keys", model_name(family)));
     }
     let shape = match family {
-        Family::Bert | Family::Roberta => Shape::Encoder(encoder::read(keys, family, &mut assumptions)?),
+        Family::Bert | Family::Roberta | Family::Vit => {
+            Shape::Encoder(encoder::read(keys, family, outer.first_text("architectures"))?)
+        }
         Family::T5 | Family::Whisper => Shape::EncoderDecoder(encoder_decoder::read(keys, family)?),
-        Family::Vit => Shape::Vision(image::vision(keys, &mut assumptions)?),
         Family::Resnet => Shape::ResidualNet(image::residual_net(keys)?),
         _ => Shape::Decoder(decoder::read(keys, family)?),
     };
     let mut architecture = Architecture { name: String::new(), family, shape };
-    let width = architecture.block().map_or(0, |block| block.hidden);
-    architecture.name =
-        format!("{} {} x {width}", model_type.unwrap_or_else(|| model_name(family)), architecture.layers());
+    let named = model_type.unwrap_or_else(|| model_name(family));
+    architecture.name = match architecture.block() {
+        Some(block) => format!("{named} {} x {}", block.layers, block.hidden),
+        None => format!("{named} of {} blocks", architecture.layers()),
+    };
     Ok((architecture, assumptions))
 }
 
 /// Every family by its `model_type`.
 const FAMILIES: [(&str, Family); 26] = [
+    ("bert", Family::Bert),
+    ("roberta", Family::Roberta),
+    ("vit", Family::Vit),
+    ("t5", Family::T5),
+    ("whisper", Family::Whisper),
+    ("resnet", Family::Resnet),
     ("gpt2", Family::Gpt2),
     ("opt", Family::Opt),
     ("gpt_neox", Family::GptNeox),
@@ -74,12 +83,6 @@ const FAMILIES: [(&str, Family); 26] = [
     ("deepseek_v2", Family::DeepseekV2),
     ("deepseek_v3", Family::DeepseekV3),
     ("gpt_oss", Family::GptOss),
-    ("bert", Family::Bert),
-    ("roberta", Family::Roberta),
-    ("t5", Family::T5),
-    ("vit", Family::Vit),
-    ("resnet", Family::Resnet),
-    ("whisper", Family::Whisper),
 ];
 
 /// The `model_type` of a family.
@@ -98,10 +101,10 @@ fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool),
             return Ok((*family, true));
         }
         if OTHERS.contains(&name) || keys.flag("is_encoder_decoder", false)? {
-            return Err(Keys::fault("model_type", format!("{name}: only decoder transformers are predicted so far")));
+            return Err(Keys::fault("model_type", format!("{name}: models of this kind are not predicted")));
         }
     }
-    let encoder = keys.has("hidden_sizes") || keys.has("patch_size") || keys.has("type_vocab_size");
+    let encoder = keys.has("hidden_sizes");
     if encoder || !(keys.has("hidden_size") || keys.has("n_embd")) {
         return Err(Keys::fault(
             "model_type",

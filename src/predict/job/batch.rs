@@ -13,8 +13,10 @@ pub struct Batch {
     pub micro: u64,
     /// Forward passes of one optimizer step.
     pub accumulation: u64,
-    /// Tokens of a sample.
+    /// Tokens of a sample that pass through the model.
     pub sequence: u64,
+    /// Tokens of a sample whose keys and values are cached already: 0 but for a step of generation.
+    pub past: u64,
     /// Tokens of a sample that the decoder of an encoder-decoder reads; elsewhere 0.
     pub target: u64,
     /// Pixels (or latents) a side of an image; elsewhere 0.
@@ -76,7 +78,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
         notes.fault("model.batch_size", "a batch of 0 samples trains nothing");
         return None;
     }
-    Some(Batch { global, micro, accumulation, sequence, target, image })
+    Some(Batch { global, micro, accumulation, sequence, past: 0, target, image })
 }
 
 /// Tokens of a sample, what its decoder reads beside that, and pixels a side of an image.

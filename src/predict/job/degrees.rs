@@ -184,7 +184,7 @@ fn check_family(degrees: &Degrees, architecture: &Architecture, framework: Frame
     // Megatron's encoder runs through the same parallel layers as its decoders.
     let parallel = match &architecture.shape {
         Shape::Decoder(_) => return,
-        Shape::Encoder(encoder) => framework == Framework::Megatron && !encoder.post_norm,
+        Shape::Encoder(encoder) => framework == Framework::Megatron && !encoder.stack.post_norm,
         Shape::EncoderDecoder(model) => framework == Framework::Megatron && model.start == Start::Learned,
         _ => false,
     };

@@ -18,7 +18,7 @@ pub use training::{Lora, Training};
 
 use crate::catalog::Catalog;
 use crate::model::{self, Architecture, Count, Input, Rules};
-use crate::plan::keywords::{Framework, TransformerImpl};
+use crate::plan::keywords::{Framework, Mode, TransformerImpl};
 use crate::plan::{Fault, HfConfig, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
@@ -113,6 +113,9 @@ impl Job {
         let params = architecture.count(framework, transformer_impl, multiple);
         check_size(&params, &batch, &architecture, &mut notes);
         idle::note(plan, framework, &architecture, &mut notes);
+        if let Some(decoder) = architecture.block() {
+            note_latents(&training, framework, decoder, &mut notes);
+        }
         if !notes.faults.is_empty() {
             return Err(notes.faults);
         }
@@ -134,10 +137,10 @@ impl Job {
         })
     }
 
-    /// The model as a decoder, where it is one.
+    /// The fields of the model's transformer blocks, where it has some.
     #[must_use]
     pub const fn decoder(&self) -> Option<&model::Decoder> {
-        self.architecture.decoder()
+        self.architecture.block()
     }
 
     /// Rows that the vocabulary is padded to a multiple of.
@@ -146,6 +149,22 @@ impl Job {
         let multiple = self.rules.vocab_multiple.is;
         // Without padding of its own a framework splits the rows over the ranks as they are.
         if multiple > 1 { multiple.saturating_mul(self.degrees.tensor) } else { 1 }
+    }
+}
+
+/// What latent attention caches is a choice of whoever serves it.
+fn note_latents(training: &Training, framework: Framework, decoder: &model::Decoder, notes: &mut Notes) {
+    let cached = training.mode == Mode::Inference && training.use_cache;
+    if let Some(mla) = decoder.mla.as_ref().filter(|_| cached && framework == Framework::Pytorch) {
+        let latent = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
+        let heads = decoder.heads.saturating_mul(decoder.head_dim.saturating_add(mla.v_head_dim));
+        notes.assume(
+            "training.use_cache",
+            format!(
+                "the compressed latent is cached, {latent} values a token and layer, as servers do; transformers' own \
+                 modules cache keys and values of each head, {heads}"
+            ),
+        );
     }
 }
 

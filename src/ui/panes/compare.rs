@@ -7,16 +7,18 @@ use ratatui::widgets::Widget;
 
 use super::say;
 use crate::app::State;
-use crate::compare::{Comparison, Residual, Whose};
+use crate::compare::{Comparison, Of, Residual, Whose};
+use crate::printable::printable;
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::header::difference;
-use crate::ui::text::{clean, fit, left, marked, right, signed_percent};
+use crate::ui::text::{fit, left, marked, right, signed_percent, wrapped};
 
 pub fn title(state: &State) -> String {
     match state.comparison.as_ref().map(|comparison| comparison.whose) {
         None => "predicted and observed".to_owned(),
-        Some(Whose::Process { pid, device }) => format!("process {pid} on GPU {device}"),
+        Some(Whose::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
+        Some(Whose::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
         Some(Whose::Device { device }) => format!("all of GPU {device}; attach to a process for its share"),
     }
 }
@@ -49,12 +51,15 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }));
     lines.push(Line::default());
     lines.push(Line::styled(" what the prediction assumes", theme.dim()));
-    lines.extend(
-        prediction
-            .assumptions
-            .iter()
-            .map(|text| Line::styled(fit(&format!(" · {}", clean(text)), area.width as usize), theme.dim())),
-    );
+    let first = state.assumption.min(prediction.assumptions.len().saturating_sub(1));
+    for text in prediction.assumptions.iter().skip(first) {
+        let wrapped = wrapped(&printable(text), (area.width as usize).saturating_sub(3), 4);
+        lines.extend(
+            wrapped.into_iter().enumerate().map(|(index, line)| {
+                Line::styled(format!(" {} {line}", if index == 0 { "·" } else { " " }), theme.dim())
+            }),
+        );
+    }
     for (line, place) in lines.into_iter().zip(area.rows()) {
         line.render(place, buffer);
     }
@@ -74,30 +79,38 @@ fn row<'a, T: Copy>(what: &'a str, residual: &Residual<T>, show: impl Fn(&T) -> 
     Line::from(spans)
 }
 
-/// What kind of figure each observation is, or why there is none.
+/// What kind of figure each observation is, or why there is none; and of what.
 fn kinds(comparison: &Comparison) -> Vec<(&'static str, String)> {
     let memory = match comparison.whose {
         Whose::Process { .. } => "peak since attached, as the driver charges the process",
         Whose::Device { .. } => "peak since start, everything on the GPU",
     };
-    vec![
+    // Counters are the device's: they do not tell its processes apart.
+    let on = comparison.whose.device().map_or_else(String::new, |index| format!(", everything on GPU {index}"));
+    let measured = format!("mean over steps, from GPM counters{on}");
+    let bound = format!("memory-busy share times peak{on}");
+    let tensor = format!("tensor activity times the peak{on}");
+    let mut kinds = vec![
         ("memory", said(&comparison.memory.observed, memory, memory)),
-        (
-            "DRAM",
-            said(&comparison.bandwidth.observed, "mean over steps, from GPM counters", "memory-busy share times peak"),
-        ),
-        (
-            "compute",
-            said(&comparison.compute.observed, "tensor activity times the peak", "tensor activity times the peak"),
-        ),
+        ("DRAM", said(&comparison.bandwidth.observed, &measured, &bound)),
+        ("compute", said(&comparison.compute.observed, &tensor, &tensor)),
         ("step", "not observed: no log or hook is read".to_owned()),
-    ]
+    ];
+    let of = match comparison.of {
+        Of::Whole => None,
+        Of::Stage(stage) => Some(format!("of stage {stage}, which that GPU holds")),
+        Of::LargestStage(stage) => {
+            Some(format!("of stage {stage}, the largest: which one that GPU holds is not known"))
+        }
+    };
+    kinds.extend(of.map(|of| ("predicted", of)));
+    kinds
 }
 
 fn said<T>(reading: &Reading<T>, measured: &str, bound: &str) -> String {
     match reading {
         Reading::Known { kind: crate::reading::Kind::UpperBound, .. } => format!("upper bound: {bound}"),
         Reading::Known { kind, .. } => format!("{}: {measured}", kind.word()),
-        Reading::Absent(why) => format!("none: {}", clean(&why.to_string())),
+        Reading::Absent(why) => format!("none: {}", printable(&why.to_string())),
     }
 }

@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Widget};
 
 use super::Look;
-use super::text::fit;
+use super::text::{fit, wrapped};
 use crate::app::{Pane, State};
 
 /// Draws a pane with its frame.
@@ -44,10 +44,12 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
     }
 }
 
-/// One line of text in the middle of nothing else: why a pane has nothing to show.
+/// Why a pane has nothing to show.
 fn say(text: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let text = fit(text, area.width as usize);
-    Line::styled(text, look.theme.dim()).render(area, buffer);
+    let lines = wrapped(text, area.width as usize, area.height as usize);
+    for (line, place) in lines.into_iter().zip(area.rows()) {
+        Line::styled(line, look.theme.dim()).render(place, buffer);
+    }
 }
 
 /// The first visible row, so that `selected` is in view and the list does not jump.

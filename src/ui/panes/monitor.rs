@@ -8,11 +8,12 @@ use ratatui::widgets::Widget;
 
 use super::{say, scroll};
 use crate::app::{Pane, Point, ProcessRow, Selected, Source, State};
-use crate::reading::{DeviceSample, Reading};
+use crate::printable::printable;
+use crate::reading::{Absence, DeviceSample, Reading};
 use crate::ui::Look;
 use crate::ui::bar;
 use crate::ui::header::terabytes;
-use crate::ui::text::{clean, fit, left, marked, right};
+use crate::ui::text::{fit, left, marked, right, width_of};
 use crate::units::{Bytes, Fraction, Megahertz, Seconds};
 
 pub fn title(state: &State) -> String {
@@ -23,7 +24,7 @@ pub fn title(state: &State) -> String {
         more => format!("{more} GPUs"),
     };
     if let Source::Running(info) = &state.monitor.source {
-        title = format!("{title} · {}: {}", info.kind.word(), clean(&info.detail));
+        title = format!("{title} · {}: {}", info.kind.word(), printable(&info.detail));
     }
     if state.monitor.dropped > 0 {
         title = format!("{title} · {} samples lost", state.monitor.dropped);
@@ -37,7 +38,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         let text = match &monitor.source {
             Source::Starting => "asking the driver…".to_owned(),
             Source::Running(_) => "waiting for the first sample…".to_owned(),
-            Source::Failed(why) => clean(why),
+            Source::Failed(why) => printable(why),
         };
         return say(&text, look, area, buffer);
     }
@@ -67,6 +68,9 @@ fn shares(area: Rect, devices: usize, processes: usize) -> [Rect; 4] {
     ])
     .areas(area)
 }
+
+/// From this width on processes show their host memory and user beside their command.
+const HOST_FROM: u16 = 76;
 
 /// Widths of the columns after the memory bar.
 const COLUMNS: [usize; 7] = [6, 6, 8, 7, 6, 5, 6];
@@ -104,7 +108,7 @@ fn device_line<'a>(device: &DeviceSample, chosen: bool, bar_width: usize, look: 
             spans.push(Span::styled("▏", theme.dim()));
         }
         Reading::Absent(why) => {
-            spans.push(Span::styled(left(&clean(&format!(" {why}")), bar_width + 2), theme.danger()));
+            spans.push(Span::styled(left(&printable(&format!(" {why}")), bar_width + 2), theme.danger()));
         }
     }
     let throttled = device.throttle.value().is_some_and(|reasons| !reasons.is_empty());
@@ -140,7 +144,7 @@ fn megahertz(clock: &Megahertz) -> String {
 fn draw_facts(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(device) = state.monitor.devices().get(state.monitor.shown_device()) else { return };
     let theme = &look.theme;
-    let name = device.name.value().map_or_else(|| "unnamed".to_owned(), |name| clean(name));
+    let name = device.name.value().map_or_else(|| "unnamed".to_owned(), |name| printable(name));
     let mut spans = vec![Span::styled(format!(" GPU {} {name}", device.index), theme.text())];
     if let Some(limit) = device.power_limit.value() {
         spans.push(Span::styled(format!(" · limit {limit}"), theme.dim()));
@@ -148,15 +152,33 @@ fn draw_facts(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     if let Some(reasons) = device.throttle.value().filter(|reasons| !reasons.is_empty()) {
         spans.push(Span::styled(format!(" · slowed: {}", reasons.join(", ")), theme.warning()));
     }
-    let missing = [
-        ("DRAM bandwidth", device.dram_bandwidth.absence()),
-        ("tensor activity", device.tensor_activity.absence()),
-        ("power", device.power.absence()),
-    ];
-    if let Some((what, why)) = missing.into_iter().find_map(|(what, why)| Some((what, why?))) {
-        spans.push(Span::styled(format!(" · {what}: {}", clean(&why.to_string())), theme.dim()));
+    for (why, what) in missing(device) {
+        let room = (area.width as usize).saturating_sub(width_of(&spans));
+        let text = format!(" · {}: {}", what.join(", "), printable(&why.to_string()));
+        spans.push(Span::styled(fit(&text, room), theme.dim()));
     }
     Line::from(spans).render(area, buffer);
+}
+
+/// Figures that a device does not have, by the reason.
+fn missing(device: &DeviceSample) -> Vec<(&Absence, Vec<&'static str>)> {
+    let figures = [
+        ("memory", device.memory.absence()),
+        ("busy", device.busy.absence()),
+        ("tensor", device.tensor_activity.absence()),
+        ("TB/s", device.dram_bandwidth.absence()),
+        ("W", device.power.absence()),
+        ("°C", device.temperature.absence()),
+        ("MHz", device.sm_clock.absence()),
+    ];
+    let mut reasons: Vec<(&Absence, Vec<&'static str>)> = Vec::new();
+    for (what, why) in figures.into_iter().filter_map(|(what, why)| Some((what, why?))) {
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, figures)) => figures.push(what),
+            None => reasons.push((why, vec![what])),
+        }
+    }
+    reasons
 }
 
 /// One row of recent history.
@@ -232,7 +254,7 @@ fn draw_row(state: &State, position: usize, past: &Past<'_>, look: &Look, area: 
     .render(area, buffer);
 }
 
-/// The highest value of each group, newest at the right. A group without values is blank.
+/// The highest value of each group, newest at the right. A group without values is blank, nothing is a low line.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -242,8 +264,9 @@ fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
         .map(|group| {
             let highest = group.iter().filter_map(|point| (past.value)(point)).reduce(f64::max);
             highest.filter(|_| past.top > 0.0).map_or(' ', |value| {
+                // Nothing at all looks other than little.
                 let level = (value / past.top * 8.0).floor().clamp(0.0, 7.0) as usize;
-                LEVELS[level]
+                if value > 0.0 { LEVELS[level] } else { '_' }
             })
         })
         .collect();
@@ -254,11 +277,12 @@ fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
 fn draw_processes(state: &State, processes: &[ProcessRow<'_>], look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let monitor = &state.monitor;
-    let mut lines = vec![Line::styled("      pid  gpu      GiB   cpu      host  user      command", theme.dim())];
+    let host = if area.width >= HOST_FROM { "      host  user    " } else { "" };
+    let mut lines = vec![Line::styled(format!("      pid  gpu      GiB   cpu{host}  command"), theme.dim())];
     if processes.is_empty() {
         let why = monitor.devices().iter().find_map(|device| device.processes.absence());
         let text =
-            why.map_or("no process on a GPU".to_owned(), |why| format!("processes: {}", clean(&why.to_string())));
+            why.map_or("no process on a GPU".to_owned(), |why| format!("processes: {}", printable(&why.to_string())));
         lines.push(Line::styled(format!("      {text}"), theme.dim()));
     }
     let room = (area.height as usize).saturating_sub(1);
@@ -288,18 +312,16 @@ fn process_line<'a>(state: &State, process: &ProcessRow<'_>, chosen: bool, look:
     if let Some(host) = process.host {
         cpu = marked(&host.cpu, percent);
         resident = marked(&host.resident, ToString::to_string);
-        user = marked(&host.user, |user| clean(user));
-        command = marked(&host.command, |command| clean(command));
+        user = marked(&host.user, |user| printable(user));
+        command = marked(&host.command, |command| printable(command));
     }
-    let text = format!(
-        "{}{}{}{}{}  {}  ",
-        right(&process.pid.to_string(), 8),
-        right(&gpus, 5),
-        right(&memory, 9),
-        right(&cpu, 6),
-        right(&resident, 10),
-        left(&user, 8),
-    );
+    let mut text = [(process.pid.to_string(), 8), (gpus, 5), (memory, 9), (cpu, 6)]
+        .map(|(cell, width)| right(&cell, width))
+        .concat();
+    if width >= usize::from(HOST_FROM) {
+        text += &format!("{}  {}", right(&resident, 10), left(&user, 8));
+    }
+    text += "  ";
     let room = width.saturating_sub(text.chars().count() + 1);
     let mark = match (attached, chosen) {
         (true, _) => Span::styled("▶", theme.observed()),

@@ -8,8 +8,9 @@ use ratatui::widgets::Widget;
 
 use super::scroll;
 use crate::app::{Field, Form, Pane, State, Step};
+use crate::printable::printable;
 use crate::ui::Look;
-use crate::ui::text::{clean, fit, left, right, width_of, wrapped};
+use crate::ui::text::{fit, left, right, width_of, wrapped};
 
 const LABEL: usize = 11;
 
@@ -42,7 +43,7 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     let typing = state.form.typing.as_ref().filter(|_| selected);
     if let Some(typed) = typing {
         spans.push(Span::styled("▸ ", theme.accent()));
-        spans.push(Span::styled(clean(typed), theme.text()));
+        spans.push(Span::styled(printable(typed), theme.text()));
         spans.push(Span::styled(" ", theme.text().add_modifier(Modifier::REVERSED)));
         if typed.is_empty() {
             let was = fit(&format!(" was {}", editor.shown(field)), room.saturating_sub(1));
@@ -52,7 +53,7 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     }
     // What the plan file says is plain, what was assumed for it is dim.
     let style = if editor.is_written(field) { theme.text() } else { theme.dim() };
-    let value = fit(&clean(&editor.shown(field)), room);
+    let value = fit(&printable(&editor.shown(field)), room);
     if selected && focused {
         let lower = if state.form.lower.is_some() { "‹ " } else { "  " };
         let upper = if state.form.upper.is_some() { " ›" } else { "  " };
@@ -70,8 +71,8 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
 fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
     let theme = &look.theme;
     if let Some(fault) = state.editor.faults().first() {
-        let words = clean(&fault.to_string());
-        return wrapped(&words, width, 3).into_iter().map(|line| Line::styled(line, theme.danger())).collect();
+        let words = printable(&fault.to_string());
+        return wrapped(&words, width, 7).into_iter().map(|line| Line::styled(line, theme.danger())).collect();
     }
     if state.focus != Pane::Plan {
         return Vec::new();
@@ -89,9 +90,12 @@ fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
 
 fn step_note<'a>(arrow: &'a str, step: &Step, look: &Look, width: usize) -> Line<'a> {
     let theme = &look.theme;
-    let effect = format!(" {}", step.memory);
+    let effect = match step.micro_batches {
+        Some(count) => format!(" {count} micro batches {}", step.memory),
+        None => format!(" {}", step.memory),
+    };
     let style = if step.fits { theme.dim() } else { theme.warning() };
-    let tail = if step.fits { "" } else { " does not fit" };
+    let tail = if step.fits { "" } else { " too big" };
     let value = fit(&step.value, width.saturating_sub(effect.len() + tail.len() + 4));
     let spans = vec![Span::styled(format!("{arrow} {value}"), theme.dim())];
     let room = width.saturating_sub(width_of(&spans));

@@ -13,6 +13,7 @@ use super::{say, scroll};
 use crate::app::{Pane, State};
 use crate::compare::RunPoint;
 use crate::predict::{Bound, Roofline, RooflineOp};
+use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{fit, left, right};
 use crate::units::{FlopsPerSec, Intensity};
@@ -24,7 +25,7 @@ const DECADES: (f64, f64) = (-1.0, 4.0);
 const GUTTER: u16 = 7;
 
 /// From this width on the table stands beside the chart.
-const BOTH: u16 = 96;
+const BOTH: u16 = 90;
 
 pub fn title(state: &State) -> String {
     state.editor.prediction().map_or_else(String::new, |prediction| {
@@ -209,26 +210,39 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
     let mut lines = Vec::new();
     if let Some(op) = roofline.ops.get(selected) {
         let intensity = op.intensity.map_or_else(|| "–".to_owned(), |intensity| intensity.to_string());
+        let facts = format!("  {intensity}  {}-bound  {:.0} % of time", op.bound.word(), share(roofline, op));
+        let room = (area.width as usize).saturating_sub(3 + op.name.len());
         lines.push(Line::from(vec![
             Span::styled(" ◆ ", theme.accent()),
             Span::styled(op.name.to_string(), theme.text()),
-            Span::styled(
-                format!("  {intensity}  {}-bound  {:.0} %", op.bound.word(), share(roofline, op)),
-                theme.dim(),
-            ),
+            Span::styled(fit(&facts, room), theme.dim()),
         ]));
     }
     let run = match state.comparison.as_ref().map(|comparison| comparison.point) {
         None => "run: no sample yet".to_owned(),
-        Some(None) => "run: no point without tensor activity and DRAM bandwidth".to_owned(),
+        Some(None) => format!("run: {}", no_point(state)),
         Some(Some(point)) => {
             let mark = point.kind.mark();
             format!("run  {mark}{}  {mark}{}  {}", point.intensity, point.rate, point.kind.word())
         }
     };
+    let run = fit(&run, (area.width as usize).saturating_sub(3));
     lines.push(Line::from(vec![Span::styled(" ◉ ", theme.observed()), Span::styled(run, theme.dim())]));
     for (line, place) in lines.into_iter().zip(area.rows()) {
         line.render(place, buffer);
+    }
+}
+
+/// Why the run is not on the chart.
+fn no_point(state: &State) -> String {
+    let Some(comparison) = &state.comparison else { return "no sample yet".to_owned() };
+    let missing = [
+        ("tensor activity", comparison.compute.observed.absence()),
+        ("DRAM bandwidth", comparison.bandwidth.observed.absence()),
+    ];
+    match missing.into_iter().find_map(|(what, why)| Some((what, why?))) {
+        Some((what, why)) => format!("no point: {what} {}", printable(&why.to_string())),
+        None => "idle".to_owned(),
     }
 }
 

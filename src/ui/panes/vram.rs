@@ -9,7 +9,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke};
 
 use super::{say, scroll};
-use crate::app::{MemoryView, Pane, State};
+use crate::app::{MemoryView, Pane, Source, State};
 use crate::predict::{Component, Layer, Phase, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
 use crate::ui::Look;
@@ -26,7 +26,7 @@ const CHART: u16 = 32;
 pub fn title(state: &State) -> String {
     let stages = state.editor.prediction().map_or(1, |prediction| prediction.stages.len());
     let stage = state.editor.prediction().map_or(0, |prediction| prediction.largest().stage);
-    let view = state.memory.view.word();
+    let view = if state.editor.faults().is_empty() { state.memory.view.word() } else { "last good plan" };
     if stages > 1 {
         format!("{view} · stage {stage} of {stages}, the largest · GiB a GPU")
     } else {
@@ -71,7 +71,12 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
                 run.push(Span::styled(format!("  peak {}", peak.in_gib()), theme.dim()));
             }
         }
-        Reading::Absent(why) => run.push(Span::styled(format!(" – {why}"), theme.dim())),
+        Reading::Absent(why) => {
+            let failed = matches!(state.monitor.source, Source::Failed(_));
+            let why = if failed { "no source".to_owned() } else { why.to_string() };
+            let held = peak.value().map(|peak| format!(", held {} at most", peak.in_gib())).unwrap_or_default();
+            run.push(Span::styled(format!(" – {why}{held}"), theme.dim()));
+        }
     }
     for (line, place) in [Line::from(plan), Line::from(run)].into_iter().zip(area.rows()) {
         line.render(place, buffer);
@@ -159,6 +164,8 @@ fn draw_timeline(prediction: &Prediction, stage: &StageMemory, look: &Look, area
     for (row, place) in axis.rows().enumerate() {
         let share = 1.0 - row as f64 / f64::from(chart.height.saturating_sub(1).max(1));
         let labelled = row == 0 || row + 1 == chart.height as usize || row == chart.height as usize / 2;
+        // The middle row stands for the half, though it lies up to half a row beside it.
+        let share = if row == chart.height as usize / 2 { 0.5 } else { share };
         let label = if labelled { format!("{:>5.0} ┤", top * share) } else { "      │".to_owned() };
         Line::styled(label, theme.dim()).render(place, buffer);
     }

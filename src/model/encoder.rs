@@ -1,0 +1,200 @@
+//! The walk of an encoder of text or of image patches: the blocks of a stack between
+//! embeddings and heads of its own.
+
+use super::architecture::{Encoder, Ends, Family, TextHead};
+use super::builder::{Builder, Keeps, Linear};
+use super::decoder::Ctx;
+use super::decoder::{cross_entropy, product};
+use super::element::{Element, Group};
+use super::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
+use super::walk::{LossRule, Run, Walk};
+use super::weight::Part;
+
+/// The tapes of an encoder.
+pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
+    let ctx = Ctx { d: &encoder.stack, family, run };
+    let stream = ctx.stream_element();
+    let (kinds, order) = ctx.layers(stream);
+    let rounded = |bytes: u64| bytes.div_ceil(GRANULE).saturating_mul(GRANULE);
+    match encoder.ends {
+        Ends::Text { types, pooler, head } => {
+            // A padding mask is made once and read by every layer.
+            let mask = product(&[run.batch, run.sequence, run.sequence, run.compute().bytes()]);
+            let positions = rounded(encoder.stack.max_positions.unwrap_or(0).saturating_mul(8));
+            Walk {
+                first: text_embedding(&ctx, types),
+                kinds,
+                order,
+                last: text_head(&ctx, stream, pooler, head),
+                shared: if run.padded { rounded(mask) } else { 0 },
+                // Position ids and segment ids.
+                buffers: if run.rules.buffers.is { positions.saturating_mul(2) } else { 0 },
+                inputs: ctx.token_inputs(),
+                tied: encoder.stack.tie_embeddings,
+                ..Walk::default()
+            }
+        }
+        Ends::Image { image, patch, channels, classes } => {
+            let pixels = product(&[run.sequence.saturating_sub(1), patch, patch, channels]);
+            let images = product(&[run.batch, pixels, stream.bytes()]);
+            Walk {
+                first: patch_embedding(&ctx, image, patch, channels),
+                kinds,
+                order,
+                last: class_head(&ctx, stream, classes),
+                shared: 0,
+                buffers: 0,
+                inputs: rounded(images).saturating_add(rounded(run.batch.saturating_mul(8))),
+                tied: false,
+                ..Walk::default()
+            }
+        }
+    }
+}
+
+/// Tokens, segments and positions added, then a norm and dropout.
+fn text_embedding(ctx: &Ctx<'_>, types: u64) -> Tape {
+    let d = ctx.d;
+    let mut b = ctx.builder();
+    b.group = Group::Embedding;
+    let tokens = ctx.run.tokens().saturating_mul(d.hidden);
+    let words = b.weight(Part::Embedding, ctx.vocab_rows(), d.hidden);
+    let x = ctx.lookup(&mut b, "embedding", words, tokens);
+    let segments = b.weight(Part::Embedding, types, d.hidden);
+    let segment = ctx.lookup(&mut b, "embedding.segment", segments, tokens);
+    let x = b.add("embedding.add", x, segment);
+    let table = b.weight(Part::Embedding, d.max_positions.unwrap_or(ctx.run.sequence), d.hidden);
+    let position = ctx.lookup(&mut b, "embedding.position", table, ctx.run.sequence.saturating_mul(d.hidden));
+    let x = b.add("embedding.add", x, position);
+    let x = if d.embedding_norm { ctx.norm(&mut b, x, "embedding.norm", d.hidden) } else { x };
+    b.group = Group::Embedding;
+    let x = b.dropout("embedding.dropout", x, ctx.run.dropout_or(d.embedding_dropout));
+    b.finish(x)
+}
+
+/// Pooler and heads over hidden states, and the loss.
+fn text_head(ctx: &Ctx<'_>, stream: Element, pooler: bool, head: TextHead) -> Tape {
+    let d = ctx.d;
+    let run = ctx.run;
+    let mut b = ctx.builder();
+    let x = b.input(run.stream_tokens().saturating_mul(d.hidden), stream, true);
+    let x = if d.final_norm { ctx.norm(&mut b, x, "final_norm", d.hidden) } else { x };
+    b.group = Group::Logits;
+    let linear = |name, to, part| Linear { name, from: d.hidden, to, bias: true, part };
+    let pooled = if pooler {
+        let first = b.copy_of("pooler.first_token", x, run.batch.saturating_mul(d.hidden));
+        let out = b.linear(first, run.batch, linear("pooler", d.hidden, Part::Mlp));
+        b.pointwise("pooler.tanh", out, Keeps::Output)
+    } else {
+        x
+    };
+    let loss = match head {
+        TextHead::No => pooled,
+        TextHead::MaskedLm => masked_lm(ctx, &mut b, x),
+        TextHead::Pretraining => {
+            let masked = masked_lm(ctx, &mut b, x);
+            let logits = b.linear(pooled, run.batch, linear("head.binary", 2, Part::Head));
+            let binary = cross_entropy(&mut b, logits);
+            b.add("loss.add", masked, binary)
+        }
+        TextHead::Classes(classes, dense) => {
+            let first = if dense {
+                let first = b.copy_of("head.first_token", x, run.batch.saturating_mul(d.hidden));
+                let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
+                b.pointwise("head.tanh", out, Keeps::Output)
+            } else {
+                pooled
+            };
+            let first = b.dropout("head.dropout", first, run.dropout_or(d.hidden_dropout));
+            let logits = b.linear(first, run.batch, linear("head", classes, Part::Head));
+            cross_entropy(&mut b, logits)
+        }
+    };
+    b.finish(loss)
+}
+
+/// Dense, activation, norm, and the tied matrix with a bias of its own.
+fn masked_lm(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id) -> Id {
+    let d = ctx.d;
+    let tokens = ctx.run.tokens();
+    let dense = Linear { name: "head.dense", from: d.hidden, to: d.hidden, bias: true, part: Part::Mlp };
+    let out = b.linear(x, tokens, dense);
+    let active = ctx.act(b, out, "head.act");
+    let normed = ctx.norm(b, active, "head.norm", d.hidden);
+    b.group = Group::Logits;
+    let rows = ctx.vocab_rows();
+    let matrix = b.weight(Part::Head, rows, d.hidden);
+    if let Some(weight) = b.tape.weights.last_mut() {
+        weight.tied = d.tie_embeddings;
+    }
+    let bias = b.weight(Part::Head, rows, 1);
+    let logits = b.matrix("head", normed, matrix, Some(bias), (tokens, d.hidden, rows));
+    // BertForMaskedLM hands its logits to CrossEntropyLoss as they are.
+    let rule = if ctx.run.loss == LossRule::Upcast { LossRule::Plain } else { ctx.run.loss };
+    ctx.loss(b, logits, tokens, rule)
+}
+
+/// Patches through a convolution, a class token before them, positions added.
+fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape {
+    let d = ctx.d;
+    let run = ctx.run;
+    let mut b = ctx.builder();
+    b.group = Group::Embedding;
+    let inner = product(&[patch, patch, channels]);
+    let kernel = b.weight(Part::Convolution, d.hidden, inner);
+    let bias = b.weight(Part::Convolution, d.hidden, 1);
+    let patches = run.batch.saturating_mul(run.sequence.saturating_sub(1));
+    let stream = ctx.stream_element();
+    let pixels = b.make(0, stream, false);
+    // The image is held as an input; under autocast a copy in the compute type is saved as well.
+    let copied =
+        if run.types.autocast.is_some() { b.make(patches.saturating_mul(inner), run.compute(), false) } else { pixels };
+    let kernel = b.lower("patch_embedding", kernel);
+    let bias = b.lower("patch_embedding", bias);
+    let element = b.element(kernel);
+    let grad = b.needs_grad(kernel);
+    let out = b.make(patches.saturating_mul(d.hidden), element, grad);
+    let flops = 2.0 * patches as f64 * inner as f64 * d.hidden as f64;
+    b.op(&Spec { name: "patch_embedding", outputs: &[copied], launches: 1, ..Spec::default() });
+    b.op(&Spec {
+        name: "patch_embedding",
+        unit: Unit::Matrix(element),
+        inputs: &[(copied, Flow::Stop), (kernel, Flow::New), (bias, Flow::New)],
+        outputs: &[out],
+        saved: &[copied],
+        flops: (flops, flops),
+        ..Spec::default()
+    });
+    let token = b.weight(Part::Embedding, 1, d.hidden);
+    let tokens = run.tokens().saturating_mul(d.hidden);
+    let whole = b.make(tokens, stream, true);
+    b.op(&Spec {
+        name: "embedding.class_token",
+        inputs: &[(out, Flow::New), (token, Flow::New)],
+        outputs: &[whole],
+        elementwise: true,
+        ..Spec::default()
+    });
+    // One row a patch of the configured image size, and one for the class token.
+    let side = image / patch.max(1);
+    let table = b.weight(Part::Embedding, side.saturating_mul(side).saturating_add(1), d.hidden);
+    let x = b.add("embedding.add", whole, table);
+    let x = b.dropout("embedding.dropout", x, run.dropout_or(d.embedding_dropout));
+    b.finish(x)
+}
+
+/// Final norm, the class token, and its classes.
+fn class_head(ctx: &Ctx<'_>, stream: Element, classes: u64) -> Tape {
+    let d = ctx.d;
+    let run = ctx.run;
+    let mut b = ctx.builder();
+    let x = b.input(run.tokens().saturating_mul(d.hidden), stream, true);
+    let x = ctx.norm(&mut b, x, "final_norm", d.hidden);
+    b.group = Group::Logits;
+    // A view of the first token: the matrix saves the whole hidden state.
+    let [first] = b.split("head.class_token", x, [run.batch.saturating_mul(d.hidden)]);
+    let layer = Linear { name: "head", from: d.hidden, to: classes, bias: true, part: Part::Head };
+    let logits = b.linear(first, run.batch, layer);
+    let loss = cross_entropy(&mut b, logits);
+    b.finish(loss)
+}

@@ -1,0 +1,84 @@
+//! Parameters, and the collectives that a cut model needs.
+
+/// What a parameter is part of: decides how it is sharded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Embedding tables.
+    Embedding,
+    /// Attention matrices.
+    Attention,
+    /// Feed-forward matrices.
+    Mlp,
+    /// Norms.
+    Norm,
+    /// Routers.
+    Router,
+    /// Routed experts: they have data-parallel ranks of their own.
+    Expert,
+    /// The output matrix.
+    Head,
+    /// Convolutions.
+    Convolution,
+    /// Adapters (LoRA).
+    Adapter,
+}
+
+/// A parameter tensor (or several alike).
+#[derive(Debug, Clone, Copy)]
+pub struct Weight {
+    /// Elements of one tensor on one GPU.
+    pub numel: u64,
+    /// How many such tensors.
+    pub copies: u64,
+    /// Of which one token passes through.
+    pub active: u64,
+    /// What it is part of.
+    pub part: Part,
+    /// Whether it is trained.
+    pub trained: bool,
+    /// The same tensor as one of another tape (a tied head): held and counted there.
+    pub tied: bool,
+    /// Rows and columns, where it is a matrix (Adafactor, Muon).
+    pub rows: u64,
+    /// Bytes of an element where it is stored otherwise than the other weights (quantised), in 1/1000.
+    pub millibytes: Option<u64>,
+}
+
+/// A collective in a tape.
+#[derive(Debug, Clone, Copy)]
+pub struct Collective {
+    /// What.
+    pub kind: CollectiveKind,
+    /// Between which ranks.
+    pub group: RankGroup,
+    /// Bytes of the full tensor.
+    pub bytes: u64,
+    /// How often it runs forward.
+    pub forward: u32,
+    /// How often it (or its transpose) runs backward.
+    pub backward: u32,
+}
+
+/// Kinds of collective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CollectiveKind {
+    /// All-reduce.
+    AllReduce,
+    /// All-gather, or its transpose.
+    AllGather,
+    /// All-to-all.
+    AllToAll,
+    /// Point to point, around a ring.
+    Ring,
+}
+
+/// Ranks that talk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RankGroup {
+    /// Tensor parallel.
+    Tensor,
+    /// Context parallel.
+    Context,
+    /// Expert parallel.
+    Expert,
+}

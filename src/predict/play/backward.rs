@@ -1,0 +1,208 @@
+//! The backward pass: gradients made and added, saved tensors freed.
+
+use super::recompute::Uses;
+use super::{Alive, Groups, Peak, WeightGradients};
+use crate::model::{Flow, Group, Home, Id, Op, Tape};
+
+/// A gradient in memory, and how many tensors' gradients it is.
+struct Gradient {
+    bytes: u64,
+    holders: u32,
+}
+
+/// A backward pass under way.
+struct Backward<'a> {
+    tape: &'a Tape,
+    uses: Uses,
+    alive: Alive,
+    slots: Vec<Option<u32>>,
+    gradients: Vec<Gradient>,
+    policy: WeightGradients,
+    stay: u64,
+    /// The output is saved by one of the tape's own operators.
+    holds_output: bool,
+}
+
+/// Plays a tape backward from what is retained: its peak, and the bytes of weight gradients that stay.
+pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) -> (Peak, u64) {
+    let mut run = Backward {
+        tape,
+        uses,
+        alive: Alive::of(retained),
+        slots: vec![None; tape.tensors.len()],
+        gradients: Vec::with_capacity(tape.ops.len()),
+        policy,
+        stay: 0,
+        holds_output: false,
+    };
+    if let Some(root) = tape.output.map(|id| tape.storage(id)) {
+        run.holds_output = tape.get(root).home == Home::Local && run.uses.saves[root.0 as usize] > 0;
+    }
+    for id in [tape.output, tape.also].into_iter().flatten().filter(|id| tape.get(*id).grad) {
+        let bytes = tape.get(id).allocated();
+        run.alive.take(Group::ActivationGradient, bytes);
+        run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
+        run.gradients.push(Gradient { bytes, holders: 1 });
+    }
+    run.alive.mark("output gradient", Group::ActivationGradient, 0);
+    for at in (0..tape.ops.len()).rev() {
+        run.restore(at);
+        run.step(&tape.ops[at]);
+    }
+    (run.alive.peak, run.stay)
+}
+
+impl Backward<'_> {
+    /// Before the last operator of a recomputed run: the run's forward pass again.
+    fn restore(&mut self, at: usize) {
+        let ends = self.uses.again[at] && self.uses.again.get(at + 1).is_none_or(|next| !next);
+        if !ends {
+            return;
+        }
+        let from = (0..at).rev().find(|op| !self.uses.again[*op]).map_or(0, |op| op + 1);
+        let mut transient = 0;
+        for op in &self.tape.ops[from..=at] {
+            let mut fleeting = op.scratch_forward;
+            for id in self.tape.ids(op.outputs) {
+                let tensor = self.tape.get(*id);
+                if tensor.view_of.is_some() || tensor.home != Home::Local {
+                    continue;
+                }
+                if self.uses.dropped[id.0 as usize] && self.uses.saves[id.0 as usize] > 0 {
+                    self.uses.dropped[id.0 as usize] = false;
+                    self.alive.take(tensor.group, tensor.allocated());
+                } else if self.uses.forced[id.0 as usize] && self.uses.saves[id.0 as usize] == 0 {
+                    // Handed over instead of computed, and not needed beyond that.
+                    self.alive.give(tensor.group, tensor.allocated());
+                } else if self.uses.saves[id.0 as usize] == 0 {
+                    fleeting += tensor.allocated();
+                }
+            }
+            transient = transient.max(fleeting);
+        }
+        self.alive.mark("recomputation", Group::ActivationGradient, transient);
+    }
+
+    fn step(&mut self, op: &Op) {
+        let tape = self.tape;
+        let incoming = tape.ids(op.outputs).iter().find_map(|id| self.slots[id.0 as usize]);
+        if let Some(first) = incoming {
+            for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
+                match flow {
+                    Flow::Stop => {}
+                    // It is added to the gradient that waits there.
+                    Flow::Pass if tape.get(*id).home == Home::Elsewhere => {}
+                    Flow::Pass => {
+                        self.gradients[first as usize].holders += 1;
+                        self.arrive(*id, first);
+                    }
+                    Flow::New => self.make(*id),
+                    Flow::InPlace => {
+                        self.release(*id);
+                        self.make(*id);
+                    }
+                }
+            }
+            self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
+            self.settle(op);
+        }
+        let overwritten = |id: &Id| {
+            let flows = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
+            incoming.is_some() && flows.into_iter().any(|(input, flow)| input == id && *flow == Flow::InPlace)
+        };
+        for id in tape.ids(op.saved).iter().filter(|id| !overwritten(id)) {
+            self.release(*id);
+        }
+        for id in tape.ids(op.outputs) {
+            if let Some(slot) = self.slots[id.0 as usize].take() {
+                self.drop_holder(slot);
+            }
+        }
+    }
+
+    /// A new gradient for `id`.
+    fn make(&mut self, id: Id) {
+        let tensor = *self.tape.get(id);
+        if let Home::Weight(_) = tensor.home {
+            if self.policy != WeightGradients::InPlace {
+                self.alive.take(Group::WeightGradient, tensor.allocated());
+            }
+            return;
+        }
+        let bytes = tensor.allocated();
+        self.alive.take(Group::ActivationGradient, bytes);
+        if tensor.home == Home::Elsewhere {
+            return;
+        }
+        self.gradients.push(Gradient { bytes, holders: 1 });
+        self.arrive(id, u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX));
+    }
+
+    /// A gradient for a tensor that may have one already.
+    fn arrive(&mut self, id: Id, slot: u32) {
+        let at = id.0 as usize;
+        let Some(first) = self.slots[at] else {
+            self.slots[at] = Some(slot);
+            return;
+        };
+        if self.gradients[first as usize].holders == 1 {
+            // Added in place: the newcomer is freed after the addition.
+            self.alive.mark("accumulation", Group::ActivationGradient, 0);
+            self.drop_holder(slot);
+            return;
+        }
+        let bytes = self.gradients[first as usize].bytes;
+        self.alive.take(Group::ActivationGradient, bytes);
+        self.alive.mark("accumulation", Group::ActivationGradient, 0);
+        self.gradients.push(Gradient { bytes, holders: 1 });
+        self.slots[at] = Some(u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX));
+        self.drop_holder(first);
+        self.drop_holder(slot);
+    }
+
+    /// What becomes of the weight gradients that `op` made.
+    fn settle(&mut self, op: &Op) {
+        for (id, flow) in self.tape.ids(op.inputs).iter().zip(self.tape.flows(op.inputs)) {
+            let tensor = self.tape.get(*id);
+            if *flow == Flow::New && tensor.home == Home::Elsewhere {
+                self.alive.give(Group::ActivationGradient, tensor.allocated());
+            }
+            if *flow != Flow::New || !matches!(tensor.home, Home::Weight(_)) {
+                continue;
+            }
+            match self.policy {
+                WeightGradients::Made => self.stay += tensor.allocated(),
+                WeightGradients::InPlace => {}
+                WeightGradients::Added | WeightGradients::Used => {
+                    self.alive.give(Group::WeightGradient, tensor.allocated());
+                }
+            }
+        }
+    }
+
+    /// One operator fewer saves `id`.
+    fn release(&mut self, id: Id) {
+        let root = self.tape.storage(id);
+        let leaves = self.tape.output.is_some_and(|output| self.tape.storage(output) == root);
+        if leaves && !self.holds_output {
+            // What leaves is held by whoever runs next, unless this tape saves it as well.
+            return;
+        }
+        let saves = &mut self.uses.saves[root.0 as usize];
+        *saves = saves.saturating_sub(1);
+        let tensor = self.tape.get(root);
+        let held = tensor.home == Home::Local || (tensor.home == Home::Input && !self.tape.borrows);
+        if *saves == 0 && held && !self.uses.dropped[root.0 as usize] {
+            self.alive.give(tensor.group, tensor.allocated());
+        }
+    }
+
+    fn drop_holder(&mut self, slot: u32) {
+        let gradient = &mut self.gradients[slot as usize];
+        gradient.holders -= 1;
+        if gradient.holders == 0 {
+            let bytes = gradient.bytes;
+            self.alive.give(Group::ActivationGradient, bytes);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What is kept over the forward pass, and what is dropped and made again.
+
+use crate::model::{Home, Id, Op, Tape, Unit};
+
+/// What is recomputed of a tape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recompute {
+    /// Nothing.
+    Nothing,
+    /// All of it: only the input is kept.
+    All,
+    /// All but every second matrix product and the attention core (torchtitan).
+    SelectiveOp,
+    /// Runs of operators that belong to these modules.
+    Modules(Modules),
+}
+
+/// Modules whose operators are recomputed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Modules {
+    /// The attention core.
+    pub core: bool,
+    /// The dense feed-forward block.
+    pub mlp: bool,
+    /// The expert layer.
+    pub moe: bool,
+    /// The experts' activation function.
+    pub moe_act: bool,
+    /// Norms.
+    pub norms: bool,
+    /// MLA's up projections.
+    pub mla_up: bool,
+    /// The shared experts.
+    pub shared_experts: bool,
+}
+
+impl Modules {
+    fn hold(&self, op: &Op) -> bool {
+        let name = op.name;
+        let core = matches!(
+            name,
+            "attention.core"
+                | "attention.scores"
+                | "attention.softmax"
+                | "attention.mask"
+                | "attention.values"
+                | "attention.dropout"
+        );
+        (self.core && core)
+            || (self.mlp && name.starts_with("mlp."))
+            || (self.moe && name.starts_with("moe."))
+            || (self.moe_act && name == "moe.act")
+            || (self.norms && matches!(name, "input_norm" | "mlp_norm"))
+            || (self.mla_up
+                && matches!(name, "attention.q_b_proj" | "attention.kv_b_proj" | "attention.rope" | "attention.join"))
+            || (self.shared_experts && name.starts_with("shared_experts"))
+    }
+}
+
+/// What a tape's tensors are needed for.
+pub struct Uses {
+    /// Last operator that reads or makes a tensor's memory.
+    pub last: Vec<u32>,
+    /// How many operators save it.
+    pub saves: Vec<u32>,
+    /// Saved, but not kept over the forward pass: made again in the backward pass.
+    pub dropped: Vec<bool>,
+    /// Kept though nothing saves it: the output of an operator that is not to run again.
+    pub forced: Vec<bool>,
+    /// Operators that run again.
+    pub again: Vec<bool>,
+    /// Held beyond their last use by whoever passed them, up to that operator.
+    pub held: Vec<(usize, Id)>,
+}
+
+/// Reads a tape's uses under a recomputation.
+pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
+    let count = tape.tensors.len();
+    let (mut last, mut saves) = (vec![0; count], vec![0; count]);
+    let mut again = vec![false; tape.ops.len()];
+    let mut products = 0;
+    for (at, op) in tape.ops.iter().enumerate() {
+        for id in tape.ids(op.inputs).iter().chain(tape.ids(op.outputs)) {
+            last[tape.storage(*id).0 as usize] = u32::try_from(at).unwrap_or(u32::MAX);
+        }
+        for id in tape.ids(op.saved) {
+            saves[tape.storage(*id).0 as usize] += 1;
+        }
+        again[at] = match recompute {
+            Recompute::All | Recompute::SelectiveOp => true,
+            other => runs_again(op, at, usize::MAX, other, &mut products),
+        };
+    }
+    let mut uses =
+        Uses { last, saves, dropped: vec![false; count], forced: vec![false; count], again, held: Vec::new() };
+    if recompute != Recompute::Nothing {
+        drop_recomputed(tape, recompute, &mut uses);
+    }
+    uses
+}
+
+/// Marks what is not kept over the forward pass because it is made again.
+fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
+    let mut products = 0;
+    let leaving = tape.output.map(|out| tape.storage(out));
+    for (at, op) in tape.ops.iter().enumerate() {
+        let forced = recompute == Recompute::SelectiveOp && kept_product(op, &mut products);
+        if !uses.again[at] {
+            continue;
+        }
+        for id in tape.ids(op.outputs) {
+            let root = tape.storage(*id);
+            // What an operator outside the run reads is kept: it is the run's output.
+            let read = read_outside(tape, &uses.again, root, at);
+            let leaves = read || leaving == Some(root);
+            uses.forced[root.0 as usize] |= forced;
+            uses.dropped[root.0 as usize] = !leaves && !forced && tape.get(root).home == Home::Local;
+        }
+    }
+}
+
+/// The first operator of a recomputed tape that does not run again: recomputation stops as soon as the last
+/// saved tensor is there, which for saved inputs is before the operator itself runs
+/// (torch/utils/checkpoint.py, `_StopRecomputationError`).
+pub fn early_stop(tape: &Tape) -> usize {
+    let saving = tape.ops.iter().rposition(|op| !tape.ids(op.saved).is_empty());
+    saving.map_or(0, |at| {
+        let op = &tape.ops[at];
+        let outputs = tape.ids(op.outputs);
+        at + usize::from(tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
+    })
+}
+
+/// Whether the operator at `at` runs again in the backward pass; `products` counts matrix products so far.
+pub fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, products: &mut u32) -> bool {
+    match recompute {
+        Recompute::Nothing => false,
+        Recompute::All => at < stop,
+        Recompute::SelectiveOp => !kept_product(op, products),
+        Recompute::Modules(modules) => modules.hold(op),
+    }
+}
+
+/// torchtitan keeps the attention core and every second matrix product
+/// (distributed/activation_checkpoint.py, `_get_custom_policy`).
+fn kept_product(op: &Op, products: &mut u32) -> bool {
+    match op.unit {
+        Unit::Attention(_) => true,
+        Unit::Matrix(_) => {
+            *products += 1;
+            *products % 2 == 1
+        }
+        Unit::Vector => false,
+    }
+}
+
+fn read_outside(tape: &Tape, again: &[bool], root: Id, from: usize) -> bool {
+    let mut later = tape.ops.iter().enumerate().skip(from + 1).filter(|(at, _)| !again[*at]);
+    later.any(|(_, op)| tape.ids(op.inputs).iter().chain(tape.ids(op.saved)).any(|id| tape.storage(*id) == root))
+}

@@ -1,0 +1,34 @@
+//! Worked accounts: predictions held term by term against arithmetic written out from
+//! the frameworks' code, so that a right total is not two wrongs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod hugging_face;
+
+use std::collections::BTreeMap;
+
+use memwall::catalog::Catalog;
+use memwall::plan::Document;
+use memwall::predict::{self, Layer, Prediction, StageMemory};
+use serde_json::Value;
+
+/// A measured case by its id.
+fn case(file: &str, id: &str) -> Value {
+    let path = format!("{}/tests/truth/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let cases: Vec<Value> = serde_json::from_str(&text)
+        .unwrap_or_else(|_| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect());
+    cases.into_iter().find(|case| case["id"] == id).unwrap_or_else(|| panic!("no case {id}"))
+}
+
+fn predicted(plan: &Value) -> Prediction {
+    let plan = Document::parse(&plan.to_string()).unwrap().plan().unwrap();
+    predict::of(&plan, &Catalog::embedded().unwrap()).unwrap()
+}
+
+/// Holds every allocated term of a stage against what it should be, and none besides.
+fn assert_terms(stage: &StageMemory, expected: &[(&str, u64)]) {
+    let allocated = stage.terms.iter().filter(|term| term.layer == Layer::Allocated);
+    let found: BTreeMap<&str, u64> = allocated.map(|term| (term.name.as_ref(), term.bytes.0)).collect();
+    let expected: BTreeMap<&str, u64> = expected.iter().copied().collect();
+    assert_eq!(found, expected);
+}

@@ -1,0 +1,85 @@
+//! Edges that were once wrong: keys beside a resize, help at its end, text that steers a terminal.
+
+use crate::plan::PLAN;
+use crate::standin::{RealProcess, Scenario};
+use crate::terminal::{Program, contains, keys};
+
+#[test]
+fn a_key_between_two_sizes_is_not_kept_back() {
+    let mut terminal = Program::memwall().start();
+    terminal.wait_for("demo");
+    for turn in 0..200_u16 {
+        let pane = ["1 Plan", "2 VRAM", "3 Roofline", "4 Monitor"][usize::from(turn % 4)];
+        terminal.resize(80 + turn % 9, 24);
+        terminal.keys(&pane[..1]);
+        terminal.wait_for(&format!("╭ {pane}"));
+    }
+}
+
+#[test]
+fn the_help_does_not_scroll_beyond_its_end() {
+    let mut terminal = Program::memwall().size(80, 24).start();
+    terminal.wait_for("demo");
+    terminal.keys("?");
+    let top = terminal.wait_for("key closes");
+    terminal.keys(&keys::DOWN.repeat(60));
+    terminal
+        .wait_until("the end", |screen| screen.lines().nth(21).is_some_and(|line| line.contains("bandwidth in TB/s")));
+    terminal.wait_frames(3);
+    let end = terminal.screen();
+    assert_ne!(end.lines().nth(4), top.lines().nth(4));
+    terminal.keys("\x1b[A");
+    terminal.wait_until("one line up", |screen| screen.lines().nth(4) != end.lines().nth(4));
+}
+
+#[test]
+fn any_key_closes_a_help_that_fits() {
+    let mut terminal = Program::memwall().start();
+    terminal.wait_for("demo");
+    terminal.keys("?");
+    terminal.wait_for("· any key closes");
+    terminal.keys(keys::DOWN);
+    terminal.wait_without("any key closes");
+}
+
+#[test]
+fn the_name_of_a_card_of_ones_own_is_cleaned_everywhere() {
+    let custom =
+        "{custom: {name: \"\\u202emy card\", memory_gb: 80, bandwidth_gb_s: 2000, peak_tflops: {bf16: 500, fp32: 50}}}";
+    let plan = PLAN.replace("{gpu_type: NVIDIA H100}", custom);
+    let terminal = Program::memwall().args(&["mine.yaml"]).file("mine.yaml", plan).start();
+    terminal.wait_for("demo");
+    assert!(!contains(&terminal.raw(), "\u{202e}".as_bytes()), "{}", terminal.screen());
+}
+
+#[test]
+fn a_file_name_from_right_to_left_is_cleaned_on_standard_error() {
+    let terminal = Program::memwall().args(&["a\u{202e}b.yaml"]).start();
+    terminal.exit_code();
+    assert!(!contains(&terminal.raw(), "\u{202e}".as_bytes()), "{}", terminal.screen());
+}
+
+#[test]
+fn every_invisible_mark_in_a_process_name_is_cleaned() {
+    for mark in ['\u{61c}', '\u{2028}', '\u{2029}', '\u{200b}', '\u{feff}', '\u{e0041}'] {
+        let run = RealProcess::start(&[&format!("x{mark}y")]);
+        let text = "gpus: [{ memory: { total: 85520809984, used: 1 }, processes: [{ pid: PID, memory: 5 }] }]";
+        let scenario = Scenario::new(&text.replace("PID", &run.pid().to_string()));
+        let terminal = Program::memwall().size(200, 50).nvml(&scenario).start();
+        terminal.wait_for("sh -c read");
+        assert!(!contains(&terminal.raw(), mark.to_string().as_bytes()), "U+{:04X}", u32::from(mark));
+    }
+}
+
+#[test]
+fn a_terminal_too_narrow_for_the_sentence_still_says_the_size_needed() {
+    let terminal = Program::memwall().size(30, 10).start();
+    terminal.wait_for("60×16");
+}
+
+#[test]
+fn a_directory_is_named_with_a_blank_before_the_reason() {
+    let terminal = Program::memwall().args(&["/tmp"]).start();
+    terminal.exit_code();
+    assert!(terminal.screen().contains("/tmp: "), "{}", terminal.screen());
+}
