@@ -104,12 +104,6 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// A tensor that another tape made and holds.
-    pub fn elsewhere(&mut self, numel: u64, element: Element, grad: bool) -> Id {
-        let group = self.group;
-        self.tape.tensor(Tensor { numel, element, group, home: Home::Elsewhere, grad, cached: false, view_of: None })
-    }
-
     fn grad(&self, id: Id) -> bool {
         self.tape.get(id).grad
     }
@@ -143,21 +137,6 @@ impl<'a> Builder<'a> {
             _ => self.types.weight,
         };
         self.tape.weight(weight, element)
-    }
-
-    /// A parameter that is never trained and that no operator of the walk reads.
-    pub fn frozen(&mut self, part: Part, rows: u64, columns: u64) {
-        self.weight(part, rows, columns);
-        if let Some(weight) = self.tape.weights.last_mut() {
-            weight.trained = false;
-        }
-    }
-
-    /// The parameter made last is one of another tape: held and counted there.
-    pub fn tie_last(&mut self) {
-        if let Some(weight) = self.tape.weights.last_mut() {
-            weight.tied = true;
-        }
     }
 
     /// `_to_copy`: nothing when the type is the same already.
@@ -321,36 +300,6 @@ impl<'a> Builder<'a> {
         let flow = |id: Id| if self.element(id) == element && self.numel(id) == numel { Flow::Pass } else { Flow::New };
         let inputs = [(a, flow(a)), (b, flow(b))];
         self.tape.push(&Spec { name, inputs: &inputs, outputs: &[out], elementwise: true, ..Spec::default() });
-        out
-    }
-
-    /// `a += b`: the sum takes the memory of `a`.
-    pub fn add_in_place(&mut self, name: &'static str, a: Id, b: Id) -> Id {
-        let root = self.tape.storage(a);
-        let whole = *self.tape.get(a);
-        let grad = self.grad(a) || self.grad(b);
-        let view = Tensor { home: Home::Local, cached: false, grad, view_of: Some(root), ..whole };
-        let out = self.tape.tensor(view);
-        let flow = if self.numel(b) == whole.numel { Flow::Pass } else { Flow::New };
-        let inputs = [(a, Flow::Pass), (b, flow)];
-        self.tape.push(&Spec { name, inputs: &inputs, outputs: &[out], elementwise: true, ..Spec::default() });
-        out
-    }
-
-    /// `relu_`: the output takes the memory of the input, and is kept.
-    pub fn relu_in_place(&mut self, name: &'static str, x: Id) -> Id {
-        let root = self.tape.storage(x);
-        let whole = *self.tape.get(x);
-        let out = self.tape.tensor(Tensor { home: Home::Local, cached: false, view_of: Some(root), ..whole });
-        let saved = [out];
-        self.tape.push(&Spec {
-            name,
-            inputs: &[(x, Flow::New)],
-            outputs: &[out],
-            saved: if whole.grad { &saved } else { &[] },
-            elementwise: true,
-            ..Spec::default()
-        });
         out
     }
 

@@ -13,6 +13,7 @@ mod encoder_decoder;
 mod explicit;
 mod families;
 mod hf;
+mod in_place;
 mod residual_net;
 mod rules;
 mod tape;
