@@ -96,7 +96,7 @@ fn answer<'a>(source: &'a Source, max_batch_size: bool, catalog: &Catalog) -> Re
 /// As far as the plan's key goes, or a table of learned positions.
 fn longest_sequence(job: &Job) -> u64 {
     const SCHEMA: u64 = 1 << 27;
-    let decoder = job.decoder();
+    let Some(decoder) = job.decoder() else { return SCHEMA };
     decoder.max_positions.filter(|_| decoder.position == Position::Learned).map_or(SCHEMA, |rows| rows.min(SCHEMA))
 }
 

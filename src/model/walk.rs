@@ -76,6 +76,10 @@ pub struct Run<'a> {
     pub batch: u64,
     /// Tokens a sample, before context parallel splits them.
     pub sequence: u64,
+    /// Tokens a sample that the decoder of an encoder-decoder reads.
+    pub target: u64,
+    /// Pixels (or latents) a side of an image.
+    pub image: u64,
     /// The cut.
     pub cut: Cut,
     /// What computes attention; `None`: by PyTorch's rules.
@@ -158,7 +162,7 @@ impl Run<'_> {
 }
 
 /// The tapes of a model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Walk {
     /// Embedding and whatever else runs once before the layers.
     pub first: Tape,
@@ -174,8 +178,23 @@ pub struct Walk {
     pub buffers: u64,
     /// Bytes of the micro-batch's inputs and labels.
     pub inputs: u64,
+    /// Gradients that wait for a layer far from the one that made them.
+    pub pending: Vec<Pending>,
+    /// What layers hold for each other during the forward pass only: made by the first, until the last.
+    pub passing: Vec<Pending>,
     /// The head's matrix is the embedding's.
     pub tied: bool,
+}
+
+/// A gradient that one layer's backward pass makes for another, which runs later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pending {
+    /// The layer that makes it: its place in the order.
+    pub made_by: usize,
+    /// The last layer during whose backward pass it waits.
+    pub until: usize,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// Exact parameter counts.

@@ -120,6 +120,7 @@ pub(super) fn of_stage(job: &Job, step: &Step, layers: &[u64], ends: (bool, bool
 
 impl Table<'_> {
     fn tape(&mut self, tape: &Tape, times: u64, recompute: Recompute, train: bool) {
+        let recompute = if tape.plain { Recompute::Nothing } else { recompute };
         if times == 0 {
             return;
         }

@@ -166,7 +166,10 @@ impl Player<'_> {
         for (at, layer) in held.layers.iter().enumerate() {
             let played = self.step.layer(*layer);
             let shown = self.is_shown(at, held.layers.len());
+            let passing = self.passing(*layer);
+            self.retained[Group::Attention as usize] += passing;
             self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2, 0), shown);
+            self.retained[Group::Attention as usize] -= passing;
             self.keep(played.retained, 1);
         }
         if held.last {
@@ -209,7 +212,10 @@ impl Player<'_> {
             let parameters = self.step.parameters(*layer);
             self.drop_kept(played.retained, played.until_exit);
             let shown = self.is_shown(at, held.layers.len());
+            let waiting = self.waiting(*layer);
+            self.retained[Group::ActivationGradient as usize] += waiting;
             self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers(2, 2), shown);
+            self.retained[Group::ActivationGradient as usize] -= waiting;
             self.gradients += self.new_gradients(played, parameters);
         }
         if held.first {
@@ -219,6 +225,20 @@ impl Player<'_> {
             self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
             self.gradients += self.new_gradients(played, parameters);
         }
+    }
+
+    /// Gradients that layers behind `layer` made for layers before it.
+    fn waiting(&self, layer: u64) -> u64 {
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        let pending = self.step.walk.pending.iter();
+        pending.filter(|one| one.until <= layer && layer < one.made_by).map(|one| one.bytes).sum()
+    }
+
+    /// What layers before `layer` hold for layers behind it during the forward pass.
+    fn passing(&self, layer: u64) -> u64 {
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        let passing = self.step.walk.passing.iter();
+        passing.filter(|one| one.made_by < layer && layer <= one.until).map(|one| one.bytes).sum()
     }
 
     fn optimizer(&mut self) {

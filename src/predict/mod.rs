@@ -92,7 +92,7 @@ fn libraries(job: &Job) -> overhead::Libraries {
         backward: job.training.mode == Mode::Train,
         deterministic: job.training.deterministic,
         engine,
-        grouped: engine && job.training.grouped_experts && job.decoder().moe.is_some(),
+        grouped: engine && job.training.grouped_experts && job.decoder().is_some_and(|decoder| decoder.moe.is_some()),
     }
 }
 

@@ -124,6 +124,8 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
         adapters,
         batch: job.batch.micro,
         sequence: job.batch.sequence,
+        target: job.batch.target,
+        image: job.batch.image,
         cut: Cut {
             tensor: degrees.tensor,
             sequence: degrees.sequence_parallel,

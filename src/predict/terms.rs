@@ -185,7 +185,7 @@ fn cache_formula(job: &Job, bytes: u64) -> Cow<'static, str> {
     let Batch { micro, accumulation, sequence, .. } = job.batch;
     let requests = micro.saturating_mul(accumulation);
     let each = bytes / requests.saturating_mul(sequence).max(1);
-    let window = match job.decoder().sliding_window {
+    let window = match job.decoder().and_then(|decoder| decoder.sliding_window) {
         Some(window) if window < sequence => format!(", in windowed layers of the last {window}"),
         _ => String::new(),
     };
@@ -194,9 +194,9 @@ fn cache_formula(job: &Job, bytes: u64) -> Cow<'static, str> {
 
 fn cache_source(job: &Job) -> &'static str {
     let decoder = job.decoder();
-    if decoder.mla.is_some() {
+    if decoder.is_some_and(|decoder| decoder.mla.is_some()) {
         "arXiv 2405.04434, section 2.1.2: the compressed latent and the rotated key"
-    } else if decoder.sliding_window.is_some() {
+    } else if decoder.is_some_and(|decoder| decoder.sliding_window.is_some()) {
         "transformers 4.57.6, cache_utils.py, DynamicSlidingWindowLayer"
     } else {
         "transformers 4.57.6, cache_utils.py, DynamicCache"

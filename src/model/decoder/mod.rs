@@ -8,14 +8,16 @@ mod latent;
 mod mlp;
 mod norm;
 
+pub(super) use attention::Core;
 pub use attention::product;
 pub use ends::cross_entropy;
+pub use norm::layer_norm;
 
 use super::architecture::{Decoder, Family};
 use super::builder::Builder;
 use super::element::{Element, Group};
 use super::tape::{GRANULE, Id, Tape};
-use super::walk::{Run, Walk};
+use super::walk::{LossRule, Run, Walk};
 use super::weight::{Collective, CollectiveKind, RankGroup};
 use crate::plan::keywords::Position;
 
@@ -33,7 +35,8 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
     let (kinds, order) = ctx.layers(stream);
     let (first, shared) = ctx.embedding();
     let inputs = ctx.token_inputs();
-    Walk { first, kinds, order, last: ctx.head(stream), shared, buffers: ctx.buffers(), inputs, tied: d.tie_embeddings }
+    let (last, buffers) = (ctx.head(stream), ctx.buffers());
+    Walk { first, kinds, order, last, shared, buffers, inputs, tied: d.tie_embeddings, ..Walk::default() }
 }
 
 impl Ctx<'_> {
@@ -159,7 +162,7 @@ impl Ctx<'_> {
     }
 
     /// Dropout and addition to the residual stream.
-    fn residual(&self, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
+    pub fn residual(&self, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
         let branch = self.dropout(b, name, branch);
         b.group = Group::Residual;
         b.add(name, x, branch)
@@ -184,6 +187,14 @@ impl Ctx<'_> {
             self.run.tokens().saturating_mul(self.d.hidden).saturating_mul(element.bytes())
         } else {
             0
+        }
+    }
+
+    /// `hf` where the class's own loss takes the logits as they are.
+    pub const fn as_is(&self, loss: LossRule) -> LossRule {
+        match loss {
+            LossRule::Upcast => LossRule::Plain,
+            other => other,
         }
     }
 

@@ -112,14 +112,16 @@ impl Alive {
 /// Plays a tape.
 #[must_use]
 pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Played {
+    let recompute = if tape.plain { Recompute::Nothing } else { recompute };
     let uses = uses(tape, recompute);
     let mut alive = Alive::of([0; GROUPS]);
     forward(tape, &uses, &mut alive, recompute);
     let output = tape.output.map_or(0, |id| tape.get(id).allocated());
     let mut retained = alive.groups;
     if let Some(id) = tape.output {
-        // What leaves belongs to whoever runs next, unless it is what came in.
-        if tape.get(tape.storage(id)).home == Home::Local {
+        // What leaves belongs to whoever runs next, unless it is what came in or this tape saves it.
+        let root = tape.storage(id);
+        if tape.get(root).home == Home::Local && uses.saves[root.0 as usize] == 0 {
             retained[tape.get(tape.storage(id)).group as usize] -= output;
         }
     }
@@ -135,7 +137,7 @@ pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Re
     let whole = matches!(recompute, Recompute::All | Recompute::SelectiveOp);
     let mut there = vec![false; tape.tensors.len()];
     for (at, tensor) in tape.tensors.iter().enumerate() {
-        if tensor.home == Home::Input {
+        if tensor.home == Home::Input && !tape.borrows {
             there[at] = true;
             alive.take(tensor.group, tensor.allocated());
         }
@@ -160,7 +162,8 @@ pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Re
             let done = uses.last[slot] as usize <= at && Some(root) != output;
             let saved = (uses.saves[slot] > 0 && !uses.dropped[slot]) || uses.forced[slot];
             // A recomputed block keeps its input.
-            let kept = saved || tensor.cached || (whole && tensor.home == Home::Input);
+            let again = whole && (tensor.home == Home::Input || tape.carried.contains(&root));
+            let kept = saved || tensor.cached || again;
             if there[slot] && done && !kept {
                 there[slot] = false;
                 alive.give(tensor.group, tensor.allocated());
