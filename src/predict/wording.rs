@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::job::Job;
-use crate::model::{Gate, Group, Shape};
+use crate::model::{Decoder, Gate, Group, Shape};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Framework, Loss, Norm, Sharding};
 use crate::units::Bytes;
@@ -17,10 +17,12 @@ const ENGINE: &str = "PyTorch, torch/csrc/autograd/engine.cpp and input_buffer.c
 /// What a group holds at the peak.
 pub(super) fn formula(job: &Job, group: Group, bytes: u64, layers: u64) -> Cow<'static, str> {
     let words = words(job, group);
-    if bytes == 0 || !matches!(job.architecture.shape, Shape::Decoder(_)) {
+    let (Shape::Decoder(_), Some(d)) = (&job.architecture.shape, job.decoder()) else {
+        return Cow::Borrowed(words);
+    };
+    if bytes == 0 {
         return Cow::Borrowed(words);
     }
-    let d = job.decoder();
     let ranks = job.degrees.tensor;
     let tokens = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context));
     let stream = if job.degrees.sequence_parallel { tokens.div_ceil(ranks) } else { tokens };
@@ -34,7 +36,7 @@ pub(super) fn formula(job: &Job, group: Group, bytes: u64, layers: u64) -> Cow<'
             format!("{spread}{words}, {tokens} tokens x {heads} heads of {}, {keys} of keys and values", d.head_dim)
         }
         Group::Mlp => {
-            format!("{spread}{words}, {tokens} tokens x {}", widths(job))
+            format!("{spread}{words}, {tokens} tokens x {}", widths(job, d))
         }
         Group::Experts => {
             let (each, width) = d.moe.as_ref().map_or((0, 0), |moe| (moe.per_token, moe.intermediate));
@@ -66,8 +68,8 @@ fn spread(job: &Job, group: Group, bytes: u64, layers: u64) -> String {
 }
 
 /// Columns of the feed-forward block on one rank; of the shared expert where there is one.
-fn widths(job: &Job) -> String {
-    let (d, ranks) = (job.decoder(), job.degrees.tensor);
+fn widths(job: &Job, d: &Decoder) -> String {
+    let ranks = job.degrees.tensor;
     let dense = d.intermediate.div_ceil(ranks);
     match &d.moe {
         Some(moe) if moe.shared_intermediate > 0 => {
@@ -79,19 +81,25 @@ fn widths(job: &Job) -> String {
     }
 }
 
+/// Whether the norms are layer norms, and whether the feed-forward block is gated. Models
+/// without transformer blocks have neither terms.
+fn traits(job: &Job) -> (bool, bool) {
+    job.decoder().map_or((true, false), |d| (d.norm == Norm::Layernorm, d.gated))
+}
+
 /// What the tensors of a group are.
 fn words(job: &Job, group: Group) -> &'static str {
-    let d = job.decoder();
+    let (layernorm, gated) = traits(job);
     let products = job.training.checkpointing == Checkpointing::SelectiveOp;
     match group {
         Group::Residual if products => "inputs of checkpointed blocks",
         Group::Residual => "inputs of blocks and of residual additions, masks of dropouts",
-        Group::Norm if d.norm == Norm::Layernorm => "inputs and results of norms, mean and deviation of each token",
+        Group::Norm if layernorm => "inputs and results of norms, mean and deviation of each token",
         Group::Norm => "inputs and results of norms, and what lies between",
         Group::Attention if products => "every second product and what the attention core returns",
         Group::Attention => "queries, keys, values and the result, and what the attention core keeps of each row",
         Group::Mlp if products => "every second product",
-        Group::Mlp if !d.gated => "the first product and its activation",
+        Group::Mlp if !gated => "the first product and its activation",
         Group::Mlp if job.rules.gate.is == Gate::Fused => "gate and up, and their product",
         Group::Mlp => "gate, its activation, up and product",
         Group::Experts => "router, dispatched tokens, products of the experts and their activations",
@@ -107,17 +115,18 @@ fn words(job: &Job, group: Group) -> &'static str {
 }
 
 /// Where a group's rule stands.
-pub(super) const fn source(job: &Job, group: Group) -> &'static str {
+pub(super) fn source(job: &Job, group: Group) -> &'static str {
     let rules = &job.rules;
+    let (layernorm, gated) = traits(job);
     let megatron = matches!(job.framework, Framework::Megatron);
     let modules = if megatron { rules.fused_projections.source } else { rules.heads.source };
     match group {
         Group::Residual | Group::Embedding => modules,
-        Group::Norm if matches!(job.decoder().norm, Norm::Rmsnorm) => rules.rms_norm.source,
+        Group::Norm if !layernorm => rules.rms_norm.source,
         Group::Norm if megatron => "Transformer Engine, pytorch/module/layernorm_linear.py",
         Group::Norm | Group::Convolution => DERIVATIVES,
         Group::Attention => rules.heads.source,
-        Group::Mlp if job.decoder().gated => rules.gate.source,
+        Group::Mlp if gated => rules.gate.source,
         Group::Mlp => rules.act.source,
         Group::Experts => rules.experts.source,
         Group::KvCache => "transformers 4.57.6, cache_utils.py, DynamicCache",
@@ -172,7 +181,8 @@ pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Cow<'static, str>, 
 /// Positions and channels of the rotary tables.
 pub(super) fn rotary(job: &Job) -> String {
     let positions = job.batch.sequence.div_ceil(job.degrees.context);
-    format!("cosines and sines of {positions} positions x {} channels", job.decoder().rotary_dim)
+    let channels = job.decoder().map_or(0, |d| d.rotary_dim);
+    format!("cosines and sines of {positions} positions x {channels} channels")
 }
 
 /// Micro-batches under way beside the one that is played.
