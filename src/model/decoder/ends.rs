@@ -253,6 +253,7 @@ fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64, scratch_for
     let saved = [softmax, mask, target];
     b.op(&Spec {
         name: "loss.vocab_parallel",
+        elementwise: true,
         inputs: &[(logits, Flow::New)],
         outputs: &[loss, softmax, mask, target],
         saved: &saved,

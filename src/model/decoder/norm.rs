@@ -47,6 +47,7 @@ fn native_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64, vecto
         inputs: &[(x, Flow::New), (weight, Flow::New)],
         outputs: &[out, first, second],
         saved: if grad { &saved } else { &[] },
+        elementwise: true,
         ..Spec::default()
     });
     out

@@ -12,7 +12,7 @@ use crate::printable::printable;
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::header::difference;
-use crate::ui::text::{fit, left, marked, right, signed_percent, wrapped};
+use crate::ui::text::{left, marked, right, signed_percent, wrapped};
 
 pub fn title(state: &State) -> String {
     match state.comparison.as_ref().map(|comparison| comparison.whose) {
@@ -43,12 +43,15 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Span::styled(right("–", 15), theme.dim()),
     ]));
     lines.push(Line::default());
-    lines.extend(kinds(comparison).into_iter().map(|(what, text)| {
-        Line::from(vec![
-            Span::styled(format!(" {}", left(what, 9)), theme.text()),
-            Span::styled(fit(&text, (area.width as usize).saturating_sub(10)), theme.dim()),
-        ])
-    }));
+    for (what, text) in kinds(comparison) {
+        let wrapped = wrapped(&text, (area.width as usize).saturating_sub(11), 2);
+        lines.extend(wrapped.into_iter().enumerate().map(|(index, line)| {
+            Line::from(vec![
+                Span::styled(format!(" {}", left(if index == 0 { what } else { "" }, 10)), theme.text()),
+                Span::styled(line, theme.dim()),
+            ])
+        }));
+    }
     lines.push(Line::default());
     lines.push(Line::styled(" what the prediction assumes", theme.dim()));
     let first = state.assumption.min(prediction.assumptions.len().saturating_sub(1));
