@@ -111,6 +111,8 @@ pub struct Rules {
     pub autocast: Rule<bool>,
     /// Keys and values repeated to the number of query heads before attention.
     pub repeated_kv: Rule<bool>,
+    /// The training loop holds the logits until the loss is there.
+    pub logits_held: Rule<bool>,
     /// Modules register tables and masks as buffers.
     pub buffers: Rule<bool>,
 }
@@ -133,6 +135,7 @@ const HUGGING_FACE: Rules = Rules {
     vocab_multiple: rule(1, HF),
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
     repeated_kv: rule(false, HF),
+    logits_held: rule(false, HF),
     buffers: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
 };
 
@@ -148,6 +151,7 @@ const TORCHTITAN: Rules = Rules {
     vocab_multiple: rule(1, TITAN),
     autocast: rule(false, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
     repeated_kv: rule(true, "torchtitan, models/llama3/model/model.py, repeat_kv; torchtune, modules/attention.py"),
+    logits_held: rule(true, "torchtitan, train.py (pred is deleted after loss_fn); torchtune, recipes (del logits)"),
     buffers: rule(false, TITAN),
 };
 
@@ -163,6 +167,7 @@ const MEGATRON_TE: Rules = Rules {
     vocab_multiple: rule(128, "megatron, training/tokenizer/tokenizer.py, _vocab_size_with_padding"),
     autocast: rule(false, MEGATRON),
     repeated_kv: rule(false, MEGATRON),
+    logits_held: rule(false, MEGATRON),
     buffers: rule(false, MEGATRON),
 };
 
@@ -193,6 +198,7 @@ const LLM_FOUNDRY: Rules = Rules {
     vocab_multiple: rule(1, FOUNDRY),
     autocast: rule(false, "llm-foundry, FSDP MixedPrecision (fsdp_config mixed_precision)"),
     repeated_kv: rule(false, FOUNDRY),
+    logits_held: rule(false, FOUNDRY),
     buffers: rule(false, FOUNDRY),
 };
 

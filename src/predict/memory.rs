@@ -4,6 +4,7 @@
 use super::job::{Job, StageLayers};
 use super::play::{Groups, Peak, Played, WeightGradients, play_inference};
 use super::prediction::{Phase, TimelinePoint};
+use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::step::Step;
 use crate::model::GROUPS;
@@ -31,6 +32,10 @@ pub(super) struct Summit {
     pub optimizer: u64,
     /// Tables that layers share.
     pub shared: u64,
+    /// A block ran.
+    pub in_block: bool,
+    /// Head and loss ran.
+    pub in_loss: bool,
 }
 
 /// A stage over one step.
@@ -38,11 +43,16 @@ pub(super) struct StageRun {
     pub resident: Resident,
     pub workspaces: u64,
     pub inputs: u64,
+    /// What the loss frees and cannot use again.
+    pub hole: u64,
     pub summit: Summit,
     pub activations_end_of_forward: u64,
     pub static_bytes: u64,
     pub timeline: Vec<TimelinePoint>,
 }
+
+/// Where the backward pass begins.
+const LOSS: &str = "loss and head";
 
 struct Player<'a> {
     step: &'a Step,
@@ -100,6 +110,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
             resident,
             workspaces,
             inputs,
+            hole: 0,
             summit,
             activations_end_of_forward: 0,
             static_bytes,
@@ -117,6 +128,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         resident,
         workspaces,
         inputs,
+        hole: if last { hole(&step.walk.last, &step.last) } else { 0 },
         summit: player.summit,
         activations_end_of_forward,
         static_bytes,
@@ -147,9 +159,21 @@ fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
 }
 
 impl Player<'_> {
-    fn buffers(&self, layers: u64, gradients: u64) -> u64 {
+    /// Unsharded weights while `layers` layers are gathered.
+    const fn buffers(&self, layers: u64) -> u64 {
+        self.resident.root + layers * self.resident.unsharded_layer
+    }
+
+    /// In a block's backward pass: its weights and the next one's, its gradients, those of the block before on
+    /// their way to the other ranks, and the head's, which wait for the root's turn.
+    const fn buffers_backward(&self) -> u64 {
         let resident = &self.resident;
-        resident.root + layers * resident.unsharded_layer + gradients * resident.unsharded_gradients
+        self.buffers(2) + resident.unsharded_gradients + resident.reduced_layer + resident.head_gradients
+    }
+
+    /// In the embedding's: the root's gradients are reduced.
+    const fn buffers_root(&self) -> u64 {
+        self.buffers(0) + self.resident.head_gradients + self.resident.reduced_root
     }
 
     fn forward(&mut self, held: &Held<'_>) {
@@ -158,7 +182,7 @@ impl Player<'_> {
                 Phase::Forward,
                 Place::Named("embedding"),
                 &self.step.first.forward.clone(),
-                self.buffers(0, 0),
+                self.buffers(0),
                 true,
             );
             self.keep(self.step.first.retained, 1);
@@ -166,7 +190,7 @@ impl Player<'_> {
         for (at, layer) in held.layers.iter().enumerate() {
             let played = self.step.layer(*layer);
             let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2, 0), shown);
+            self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
             self.keep(played.retained, 1);
         }
         if held.last {
@@ -174,7 +198,7 @@ impl Player<'_> {
                 Phase::Forward,
                 Place::Named("head and loss"),
                 &self.step.last.forward.clone(),
-                self.buffers(1, 0),
+                self.buffers(1),
                 true,
             );
             self.keep(self.step.last.retained, 1);
@@ -191,11 +215,11 @@ impl Player<'_> {
         for (at, layer) in held.layers.iter().enumerate() {
             let kind = self.step.walk.order[usize::try_from(*layer).unwrap_or(0)];
             let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Forward, Place::Layer(*layer), &kinds[kind], self.buffers(2, 0), shown);
+            self.meet(Phase::Forward, Place::Layer(*layer), &kinds[kind], self.buffers(2), shown);
         }
         if held.last {
             let peak = play_inference(&self.step.walk.last);
-            self.meet(Phase::Forward, Place::Named("head"), &peak, self.buffers(1, 0), true);
+            self.meet(Phase::Forward, Place::Named("head"), &peak, self.buffers(1), true);
         }
     }
 
@@ -215,9 +239,9 @@ impl Player<'_> {
             self.drop_kept(played.retained, played.until_exit);
             self.meet(
                 Phase::Backward,
-                Place::Named("loss and head"),
+                Place::Named(LOSS),
                 &played.backward.clone(),
-                self.buffers(1, 1),
+                self.buffers(1),
                 true,
             );
             self.gradients += self.new_gradients(played, parameters);
@@ -227,14 +251,14 @@ impl Player<'_> {
             let parameters = self.step.parameters(*layer);
             self.drop_kept(played.retained, played.until_exit);
             let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers(2, 2), shown);
+            self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
             self.gradients += self.new_gradients(played, parameters);
         }
         if held.first {
             let played = &self.step.first;
             let parameters = self.step.walk.first.parameters();
             self.drop_kept(played.retained, played.until_exit);
-            self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
+            self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers_root(), true);
             self.gradients += self.new_gradients(played, parameters);
         }
     }
@@ -321,6 +345,8 @@ impl Player<'_> {
                 buffers: buffers + self.resident.buckets,
                 optimizer: 0,
                 shared: self.shared,
+                in_block: matches!(place, Place::Layer(_)),
+                in_loss: matches!(place, Place::Named(name) if name == LOSS),
             };
         }
     }
@@ -339,6 +365,8 @@ impl Summit {
             buffers: 0,
             optimizer: 0,
             shared: 0,
+            in_block: false,
+            in_loss: false,
         }
     }
 }

@@ -8,6 +8,7 @@ mod optimizer;
 mod overhead;
 mod play;
 mod prediction;
+mod reserved;
 mod resident;
 mod step;
 mod terms;

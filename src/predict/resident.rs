@@ -40,6 +40,14 @@ pub(super) struct Resident {
     pub unsharded_layer: u64,
     /// Unsharded gradients of the largest layer.
     pub unsharded_gradients: u64,
+    /// The same, copied in the type that they are reduced in.
+    pub reduced_layer: u64,
+    /// Unsharded gradients of the head, which is reduced with the root.
+    pub head_gradients: u64,
+    /// The root's gradients, copied in the type that they are reduced in.
+    pub reduced_root: u64,
+    /// Most bytes that all-gathers need at one time, the root's and a layer's.
+    pub gathered: u64,
 }
 
 /// Layers and ends of a stage.
@@ -114,6 +122,10 @@ impl Held<'_> {
                     root: sum.root,
                     unsharded_layer: sum.unsharded_layer,
                     unsharded_gradients: sum.unsharded_gradients,
+                    reduced_layer: sum.reduced_layer,
+                    head_gradients: sum.head_gradients,
+                    reduced_root: sum.reduced_root,
+                    gathered: sum.gathered,
                     ..Resident::default()
                 };
             }
@@ -234,14 +246,28 @@ impl Held<'_> {
                 sum.buckets = sum.trained.min(1_000_000_000).saturating_mul(seen);
             }
             Sharding::Zero3 => {
-                let kinds = self.step.walk.kinds.iter().map(|(_, tape)| tape.parameters()).max().unwrap_or(0);
-                let layer = kinds.saturating_mul(seen);
-                let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
-                let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
-                sum.root = root.saturating_mul(seen);
-                sum.unsharded_layer = layer;
-                sum.unsharded_gradients = if sum.trained > 0 { layer } else { 0 };
+                let reduced = job.storage.reduce.bytes();
+                let walk = &self.step.walk;
+                let most = |of: fn(&Tape) -> u64| walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
+                let ends = [(self.first, &walk.first), (self.last, &walk.last)];
+                let both = |of: fn(&Tape) -> u64| -> u64 {
+                    ends.iter().filter(|(there, _)| *there).map(|(_, tape)| of(tape)).sum()
+                };
+                sum.root = both(Tape::parameters).saturating_mul(seen);
+                sum.unsharded_layer = most(Tape::parameters).saturating_mul(seen);
+                sum.gathered = sum.root.saturating_add(sum.unsharded_layer);
+                let layer = most(trained);
+                sum.unsharded_gradients = layer.saturating_mul(seen);
+                sum.reduced_layer = layer.saturating_mul(reduced);
+                sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(seen) } else { 0 };
+                sum.reduced_root = both(trained).saturating_mul(reduced);
             }
         }
     }
+}
+
+/// Parameters of a tape that get gradients, tied ones left out.
+fn trained(tape: &Tape) -> u64 {
+    let own = tape.weights.iter().filter(|weight| weight.trained && !weight.tied);
+    own.fold(0, |sum: u64, weight| sum.saturating_add(weight.numel.saturating_mul(weight.copies)))
 }

@@ -149,14 +149,29 @@ impl Ctx<'_> {
             LossRule::TeFused => te_loss(b, logits, tokens),
             LossRule::Upcast => {
                 let wide = b.cast("loss.upcast", logits, Element::F32);
-                cross_entropy(b, wide)
+                let loss = cross_entropy(b, wide);
+                self.hold(b, logits, wide);
+                loss
             }
             LossRule::ShardedLogits => {
                 let wide = b.cast("loss.upcast", logits, Element::F32);
-                sharded_cross_entropy(b, wide)
+                let loss = sharded_cross_entropy(b, wide);
+                self.hold(b, logits, wide);
+                loss
             }
             // Chunked and fused losses never get here: they have no logits.
             LossRule::Plain | LossRule::Chunked { .. } | LossRule::Fused => cross_entropy(b, logits),
+        }
+    }
+
+    /// Logits that the training loop holds while the loss works on a copy of them.
+    fn hold(&self, b: &mut Builder<'_>, logits: Id, copy: Id) {
+        if !self.run.rules.logits_held.is || logits == copy {
+            return;
+        }
+        let bytes = b.tape.get(logits).allocated();
+        for op in b.tape.ops.iter_mut().filter(|op| op.name == "loss.log_softmax") {
+            op.scratch_forward = op.scratch_forward.saturating_add(bytes);
         }
     }
 
