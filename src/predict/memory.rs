@@ -7,8 +7,8 @@ use super::prediction::{Phase, TimelinePoint};
 use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::step::Step;
-use crate::model::GROUPS;
-use crate::plan::keywords::{CpuOffload, Mode, Schedule};
+use crate::model::{GROUPS, Home};
+use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule};
 use crate::units::Bytes;
 use std::borrow::Cow;
 
@@ -87,7 +87,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         + workspaces
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
-    let static_bytes = base - inputs + stays;
+    let static_bytes = base - inputs + stays + left_over(job, step, layers, first);
     let in_flight = in_flight(job, index, &held);
     let mut player = Player {
         step,
@@ -134,6 +134,19 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         static_bytes,
         timeline: player.timeline,
     }
+}
+
+/// What a pipeline's step leaves behind until the next one: each of Megatron's model chunks keeps the hidden state
+/// that it was sent last, whose gradient is retained with it (megatron-core 0.16, transformer/transformer_block.py,
+/// `set_input_tensor`; pipeline_parallel/schedules.py, `input_tensor.retain_grad()`).
+fn left_over(job: &Job, step: &Step, layers: &StageLayers, first: bool) -> u64 {
+    if job.framework != Framework::Megatron || job.stages.len() < 2 || job.training.mode == Mode::Inference {
+        return 0;
+    }
+    let sent = (layers.chunks.len() as u64).saturating_sub(u64::from(first));
+    let tape = step.walk.kinds.first().map(|(_, tape)| tape);
+    let state = tape.and_then(|tape| tape.tensors.iter().find(|tensor| tensor.home == Home::Input));
+    state.map_or(0, |state| state.allocated().saturating_mul(2 * sent))
 }
 
 /// Saved bytes of the micro-batches that are under way beside the one that is played.
@@ -237,13 +250,7 @@ impl Player<'_> {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
             self.drop_kept(played.retained, played.until_exit);
-            self.meet(
-                Phase::Backward,
-                Place::Named(LOSS),
-                &played.backward.clone(),
-                self.buffers(1),
-                true,
-            );
+            self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(1), true);
             self.gradients += self.new_gradients(played, parameters);
         }
         for (at, layer) in held.layers.iter().enumerate().rev() {

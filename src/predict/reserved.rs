@@ -57,8 +57,7 @@ pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
 /// Room that the logits of a loss's forward pass leave and that its backward pass, which needs whole tensors of
 /// the largest size, cannot use.
 pub(super) fn hole(tape: &Tape, played: &Played) -> u64 {
-    let saved: Vec<Id> =
-        tape.ops.iter().flat_map(|op| tape.ids(op.saved)).map(|id| tape.storage(*id)).collect();
+    let saved: Vec<Id> = tape.ops.iter().flat_map(|op| tape.ids(op.saved)).map(|id| tape.storage(*id)).collect();
     let (mut freed, mut largest) = (0_u64, 1_u64);
     for (at, tensor) in tape.tensors.iter().enumerate() {
         if tensor.home != Home::Local || tensor.view_of.is_some() || tensor.group != Group::Logits {

@@ -207,7 +207,9 @@ impl Held<'_> {
         let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert);
         let bits = lora.base_bits.filter(|_| matrix && !weight.trained)?;
         // NF4: a 4-byte scale for 64 weights, or 8 bit with an fp32 scale for 256 of those (QLoRA, arXiv 2305.14314).
-        let scale = if lora.double_quant { 127 * 1000 / 8 / 1000 } else { 62 };
+        // torchao's NF4Tensor, which torchtune uses, quantises its scales always (torchao, dtypes/nf4tensor.py, to_nf4).
+        let twice = lora.double_quant || self.job.framework == Framework::Torchtitan;
+        let scale = if twice { 127 * 1000 / 8 / 1000 } else { 62 };
         Some(bits.saturating_mul(125).saturating_add(if bits == 4 { scale } else { 0 }))
     }
 

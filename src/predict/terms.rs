@@ -67,14 +67,7 @@ pub(super) fn account(job: &Job, run: &StageRun) -> Account {
     moment(job, run, &mut terms);
     let allocated: u64 = terms.list.iter().map(|term| term.bytes.0).sum();
     let Beyond { bytes: slack, formula, source } = beyond(job, run, allocated);
-    terms.add(
-        "fragmentation",
-        Component::Overhead,
-        slack,
-        formula,
-        source,
-        Layer::Reserved,
-    );
+    terms.add("fragmentation", Component::Overhead, slack, formula, source, Layer::Reserved);
     let Constant { bytes, source } = context(job.hardware.gpu.generation);
     let formula = "one CUDA context with lazily loaded kernels";
     terms.add("CUDA context", Component::Overhead, bytes.0, formula, source, Layer::Device);
