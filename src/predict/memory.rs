@@ -7,7 +7,7 @@ use super::prediction::{Phase, TimelinePoint};
 use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::step::Step;
-use crate::model::{GROUPS, Home};
+use crate::model::{GROUPS, Group, Home};
 use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule};
 use crate::units::Bytes;
 use std::borrow::Cow;
@@ -87,21 +87,9 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         + workspaces
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
-    let static_bytes = base - inputs + stays + left_over(job, step, layers, first);
-    let in_flight = in_flight(job, index, &held);
-    let mut player = Player {
-        step,
-        resident,
-        base,
-        in_flight,
-        shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
-        offload: job.training.cpu_offload == CpuOffload::Activations,
-        summit: Summit::none(),
-        timeline: Vec::with_capacity(64),
-        stride: (held.layers.len() as u64).div_ceil(24).max(1),
-        retained: [0; GROUPS],
-        gradients: if resident.gradients_before { resident.gradients } else { 0 },
-    };
+    let left = left_over(job, step, layers, first);
+    let static_bytes = base - inputs + stays + left;
+    let mut player = Player::of(&held, resident, base, in_flight(job, index, &held));
     if job.training.mode == Mode::Inference {
         player.prefill(&held);
         let summit = player.summit;
@@ -117,6 +105,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
             timeline,
         };
     }
+    player.start(left);
     player.forward(&held);
     player.leave_autocast(&held);
     let end: u64 = player.retained.iter().sum();
@@ -171,7 +160,25 @@ fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
     (one / chunks).saturating_add(ends / chunks).saturating_mul(waiting)
 }
 
-impl Player<'_> {
+impl<'a> Player<'a> {
+    /// Before the step, on top of `base` bytes.
+    fn of(held: &Held<'a>, resident: Resident, base: u64, in_flight: u64) -> Self {
+        let (job, step) = (held.job, held.step);
+        Self {
+            step,
+            resident,
+            base,
+            in_flight,
+            shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
+            offload: job.training.cpu_offload == CpuOffload::Activations,
+            summit: Summit::none(),
+            timeline: Vec::with_capacity(64),
+            stride: (held.layers.len() as u64).div_ceil(24).max(1),
+            retained: [0; GROUPS],
+            gradients: if resident.gradients_before { resident.gradients } else { 0 },
+        }
+    }
+
     /// Unsharded weights while `layers` layers are gathered.
     const fn buffers(&self, layers: u64) -> u64 {
         self.resident.root + layers * self.resident.unsharded_layer
@@ -187,6 +194,15 @@ impl Player<'_> {
     /// In the embedding's: the root's gradients are reduced.
     const fn buffers_root(&self) -> u64 {
         self.buffers(0) + self.resident.head_gradients + self.resident.reduced_root
+    }
+
+    /// Before anything runs: what the last step left.
+    fn start(&mut self, left: u64) {
+        let mut groups = [0; GROUPS];
+        groups[Group::Residual as usize] = left;
+        let waiting = std::mem::take(&mut self.in_flight);
+        self.meet(Phase::Forward, Place::Named("start"), &Peak { total: left, groups, at: "start" }, 0, false);
+        self.in_flight = waiting;
     }
 
     fn forward(&mut self, held: &Held<'_>) {
@@ -238,7 +254,7 @@ impl Player<'_> {
 
     /// Autocast's copies of weights that nothing saved go when it is left.
     fn leave_autocast(&mut self, held: &Held<'_>) {
-        let copies = crate::model::Group::WeightCopy as usize;
+        let copies = Group::WeightCopy as usize;
         let mut gone: u64 = held.layers.iter().map(|layer| self.step.layer(*layer).until_exit).sum();
         gone += if held.first { self.step.first.until_exit } else { 0 };
         gone += if held.last { self.step.last.until_exit } else { 0 };
@@ -316,7 +332,7 @@ impl Player<'_> {
         if self.offload {
             return;
         }
-        let copies = crate::model::Group::WeightCopy as usize;
+        let copies = Group::WeightCopy as usize;
         for (group, (sum, bytes)) in self.retained.iter_mut().zip(retained).enumerate() {
             let bytes = if group == copies { bytes.saturating_sub(until_exit) } else { bytes };
             *sum = sum.saturating_sub(bytes);
