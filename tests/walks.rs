@@ -213,7 +213,11 @@ fn faults_name_their_key_and_rule() {
             "model.hf_config.hidden_size",
             "from 1 to",
         ),
-        ("{model: {hf_config: {model_type: t5, d_model: 64}}}".to_owned(), "model.hf_config.model_type", "so far"),
+        (
+            "{model: {hf_config: {model_type: bart, d_model: 64}}}".to_owned(),
+            "model.hf_config.model_type",
+            "not predicted",
+        ),
     ];
     for (text, key, rule) in cases {
         let faults = of(&text).expect_err(&text);

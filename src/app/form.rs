@@ -22,7 +22,7 @@ impl Form {
     /// The fields that mean something for this plan.
     #[must_use]
     pub fn fields(editor: &Editor) -> Vec<Field> {
-        let experts = editor.job().is_some_and(|job| job.decoder().moe.is_some());
+        let experts = editor.job().is_some_and(|job| job.decoder().is_some_and(|decoder| decoder.moe.is_some()));
         let relevant = |field: &Field| match field {
             Field::ExpertParallel => experts || editor.is_written(*field),
             _ => true,

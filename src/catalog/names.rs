@@ -1,9 +1,16 @@
 //! Finding things by name, forgivingly.
 
-/// Case, blanks, `-`, `_`, and a leading `NVIDIA` do not matter.
+/// The letters that matter: case, blanks, `-`, `_`, and a leading `NVIDIA` do not.
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    let all = name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase);
+    let mut behind = all.clone();
+    let vendor = "nvidia".chars().all(|letter| behind.next() == Some(letter));
+    if vendor { behind } else { all }
+}
+
+/// A name without what does not matter.
 pub fn plain(name: &str) -> String {
-    let plain: String = name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect();
-    plain.strip_prefix("nvidia").map_or(plain.clone(), str::to_owned)
+    letters(name).collect()
 }
 
 type Names<'a> = (&'a String, &'a Vec<String>);
@@ -13,7 +20,7 @@ pub fn find<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names<'a
     let wanted = plain(name);
     items.iter().rev().find(|item| {
         let (main, aliases) = names(item);
-        std::iter::once(main).chain(aliases).any(|known| plain(known) == wanted)
+        std::iter::once(main).chain(aliases).any(|known| letters(known).eq(wanted.chars()))
     })
 }
 

@@ -5,7 +5,7 @@ mod catalogue;
 mod completions;
 pub mod dashboard;
 mod exit;
-mod max_batch;
+mod limits;
 mod output;
 mod plans;
 mod predict;

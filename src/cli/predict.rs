@@ -2,11 +2,12 @@
 
 use super::args::{DashboardArgs, Format, PredictArgs, ShapeArgs};
 use super::plans::{self, Source};
-use super::{Exit, Streams, max_batch, output, shape};
+use super::{Exit, Streams, limits, output, shape};
 use crate::catalog::Catalog;
-use crate::plan::Fault;
+use crate::plan::keywords::{Mode, Position};
+use crate::plan::{Fault, Plan};
 use crate::predict::{Job, Prediction, predict};
-use crate::report::{MaxBatch, Report, csv, json, text};
+use crate::report::{MaxBatch, MaxSequence, Report, csv, json, text};
 
 pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let format = match output::format(args.format, args.output.as_deref()) {
@@ -58,6 +59,7 @@ struct Answer<'a> {
     name: &'a str,
     prediction: Prediction,
     max_batch: Option<MaxBatch>,
+    max_sequence: Option<MaxSequence>,
 }
 
 /// The plans that the command line names.
@@ -82,17 +84,31 @@ fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<Source>, Ex
 fn answer<'a>(source: &'a Source, max_batch_size: bool, catalog: &Catalog) -> Result<Answer<'a>, Vec<Fault>> {
     let job = Job::resolve(source.plan(), catalog)?;
     let prediction = predict(&job);
-    let max_batch = max_batch_size.then(|| {
-        let ratio = job.batch.global / job.batch.micro.max(1);
-        max_batch::search(source.plan(), ratio, |plan| Job::resolve(plan, catalog).ok().map(|job| predict(&job)))
-    });
-    Ok(Answer { name: &source.name, prediction, max_batch })
+    let again = |plan: &Plan| Job::resolve(plan, catalog).ok().map(|job| predict(&job));
+    let ratio = job.batch.global / job.batch.micro.max(1);
+    let max_batch = max_batch_size.then(|| limits::batch(source.plan(), ratio, again));
+    let generates = job.training.mode == Mode::Inference;
+    let max_sequence =
+        (max_batch_size && generates).then(|| limits::sequence(source.plan(), longest_sequence(&job), again));
+    Ok(Answer { name: &source.name, prediction, max_batch, max_sequence })
+}
+
+/// As far as the plan's key goes, or a table of learned positions.
+fn longest_sequence(job: &Job) -> u64 {
+    const SCHEMA: u64 = 1 << 27;
+    let Some(decoder) = job.decoder() else { return SCHEMA };
+    decoder.max_positions.filter(|_| decoder.position == Position::Learned).map_or(SCHEMA, |rows| rows.min(SCHEMA))
 }
 
 fn written(answers: &[Answer], format: Format, verbose: bool) -> Result<String, String> {
     let reports: Vec<Report> = answers
         .iter()
-        .map(|answer| Report { plan: answer.name, prediction: &answer.prediction, max_batch: answer.max_batch })
+        .map(|answer| Report {
+            plan: answer.name,
+            prediction: &answer.prediction,
+            max_batch: answer.max_batch,
+            max_sequence: answer.max_sequence,
+        })
         .collect();
     Ok(match format {
         Format::Text => reports.iter().map(|report| text::report(report, verbose)).collect::<Vec<_>>().join("\n\n"),

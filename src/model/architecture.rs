@@ -1,5 +1,6 @@
 //! What a model is made of, whichever file described it.
 
+use super::families::{DiT, EncoderDecoder, ResidualNet, Unet};
 use crate::plan::keywords::{Norm, Position};
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -20,17 +21,14 @@ pub enum Shape {
     Decoder(Decoder),
     /// An encoder of text or of image patches.
     Encoder(Encoder),
-}
-
-impl Shape {
-    /// Its stack of blocks.
-    #[must_use]
-    pub const fn stack(&self) -> &Decoder {
-        match self {
-            Self::Decoder(decoder) => decoder,
-            Self::Encoder(encoder) => &encoder.stack,
-        }
-    }
+    /// An encoder and a decoder that attends to it.
+    EncoderDecoder(EncoderDecoder),
+    /// A residual convolutional network.
+    ResidualNet(ResidualNet),
+    /// A UNet that denoises latents.
+    Unet(Unet),
+    /// A transformer that denoises latents.
+    DiT(DiT),
 }
 
 /// An encoder: blocks whose attention sees everything, between ends of its own.
@@ -131,6 +129,16 @@ pub enum Family {
     Roberta,
     /// Vision transformer.
     Vit,
+    /// T5.
+    T5,
+    /// Whisper.
+    Whisper,
+    /// `ResNet`.
+    Resnet,
+    /// diffusers' UNet.
+    Unet,
+    /// The diffusion transformer.
+    Dit,
 }
 
 /// The function between the matrices of a feed-forward block.

@@ -387,6 +387,12 @@ impl<'a> Builder<'a> {
         self.local(numel, element, grad)
     }
 
+    /// A tensor that stays for later tokens.
+    pub fn remembered(&mut self, numel: u64, element: Element) -> Id {
+        let (group, home) = (Group::KvCache, Home::Local);
+        self.tape.tensor(Tensor { numel, element, group, home, grad: false, cached: true, view_of: None })
+    }
+
     /// Whether a gradient flows to it.
     pub fn needs_grad(&self, id: Id) -> bool {
         self.grad(id)

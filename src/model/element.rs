@@ -77,10 +77,12 @@ pub enum Group {
     ActivationGradient,
     /// Gradients of weights made in this pass.
     WeightGradient,
+    /// Keys and values (or latents) kept for later tokens.
+    KvCache,
 }
 
 /// Number of groups.
-pub const GROUPS: usize = 12;
+pub const GROUPS: usize = 13;
 
 impl Group {
     /// All, in the order of their discriminants.
@@ -97,5 +99,6 @@ impl Group {
         Self::Logits,
         Self::ActivationGradient,
         Self::WeightGradient,
+        Self::KvCache,
     ];
 }

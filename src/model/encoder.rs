@@ -31,6 +31,7 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
                 buffers: if run.rules.buffers.is { positions.saturating_mul(2) } else { 0 },
                 inputs: ctx.token_inputs(),
                 tied: encoder.stack.tie_embeddings,
+                ..Walk::default()
             }
         }
         Ends::Image { image, patch, channels, classes } => {
@@ -45,6 +46,7 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
                 buffers: 0,
                 inputs: rounded(images).saturating_add(rounded(run.batch.saturating_mul(8))),
                 tied: false,
+                ..Walk::default()
             }
         }
     }

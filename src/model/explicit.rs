@@ -1,5 +1,7 @@
 //! Architectures from a plan's explicit fields, and from nothing but a size.
 
+mod image;
+
 use super::architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
 use crate::plan::keywords::{Activation, Framework, ModelType, Norm, Position};
 use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
@@ -19,16 +21,40 @@ pub fn of_fields(
     kind: Option<ModelType>,
     framework: Framework,
 ) -> Result<(Architecture, Vec<String>), Fault> {
-    let encodes = kind == Some(ModelType::TransformerEncoder);
-    if let Some(other) = kind.filter(|kind| *kind != ModelType::TransformerDecoder && !encodes) {
-        return Err(Fault::of(
-            "model.type",
-            format!("{other}: only transformer decoders and encoders are predicted so far"),
-        ));
+    let kind = kind.unwrap_or_else(|| kind_of(part));
+    match kind {
+        ModelType::TransformerDecoder | ModelType::TransformerEncoder => of_transformer(part, kind, framework),
+        ModelType::TransformerEncoderDecoder => {
+            let (architecture, mut said) = of_transformer(part, ModelType::TransformerDecoder, framework)?;
+            let shape = super::encoder_decoder::of_block(architecture.shape, part.num_encoder_layers, &mut said);
+            Ok((Architecture { family: Family::T5, shape, ..architecture }, said))
+        }
+        ModelType::DiffusionModel | ModelType::VisionTransformer | ModelType::Cnn => image::of_fields(part, kind),
     }
-    if part.num_encoder_layers.is_some() || part.adaptive_norm.is_some() || part.stages.is_some() {
-        return Err(Fault::of(HERE, "only transformer decoders and encoders are predicted so far"));
+}
+
+/// The kind of model that explicit fields describe where `model.type` does not say.
+const fn kind_of(part: &ArchitecturePart) -> ModelType {
+    if part.num_encoder_layers.is_some() {
+        ModelType::TransformerEncoderDecoder
+    } else if part.adaptive_norm.is_some() {
+        ModelType::DiffusionModel
+    } else if part.stages.is_some() {
+        ModelType::Cnn
+    } else if part.patch_size.is_some() {
+        ModelType::VisionTransformer
+    } else {
+        ModelType::TransformerDecoder
     }
+}
+
+/// A transformer of tokens.
+fn of_transformer(
+    part: &ArchitecturePart,
+    kind: ModelType,
+    framework: Framework,
+) -> Result<(Architecture, Vec<String>), Fault> {
+    let encodes = kind == ModelType::TransformerEncoder;
     let mut said = Vec::new();
     let need = |key: &str, value: Option<u64>| value.ok_or_else(|| fault(key, "is needed for a decoder transformer"));
     let hidden = need("hidden_size", part.hidden_size)?;

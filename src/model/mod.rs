@@ -4,11 +4,17 @@
 
 mod architecture;
 mod builder;
+mod convolution;
 mod decoder;
+mod diffusion;
 mod element;
 mod encoder;
+mod encoder_decoder;
 mod explicit;
+mod families;
 mod hf;
+mod in_place;
+mod residual_net;
 mod rules;
 mod tape;
 mod walk;
@@ -18,10 +24,11 @@ pub use architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, M
 pub use builder::{Adapters, Types};
 pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
+pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use hf::from_hf;
 pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
-pub use walk::{AttentionChoice, Count, Cut, Kernel, LossRule, Run, Walk};
+pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
 pub use weight::{Collective, CollectiveKind, Part, RankGroup, Weight};
 
 use crate::plan::keywords::{Framework, TransformerImpl};
@@ -33,6 +40,10 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
             Shape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
+            Shape::EncoderDecoder(model) => encoder_decoder::walk(model, self.family, run),
+            Shape::ResidualNet(net) => residual_net::walk(net, run),
+            Shape::Unet(net) => diffusion::walk_unet(net, run),
+            Shape::DiT(net) => diffusion::walk_dit(net, self.family, run),
         }
     }
 
@@ -47,6 +58,8 @@ impl Architecture {
             adapters: None,
             batch: 1,
             sequence: 1,
+            target: 1,
+            image: self.image().unwrap_or(0),
             cut: Cut::WHOLE,
             attention: AttentionChoice::Flash,
             padded: false,
@@ -55,6 +68,7 @@ impl Architecture {
             dropout: Some(0.0),
             freeze_embeddings: false,
             vocab_multiple,
+            cache: None,
         };
         self.walk(&run).count()
     }

@@ -113,6 +113,8 @@ pub struct Rules {
     pub repeated_kv: Rule<bool>,
     /// The training loop holds the logits until the loss is there.
     pub logits_held: Rule<bool>,
+    /// ReLU overwrites its input.
+    pub inplace_relu: Rule<bool>,
     /// Modules register tables and masks as buffers.
     pub buffers: Rule<bool>,
 }
@@ -136,6 +138,7 @@ const HUGGING_FACE: Rules = Rules {
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
     repeated_kv: rule(false, HF),
     logits_held: rule(false, HF),
+    inplace_relu: rule(false, "transformers 4.57.6, models/resnet/modeling_resnet.py, ResNetConvLayer"),
     buffers: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
 };
 
@@ -152,6 +155,7 @@ const TORCHTITAN: Rules = Rules {
     autocast: rule(false, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
     repeated_kv: rule(true, "torchtitan, models/llama3/model/model.py, repeat_kv; torchtune, modules/attention.py"),
     logits_held: rule(true, "torchtitan, train.py (pred is deleted after loss_fn); torchtune, recipes (del logits)"),
+    inplace_relu: rule(false, TITAN),
     buffers: rule(false, TITAN),
 };
 
@@ -168,6 +172,7 @@ const MEGATRON_TE: Rules = Rules {
     autocast: rule(false, MEGATRON),
     repeated_kv: rule(false, MEGATRON),
     logits_held: rule(false, MEGATRON),
+    inplace_relu: rule(false, MEGATRON),
     buffers: rule(false, MEGATRON),
 };
 
@@ -199,6 +204,7 @@ const LLM_FOUNDRY: Rules = Rules {
     autocast: rule(false, "llm-foundry, FSDP MixedPrecision (fsdp_config mixed_precision)"),
     repeated_kv: rule(false, FOUNDRY),
     logits_held: rule(false, FOUNDRY),
+    inplace_relu: rule(false, FOUNDRY),
     buffers: rule(false, FOUNDRY),
 };
 
@@ -221,7 +227,11 @@ impl Rules {
     #[must_use]
     pub const fn of(framework: Framework, implementation: TransformerImpl, family: Family) -> Self {
         match framework {
-            Framework::Pytorch | Framework::Torchvision => Self::hugging_face(family),
+            Framework::Torchvision => Self {
+                inplace_relu: rule(true, "torchvision 0.24, models/resnet.py, nn.ReLU(inplace=True)"),
+                ..Self::hugging_face(family)
+            },
+            Framework::Pytorch => Self::hugging_face(family),
             Framework::Megatron => match implementation {
                 TransformerImpl::TransformerEngine => MEGATRON_TE,
                 TransformerImpl::Local => MEGATRON_LOCAL,

@@ -21,6 +21,8 @@ pub enum Home {
     Input,
     /// A parameter: index into [`Tape::weights`].
     Weight(u32),
+    /// Made by another tape, which holds it; its gradient waits there (an encoder's output).
+    Elsewhere,
 }
 
 /// A tensor.
@@ -36,7 +38,8 @@ pub struct Tensor {
     pub home: Home,
     /// Whether a gradient flows to it.
     pub grad: bool,
-    /// An autocast copy: kept until autocast is left, whoever uses it.
+    /// Kept beyond the tape, whoever uses it: an autocast copy until autocast is left, keys and values for later
+    /// tokens.
     pub cached: bool,
     /// The tensor whose memory this one is a view of.
     pub view_of: Option<Id>,
@@ -44,6 +47,12 @@ pub struct Tensor {
 
 /// The granule of PyTorch's CUDA caching allocator (c10/core/AllocatorConfig.h, `kMinBlockSize`).
 pub const GRANULE: u64 = 512;
+
+/// Bytes as the allocator rounds them.
+#[must_use]
+pub const fn rounded(bytes: u64) -> u64 {
+    bytes.div_ceil(GRANULE).saturating_mul(GRANULE)
+}
 
 impl Tensor {
     /// Bytes of its elements.
@@ -55,7 +64,7 @@ impl Tensor {
     /// Bytes as the allocator rounds them.
     #[must_use]
     pub const fn allocated(&self) -> u64 {
-        self.bytes().div_ceil(GRANULE).saturating_mul(GRANULE)
+        rounded(self.bytes())
     }
 }
 
@@ -140,6 +149,14 @@ pub struct Tape {
     flows: Vec<Flow>,
     /// The hidden state that leaves.
     pub output: Option<Id>,
+    /// A second tensor whose gradient comes in from later tapes.
+    pub also: Option<Id>,
+    /// Tensors that later tapes read: kept over the forward pass where those are recomputed.
+    pub carried: Vec<Id>,
+    /// What comes in is saved by the tape that made it, and held there.
+    pub borrows: bool,
+    /// Checkpointing leaves it alone: it is no repeated block.
+    pub plain: bool,
     /// Bytes sent in collectives of the tensor-parallel group, forward.
     pub collectives: Vec<Collective>,
 }

@@ -78,6 +78,10 @@ pub struct Run<'a> {
     pub batch: u64,
     /// Tokens a sample, before context parallel splits them.
     pub sequence: u64,
+    /// Tokens a sample that the decoder of an encoder-decoder reads.
+    pub target: u64,
+    /// Pixels (or latents) a side of an image.
+    pub image: u64,
     /// The cut.
     pub cut: Cut,
     /// What computes attention; `None`: by PyTorch's rules.
@@ -94,6 +98,17 @@ pub struct Run<'a> {
     pub freeze_embeddings: bool,
     /// Rows that the vocabulary is padded to a multiple of.
     pub vocab_multiple: u64,
+    /// Keys and values are kept for later tokens.
+    pub cache: Option<Cache>,
+}
+
+/// How keys and values are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cache {
+    /// In which type; none: that of the computation.
+    pub element: Option<Element>,
+    /// Tokens a sample that are in it already: 0 while a prompt is read.
+    pub past: u64,
 }
 
 /// The plan's choice of attention.
@@ -120,6 +135,15 @@ impl Run<'_> {
         self.sequence.div_ceil(self.cut.context)
     }
 
+    /// Tokens a sample that attention sees: these and the cached ones before them.
+    #[must_use]
+    pub const fn context_tokens(&self) -> u64 {
+        match self.cache {
+            Some(cache) => self.sequence.saturating_add(cache.past),
+            None => self.sequence,
+        }
+    }
+
     /// Tokens on this rank where norms and residuals are split along the sequence.
     #[must_use]
     pub const fn stream_tokens(&self) -> u64 {
@@ -140,7 +164,7 @@ impl Run<'_> {
 }
 
 /// The tapes of a model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Walk {
     /// Embedding and whatever else runs once before the layers.
     pub first: Tape,
@@ -156,8 +180,23 @@ pub struct Walk {
     pub buffers: u64,
     /// Bytes of the micro-batch's inputs and labels.
     pub inputs: u64,
+    /// Gradients that wait for a layer far from the one that made them.
+    pub pending: Vec<Pending>,
+    /// What layers hold for each other during the forward pass only: made by the first, until the last.
+    pub passing: Vec<Pending>,
     /// The head's matrix is the embedding's.
     pub tied: bool,
+}
+
+/// A gradient that one layer's backward pass makes for another, which runs later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pending {
+    /// The layer that makes it: its place in the order.
+    pub made_by: usize,
+    /// The last layer during whose backward pass it waits.
+    pub until: usize,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// Exact parameter counts.

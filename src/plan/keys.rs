@@ -253,7 +253,8 @@ section!(TRAINING, training, TrainingPart, "training", {
     weight_decay: amount(1.0), "weight decay";
     gradient_clipping: flag_or_amount(), "gradients are clipped by their norm";
     padded_batch: flag(), "a real padding mask: fused attention may not apply";
-    use_cache: flag(), "the KV cache is kept in training too";
+    use_cache: flag(), "keys and values are kept for later tokens (inference; default true)";
+    kv_cache_dtype: word(Dtype), "type of the KV cache: bf16, fp16, fp32, fp8, int8; default the computation's";
     keep_outputs: flag(), "model outputs stay alive until the next step";
     channels_last: flag(), "convolutions in NHWC";
     deterministic: flag(), "deterministic kernels";

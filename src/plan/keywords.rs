@@ -154,7 +154,8 @@ keywords! {
 }
 
 keywords! {
-    /// A storage type: `training.gradient_dtype`, `distribution.reduce_dtype`, `training.optimizer_state_dtype`.
+    /// A storage type: `training.gradient_dtype`, `distribution.reduce_dtype`, `training.optimizer_state_dtype`,
+    /// `training.kv_cache_dtype`.
     Dtype {
         Fp32 = "fp32" | "float32" : "4 bytes",
         Bf16 = "bf16" | "bfloat16" : "2 bytes",

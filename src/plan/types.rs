@@ -243,6 +243,8 @@ pub struct TrainingPart {
     pub padded_batch: Option<bool>,
     /// `use_cache`
     pub use_cache: Option<bool>,
+    /// `kv_cache_dtype`: type of cached keys and values
+    pub kv_cache_dtype: Option<Dtype>,
     /// `keep_outputs`
     pub keep_outputs: Option<bool>,
     /// `channels_last`

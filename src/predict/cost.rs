@@ -6,9 +6,9 @@ use super::job::Job;
 use super::optimizer::rule;
 use super::play::Recompute;
 use super::prediction::{Bound, Roofline, RooflineOp, StepFlops, Traffic};
-use super::resident::Resident;
+use super::resident::{Resident, quantised};
 use super::step::Step;
-use crate::model::{Element, Flow, Home, Op, Tape, Unit};
+use crate::model::{Element, Flow, Home, Id, Op, Tape, Unit};
 use crate::plan::keywords::Mode;
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Seconds};
 
@@ -120,6 +120,7 @@ pub(super) fn of_stage(job: &Job, step: &Step, layers: &[u64], ends: (bool, bool
 
 impl Table<'_> {
     fn tape(&mut self, tape: &Tape, times: u64, recompute: Recompute, train: bool) {
+        let recompute = if tape.plain { Recompute::Nothing } else { recompute };
         if times == 0 {
             return;
         }
@@ -131,7 +132,7 @@ impl Table<'_> {
             }
             self.operator(tape, op, times, train);
             if train && super::play::runs_again(op, at, stop, recompute, &mut products) {
-                let bytes = forward_bytes(tape, op);
+                let (bytes, _) = forward_bytes(self.job, tape, op);
                 self.recompute += op.flops_forward * times as f64;
                 self.add(op, (op.flops_forward, arithmetic(tape, op)), bytes, (times, op.launches));
                 self.traffic.activations += Bytes(bytes.saturating_mul(times));
@@ -140,12 +141,11 @@ impl Table<'_> {
     }
 
     fn operator(&mut self, tape: &Tape, op: &Op, times: u64, train: bool) {
-        let bytes = forward_bytes(tape, op);
+        let (bytes, weights) = forward_bytes(self.job, tape, op);
         self.forward += op.flops_forward * times as f64;
         self.add(op, (op.flops_forward, arithmetic(tape, op)), bytes, (times, op.launches));
-        let weights: u64 = weight_bytes(tape, op);
         self.traffic.parameters += Bytes(weights.saturating_mul(times));
-        self.traffic.activations += Bytes((bytes - weights.min(bytes)).saturating_mul(times));
+        self.traffic.activations += Bytes((bytes - weights).saturating_mul(times));
         let flows = tape.flows(op.inputs);
         if !train || flows.iter().all(|flow| !matches!(flow, Flow::New | Flow::InPlace)) {
             return;
@@ -256,14 +256,37 @@ fn arithmetic(tape: &Tape, op: &Op) -> f64 {
     elements(op.inputs).max(elements(op.outputs)) as f64
 }
 
-fn forward_bytes(tape: &Tape, op: &Op) -> u64 {
-    let ids = tape.ids(op.inputs).iter().chain(tape.ids(op.outputs));
-    ids.fold(0, |sum: u64, id| sum.saturating_add(tape.get(*id).bytes()))
+/// Bytes that an operator reads and writes forward, and which of them are weights.
+fn forward_bytes(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
+    let made: u64 = tape.ids(op.outputs).iter().fold(0, |sum, id| sum.saturating_add(tape.get(*id).bytes()));
+    let (mut all, mut weights) = (made, 0_u64);
+    for id in tape.ids(op.inputs) {
+        let bytes = match tape.get(*id).home {
+            Home::Weight(at) => {
+                let read = weight_bytes(job, tape, op, *id, at);
+                weights = weights.saturating_add(read);
+                read
+            }
+            _ => tape.get(*id).bytes(),
+        };
+        all = all.saturating_add(bytes);
+    }
+    (all, weights)
 }
 
-fn weight_bytes(tape: &Tape, op: &Op) -> u64 {
-    let weights = tape.ids(op.inputs).iter().filter(|id| matches!(tape.get(**id).home, Home::Weight(_)));
-    weights.fold(0, |sum: u64, id| sum.saturating_add(tape.get(*id).bytes()))
+/// Bytes read of a weight: as it is stored where an inference server multiplies it so, and of a table that rows are
+/// looked up in no more than those.
+fn weight_bytes(job: &Job, tape: &Tape, op: &Op, id: Id, at: u32) -> u64 {
+    let tensor = tape.get(id);
+    if job.training.mode == Mode::Inference
+        && let Some(millibytes) = quantised(job, &tape.weights[at as usize])
+    {
+        return tensor.numel.saturating_mul(millibytes) / 1000;
+    }
+    match tape.ids(op.outputs) {
+        [rows] if tape.ids(op.inputs) == [id] => tensor.bytes().min(tape.get(*rows).numel * tensor.element.bytes()),
+        _ => tensor.bytes(),
+    }
 }
 
 /// Activations, parameters and weight gradients that an operator's backward pass moves.

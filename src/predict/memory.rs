@@ -2,8 +2,9 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::{Job, StageLayers};
-use super::play::{Groups, Peak, Played, WeightGradients, play_inference};
+use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, TimelinePoint};
+use super::prefill::looked_up;
 use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::step::Step;
@@ -17,7 +18,9 @@ use std::borrow::Cow;
 pub(super) struct Summit {
     pub total: u64,
     pub phase: Phase,
-    pub at: Cow<'static, str>,
+    pub at: Place,
+    /// Where it belongs on the timeline, unless it is a point of it already.
+    missing: Option<usize>,
     /// The operator, where one made it.
     pub operator: &'static str,
     /// Activations of this micro-batch by group.
@@ -56,6 +59,7 @@ const LOSS: &str = "loss and head";
 
 struct Player<'a> {
     step: &'a Step,
+    train: bool,
     resident: Resident,
     /// What is there in every phase.
     base: u64,
@@ -79,7 +83,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let resident = held.resident();
     let inputs = step.walk.inputs.saturating_add(step.walk.buffers);
     let base = resident.weights
-        + resident.kv_cache
+        + resident.kv_cache_waiting
         + resident.masters
         + resident.states
         + resident.buckets
@@ -88,36 +92,32 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
     let left = left_over(job, step, layers, first);
-    let static_bytes = base - inputs + stays + left;
-    let mut player = Player::of(&held, resident, base, in_flight(job, index, &held));
-    if job.training.mode == Mode::Inference {
-        player.prefill(&held);
-        let summit = player.summit;
-        let timeline = player.timeline;
-        return StageRun {
-            resident,
-            workspaces,
-            inputs,
-            hole: 0,
-            summit,
-            activations_end_of_forward: 0,
-            static_bytes,
-            timeline,
-        };
+    let static_bytes = base - inputs + stays + left + (resident.kv_cache - resident.kv_cache_waiting);
+    let train = job.training.mode == Mode::Train;
+    let in_flight = if train { in_flight(job, index, &held) } else { 0 };
+    let mut player = Player::of(&held, resident, base, in_flight);
+    if left > 0 {
+        player.start(left);
     }
-    player.start(left);
     player.forward(&held);
-    player.leave_autocast(&held);
-    let end: u64 = player.retained.iter().sum();
-    let output = if last { step.last.output } else { 0 };
-    let activations_end_of_forward = end + player.shared + output;
-    player.backward(&held);
-    player.optimizer();
+    let mut activations_end_of_forward = 0;
+    if train {
+        player.leave_autocast(&held);
+        let output = if last { step.last.output } else { 0 };
+        activations_end_of_forward = player.retained.iter().sum::<u64>() + player.shared + output;
+        player.backward(&held);
+        player.optimizer();
+    }
+    if player.timeline.is_empty() {
+        // A stage without layers between others: it holds what it has.
+        player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers(0), true);
+    }
+    player.show_summit();
     StageRun {
         resident,
         workspaces,
         inputs,
-        hole: if last { hole(&step.walk.last, &step.last) } else { 0 },
+        hole: if last && train { hole(&step.walk.last, &step.last) } else { 0 },
         summit: player.summit,
         activations_end_of_forward,
         static_bytes,
@@ -164,13 +164,15 @@ impl<'a> Player<'a> {
     /// Before the step, on top of `base` bytes.
     fn of(held: &Held<'a>, resident: Resident, base: u64, in_flight: u64) -> Self {
         let (job, step) = (held.job, held.step);
+        let train = job.training.mode == Mode::Train;
         Self {
             step,
+            train,
             resident,
             base,
             in_flight,
             shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
-            offload: job.training.cpu_offload == CpuOffload::Activations,
+            offload: train && job.training.cpu_offload == CpuOffload::Activations,
             summit: Summit::none(),
             timeline: Vec::with_capacity(64),
             stride: (held.layers.len() as u64).div_ceil(24).max(1),
@@ -215,40 +217,26 @@ impl<'a> Player<'a> {
                 true,
             );
             self.keep(self.step.first.retained, 1);
+            self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
         }
         for (at, layer) in held.layers.iter().enumerate() {
             let played = self.step.layer(*layer);
             let shown = self.is_shown(at, held.layers.len());
+            let passing = self.passing(*layer);
+            self.retained[Group::Attention as usize] += passing;
             self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
+            self.retained[Group::Attention as usize] -= passing;
             self.keep(played.retained, 1);
         }
         if held.last {
             self.meet(
                 Phase::Forward,
-                Place::Named("head and loss"),
+                Place::Named(if self.train { "head and loss" } else { "head" }),
                 &self.step.last.forward.clone(),
                 self.buffers(1),
                 true,
             );
             self.keep(self.step.last.retained, 1);
-        }
-    }
-
-    /// A forward pass over the whole prompt that saves nothing but keys and values.
-    fn prefill(&mut self, held: &Held<'_>) {
-        if held.first {
-            let peak = play_inference(&self.step.walk.first);
-            self.meet(Phase::Forward, Place::Named("embedding"), &peak, 0, true);
-        }
-        let kinds: Vec<Peak> = self.step.walk.kinds.iter().map(|(_, tape)| play_inference(tape)).collect();
-        for (at, layer) in held.layers.iter().enumerate() {
-            let kind = self.step.walk.order[usize::try_from(*layer).unwrap_or(0)];
-            let shown = self.is_shown(at, held.layers.len());
-            self.meet(Phase::Forward, Place::Layer(*layer), &kinds[kind], self.buffers(2), shown);
-        }
-        if held.last {
-            let peak = play_inference(&self.step.walk.last);
-            self.meet(Phase::Forward, Place::Named("head"), &peak, self.buffers(1), true);
         }
     }
 
@@ -274,7 +262,10 @@ impl<'a> Player<'a> {
             let parameters = self.step.parameters(*layer);
             self.drop_kept(played.retained, played.until_exit);
             let shown = self.is_shown(at, held.layers.len());
+            let waiting = self.waiting(*layer);
+            self.retained[Group::ActivationGradient as usize] += waiting;
             self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
+            self.retained[Group::ActivationGradient as usize] -= waiting;
             self.gradients += self.new_gradients(played, parameters);
         }
         if held.first {
@@ -286,12 +277,26 @@ impl<'a> Player<'a> {
         }
     }
 
+    /// Gradients that layers behind `layer` made for layers before it.
+    fn waiting(&self, layer: u64) -> u64 {
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        let pending = self.step.walk.pending.iter();
+        pending.filter(|one| one.until <= layer && layer < one.made_by).map(|one| one.bytes).sum()
+    }
+
+    /// What layers before `layer` hold for layers behind it during the forward pass.
+    fn passing(&self, layer: u64) -> u64 {
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        let passing = self.step.walk.passing.iter();
+        passing.filter(|one| one.made_by < layer && layer <= one.until).map(|one| one.bytes).sum()
+    }
+
     fn optimizer(&mut self) {
         let resident = self.resident;
         let gradients = resident.gradients;
         let total = self.base + gradients + resident.optimizer_temporary;
-        let at = Cow::Borrowed("optimizer step");
-        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.clone(), allocated: Bytes(total) });
+        let at = Place::Named("optimizer step");
+        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
         if total > self.summit.total {
             self.summit = Summit {
                 total,
@@ -339,6 +344,14 @@ impl<'a> Player<'a> {
         }
     }
 
+    /// Puts the peak on the timeline where the layer that makes it is between two points.
+    fn show_summit(&mut self) {
+        let Summit { phase, at, total, missing, .. } = self.summit;
+        if let Some(index) = missing {
+            self.timeline.insert(index, TimelinePoint { phase, at: at.name(), allocated: Bytes(total) });
+        }
+    }
+
     fn is_shown(&self, at: usize, of: usize) -> bool {
         (at as u64).is_multiple_of(self.stride) || at + 1 == of
     }
@@ -360,7 +373,8 @@ impl<'a> Player<'a> {
             self.summit = Summit {
                 total,
                 phase,
-                at: place.name(),
+                at: place,
+                missing: (!shown).then_some(self.timeline.len()),
                 operator: peak.at,
                 groups,
                 in_flight: self.in_flight,
@@ -380,7 +394,8 @@ impl Summit {
         Self {
             total: 0,
             phase: Phase::Forward,
-            at: Cow::Borrowed(""),
+            at: Place::Named(""),
+            missing: None,
             operator: "",
             groups: [0; GROUPS],
             in_flight: 0,
@@ -395,14 +410,14 @@ impl Summit {
 }
 
 /// Where in the step something happens; its name is made only where it is shown.
-#[derive(Clone, Copy)]
-enum Place {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
     Named(&'static str),
     Layer(u64),
 }
 
 impl Place {
-    fn name(self) -> Cow<'static, str> {
+    pub fn name(self) -> Cow<'static, str> {
         match self {
             Self::Named(name) => Cow::Borrowed(name),
             Self::Layer(layer) => Cow::Owned(format!("block {layer}")),

@@ -2,17 +2,20 @@
 //! model's operators gives them all.
 
 mod cost;
+mod decode;
 mod job;
 mod memory;
 mod optimizer;
 mod overhead;
 mod play;
 mod prediction;
+mod prefill;
 mod reserved;
 mod resident;
 mod step;
 mod terms;
 mod time;
+mod wording;
 
 pub use job::{Batch, Degrees, Hardware, Job, Lora, StageLayers, Storage, Training};
 pub use prediction::{
@@ -74,6 +77,7 @@ pub fn predict(job: &Job) -> Prediction {
         capacity,
         flops: cost.flops,
         traffic: cost.traffic,
+        decode: decode::of(job, largest, &layers, resident),
         time,
         roofline: cost.roofline,
         assumptions: job.assumptions.clone(),
@@ -89,12 +93,12 @@ fn libraries(job: &Job) -> overhead::Libraries {
         backward: job.training.mode == Mode::Train,
         deterministic: job.training.deterministic,
         engine,
-        grouped: engine && job.training.grouped_experts && job.decoder().moe.is_some(),
+        grouped: engine && job.training.grouped_experts && job.decoder().is_some_and(|decoder| decoder.moe.is_some()),
     }
 }
 
 fn stage_memory(job: &Job, index: usize, run: &StageRun) -> StageMemory {
-    let account = terms::account(job, run);
+    let account = terms::account(job, job.stages[index].count(), run);
     StageMemory {
         stage: index as u64,
         layers: job.stages[index].count(),
@@ -105,15 +109,23 @@ fn stage_memory(job: &Job, index: usize, run: &StageRun) -> StageMemory {
         static_bytes: Bytes(run.static_bytes),
         activations_end_of_forward: Bytes(run.activations_end_of_forward),
         peak_phase: run.summit.phase,
-        peak_cause: cause(&run.summit),
+        peak_cause: cause(job, &run.summit),
         timeline: run.timeline.clone(),
     }
 }
 
 /// What makes the peak, in words.
-fn cause(summit: &Summit) -> Cow<'static, str> {
+fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
     if summit.phase == Phase::Optimizer {
         return Cow::Borrowed("optimizer step: weights, gradients, states and its temporaries at once");
+    }
+    if job.training.mode == Mode::Inference {
+        let cache = if job.training.use_cache { ", over the cache" } else { "" };
+        return Cow::Owned(format!(
+            "{} ({}): what the prompt's tokens pass through{cache}",
+            summit.at.name(),
+            summit.operator
+        ));
     }
     let most = Group::ALL.iter().max_by_key(|group| summit.groups[**group as usize]);
     let what = match most {
@@ -125,5 +137,5 @@ fn cause(summit: &Summit) -> Cow<'static, str> {
         Some(Group::ActivationGradient) => "gradients of activations",
         _ => "saved activations",
     };
-    Cow::Owned(format!("{} ({}): {what}", summit.at, summit.operator))
+    Cow::Owned(format!("{} ({}): {what}", summit.at.name(), summit.operator))
 }

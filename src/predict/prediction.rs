@@ -351,8 +351,10 @@ pub struct Prediction {
     pub flops: StepFlops,
     /// DRAM traffic of that stage's GPU.
     pub traffic: Traffic,
-    /// Time.
+    /// Time: of an optimizer step, or of reading the prompts of all requests.
     pub time: StepTime,
+    /// Time of one more token for each request (inference with a cache).
+    pub decode: Option<StepTime>,
     /// Operators under their roofs.
     pub roofline: Roofline,
     /// Every value that was stood in for a missing key, and every key that has no effect on the figures.

@@ -3,6 +3,7 @@
 
 use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
+use super::prefill::cached;
 use super::step::Step;
 use crate::model::{Element, Part, Tape, Weight};
 use crate::plan::keywords::{CpuOffload, Framework, Mode, Optimizer, Sharding, TransformerImpl};
@@ -16,8 +17,10 @@ pub(super) struct Resident {
     pub trained: u64,
     /// Weights.
     pub weights: u64,
-    /// Keys and values of all tokens (inference).
+    /// Keys and values of all requests (inference).
     pub kv_cache: u64,
+    /// Of which those of micro-batches whose prompts were read before.
+    pub kv_cache_waiting: u64,
     /// Master copies.
     pub masters: u64,
     /// All gradients once they exist.
@@ -134,24 +137,23 @@ impl Held<'_> {
         sum
     }
 
-    /// Weights, and keys and values of every token.
-    fn inference(&self, sum: Resident) -> Resident {
+    /// Weights, and keys and values of every request.
+    fn inference(&self, mut sum: Resident) -> Resident {
         let job = self.job;
-        let d = job.decoder();
-        let element = job.storage.compute.bytes();
-        let heads = d.kv_heads.div_ceil(job.degrees.tensor);
-        let kv_cache = self.layers.iter().fold(0, |bytes: u64, layer| {
-            let tokens = match d.sliding_window.filter(|_| d.is_windowed_layer(*layer)) {
-                Some(window) => window.min(job.batch.sequence),
-                None => job.batch.sequence,
-            };
-            let each = tokens.div_ceil(job.degrees.context).saturating_mul(job.batch.micro).saturating_mul(element);
-            // transformers caches MLA's keys and values expanded to heads (models/deepseek_v3, DeepseekV3Attention).
-            let keys = rounded(each.saturating_mul(heads.saturating_mul(d.head_dim)));
-            let values = rounded(each.saturating_mul(heads.saturating_mul(d.value_dim())));
-            bytes.saturating_add(keys).saturating_add(values)
-        });
-        Resident { params: sum.params, weights: sum.weights, kv_cache, ..Resident::default() }
+        let one = self.layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(cached(self.step.tape(*layer))));
+        let kv_cache = one.saturating_mul(job.batch.accumulation);
+        if job.degrees.sharding == Sharding::Zero3 || job.training.cpu_offload == CpuOffload::Parameters {
+            self.gathered(&mut sum);
+        }
+        Resident {
+            params: sum.params,
+            weights: if job.training.cpu_offload == CpuOffload::Parameters { 0 } else { sum.weights },
+            kv_cache,
+            kv_cache_waiting: kv_cache - one,
+            root: sum.root,
+            unsharded_layer: sum.unsharded_layer,
+            ..Resident::default()
+        }
     }
 
     fn add(&self, weight: &Weight, times: u64, sum: &mut Resident, largest: &mut u64) {
@@ -166,7 +168,7 @@ impl Held<'_> {
         let element = self.stored(weight);
         let bytes = |numel: u64, element: Element| rounded(numel.saturating_mul(element.bytes())).saturating_mul(times);
         let held = share(sharding == Sharding::Zero3);
-        sum.weights = sum.weights.saturating_add(match self.quantised(weight) {
+        sum.weights = sum.weights.saturating_add(match quantised(job, weight) {
             Some(millibytes) => rounded(held.saturating_mul(millibytes) / 1000).saturating_mul(times),
             None => bytes(held, element),
         });
@@ -199,18 +201,6 @@ impl Held<'_> {
         } else {
             self.job.storage.weight
         }
-    }
-
-    /// Thousandths of a byte an element of a quantised base weight.
-    fn quantised(&self, weight: &Weight) -> Option<u64> {
-        let lora = self.job.training.lora.as_ref()?;
-        let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert);
-        let bits = lora.base_bits.filter(|_| matrix && !weight.trained)?;
-        // NF4: a 4-byte scale for 64 weights, or 8 bit with an fp32 scale for 256 of those (QLoRA, arXiv 2305.14314).
-        // torchao's NF4Tensor, which torchtune uses, quantises its scales always (torchao, dtypes/nf4tensor.py, to_nf4).
-        let twice = lora.double_quant || self.job.framework == Framework::Torchtitan;
-        let scale = if twice { 127 * 1000 / 8 / 1000 } else { 62 };
-        Some(bits.saturating_mul(125).saturating_add(if bits == 4 { scale } else { 0 }))
     }
 
     fn temporaries(&self, sum: &mut Resident, largest: u64) {
@@ -255,8 +245,7 @@ impl Held<'_> {
                 let both = |of: fn(&Tape) -> u64| -> u64 {
                     ends.iter().filter(|(there, _)| *there).map(|(_, tape)| of(tape)).sum()
                 };
-                sum.root = both(Tape::parameters).saturating_mul(seen);
-                sum.unsharded_layer = most(Tape::parameters).saturating_mul(seen);
+                self.gathered(sum);
                 sum.gathered = sum.root.saturating_add(sum.unsharded_layer);
                 let layer = most(trained);
                 sum.unsharded_gradients = layer.saturating_mul(seen);
@@ -266,6 +255,33 @@ impl Held<'_> {
             }
         }
     }
+
+    /// Whole weights of the ends and of the largest layer, in the type that they compute in.
+    fn gathered(&self, sum: &mut Resident) {
+        let seen = self.job.storage.compute.bytes();
+        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| tape.parameters()).max().unwrap_or(0);
+        let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
+        let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
+        sum.root = root.saturating_mul(seen);
+        sum.unsharded_layer = kinds.saturating_mul(seen);
+    }
+}
+
+/// Thousandths of a byte an element of a weight that is stored otherwise than its neighbours: a quantised base
+/// weight, or a matrix that an inference server holds in FP8.
+pub(super) fn quantised(job: &Job, weight: &Weight) -> Option<u64> {
+    let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert) && weight.numel > weight.rows;
+    if job.training.mode == Mode::Inference && job.storage.fp8 && matrix {
+        return Some(1000);
+    }
+    let lora = job.training.lora.as_ref()?;
+    let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert);
+    let bits = lora.base_bits.filter(|_| matrix && !weight.trained)?;
+    // NF4: a 4-byte scale for 64 weights, or 8 bit with an fp32 scale for 256 of those (QLoRA, arXiv 2305.14314).
+    // torchao's NF4Tensor, which torchtune uses, quantises its scales always (torchao, dtypes/nf4tensor.py, to_nf4).
+    let twice = lora.double_quant || job.framework == Framework::Torchtitan;
+    let scale = if twice { 127 * 1000 / 8 / 1000 } else { 62 };
+    Some(bits.saturating_mul(125).saturating_add(if bits == 4 { scale } else { 0 }))
 }
 
 /// Parameters of a tape that get gradients, tied ones left out.

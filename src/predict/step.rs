@@ -2,7 +2,8 @@
 
 use super::job::Job;
 use super::play::{Modules, Played, Recompute, WeightGradients, play};
-use crate::model::{Adapters, AttentionChoice, Cut, Element, LossRule, Run, Tape, Types, Walk};
+use super::prefill::play_inference;
+use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Run, Shape, Tape, Types, Walk};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Attention, Framework, Loss, Mode, RecomputeModule, Sharding};
 
@@ -30,6 +31,9 @@ impl Step {
         let adapters = adapters(job);
         let run = run(job, &types, adapters.as_ref());
         let walk = job.architecture.walk(&run);
+        if job.training.mode == Mode::Inference {
+            return Self::of_inference(walk);
+        }
         let (recompute, every) = recompute(job);
         let gradients = weight_gradients(job);
         let ends = |tape: &Tape| play(tape, Recompute::Nothing, gradients);
@@ -51,6 +55,15 @@ impl Step {
             .collect();
         let parameters = walk.kinds.iter().map(|(_, tape)| tape.parameters()).collect();
         Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every, gradients, parameters }
+    }
+
+    /// A forward pass that saves nothing.
+    fn of_inference(walk: Walk) -> Self {
+        let twice = |one: Played| [one.clone(), one];
+        let kinds = walk.kinds.iter().map(|(_, tape)| twice(play_inference(tape))).collect();
+        let (first, last) = (play_inference(&walk.first), play_inference(&walk.last));
+        let gradients = WeightGradients::InPlace;
+        Self { walk, first, kinds, last, recompute: Recompute::Nothing, every: 0, gradients, parameters: Vec::new() }
     }
 
     /// Layer `index` as played.
@@ -85,7 +98,22 @@ fn adapters(job: &Job) -> Option<Adapters> {
     let lora = job.training.lora.as_ref()?;
     // peft raises adapters to fp32 (autocast_adapter_dtype); torchtune keeps the model's type.
     let element = if job.framework == Framework::Torchtitan { job.storage.weight } else { Element::F32 };
-    Some(Adapters { rank: lora.rank, targets: lora.targets.clone(), dropout: lora.dropout, element })
+    Some(Adapters {
+        rank: lora.rank,
+        targets: lora.targets.clone(),
+        dropout: if trains(job) { lora.dropout } else { 0.0 },
+        element,
+    })
+}
+
+fn trains(job: &Job) -> bool {
+    job.training.mode == Mode::Train
+}
+
+/// Keys and values are kept by decoders that answer.
+fn cache(job: &Job) -> Option<Cache> {
+    let generates = !trains(job) && job.training.use_cache && matches!(job.architecture.shape, Shape::Decoder(_));
+    generates.then_some(Cache { element: job.storage.kv_cache, past: job.batch.past })
 }
 
 fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Run<'a> {
@@ -96,6 +124,8 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
         adapters,
         batch: job.batch.micro,
         sequence: job.batch.sequence,
+        target: job.batch.target,
+        image: job.batch.image,
         cut: Cut {
             tensor: degrees.tensor,
             sequence: degrees.sequence_parallel,
@@ -109,7 +139,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             Attention::Eager => AttentionChoice::Eager,
         },
         padded: job.training.padded_batch,
-        head_only: job.training.mode == Mode::Inference,
+        head_only: !trains(job),
         loss: match job.training.loss {
             // torchtitan computes the loss over sharded logits (loss_parallel is its default).
             Loss::Hf | Loss::Plain if job.framework == Framework::Torchtitan && degrees.tensor > 1 => {
@@ -124,9 +154,10 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             Loss::VocabParallelFused => LossRule::VocabParallelFused,
             Loss::TeFused => LossRule::TeFused,
         },
-        dropout: job.training.dropout,
+        dropout: if trains(job) { job.training.dropout } else { Some(0.0) },
         freeze_embeddings: job.training.frozen.iter().any(|part| part.contains("embed")),
         vocab_multiple: job.vocab_multiple(),
+        cache: cache(job),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::job::Job;
+use super::job::{Batch, Job};
 use super::memory::StageRun;
 use super::optimizer::rule;
 use super::overhead::{Constant, NCCL_PER_COMMUNICATOR, context};
 use super::prediction::{Component, Layer, Term};
 use super::reserved::{Beyond, beyond};
+use super::wording;
 use crate::model::Group;
 use crate::plan::keywords::Sharding;
 use crate::units::Bytes;
@@ -40,31 +41,30 @@ impl Terms {
     }
 }
 
-/// What each group of activations is called, what it is held for, and where the rule stands.
-const fn group_term(group: Group) -> (&'static str, Component, &'static str) {
+/// What each group of activations is called, and what it is held for.
+const fn group_term(group: Group) -> (&'static str, Component) {
     match group {
-        Group::Residual => ("residual stream", Component::Activations, "inputs of blocks and of residual additions"),
-        Group::Norm => ("norms", Component::Activations, "saved by norms"),
-        Group::Attention => {
-            ("attention", Component::Activations, "saved by projections, positions and the attention core")
-        }
-        Group::Mlp => ("feed-forward", Component::Activations, "saved by matrices and activation functions"),
-        Group::Experts => ("experts", Component::Activations, "saved by router, dispatch and experts"),
-        Group::Embedding => ("embedding", Component::Activations, "embedding output and masks"),
-        Group::Convolution => ("convolutions", Component::Activations, "saved by convolutions and their norms"),
-        Group::Adapter => ("adapters", Component::Activations, "adapters' inputs in their own type"),
-        Group::WeightCopy => ("weight copies", Component::Activations, "copies of weights in the compute type"),
-        Group::Logits => ("logits and loss", Component::Activations, "logits and what the loss keeps of them"),
-        Group::ActivationGradient => ("activation gradients", Component::Temporaries, "gradients on their way back"),
-        Group::WeightGradient => ("weight gradients in flight", Component::Gradients, "made by the operator that runs"),
+        Group::Residual => ("residual stream", Component::Activations),
+        Group::Norm => ("norms", Component::Activations),
+        Group::Attention => ("attention", Component::Activations),
+        Group::Mlp => ("feed-forward", Component::Activations),
+        Group::Experts => ("experts", Component::Activations),
+        Group::Embedding => ("embedding", Component::Activations),
+        Group::Convolution => ("convolutions", Component::Activations),
+        Group::Adapter => ("adapters", Component::Activations),
+        Group::WeightCopy => ("weight copies", Component::Activations),
+        Group::Logits => ("logits and loss", Component::Activations),
+        Group::ActivationGradient => ("activation gradients", Component::Temporaries),
+        Group::KvCache => ("KV cache", Component::KvCache),
+        Group::WeightGradient => ("weight gradients in flight", Component::Gradients),
     }
 }
 
-/// The account of a stage at its peak.
-pub(super) fn account(job: &Job, run: &StageRun) -> Account {
+/// The account of a stage of so many layers at its peak.
+pub(super) fn account(job: &Job, layers: u64, run: &StageRun) -> Account {
     let mut terms = Terms { list: Vec::with_capacity(24) };
     resident(job, run, &mut terms);
-    moment(job, run, &mut terms);
+    moment(job, layers, run, &mut terms);
     let allocated: u64 = terms.list.iter().map(|term| term.bytes.0).sum();
     let Beyond { bytes: slack, formula, source } = beyond(job, run, allocated);
     terms.add("fragmentation", Component::Overhead, slack, formula, source, Layer::Reserved);
@@ -127,9 +127,9 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     terms.add(
         "KV cache",
         Component::KvCache,
-        held.kv_cache,
-        Cow::Owned(format!("keys and values of {} x {} tokens in each layer", job.batch.micro, job.batch.sequence)),
-        "transformers 4.57.6, cache_utils.py, DynamicCache",
+        held.kv_cache_waiting.saturating_add(run.summit.groups[Group::KvCache as usize]),
+        cache_formula(job, held.kv_cache),
+        cache_source(job),
         Layer::Allocated,
     );
     let row = rule(job.training.optimizer);
@@ -174,8 +174,30 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     );
 }
 
+fn cache_formula(job: &Job, bytes: u64) -> Cow<'static, str> {
+    let Batch { micro, accumulation, sequence, .. } = job.batch;
+    let requests = micro.saturating_mul(accumulation);
+    let each = bytes / requests.saturating_mul(sequence).max(1);
+    let window = match job.decoder().and_then(|decoder| decoder.sliding_window) {
+        Some(window) if window < sequence => format!(", in windowed layers of the last {window}"),
+        _ => String::new(),
+    };
+    Cow::Owned(format!("{requests} requests x {sequence} tokens{window}: {each} B a token on this GPU"))
+}
+
+fn cache_source(job: &Job) -> &'static str {
+    let decoder = job.decoder();
+    if decoder.is_some_and(|decoder| decoder.mla.is_some()) {
+        "arXiv 2405.04434, section 2.1.2: the compressed latent and the rotated key"
+    } else if decoder.is_some_and(|decoder| decoder.sliding_window.is_some()) {
+        "transformers 4.57.6, cache_utils.py, DynamicSlidingWindowLayer"
+    } else {
+        "transformers 4.57.6, cache_utils.py, DynamicCache"
+    }
+}
+
 /// What is alive only at the peak.
-fn moment(job: &Job, run: &StageRun, terms: &mut Terms) {
+fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
     let summit = &run.summit;
     let gradient = job.storage.gradient;
     terms.add(
@@ -186,35 +208,35 @@ fn moment(job: &Job, run: &StageRun, terms: &mut Terms) {
         "CONTRACT, bytes a parameter by precision",
         Layer::Allocated,
     );
-    let layers = "the walk of the layers, played forward and backward";
-    for group in Group::ALL {
-        let (name, component, formula) = group_term(group);
-        terms.add(name, component, summit.groups[group as usize], formula, layers, Layer::Allocated);
+    // The cache is a term of its own, with what other requests hold of it.
+    for group in Group::ALL.into_iter().filter(|group| *group != Group::KvCache) {
+        let (name, component) = group_term(group);
+        let bytes = summit.groups[group as usize];
+        let formula = wording::formula(job, group, bytes, layers);
+        terms.add(name, component, bytes, formula, wording::source(job, group), Layer::Allocated);
     }
-    terms.add(
-        "rotary tables",
-        Component::Activations,
-        summit.shared,
-        "cosines and sines of one sequence",
-        layers,
-        Layer::Allocated,
-    );
-    terms.add(
-        "micro-batches in flight",
-        Component::Activations,
-        summit.in_flight,
-        "saved tensors of the other micro-batches of the schedule",
-        "arXiv 2104.04473, section 2.2; megatron-core, pipeline_parallel/schedules.py",
-        Layer::Allocated,
-    );
-    terms.add(
-        "sharding buffers",
-        Component::CommunicationBuffers,
-        summit.buffers,
-        "unsharded weights and gradients of the layers that run, or reduction buckets",
-        "PyTorch FSDP (arXiv 2304.11277), DDP (arXiv 2006.15704), DeepSpeed stage_1_and_2.py",
-        Layer::Allocated,
-    );
+    if summit.shared > 0 {
+        let source = job.rules.rope.source;
+        let formula = wording::rotary(job);
+        terms.add("rotary tables", Component::Activations, summit.shared, formula, source, Layer::Allocated);
+    }
+    if summit.in_flight > 0 {
+        let source = "arXiv 2104.04473, section 2.2; megatron-core, pipeline_parallel/schedules.py";
+        let formula = wording::in_flight(job, summit.in_flight);
+        terms.add(
+            "micro-batches in flight",
+            Component::Activations,
+            summit.in_flight,
+            formula,
+            source,
+            Layer::Allocated,
+        );
+    }
+    if summit.buffers > 0 {
+        let (formula, source) = wording::sharding(job, run.resident.root, run.resident.unsharded_layer);
+        let component = Component::CommunicationBuffers;
+        terms.add("sharding buffers", component, summit.buffers, formula, source, Layer::Allocated);
+    }
     terms.add(
         "optimizer temporaries",
         Component::Temporaries,

@@ -7,7 +7,7 @@ use super::prediction::StepTime;
 use super::resident::Resident;
 use super::step::Step;
 use crate::catalog::Link;
-use crate::model::{CollectiveKind, RankGroup, Tape, Unit};
+use crate::model::{CollectiveKind, Input, RankGroup, Tape, Unit};
 use crate::plan::keywords::{Mode, Sharding};
 use crate::units::{BytesPerSec, Flops, Seconds};
 
@@ -70,7 +70,10 @@ fn within(job: &Job, step: &Step, layers: &[u64], ends: (bool, bool), train: boo
         seconds += of_tape(job, &step.walk.last, train);
     }
     if job.stages.len() > 1 {
-        let bytes = job.batch.micro as f64 * job.batch.sequence as f64 * job.decoder().hidden as f64 * 2.0;
+        let bytes = job.batch.micro as f64
+            * job.batch.sequence as f64
+            * job.decoder().map_or(0, |decoder| decoder.hidden) as f64
+            * 2.0;
         let cut = if job.degrees.sequence_parallel { job.degrees.tensor } else { 1 } * job.degrees.context;
         let stride = job.degrees.num_gpus / job.stages.len() as u64;
         let path = path(job, 2, stride);
@@ -124,31 +127,38 @@ pub(super) fn of_step(
 }
 
 fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) -> StepTime {
-    let decoder = job.decoder();
+    let input = job.architecture.input();
     let tokens = job.batch.tokens() as f64;
     let gpus = job.degrees.num_gpus as f64;
     let per_gpu = tokens / seconds / gpus;
-    // (6 N + 12 L h s) a token, N with embeddings (CONTRACT).
-    let attention =
-        12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * job.batch.sequence as f64;
-    let model_flops = 6.0 * job.params.active as f64 + attention;
-    let (dense, _) = peak(job, Unit::Matrix(job.storage.compute));
     let train = job.training.mode == Mode::Train;
-    let mfu = (train && dense.0 > 0.0).then(|| model_flops * per_gpu / dense.0);
+    // (6 N + 12 L h s) a token, N with embeddings (CONTRACT); a third of it is the forward pass.
+    let seen = job.batch.sequence.saturating_add(job.batch.past) as f64;
+    let attention = job
+        .decoder()
+        .map_or(0.0, |decoder| 12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * seen);
+    let share = if train { 1.0 } else { 1.0 / 3.0 };
+    let (dense, _) = peak(job, Unit::Matrix(job.storage.compute));
     let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute;
+    // The formula is one of single stacks that read tokens; for others the operators of the walk are counted.
+    let formula = matches!(input, Input::Tokens(_));
+    let by_formula = (6.0 * job.params.active as f64 + attention) * share * per_gpu;
+    let model_flops = if formula { by_formula } else { own.0 / seconds };
+    let mfu = (formula && train && dense.0 > 0.0).then(|| model_flops / dense.0);
+    let has_tokens = !matches!(input, Input::Image(..) | Input::Captioned(_));
     let again = if own.0 > 0.0 { 1.0 + cost.flops.recompute.0 / own.0 } else { 1.0 };
     let bytes = cost.traffic.total().as_f64();
-    let hours = job.total_tokens.map(|all| all / (tokens / seconds) / 3600.0);
+    let hours = job.total_tokens.filter(|_| train && has_tokens).map(|all| all / (tokens / seconds) / 3600.0);
     StepTime {
         step: Seconds(seconds),
         compute: cost.compute,
         memory_bound: cost.memory_bound,
         communication: Seconds(communication),
         bubble: Seconds(bubble),
-        tokens_per_s: Some(tokens / seconds),
-        tokens_per_s_per_gpu: Some(per_gpu),
+        tokens_per_s: has_tokens.then_some(tokens / seconds),
+        tokens_per_s_per_gpu: has_tokens.then_some(per_gpu),
         samples_per_s: job.batch.global as f64 / seconds,
-        model_flops_per_gpu: Flops(model_flops * per_gpu).per_second(),
+        model_flops_per_gpu: Flops(model_flops).per_second(),
         mfu,
         hfu: mfu.map(|mfu| mfu * again),
         bandwidth: BytesPerSec(bytes / seconds),

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{MaxBatch, Report};
-use crate::predict::{Component, Prediction, RooflineOp, StageMemory, Term};
+use super::{MaxSequence, Report};
+use crate::predict::{Component, Prediction, RooflineOp, StageMemory, StepTime, Term};
 use crate::units::Bytes;
 
 /// A figure; null where there is none (also for an infinite one, which JSON cannot say).
@@ -42,7 +42,8 @@ pub fn report(report: &Report) -> Value {
             "recompute": number(prediction.flops.recompute.0),
         },
         "traffic": traffic(prediction),
-        "time": time(prediction),
+        "time": time(&prediction.time),
+        "decode": decode(prediction.decode.as_ref()),
         "roofline": {
             "ridge": number(prediction.roofline.ridge.0),
             "ops": prediction.roofline.ops.iter().map(operator).collect::<Vec<_>>(),
@@ -51,7 +52,8 @@ pub fn report(report: &Report) -> Value {
         "assumptions": prediction.assumptions,
     });
     if let (Some(found), Some(object)) = (report.max_batch, object.as_object_mut()) {
-        object.insert("max_batch_size".to_owned(), max_batch(found));
+        object.insert("max_batch_size".to_owned(), found.json());
+        object.insert("max_sequence_length".to_owned(), MaxSequence::json(report.max_sequence));
     }
     object
 }
@@ -121,8 +123,23 @@ fn traffic(prediction: &Prediction) -> Value {
     })
 }
 
-fn time(prediction: &Prediction) -> Value {
-    let time = &prediction.time;
+/// One more token for each request: null throughout where none are generated, so that rows of a table agree.
+fn decode(token: Option<&StepTime>) -> Value {
+    let figure = |of: fn(&StepTime) -> f64| number(token.map(of));
+    json!({
+        "step_s": figure(|time| time.step.0),
+        "compute_s": figure(|time| time.compute.0),
+        "memory_bound_s": figure(|time| time.memory_bound.0),
+        "communication_s": figure(|time| time.communication.0),
+        "bubble_s": figure(|time| time.bubble.0),
+        "tokens_per_s": number(token.and_then(|time| time.tokens_per_s)),
+        "tokens_per_s_per_gpu": number(token.and_then(|time| time.tokens_per_s_per_gpu)),
+        "bandwidth_gb_s": figure(|time| time.bandwidth.0 / 1e9),
+        "mbu": figure(|time| time.mbu),
+    })
+}
+
+fn time(time: &StepTime) -> Value {
     json!({
         "step_s": number(time.step.0),
         "compute_s": number(time.compute.0),
@@ -154,17 +171,6 @@ fn operator(op: &RooflineOp) -> Value {
     })
 }
 
-fn max_batch(found: MaxBatch) -> Value {
-    match found {
-        MaxBatch::NothingFits => json!({"micro_batch_size": 0, "batch_size": 0, "device_used": null}),
-        MaxBatch::Fits { micro_batch_size, batch_size, device_used } => json!({
-            "micro_batch_size": micro_batch_size,
-            "batch_size": batch_size,
-            "device_used": bytes(device_used),
-        }),
-    }
-}
-
 fn bytes(bytes: Bytes) -> Value {
     Value::from(bytes.0)
 }
@@ -179,14 +185,14 @@ mod tests {
     }
 
     fn of(prediction: &Prediction) -> Value {
-        report(&Report { plan: "a.yaml", prediction, max_batch: None })
+        report(&Report { plan: "a.yaml", prediction, max_batch: None, max_sequence: None })
     }
 
     #[test]
     fn the_keys_are_the_contracts_in_its_order() {
         let value = of(&sample::two_stages());
-        let top = "plan model gpu params memory stages terms timeline capacity flops traffic time roofline bottlenecks \
-                   assumptions";
+        let top = "plan model gpu params memory stages terms timeline capacity flops traffic time decode roofline \
+                   bottlenecks assumptions";
         assert_eq!(keys(&value).join(" "), top);
         assert_eq!(keys(&value["params"]), ["total", "trainable", "active_per_token"]);
         let memory = "components static peak_phase peak_cause peak_allocated peak_reserved device_used \

@@ -4,6 +4,7 @@
 
 pub mod csv;
 pub mod json;
+mod limits;
 #[cfg(test)]
 pub mod sample;
 pub mod table;
@@ -11,7 +12,8 @@ pub mod text;
 pub mod validate;
 
 use crate::predict::Prediction;
-use crate::units::Bytes;
+
+pub use limits::{MaxBatch, MaxSequence};
 
 /// What a report is made of.
 #[derive(Debug, Clone, Copy)]
@@ -22,20 +24,6 @@ pub struct Report<'a> {
     pub prediction: &'a Prediction,
     /// How large its batch may get, where that was asked.
     pub max_batch: Option<MaxBatch>,
-}
-
-/// The largest batch that fits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MaxBatch {
-    /// Not even one sample a GPU fits.
-    NothingFits,
-    /// This much does, and one sample a GPU more does not.
-    Fits {
-        /// Samples per GPU per forward pass.
-        micro_batch_size: u64,
-        /// Samples per optimizer step over all GPUs, at the plan's own accumulation.
-        batch_size: u64,
-        /// What the GPU that needs most then uses.
-        device_used: Bytes,
-    },
+    /// How long its requests may get, where that was asked of an inference plan.
+    pub max_sequence: Option<MaxSequence>,
 }

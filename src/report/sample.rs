@@ -81,6 +81,7 @@ pub fn two_stages() -> Prediction {
             total_hours: Some(30.0),
             total_cost: None,
         },
+        decode: None,
         roofline: Roofline {
             bandwidth: BytesPerSec(3.35e12),
             peak: FlopsPerSec(989.4e12),

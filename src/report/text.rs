@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::Report;
 use super::table::{Align, Table};
-use super::{MaxBatch, Report};
-use crate::predict::{Component, Prediction, StageMemory, Verdict};
+use crate::predict::{Component, Prediction, StageMemory, StepTime, Verdict};
 use crate::printable::printable;
 use crate::units::{Bytes, Fraction, three_figures};
 
@@ -22,7 +22,10 @@ pub fn report(report: &Report, verbose: bool) -> String {
     let mut text = format!("{}\n", verdict(prediction));
     subject(&mut text, report);
     if let Some(found) = report.max_batch {
-        paragraph(&mut text, "", &max_batch(found, prediction));
+        paragraph(&mut text, "", &found.words(prediction.capacity.bytes));
+    }
+    if let Some(found) = report.max_sequence {
+        paragraph(&mut text, "", &found.words(prediction.capacity.bytes));
     }
     memory(&mut text, prediction);
     if prediction.stages.len() > 1 {
@@ -78,17 +81,6 @@ fn subject(text: &mut String, report: &Report) {
         let _ = write!(counts, ", {} active for each token", count(params.active_per_token));
     }
     let _ = writeln!(text, "{counts}");
-}
-
-fn max_batch(found: MaxBatch, prediction: &Prediction) -> String {
-    match found {
-        MaxBatch::NothingFits => "largest batch that fits: none, not even one sample on each GPU".to_owned(),
-        MaxBatch::Fits { micro_batch_size, batch_size, device_used } => format!(
-            "largest batch that fits: {micro_batch_size} on each GPU at a time, {batch_size} in a step \
-             ({device_used} of {} device-used)",
-            prediction.capacity.bytes
-        ),
-    }
 }
 
 fn memory(text: &mut String, prediction: &Prediction) {
@@ -151,7 +143,8 @@ fn stages(text: &mut String, prediction: &Prediction) {
 
 fn time(text: &mut String, prediction: &Prediction) {
     let time = &prediction.time;
-    let _ = writeln!(text, "\ntime of a step: {}", time.step);
+    let what = if prediction.decode.is_some() { "prompts read" } else { "time of a step" };
+    let _ = writeln!(text, "\n{what}: {}", time.step);
     let _ = writeln!(
         text,
         "  compute-bound {}, memory-bound {}, communication {}, bubble {}",
@@ -170,10 +163,27 @@ fn time(text: &mut String, prediction: &Prediction) {
     usage.extend(time.hfu.map(|hfu| format!("HFU {}", Fraction(hfu))));
     usage.push(format!("DRAM {} ({} of peak)", time.bandwidth, Fraction(time.mbu)));
     let _ = writeln!(text, "  {}", usage.join(", "));
+    if let Some(token) = &prediction.decode {
+        decode(text, token);
+    }
     if let Some(hours) = time.total_hours {
         let cost = time.total_cost.map_or(String::new(), |cost| format!(", cost {}", grouped(cost)));
         let _ = writeln!(text, "  whole training {}{cost}", crate::units::Seconds(hours * 3600.0));
     }
+}
+
+/// One more token for each request.
+fn decode(text: &mut String, token: &StepTime) {
+    let _ = writeln!(text, "then, with the cache full, a token for each request: {}", token.step);
+    let tokens = token.tokens_per_s.map_or(String::new(), |tokens| format!("{} tokens/s, ", grouped(tokens)));
+    let _ = writeln!(
+        text,
+        "  {tokens}DRAM {} ({} of peak), communication {}, bubble {}",
+        token.bandwidth,
+        Fraction(token.mbu),
+        token.communication,
+        token.bubble
+    );
 }
 
 fn roofline(text: &mut String, prediction: &Prediction, all: bool) {
@@ -301,7 +311,7 @@ mod tests {
     use crate::report::sample;
 
     fn of(prediction: &Prediction, verbose: bool) -> String {
-        report(&Report { plan: "a.yaml", prediction, max_batch: None }, verbose)
+        report(&Report { plan: "a.yaml", prediction, max_batch: None, max_sequence: None }, verbose)
     }
 
     #[test]

@@ -55,6 +55,7 @@ fn llama_3_8b_term_by_term() {
             // Ids and labels, and the rotary frequencies.
             ("inputs and buffers", 2 * TOKENS * INT64 + SMALLEST),
         ],
+        &[],
     );
 
     // And the sum is what the allocator saw, to the kilobyte.

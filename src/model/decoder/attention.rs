@@ -13,7 +13,7 @@ use crate::plan::keywords::Position;
 
 /// Sizes of the attention core on one rank.
 #[derive(Clone, Copy)]
-pub(super) struct Core {
+pub struct Core {
     pub batch: u64,
     /// Query positions on this rank.
     pub queries: u64,
@@ -36,11 +36,11 @@ impl Core {
         product(&[self.batch, self.queries, self.heads, self.dim])
     }
 
-    fn output(&self) -> u64 {
+    pub(super) fn output(&self) -> u64 {
         product(&[self.batch, self.queries, self.heads, self.value_dim])
     }
 
-    fn scores(&self) -> u64 {
+    pub fn scores(&self) -> u64 {
         product(&[self.batch, self.heads, self.queries, self.keys])
     }
 
@@ -49,7 +49,7 @@ impl Core {
     }
 
     /// Operations of both products, not halved for causality.
-    fn flops(&self) -> f64 {
+    pub(super) fn flops(&self) -> f64 {
         2.0 * self.rows() as f64 * self.keys as f64 * (self.dim + self.value_dim) as f64
     }
 }
@@ -61,13 +61,13 @@ pub fn product(sizes: &[u64]) -> u64 {
 
 impl Ctx<'_> {
     /// Sizes of the core in a layer with or without a window.
-    pub(super) fn core(&self, windowed: bool) -> Core {
+    pub fn core(&self, windowed: bool) -> Core {
         let (d, run) = (self.d, self.run);
         let window = d.sliding_window.filter(|window| windowed && *window < run.sequence);
         Core {
             batch: run.batch,
             queries: run.local_sequence(),
-            keys: run.sequence,
+            keys: run.context_tokens(),
             heads: self.split(d.heads),
             kv_heads: self.split(d.kv_heads),
             dim: d.head_dim,
@@ -102,7 +102,7 @@ impl Ctx<'_> {
     }
 
     /// Attention with its projections.
-    pub(super) fn attention(&self, b: &mut Builder<'_>, x: Id, windowed: bool) -> Id {
+    pub fn attention(&self, b: &mut Builder<'_>, x: Id, windowed: bool) -> Id {
         b.group = Group::Attention;
         if self.d.mla.is_some() {
             return self.latent_attention(b, x);
@@ -118,7 +118,7 @@ impl Ctx<'_> {
         scratch(b, gathered);
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
-        let out = self.attend(b, q, k, v, &core);
+        let out = self.remembering(b, [q, k, v], &core, windowed);
         let part = Part::Attention;
         let from = self.split(d.heads).saturating_mul(core.value_dim);
         let out = b.linear(out, rows, Linear { name: "attention.o_proj", from, to: d.hidden, bias: d.out_bias, part });
@@ -231,7 +231,7 @@ impl Ctx<'_> {
     }
 
     /// The attention core; its output lies as the output matrix reads it.
-    pub(super) fn attend(&self, b: &mut Builder<'_>, q: Id, k: Id, v: Id, core: &Core) -> Id {
+    pub fn attend(&self, b: &mut Builder<'_>, q: Id, k: Id, v: Id, core: &Core) -> Id {
         match self.kernel(core) {
             kernel @ (Kernel::Flash | Kernel::Efficient) => self.fused(b, [q, k, v], core, kernel),
             Kernel::Math => self.math(b, [q, k, v], core),
@@ -342,11 +342,11 @@ impl Ctx<'_> {
         b.copy("attention.merge", out)
     }
 
-    fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
+    pub fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
         self.bmm(b, "attention.scores", q, k, core.scores(), core.dim)
     }
 
-    fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
+    pub fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
         self.bmm(b, "attention.values", probabilities, v, core.output(), core.keys)
     }
 

@@ -43,12 +43,16 @@ impl Ctx<'_> {
         let [plain_query, rope_query] = b.split("attention.split", q, [plain, rotated]);
         let rope_query = self.rotate(b, rope_query, 1.0);
         let rope_key = self.rotate(b, rope_key, 1.0);
+        let latent = self.remember_latent(b, low, rope_key, mla);
         let whole = rows.saturating_mul(query_width);
         let q = joined(b, plain_query, rope_query, whole);
         let k = joined(b, key, rope_key, whole);
         let v = b.copy("attention.split", value);
         self.exchange(b, &core);
-        let out = self.attend(b, q, k, v, &core);
+        let out = match latent.filter(|_| self.is_decoding()) {
+            Some(latent) => self.latent_core(b, q, latent, &core, mla),
+            None => self.attend(b, q, k, v, &core),
+        };
         let from = core.heads.saturating_mul(mla.v_head_dim);
         let out = b.linear(out, rows, linear("attention.o_proj", from, d.hidden, d.out_bias));
         self.reduced(b, out)

@@ -10,7 +10,7 @@ use crate::model::weight::Part;
 
 impl Ctx<'_> {
     /// A dense feed-forward block.
-    pub(super) fn mlp(&self, b: &mut Builder<'_>, x: Id, width: u64, _name: &'static str) -> Id {
+    pub fn mlp(&self, b: &mut Builder<'_>, x: Id, width: u64, _name: &'static str) -> Id {
         b.group = Group::Mlp;
         let d = self.d;
         let (rows, inner) = (self.run.tokens(), self.split(width));

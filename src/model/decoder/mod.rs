@@ -1,20 +1,23 @@
 //! The walk of a decoder-only transformer.
 
 mod attention;
+mod cache;
 mod ends;
 mod experts;
 mod latent;
 mod mlp;
 mod norm;
 
+pub(super) use attention::Core;
 pub use attention::product;
 pub use ends::cross_entropy;
+pub use norm::layer_norm;
 
 use super::architecture::{Decoder, Family};
 use super::builder::Builder;
 use super::element::{Element, Group};
 use super::tape::{GRANULE, Id, Tape};
-use super::walk::{Run, Walk};
+use super::walk::{LossRule, Run, Walk};
 use super::weight::{Collective, CollectiveKind, RankGroup};
 use crate::plan::keywords::Position;
 
@@ -32,7 +35,8 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
     let (kinds, order) = ctx.layers(stream);
     let (first, shared) = ctx.embedding();
     let inputs = ctx.token_inputs();
-    Walk { first, kinds, order, last: ctx.head(stream), shared, buffers: ctx.buffers(), inputs, tied: d.tie_embeddings }
+    let (last, buffers) = (ctx.head(stream), ctx.buffers());
+    Walk { first, kinds, order, last, shared, buffers, inputs, tied: d.tie_embeddings, ..Walk::default() }
 }
 
 impl Ctx<'_> {
@@ -57,7 +61,8 @@ impl Ctx<'_> {
         (kinds, order)
     }
 
-    /// Token ids, labels, and a mask where the batch is padded: 8 bytes each.
+    /// Token ids, labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8 bytes
+    /// each.
     pub(super) fn token_inputs(&self) -> u64 {
         let one = self.run.tokens().saturating_mul(8).div_ceil(GRANULE).saturating_mul(GRANULE);
         one.saturating_mul(if self.run.padded { 3 } else { 2 })
@@ -157,7 +162,7 @@ impl Ctx<'_> {
     }
 
     /// Dropout and addition to the residual stream.
-    fn residual(&self, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
+    pub fn residual(&self, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
         let branch = self.dropout(b, name, branch);
         b.group = Group::Residual;
         b.add(name, x, branch)
@@ -182,6 +187,14 @@ impl Ctx<'_> {
             self.run.tokens().saturating_mul(self.d.hidden).saturating_mul(element.bytes())
         } else {
             0
+        }
+    }
+
+    /// `hf` where the class's own loss takes the logits as they are.
+    pub const fn as_is(&self, loss: LossRule) -> LossRule {
+        match loss {
+            LossRule::Upcast => LossRule::Plain,
+            other => other,
         }
     }
 

@@ -53,7 +53,7 @@ pub fn read(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<Encod
 }
 
 /// Classes: `num_labels`, the names in `id2label`, or the two that a configuration starts with.
-fn labels(keys: Keys<'_>) -> Result<u64, Fault> {
+pub fn labels(keys: Keys<'_>) -> Result<u64, Fault> {
     let named = keys.size_of("id2label");
     Ok(keys.count(&["num_labels"], MAX_ROWS)?.or(named).unwrap_or(2))
 }

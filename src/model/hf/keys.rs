@@ -82,11 +82,6 @@ impl<'a> Keys<'a> {
         names.iter().find_map(|name| self.get(name)?.as_str())
     }
 
-    /// The first text of a list.
-    pub fn first_text(self, name: &str) -> Option<&'a str> {
-        self.get(name)?.as_array()?.first()?.as_str()
-    }
-
     /// A list of whole numbers, each at most `most`.
     pub fn counts(self, name: &str, most: u64) -> Result<Option<Vec<u64>>, Fault> {
         let Some(value) = self.get(name) else { return Ok(None) };
@@ -94,6 +89,21 @@ impl<'a> Keys<'a> {
         let list = value.as_array().ok_or_else(broken)?;
         let counts: Option<Vec<u64>> = list.iter().map(|item| item.as_u64().filter(|count| *count <= most)).collect();
         counts.map(Some).ok_or_else(broken)
+    }
+
+    /// The first text of a list.
+    pub fn first_text(self, name: &str) -> Option<&'a str> {
+        self.get(name)?.as_array()?.first()?.as_str()
+    }
+
+    /// Whether the key holds a list.
+    pub fn is_list(self, name: &str) -> bool {
+        self.get(name).is_some_and(Value::is_array)
+    }
+
+    /// A list of texts.
+    pub fn texts(self, name: &str) -> Option<Vec<&'a str>> {
+        self.get(name)?.as_array()?.iter().map(Value::as_str).collect()
     }
 
     /// Whether the key is there and not `null`.

@@ -2,7 +2,10 @@
 //! the configuration classes in transformers 4.57.6 (`models/*/configuration_*.py`).
 
 mod decoder;
+mod diffusers;
 mod encoder;
+mod encoder_decoder;
+mod image;
 mod keys;
 
 use serde_json::{Map, Value};
@@ -27,10 +30,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         _ => outer,
     };
     if let Some(class) = keys.text(&["_class_name"]) {
-        return Err(Keys::fault(
-            "_class_name",
-            format!("{class}: only transformer decoders and encoders are predicted so far"),
-        ));
+        return Ok((diffusers::read(config, class)?, assumptions));
     }
     let model_type = keys.text(&["model_type"]).or_else(|| outer.text(&["model_type"]));
     let (family, known) = family_of(keys, model_type)?;
@@ -38,22 +38,31 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         let name = model_type.unwrap_or("absent");
         assumptions.push(format!("model.hf_config.model_type: {name} read as {} by its keys", model_name(family)));
     }
-    let shape = if matches!(family, Family::Bert | Family::Roberta | Family::Vit) {
-        let class = outer.first_text("architectures");
-        Shape::Encoder(encoder::read(keys, family, class)?)
-    } else {
-        Shape::Decoder(decoder::read(keys, family)?)
+    let shape = match family {
+        Family::Bert | Family::Roberta | Family::Vit => {
+            Shape::Encoder(encoder::read(keys, family, outer.first_text("architectures"))?)
+        }
+        Family::T5 | Family::Whisper => Shape::EncoderDecoder(encoder_decoder::read(keys, family)?),
+        Family::Resnet => Shape::ResidualNet(image::residual_net(keys)?),
+        _ => Shape::Decoder(decoder::read(keys, family)?),
     };
-    let stack = shape.stack();
-    let name = format!("{} {} x {}", model_type.unwrap_or_else(|| model_name(family)), stack.layers, stack.hidden);
-    Ok((Architecture { name, family, shape }, assumptions))
+    let mut architecture = Architecture { name: String::new(), family, shape };
+    let named = model_type.unwrap_or_else(|| model_name(family));
+    architecture.name = match architecture.block() {
+        Some(block) => format!("{named} {} x {}", block.layers, block.hidden),
+        None => format!("{named} of {} blocks", architecture.layers()),
+    };
+    Ok((architecture, assumptions))
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 23] = [
+const FAMILIES: [(&str, Family); 26] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     ("vit", Family::Vit),
+    ("t5", Family::T5),
+    ("whisper", Family::Whisper),
+    ("resnet", Family::Resnet),
     ("gpt2", Family::Gpt2),
     ("opt", Family::Opt),
     ("gpt_neox", Family::GptNeox),
@@ -82,7 +91,7 @@ fn model_name(family: Family) -> &'static str {
 }
 
 /// Kinds of model that are known by name and have no walk yet.
-const OTHERS: [&str; 9] = ["distilbert", "electra", "t5", "mt5", "bart", "resnet", "whisper", "clip", "swin"];
+const OTHERS: [&str; 6] = ["distilbert", "electra", "mt5", "bart", "clip", "swin"];
 
 /// The family of a `model_type`, or the nearest by the keys that are there; whether it was known.
 fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool), Fault> {
@@ -92,10 +101,7 @@ fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool),
             return Ok((*family, true));
         }
         if OTHERS.contains(&name) || keys.flag("is_encoder_decoder", false)? {
-            return Err(Keys::fault(
-                "model_type",
-                format!("{name}: only transformer decoders and encoders are predicted so far"),
-            ));
+            return Err(Keys::fault("model_type", format!("{name}: models of this kind are not predicted")));
         }
     }
     let encoder = keys.has("hidden_sizes");

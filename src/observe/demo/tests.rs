@@ -89,6 +89,7 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
             total_hours: None,
             total_cost: None,
         },
+        decode: None,
         roofline: Roofline { bandwidth, peak, peak_name: "bf16", ridge: Intensity(333.3), ops: Vec::new() },
         assumptions: Vec::new(),
     }

@@ -1,7 +1,7 @@
 //! Samples and tokens of a step.
 
 use super::{Degrees, Notes};
-use crate::model::{Ends, Shape};
+use crate::model::{Architecture, Input};
 use crate::plan::Plan;
 
 /// Samples and tokens of a step.
@@ -13,21 +13,27 @@ pub struct Batch {
     pub micro: u64,
     /// Forward passes of one optimizer step.
     pub accumulation: u64,
-    /// Tokens of a sample.
+    /// Tokens of a sample that pass through the model.
     pub sequence: u64,
+    /// Tokens of a sample whose keys and values are cached already: 0 but for a step of generation.
+    pub past: u64,
+    /// Tokens of a sample that the decoder of an encoder-decoder reads; elsewhere 0.
+    pub target: u64,
+    /// Pixels (or latents) a side of an image; elsewhere 0.
+    pub image: u64,
 }
 
 impl Batch {
     /// Tokens of one optimizer step over all GPUs.
     #[must_use]
     pub const fn tokens(&self) -> u64 {
-        self.global.saturating_mul(self.sequence)
+        self.global.saturating_mul(self.sequence.saturating_add(self.target))
     }
 }
 
 /// `batch_size` = `micro_batch_size` x `gradient_accumulation_steps` x `data_parallel`.
-pub(super) fn resolve(plan: &Plan, degrees: &Degrees, shape: &Shape, notes: &mut Notes) -> Option<Batch> {
-    let sequence = sequence(plan, shape, notes);
+pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architecture, notes: &mut Notes) -> Option<Batch> {
+    let (sequence, target, image) = sample(plan, architecture, notes);
     let ranks = degrees.data;
     let (batch, micro) = (plan.model.batch_size, plan.training.micro_batch_size);
     let accumulation = plan.training.gradient_accumulation_steps;
@@ -72,20 +78,41 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, shape: &Shape, notes: &mut
         notes.fault("model.batch_size", "a batch of 0 samples trains nothing");
         return None;
     }
-    Some(Batch { global, micro, accumulation, sequence })
+    Some(Batch { global, micro, accumulation, sequence, past: 0, target, image })
 }
 
-fn sequence(plan: &Plan, shape: &Shape, notes: &mut Notes) -> u64 {
-    if let Shape::Encoder(encoder) = shape
-        && let Ends::Image { image, patch, .. } = encoder.ends
-    {
-        // One token a patch, and one for the class.
-        let side = plan.model.image_size.unwrap_or(image) / patch.max(1);
-        return side.saturating_mul(side).saturating_add(1);
+/// Tokens of a sample, what its decoder reads beside that, and pixels a side of an image.
+fn sample(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, u64, u64) {
+    let part = &plan.model;
+    let or = |key: &str, given: Option<u64>, most: Option<u64>, notes: &mut Notes| {
+        given.unwrap_or_else(|| {
+            let default = most.map_or(2048, |most| most.min(2048)).max(1);
+            notes.assume(key, default);
+            default
+        })
+    };
+    match architecture.input() {
+        Input::Tokens(most) => (or("model.sequence_length", part.sequence_length, most, notes), 0, 0),
+        Input::Pair(fixed, most) => {
+            let given = part.encoder_sequence_length.or(part.sequence_length);
+            let source = fixed.unwrap_or_else(|| or("model.sequence_length", given, most, notes));
+            let target = part.decoder_sequence_length.or(fixed.and(part.sequence_length));
+            (source, or("model.decoder_sequence_length", target, Some(most.unwrap_or(source).min(source)), notes), 0)
+        }
+        Input::Captioned(own) => {
+            // CLIP's text encoder gives Stable Diffusion 77 hidden states.
+            let text = notes.or("model.encoder_sequence_length", part.encoder_sequence_length, 77);
+            (text, 0, notes.or("model.image_size", part.image_size, own))
+        }
+        Input::Image(tokens, own, any) => {
+            let given = part.image_size.unwrap_or_else(|| {
+                notes.assume("model.image_size", own);
+                own
+            });
+            if given != own && !any {
+                notes.fault("model.image_size", format!("{given}: this model takes images of {own} pixels a side"));
+            }
+            (tokens, 0, given)
+        }
     }
-    plan.model.sequence_length.unwrap_or_else(|| {
-        let default = shape.stack().max_positions.map_or(2048, |most| most.min(2048)).max(1);
-        notes.assume("model.sequence_length", default);
-        default
-    })
 }

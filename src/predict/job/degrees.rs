@@ -1,7 +1,7 @@
 //! How many GPUs share what.
 
 use super::Notes;
-use crate::model::Decoder;
+use crate::model::{Architecture, Shape, Start};
 use crate::plan::Plan;
 use crate::plan::keywords::{Framework, Schedule, Sharding, Strategy};
 
@@ -179,9 +179,36 @@ fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
     }
 }
 
+/// Degrees that a family's walk does not split.
+fn check_family(degrees: &Degrees, architecture: &Architecture, framework: Framework, notes: &mut Notes) {
+    // Megatron's encoder runs through the same parallel layers as its decoders.
+    let parallel = match &architecture.shape {
+        Shape::Decoder(_) => return,
+        Shape::Encoder(encoder) => framework == Framework::Megatron && !encoder.stack.post_norm,
+        Shape::EncoderDecoder(model) => framework == Framework::Megatron && model.start == Start::Learned,
+        _ => false,
+    };
+    let kind = architecture.kind();
+    let given = [
+        ("tensor_parallel", degrees.tensor, parallel),
+        ("pipeline_parallel", degrees.pipeline, parallel && matches!(architecture.shape, Shape::Encoder(_))),
+        ("context_parallel", degrees.context, false),
+        ("expert_parallel", degrees.expert, false),
+        ("sequence_parallel", if degrees.sequence_parallel { degrees.tensor } else { 1 }, false),
+    ];
+    for (key, degree, _) in given.iter().filter(|(_, degree, is)| *degree > 1 && !is) {
+        notes.fault(
+            &format!("distribution.{key}"),
+            format!("{degree}: a {kind} of this framework is not split that way; must be 1"),
+        );
+    }
+}
+
 /// Heads and experts that the degrees must divide.
-pub(super) fn check_model(degrees: &Degrees, decoder: &Decoder, notes: &mut Notes) {
+pub(super) fn check_model(degrees: &Degrees, architecture: &Architecture, framework: Framework, notes: &mut Notes) {
     let tensor = degrees.tensor;
+    check_family(degrees, architecture, framework, notes);
+    let Some(decoder) = architecture.block() else { return };
     if !decoder.heads.is_multiple_of(tensor) {
         notes.fault(
             "distribution.tensor_parallel",

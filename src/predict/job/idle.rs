@@ -1,21 +1,34 @@
 //! Keys that are read and have no effect on the figures: said, never silently ignored.
 
 use super::Notes;
+use crate::model::{Architecture, Shape};
 use crate::plan::Plan;
 use crate::plan::keywords::{Framework, Mode, Precision, Sharding, Strategy};
 
 /// Names every key of the plan that is given and changes nothing.
-pub(super) fn note(plan: &Plan, framework: Framework, image: bool, notes: &mut Notes) {
+pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architecture, notes: &mut Notes) {
+    if plan.training.lora.is_some() && !matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_)) {
+        let kind = architecture.kind();
+        notes.fault("training.lora", format!("adapters stand on decoders and encoders only, not on a {kind}"));
+    }
+    let image = architecture.image().is_some();
+    let both = matches!(architecture.shape, Shape::EncoderDecoder(_));
+    let text = both || matches!(architecture.shape, Shape::Unet(_));
+    let plain = matches!(architecture.shape, Shape::ResidualNet(_));
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let megatron = framework == Framework::Megatron;
+    let inference = t.mode == Some(Mode::Inference);
     let frozen_elsewhere = t.frozen.as_ref().is_some_and(|parts| parts.iter().any(|part| !part.contains("embed")));
     let given = [
-        (m.encoder_sequence_length.is_some(), "model.encoder_sequence_length"),
-        (m.decoder_sequence_length.is_some(), "model.decoder_sequence_length"),
+        (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),
+        (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
         (m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()), "model.architecture.mtp_layers"),
         (m.image_size.is_some() && !image, "model.image_size"),
+        (plain && t.activation_checkpointing.is_some(), "training.activation_checkpointing"),
+        (m.sequence_length.is_some() && image, "model.sequence_length"),
         (m.transformer_impl.is_some() && !megatron, "model.transformer_impl"),
-        (t.use_cache.is_some(), "training.use_cache"),
+        (t.use_cache.is_some() && !inference, "training.use_cache"),
+        (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
         (t.keep_outputs == Some(true), "training.keep_outputs"),
         (t.gradient_clipping == Some(true), "training.gradient_clipping"),
         (frozen_elsewhere, "training.frozen (parts other than embeddings)"),
@@ -33,7 +46,9 @@ pub(super) fn note(plan: &Plan, framework: Framework, image: bool, notes: &mut N
         (t.moe_grouped_gemm.is_some() && !megatron, "training.moe_grouped_gemm"),
         (t.moe_capacity_factor.is_some(), "training.moe_capacity_factor"),
         (t.distributed_optimizer.is_some() && !megatron, "training.distributed_optimizer"),
-        (t.mode == Some(Mode::Inference) && t.optimizer.is_some(), "training.optimizer (inference)"),
+        (inference && t.optimizer.is_some(), "training.optimizer (inference)"),
+        (inference && t.loss.is_some(), "training.loss (inference)"),
+        (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
         (plan.hardware.power_limit_w.is_some(), "hardware.power_limit_w"),
         (d.moe_dispatcher.is_some(), "distribution.moe_dispatcher"),
         (d.cp_comm.is_some(), "distribution.cp_comm"),

@@ -17,8 +17,8 @@ pub use storage::Storage;
 pub use training::{Lora, Training};
 
 use crate::catalog::Catalog;
-use crate::model::{self, Architecture, Count, Ends, Rules, Shape};
-use crate::plan::keywords::{Framework, TransformerImpl};
+use crate::model::{self, Architecture, Count, Input, Rules};
+use crate::plan::keywords::{Framework, Mode, TransformerImpl};
 use crate::plan::{Fault, HfConfig, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
@@ -100,22 +100,22 @@ impl Job {
         let (Some(architecture), Some(hardware), Some(degrees)) = (architecture, hardware, degrees) else {
             return Err(notes.faults);
         };
-        let decoder = architecture.shape.stack();
-        degrees::check_model(&degrees, decoder, &mut notes);
+        degrees::check_model(&degrees, &architecture, framework, &mut notes);
         let training = training::resolve(plan, framework, &mut notes);
         let storage = storage::resolve(plan, framework, &mut notes);
-        let batch = batch::resolve(plan, &degrees, &architecture.shape, &mut notes);
-        let stages = stages::resolve(plan, &degrees, decoder, &mut notes);
+        let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
+        let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
         let (Some(batch), Some(stages)) = (batch, stages) else { return Err(notes.faults) };
         let rules = Rules::of(framework, transformer_impl, architecture.family);
         let rules = if training.compile { rules.compiled() } else { rules };
         let multiple = rules.vocab_multiple.is;
         let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
         let params = architecture.count(framework, transformer_impl, multiple);
-        check_size(&params, &batch, decoder, &mut notes);
-        let image =
-            matches!(&architecture.shape, Shape::Encoder(encoder) if matches!(encoder.ends, Ends::Image { .. }));
-        idle::note(plan, framework, image, &mut notes);
+        check_size(&params, &batch, &architecture, &mut notes);
+        idle::note(plan, framework, &architecture, &mut notes);
+        if let Some(decoder) = architecture.block() {
+            note_latents(&training, framework, decoder, &mut notes);
+        }
         if !notes.faults.is_empty() {
             return Err(notes.faults);
         }
@@ -137,10 +137,10 @@ impl Job {
         })
     }
 
-    /// The model's stack of blocks.
+    /// The fields of the model's transformer blocks, where it has some.
     #[must_use]
-    pub const fn decoder(&self) -> &model::Decoder {
-        self.architecture.shape.stack()
+    pub const fn decoder(&self) -> Option<&model::Decoder> {
+        self.architecture.block()
     }
 
     /// Rows that the vocabulary is padded to a multiple of.
@@ -149,6 +149,22 @@ impl Job {
         let multiple = self.rules.vocab_multiple.is;
         // Without padding of its own a framework splits the rows over the ranks as they are.
         if multiple > 1 { multiple.saturating_mul(self.degrees.tensor) } else { 1 }
+    }
+}
+
+/// What latent attention caches is a choice of whoever serves it.
+fn note_latents(training: &Training, framework: Framework, decoder: &model::Decoder, notes: &mut Notes) {
+    let cached = training.mode == Mode::Inference && training.use_cache;
+    if let Some(mla) = decoder.mla.as_ref().filter(|_| cached && framework == Framework::Pytorch) {
+        let latent = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
+        let heads = decoder.heads.saturating_mul(decoder.head_dim.saturating_add(mla.v_head_dim));
+        notes.assume(
+            "training.use_cache",
+            format!(
+                "the compressed latent is cached, {latent} values a token and layer, as servers do; transformers' own \
+                 modules cache keys and values of each head, {heads}"
+            ),
+        );
     }
 }
 
@@ -183,25 +199,38 @@ fn architecture(
         });
         model::of_size(size, part.model_type)?
     };
+    let kind = architecture.kind();
+    if let Some(wanted) = part.model_type.filter(|wanted| *wanted != kind) {
+        return Err(Fault::of("model.type", format!("{wanted}: the model that is given is a {kind}")));
+    }
     notes.assumptions.extend(said);
     Ok(Some(architecture))
 }
 
 /// Sizes whose products would not fit in 64 bits are refused, so that nothing later can overflow.
-fn check_size(params: &Count, batch: &Batch, decoder: &model::Decoder, notes: &mut Notes) {
+fn check_size(params: &Count, batch: &Batch, architecture: &Architecture, notes: &mut Notes) {
     // Bytes of the largest tensors, some hundred times below what 64 bits hold: sums of them stay exact.
     const LIMIT: f64 = 1e17;
-    let tokens = batch.micro as f64 * batch.sequence as f64;
-    let width =
-        decoder.hidden.max(decoder.intermediate).max(decoder.vocab).max(decoder.heads * decoder.head_dim) as f64;
-    let widest = tokens * width * 16.0 * decoder.layers as f64;
-    let scores = tokens * batch.sequence as f64 * decoder.heads as f64 * 16.0 * decoder.layers as f64;
+    let longest = batch.sequence.max(batch.target);
+    let tokens = batch.micro as f64 * longest as f64;
+    // A pixel takes as many channels as the widest layer at most.
+    let tokens = tokens.max(batch.micro as f64 * (batch.image as f64).powi(2));
+    let layers = architecture.layers() as f64;
+    let (width, heads) = architecture.widest();
+    let widest = tokens * width as f64 * 16.0 * layers;
+    // A UNet attends from every latent to every other.
+    let longest = (longest as f64).max(if matches!(architecture.input(), Input::Captioned(_)) {
+        (batch.image as f64).powi(2)
+    } else {
+        0.0
+    });
+    let scores = tokens * longest * heads as f64 * 16.0 * layers;
     if params.total as f64 * 20.0 > LIMIT {
         notes.fault("model", format!("{} parameters are more than can be counted in bytes", params.total));
     } else if widest > LIMIT || scores > LIMIT {
         notes.fault(
-            "model.sequence_length",
-            format!("{} samples of {} tokens need more bytes than 64 bits count", batch.micro, batch.sequence),
+            if batch.image > 0 { "model.image_size" } else { "model.sequence_length" },
+            format!("{} samples of that size need more bytes than 64 bits count", batch.micro),
         );
     }
 }

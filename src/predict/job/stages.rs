@@ -1,7 +1,6 @@
 //! Which layers each pipeline stage holds.
 
 use super::{Degrees, Notes};
-use crate::model::Decoder;
 use crate::plan::{Fault, Plan};
 
 /// The layers of one stage: one run of consecutive layers for each of its chunks.
@@ -20,26 +19,18 @@ impl StageLayers {
 }
 
 /// Splits the layers.
-pub(super) fn resolve(
-    plan: &Plan,
-    degrees: &Degrees,
-    decoder: &Decoder,
-    notes: &mut Notes,
-) -> Option<Vec<StageLayers>> {
+pub(super) fn resolve(plan: &Plan, degrees: &Degrees, layers: u64, notes: &mut Notes) -> Option<Vec<StageLayers>> {
     let stages = degrees.pipeline;
     let chunks = stages.saturating_mul(degrees.virtual_pipeline);
     // Embedding and loss may stand in for a layer each.
-    if chunks > decoder.layers.saturating_add(2) && plan.distribution.pipeline_layout.is_none() {
+    if chunks > layers.saturating_add(2) && plan.distribution.pipeline_layout.is_none() {
         notes.fault(
             "distribution.pipeline_parallel",
-            format!(
-                "{stages} stages x {} chunks are more than the {} layers",
-                degrees.virtual_pipeline, decoder.layers
-            ),
+            format!("{stages} stages x {} chunks are more than the {layers} layers", degrees.virtual_pipeline),
         );
         return None;
     }
-    match counts(plan, degrees, decoder.layers, chunks) {
+    match counts(plan, degrees, layers, chunks) {
         Ok(counts) => {
             if stages > 1 {
                 let shown: Vec<String> = counts.iter().take(64).map(ToString::to_string).collect();

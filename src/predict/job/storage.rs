@@ -3,7 +3,7 @@
 use super::Notes;
 use crate::model::Element;
 use crate::plan::Plan;
-use crate::plan::keywords::{Dtype, Framework, Precision};
+use crate::plan::keywords::{Dtype, Framework, Mode, Precision};
 
 /// Types of what a rank holds, and in which it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,10 @@ pub struct Storage {
     pub autocast: bool,
     /// FP32 products run on TF32 units.
     pub tf32: bool,
-    /// Linear layers multiply in FP8.
+    /// Linear layers multiply in FP8; an inference server holds their weights so.
     pub fp8: bool,
+    /// Cached keys and values, where not in the type of the computation.
+    pub kv_cache: Option<Element>,
 }
 
 /// The row of the contract's table.
@@ -56,6 +58,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
         autocast: false,
         tf32: precision == Precision::Tf32,
         fp8: false,
+        kv_cache: None,
     };
     let mixed = Storage {
         seen: if gathers { half } else { Element::F32 },
@@ -69,6 +72,8 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
         Precision::Bf16Mixed | Precision::Fp16Mixed => mixed,
         Precision::Bf16 | Precision::Fp16 => plain(half),
         Precision::Bf16Fp32Master | Precision::Fp16Fp32Master => mastered,
+        // No masters to keep beside FP8 matrices: the rest is 16 bit.
+        Precision::Fp8Mixed if plan.training.mode == Some(Mode::Inference) => Storage { fp8: true, ..plain(half) },
         Precision::Fp8Mixed if megatron => Storage { fp8: true, ..mastered },
         Precision::Fp8Mixed => Storage { fp8: true, ..mixed },
     };
@@ -78,6 +83,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
         // torchtitan's mixed_precision_reduce is float32; a MixedPrecisionPolicy without one reduces in the type
         // of the gathered weights (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
         reduce: given.unwrap_or(if framework == Framework::Torchtitan { row.weight } else { row.seen }),
+        kv_cache: plan.training.kv_cache_dtype.map(element),
         ..row
     }
 }

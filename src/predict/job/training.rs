@@ -52,6 +52,8 @@ pub struct Training {
     pub padded_batch: bool,
     /// Model outputs stay alive until the next step.
     pub keep_outputs: bool,
+    /// Keys and values are kept for later tokens (inference).
+    pub use_cache: bool,
     /// Deterministic algorithms.
     pub deterministic: bool,
     /// Experts' products run grouped.
@@ -70,13 +72,20 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> T
         Framework::Torchtitan | Framework::Nanogpt | Framework::LlmFoundry => Loss::Plain,
         Framework::Pytorch | Framework::Torchvision => Loss::Hf,
     };
-    let optimizer =
-        notes.or("training.optimizer", part.optimizer, if fused { Optimizer::AdamwFused } else { Optimizer::Adamw });
+    let default = if fused { Optimizer::AdamwFused } else { Optimizer::Adamw };
+    let mode = part.mode.unwrap_or(Mode::Train);
+    // What does not run is not worth a line.
+    let (optimizer, loss) = match mode {
+        Mode::Train => {
+            (notes.or("training.optimizer", part.optimizer, default), notes.or("training.loss", part.loss, loss))
+        }
+        Mode::Inference => (part.optimizer.unwrap_or(default), part.loss.unwrap_or(loss)),
+    };
     // torchtitan runs AdamW fused (components/optimizer.py); the contract reads adamw there as that.
     let optimizer = if fused && optimizer == Optimizer::Adamw { Optimizer::AdamwFused } else { optimizer };
     let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum);
     Training {
-        mode: part.mode.unwrap_or(Mode::Train),
+        mode,
         optimizer,
         attention: notes.or(
             "training.attention",
@@ -84,7 +93,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> T
             if megatron { Attention::Flash } else { Attention::Sdpa },
         ),
         checkpointing: part.activation_checkpointing.clone().unwrap_or(Checkpointing::None),
-        loss: notes.or("training.loss", part.loss, loss),
+        loss,
         compile: part.compile.unwrap_or(false),
         dropout: part.dropout,
         optimizer_in_backward: part.optimizer_in_backward.unwrap_or(false),
@@ -104,6 +113,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> T
         gradient_clipping: part.gradient_clipping.unwrap_or(false),
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
+        use_cache: part.use_cache.unwrap_or(true),
         deterministic: part.deterministic.unwrap_or(false),
         grouped_experts: part.moe_grouped_gemm.unwrap_or(megatron),
         gradient_accumulation_fusion: part.gradient_accumulation_fusion.unwrap_or(megatron),

@@ -19,6 +19,8 @@ struct Backward<'a> {
     gradients: Vec<Gradient>,
     policy: WeightGradients,
     stay: u64,
+    /// The output is saved by one of the tape's own operators.
+    holds_output: bool,
 }
 
 /// Plays a tape backward from what is retained: its peak, and the bytes of weight gradients that stay.
@@ -31,12 +33,16 @@ pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: Weight
         gradients: Vec::with_capacity(tape.ops.len()),
         policy,
         stay: 0,
+        holds_output: false,
     };
-    if let Some(output) = tape.output.filter(|id| tape.get(*id).grad) {
-        let bytes = tape.get(output).allocated();
+    if let Some(root) = tape.output.map(|id| tape.storage(id)) {
+        run.holds_output = tape.get(root).home == Home::Local && run.uses.saves[root.0 as usize] > 0;
+    }
+    for id in [tape.output, tape.also].into_iter().flatten().filter(|id| tape.get(*id).grad) {
+        let bytes = tape.get(id).allocated();
         run.alive.take(Group::ActivationGradient, bytes);
+        run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
         run.gradients.push(Gradient { bytes, holders: 1 });
-        run.slots[output.0 as usize] = Some(0);
     }
     run.alive.mark("output gradient", Group::ActivationGradient, 0);
     for at in (0..tape.ops.len()).rev() {
@@ -84,6 +90,8 @@ impl Backward<'_> {
             for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
                 match flow {
                     Flow::Stop => {}
+                    // It is added to the gradient that waits there.
+                    Flow::Pass if tape.get(*id).home == Home::Elsewhere => {}
                     Flow::Pass => {
                         self.gradients[first as usize].holders += 1;
                         self.arrive(*id, first);
@@ -123,6 +131,9 @@ impl Backward<'_> {
         }
         let bytes = tensor.allocated();
         self.alive.take(Group::ActivationGradient, bytes);
+        if tensor.home == Home::Elsewhere {
+            return;
+        }
         self.gradients.push(Gradient { bytes, holders: 1 });
         self.arrive(id, u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX));
     }
@@ -153,6 +164,9 @@ impl Backward<'_> {
     fn settle(&mut self, op: &Op) {
         for (id, flow) in self.tape.ids(op.inputs).iter().zip(self.tape.flows(op.inputs)) {
             let tensor = self.tape.get(*id);
+            if *flow == Flow::New && tensor.home == Home::Elsewhere {
+                self.alive.give(Group::ActivationGradient, tensor.allocated());
+            }
             if *flow != Flow::New || !matches!(tensor.home, Home::Weight(_)) {
                 continue;
             }
@@ -169,14 +183,15 @@ impl Backward<'_> {
     /// One operator fewer saves `id`.
     fn release(&mut self, id: Id) {
         let root = self.tape.storage(id);
-        if self.tape.output.is_some_and(|output| self.tape.storage(output) == root) {
-            // What leaves is held by whoever runs next.
+        let leaves = self.tape.output.is_some_and(|output| self.tape.storage(output) == root);
+        if leaves && !self.holds_output {
+            // What leaves is held by whoever runs next, unless this tape saves it as well.
             return;
         }
         let saves = &mut self.uses.saves[root.0 as usize];
         *saves = saves.saturating_sub(1);
         let tensor = self.tape.get(root);
-        let held = matches!(tensor.home, Home::Local | Home::Input);
+        let held = tensor.home == Home::Local || (tensor.home == Home::Input && !self.tape.borrows);
         if *saves == 0 && held && !self.uses.dropped[root.0 as usize] {
             self.alive.give(tensor.group, tensor.allocated());
         }

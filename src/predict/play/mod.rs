@@ -11,11 +11,10 @@ mod backward;
 mod recompute;
 
 pub use recompute::{Modules, Recompute};
-pub(super) use recompute::{early_stop, runs_again};
+pub(super) use recompute::{Uses, early_stop, runs_again, uses};
 
 use crate::model::{GROUPS, Group, Home, Tape};
 use backward::backward;
-use recompute::{Uses, uses};
 
 /// Bytes by group.
 pub type Groups = [u64; GROUPS];
@@ -45,7 +44,7 @@ pub struct Peak {
 }
 
 impl Peak {
-    const NONE: Self = Self { total: 0, groups: [0; GROUPS], at: "" };
+    pub(super) const NONE: Self = Self { total: 0, groups: [0; GROUPS], at: "" };
 }
 
 /// A tape as played.
@@ -74,14 +73,14 @@ impl Played {
 }
 
 /// Bytes alive, and the most there were.
-struct Alive {
-    groups: Groups,
+pub(super) struct Alive {
+    pub(super) groups: Groups,
     total: u64,
-    peak: Peak,
+    pub(super) peak: Peak,
 }
 
 impl Alive {
-    fn of(groups: Groups) -> Self {
+    pub(super) fn of(groups: Groups) -> Self {
         let total = groups.iter().sum();
         Self { groups, total, peak: Peak::NONE }
     }
@@ -113,14 +112,16 @@ impl Alive {
 /// Plays a tape.
 #[must_use]
 pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Played {
+    let recompute = if tape.plain { Recompute::Nothing } else { recompute };
     let uses = uses(tape, recompute);
     let mut alive = Alive::of([0; GROUPS]);
     forward(tape, &uses, &mut alive, recompute);
     let output = tape.output.map_or(0, |id| tape.get(id).allocated());
     let mut retained = alive.groups;
     if let Some(id) = tape.output {
-        // What leaves belongs to whoever runs next, unless it is what came in.
-        if tape.get(tape.storage(id)).home == Home::Local {
+        // What leaves belongs to whoever runs next, unless it is what came in or this tape saves it.
+        let root = tape.storage(id);
+        if tape.get(root).home == Home::Local && uses.saves[root.0 as usize] == 0 {
             retained[tape.get(tape.storage(id)).group as usize] -= output;
         }
     }
@@ -132,21 +133,11 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
     Played { forward: forward_peak, retained, until_exit, output, backward: peak, weight_gradients }
 }
 
-/// A forward pass that saves nothing.
-#[must_use]
-pub fn play_inference(tape: &Tape) -> Peak {
-    let mut uses = uses(tape, Recompute::Nothing);
-    uses.saves.iter_mut().for_each(|count| *count = 0);
-    let mut alive = Alive::of([0; GROUPS]);
-    forward(tape, &uses, &mut alive, Recompute::Nothing);
-    alive.peak
-}
-
-fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
+pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
     let whole = matches!(recompute, Recompute::All | Recompute::SelectiveOp);
     let mut there = vec![false; tape.tensors.len()];
     for (at, tensor) in tape.tensors.iter().enumerate() {
-        if tensor.home == Home::Input {
+        if tensor.home == Home::Input && !tape.borrows {
             there[at] = true;
             alive.take(tensor.group, tensor.allocated());
         }
@@ -163,14 +154,16 @@ fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
         }
         let group = tape.ids(op.outputs).first().map_or(Group::Residual, |id| tape.get(*id).group);
         alive.mark(op.name, group, op.scratch_forward);
-        for id in tape.ids(op.inputs).iter().chain(tape.ids(op.outputs)) {
+        let held = uses.held.iter().filter(|(until, _)| *until == at).map(|(_, id)| id);
+        for id in tape.ids(op.inputs).iter().chain(tape.ids(op.outputs)).chain(held) {
             let root = tape.storage(*id);
             let slot = root.0 as usize;
             let tensor = tape.get(root);
             let done = uses.last[slot] as usize <= at && Some(root) != output;
             let saved = (uses.saves[slot] > 0 && !uses.dropped[slot]) || uses.forced[slot];
             // A recomputed block keeps its input.
-            let kept = saved || tensor.cached || (whole && tensor.home == Home::Input);
+            let again = whole && (tensor.home == Home::Input || tape.carried.contains(&root));
+            let kept = saved || tensor.cached || again;
             if there[slot] && done && !kept {
                 there[slot] = false;
                 alive.give(tensor.group, tensor.allocated());

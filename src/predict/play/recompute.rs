@@ -58,7 +58,7 @@ impl Modules {
 }
 
 /// What a tape's tensors are needed for.
-pub(super) struct Uses {
+pub struct Uses {
     /// Last operator that reads or makes a tensor's memory.
     pub last: Vec<u32>,
     /// How many operators save it.
@@ -69,10 +69,12 @@ pub(super) struct Uses {
     pub forced: Vec<bool>,
     /// Operators that run again.
     pub again: Vec<bool>,
+    /// Held beyond their last use by whoever passed them, up to that operator.
+    pub held: Vec<(usize, Id)>,
 }
 
 /// Reads a tape's uses under a recomputation.
-pub(super) fn uses(tape: &Tape, recompute: Recompute) -> Uses {
+pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
     let count = tape.tensors.len();
     let (mut last, mut saves) = (vec![0; count], vec![0; count]);
     let mut again = vec![false; tape.ops.len()];
@@ -89,7 +91,8 @@ pub(super) fn uses(tape: &Tape, recompute: Recompute) -> Uses {
             other => runs_again(op, at, usize::MAX, other, &mut products),
         };
     }
-    let mut uses = Uses { last, saves, dropped: vec![false; count], forced: vec![false; count], again };
+    let mut uses =
+        Uses { last, saves, dropped: vec![false; count], forced: vec![false; count], again, held: Vec::new() };
     if recompute != Recompute::Nothing {
         drop_recomputed(tape, recompute, &mut uses);
     }

@@ -1,0 +1,99 @@
+//! Keys and values that are kept for later tokens, and attention of one token over them.
+
+use super::Ctx;
+use super::attention::{Core, product};
+use crate::model::architecture::Mla;
+use crate::model::builder::Builder;
+use crate::model::element::Element;
+use crate::model::tape::{Flow, Id, Spec, Unit};
+
+impl Ctx<'_> {
+    /// Whether one token is made from a cache, rather than a prompt read.
+    pub(super) fn is_decoding(&self) -> bool {
+        self.run.cache.is_some_and(|cache| cache.past > 0)
+    }
+
+    /// Tokens a sample in the cache of one rank: a windowed layer needs no more than its window.
+    fn cached_tokens(&self, windowed: bool) -> u64 {
+        let tokens = self.run.context_tokens();
+        let seen = self.d.sliding_window.filter(|_| windowed).map_or(tokens, |window| window.min(tokens));
+        seen.div_ceil(self.run.cut.context)
+    }
+
+    fn cache_element(&self) -> Option<Element> {
+        self.run.cache.map(|cache| cache.element.unwrap_or_else(|| self.run.compute()))
+    }
+
+    /// The attention core, with keys and values kept where there is a cache.
+    pub(super) fn remembering(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core, windowed: bool) -> Id {
+        let [q, k, v] = qkv;
+        let Some(element) = self.cache_element() else { return self.attend(b, q, k, v, core) };
+        let tokens = self.cached_tokens(windowed);
+        let each = |dim: u64| product(&[core.batch, tokens, core.kv_heads, dim]);
+        let caches = [b.remembered(each(core.dim), element), b.remembered(each(core.value_dim), element)];
+        if self.is_decoding() {
+            // A window's cache turns over: its oldest token makes room.
+            let core = Core { keys: tokens, ..*core };
+            return self.cached_core(b, q, &caches, &core, core.output());
+        }
+        let [k, v] = [(k, caches[0]), (v, caches[1])].map(|(made, cache)| {
+            b.op(&Spec {
+                name: "attention.cache",
+                inputs: &[(made, Flow::Stop)],
+                outputs: &[cache],
+                elementwise: true,
+                ..Spec::default()
+            });
+            // Attention reads the cache itself where it holds the same (cache_utils.py, DynamicLayer.update).
+            let same = b.numel(made) == b.numel(cache) && b.element(made) == element;
+            if same { cache } else { made }
+        });
+        self.attend(b, q, k, v, core)
+    }
+
+    /// Keeps the compressed keys and values with the rotated key (arXiv 2405.04434, section 2.1.2): one for all
+    /// heads, so on every tensor-parallel rank.
+    pub(super) fn remember_latent(&self, b: &mut Builder<'_>, low: Id, rope_key: Id, mla: &Mla) -> Option<Id> {
+        let element = self.cache_element()?;
+        let width = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
+        let latent = b.remembered(product(&[self.run.batch, self.cached_tokens(false), width]), element);
+        if !self.is_decoding() {
+            b.op(&Spec {
+                name: "attention.cache",
+                inputs: &[(low, Flow::Stop), (rope_key, Flow::Stop)],
+                outputs: &[latent],
+                elementwise: true,
+                ..Spec::default()
+            });
+        }
+        Some(latent)
+    }
+
+    /// Attention over latents: the up projections of keys and values are applied to queries and outputs instead
+    /// (arXiv 2405.04434, section 2.1.2), which costs one token what `kv_b_proj` does.
+    pub(super) fn latent_core(&self, b: &mut Builder<'_>, q: Id, latent: Id, core: &Core, mla: &Mla) -> Id {
+        let in_latents = Core {
+            keys: self.cached_tokens(false),
+            dim: mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim),
+            value_dim: mla.kv_lora_rank,
+            ..*core
+        };
+        self.cached_core(b, q, &[latent], &in_latents, core.output())
+    }
+
+    /// One token's attention: reads the whole cache once.
+    fn cached_core(&self, b: &mut Builder<'_>, q: Id, caches: &[Id], core: &Core, numel: u64) -> Id {
+        let element = b.element(q);
+        let out = b.make(numel, element, false);
+        let inputs: Vec<(Id, Flow)> = [&[q], caches].concat().into_iter().map(|id| (id, Flow::Stop)).collect();
+        b.op(&Spec {
+            name: "attention.core",
+            unit: Unit::Attention(element),
+            inputs: &inputs,
+            outputs: &[out],
+            flops: (core.flops(), 0.0),
+            ..Spec::default()
+        });
+        out
+    }
+}

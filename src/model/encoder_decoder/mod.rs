@@ -1,0 +1,237 @@
+//! The walk of encoder-decoder transformers: encoder layers, a bridge (the encoder's end and
+//! the decoder's embedding), decoder layers. The encoder's output stays for all of them.
+
+mod standard;
+mod t5;
+
+use super::architecture::{Decoder, Family, Shape};
+use super::builder::{Builder, Keeps};
+use super::decoder::{Ctx, product};
+use super::element::{Element, Group};
+use super::families::{EncoderDecoder, Start};
+use super::tape::{Id, Spec, Tape, rounded};
+use super::walk::{Pending, Run, Walk};
+use super::weight::Part;
+use crate::plan::keywords::Position;
+
+/// A model and one micro-batch, seen from its encoder and from its decoder.
+struct Site<'a> {
+    model: &'a EncoderDecoder,
+    family: Family,
+    encoder_block: Decoder,
+    encoder_run: Run<'a>,
+    decoder_run: Run<'a>,
+}
+
+/// Tapes of one stack: its first layer, and the others.
+struct Stack {
+    first: Tape,
+    other: Tape,
+    /// Bytes that all its layers add to their scores.
+    bias: u64,
+    /// Of which a gradient flows back to.
+    learned: u64,
+}
+
+/// An encoder-decoder of explicit fields: Megatron's T5 (core/models/T5/t5_model.py), whose output matrix has a bias
+/// where it is the embedding.
+pub fn of_block(shape: Shape, encoder_layers: Option<u64>, said: &mut Vec<String>) -> Shape {
+    let Shape::Decoder(block) = shape else { return shape };
+    let encoder_layers = encoder_layers.unwrap_or_else(|| {
+        said.push(format!("model.architecture.num_encoder_layers: {}", block.layers));
+        block.layers
+    });
+    Shape::EncoderDecoder(EncoderDecoder {
+        encoder_layers,
+        encoder_heads: block.heads,
+        encoder_intermediate: block.intermediate,
+        start: Start::Learned,
+        block: Decoder { head_bias: block.tie_embeddings, position: Position::Learned, fused_qkv: false, ..block },
+    })
+}
+
+/// The tapes of an encoder-decoder.
+pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
+    let d = &model.block;
+    let site = Site {
+        model,
+        family,
+        encoder_block: Decoder {
+            layers: model.encoder_layers,
+            heads: model.encoder_heads,
+            kv_heads: model.encoder_heads,
+            intermediate: model.encoder_intermediate,
+            ..d.clone()
+        },
+        encoder_run: run.clone(),
+        decoder_run: Run { sequence: run.target, ..run.clone() },
+    };
+    let relative = matches!(model.start, Start::Relative { .. });
+    let (encoder, decoder) = if relative { site.t5_stacks() } else { site.standard_stacks() };
+    let bridge = usize::try_from(model.encoder_layers).unwrap_or(0);
+    let last = usize::try_from(d.layers).unwrap_or(0).saturating_add(bridge);
+    let order: Vec<usize> = (0..=last)
+        .map(|at| match at {
+            at if at == bridge => 2,
+            0 => 0,
+            at if at < bridge => 1,
+            at if at == bridge + 1 => 3,
+            _ => 4,
+        })
+        .collect();
+    let mut walk = Walk {
+        first: site.source(),
+        kinds: vec![
+            ("first encoder layer", encoder.first),
+            ("encoder layer", encoder.other),
+            ("decoder's embedding", site.bridge()),
+            ("first decoder layer", decoder.first),
+            ("decoder layer", decoder.other),
+        ],
+        order,
+        last: site.head(),
+        shared: 0,
+        buffers: 0,
+        inputs: site.inputs(),
+        pending: Vec::new(),
+        passing: Vec::new(),
+        tied: d.tie_embeddings,
+    };
+    let states = rounded(product(&[run.tokens(), d.hidden, run.types.weight.bytes()]));
+    walk.pending = vec![
+        Pending { made_by: last, until: bridge + 1, bytes: states },
+        Pending { made_by: last, until: bridge + 1, bytes: decoder.learned },
+        Pending { made_by: bridge.saturating_sub(1), until: 0, bytes: encoder.learned },
+    ];
+    walk.passing = vec![
+        Pending { made_by: 0, until: bridge.saturating_sub(1), bytes: encoder.bias },
+        Pending { made_by: bridge + 1, until: last, bytes: decoder.bias },
+    ];
+    walk
+}
+
+impl Site<'_> {
+    fn encoder(&self) -> Ctx<'_> {
+        Ctx { d: &self.encoder_block, family: self.family, run: &self.encoder_run }
+    }
+
+    fn decoder(&self) -> Ctx<'_> {
+        Ctx { d: &self.model.block, family: self.family, run: &self.decoder_run }
+    }
+
+    fn stream(&self) -> Element {
+        self.encoder_run.types.weight
+    }
+
+    /// What the encoder reads.
+    fn source(&self) -> Tape {
+        let ctx = self.encoder();
+        let d = ctx.d;
+        let mut b = ctx.builder();
+        b.group = Group::Embedding;
+        let numel = product(&[ctx.run.tokens(), d.hidden]);
+        let x = match self.model.start {
+            Start::Audio { mel_bins, positions } => {
+                let sounds = self.stem(&mut b, mel_bins);
+                // Sinusoids, held as a parameter that is not trained.
+                b.frozen(Part::Embedding, positions, d.hidden);
+                b.pointwise("embedding.add", sounds, Keeps::Nothing)
+            }
+            Start::Relative { .. } | Start::Learned => {
+                let table = b.weight(Part::Embedding, ctx.vocab_rows(), d.hidden);
+                let x = ctx.lookup(&mut b, "embedding", table, numel);
+                self.positions(&ctx, &mut b, x, false)
+            }
+        };
+        let x = b.dropout("embedding.dropout", x, ctx.run.dropout_or(d.embedding_dropout));
+        b.finish(x)
+    }
+
+    /// Learned positions, one row for each token of a sequence.
+    fn positions(&self, ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, decoder: bool) -> Id {
+        if matches!(self.model.start, Start::Relative { .. }) {
+            return x;
+        }
+        let d = ctx.d;
+        let table = b.weight(Part::Embedding, d.max_positions.unwrap_or(ctx.run.sequence), d.hidden);
+        // Megatron has one table for both stacks (core/models/T5/t5_model.py, LanguageModelEmbedding).
+        if self.model.start == Start::Learned && decoder {
+            b.tie_last();
+        }
+        let row = ctx.lookup(b, "embedding.position", table, product(&[ctx.run.sequence, d.hidden]));
+        b.add("embedding.add", x, row)
+    }
+
+    /// The encoder's last norm; its output stays for every decoder layer. Then the decoder's embedding.
+    fn bridge(&self) -> Tape {
+        let (encoder, decoder) = (self.encoder(), self.decoder());
+        let d = decoder.d;
+        let relative = matches!(self.model.start, Start::Relative { .. });
+        let mut b = encoder.builder();
+        let x = b.input(product(&[encoder.run.tokens(), d.hidden]), self.stream(), true);
+        let states = if relative {
+            let normed = t5::norm(&mut b, x, "encoder.final_norm", d.hidden);
+            b.dropout("encoder.dropout", normed, encoder.run.dropout_or(d.hidden_dropout))
+        } else {
+            encoder.norm(&mut b, x, "encoder.final_norm", d.hidden)
+        };
+        b.op(&Spec { name: "encoder.output", saved: &[states], launches: 0, ..Spec::default() });
+        b.group = Group::Embedding;
+        let tokens = decoder.run.tokens();
+        let table = b.weight(Part::Embedding, decoder.vocab_rows(), d.hidden);
+        if !matches!(self.model.start, Start::Audio { .. }) {
+            b.tie_last();
+        }
+        // The ids that the decoder reads are the labels shifted by one: a tensor of their own that the lookup saves.
+        let ids = b.make(tokens, Element::I64, false);
+        b.op(&Spec { name: "embedding.ids", outputs: &[ids], saved: &[ids], elementwise: true, ..Spec::default() });
+        let y = decoder.lookup(&mut b, "embedding", table, product(&[tokens, d.hidden]));
+        let y = self.positions(&decoder, &mut b, y, true);
+        let y = b.dropout("embedding.dropout", y, decoder.run.dropout_or(d.embedding_dropout));
+        let mut tape = b.finish(y);
+        tape.also = Some(states);
+        tape.plain = true;
+        tape
+    }
+
+    /// Final norm, output matrix, loss on the logits as they are.
+    fn head(&self) -> Tape {
+        let ctx = self.decoder();
+        let (d, run) = (ctx.d, ctx.run);
+        let mut b = ctx.builder();
+        let tokens = run.tokens();
+        let x = b.input(product(&[tokens, d.hidden]), self.stream(), true);
+        let relative = matches!(self.model.start, Start::Relative { .. });
+        let x = if relative {
+            let normed = t5::norm(&mut b, x, "final_norm", d.hidden);
+            let x = b.dropout("decoder.dropout", normed, run.dropout_or(d.hidden_dropout));
+            // T5 scales by hidden^-0.5 where the head is the embedding.
+            if d.tie_embeddings { b.pointwise("head.scale", x, Keeps::Nothing) } else { x }
+        } else {
+            ctx.norm(&mut b, x, "final_norm", d.hidden)
+        };
+        b.group = Group::Logits;
+        let rows = ctx.vocab_rows();
+        let matrix = b.weight(Part::Head, rows, d.hidden);
+        if d.tie_embeddings {
+            b.tie_last();
+        }
+        let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
+        let logits = b.matrix("head", x, matrix, bias, (tokens, d.hidden, rows));
+        let out = if run.head_only { logits } else { ctx.loss(&mut b, logits, tokens, ctx.as_is(run.loss)) };
+        b.finish(out)
+    }
+
+    /// Ids or spectrum of the source, labels of the target.
+    fn inputs(&self) -> u64 {
+        let (source, target) = (&self.encoder_run, &self.decoder_run);
+        let labels = rounded(target.tokens().saturating_mul(8));
+        let read = match self.model.start {
+            // Two frames a position.
+            Start::Audio { mel_bins, .. } => product(&[source.tokens(), 2, mel_bins, self.stream().bytes()]),
+            Start::Relative { .. } | Start::Learned => source.tokens().saturating_mul(8),
+        };
+        let masks = if source.padded { rounded(source.tokens().saturating_mul(8)) } else { 0 };
+        rounded(read).saturating_add(labels).saturating_add(masks)
+    }
+}

@@ -1,0 +1,88 @@
+//! Layers with norms before the matrices and scaled attention: Megatron's T5 and Whisper.
+
+use super::{Site, Stack};
+use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::convolution::{Conv, conv};
+use crate::model::decoder::{Ctx, product};
+use crate::model::element::Group;
+use crate::model::families::Start;
+use crate::model::tape::{Id, Tape};
+use crate::model::weight::Part;
+
+impl Site<'_> {
+    pub(super) fn standard_stacks(&self) -> (Stack, Stack) {
+        let stack = |ctx: &Ctx<'_>, decoder: bool| {
+            let block = self.standard_block(ctx, decoder);
+            Stack { first: block.clone(), other: block, bias: 0, learned: 0 }
+        };
+        (stack(&self.encoder(), false), stack(&self.decoder(), true))
+    }
+
+    fn standard_block(&self, ctx: &Ctx<'_>, decoder: bool) -> Tape {
+        let d = ctx.d;
+        let mut b = ctx.builder();
+        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), true);
+        let normed = ctx.norm(&mut b, x, "input_norm", d.hidden);
+        let attended = self.attention(ctx, &mut b, normed, None);
+        let x = ctx.residual(&mut b, "attention.residual", x, attended);
+        let x = if decoder {
+            let normed = ctx.norm(&mut b, x, "cross_norm", d.hidden);
+            b.group = Group::Attention;
+            let states = b.elsewhere(product(&[self.encoder_run.tokens(), d.hidden]), self.stream(), true);
+            let crossed = self.attention(ctx, &mut b, normed, Some(states));
+            ctx.residual(&mut b, "cross.residual", x, crossed)
+        } else {
+            x
+        };
+        let normed = ctx.norm(&mut b, x, "mlp_norm", d.hidden);
+        let out = ctx.mlp(&mut b, normed, d.intermediate, "mlp");
+        let out = ctx.residual(&mut b, "mlp.residual", x, out);
+        b.finish(out)
+    }
+
+    /// Attention to the stream itself, or to the encoder's output.
+    fn attention(&self, ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, states: Option<Id>) -> Id {
+        let d = ctx.d;
+        let audio = matches!(self.model.start, Start::Audio { .. });
+        if states.is_none() && !audio {
+            return ctx.attention(b, x, false);
+        }
+        b.group = Group::Attention;
+        let core = if states.is_some() { self.cross_core() } else { ctx.core(false) };
+        let inner = core.heads.saturating_mul(core.dim);
+        let (rows, source) = (ctx.run.tokens(), states.unwrap_or(x));
+        let keys = product(&[core.batch, core.keys]);
+        let linear = |name, from, to, bias| Linear { name, from, to, bias, part: Part::Attention };
+        let q = b.linear(x, rows, linear("attention.q_proj", d.hidden, inner, d.qkv_bias));
+        // WhisperAttention scales the queries; its keys have no bias.
+        let q = if audio { b.pointwise("attention.scale", q, Keeps::Nothing) } else { q };
+        let (k, v) = if self.encoder_run.rules.fused_projections.is {
+            let both =
+                b.linear(source, keys, linear("attention.kv_proj", d.hidden, inner.saturating_mul(2), d.qkv_bias));
+            let half = keys.saturating_mul(inner);
+            let [k, v] = b.split("attention.split", both, [half, half]);
+            (k, v)
+        } else {
+            let k = b.linear(source, keys, linear("attention.k_proj", d.hidden, inner, d.qkv_bias && !audio));
+            let v = b.linear(source, keys, linear("attention.v_proj", d.hidden, inner, d.qkv_bias));
+            (k, v)
+        };
+        let out = ctx.attend(b, q, k, v, &core);
+        b.linear(out, rows, linear("attention.o_proj", inner, d.hidden, d.out_bias))
+    }
+
+    /// Two convolutions over the spectrum, the second halves its length (`WhisperEncoder.forward`).
+    pub(super) fn stem(&self, b: &mut Builder<'_>, mel_bins: u64) -> Id {
+        let ctx = self.encoder();
+        let (d, run) = (ctx.d, ctx.run);
+        b.group = Group::Convolution;
+        let frames = run.tokens().saturating_mul(2);
+        let x = b.elsewhere(frames.saturating_mul(mel_bins), self.stream(), false);
+        let first = Conv { name: "conv1", from: mel_bins, to: d.hidden, kernel: 3, bias: true, positions: frames };
+        let x = conv(b, x, first);
+        let x = b.pointwise("conv1.act", x, Keeps::Input);
+        let second = Conv { name: "conv2", from: d.hidden, positions: run.tokens(), ..first };
+        let x = conv(b, x, second);
+        b.pointwise("conv2.act", x, Keeps::Input)
+    }
+}

@@ -1,0 +1,191 @@
+//! T5's layers (transformers 4.57.6, models/t5/modeling_t5.py): scores are not scaled, a
+//! learned bias by distance is added to them in place, norms scale only.
+
+use super::{Site, Stack};
+use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::decoder::{Core, Ctx, product};
+use crate::model::element::{Element, Group};
+use crate::model::families::Start;
+use crate::model::tape::{Flow, Id, Spec, Tape, rounded};
+use crate::model::weight::Part;
+
+/// `T5LayerNorm`: the variance in fp32, the product with its root in the promoted type, cast back to a 16-bit
+/// weight's type.
+pub(super) fn norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    b.group = Group::Norm;
+    let wide = b.cast(name, x, Element::F32);
+    let square = b.pow(name, wide);
+    let rows = b.numel(x) / width.max(1);
+    let mean = b.unary(name, (square, Flow::New), (rows, Element::F32), Keeps::Nothing);
+    let shifted = b.pointwise(name, mean, Keeps::Nothing);
+    let root = b.pointwise(name, shifted, Keeps::Output);
+    let normed = b.mul(name, x, root);
+    let weight = b.weight(Part::Norm, width, 1);
+    let element = b.element(weight);
+    let normed = if element == Element::F32 { normed } else { b.cast(name, normed, element) };
+    b.mul(name, weight, normed)
+}
+
+/// What is added to the scores of a layer.
+#[derive(Clone, Copy)]
+enum Bias {
+    /// This layer looks the learned bias up, for itself and the layers behind it.
+    Learned,
+    /// This layer makes zeros and a mask, for itself and the layers behind it.
+    Zeros,
+    /// The first layer's; whether a gradient flows to it.
+    Given(bool),
+}
+
+impl Site<'_> {
+    pub(super) fn t5_stacks(&self) -> (Stack, Stack) {
+        let (encoder, decoder) = (self.encoder(), self.decoder());
+        let stream = self.stream().bytes();
+        let bytes = |core: &Core| rounded(core.scores().saturating_mul(stream));
+        let own = bytes(&encoder.core(false));
+        let target = bytes(&decoder.core(false));
+        let cross = bytes(&self.cross_core());
+        (
+            Stack {
+                first: self.t5_block(&encoder, false, true),
+                other: self.t5_block(&encoder, false, false),
+                bias: own,
+                learned: own,
+            },
+            Stack {
+                first: self.t5_block(&decoder, true, true),
+                other: self.t5_block(&decoder, true, false),
+                bias: target.saturating_add(cross),
+                learned: target,
+            },
+        )
+    }
+
+    /// Queries of the decoder, keys of the encoder.
+    pub(super) fn cross_core(&self) -> Core {
+        Core { keys: self.encoder_run.sequence, ..self.decoder().core(false) }
+    }
+
+    /// `T5Block`.
+    fn t5_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
+        let d = ctx.d;
+        let mut b = ctx.builder();
+        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), true);
+        let mut carried = Vec::new();
+        let normed = norm(&mut b, x, "attention.norm", d.hidden);
+        let bias = if first { Bias::Learned } else { Bias::Given(true) };
+        let own = self.t5_attention(ctx, &mut b, (normed, normed), ctx.core(false), bias, &mut carried);
+        let x = residual(ctx, &mut b, "attention.residual", x, own);
+        let x = if decoder {
+            let normed = norm(&mut b, x, "cross.norm", d.hidden);
+            b.group = Group::Attention;
+            let states = b.elsewhere(product(&[self.encoder_run.tokens(), d.hidden]), self.stream(), true);
+            let bias = if first { Bias::Zeros } else { Bias::Given(false) };
+            let crossed = self.t5_attention(ctx, &mut b, (normed, states), self.cross_core(), bias, &mut carried);
+            residual(ctx, &mut b, "cross.residual", x, crossed)
+        } else {
+            x
+        };
+        let normed = norm(&mut b, x, "mlp.norm", d.hidden);
+        let out = feed_forward(ctx, &mut b, normed);
+        let out = residual(ctx, &mut b, "mlp.residual", x, out);
+        // What the layers behind read lives as long as this one.
+        for bias in &carried {
+            b.op(&Spec { name: "attention.bias", inputs: &[(*bias, Flow::Stop)], launches: 0, ..Spec::default() });
+        }
+        let mut tape = b.finish(out);
+        tape.carried = carried;
+        tape
+    }
+
+    fn t5_attention(
+        &self,
+        ctx: &Ctx<'_>,
+        b: &mut Builder<'_>,
+        (x, source): (Id, Id),
+        core: Core,
+        bias: Bias,
+        carried: &mut Vec<Id>,
+    ) -> Id {
+        let d = ctx.d;
+        b.group = Group::Attention;
+        let inner = d.heads.saturating_mul(d.head_dim);
+        let (queries, keys) = (ctx.run.tokens(), product(&[core.batch, core.keys]));
+        let linear = |name, from, to| Linear { name, from, to, bias: false, part: Part::Attention };
+        let q = b.linear(x, queries, linear("attention.q_proj", d.hidden, inner));
+        let k = b.linear(source, keys, linear("attention.k_proj", d.hidden, inner));
+        let v = b.linear(source, keys, linear("attention.v_proj", d.hidden, inner));
+        let [q, k] = [q, k].map(|one| b.copy("attention.contiguous", one));
+        let scores = ctx.scores(b, q, k, &core);
+        let bias = self.bias(b, &core, bias, carried);
+        let scores = b.add_in_place("attention.bias", scores, bias);
+        let element = b.element(scores);
+        let wide = b.cast("attention.softmax", scores, Element::F32);
+        let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+        let probabilities = b.cast("attention.softmax", softmax, element);
+        let dropout = ctx.run.dropout_or(d.attention_dropout);
+        let probabilities = b.dropout("attention.dropout", probabilities, dropout);
+        let v = b.copy("attention.contiguous", v);
+        let out = ctx.weigh(b, probabilities, v, &core);
+        let out = b.copy("attention.merge", out);
+        b.linear(out, queries, linear("attention.o_proj", inner, d.hidden))
+    }
+
+    /// The bias for each pair of positions, with the mask: as large as the scores.
+    fn bias(&self, b: &mut Builder<'_>, core: &Core, bias: Bias, carried: &mut Vec<Id>) -> Id {
+        let name = "attention.bias";
+        let (numel, stream) = (core.scores(), self.stream());
+        let pairs = core.queries.saturating_mul(core.keys);
+        let one = pairs.saturating_mul(core.heads);
+        let made = match bias {
+            Bias::Given(grad) => return b.elsewhere(numel, stream, grad),
+            Bias::Zeros => {
+                let zeros = b.make(one, stream, false);
+                b.op(&Spec { name, outputs: &[zeros], elementwise: true, ..Spec::default() });
+                b.unary(name, (zeros, Flow::Stop), (numel, stream), Keeps::Nothing)
+            }
+            Bias::Learned => {
+                let Start::Relative { buckets } = self.model.start else { return b.make(0, stream, false) };
+                let table = b.weight(Part::Attention, buckets, core.heads);
+                let ids = b.make(pairs, Element::I64, false);
+                b.op(&Spec { name, outputs: &[ids], elementwise: true, ..Spec::default() });
+                let grad = b.needs_grad(table);
+                let values = b.make(one, stream, grad);
+                let inputs = [(table, Flow::New), (ids, Flow::Stop)];
+                b.op(&Spec { name, inputs: &inputs, outputs: &[values], saved: &[ids], ..Spec::default() });
+                b.unary(name, (values, Flow::New), (numel, stream), Keeps::Nothing)
+            }
+        };
+        carried.push(made);
+        made
+    }
+}
+
+/// Dropout and addition; in fp16 the sum is clamped, which saves it.
+fn residual(ctx: &Ctx<'_>, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
+    b.group = Group::Residual;
+    let branch = b.dropout(name, branch, ctx.run.dropout_or(ctx.d.hidden_dropout));
+    let sum = b.add(name, x, branch);
+    if b.element(sum) == Element::F16 { b.pointwise("clamp", sum, Keeps::Input) } else { sum }
+}
+
+/// `T5DenseActDense` and `T5DenseGatedActDense`.
+fn feed_forward(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id) -> Id {
+    let d = ctx.d;
+    b.group = Group::Mlp;
+    let rows = ctx.run.tokens();
+    let linear = |name, from, to| Linear { name, from, to, bias: false, part: Part::Mlp };
+    let middle = if d.gated {
+        let gate = b.linear(x, rows, linear("mlp.gate_proj", d.hidden, d.intermediate));
+        let gate = ctx.act(b, gate, "mlp.act");
+        let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, d.intermediate));
+        b.mul("mlp.act", gate, up)
+    } else {
+        let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, d.intermediate));
+        ctx.act(b, up, "mlp.act")
+    };
+    let middle = b.dropout("mlp.dropout", middle, ctx.run.dropout_or(d.hidden_dropout));
+    // The module casts to its last matrix's own type, autocast or not.
+    let middle = b.cast("mlp.cast", middle, ctx.run.types.weight);
+    b.linear(middle, rows, linear("mlp.down_proj", d.intermediate, d.hidden))
+}

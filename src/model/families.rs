@@ -1,0 +1,319 @@
+//! Shapes of the models that are not decoder-only transformers. Transformer blocks are
+//! described by the same [`Decoder`] fields whatever they are part of.
+
+use super::architecture::{Act, Architecture, Decoder, Ends, QkNorm, Shape};
+use crate::plan::keywords::{ModelType, Norm, Position};
+
+/// How a sample enters an encoder-decoder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Tokens; distances between them are learned as a bias on the scores (T5).
+    Relative {
+        /// Rows of the bias.
+        buckets: u64,
+    },
+    /// Tokens and learned positions (Megatron's T5).
+    Learned,
+    /// A spectrum through two convolutions (Whisper).
+    Audio {
+        /// Channels of the spectrum.
+        mel_bins: u64,
+        /// Positions of the encoder.
+        positions: u64,
+    },
+}
+
+/// An encoder and a decoder that attends to its output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncoderDecoder {
+    /// The decoder's blocks, and what both halves share.
+    pub block: Decoder,
+    /// Layers of the encoder.
+    pub encoder_layers: u64,
+    /// Its heads.
+    pub encoder_heads: u64,
+    /// Width of its feed-forward blocks.
+    pub encoder_intermediate: u64,
+    /// How a sample enters.
+    pub start: Start,
+}
+
+/// A residual convolutional network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResidualNet {
+    /// Blocks of each stage.
+    pub depths: Vec<u64>,
+    /// Channels behind each stage.
+    pub widths: Vec<u64>,
+    /// Channels of the stem.
+    pub embedding: u64,
+    /// Channels of an image.
+    pub channels: u64,
+    /// Three convolutions a block, the middle one narrow; else two.
+    pub bottleneck: bool,
+    /// The first stage halves the image too.
+    pub halves_first: bool,
+    /// A block that halves does so in its first convolution, not the second.
+    pub halves_in_first: bool,
+    /// Classes.
+    pub labels: u64,
+}
+
+impl ResidualNet {
+    /// Blocks of all stages.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.depths.iter().fold(0, |sum: u64, depth| sum.saturating_add(*depth))
+    }
+}
+
+/// diffusers' `UNet2DConditionModel`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unet {
+    /// Channels of the latents.
+    pub channels: u64,
+    /// Channels of what it predicts.
+    pub out_channels: u64,
+    /// Latents a side.
+    pub image: u64,
+    /// Channels of each level, down.
+    pub widths: Vec<u64>,
+    /// Residual blocks of each level on the way down; one more on the way up.
+    pub layers: Vec<u64>,
+    /// Transformer blocks behind each residual block.
+    pub transformer_layers: Vec<u64>,
+    /// Attention heads of each level.
+    pub heads: Vec<u64>,
+    /// Width of the text's hidden states.
+    pub cross_width: u64,
+    /// Whether each level attends on the way down.
+    pub down_attention: Vec<bool>,
+    /// The same on the way up, in the order of the way up.
+    pub up_attention: Vec<bool>,
+    /// Whether the middle attends.
+    pub middle_attention: bool,
+    /// Projections into and out of transformers are linear layers, not convolutions.
+    pub linear_projection: bool,
+    /// Width of what is embedded beside the time (SDXL); 0: nothing.
+    pub added_width: u64,
+    /// Groups of a norm.
+    pub groups: u64,
+}
+
+impl Unet {
+    /// Width of the time's embedding: four times the first level's.
+    #[must_use]
+    pub fn time_width(&self) -> u64 {
+        self.widths.first().copied().unwrap_or(1).saturating_mul(4)
+    }
+
+    /// Modules that run one after another between the first and the last convolution.
+    #[must_use]
+    pub fn modules(&self) -> u64 {
+        let levels = self.widths.len();
+        let at = |list: &[u64], level: usize| list.get(level).copied().unwrap_or(1);
+        let attends = |list: &[bool], at: usize| list.get(at).copied().unwrap_or(false);
+        let transformer = |level: usize| at(&self.transformer_layers, level).saturating_add(2);
+        let mut sum = 2 + if self.middle_attention { transformer(levels.saturating_sub(1)) } else { 0 };
+        for level in 0..levels {
+            let down = if attends(&self.down_attention, level) { transformer(level) } else { 0 };
+            let up = if attends(&self.up_attention, levels - 1 - level) { transformer(level) } else { 0 };
+            let layers = at(&self.layers, level);
+            sum += layers.saturating_mul(1 + down) + (layers + 1).saturating_mul(2 + up);
+        }
+        // One that halves and one that doubles between any two levels.
+        sum + 2 * (levels as u64).saturating_sub(1)
+    }
+}
+
+/// The diffusion transformer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiT {
+    /// Its blocks.
+    pub block: Decoder,
+    /// Latents a side.
+    pub image: u64,
+    /// Latents a side of a patch.
+    pub patch: u64,
+    /// Channels of the latents.
+    pub channels: u64,
+    /// Classes.
+    pub classes: u64,
+    /// It predicts the variance too.
+    pub learn_sigma: bool,
+}
+
+impl DiT {
+    /// Channels of what it predicts.
+    #[must_use]
+    pub const fn out_channels(&self) -> u64 {
+        if self.learn_sigma { self.channels.saturating_mul(2) } else { self.channels }
+    }
+
+    /// Patches of a sample.
+    #[must_use]
+    pub const fn patches(&self) -> u64 {
+        patches(self.image, self.patch)
+    }
+}
+
+impl Decoder {
+    /// Blocks with layer norms, biases and GELU, and nothing else.
+    #[must_use]
+    pub const fn plain(hidden: u64, layers: u64, heads: u64) -> Self {
+        Self {
+            hidden,
+            layers,
+            heads,
+            kv_heads: heads,
+            head_dim: hidden / if heads == 0 { 1 } else { heads },
+            intermediate: hidden.saturating_mul(4),
+            vocab: 1,
+            vocab_multiple: None,
+            max_positions: None,
+            extra_positions: 0,
+            tie_embeddings: false,
+            position: Position::Learned,
+            rotary_dim: 0,
+            act: Act::Gelu,
+            gated: false,
+            norm: Norm::Layernorm,
+            norm_bias: true,
+            qkv_bias: true,
+            out_bias: true,
+            mlp_bias: true,
+            head_bias: false,
+            qk_norm: QkNorm::No,
+            parallel_block: false,
+            shared_norm: false,
+            sandwich_norms: false,
+            post_norm: false,
+            embedding_norm: false,
+            final_norm: false,
+            embedding_dim: hidden,
+            sliding_window: None,
+            full_attention_every: 0,
+            logit_softcap: false,
+            attention_softcap: false,
+            attention_sinks: false,
+            attention_dropout: 0.0,
+            hidden_dropout: 0.0,
+            embedding_dropout: 0.0,
+            fused_qkv: false,
+            fused_gate_up: false,
+            moe: None,
+            mla: None,
+            mtp_layers: 0,
+        }
+    }
+}
+
+/// Square patches of a square image.
+const fn patches(image: u64, patch: u64) -> u64 {
+    let side = image / if patch == 0 { 1 } else { patch };
+    side.saturating_mul(side)
+}
+
+/// What a sample is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// Tokens, at most so many where that is known.
+    Tokens(Option<u64>),
+    /// Tokens for an encoder and for a decoder, at most so many where that is known; how many the encoder always has.
+    Pair(Option<u64>, Option<u64>),
+    /// An image, of so many tokens, so many pixels a side; whether another size would do.
+    Image(u64, u64, bool),
+    /// Latents, so many a side, with a text.
+    Captioned(u64),
+}
+
+impl Architecture {
+    /// The fields of its transformer blocks, where it has some.
+    #[must_use]
+    pub const fn block(&self) -> Option<&Decoder> {
+        match &self.shape {
+            Shape::Decoder(decoder) => Some(decoder),
+            Shape::Encoder(encoder) => Some(&encoder.stack),
+            Shape::EncoderDecoder(model) => Some(&model.block),
+            Shape::DiT(net) => Some(&net.block),
+            Shape::ResidualNet(_) | Shape::Unet(_) => None,
+        }
+    }
+
+    /// Its kind, as a plan names it.
+    #[must_use]
+    pub const fn kind(&self) -> ModelType {
+        match &self.shape {
+            Shape::Decoder(_) => ModelType::TransformerDecoder,
+            Shape::Encoder(encoder) => match encoder.ends {
+                Ends::Text { .. } => ModelType::TransformerEncoder,
+                Ends::Image { .. } => ModelType::VisionTransformer,
+            },
+            Shape::EncoderDecoder(_) => ModelType::TransformerEncoderDecoder,
+            Shape::ResidualNet(_) => ModelType::Cnn,
+            Shape::Unet(_) | Shape::DiT(_) => ModelType::DiffusionModel,
+        }
+    }
+
+    /// Channels of the widest tensor with a row for each position, and attention heads.
+    #[must_use]
+    pub fn widest(&self) -> (u64, u64) {
+        let most = |widths: &[u64]| widths.iter().copied().max().unwrap_or(1);
+        match &self.shape {
+            Shape::ResidualNet(net) => (most(&net.widths).max(net.embedding).max(net.channels), 1),
+            // Gate and value of a feed-forward block, four times the channels each.
+            Shape::Unet(net) => (most(&net.widths).saturating_mul(8).max(net.cross_width), most(&net.heads)),
+            Shape::EncoderDecoder(model) => {
+                let block = &model.block;
+                let width = block.hidden.max(block.intermediate).max(model.encoder_intermediate).max(block.vocab);
+                (width.max(block.heads.saturating_mul(block.head_dim)), block.heads.max(model.encoder_heads))
+            }
+            _ => self.block().map_or((1, 1), |block| {
+                let width = block.hidden.max(block.intermediate).max(block.vocab);
+                (width.max(block.heads.saturating_mul(block.head_dim)), block.heads)
+            }),
+        }
+    }
+
+    /// Layers that run one after another, as pipeline stages hold them.
+    #[must_use]
+    pub fn layers(&self) -> u64 {
+        match &self.shape {
+            Shape::Decoder(decoder) => decoder.layers,
+            Shape::Encoder(encoder) => encoder.stack.layers,
+            Shape::ResidualNet(net) => net.blocks(),
+            Shape::Unet(net) => net.modules(),
+            Shape::DiT(net) => net.block.layers,
+            // The decoder's embedding stands between the halves.
+            Shape::EncoderDecoder(model) => model.encoder_layers.saturating_add(model.block.layers).saturating_add(1),
+        }
+    }
+
+    /// Pixels a side of an image, where it reads one.
+    #[must_use]
+    pub const fn image(&self) -> Option<u64> {
+        match self.input() {
+            Input::Image(_, side, _) | Input::Captioned(side) => Some(side),
+            _ => None,
+        }
+    }
+
+    /// What a sample is.
+    #[must_use]
+    pub const fn input(&self) -> Input {
+        match &self.shape {
+            Shape::Decoder(decoder) => Input::Tokens(decoder.max_positions),
+            Shape::Encoder(encoder) => match encoder.ends {
+                Ends::Text { .. } => Input::Tokens(encoder.stack.max_positions),
+                Ends::Image { image, patch, .. } => Input::Image(patches(image, patch).saturating_add(1), image, false),
+            },
+            Shape::ResidualNet(_) => Input::Image(1, 224, true),
+            Shape::Unet(net) => Input::Captioned(net.image),
+            Shape::DiT(net) => Input::Image(net.patches(), net.image, false),
+            Shape::EncoderDecoder(model) => match model.start {
+                Start::Audio { positions, .. } => Input::Pair(Some(positions), model.block.max_positions),
+                Start::Relative { .. } | Start::Learned => Input::Pair(None, model.block.max_positions),
+            },
+        }
+    }
+}

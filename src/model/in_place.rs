@@ -1,0 +1,59 @@
+//! Operators that write over their input, and tensors and parameters that belong to other tapes.
+
+use super::builder::Builder;
+use super::element::Element;
+use super::tape::{Flow, Home, Id, Spec, Tensor};
+use super::weight::Part;
+
+impl Builder<'_> {
+    /// A parameter that is never trained and that no operator of the walk reads.
+    pub fn frozen(&mut self, part: Part, rows: u64, columns: u64) {
+        self.weight(part, rows, columns);
+        if let Some(weight) = self.tape.weights.last_mut() {
+            weight.trained = false;
+        }
+    }
+
+    /// The parameter made last is one of another tape: held and counted there.
+    pub fn tie_last(&mut self) {
+        if let Some(weight) = self.tape.weights.last_mut() {
+            weight.tied = true;
+        }
+    }
+
+    /// A tensor that another tape made and holds.
+    pub fn elsewhere(&mut self, numel: u64, element: Element, grad: bool) -> Id {
+        let group = self.group;
+        self.tape.tensor(Tensor { numel, element, group, home: Home::Elsewhere, grad, cached: false, view_of: None })
+    }
+
+    /// `a += b`: the sum takes the memory of `a`.
+    pub fn add_in_place(&mut self, name: &'static str, a: Id, b: Id) -> Id {
+        let root = self.tape.storage(a);
+        let whole = *self.tape.get(a);
+        let grad = self.needs_grad(a) || self.needs_grad(b);
+        let view = Tensor { home: Home::Local, cached: false, grad, view_of: Some(root), ..whole };
+        let out = self.tape.tensor(view);
+        let flow = if self.numel(b) == whole.numel { Flow::Pass } else { Flow::New };
+        let inputs = [(a, Flow::Pass), (b, flow)];
+        self.tape.push(&Spec { name, inputs: &inputs, outputs: &[out], elementwise: true, ..Spec::default() });
+        out
+    }
+
+    /// `relu_`: the output takes the memory of the input, and is kept.
+    pub fn relu_in_place(&mut self, name: &'static str, x: Id) -> Id {
+        let root = self.tape.storage(x);
+        let whole = *self.tape.get(x);
+        let out = self.tape.tensor(Tensor { home: Home::Local, cached: false, view_of: Some(root), ..whole });
+        let saved = [out];
+        self.tape.push(&Spec {
+            name,
+            inputs: &[(x, Flow::New)],
+            outputs: &[out],
+            saved: if whole.grad { &saved } else { &[] },
+            elementwise: true,
+            ..Spec::default()
+        });
+        out
+    }
+}

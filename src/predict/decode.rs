@@ -1,0 +1,27 @@
+//! Generation: one more token for each request, from the same operators over a full cache.
+
+use super::job::{Batch, Job};
+use super::prediction::StepTime;
+use super::resident::Resident;
+use super::step::Step;
+use super::{cost, time};
+use crate::model::Shape;
+use crate::plan::keywords::Mode;
+
+/// The time of a token when the cache is as full as it gets: the slowest there is. None where nothing is generated,
+/// or each token reads the whole prompt again.
+pub(super) fn of(job: &Job, stage: usize, layers: &[u64], resident: &Resident) -> Option<StepTime> {
+    let generates = job.training.mode == Mode::Inference && matches!(job.architecture.shape, Shape::Decoder(_));
+    if !generates || !job.training.use_cache {
+        return None;
+    }
+    let batch = job.batch;
+    // All requests answer together, however many had their prompts read at a time.
+    let micro = batch.micro.saturating_mul(batch.accumulation);
+    let token = Batch { micro, accumulation: 1, sequence: 1, past: batch.sequence.saturating_sub(1).max(1), ..batch };
+    let job = Job { batch: token, ..job.clone() };
+    let step = Step::of(&job);
+    let ends = (stage == 0, stage + 1 == job.stages.len());
+    let cost = cost::of_stage(&job, &step, layers, ends, resident);
+    Some(time::of_step(&job, &step, &cost, layers, ends, resident))
+}

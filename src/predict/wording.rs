@@ -1,0 +1,197 @@
+//! The account in words: what each group of activations is made of, its numbers, and the
+//! framework's file that says so. Bytes come from the walk; nothing here computes them.
+
+use std::borrow::Cow;
+
+use super::job::Job;
+use crate::model::{Decoder, Gate, Group, Shape};
+use crate::plan::Checkpointing;
+use crate::plan::keywords::{Framework, Loss, Norm, Sharding};
+use crate::units::Bytes;
+
+/// PyTorch's list of what each operator saves for its gradient.
+const DERIVATIVES: &str = "PyTorch, tools/autograd/derivatives.yaml";
+/// Its engine: when gradients are made, added and freed.
+const ENGINE: &str = "PyTorch, torch/csrc/autograd/engine.cpp and input_buffer.cpp";
+
+/// What a group holds at the peak.
+pub(super) fn formula(job: &Job, group: Group, bytes: u64, layers: u64) -> Cow<'static, str> {
+    let words = words(job, group);
+    let (Shape::Decoder(_), Some(d)) = (&job.architecture.shape, job.decoder()) else {
+        return Cow::Borrowed(words);
+    };
+    if bytes == 0 {
+        return Cow::Borrowed(words);
+    }
+    let ranks = job.degrees.tensor;
+    let tokens = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context));
+    let stream = if job.degrees.sequence_parallel { tokens.div_ceil(ranks) } else { tokens };
+    let spread = spread(job, group, bytes, layers);
+    Cow::Owned(match group {
+        Group::Residual | Group::Norm | Group::Embedding => {
+            format!("{spread}{words}, {stream} tokens x {}", d.hidden)
+        }
+        Group::Attention => {
+            let (heads, keys) = (d.heads.div_ceil(ranks), d.kv_heads.div_ceil(ranks));
+            format!("{spread}{words}, {tokens} tokens x {heads} heads of {}, {keys} of keys and values", d.head_dim)
+        }
+        Group::Mlp => {
+            format!("{spread}{words}, {tokens} tokens x {}", widths(job, d))
+        }
+        Group::Experts => {
+            let (each, width) = d.moe.as_ref().map_or((0, 0), |moe| (moe.per_token, moe.intermediate));
+            format!("{spread}{words}, {stream} tokens x {each} experts x {}", width.div_ceil(job.degrees.expert_tensor))
+        }
+        Group::Logits => {
+            let rows = d.padded_vocab(job.vocab_multiple()).div_ceil(ranks);
+            format!("{words}, {tokens} tokens x {rows} of the vocabulary")
+        }
+        _ => format!("{}: {words}", Bytes(bytes)),
+    })
+}
+
+/// Over how many layers a group is spread.
+fn spread(job: &Job, group: Group, bytes: u64, layers: u64) -> String {
+    let whole = matches!(job.training.checkpointing, Checkpointing::Full | Checkpointing::Every(_));
+    if group == Group::Embedding || layers == 0 {
+        return String::new();
+    }
+    if whole && group != Group::Residual {
+        return format!("{} in the layer that is recomputed and those that are not: ", Bytes(bytes));
+    }
+    let each = Bytes(bytes / layers);
+    if bytes.is_multiple_of(layers) {
+        format!("{layers} layers x {each}: ")
+    } else {
+        format!("{layers} layers, about {each} each: ")
+    }
+}
+
+/// Columns of the feed-forward block on one rank; of the shared expert where there is one.
+fn widths(job: &Job, d: &Decoder) -> String {
+    let ranks = job.degrees.tensor;
+    let dense = d.intermediate.div_ceil(ranks);
+    match &d.moe {
+        Some(moe) if moe.shared_intermediate > 0 => {
+            let shared = moe.shared_intermediate.div_ceil(ranks);
+            let mixed = moe.first_dense > 0 || moe.frequency > 1;
+            if mixed { format!("{dense}, {shared} in shared experts") } else { format!("{shared} in shared experts") }
+        }
+        _ => dense.to_string(),
+    }
+}
+
+/// Whether the norms are layer norms, and whether the feed-forward block is gated. Models
+/// without transformer blocks have neither terms.
+fn traits(job: &Job) -> (bool, bool) {
+    job.decoder().map_or((true, false), |d| (d.norm == Norm::Layernorm, d.gated))
+}
+
+/// What the tensors of a group are.
+fn words(job: &Job, group: Group) -> &'static str {
+    let (layernorm, gated) = traits(job);
+    let products = job.training.checkpointing == Checkpointing::SelectiveOp;
+    match group {
+        Group::Residual if products => "inputs of checkpointed blocks",
+        Group::Residual => "inputs of blocks and of residual additions, masks of dropouts",
+        Group::Norm if layernorm => "inputs and results of norms, mean and deviation of each token",
+        Group::Norm => "inputs and results of norms, and what lies between",
+        Group::Attention if products => "every second product and what the attention core returns",
+        Group::Attention => "queries, keys, values and the result, and what the attention core keeps of each row",
+        Group::Mlp if products => "every second product",
+        Group::Mlp if !gated => "the first product and its activation",
+        Group::Mlp if job.rules.gate.is == Gate::Fused => "gate and up, and their product",
+        Group::Mlp => "gate, its activation, up and product",
+        Group::Experts => "router, dispatched tokens, products of the experts and their activations",
+        Group::Embedding => "embedding output and masks",
+        Group::Convolution => "inputs of convolutions and of their norms",
+        Group::Adapter => "adapters' inputs in their own type",
+        Group::WeightCopy => "copies of weights in the compute type",
+        Group::Logits => "logits and what the loss keeps of them",
+        Group::ActivationGradient => "gradients on their way back, and what the operator that runs needs",
+        Group::KvCache => "keys and values for later tokens",
+        Group::WeightGradient => "made by the operator that runs",
+    }
+}
+
+/// Where a group's rule stands.
+pub(super) fn source(job: &Job, group: Group) -> &'static str {
+    let rules = &job.rules;
+    let (layernorm, gated) = traits(job);
+    let megatron = matches!(job.framework, Framework::Megatron);
+    let modules = if megatron { rules.fused_projections.source } else { rules.heads.source };
+    match group {
+        Group::Residual | Group::Embedding => modules,
+        Group::Norm if !layernorm => rules.rms_norm.source,
+        Group::Norm if megatron => "Transformer Engine, pytorch/module/layernorm_linear.py",
+        Group::Norm | Group::Convolution => DERIVATIVES,
+        Group::Attention => rules.heads.source,
+        Group::Mlp if gated => rules.gate.source,
+        Group::Mlp => rules.act.source,
+        Group::Experts => rules.experts.source,
+        Group::KvCache => "transformers 4.57.6, cache_utils.py, DynamicCache",
+        Group::Adapter => "peft, tuners/lora/layer.py, Linear.forward",
+        Group::WeightCopy => rules.autocast.source,
+        Group::Logits => loss_source(job),
+        Group::ActivationGradient | Group::WeightGradient => ENGINE,
+    }
+}
+
+const fn loss_source(job: &Job) -> &'static str {
+    match job.training.loss {
+        Loss::Hf | Loss::Plain if matches!(job.framework, Framework::Torchtitan) => {
+            if job.degrees.tensor > 1 {
+                "PyTorch, torch/distributed/tensor/parallel/loss.py"
+            } else {
+                "torchtitan, components/loss.py, cross_entropy_loss"
+            }
+        }
+        Loss::Hf => "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss",
+        Loss::Plain => "PyTorch, torch/nn/functional.py, cross_entropy",
+        Loss::Chunked => "torchtune, modules/loss/ce_chunked_output_loss.py",
+        Loss::Fused => "liger_kernel/ops/fused_linear_cross_entropy.py",
+        Loss::VocabParallel => "megatron-core 0.16, core/tensor_parallel/cross_entropy.py",
+        Loss::VocabParallelFused => "megatron-core 0.16, core/fusions/fused_cross_entropy.py",
+        Loss::TeFused => "Transformer Engine, pytorch/triton/cross_entropy.py",
+    }
+}
+
+/// Buffers of sharding, with the largest layer's share and the ends' in bytes, and where they are described.
+pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Cow<'static, str>, &'static str) {
+    match job.degrees.sharding {
+        Sharding::Zero3 => (
+            Cow::Owned(format!(
+                "unsharded: embedding and head {}, and layers of {} with as much for their gradients",
+                Bytes(root),
+                Bytes(layer)
+            )),
+            "PyTorch, torch/distributed/fsdp/_fully_shard (arXiv 2304.11277)",
+        ),
+        Sharding::Zero1 | Sharding::Zero2 => (
+            Cow::Borrowed("two buckets of at most 5e8 elements, in the compute type"),
+            "DeepSpeed, runtime/zero/stage_1_and_2.py, reduce_bucket_size",
+        ),
+        Sharding::None => (
+            Cow::Borrowed("a bucket beside each gradient, for its reduction"),
+            "PyTorch, torch/nn/parallel/distributed.py (arXiv 2006.15704)",
+        ),
+    }
+}
+
+/// Positions and channels of the rotary tables.
+pub(super) fn rotary(job: &Job) -> String {
+    let positions = job.batch.sequence.div_ceil(job.degrees.context);
+    let channels = job.decoder().map_or(0, |d| d.rotary_dim);
+    format!("cosines and sines of {positions} positions x {channels} channels")
+}
+
+/// Micro-batches under way beside the one that is played.
+pub(super) fn in_flight(job: &Job, bytes: u64) -> String {
+    let micro = job.batch.accumulation;
+    format!(
+        "{} saved by other micro-batches of the schedule: {micro} a step over {} stages x {} chunks",
+        Bytes(bytes),
+        job.degrees.pipeline,
+        job.degrees.virtual_pipeline
+    )
+}

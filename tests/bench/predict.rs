@@ -1,0 +1,43 @@
+//! One prediction: 70B over 8 tensor-parallel ranks and 4 stages, every stage. It is to take
+//! no more than 50 µs on one core, because an edit of the plan predicts at once.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use divan::Bencher;
+use memwall::catalog::Catalog;
+use memwall::plan::{Document, Plan};
+use memwall::predict::{Job, predict};
+
+/// The plans that are timed, by name.
+const PLANS: [(&str, &str); 3] = [
+    ("70b tp8 pp4", include_str!("../../configs/plans/70b_hybrid_training.yaml")),
+    ("mixture of experts", include_str!("../../configs/plans/moe_expert_parallel.yaml")),
+    ("7b inference", include_str!("../../configs/plans/7b_inference.yaml")),
+];
+
+fn main() {
+    divan::main();
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    PLANS.into_iter().map(|(name, _)| name)
+}
+
+fn plan(name: &str) -> Plan {
+    let (_, text) = PLANS.into_iter().find(|(known, _)| *known == name).unwrap();
+    Document::parse(text).unwrap().plan().unwrap()
+}
+
+/// From a decided plan to the figures of every stage.
+#[divan::bench(args = names())]
+fn one_prediction(bencher: Bencher, name: &str) {
+    let job = Job::resolve(&plan(name), &Catalog::embedded().unwrap()).unwrap();
+    bencher.bench(|| predict(divan::black_box(&job)));
+}
+
+/// With everything that the plan leaves open decided first.
+#[divan::bench(args = names())]
+fn with_its_plan_resolved(bencher: Bencher, name: &str) {
+    let (plan, catalog) = (plan(name), Catalog::embedded().unwrap());
+    bencher.bench(|| Job::resolve(divan::black_box(&plan), &catalog).map(|job| predict(&job)));
+}

@@ -1,0 +1,38 @@
+//! What the fuzz targets feed bytes to. Nothing here may panic but for a broken promise.
+
+use std::sync::OnceLock;
+
+use memwall::catalog::Catalog;
+use memwall::plan::{Document, Fault};
+use memwall::predict::{Prediction, of};
+use serde_json::{Value, json};
+
+fn catalog() -> &'static Catalog {
+    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+    CATALOG.get_or_init(|| Catalog::embedded().expect("the embedded catalogue is well-formed"))
+}
+
+fn predicted(text: &str) -> Result<Prediction, Vec<Fault>> {
+    let prediction = of(&Document::parse(text)?.plan()?, catalog())?;
+    for stage in &prediction.stages {
+        let terms: u64 = stage.terms.iter().map(|term| term.bytes.0).sum();
+        assert_eq!(terms, stage.device_used.0, "the terms of stage {} are not its total", stage.stage);
+    }
+    assert!(prediction.time.step.0.is_finite(), "a step takes {:?}", prediction.time.step);
+    Ok(prediction)
+}
+
+/// The bytes of a plan file, whether it was predicted.
+pub fn plan(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| predicted(text).is_ok())
+}
+
+/// The bytes of a `config.json`, whether it was predicted.
+pub fn config(bytes: &[u8]) -> bool {
+    let Ok(Value::Object(config)) = serde_json::from_slice(bytes) else { return false };
+    let read = memwall::model::from_hf(&config);
+    let plan = json!({"model": {"hf_config": config}});
+    let found = predicted(&plan.to_string());
+    assert!(read.is_ok() || found.is_err(), "predicted what could not be read");
+    found.is_ok()
+}
