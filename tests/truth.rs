@@ -214,14 +214,13 @@ fn published() {
     let (rows, failed) = print("published.json");
     all_predicted(&failed);
     for row in rows.iter().filter(|row| row.group == "simumax" && row.quantity == "peak_allocated_bytes") {
-        let bar = if row.id.contains("deepseek") { 2.5 } else { 1.0 };
+        let bar = if row.id.contains("deepseek") { 1.5 } else { 0.2 };
         assert!(row.error.abs() <= bar, "{}: {}", row.id, row.error);
     }
     let of_seven: Vec<&Row> =
         rows.iter().filter(|row| row.id.contains("gpt3_7b") && row.quantity.contains("bytes")).collect();
     assert_eq!(of_seven.len(), 4);
-    // The last rank of the pipelined 7B holds 1 GiB more between steps than any rule here accounts for.
-    assert!(of_seven.iter().all(|row| row.error.abs() <= if row.quantity.contains("static") { 4.5 } else { 3.0 }));
+    assert!(of_seven.iter().all(|row| row.error.abs() <= if row.quantity.contains("static") { 0.1 } else { 2.5 }));
     for quantity in ["static_bytes", "peak_allocated_bytes", "static_bytes_last_rank", "peak_allocated_bytes_last_rank"]
     {
         let mut errors: Vec<f64> = rows
@@ -230,16 +229,49 @@ fn published() {
             .map(|row| row.error.abs())
             .collect();
         errors.sort_by(f64::total_cmp);
-        assert!(errors[errors.len() / 2] <= 5.0, "{quantity}: median {}", errors[errors.len() / 2]);
+        let bar = if quantity.contains("static") { 2.0 } else { 5.0 };
+        assert!(errors[errors.len() / 2] <= bar, "{quantity}: median {}", errors[errors.len() / 2]);
     }
-    let (_, mean, worst) = held(&rows, "torchtune", "peak_allocated_bytes");
-    assert!(mean <= 8.0 && worst <= 15.0, "torchtune: mean {mean}, worst {worst}");
     let ladder: Vec<f64> = rows
         .iter()
         .filter(|row| row.group == "torchtune" && row.quantity == "peak_allocated_bytes")
         .map(|row| row.predicted)
         .collect();
     assert!(ladder.is_sorted_by(|a, b| a > b), "the ladder goes down: {ladder:?}");
+}
+
+/// Each row of a group's quantity within `bar`, those named in `open` within a bar of their own.
+fn each(rows: &[Row], group: &str, quantity: &str, bar: f64, open: &[(&str, f64)]) {
+    let of_group = rows.iter().filter(|row| row.group == group && row.quantity == quantity);
+    for row in of_group {
+        let bar = open.iter().find(|(id, _)| row.id == *id).map_or(bar, |(_, bar)| *bar);
+        assert!(row.error.abs() <= bar, "{} {quantity}: {} %, held at {bar} %", row.id, row.error);
+    }
+}
+
+/// What stays open, and why.
+#[test]
+fn residuals() {
+    let (rows, _) = print("published.json");
+    // The H200 run (June 2025, torchtitan e7c0cae) compiles its loss, which then keeps 16-bit logits and no fp32
+    // copy: 4.2 + 4.2 GB where the loss of December 2024 (9dec370, "compiling loss function causes CUDA errors,
+    // turning off for now"), which the other runs used, has 25.2 GB. No key of a plan tells the two apart.
+    each(&rows, "torchtitan", "peak_reserved_bytes", 10.0, &[("tt-h200-4n", 41.0)]);
+    // torchao's AdamW8bit compiles one function a tensor (prototype/low_bit_optim/adam.py): what that makes for
+    // the embedding, the largest tensor, is the compiler's choice and written nowhere.
+    each(&rows, "torchtune", "peak_allocated_bytes", 6.0, &[("tune-ladder-7-adamw8bit", 11.5)]);
+    // Measured in 2022. Trainer's AdamW of that time updated tensor by tensor: the contract's `adamw` makes a
+    // temporary of 1.34 GB here (rows 4 and 6, +20 and +12 %). `zero_grad` filled gradients with zeros instead of
+    // freeing them: 1.34 GB more through forward and backward in rows without accumulation (7 and 9, -20 %).
+    each(&rows, "hf-bert", "device_used_bytes", 21.0, &[("hf-bert-10", 2.0)]);
+    // Which rank and which type of gradients the 70B runs had is not stated; FP8 operands are counted as 16 bit.
+    each(
+        &rows,
+        "megatron-bridge-memory",
+        "peak_allocated_bytes",
+        1.6,
+        &[("mbmem-70bsft-2", 8.5), ("mbmem-70b-rc-mlp+core_attn", 17.5)],
+    );
 }
 
 #[test]

@@ -111,6 +111,8 @@ pub struct Rules {
     pub autocast: Rule<bool>,
     /// Keys and values repeated to the number of query heads before attention.
     pub repeated_kv: Rule<bool>,
+    /// The training loop holds the logits until the loss is there.
+    pub logits_held: Rule<bool>,
     /// ReLU overwrites its input.
     pub inplace_relu: Rule<bool>,
     /// Modules register tables and masks as buffers.
@@ -135,6 +137,7 @@ const HUGGING_FACE: Rules = Rules {
     vocab_multiple: rule(1, HF),
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
     repeated_kv: rule(false, HF),
+    logits_held: rule(false, HF),
     inplace_relu: rule(false, "transformers 4.57.6, models/resnet/modeling_resnet.py, ResNetConvLayer"),
     buffers: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
 };
@@ -151,6 +154,7 @@ const TORCHTITAN: Rules = Rules {
     vocab_multiple: rule(1, TITAN),
     autocast: rule(false, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
     repeated_kv: rule(true, "torchtitan, models/llama3/model/model.py, repeat_kv; torchtune, modules/attention.py"),
+    logits_held: rule(true, "torchtitan, train.py (pred is deleted after loss_fn); torchtune, recipes (del logits)"),
     inplace_relu: rule(false, TITAN),
     buffers: rule(false, TITAN),
 };
@@ -167,6 +171,7 @@ const MEGATRON_TE: Rules = Rules {
     vocab_multiple: rule(128, "megatron, training/tokenizer/tokenizer.py, _vocab_size_with_padding"),
     autocast: rule(false, MEGATRON),
     repeated_kv: rule(false, MEGATRON),
+    logits_held: rule(false, MEGATRON),
     inplace_relu: rule(false, MEGATRON),
     buffers: rule(false, MEGATRON),
 };
@@ -198,6 +203,7 @@ const LLM_FOUNDRY: Rules = Rules {
     vocab_multiple: rule(1, FOUNDRY),
     autocast: rule(false, "llm-foundry, FSDP MixedPrecision (fsdp_config mixed_precision)"),
     repeated_kv: rule(false, FOUNDRY),
+    logits_held: rule(false, FOUNDRY),
     inplace_relu: rule(false, FOUNDRY),
     buffers: rule(false, FOUNDRY),
 };

@@ -52,6 +52,8 @@ pub enum LossRule {
     Chunked {
         /// How many chunks.
         chunks: u64,
+        /// The loss of a chunk is compiled: no fp32 copy of its logits.
+        compiled: bool,
     },
     /// Head and loss in one kernel that keeps only the gradient of its input.
     Fused,

@@ -5,10 +5,11 @@ use super::job::{Job, StageLayers};
 use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, TimelinePoint};
 use super::prefill::looked_up;
+use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::step::Step;
-use crate::model::{GROUPS, Group};
-use crate::plan::keywords::{CpuOffload, Mode, Schedule};
+use crate::model::{GROUPS, Group, Home};
+use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule};
 use crate::units::Bytes;
 use std::borrow::Cow;
 
@@ -34,6 +35,10 @@ pub(super) struct Summit {
     pub optimizer: u64,
     /// Tables that layers share.
     pub shared: u64,
+    /// A block ran.
+    pub in_block: bool,
+    /// Head and loss ran.
+    pub in_loss: bool,
 }
 
 /// A stage over one step.
@@ -41,11 +46,16 @@ pub(super) struct StageRun {
     pub resident: Resident,
     pub workspaces: u64,
     pub inputs: u64,
+    /// What the loss frees and cannot use again.
+    pub hole: u64,
     pub summit: Summit,
     pub activations_end_of_forward: u64,
     pub static_bytes: u64,
     pub timeline: Vec<TimelinePoint>,
 }
+
+/// Where the backward pass begins.
+const LOSS: &str = "loss and head";
 
 struct Player<'a> {
     step: &'a Step,
@@ -81,23 +91,14 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         + workspaces
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
-    let static_bytes = base - inputs + stays + (resident.kv_cache - resident.kv_cache_waiting);
+    let left = left_over(job, step, layers, first);
+    let static_bytes = base - inputs + stays + left + (resident.kv_cache - resident.kv_cache_waiting);
     let train = job.training.mode == Mode::Train;
     let in_flight = if train { in_flight(job, index, &held) } else { 0 };
-    let mut player = Player {
-        step,
-        train,
-        resident,
-        base,
-        in_flight,
-        shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
-        offload: train && job.training.cpu_offload == CpuOffload::Activations,
-        summit: Summit::none(),
-        timeline: Vec::with_capacity(64),
-        stride: (held.layers.len() as u64).div_ceil(24).max(1),
-        retained: [0; GROUPS],
-        gradients: if resident.gradients_before { resident.gradients } else { 0 },
-    };
+    let mut player = Player::of(&held, resident, base, in_flight);
+    if left > 0 {
+        player.start(left);
+    }
     player.forward(&held);
     let mut activations_end_of_forward = 0;
     if train {
@@ -109,18 +110,32 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     }
     if player.timeline.is_empty() {
         // A stage without layers between others: it holds what it has.
-        player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers(0, 0), true);
+        player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers(0), true);
     }
     player.show_summit();
     StageRun {
         resident,
         workspaces,
         inputs,
+        hole: if last && train { hole(&step.walk.last, &step.last) } else { 0 },
         summit: player.summit,
         activations_end_of_forward,
         static_bytes,
         timeline: player.timeline,
     }
+}
+
+/// What a pipeline's step leaves behind until the next one: each of Megatron's model chunks keeps the hidden state
+/// that it was sent last, whose gradient is retained with it (megatron-core 0.16, transformer/transformer_block.py,
+/// `set_input_tensor`; pipeline_parallel/schedules.py, `input_tensor.retain_grad()`).
+fn left_over(job: &Job, step: &Step, layers: &StageLayers, first: bool) -> u64 {
+    if job.framework != Framework::Megatron || job.stages.len() < 2 || job.training.mode == Mode::Inference {
+        return 0;
+    }
+    let sent = (layers.chunks.len() as u64).saturating_sub(u64::from(first));
+    let tape = step.walk.kinds.first().map(|(_, tape)| tape);
+    let state = tape.and_then(|tape| tape.tensors.iter().find(|tensor| tensor.home == Home::Input));
+    state.map_or(0, |state| state.allocated().saturating_mul(2 * sent))
 }
 
 /// Saved bytes of the micro-batches that are under way beside the one that is played.
@@ -145,10 +160,51 @@ fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
     (one / chunks).saturating_add(ends / chunks).saturating_mul(waiting)
 }
 
-impl Player<'_> {
-    fn buffers(&self, layers: u64, gradients: u64) -> u64 {
+impl<'a> Player<'a> {
+    /// Before the step, on top of `base` bytes.
+    fn of(held: &Held<'a>, resident: Resident, base: u64, in_flight: u64) -> Self {
+        let (job, step) = (held.job, held.step);
+        let train = job.training.mode == Mode::Train;
+        Self {
+            step,
+            train,
+            resident,
+            base,
+            in_flight,
+            shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
+            offload: train && job.training.cpu_offload == CpuOffload::Activations,
+            summit: Summit::none(),
+            timeline: Vec::with_capacity(64),
+            stride: (held.layers.len() as u64).div_ceil(24).max(1),
+            retained: [0; GROUPS],
+            gradients: if resident.gradients_before { resident.gradients } else { 0 },
+        }
+    }
+
+    /// Unsharded weights while `layers` layers are gathered.
+    const fn buffers(&self, layers: u64) -> u64 {
+        self.resident.root + layers * self.resident.unsharded_layer
+    }
+
+    /// In a block's backward pass: its weights and the next one's, its gradients, those of the block before on
+    /// their way to the other ranks, and the head's, which wait for the root's turn.
+    const fn buffers_backward(&self) -> u64 {
         let resident = &self.resident;
-        resident.root + layers * resident.unsharded_layer + gradients * resident.unsharded_gradients
+        self.buffers(2) + resident.unsharded_gradients + resident.reduced_layer + resident.head_gradients
+    }
+
+    /// In the embedding's: the root's gradients are reduced.
+    const fn buffers_root(&self) -> u64 {
+        self.buffers(0) + self.resident.head_gradients + self.resident.reduced_root
+    }
+
+    /// Before anything runs: what the last step left.
+    fn start(&mut self, left: u64) {
+        let mut groups = [0; GROUPS];
+        groups[Group::Residual as usize] = left;
+        let waiting = std::mem::take(&mut self.in_flight);
+        self.meet(Phase::Forward, Place::Named("start"), &Peak { total: left, groups, at: "start" }, 0, false);
+        self.in_flight = waiting;
     }
 
     fn forward(&mut self, held: &Held<'_>) {
@@ -157,7 +213,7 @@ impl Player<'_> {
                 Phase::Forward,
                 Place::Named("embedding"),
                 &self.step.first.forward.clone(),
-                self.buffers(0, 0),
+                self.buffers(0),
                 true,
             );
             self.keep(self.step.first.retained, 1);
@@ -168,7 +224,7 @@ impl Player<'_> {
             let shown = self.is_shown(at, held.layers.len());
             let passing = self.passing(*layer);
             self.retained[Group::Attention as usize] += passing;
-            self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2, 0), shown);
+            self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
             self.retained[Group::Attention as usize] -= passing;
             self.keep(played.retained, 1);
         }
@@ -177,7 +233,7 @@ impl Player<'_> {
                 Phase::Forward,
                 Place::Named(if self.train { "head and loss" } else { "head" }),
                 &self.step.last.forward.clone(),
-                self.buffers(1, 0),
+                self.buffers(1),
                 true,
             );
             self.keep(self.step.last.retained, 1);
@@ -198,13 +254,7 @@ impl Player<'_> {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
             self.drop_kept(played.retained, played.until_exit);
-            self.meet(
-                Phase::Backward,
-                Place::Named("loss and head"),
-                &played.backward.clone(),
-                self.buffers(1, 1),
-                true,
-            );
+            self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(1), true);
             self.gradients += self.new_gradients(played, parameters);
         }
         for (at, layer) in held.layers.iter().enumerate().rev() {
@@ -214,7 +264,7 @@ impl Player<'_> {
             let shown = self.is_shown(at, held.layers.len());
             let waiting = self.waiting(*layer);
             self.retained[Group::ActivationGradient as usize] += waiting;
-            self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers(2, 2), shown);
+            self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
             self.retained[Group::ActivationGradient as usize] -= waiting;
             self.gradients += self.new_gradients(played, parameters);
         }
@@ -222,7 +272,7 @@ impl Player<'_> {
             let played = &self.step.first;
             let parameters = self.step.walk.first.parameters();
             self.drop_kept(played.retained, played.until_exit);
-            self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers(0, 1), true);
+            self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers_root(), true);
             self.gradients += self.new_gradients(played, parameters);
         }
     }
@@ -332,6 +382,8 @@ impl Player<'_> {
                 buffers: buffers + self.resident.buckets,
                 optimizer: 0,
                 shared: self.shared,
+                in_block: matches!(place, Place::Layer(_)),
+                in_loss: matches!(place, Place::Named(name) if name == LOSS),
             };
         }
     }
@@ -351,6 +403,8 @@ impl Summit {
             buffers: 0,
             optimizer: 0,
             shared: 0,
+            in_block: false,
+            in_loss: false,
         }
     }
 }

@@ -10,6 +10,7 @@ mod overhead;
 mod play;
 mod prediction;
 mod prefill;
+mod reserved;
 mod resident;
 mod step;
 mod terms;

@@ -43,6 +43,14 @@ pub(super) struct Resident {
     pub unsharded_layer: u64,
     /// Unsharded gradients of the largest layer.
     pub unsharded_gradients: u64,
+    /// The same, copied in the type that they are reduced in.
+    pub reduced_layer: u64,
+    /// Unsharded gradients of the head, which is reduced with the root.
+    pub head_gradients: u64,
+    /// The root's gradients, copied in the type that they are reduced in.
+    pub reduced_root: u64,
+    /// Most bytes that all-gathers need at one time, the root's and a layer's.
+    pub gathered: u64,
 }
 
 /// Layers and ends of a stage.
@@ -117,6 +125,10 @@ impl Held<'_> {
                     root: sum.root,
                     unsharded_layer: sum.unsharded_layer,
                     unsharded_gradients: sum.unsharded_gradients,
+                    reduced_layer: sum.reduced_layer,
+                    head_gradients: sum.head_gradients,
+                    reduced_root: sum.reduced_root,
+                    gathered: sum.gathered,
                     ..Resident::default()
                 };
             }
@@ -226,8 +238,20 @@ impl Held<'_> {
                 sum.buckets = sum.trained.min(1_000_000_000).saturating_mul(seen);
             }
             Sharding::Zero3 => {
+                let reduced = job.storage.reduce.bytes();
+                let walk = &self.step.walk;
+                let most = |of: fn(&Tape) -> u64| walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
+                let ends = [(self.first, &walk.first), (self.last, &walk.last)];
+                let both = |of: fn(&Tape) -> u64| -> u64 {
+                    ends.iter().filter(|(there, _)| *there).map(|(_, tape)| of(tape)).sum()
+                };
                 self.gathered(sum);
-                sum.unsharded_gradients = if sum.trained > 0 { sum.unsharded_layer } else { 0 };
+                sum.gathered = sum.root.saturating_add(sum.unsharded_layer);
+                let layer = most(trained);
+                sum.unsharded_gradients = layer.saturating_mul(seen);
+                sum.reduced_layer = layer.saturating_mul(reduced);
+                sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(seen) } else { 0 };
+                sum.reduced_root = both(trained).saturating_mul(reduced);
             }
         }
     }
@@ -254,6 +278,14 @@ pub(super) fn quantised(job: &Job, weight: &Weight) -> Option<u64> {
     let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert);
     let bits = lora.base_bits.filter(|_| matrix && !weight.trained)?;
     // NF4: a 4-byte scale for 64 weights, or 8 bit with an fp32 scale for 256 of those (QLoRA, arXiv 2305.14314).
-    let scale = if lora.double_quant { 127 * 1000 / 8 / 1000 } else { 62 };
+    // torchao's NF4Tensor, which torchtune uses, quantises its scales always (torchao, dtypes/nf4tensor.py, to_nf4).
+    let twice = lora.double_quant || job.framework == Framework::Torchtitan;
+    let scale = if twice { 127 * 1000 / 8 / 1000 } else { 62 };
     Some(bits.saturating_mul(125).saturating_add(if bits == 4 { scale } else { 0 }))
+}
+
+/// Parameters of a tape that get gradients, tied ones left out.
+fn trained(tape: &Tape) -> u64 {
+    let own = tape.weights.iter().filter(|weight| weight.trained && !weight.tied);
+    own.fold(0, |sum: u64, weight| sum.saturating_add(weight.numel.saturating_mul(weight.copies)))
 }

@@ -148,7 +148,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             Loss::Hf => LossRule::Upcast,
             Loss::Plain => LossRule::Plain,
             // torchtune's default number of chunks (modules/loss/ce_chunked_output_loss.py).
-            Loss::Chunked => LossRule::Chunked { chunks: 8 },
+            Loss::Chunked => LossRule::Chunked { chunks: 8, compiled: job.training.compile },
             Loss::Fused => LossRule::Fused,
             Loss::VocabParallel => LossRule::VocabParallel,
             Loss::VocabParallelFused => LossRule::VocabParallelFused,

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use super::job::{Batch, Job};
 use super::memory::StageRun;
 use super::optimizer::rule;
-use super::overhead::{Constant, FRAGMENTATION_PER_MILLE, NCCL_PER_COMMUNICATOR, context};
+use super::overhead::{Constant, NCCL_PER_COMMUNICATOR, context};
 use super::prediction::{Component, Layer, Term};
+use super::reserved::{Beyond, beyond};
 use super::wording;
 use crate::model::Group;
 use crate::plan::keywords::Sharding;
@@ -65,16 +66,8 @@ pub(super) fn account(job: &Job, layers: u64, run: &StageRun) -> Account {
     resident(job, run, &mut terms);
     moment(job, layers, run, &mut terms);
     let allocated: u64 = terms.list.iter().map(|term| term.bytes.0).sum();
-    let (per_mille, source) = FRAGMENTATION_PER_MILLE;
-    let slack = Bytes(allocated / 1000 * per_mille).round_up(2 << 20).0;
-    terms.add(
-        "fragmentation",
-        Component::Overhead,
-        slack,
-        Cow::Owned(format!("{:.1} % of allocated, in 2 MiB segments", per_mille as f64 / 10.0)),
-        source,
-        Layer::Reserved,
-    );
+    let Beyond { bytes: slack, formula, source } = beyond(job, run, allocated);
+    terms.add("fragmentation", Component::Overhead, slack, formula, source, Layer::Reserved);
     let Constant { bytes, source } = context(job.hardware.gpu.generation);
     let formula = "one CUDA context with lazily loaded kernels";
     terms.add("CUDA context", Component::Overhead, bytes.0, formula, source, Layer::Device);

@@ -114,7 +114,9 @@ impl Ctx<'_> {
         }
         let loss = match self.run.loss {
             LossRule::Fused => self.fused_loss(&mut b, x, head, tokens, rows),
-            LossRule::Chunked { chunks } => self.chunked_loss(&mut b, x, head, tokens, rows, chunks),
+            LossRule::Chunked { chunks, compiled } => {
+                self.chunked_loss(&mut b, x, head, (tokens, rows), chunks, compiled)
+            }
             rule => {
                 let gathered = self.gathered_bytes(b.element(x));
                 let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
@@ -149,14 +151,29 @@ impl Ctx<'_> {
             LossRule::TeFused => te_loss(b, logits, tokens),
             LossRule::Upcast => {
                 let wide = b.cast("loss.upcast", logits, Element::F32);
-                cross_entropy(b, wide)
+                let loss = cross_entropy(b, wide);
+                self.hold(b, logits, wide);
+                loss
             }
             LossRule::ShardedLogits => {
                 let wide = b.cast("loss.upcast", logits, Element::F32);
-                sharded_cross_entropy(b, wide)
+                let loss = sharded_cross_entropy(b, wide);
+                self.hold(b, logits, wide);
+                loss
             }
             // Chunked and fused losses never get here: they have no logits.
             LossRule::Plain | LossRule::Chunked { .. } | LossRule::Fused => cross_entropy(b, logits),
+        }
+    }
+
+    /// Logits that the training loop holds while the loss works on a copy of them.
+    fn hold(&self, b: &mut Builder<'_>, logits: Id, copy: Id) {
+        if !self.run.rules.logits_held.is || logits == copy {
+            return;
+        }
+        let bytes = b.tape.get(logits).allocated();
+        for op in b.tape.ops.iter_mut().filter(|op| op.name == "loss.log_softmax") {
+            op.scratch_forward = op.scratch_forward.saturating_add(bytes);
         }
     }
 
@@ -187,9 +204,11 @@ impl Ctx<'_> {
     }
 
     /// Head and cross-entropy a chunk of tokens at a time: 16-bit logits stay until their chunk's gradient takes
-    /// their place, one chunk's fp32 copies are transient
-    /// (torchtune, modules/loss/ce_chunked_output_loss.py, compiled).
-    fn chunked_loss(&self, b: &mut Builder<'_>, x: Id, head: Id, tokens: u64, rows: u64, chunks: u64) -> Id {
+    /// their place (torchtune, modules/loss/ce_chunked_output_loss.py). One chunk's fp32 copy is transient; compiled,
+    /// upcast and reductions are one kernel, and a chunk's gradient in the logits' own type is all that is made
+    /// (torchtune, training/_compile.py, compile_loss).
+    fn chunked_loss(&self, b: &mut Builder<'_>, x: Id, head: Id, shape: (u64, u64), chunks: u64, compiled: bool) -> Id {
+        let (tokens, rows) = shape;
         let columns = self.d.embedding_dim;
         let logits = b.matrix("head", x, head, None, (tokens, columns, rows));
         // Each chunk makes a gradient of the whole matrix, which is added to that of the chunks before.
@@ -198,15 +217,17 @@ impl Ctx<'_> {
             scratch_backward(b, gradient);
         }
         let logits = self.capped(b, logits);
-        let one = product(&[tokens.div_ceil(chunks.max(1)), rows, 4]);
+        let chunk = product(&[tokens.div_ceil(chunks.max(1)), rows]);
+        let forward = if compiled { 0 } else { chunk.saturating_mul(4) };
+        let backward = chunk.saturating_mul(if compiled { b.element(logits).bytes() } else { 4 });
         let loss = b.make(1, Element::F32, true);
         b.op(&Spec {
             name: "loss.chunked",
             inputs: &[(logits, Flow::InPlace)],
             outputs: &[loss],
             saved: &[logits],
-            scratch_forward: one,
-            scratch_backward: one,
+            scratch_forward: forward,
+            scratch_backward: backward,
             ..Spec::default()
         });
         loss

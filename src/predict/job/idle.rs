@@ -3,7 +3,7 @@
 use super::Notes;
 use crate::model::{Architecture, Shape};
 use crate::plan::Plan;
-use crate::plan::keywords::{Framework, Mode, Precision};
+use crate::plan::keywords::{Framework, Mode, Precision, Sharding, Strategy};
 
 /// Names every key of the plan that is given and changes nothing.
 pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architecture, notes: &mut Notes) {
@@ -32,7 +32,7 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
         (t.keep_outputs == Some(true), "training.keep_outputs"),
         (t.gradient_clipping == Some(true), "training.gradient_clipping"),
         (frozen_elsewhere, "training.frozen (parts other than embeddings)"),
-        (d.reduce_dtype.is_some(), "distribution.reduce_dtype"),
+        (d.reduce_dtype.is_some() && !shards_weights(plan), "distribution.reduce_dtype"),
         (d.overlap_grad_reduce.is_some(), "distribution.overlap_grad_reduce"),
         (d.overlap_param_gather.is_some(), "distribution.overlap_param_gather"),
         (t.channels_last.is_some(), "training.channels_last"),
@@ -63,4 +63,12 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
         let line = "training.precision: fp8-mixed changes the speed only; what is saved is counted in 16 bit";
         notes.assumptions.push(line.to_owned());
     }
+}
+
+/// Whether FSDP gathers weights and reduces gradients, which is where a reduction's type counts.
+fn shards_weights(plan: &Plan) -> bool {
+    plan.distribution.sharding.map_or_else(
+        || matches!(plan.distribution.strategy, Some(Strategy::Fsdp | Strategy::Zero3)),
+        |sharding| sharding == Sharding::Zero3,
+    )
 }

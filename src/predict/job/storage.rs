@@ -16,6 +16,8 @@ pub struct Storage {
     pub seen: Element,
     /// Gradients.
     pub gradient: Element,
+    /// What FSDP reduces gradients in.
+    pub reduce: Element,
     /// Master copies beside the weights.
     pub master: Option<Element>,
     /// Optimizer states.
@@ -38,6 +40,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
     let default = if megatron { Precision::Bf16Fp32Master } else { Precision::Bf16Mixed };
     let precision = notes.or("training.precision", plan.training.precision, default);
     // FSDP casts the shards that it gathers; torchtitan and llm-foundry on one GPU cast as well.
+    let given = plan.distribution.reduce_dtype.map(element);
     let gathers = matches!(framework, Framework::Torchtitan | Framework::LlmFoundry);
     let half = match precision {
         Precision::Fp16 | Precision::Fp16Mixed | Precision::Fp16Fp32Master => Element::F16,
@@ -48,6 +51,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
         weight: element,
         seen: element,
         gradient: element,
+        reduce: element,
         master: None,
         state: element,
         compute: element,
@@ -76,6 +80,9 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
     Storage {
         gradient: plan.training.gradient_dtype.map_or(row.gradient, element),
         state: plan.training.optimizer_state_dtype.map_or(row.state, element),
+        // torchtitan's mixed_precision_reduce is float32; a MixedPrecisionPolicy without one reduces in the type
+        // of the gathered weights (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
+        reduce: given.unwrap_or(if framework == Framework::Torchtitan { row.weight } else { row.seen }),
         kv_cache: plan.training.kv_cache_dtype.map(element),
         ..row
     }

@@ -1,0 +1,74 @@
+//! From allocated to reserved: what PyTorch's caching allocator holds beyond the bytes in tensors.
+//!
+//! Two of its habits are counted where they are known. Each stream has a pool of its own: what FSDP2 allocates
+//! on its all-gather and reduce-scatter streams stays reserved for them when it is free. And a hole that a
+//! smaller tensor left is no room for a larger one. Everything else is a share that replays measured.
+
+use std::borrow::Cow;
+
+use super::job::Job;
+use super::memory::StageRun;
+use super::overhead::FRAGMENTATION_PER_MILLE;
+use super::play::Played;
+use super::prediction::Phase;
+use crate::model::{Group, Home, Id, Tape};
+use crate::plan::keywords::{Framework, Mode, Sharding};
+use crate::units::Bytes;
+
+/// Granule of segments.
+const SEGMENT: u64 = 2 << 20;
+
+/// Bytes reserved beyond the allocated ones, and why.
+pub(super) struct Beyond {
+    pub bytes: u64,
+    pub formula: Cow<'static, str>,
+    pub source: &'static str,
+}
+
+/// What is reserved beyond `allocated` bytes.
+pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
+    let streams = job.framework == Framework::Torchtitan && job.degrees.sharding == Sharding::Zero3;
+    if !streams || job.training.mode == Mode::Inference {
+        let (per_mille, source) = FRAGMENTATION_PER_MILLE;
+        return Beyond {
+            bytes: Bytes(allocated / 1000 * per_mille).round_up(SEGMENT).0,
+            formula: Cow::Owned(format!("{:.1} % of allocated, in 2 MiB segments", per_mille as f64 / 10.0)),
+            source,
+        };
+    }
+    let (resident, summit) = (&run.resident, &run.summit);
+    // Beside a running block one gathered layer is among the allocated bytes.
+    let gathered = if summit.in_block { resident.unsharded_layer } else { 0 };
+    let idle = resident.gathered.saturating_sub(gathered);
+    let gradients = resident.gradients.saturating_sub(summit.gradients);
+    let hole = if summit.in_loss && summit.phase == Phase::Backward { run.hole } else { 0 };
+    Beyond {
+        bytes: Bytes(idle.saturating_add(gradients).saturating_add(hole)).round_up(SEGMENT).0,
+        formula: Cow::Borrowed(
+            "pools of the all-gather stream (root and one layer) and of the reduce-scatter stream (sharded gradients), \
+             and the hole that 16-bit logits leave; segments expand",
+        ),
+        source: "PyTorch, torch/distributed/fsdp/_fully_shard (a stream for each collective), \
+                 c10/cuda/CUDACachingAllocator.cpp (a pool for each stream); torchtitan, run_train.sh \
+                 (expandable_segments)",
+    }
+}
+
+/// Room that the logits of a loss's forward pass leave and that its backward pass, which needs whole tensors of
+/// the largest size, cannot use.
+pub(super) fn hole(tape: &Tape, played: &Played) -> u64 {
+    let saved: Vec<Id> = tape.ops.iter().flat_map(|op| tape.ids(op.saved)).map(|id| tape.storage(*id)).collect();
+    let (mut freed, mut largest) = (0_u64, 1_u64);
+    for (at, tensor) in tape.tensors.iter().enumerate() {
+        if tensor.home != Home::Local || tensor.view_of.is_some() || tensor.group != Group::Logits {
+            continue;
+        }
+        largest = largest.max(tensor.allocated());
+        if !saved.iter().any(|id| id.0 as usize == at) {
+            freed = freed.saturating_add(tensor.allocated());
+        }
+    }
+    let wanted = played.backward.total.saturating_sub(played.retained_bytes());
+    let reused = (freed / largest).min(wanted / largest).saturating_mul(largest);
+    if wanted > reused { freed - reused } else { 0 }
+}
