@@ -302,7 +302,77 @@ pub struct Mla {
     pub v_head_dim: u64,
 }
 
+/// The sizes that every stack of blocks has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Width of the residual stream.
+    pub hidden: u64,
+    /// Number of blocks.
+    pub layers: u64,
+    /// Query heads.
+    pub heads: u64,
+    /// Key and value heads.
+    pub kv_heads: u64,
+    /// Size of a head.
+    pub head_dim: u64,
+    /// Width of the feed-forward block.
+    pub intermediate: u64,
+    /// Rows of the embedding.
+    pub vocab: u64,
+}
+
 impl Decoder {
+    /// A stack of these sizes as Llama writes it: rotary positions, RMS norms, gated SiLU, no
+    /// biases, nothing that only some families have.
+    #[must_use]
+    pub const fn of_sizes(sizes: Sizes) -> Self {
+        let Sizes { hidden, layers, heads, kv_heads, head_dim, intermediate, vocab } = sizes;
+        Self {
+            hidden,
+            layers,
+            heads,
+            kv_heads,
+            head_dim,
+            intermediate,
+            vocab,
+            vocab_multiple: None,
+            max_positions: None,
+            extra_positions: 0,
+            tie_embeddings: false,
+            position: Position::Rope,
+            rotary_dim: head_dim,
+            act: Act::Silu,
+            gated: true,
+            norm: Norm::Rmsnorm,
+            norm_bias: false,
+            qkv_bias: false,
+            out_bias: false,
+            mlp_bias: false,
+            head_bias: false,
+            qk_norm: QkNorm::No,
+            parallel_block: false,
+            shared_norm: false,
+            sandwich_norms: false,
+            embedding_norm: false,
+            post_norm: false,
+            final_norm: true,
+            embedding_dim: hidden,
+            sliding_window: None,
+            full_attention_every: 0,
+            logit_softcap: false,
+            attention_softcap: false,
+            attention_sinks: false,
+            attention_dropout: 0.0,
+            hidden_dropout: 0.0,
+            embedding_dropout: 0.0,
+            fused_qkv: false,
+            fused_gate_up: false,
+            moe: None,
+            mla: None,
+            mtp_layers: 0,
+        }
+    }
+
     /// Whether layer `index` has experts.
     #[must_use]
     pub fn is_moe_layer(&self, index: u64) -> bool {

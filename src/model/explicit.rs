@@ -2,7 +2,9 @@
 
 mod image;
 
-use super::architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
+use super::architecture::{
+    Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, Sizes, TextHead,
+};
 use crate::plan::keywords::{Activation, Framework, ModelType, Norm, Position};
 use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
 
@@ -48,6 +50,37 @@ const fn kind_of(part: &ArchitecturePart) -> ModelType {
     }
 }
 
+/// A stack of these sizes with what the fields choose; what they leave open is as the GPT
+/// family has it, or as Llama does where the activation is gated.
+fn with_choices(part: &ArchitecturePart, sizes: Sizes, activation: Activation) -> Result<Decoder, Fault> {
+    let gated = matches!(activation, Activation::Swiglu | Activation::Geglu);
+    let norm = part.norm.unwrap_or(if gated { Norm::Rmsnorm } else { Norm::Layernorm });
+    let bias = part.linear_bias.unwrap_or(!gated);
+    Ok(Decoder {
+        vocab_multiple: part.vocab_padding_multiple,
+        max_positions: part.max_position_embeddings,
+        tie_embeddings: part.tie_embeddings.unwrap_or(!gated),
+        position: part.position.unwrap_or(if gated { Position::Rope } else { Position::Learned }),
+        act: act(activation),
+        gated,
+        norm,
+        norm_bias: part.norm_bias.unwrap_or(norm == Norm::Layernorm),
+        qkv_bias: part.qkv_bias.unwrap_or(bias),
+        out_bias: bias,
+        mlp_bias: bias,
+        qk_norm: if part.qk_norm == Some(true) { QkNorm::PerHead } else { QkNorm::No },
+        parallel_block: part.parallel_block.unwrap_or(false),
+        sliding_window: part.sliding_window,
+        logit_softcap: part.logit_softcap.is_some(),
+        // One matrix for queries, keys and values is how the GPT family is written.
+        fused_qkv: !gated,
+        moe: part.moe.as_ref().map(|moe| experts(moe, sizes.intermediate)).transpose()?,
+        mla: part.mla.as_ref().map(|mla| latent(mla, sizes.head_dim)),
+        mtp_layers: part.mtp_layers.unwrap_or(0),
+        ..Decoder::of_sizes(sizes)
+    })
+}
+
 /// A transformer of tokens.
 fn of_transformer(
     part: &ArchitecturePart,
@@ -84,54 +117,8 @@ fn of_transformer(
         assume("intermediate_size", width.to_string());
         width
     });
-    let norm = part.norm.unwrap_or(if gated { Norm::Rmsnorm } else { Norm::Layernorm });
-    let position = part.position.unwrap_or(if gated { Position::Rope } else { Position::Learned });
-    let bias = part.linear_bias.unwrap_or(!gated);
-    let decoder = Decoder {
-        hidden,
-        layers,
-        heads,
-        kv_heads,
-        head_dim,
-        intermediate,
-        vocab,
-        vocab_multiple: part.vocab_padding_multiple,
-        max_positions: part.max_position_embeddings,
-        extra_positions: 0,
-        tie_embeddings: part.tie_embeddings.unwrap_or(!gated),
-        position,
-        rotary_dim: head_dim,
-        act: act(activation),
-        gated,
-        norm,
-        norm_bias: part.norm_bias.unwrap_or(norm == Norm::Layernorm),
-        qkv_bias: part.qkv_bias.unwrap_or(bias),
-        out_bias: bias,
-        mlp_bias: bias,
-        head_bias: false,
-        qk_norm: if part.qk_norm == Some(true) { QkNorm::PerHead } else { QkNorm::No },
-        parallel_block: part.parallel_block.unwrap_or(false),
-        shared_norm: false,
-        sandwich_norms: false,
-        embedding_norm: false,
-        post_norm: false,
-        final_norm: true,
-        embedding_dim: hidden,
-        sliding_window: part.sliding_window,
-        full_attention_every: 0,
-        logit_softcap: part.logit_softcap.is_some(),
-        attention_softcap: false,
-        attention_sinks: false,
-        attention_dropout: 0.0,
-        hidden_dropout: 0.0,
-        embedding_dropout: 0.0,
-        // One matrix for queries, keys and values is how the GPT family is written.
-        fused_qkv: !gated,
-        fused_gate_up: false,
-        moe: part.moe.as_ref().map(|moe| experts(moe, intermediate)).transpose()?,
-        mla: part.mla.as_ref().map(|mla| latent(mla, head_dim)),
-        mtp_layers: part.mtp_layers.unwrap_or(0),
-    };
+    let sizes = Sizes { hidden, layers, heads, kv_heads, head_dim, intermediate, vocab };
+    let decoder = with_choices(part, sizes, activation)?;
     let decoder = match &decoder.mla {
         Some(mla) => Decoder {
             head_dim: mla.qk_nope_head_dim + mla.qk_rope_head_dim,

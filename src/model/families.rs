@@ -1,7 +1,7 @@
 //! Shapes of the models that are not decoder-only transformers. Transformer blocks are
 //! described by the same [`Decoder`] fields whatever they are part of.
 
-use super::architecture::{Act, Architecture, Decoder, Ends, QkNorm, Shape};
+use super::architecture::{Act, Architecture, Decoder, Ends, Shape, Sizes};
 use crate::plan::keywords::{ModelType, Norm, Position};
 
 /// How a sample enters an encoder-decoder.
@@ -160,19 +160,11 @@ impl DiT {
 impl Decoder {
     /// Blocks with layer norms, biases and GELU, and nothing else.
     #[must_use]
-    pub const fn plain(hidden: u64, layers: u64, heads: u64) -> Self {
+    pub fn plain(hidden: u64, layers: u64, heads: u64) -> Self {
+        let head_dim = hidden / if heads == 0 { 1 } else { heads };
+        let intermediate = hidden.saturating_mul(4);
+        let sizes = Sizes { hidden, layers, heads, kv_heads: heads, head_dim, intermediate, vocab: 1 };
         Self {
-            hidden,
-            layers,
-            heads,
-            kv_heads: heads,
-            head_dim: hidden / if heads == 0 { 1 } else { heads },
-            intermediate: hidden.saturating_mul(4),
-            vocab: 1,
-            vocab_multiple: None,
-            max_positions: None,
-            extra_positions: 0,
-            tie_embeddings: false,
             position: Position::Learned,
             rotary_dim: 0,
             act: Act::Gelu,
@@ -182,28 +174,8 @@ impl Decoder {
             qkv_bias: true,
             out_bias: true,
             mlp_bias: true,
-            head_bias: false,
-            qk_norm: QkNorm::No,
-            parallel_block: false,
-            shared_norm: false,
-            sandwich_norms: false,
-            post_norm: false,
-            embedding_norm: false,
             final_norm: false,
-            embedding_dim: hidden,
-            sliding_window: None,
-            full_attention_every: 0,
-            logit_softcap: false,
-            attention_softcap: false,
-            attention_sinks: false,
-            attention_dropout: 0.0,
-            hidden_dropout: 0.0,
-            embedding_dropout: 0.0,
-            fused_qkv: false,
-            fused_gate_up: false,
-            moe: None,
-            mla: None,
-            mtp_layers: 0,
+            ..Self::of_sizes(sizes)
         }
     }
 }

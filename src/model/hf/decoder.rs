@@ -1,7 +1,7 @@
 //! Decoder-only configurations, family by family.
 
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
-use crate::model::architecture::{Act, Decoder, Family, Mla, Moe, QkNorm};
+use crate::model::architecture::{Act, Decoder, Family, Mla, Moe, QkNorm, Sizes};
 use crate::plan::Fault;
 use crate::plan::keywords::{Norm, Position};
 
@@ -95,49 +95,18 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let inner = ["intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"];
     let intermediate = keys.count(&inner, MAX_WIDTH)?.unwrap_or_else(|| or(base.intermediate, 4 * hidden));
     let positions = keys.count(&["max_position_embeddings", "n_positions", "seq_length"], MAX_ROWS)?;
+    let vocab = keys.count(&["vocab_size"], MAX_ROWS)?.unwrap_or(base.vocab);
     let decoder = Decoder {
-        hidden,
-        layers,
-        heads,
-        kv_heads,
-        head_dim,
-        intermediate,
-        vocab: keys.count(&["vocab_size"], MAX_ROWS)?.unwrap_or(base.vocab),
-        vocab_multiple: None,
         max_positions: Some(positions.unwrap_or(base.positions)),
-        extra_positions: 0,
         tie_embeddings: keys.flag("tie_word_embeddings", base.tie)?,
-        position: Position::Rope,
-        rotary_dim: head_dim,
         act: act(keys),
-        gated: true,
-        norm: Norm::Rmsnorm,
-        norm_bias: false,
         qkv_bias: keys.flag("attention_bias", false)?,
         out_bias: keys.flag("attention_bias", false)?,
         mlp_bias: keys.flag("mlp_bias", false)?,
-        head_bias: false,
-        qk_norm: QkNorm::No,
-        parallel_block: false,
-        shared_norm: false,
-        sandwich_norms: false,
-        embedding_norm: false,
-        post_norm: false,
-        final_norm: true,
-        embedding_dim: hidden,
-        sliding_window: None,
-        full_attention_every: 0,
-        logit_softcap: false,
-        attention_softcap: false,
-        attention_sinks: false,
         attention_dropout: keys.share(&["attention_dropout", "attn_pdrop"], 0.0)?,
         hidden_dropout: keys.share(&["hidden_dropout", "resid_pdrop", "dropout"], 0.0)?,
         embedding_dropout: keys.share(&["embd_pdrop"], 0.0)?,
-        fused_qkv: false,
-        fused_gate_up: false,
-        moe: None,
-        mla: None,
-        mtp_layers: 0,
+        ..Decoder::of_sizes(Sizes { hidden, layers, heads, kv_heads, head_dim, intermediate, vocab })
     };
     with_family(decoder, keys, family)
 }
