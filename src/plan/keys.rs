@@ -73,7 +73,7 @@ macro_rules! kind {
     (section($read:path)) => {
         Kind::Section
     };
-    (placeholder($read:path)) => {
+    (maybe_empty($read:path)) => {
         Kind::Section
     };
     (recomputation()) => {
@@ -128,8 +128,8 @@ macro_rules! take {
     ($reader:ident, $path:expr, section($read:path)) => {
         $reader.section($path, $read)
     };
-    ($reader:ident, $path:expr, placeholder($read:path)) => {
-        $reader.placeholder($path, $read)
+    ($reader:ident, $path:expr, maybe_empty($read:path)) => {
+        $reader.maybe_empty($path, $read)
     };
     ($reader:ident, $path:expr, recomputation()) => {
         $reader.recomputation($path)
@@ -169,7 +169,7 @@ macro_rules! section {
 section!(MODEL, model, ModelPart, "model", {
     hf_config: hf_config(), "a Hugging Face config.json: its path, or its keys";
     preset: text(), "a model of the catalogue, by name";
-    architecture: placeholder(architecture), "the architecture, field by field";
+    architecture: maybe_empty(architecture), "the architecture, field by field";
     size_billions: positive(most::BILLIONS), "billions of parameters, where no architecture is known";
     model_type as "type": word(ModelType), "the kind of architecture";
     batch_size: whole(most::BATCH), "global batch: samples per optimizer step";
@@ -295,7 +295,7 @@ section!(LORA, lora, LoraPart, "training.lora", {
 
 section!(HARDWARE, hardware, HardwarePart, "hardware", {
     gpu_type: text(), "a GPU of the catalogue, by name";
-    custom: placeholder(custom), "a GPU of your own, or single figures over the catalogue's";
+    custom: maybe_empty(custom), "a GPU of your own, or single figures over the catalogue's";
     memory_limit_gb: positive(1e5), "cap below the card's size, in GB (1e9 bytes)";
     library_workspaces: flag(), "count cuBLAS and cuDNN workspaces";
     power_limit_w: positive(1e5), "power cap in watts";

@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The same, but an empty one (`custom: {}`) says nothing: it is as good as absent.
-    pub fn placeholder<T>(&mut self, path: &str, read: impl Fn(&mut Self) -> T) -> Option<T> {
+    pub fn maybe_empty<T>(&mut self, path: &str, read: impl Fn(&mut Self) -> T) -> Option<T> {
         let filled = self.get(path).is_some_and(|node| !node.entries().is_empty());
         if filled { self.section(path, read) } else { None }
     }

@@ -15,7 +15,7 @@ fn the_sample_of_the_contract() {
     let plan = plan(SAMPLE);
     assert_eq!(plan.model.hf_config, Some(HfConfig::Path("path/to/config.json".into())));
     assert_eq!(plan.model.preset.as_deref(), Some("llama-3-8b"));
-    assert_eq!(plan.model.architecture, None, "an empty placeholder says nothing");
+    assert_eq!(plan.model.architecture, None, "an empty mapping says nothing");
     assert_eq!(plan.model.size_billions, Some(13.0));
     assert_eq!(plan.model.model_type, Some(ModelType::TransformerDecoder));
     assert_eq!(plan.model.batch_size, Some(32));
