@@ -139,7 +139,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         cache_source(job),
         Layer::Allocated,
     );
-    let row = rule(job.training.optimizer);
+    let row = rule(job.training.optimizer, job.framework);
     let what = if row.eight_bit {
         "parameters x 2 states of 1 B, with scales".to_owned()
     } else if row.factored {
@@ -249,7 +249,7 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         Component::Temporaries,
         summit.optimizer,
         "what the optimizer's kernels make while they step",
-        rule(job.training.optimizer).source,
+        rule(job.training.optimizer, job.framework).source,
         Layer::Allocated,
     );
 }
