@@ -121,13 +121,15 @@ fn the_first_stage_term_by_term() {
     let mut expected = resident(LAYERS * layer() + embedding() + POSITIONS * HIDDEN).to_vec();
     let [residual, norms, attention, _] = saved();
     expected.extend([
-        // The peak is in the feed-forward half of the last layer's backward pass: its dropout's mask is used.
+        // The peak is in the backward pass of the last layer's shared expert, where its first matrix has gathered its
+        // input again: the dropout's mask behind it is used.
         (residual.0, LAYERS * residual.1 - STREAM * HIDDEN * BOOL),
         (norms.0, LAYERS * norms.1),
         (attention.0, LAYERS * attention.1),
         // The mask of the embedding's dropout, which comes after the scatter along the sequence
         // (models/common/embeddings/language_model_embedding.py).
         ("embedding", STREAM * HIDDEN * BOOL),
+        ("weight gradients in flight", HIDDEN * SHARED_WIDTH / TENSOR * BF16),
     ]);
     let stage = &prediction.stages[0];
     let moment = ["feed-forward", "activation gradients", "micro-batches in flight"];
