@@ -214,8 +214,7 @@ fn published() {
     let (rows, failed) = print("published.json");
     all_predicted(&failed);
     for row in rows.iter().filter(|row| row.group == "simumax" && row.quantity == "peak_allocated_bytes") {
-        let bar = if row.id.contains("deepseek") { 2.5 } else { 1.0 };
-        assert!(row.error.abs() <= bar, "{}: {}", row.id, row.error);
+        assert!(row.error.abs() <= 0.5, "{}: {}", row.id, row.error);
     }
     let of_seven: Vec<&Row> =
         rows.iter().filter(|row| row.id.contains("gpt3_7b") && row.quantity.contains("bytes")).collect();

@@ -171,14 +171,8 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         super::overhead::workspaces(job.hardware.gpu.generation, super::libraries(job)).source,
         Layer::Allocated,
     );
-    terms.add(
-        "inputs and buffers",
-        Component::Temporaries,
-        run.inputs,
-        "token ids and labels, 8 B each, and the modules' buffers",
-        "int64 tensors",
-        Layer::Allocated,
-    );
+    let (inputs, source) = wording::inputs(job);
+    terms.add("inputs and buffers", Component::Temporaries, run.inputs, inputs, source, Layer::Allocated);
 }
 
 fn cache_formula(job: &Job, bytes: u64) -> Cow<'static, str> {
