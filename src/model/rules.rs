@@ -84,6 +84,8 @@ pub enum Experts {
     Loop,
     /// Tokens permuted, one grouped product a matrix.
     Grouped,
+    /// The same, each token weighted by its probability before the last product, not after it.
+    Weighted,
 }
 
 /// What a framework's modules do.
@@ -166,7 +168,10 @@ const MEGATRON_TE: Rules = Rules {
     act: rule(PointwiseAct::Fused, "megatron-core 0.16, core/fusions/fused_bias_gelu.py"),
     heads: rule(SplitHeads::Copies, "megatron-core 0.16, core/transformer/attention.py, get_query_key_value_tensors"),
     softmax: rule(Softmax::Fused, "megatron-core 0.16, core/fusions/fused_softmax.py, FusedScaleMaskSoftmax"),
-    experts: rule(Experts::Grouped, "megatron-core 0.16, core/transformer/moe/experts.py, TEGroupedMLP"),
+    experts: rule(
+        Experts::Weighted,
+        "megatron-core 0.16, core/transformer/moe/experts.py, TEGroupedMLP (bias_act_func)",
+    ),
     fused_projections: rule(true, MEGATRON),
     vocab_multiple: rule(128, "megatron, training/tokenizer/tokenizer.py, _vocab_size_with_padding"),
     autocast: rule(false, MEGATRON),

@@ -203,7 +203,7 @@ impl Table<'_> {
         self.traffic.parameters += Bytes(trained);
         self.traffic.gradients += Bytes(resident.gradients);
         let before: f64 = self.rows.iter().map(|row| row.memory + row.compute).sum();
-        let states = rule(self.job.training.optimizer).moments.max(1);
+        let states = rule(self.job.training.optimizer, self.job.framework).moments.max(1);
         let name = "optimizer";
         // A handful of operations an element (Adam: about ten for two moments).
         self.add_named(name, Unit::Vector, 5.0 * states as f64 * resident.trained as f64, bytes, (1, 1));

@@ -2,6 +2,7 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::{Job, StageLayers};
+use super::optimizer::rounded;
 use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, TimelinePoint};
 use super::prefill::looked_up;
@@ -81,7 +82,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = Held { job, step, layers: list, first, last };
     let resident = held.resident();
-    let inputs = step.walk.inputs.saturating_add(step.walk.buffers);
+    let inputs = inputs(job, step, first, last).saturating_add(step.walk.buffers);
     let base = resident.weights
         + resident.kv_cache_waiting
         + resident.masters
@@ -136,6 +137,25 @@ fn left_over(job: &Job, step: &Step, layers: &StageLayers, first: bool) -> u64 {
     let tape = step.walk.kinds.first().map(|(_, tape)| tape);
     let state = tape.and_then(|tape| tape.tensors.iter().find(|tensor| tensor.home == Home::Input));
     state.map_or(0, |state| state.allocated().saturating_mul(2 * sent))
+}
+
+/// The micro-batch's ids, labels and masks on a stage.
+fn inputs(job: &Job, step: &Step, first: bool, last: bool) -> u64 {
+    if !loaded_by_stage(job) {
+        return step.walk.inputs;
+    }
+    let tokens = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context));
+    let of = |bytes: u64| rounded(tokens.saturating_mul(bytes));
+    // Token and position ids; labels and the mask of the loss. Plans do not say whether the loader makes an
+    // attention mask as well: it is left out.
+    let ids = if first { 2 * of(8) } else { 0 };
+    let labels = if last { of(8) + of(4) } else { 0 };
+    ids + labels
+}
+
+/// Whether each stage loads only what it reads (megatron, training/utils.py, get_batch_on_this_tp_rank).
+pub(super) fn loaded_by_stage(job: &Job) -> bool {
+    job.framework == Framework::Megatron && job.training.mode == Mode::Train && job.decoder().is_some()
 }
 
 /// Saved bytes of the micro-batches that are under way beside the one that is played.

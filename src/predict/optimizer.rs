@@ -1,7 +1,7 @@
 //! Optimizers as a table: what they keep for each parameter, and what they need while they step.
 
 use crate::model::{Element, GRANULE, Part, Weight};
-use crate::plan::keywords::Optimizer;
+use crate::plan::keywords::{Framework, Optimizer};
 
 /// What an optimizer holds beside weights and gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +35,21 @@ pub enum Temporary {
     DecayedGradients,
 }
 
-/// The row of `optimizer`.
+/// The row of `optimizer` as `framework` runs it.
 #[must_use]
-pub const fn rule(optimizer: Optimizer) -> Rule {
+pub const fn rule(optimizer: Optimizer, framework: Framework) -> Rule {
+    match (optimizer, framework) {
+        // Megatron's Adam counts steps in the parameter group, on the host.
+        (Optimizer::AdamwFused, Framework::Megatron) => Rule {
+            device_step: false,
+            source: "Transformer Engine, pytorch/optimizers/fused_adam.py, FusedAdam.step (group['step'])",
+            ..row(optimizer)
+        },
+        _ => row(optimizer),
+    }
+}
+
+const fn row(optimizer: Optimizer) -> Rule {
     let adam = Rule {
         moments: 2,
         eight_bit: false,

@@ -184,7 +184,7 @@ impl Held<'_> {
             sum.masters = sum.masters.saturating_add(bytes(part, master));
         }
         let state = if weight.part == Part::Adapter { element } else { storage.state };
-        let row = rule(job.training.optimizer);
+        let row = rule(job.training.optimizer, job.framework);
         let mut states = state_bytes(&row, weight, part, state);
         if job.training.optimizer == Optimizer::Muon && !is_matrix(weight) {
             // Muon is for matrices; the rest is left to AdamW.
@@ -206,7 +206,7 @@ impl Held<'_> {
     fn temporaries(&self, sum: &mut Resident, largest: u64) {
         let training = &self.job.training;
         let states_full = sum.states / 2;
-        sum.optimizer_temporary = match rule(training.optimizer).temporary {
+        sum.optimizer_temporary = match rule(training.optimizer, self.job.framework).temporary {
             Temporary::Nothing => 0,
             Temporary::AllStates => states_full,
             Temporary::Largest(tensors) => largest.saturating_mul(tensors),

@@ -132,7 +132,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         cache_source(job),
         Layer::Allocated,
     );
-    let row = rule(job.training.optimizer);
+    let row = rule(job.training.optimizer, job.framework);
     let what = if row.eight_bit {
         "parameters x 2 states of 1 B, with scales".to_owned()
     } else if row.factored {
@@ -164,14 +164,8 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         super::overhead::workspaces(job.hardware.gpu.generation, super::libraries(job)).source,
         Layer::Allocated,
     );
-    terms.add(
-        "inputs and buffers",
-        Component::Temporaries,
-        run.inputs,
-        "token ids and labels, 8 B each, and the modules' buffers",
-        "int64 tensors",
-        Layer::Allocated,
-    );
+    let (inputs, source) = wording::inputs(job);
+    terms.add("inputs and buffers", Component::Temporaries, run.inputs, inputs, source, Layer::Allocated);
 }
 
 fn cache_formula(job: &Job, bytes: u64) -> Cow<'static, str> {
@@ -242,7 +236,7 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         Component::Temporaries,
         summit.optimizer,
         "what the optimizer's kernels make while they step",
-        rule(job.training.optimizer).source,
+        rule(job.training.optimizer, job.framework).source,
         Layer::Allocated,
     );
 }

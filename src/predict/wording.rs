@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use super::job::Job;
+use super::memory::loaded_by_stage;
 use crate::model::{Decoder, Gate, Group, Shape};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Framework, Loss, Norm, Sharding};
@@ -175,6 +176,19 @@ pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Cow<'static, str>, 
             Cow::Borrowed("a bucket beside each gradient, for its reduction"),
             "PyTorch, torch/nn/parallel/distributed.py (arXiv 2006.15704)",
         ),
+    }
+}
+
+/// What a stage loads, and where that is said.
+pub(super) fn inputs(job: &Job) -> (&'static str, &'static str) {
+    if loaded_by_stage(job) {
+        (
+            "token and position ids, 8 B each, where the stage embeds; labels, 8 B, and their mask, 4 B, where it has \
+             the loss; no attention mask",
+            "megatron, training/utils.py, get_batch_on_this_tp_rank",
+        )
+    } else {
+        ("token ids and labels, 8 B each, and the modules' buffers", "int64 tensors")
     }
 }
 

@@ -113,9 +113,7 @@ impl Ctx<'_> {
         if d.attention_sinks {
             b.weight(Part::Attention, core.heads, 1);
         }
-        let gathered = self.gathered_bytes(b.element(x));
         let [q, k, v] = self.projections(b, x, rows, &core);
-        scratch(b, gathered);
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
         let out = self.remembering(b, [q, k, v], &core, windowed);
@@ -131,9 +129,12 @@ impl Ctx<'_> {
         let (wide, narrow) = (core.heads.saturating_mul(core.dim), core.kv_heads.saturating_mul(core.dim));
         let part = Part::Attention;
         let linear = |name, to| Linear { name, from: d.hidden, to, bias: d.qkv_bias, part };
+        // The gathered input is there while the matrix runs, not while its result is split.
+        let gathered = self.gathered_bytes(b.element(x));
         if d.fused_qkv || self.run.rules.fused_projections.is {
             let to = narrow.saturating_mul(2).saturating_add(wide);
             let all = b.linear(x, rows, linear("attention.qkv_proj", to));
+            scratch(b, gathered);
             let (q, k) = (rows.saturating_mul(wide), rows.saturating_mul(narrow));
             let parts = b.split("attention.split", all, [q, k, k]);
             if self.run.rules.heads.is == SplitHeads::Copies {
@@ -148,6 +149,7 @@ impl Ctx<'_> {
         let k = b.linear(x, rows, linear("attention.k_proj", narrow));
         let k = self.head_norm(b, k, "attention.k_norm");
         let v = b.linear(x, rows, linear("attention.v_proj", narrow));
+        scratch(b, gathered);
         [q, k, v]
     }
 

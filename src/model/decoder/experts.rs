@@ -6,7 +6,7 @@ use super::attention::product;
 use crate::model::architecture::{Act, Moe};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::element::{Element, Group};
-use crate::model::rules::Experts;
+use crate::model::rules::{Experts, Gate};
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
 
@@ -18,7 +18,7 @@ impl Ctx<'_> {
         let weights = self.route(b, x, moe);
         let routed = match self.run.rules.experts.is {
             Experts::Loop => self.looped(b, x, weights, moe),
-            Experts::Grouped => self.grouped(b, x, weights, moe),
+            Experts::Grouped | Experts::Weighted => self.grouped(b, x, weights, moe),
         };
         if moe.shared_intermediate == 0 {
             return routed;
@@ -73,7 +73,6 @@ impl Ctx<'_> {
     fn looped(&self, b: &mut Builder<'_>, x: Id, weights: Id, moe: &Moe) -> Id {
         let d = self.d;
         let routed = self.run.tokens().saturating_mul(moe.per_token);
-        let name = "moe.experts";
         let one_hot = b.make(product(&[self.run.tokens(), moe.per_token, moe.experts]), Element::I64, false);
         b.op(&Spec { name: "moe.dispatch", outputs: &[one_hot], elementwise: true, ..Spec::default() });
         // The indices that each expert's gather and scatter keep: its tokens and their ranks.
@@ -86,7 +85,7 @@ impl Ctx<'_> {
             saved: &[index],
             ..Spec::default()
         });
-        let out = self.expert_mlp(b, tokens, routed, moe, name);
+        let out = self.expert_mlp(b, tokens, routed, moe, None);
         let each = b.copy_of("moe.combine", weights, routed);
         let weighted = b.mul("moe.combine", out, each);
         let element = b.element(x);
@@ -100,7 +99,6 @@ impl Ctx<'_> {
     fn grouped(&self, b: &mut Builder<'_>, x: Id, weights: Id, moe: &Moe) -> Id {
         let d = self.d;
         let cut = self.run.cut;
-        let name = "moe.experts";
         let routed = self.run.stream_tokens().saturating_mul(moe.per_token);
         let permuted = b.copy_of("moe.dispatch", x, routed.saturating_mul(d.hidden));
         if cut.expert > 1 {
@@ -111,33 +109,43 @@ impl Ctx<'_> {
         // Balanced: a rank receives as many tokens as it sends, times its expert-tensor group's gather.
         let local = routed.saturating_mul(cut.expert_tensor);
         let tokens = if cut.expert > 1 || cut.expert_tensor > 1 {
-            b.copy_of("moe.all_to_all", permuted, local.saturating_mul(d.hidden))
+            sent_tokens(b, permuted, local.saturating_mul(d.hidden))
         } else {
             permuted
         };
-        let out = self.expert_mlp(b, tokens, local, moe, name);
+        let before = self.run.rules.experts.is == Experts::Weighted;
+        // Probabilities go the way of their tokens.
+        let sent = before.then(|| b.copy_of("moe.all_to_all", weights, local));
+        let out = self.expert_mlp(b, tokens, local, moe, sent);
         let out = if cut.expert > 1 || cut.expert_tensor > 1 {
-            b.copy_of("moe.all_to_all", out, routed.saturating_mul(d.hidden))
+            sent_tokens(b, out, routed.saturating_mul(d.hidden))
         } else {
             out
         };
-        let weighted = b.mul("moe.combine", out, weights);
         let rows = self.run.stream_tokens().saturating_mul(d.hidden);
+        if before {
+            return unpermuted(b, out, routed, rows);
+        }
+        let weighted = b.mul("moe.combine", out, weights);
         let element = b.element(x);
         let sum = b.copy_of("moe.combine", weighted, rows);
         b.cast("moe.combine", sum, element)
     }
 
-    /// The matrices of the routed experts over `rows` tokens.
-    fn expert_mlp(&self, b: &mut Builder<'_>, x: Id, rows: u64, moe: &Moe, name: &'static str) -> Id {
+    /// The matrices of the routed experts over `rows` tokens, weighted in between where `weights` are there.
+    fn expert_mlp(&self, b: &mut Builder<'_>, x: Id, rows: u64, moe: &Moe, weights: Option<Id>) -> Id {
         let d = self.d;
+        let name = "moe.experts";
         let cut = self.run.cut;
         let local = moe.experts.div_ceil(cut.expert);
         let inner = moe.intermediate.div_ceil(cut.expert_tensor);
-        let one = self.run.rules.experts.is == Experts::Grouped || d.act == Act::ClampedSwiglu;
+        let one = self.run.rules.experts.is != Experts::Loop || d.act == Act::ClampedSwiglu;
         let middle = if d.gated && one {
             let both = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner.saturating_mul(2)), name);
-            self.gate_of_one(b, both, "moe.act")
+            match weights.filter(|_| self.run.rules.gate.is == Gate::Fused) {
+                Some(weights) => weighted_gate(b, both, weights),
+                None => self.gate_of_one(b, both, "moe.act"),
+            }
         } else if d.gated {
             let gate = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), name);
             let gate = self.act(b, gate, "moe.act");
@@ -146,6 +154,12 @@ impl Ctx<'_> {
         } else {
             let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), name);
             self.act(b, up, "moe.act")
+        };
+        let middle = match weights {
+            Some(weights) if !(d.gated && self.run.rules.gate.is == Gate::Fused) => {
+                b.mul("moe.weights", middle, weights)
+            }
+            _ => middle,
         };
         self.expert_matrix(b, middle, moe, local, (rows, inner, d.hidden), name)
     }
@@ -169,4 +183,46 @@ impl Ctx<'_> {
         }
         out
     }
+}
+
+/// Tokens added up where they came from: the indices alone are kept
+/// (core/transformer/moe/moe_utils.py, unpermute).
+fn unpermuted(b: &mut Builder<'_>, x: Id, routed: u64, numel: u64) -> Id {
+    let (element, grad) = (b.element(x), b.needs_grad(x));
+    let index = b.make(routed, Element::I64, false);
+    let kept = [index];
+    let out = b.make(numel, element, grad);
+    b.op(&Spec {
+        name: "moe.combine",
+        inputs: &[(x, Flow::New)],
+        outputs: &[out, index],
+        saved: if grad { &kept } else { &[] },
+        ..Spec::default()
+    });
+    out
+}
+
+/// Gate and probabilities in one function that keeps what comes in
+/// (core/fusions/fused_bias_swiglu.py, WeightedSwiGLUFunction).
+fn weighted_gate(b: &mut Builder<'_>, both: Id, weights: Id) -> Id {
+    let (half, element) = (b.numel(both) / 2, b.element(both));
+    let grad = b.needs_grad(both) || b.needs_grad(weights);
+    let out = b.make(half, element, grad);
+    let saved = [both, weights];
+    b.op(&Spec {
+        name: "moe.act",
+        inputs: &[(both, Flow::New), (weights, Flow::New)],
+        outputs: &[out],
+        saved: if grad { &saved } else { &[] },
+        elementwise: true,
+        ..Spec::default()
+    });
+    out
+}
+
+/// Tokens sent between ranks; their gradients go back into a tensor of their own
+/// (megatron-core, core/tensor_parallel/mappings.py, _AllToAll).
+fn sent_tokens(b: &mut Builder<'_>, x: Id, numel: u64) -> Id {
+    let element = b.element(x);
+    b.unary("moe.all_to_all", (x, Flow::New), (numel, element), Keeps::Nothing)
 }

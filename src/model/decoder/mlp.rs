@@ -19,16 +19,18 @@ impl Ctx<'_> {
         let gathered = self.gathered_bytes(b.element(x));
         let middle = if !d.gated {
             let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));
+            scratch(b, gathered);
             self.act(b, up, "mlp.act")
         } else if d.fused_gate_up || self.run.rules.fused_projections.is {
             let both = b.linear(x, rows, linear("mlp.gate_up_proj", d.hidden, inner.saturating_mul(2)));
+            scratch(b, gathered);
             self.gate_of_one(b, both, "mlp.act")
         } else {
             let gate = b.linear(x, rows, linear("mlp.gate_proj", d.hidden, inner));
             let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));
+            scratch(b, gathered);
             self.gate_of_two(b, gate, up, "mlp.act")
         };
-        scratch(b, gathered);
         let out = b.linear(middle, rows, linear("mlp.down_proj", inner, d.hidden));
         self.reduced(b, out)
     }
