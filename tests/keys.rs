@@ -349,3 +349,19 @@ fn another_card_than_the_plans_is_noticed() {
         assert_eq!(state.other_card().is_some(), other, "{name}");
     }
 }
+
+#[test]
+fn leaving_while_an_older_text_is_being_written_loses_nothing() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.sequence_length");
+    let effects = press(&mut state, &[Key::Right, Key::Char('s')]);
+    let [Effect::Save { text: older, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    // Edited again and told to save and leave, before the first save has ended.
+    assert_eq!(press(&mut state, &[Key::Right, Key::Char('q'), Key::Char('s')]), []);
+    let newer = state.editor.text().to_owned();
+    let path = PathBuf::from("test.yaml");
+    let effects = update(&mut state, Event::Saved { path: path.clone(), text: older.clone() });
+    let [Effect::Save { text, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(*text, newer);
+    assert_eq!(update(&mut state, Event::Saved { path, text: newer }), [Effect::Quit]);
+}

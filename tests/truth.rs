@@ -271,8 +271,14 @@ fn residuals() {
         &rows,
         "megatron-bridge-memory",
         "peak_allocated_bytes",
-        5.5,
-        &[("mbmem-70bsft-2", 8.5), ("mbmem-70b-rc-mlp+core_attn", 17.5)],
+        1.6,
+        &[
+            ("mbmem-moonlight16b-none", 4.1),
+            ("mbmem-moonlight16b-mla_up_proj", 2.2),
+            ("mbmem-moonlight16b-mla_up_proj+mlp", 5.1),
+            ("mbmem-70bsft-2", 8.5),
+            ("mbmem-70b-rc-mlp+core_attn", 17.5),
+        ],
     );
 }
 

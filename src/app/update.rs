@@ -37,7 +37,8 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.notice = Some(info(format!("saved {}", path.display())));
             state.editor.mark_saved(path, text);
             if state.quit_after_save {
-                return vec![Effect::Quit];
+                // What was edited while an earlier text was being written is saved before leaving.
+                return if state.editor.modified() { save(state) } else { vec![Effect::Quit] };
             }
         }
         Event::SaveFailed(why) => {

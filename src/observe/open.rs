@@ -1,7 +1,6 @@
 //! Which source is opened, by the user's choice and what the machine has.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use super::{Demo, Nvml, Source, Wants};
 
@@ -15,19 +14,6 @@ pub enum Choice {
     Nvml,
     /// The demo.
     Demo,
-}
-
-impl FromStr for Choice {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "auto" => Ok(Self::Auto),
-            "nvml" => Ok(Self::Nvml),
-            "demo" => Ok(Self::Demo),
-            other => Err(format!("no source is called \"{other}\": there are auto, nvml and demo")),
-        }
-    }
 }
 
 /// Opens the source of `choice`; `demo` is played where it comes to that. Blocks while a driver
@@ -91,13 +77,5 @@ mod tests {
         assert!(line.contains("No such file"), "{line}");
         assert!(!line.contains('\n'));
         assert_eq!(open(Choice::Auto, None).err().unwrap(), line);
-    }
-
-    #[test]
-    fn choices_are_words() {
-        assert_eq!("auto".parse(), Ok(Choice::Auto));
-        assert_eq!("nvml".parse(), Ok(Choice::Nvml));
-        assert_eq!("demo".parse(), Ok(Choice::Demo));
-        assert!("gpu".parse::<Choice>().unwrap_err().contains("auto, nvml and demo"));
     }
 }
