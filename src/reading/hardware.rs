@@ -125,8 +125,25 @@ pub struct Xid {
     pub code: Option<u64>,
     /// When it was heard of.
     pub at: Moment,
-    /// How many were heard since the start.
+}
+
+/// The critical errors heard of since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Xids {
+    /// How many.
     pub count: u64,
+    /// The last one.
+    pub last: Option<Xid>,
+}
+
+/// Where a process runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// On the host itself, as far as its control group tells.
+    Host,
+    /// In a container: of that name or number.
+    Container(String),
 }
 
 readings! {
@@ -146,8 +163,8 @@ readings! {
         pub repair_pending: bool,
         /// No spare row was left for one.
         pub repair_failed: bool,
-        /// The last critical error heard since the start; known to be none where there was none.
-        pub xid: Option<Xid>,
+        /// Critical errors.
+        pub xids: Xids,
     }
 }
 
@@ -191,8 +208,8 @@ readings! {
         pub read: BytesPerSec,
         /// Bytes that it wrote to storage.
         pub written: BytesPerSec,
-        /// The container that it runs in; known to be none on the host itself.
-        pub container: Option<String>,
+        /// Where it runs.
+        pub place: Place,
         /// Memory that it has in swap.
         pub swapped: Bytes,
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use memwall::observe::{Asked, METRICS};
-use memwall::reading::{NvLinks, Peer, Xid};
+use memwall::reading::{NvLinks, Peer, Xid, Xids};
 use memwall::units::Joules;
 
 use super::*;
@@ -133,7 +133,7 @@ fn board_links_and_errors_arrive_in_the_units_of_the_house() {
         // 2 + 1 rows.
         assert_eq!(health.remapped_rows.value(), Some(&3));
         assert_eq!((health.repair_pending.value(), health.repair_failed.value()), (Some(&true), Some(&false)));
-        assert_eq!(health.xid.value(), Some(&Some(Xid { code: Some(79), at: Moment(5000), count: 2 })));
+        assert_eq!(health.xids.value(), Some(&Xids { count: 2, last: Some(Xid { code: Some(79), at: Moment(5000) }) }));
         let busy = &device.processes.value().unwrap()[0].busy;
         assert_eq!(busy, &Reading::measured(Fraction::from_percent(93.0), Moment(5000)));
     });
@@ -192,8 +192,8 @@ fn an_error_is_remembered_when_its_card_is_gone() {
         scenario.write(&full().replace("    energy:", "    lost: {}\n    energy:"));
         let device = source.sample(Moment(2000)).devices.remove(0);
         assert_eq!(device.power, Reading::Absent(Absence::Gone));
-        let last = Xid { code: Some(79), at: Moment(1000), count: 2 };
-        assert_eq!(device.health.xid, Reading::measured(Some(last), Moment(1000)));
+        let last = Some(Xid { code: Some(79), at: Moment(1000) });
+        assert_eq!(device.health.xids, Reading::measured(Xids { count: 2, last }, Moment(2000)));
     });
 }
 
@@ -202,9 +202,9 @@ fn a_card_without_events_says_so() {
     let text = full().replace("xids: [{ code: 48 }, { code: 79 }]", "no_events: true");
     in_child("metrics::a_card_without_events_says_so", &text, None, |_| {
         let devices = nvml(&Wants::everything()).sample(Moment(1000)).devices;
-        assert_eq!(devices[0].health.xid, Reading::Absent(Absence::NotSupported));
+        assert_eq!(devices[0].health.xids, Reading::Absent(Absence::NotSupported));
         // The others are listened to all the same.
-        assert_eq!(devices[1].health.xid, Reading::measured(None, Moment(1000)));
+        assert_eq!(devices[1].health.xids, Reading::measured(Xids::default(), Moment(1000)));
     });
 }
 

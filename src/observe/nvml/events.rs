@@ -11,7 +11,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::event::EventSet;
 
 use super::absence::absence;
-use crate::reading::{Absence, Moment, Reading, Xid};
+use crate::reading::{Absence, Moment, Reading, Xid, Xids};
 
 /// Events taken in one go: a card in trouble may send them without end.
 const MOST: usize = 64;
@@ -23,7 +23,7 @@ pub struct Events {
     /// The cards that are listened to, or would not have it.
     asked: Vec<u32>,
     refused: HashMap<u32, Absence>,
-    heard: HashMap<u32, Xid>,
+    heard: HashMap<u32, Xids>,
 }
 
 impl Events {
@@ -80,8 +80,8 @@ impl Events {
                         None => continue,
                     };
                     let Ok(index) = event.device.index() else { continue };
-                    let count = self.heard.get(&index).map_or(0, |xid| xid.count) + 1;
-                    self.heard.insert(index, Xid { code, at: now, count });
+                    let heard = self.heard.entry(index).or_default();
+                    *heard = Xids { count: heard.count + 1, last: Some(Xid { code, at: now }) };
                 }
                 Err(NvmlError::Timeout) => return,
                 Err(_) => {
@@ -93,12 +93,14 @@ impl Events {
         }
     }
 
-    /// The last error of a card; known to be none where it is listened to and there was none.
-    pub fn of(&self, index: u32, now: Moment) -> Reading<Option<Xid>> {
+    /// The errors of a card; known to be none where it is listened to and there was none.
+    pub fn of(&self, index: u32, now: Moment) -> Reading<Xids> {
         match (self.heard.get(&index), self.refused.get(&index)) {
-            (Some(xid), _) => Reading::measured(Some(*xid), xid.at),
+            (Some(xids), _) => Reading::measured(*xids, now),
             (None, Some(why)) => Reading::Absent(why.clone()),
-            (None, None) if self.set.is_some() && self.asked.contains(&index) => Reading::measured(None, now),
+            (None, None) if self.set.is_some() && self.asked.contains(&index) => {
+                Reading::measured(Xids::default(), now)
+            }
             (None, None) => Reading::not_read(),
         }
     }

@@ -25,7 +25,7 @@ pub fn health(device: &Device<'static>, reader: &mut Reader) -> Health {
         // A card has pages or rows, not both.
         repair_pending: known_or(pending, waiting).map(|flag| *flag != 0),
         repair_failed: failure.map(|flag| *flag != 0),
-        xid: Reading::not_read(),
+        xids: Reading::not_read(),
     }
 }
 

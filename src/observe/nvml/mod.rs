@@ -72,7 +72,7 @@ impl Nvml {
         self.events.listen(self.library, self.cards.iter().filter_map(Card::there));
         self.events.hear(now);
         for device in devices.iter_mut().filter(|device| device.mig.is_none()) {
-            device.health.xid = self.events.of(device.index, now);
+            device.health.xids = self.events.of(device.index, now);
         }
     }
 }
