@@ -14,6 +14,7 @@ mod thread;
 pub use demo::Demo;
 pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
 pub use open::{Choice, open};
+pub use process::{End, end};
 pub use thread::{Stopper, spawn};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
