@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::ending::Meant;
 use super::keymap::Key;
+use crate::reading::playback::{Playback, Steer};
 use crate::reading::{Moment, Sample, SourceInfo};
 
 /// Something that happened.
@@ -24,6 +26,23 @@ pub enum Event {
     SourceFailed(String),
     /// A source saw this.
     Sample(Box<Sample>),
+    /// The recording that is played stands there now; its samples follow.
+    Played(Playback),
+    /// What is observed goes to that file from now on.
+    Recording(PathBuf),
+    /// The recording has ended as it should: what was written.
+    Recorded(String),
+    /// The recording could not be begun, or broke off.
+    RecordFailed(String),
+    /// The signal to end a process was sent.
+    EndSent {
+        /// Which.
+        meant: Meant,
+        /// SIGKILL, not SIGTERM.
+        forced: bool,
+    },
+    /// It could not be sent.
+    EndFailed(String),
     /// The plan is on disk.
     Saved {
         /// Where.
@@ -50,6 +69,19 @@ pub enum Effect {
         text: String,
         /// Over whatever is there.
         over: bool,
+    },
+    /// Write what is observed to a new file, and tell how it went.
+    Record,
+    /// End that, and tell what was written.
+    StopRecording,
+    /// Steer the recording that is played.
+    Steer(Steer),
+    /// Ask a process to end, and tell how that went.
+    End {
+        /// Which.
+        meant: Meant,
+        /// Do not ask: SIGKILL, not SIGTERM.
+        forced: bool,
     },
     /// Leave.
     Quit,

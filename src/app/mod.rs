@@ -4,6 +4,7 @@
 
 mod attached;
 mod editor;
+mod ending;
 mod event;
 mod field;
 mod form;
@@ -12,12 +13,17 @@ mod keymap;
 mod monitor;
 mod observation;
 mod pane;
+mod processes;
+mod recording;
+mod spans;
 mod state;
 mod step;
+mod trail;
 mod update;
 
 pub use attached::{Attached, AttachedState};
 pub use editor::Editor;
+pub use ending::{Ending, Meant};
 pub use event::{Effect, Event};
 pub use field::Field;
 pub use form::Form;
@@ -25,8 +31,11 @@ pub use history::{History, KEPT, Point, Stretch};
 pub use keymap::{
     Action, BINDINGS, Binding, Context, HELP_NOTES, HelpShape, Key, by_context, footer, help_shape, lookup,
 };
-pub use monitor::{Monitor, ProcessRow, Selected, Source};
+pub use monitor::{Monitor, MonitorView, Selected, Source};
 pub use pane::Pane;
-pub use state::{MemoryPane, MemoryView, Notice, Overlay, RooflinePane, Saving, Severity, State};
+pub use processes::{ProcessList, ProcessRow, SortBy};
+pub use spans::{Span, Spans};
+pub use state::{MemoryPane, MemoryView, Notice, Overlay, Recording, RooflinePane, Saving, Severity, State};
 pub use step::{Direction, Step};
+pub use trail::{TRAIL, Trail};
 pub use update::update;

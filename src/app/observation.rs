@@ -2,10 +2,11 @@
 
 use super::attached::{Attached, AttachedState};
 use super::monitor::Monitor;
+use crate::catalog::Gpu;
 use crate::compare::{Observation, Whose};
 use crate::predict::Prediction;
 use crate::reading::{Absence, DeviceSample, Reading, Sample};
-use crate::units::{Bytes, FlopsPerSec, Seconds};
+use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
 
 /// Where the figures of the run are to be found.
 struct Found {
@@ -18,14 +19,15 @@ struct Found {
     without: Absence,
 }
 
-/// What was observed: of the attached process where there is one, else of the device that
+/// What was observed, on the plan's `gpu`: of the attached process where there is one, else of the device that
 /// holds most. None before the first sample and without devices.
 #[must_use]
-pub fn observation(monitor: &Monitor, prediction: &Prediction) -> Option<Observation> {
+pub fn observation(monitor: &Monitor, prediction: &Prediction, gpu: &Gpu) -> Option<Observation> {
     let sample = monitor.sample.as_ref()?;
     let found = match &monitor.attached {
-        Some(attached) => of_process(sample, attached),
-        None => of_fullest_device(monitor, sample)?,
+        // Which process it is cannot be told: the device's totals are what there is.
+        Some(attached) if attached.state != AttachedState::Unmatched => of_process(sample, attached),
+        Some(_) | None => of_fullest_device(monitor, sample)?,
     };
     let step = prediction.time.step;
     let (bandwidth, compute, settled) = match found.position {
@@ -34,19 +36,32 @@ pub fn observation(monitor: &Monitor, prediction: &Prediction) -> Option<Observa
             let device = sample.devices.get(position)?;
             let stretch = monitor.history.stretch(position, window(step));
             let tensor = stretch.tensor(&device.tensor_activity, step);
-            let compute = match tensor {
-                Reading::Known { value, at, .. } => {
-                    // Activity is measured; which type's peak it is a share of is the plan's word.
-                    Reading::estimated(FlopsPerSec(value.0 * prediction.roofline.peak.0), at)
-                }
-                Reading::Absent(why) => Reading::Absent(why),
-            };
+            let fp32 = stretch.fp32(&device.counters.fp32, step);
+            let compute = executed(&tensor, &fp32, prediction.roofline.peak, gpu);
             let settled = stretch.lasted().0 >= 2.0 * step.0;
             (stretch.bandwidth(&device.dram_bandwidth, step), compute, settled)
         }
     };
     let (whose, memory, memory_peak) = (found.whose, found.memory, found.memory_peak);
     Some(Observation { whose, memory, memory_peak, bandwidth, compute, devices: sample.devices.len(), settled })
+}
+
+/// Operations a second: the matrix units' share of their peak, and what the FP32 pipes add to it.
+///
+/// Activity is measured; which type's peak the matrix units' is a share of is the plan's word.
+pub fn executed(
+    tensor: &Reading<Fraction>,
+    fp32: &Reading<Fraction>,
+    peak: FlopsPerSec,
+    gpu: &Gpu,
+) -> Reading<FlopsPerSec> {
+    match tensor {
+        Reading::Known { value, at, .. } => {
+            let outside = fp32.value().zip(gpu.peaks.fp32).map_or(0.0, |(share, peak)| share.0 * peak.0);
+            Reading::estimated(FlopsPerSec(value.0 * peak.0 + outside), *at)
+        }
+        Reading::Absent(why) => Reading::Absent(why.clone()),
+    }
 }
 
 /// Rates are averaged over at least three steps, so that it does not matter where in a step
@@ -77,7 +92,8 @@ fn of_process(sample: &Sample, attached: &Attached) -> Found {
             Found { whose, position: Some(position), memory, memory_peak: peak(&without), without }
         }
         (state, _) => {
-            let without = if state == AttachedState::Awaited { Absence::NotThere } else { Absence::Gone };
+            let awaited = matches!(state, AttachedState::Awaited | AttachedState::Missing);
+            let without = if awaited { Absence::NotThere } else { Absence::Gone };
             let memory = Reading::Absent(without.clone());
             let whose = Whose::Process { pid, device: attached.device };
             Found { whose, position: None, memory, memory_peak: peak(&without), without }

@@ -1,5 +1,6 @@
 //! What each event does to the state.
 
+use super::ending;
 use super::event::{Effect, Event};
 use super::field::Field;
 use super::form::Form;
@@ -7,8 +8,10 @@ use super::keymap::{Action, Key, help_shape, lookup};
 use super::monitor::Source;
 use super::observation::observation;
 use super::pane::Pane;
+use super::recording;
 use super::state::{MemoryView, Notice, Overlay, Saving, Severity, State};
 use super::step::{Direction, Typed, typed};
+use super::trail;
 use crate::compare::compare;
 
 /// Rows that PageUp and PageDown go.
@@ -24,14 +27,23 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Paste(text) => paste(state, &text),
         Event::Resized(width, height) => state.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
-        Event::Tick(now) => state.now = state.now.max(now),
+        // While a recording is played, its time is the time.
+        Event::Tick(now) if state.playback.is_none() => state.now = state.now.max(now),
+        Event::Tick(_) => {}
         Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
         Event::Sample(sample) => {
             state.now = state.now.max(sample.at);
             state.monitor.take(*sample);
             set_against(state);
+            trail::note(state);
         }
+        Event::Played(playback) => recording::played(state, playback),
+        Event::Recording(path) => recording::began(state, path),
+        Event::Recorded(what) => recording::ended(state, info(what)),
+        Event::RecordFailed(why) => recording::ended(state, problem(why)),
+        Event::EndSent { meant, forced } => ending::sent(state, meant, forced),
+        Event::EndFailed(why) => state.notice = Some(problem(why)),
         Event::Saved { path, text } => {
             state.saving = Saving::Idle;
             state.notice = Some(info(format!("saved {}", path.display())));
@@ -55,11 +67,11 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     Vec::new()
 }
 
-fn info(text: impl Into<String>) -> Notice {
+pub(super) fn info(text: impl Into<String>) -> Notice {
     Notice { severity: Severity::Info, text: text.into() }
 }
 
-fn problem(text: impl Into<String>) -> Notice {
+pub(super) fn problem(text: impl Into<String>) -> Notice {
     Notice { severity: Severity::Problem, text: text.into() }
 }
 
@@ -85,11 +97,18 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
         Some(Overlay::ConfirmQuit) => return confirm_quit(state, key),
         None => {}
     }
+    if state.monitor.ending.is_some() {
+        return ending::on_key(state, key);
+    }
+    if state.focus == Pane::Monitor && state.monitor.list.typing {
+        search_key(state, key);
+        return Vec::new();
+    }
     if state.focus == Pane::Plan && state.form.typing.is_some() {
         type_key(state, key);
         return Vec::new();
     }
-    lookup(key, state.focus).map_or_else(Vec::new, |action| act(state, action))
+    lookup(key, state.focus, state.playback.is_some()).map_or_else(Vec::new, |action| act(state, action))
 }
 
 fn act(state: &mut State, action: Action) -> Vec<Effect> {
@@ -114,6 +133,14 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Redo => after_edit(state, |state| state.editor.redo(&state.catalog), "nothing to redo"),
         Action::View => turn_view(state),
         Action::Attach => attach(state),
+        Action::History => state.monitor.view = state.monitor.view.history(),
+        Action::Sort => state.monitor.list.sort = state.monitor.list.sort.next(),
+        Action::Find => state.monitor.list.typing = true,
+        Action::EndProcess => ending::ask(state),
+        Action::ShorterSpan => state.monitor.span = state.monitor.span.shorter(),
+        Action::LongerSpan => state.monitor.span = state.monitor.span.longer(),
+        Action::Record => return recording::toggle(state),
+        Action::Steer(steer) => return vec![Effect::Steer(steer)],
     }
     Vec::new()
 }
@@ -197,7 +224,8 @@ fn turn_view(state: &mut State) {
             state.memory.selected = 0;
         }
         Pane::Roofline => state.roofline.table = !state.roofline.table,
-        Pane::Plan | Pane::Monitor | Pane::Compare => {}
+        Pane::Monitor => state.monitor.view = state.monitor.view.next(),
+        Pane::Plan | Pane::Compare => {}
     }
 }
 
@@ -248,10 +276,9 @@ fn follow(state: &mut State) {
 }
 
 fn set_against(state: &mut State) {
-    state.comparison = state
-        .editor
-        .prediction()
-        .and_then(|prediction| Some(compare(prediction, &observation(&state.monitor, prediction)?)));
+    state.comparison = state.editor.prediction().zip(state.editor.job()).and_then(|(prediction, job)| {
+        Some(compare(prediction, &observation(&state.monitor, prediction, &job.hardware.gpu)?))
+    });
 }
 
 fn type_key(state: &mut State, key: Key) {
@@ -269,7 +296,29 @@ fn type_key(state: &mut State, key: Key) {
     }
 }
 
+/// A key while the processes to show are being typed: they follow at once.
+fn search_key(state: &mut State, key: Key) {
+    let list = &mut state.monitor.list;
+    match key {
+        Key::Char(c) => list.type_text(c.encode_utf8(&mut [0; 4])),
+        Key::Backspace => {
+            list.sought.pop();
+        }
+        Key::Ctrl('u') => list.sought.clear(),
+        Key::Enter => list.typing = false,
+        Key::Esc | Key::Ctrl('c') => {
+            list.typing = false;
+            list.sought.clear();
+        }
+        _ => {}
+    }
+    state.monitor.keep_selection();
+}
+
 fn paste(state: &mut State, text: &str) {
+    if state.focus == Pane::Monitor && state.monitor.list.typing {
+        return state.monitor.list.type_text(text);
+    }
     if let Some(typed) = &mut state.form.typing {
         let room = LONGEST_VALUE.saturating_sub(typed.len());
         typed.extend(text.chars().filter(|c| !c.is_control()).take(room));

@@ -157,7 +157,7 @@ pub fn compare(prediction: &Prediction, observation: &Observation) -> Comparison
         memory_now: observation.memory.clone(),
         bandwidth: rate(prediction.time.bandwidth, &observation.bandwidth, |rate| rate.0),
         compute: rate(predicted_rate, &observation.compute, |rate| rate.0),
-        point: run_point(observation),
+        point: run_point(&observation.compute, &observation.bandwidth),
     }
 }
 
@@ -165,17 +165,15 @@ fn rate<T: Copy>(predicted: T, observed: &Reading<T>, number: impl Fn(T) -> f64)
     Residual::new(predicted, observed.clone(), number, RATE_TOLERANCE, true)
 }
 
-fn run_point(observation: &Observation) -> Option<RunPoint> {
-    let (rate, bandwidth) = (observation.compute.value()?, observation.bandwidth.value()?);
+/// Where a run stands that computes and moves so much; none while either is unknown or nothing.
+#[must_use]
+pub fn run_point(compute: &Reading<FlopsPerSec>, traffic: &Reading<BytesPerSec>) -> Option<RunPoint> {
+    let (rate, bandwidth) = (compute.value()?, traffic.value()?);
     if bandwidth.0 <= 0.0 || rate.0 <= 0.0 {
         return None;
     }
-    let kind = match (observation.compute.kind()?, observation.bandwidth.kind()?) {
-        (Kind::Measured, Kind::Measured) => Kind::Measured,
-        // Less traffic than the bound would move the point to the right: where it is shown is a bound too.
-        (_, Kind::UpperBound) | (Kind::UpperBound, _) => Kind::UpperBound,
-        (Kind::Estimated, _) | (_, Kind::Estimated) => Kind::Estimated,
-    };
+    // Less traffic than the bound would move the point to the right: where it is shown is a bound too.
+    let kind = compute.kind()?.weaker(traffic.kind()?);
     Some(RunPoint { intensity: Intensity(rate.0 / bandwidth.0), rate: *rate, kind })
 }
 
@@ -234,7 +232,7 @@ mod tests {
         // 300e12 FLOP/s over 1.5e12 B/s = 200 FLOP a byte.
         let seen =
             observation(Reading::measured(BytesPerSec(1.5e12), NOW), Reading::estimated(FlopsPerSec(300e12), NOW));
-        let point = run_point(&seen).unwrap();
+        let point = run_point(&seen.compute, &seen.bandwidth).unwrap();
         assert_eq!(point.intensity, Intensity(200.0));
         assert_eq!(point.kind, Kind::Estimated);
     }
@@ -242,8 +240,8 @@ mod tests {
     #[test]
     fn an_idle_or_unknown_rate_is_no_point() {
         let idle = observation(Reading::measured(BytesPerSec(0.0), NOW), Reading::measured(FlopsPerSec(1.0), NOW));
-        assert_eq!(run_point(&idle), None);
+        assert_eq!(run_point(&idle.compute, &idle.bandwidth), None);
         let unknown = observation(Reading::measured(BytesPerSec(1.0), NOW), Reading::Absent(Absence::NotSupported));
-        assert_eq!(run_point(&unknown), None);
+        assert_eq!(run_point(&unknown.compute, &unknown.bandwidth), None);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{Demo, Nvml, Source, Wants};
+use super::{Demo, Nvml, Replay, Source, Wants};
 
 /// The user's choice of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Choice {
     /// The NVIDIA driver where it works and has a GPU, else the demo.
     #[default]
@@ -14,6 +14,13 @@ pub enum Choice {
     Nvml,
     /// The demo.
     Demo,
+    /// A recording.
+    Replay {
+        /// Its file, or that of one of its parts.
+        path: PathBuf,
+        /// Recorded seconds a second.
+        speed: f64,
+    },
 }
 
 /// Opens the source of `choice`; `demo` is played where it comes to that. Blocks while a driver
@@ -37,6 +44,7 @@ fn open_with(
     match choice {
         Choice::Demo => Ok(Box::new(demo.ok_or("there is no demo without a plan that can be predicted")?)),
         Choice::Nvml => Ok(Box::new(nvml().map_err(|why| why.to_string())?)),
+        Choice::Replay { path, speed } => Ok(Box::new(Replay::open(&path, speed).map_err(|why| why.to_string())?)),
         Choice::Auto => match (nvml(), demo) {
             (Ok(nvml), _) => Ok(Box::new(nvml)),
             (Err(why), Some(demo)) => Ok(Box::new(demo.because(&why.plain()))),

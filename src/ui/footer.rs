@@ -27,14 +27,23 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return Line::styled(fit(&format!(" {}", printable(&notice.text)), area.width as usize), style)
             .render(area, buffer);
     }
+    if let Some(ending) = &state.monitor.ending {
+        let how = if ending.forced { "kill it (SIGKILL)" } else { "ask it to end (SIGTERM)" };
+        let name = fit(&printable(&ending.name), (area.width as usize).saturating_sub(60).max(10));
+        let question = format!(" {name}: type {} and ⏎ to {how}, esc leaves: {}▏", ending.word(), ending.typed);
+        return Line::styled(fit(&question, area.width as usize), theme.warning()).render(area, buffer);
+    }
+    if state.monitor.list.typing && state.focus == Pane::Monitor {
+        return keys(&[("⏎", "keep"), ("esc", "show all")], look, area, buffer);
+    }
     if state.form.typing.is_some() && state.focus == Pane::Plan {
         return keys(&[("⏎", "take"), ("esc", "leave"), ("tab", "complete")], look, area, buffer);
     }
     let mut shown: Vec<(&str, &str)> = Vec::new();
-    if state.editor.is_example() && !state.editor.modified() {
+    if state.editor.is_example() && !state.editor.modified() && state.playback.is_none() {
         shown.push(("memwall PLAN.yaml", "opens yours"));
     }
-    shown.extend(footer(state.focus).map(|binding| (binding.shown, binding.word)));
+    shown.extend(footer(state.focus, state.playback.is_some()).map(|binding| (binding.shown, binding.word)));
     keys(&shown, look, area, buffer);
 }
 

@@ -9,8 +9,10 @@ mod layout;
 mod panes;
 mod text;
 mod theme;
+mod wanted;
 
 pub use theme::{EMBEDDED, Theme, ThemeError};
+pub use wanted::wanted;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

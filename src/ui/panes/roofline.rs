@@ -10,7 +10,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
 use super::{say, scroll};
-use crate::app::{Pane, State};
+use crate::app::{Pane, State, TRAIL, Trail};
 use crate::compare::RunPoint;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
@@ -94,7 +94,8 @@ fn draw_chart(state: &State, roofline: &Roofline, selected: usize, look: &Look, 
     let axes = Axes::of(roofline);
     draw_axes(&axes, roofline, look, gutter, plot, labels, buffer);
     let point = state.comparison.as_ref().and_then(|comparison| comparison.point);
-    draw_plot(&axes, roofline, selected, point, look, plot, buffer);
+    let run = Run { point, trail: &state.roofline.trail };
+    draw_plot(&axes, roofline, selected, &run, look, plot, buffer);
     draw_caption(roofline, selected, state, look, caption, buffer);
 }
 
@@ -146,11 +147,26 @@ fn tick(decade: i32) -> String {
     }
 }
 
+/// The run: where it stands on average, and where it was from sample to sample.
+struct Run<'a> {
+    point: Option<RunPoint>,
+    trail: &'a Trail,
+}
+
+/// How a point of the trail is drawn that is so far back, as a share of the whole trail.
+fn faded(age: f64, look: &Look) -> (&'static str, Style) {
+    match age {
+        ..0.2 => ("•", look.theme.observed()),
+        ..0.6 => ("∙", look.theme.observed()),
+        _ => ("∙", look.theme.dim()),
+    }
+}
+
 fn draw_plot(
     axes: &Axes,
     roofline: &Roofline,
     selected: usize,
-    point: Option<RunPoint>,
+    run: &Run<'_>,
     look: &Look,
     plot: Rect,
     buffer: &mut Buffer,
@@ -178,7 +194,12 @@ fn draw_plot(
                 let style = if index < 5 { theme.text() } else { theme.dim() };
                 canvas.print(x, y, Span::styled(mark, style));
             }
-            if let Some(point) = point {
+            for (back, point) in run.trail.points().rev().enumerate().collect::<Vec<_>>().into_iter().rev() {
+                let (x, y) = snap((Axes::x(point.intensity), axes.y(point.rate)));
+                let (mark, style) = faded(back as f64 / TRAIL as f64, look);
+                canvas.print(x, y, Span::styled(mark, style));
+            }
+            if let Some(point) = run.point {
                 let (x, y) = snap((Axes::x(point.intensity), axes.y(point.rate)));
                 canvas.print(x, y, Span::styled("◉", theme.observed()));
             }
