@@ -1,4 +1,12 @@
-//! Predicted against observed: the same quantity, in the same unit, side by side.
+//! Predicted against observed: the same quantity, in the same unit, side by side, and why they differ.
+
+mod evidence;
+mod expected;
+mod explain;
+
+pub use evidence::{Bands, Evidence, NOISE};
+pub use expected::Expected;
+pub use explain::{Cause, Circumstance, Explanation, Subject, explain};
 
 use crate::predict::Prediction;
 use crate::reading::{Kind, Reading};
