@@ -3,10 +3,12 @@
 mod evidence;
 mod expected;
 mod explain;
+mod forecast;
 
 pub use evidence::{Bands, Evidence, NOISE};
 pub use expected::Expected;
 pub use explain::{Cause, Circumstance, Explanation, Subject, explain};
+pub use forecast::{Forecast, Growth, forecast};
 
 use crate::predict::Prediction;
 use crate::reading::{Kind, Reading};

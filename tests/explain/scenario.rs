@@ -232,14 +232,14 @@ impl Scenario {
                 Befallen::Throttling => {
                     slowed = true;
                     truth.clock = Fraction(0.67);
-                    truth.step = truth.step + truth.compute * (1.0 / 0.67 - 1.0);
+                    truth.step += truth.compute * (1.0 / 0.67 - 1.0);
                 }
                 Befallen::SlowLink => truth.step = truth.step * 1.4,
                 Befallen::OtherProcess => others = Bytes::from_gib(9.0),
                 Befallen::Fragmentation => {
                     let extra = Bytes::from_f64(truth.reserved.as_f64() / 7.0);
-                    truth.reserved = truth.reserved + extra;
-                    truth.device_used = truth.device_used + extra;
+                    truth.reserved += extra;
+                    truth.device_used += extra;
                 }
             }
         }
