@@ -33,20 +33,6 @@ pub struct Evidence {
     pub slowed: Reading<bool>,
 }
 
-/// How far figures stray from predictions although nothing is wrong: one standard
-/// deviation, as a share of the figure.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bands {
-    /// Device-used, reserved and allocated bytes.
-    pub memory: f64,
-    /// Step time and tokens a second.
-    pub time: f64,
-    /// DRAM bytes of a step.
-    pub traffic: f64,
-    /// Matrix operations of a step.
-    pub flops: f64,
-}
-
 /// Figures of one reading after another differ by this much; what is compared within a run
 /// needs no prediction and is off by no more.
 pub const NOISE: f64 = 0.02;

@@ -1,6 +1,7 @@
 //! What one GPU of a run should show if a plan, and nothing else, decides.
 
-use super::evidence::{Bands, Deviations, Evidence, Misfit, NOISE};
+use super::bands::Bands;
+use super::evidence::{Deviations, Evidence, Misfit, NOISE};
 use crate::predict::{Prediction, StageMemory};
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 

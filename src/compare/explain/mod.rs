@@ -13,7 +13,8 @@ pub use circumstances::Circumstance;
 
 use std::cmp::Ordering;
 
-use super::evidence::{Bands, Evidence};
+use super::bands::Bands;
+use super::evidence::Evidence;
 use super::expected::Expected;
 use crate::catalog::Catalog;
 use crate::plan::{Change, Document, HfConfig};
