@@ -250,7 +250,7 @@ fn follow(state: &mut State) {
 fn set_against(state: &mut State) {
     state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
         let observation = observation(&state.monitor, prediction)?;
-        Some(compare(prediction, &observation, &Bands::of(job.framework)))
+        Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
     });
 }
 

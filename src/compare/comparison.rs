@@ -1,6 +1,7 @@
 //! Predicted against observed: the same quantity, in the same unit, side by side.
 
 use super::bands::Bands;
+use super::calibration::Calibration;
 use super::expected::Expected;
 use super::observation::{Observation, Whose};
 use super::residual::Residual;
@@ -63,13 +64,19 @@ pub struct Comparison {
 /// that nothing is wrong with lie within.
 const WIDTH: f64 = 2.0;
 
-/// Sets an observation against a prediction; `bands`: how far such predictions stray.
+/// Sets an observation against a prediction; `bands`: how far such predictions stray,
+/// `calibration`: what this machine is known to show over them.
 ///
 /// Memory is compared at its peak, since the prediction is of a peak. Compute is compared
 /// as hardware operations (recomputation included) over the step time, because the
 /// counters see those too.
 #[must_use]
-pub fn compare(prediction: &Prediction, observation: &Observation, bands: &Bands) -> Comparison {
+pub fn compare(
+    prediction: &Prediction,
+    observation: &Observation,
+    bands: &Bands,
+    calibration: &Calibration,
+) -> Comparison {
     let evidence = &observation.evidence;
     let held = observation.whose.device().and_then(|index| prediction.stage_of(index, observation.devices));
     let (of, stage) = match held {
@@ -77,7 +84,7 @@ pub fn compare(prediction: &Prediction, observation: &Observation, bands: &Bands
         Some(stage) => (Of::Whole, stage),
         None => (Of::LargestStage(prediction.largest().stage), prediction.largest()),
     };
-    let expected = Expected::of(prediction, stage);
+    let expected = calibration.applied(&Expected::of(prediction, stage));
     // Another stage than the largest may well need less.
     let settled = evidence.settled && !matches!(of, Of::LargestStage(_));
     let memory = |predicted: Bytes, observed: &Reading<Bytes>| {
@@ -99,9 +106,10 @@ pub fn compare(prediction: &Prediction, observation: &Observation, bands: &Bands
         compute: Residual::new(expected.rate(), evidence.compute.clone(), |rate| rate.0, rate, true),
         step: Residual::new(expected.step, evidence.step.clone(), |step| step.0, time, true),
         mfu: prediction.time.mfu.zip(tokens.as_ref()).map(|(predicted, tokens)| {
+            let predicted = Fraction(predicted * prediction.time.step.0 / expected.step.0);
             // The same model operations over the tokens that were seen: everyone counts them otherwise.
-            let observed = tokens.observed.map(|seen| Fraction(predicted * seen.0 / tokens.predicted.0));
-            Residual::new(Fraction(predicted), observed, |share| share.0, time, true)
+            let observed = tokens.observed.map(|seen| predicted * (seen.0 / tokens.predicted.0));
+            Residual::new(predicted, observed, |share| share.0, time, true)
         }),
         tokens,
         point: run_point(observation),

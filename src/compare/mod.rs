@@ -1,6 +1,7 @@
 //! Predicted against observed, in the same unit, side by side; why they differ; and where the run is going.
 
 mod bands;
+mod calibration;
 mod comparison;
 mod evidence;
 mod expected;
@@ -10,6 +11,7 @@ mod observation;
 mod residual;
 
 pub use bands::Bands;
+pub use calibration::{Calibration, Factor};
 pub use comparison::{Comparison, Of, RunPoint, compare};
 pub use evidence::Evidence;
 pub use expected::Expected;

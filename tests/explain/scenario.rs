@@ -1,7 +1,7 @@
 //! Scenarios: plans, what the runs do instead, and what is seen of them.
 
 use memwall::catalog::Catalog;
-use memwall::compare::{Bands, Cause, Circumstance, Evidence, Expected, Explanation, Subject, explain};
+use memwall::compare::{Bands, Calibration, Cause, Circumstance, Evidence, Expected, Explanation, Subject, explain};
 use memwall::plan::Document;
 use memwall::predict;
 use memwall::reading::{Moment, Reading};
@@ -269,7 +269,8 @@ impl Scenario {
 
     pub fn explanations(&self) -> Vec<Explanation> {
         let document = Document::parse(self.text).unwrap();
-        let subject = Subject { document: &document, config: None, catalog: catalog(), stage: None };
+        let calibration = Calibration::default();
+        let subject = Subject { document: &document, config: None, catalog: catalog(), stage: None, calibration };
         explain(&subject, &self.evidence, &BANDS)
     }
 

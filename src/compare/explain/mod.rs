@@ -14,6 +14,7 @@ pub use circumstances::Circumstance;
 use std::cmp::Ordering;
 
 use super::bands::Bands;
+use super::calibration::Calibration;
 use super::evidence::Evidence;
 use super::expected::Expected;
 use crate::catalog::Catalog;
@@ -82,6 +83,8 @@ pub struct Subject<'a> {
     pub catalog: &'a Catalog,
     /// The stage of the observed GPU; none: the one that needs most.
     pub stage: Option<u64>,
+    /// What this machine is known to show over predictions.
+    pub calibration: Calibration,
 }
 
 impl Subject<'_> {
@@ -95,8 +98,11 @@ impl Subject<'_> {
 
     fn expected(&self, change: &Change) -> Option<Expected> {
         let document = self.document.changed(change).ok()?;
-        let prediction = predict::predict(&self.job(&document)?);
-        Some(Expected::of(&prediction, self.stage_of(&prediction)))
+        Some(self.shown(&predict::predict(&self.job(&document)?)))
+    }
+
+    fn shown(&self, prediction: &Prediction) -> Expected {
+        self.calibration.applied(&Expected::of(prediction, self.stage_of(prediction)))
     }
 
     fn stage_of<'p>(&self, prediction: &'p Prediction) -> &'p StageMemory {
@@ -135,8 +141,7 @@ struct Tried {
 #[must_use]
 pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec<Explanation> {
     let Some(job) = subject.job(subject.document) else { return Vec::new() };
-    let prediction = predict::predict(&job);
-    let plain = Expected::of(&prediction, subject.stage_of(&prediction));
+    let plain = subject.shown(&predict::predict(&job));
     let cost_of = |expected: &Expected, assumed: f64| expected.misfit(evidence, bands).0 + assumed;
     let nothing = cost_of(&plain, 0.0);
     if nothing < CONVINCING {
