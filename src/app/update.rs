@@ -12,7 +12,7 @@ use super::recording;
 use super::state::{MemoryView, Notice, Overlay, Saving, Severity, State};
 use super::step::{Direction, Typed, typed};
 use super::trail;
-use crate::compare::compare;
+use crate::compare::{Bands, compare};
 
 /// Rows that PageUp and PageDown go.
 const PAGE: usize = 10;
@@ -276,8 +276,9 @@ fn follow(state: &mut State) {
 }
 
 fn set_against(state: &mut State) {
-    state.comparison = state.editor.prediction().zip(state.editor.job()).and_then(|(prediction, job)| {
-        Some(compare(prediction, &observation(&state.monitor, prediction, &job.hardware.gpu)?))
+    state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
+        let observation = observation(&state.monitor, prediction, &job.hardware.gpu)?;
+        Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
     });
 }
 
