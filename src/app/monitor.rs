@@ -124,10 +124,12 @@ impl Monitor {
         self.sample.as_ref().map_or(&[], |sample| &sample.devices)
     }
 
-    /// The processes of the newest sample: those that are sought, in the order that was chosen.
+    /// The processes of the newest sample: those that are sought, in the order that was chosen;
+    /// with their children where they are looked at closely.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessRow<'_>> {
-        self.sample.as_ref().map_or_else(Vec::new, |sample| processes::rows(sample, &self.list))
+        let tree = self.view == MonitorView::Processes;
+        self.sample.as_ref().map_or_else(Vec::new, |sample| processes::rows(sample, &self.list, tree))
     }
 
     /// What the host knows of a process on a device.
