@@ -82,6 +82,8 @@ pub struct Monitor {
     pub attached: Option<Attached>,
     /// What is selected.
     pub selected: Selected,
+    /// The page of what is known of one device, where that takes several; past the last it begins again.
+    pub page: usize,
     /// How processes are listed.
     pub list: ProcessList,
     /// The question whether to end a process.
@@ -109,6 +111,7 @@ impl Monitor {
             span: Span::default(),
             attached: attach.map(Attached::to),
             selected: Selected::Device(0),
+            page: 0,
             list: ProcessList::default(),
             ending: None,
             asked_to_end: None,

@@ -5,7 +5,7 @@ use super::event::{Effect, Event};
 use super::field::Field;
 use super::form::Form;
 use super::keymap::{Action, Key, help_shape, lookup};
-use super::monitor::Source;
+use super::monitor::{MonitorView, Source};
 use super::observation::observation;
 use super::pane::Pane;
 use super::recording;
@@ -122,6 +122,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Help => state.overlay = Some(Overlay::Help(0)),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
+        Action::PageUp if is_detail(state) => state.monitor.page = state.monitor.page.saturating_sub(1),
+        Action::PageDown if is_detail(state) => state.monitor.page += 1,
         Action::PageUp => select(state, |row, _| row.saturating_sub(PAGE)),
         Action::PageDown => select(state, |row, last| (row + PAGE).min(last)),
         Action::First => select(state, |_, _| 0),
@@ -215,6 +217,11 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
     if state.focus == Pane::Plan {
         state.form.look_around(&state.editor, &state.catalog);
     }
+}
+
+/// Whether the focused pane shows one device closely, which has pages and not rows.
+fn is_detail(state: &State) -> bool {
+    state.focus == Pane::Monitor && state.monitor.view == MonitorView::Device
 }
 
 fn turn_view(state: &mut State) {
