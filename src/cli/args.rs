@@ -93,7 +93,8 @@ pub struct DashboardArgs {
     /// Compare with this process from the start
     #[arg(long, value_name = "PID")]
     pub attach: Option<u32>,
-    /// Where readings come from: auto, nvml, demo or replay:FILE
+    /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
+    /// prometheus:URL
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
     pub source: Choice,
     /// Time between readings, 100ms to 60s
@@ -214,7 +215,7 @@ pub struct RecordArgs {
     /// The file to write: run.ndjson, or run.ndjson.gz to have it compressed
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Where readings come from: auto, nvml or demo
+    /// Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
     pub source: Choice,
     /// Time between readings, 100ms to 60s
@@ -323,11 +324,13 @@ fn duration(text: &str) -> Result<Duration, String> {
 fn source(text: &str) -> Result<Choice, String> {
     match text.split_once(':') {
         Some(("replay", path)) if !path.is_empty() => Ok(Choice::Replay { path: PathBuf::from(path), speed: 1.0 }),
+        Some(("prometheus", url)) if !url.is_empty() => Ok(Choice::Prometheus(url.to_owned())),
         _ => match text {
             "auto" => Ok(Choice::Auto),
             "nvml" => Ok(Choice::Nvml),
+            "amdgpu" => Ok(Choice::Amdgpu),
             "demo" => Ok(Choice::Demo),
-            _ => Err("known are auto, nvml, demo and replay:FILE".to_owned()),
+            _ => Err("known are auto, nvml, amdgpu, demo, replay:FILE and prometheus:URL".to_owned()),
         },
     }
 }

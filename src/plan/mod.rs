@@ -1,6 +1,7 @@
 //! The plan file: its schema, reading it with located errors, and editing it in place.
 
 mod build;
+mod change;
 mod document;
 mod edit;
 mod examples;
@@ -18,6 +19,7 @@ pub mod schema;
 mod types;
 mod values;
 
+pub use change::Change;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
 pub use fault::{Fault, Mark};

@@ -15,7 +15,7 @@ use super::replay::exit_for;
 use super::{DashboardArgs, Exit, Streams, plans};
 use crate::app::State;
 use crate::catalog::Catalog;
-use crate::observe::{self, Choice, Header, Wants};
+use crate::observe::{self, Choice, Header, Means, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
 use crate::predict::{Job, Verdict};
 use crate::reading::Moment;
@@ -122,5 +122,6 @@ fn source(
         if fits { demo.after(DEMO_HEAD_START) } else { demo }
     });
     // Bandwidth and tensor activity are in the header, so the counters are always wanted.
-    move || observe::open(choice, demo, &Wants::everything())
+    let means = Means { demo, wants: Wants::everything(), catalog: state.catalog.clone() };
+    move || observe::open(choice, means)
 }

@@ -13,8 +13,8 @@ use super::*;
 use crate::observe::Source;
 use crate::reading::playback::Steer;
 use crate::reading::{
-    Absence, DeviceMemory, DeviceProcess, DeviceSample, HostProcess, Kind, Moment, Reading, Sample, SourceInfo,
-    SourceKind,
+    Absence, DeviceMemory, DeviceProcess, DeviceSample, Health, HostProcess, Kind, Links, MigInstance, Moment, NvLinks,
+    Peer, Reading, Sample, SourceInfo, SourceKind, Xid, Xids,
 };
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Watts};
 
@@ -85,7 +85,6 @@ fn device() -> impl Strategy<Value = DeviceSample> {
         total: Bytes(total),
         used: Bytes(used),
         free: Bytes(free),
-        ..DeviceMemory::default()
     });
     let process = (any::<u32>(), reading(any::<u64>().prop_map(Bytes))).prop_map(|(pid, memory)| DeviceProcess {
         pid,
@@ -114,13 +113,29 @@ fn device() -> impl Strategy<Value = DeviceSample> {
         })
 }
 
+/// What sources tell beyond the main figures: groups, options and lists within readings.
+fn beyond(device: DeviceSample) -> impl Strategy<Value = DeviceSample> {
+    let xid = (prop::option::of(any::<u64>()), any::<u64>()).prop_map(|(code, at)| Xid { code, at: Moment(at) });
+    let xids = (any::<u64>(), prop::option::of(xid)).prop_map(|(count, last)| Xids { count, last });
+    let links = (any::<u32>(), any::<u32>(), prop::option::of(any::<u32>()));
+    let links = links.prop_map(|(active, all, version)| NvLinks { active, all, version });
+    let peer = (any::<u32>(), ".*").prop_map(|(index, between)| Peer { index, between });
+    (prop::option::of(any::<u32>()), reading(xids), reading(links), reading(prop::collection::vec(peer, 0..2)))
+        .prop_map(move |(part, xids, nvlinks, peers)| DeviceSample {
+            mig: part.map(|number| MigInstance { number }),
+            health: Health { xids, ..Health::default() },
+            links: Links { nvlinks, peers, ..Links::default() },
+            ..device.clone()
+        })
+}
+
 fn host() -> impl Strategy<Value = HostProcess> {
     (any::<u32>(), reading(any::<u64>()), reading(".*"), reading(number().prop_map(Fraction)))
         .prop_map(|(pid, started, command, cpu)| HostProcess { pid, started, command, cpu, ..HostProcess::default() })
 }
 
 fn samples() -> impl Strategy<Value = Vec<Sample>> {
-    let one = (0..3_000_u64, prop::collection::vec(device(), 0..3), prop::collection::vec(host(), 0..3), any::<u64>());
+    let one = (0..3_000_u64, prop::collection::vec(device().prop_flat_map(beyond), 0..3), prop::collection::vec(host(), 0..3), any::<u64>());
     prop::collection::vec(one, 1..12).prop_map(|samples| {
         let mut at = START;
         let each = samples.into_iter().map(|(later, devices, processes, dropped)| {
@@ -187,6 +202,8 @@ fn a_line_is_as_documented() {
     };
     let line = encode(&Sample { at, devices: vec![device], ..Sample::default() }).unwrap();
     assert!(line.starts_with(r#"{"at":5,"devices":[{"index":0,"name":{"absent":"gone"},"#), "{line}");
+    // What nobody asked for is not there.
+    assert!(!line.contains("not_read") && !line.contains("{}") && !line.contains("null"), "{line}");
     // Its own time stays only where it is another than the sample's.
     assert!(line.contains(r#""power":{"value":612.5}"#), "{line}");
     assert!(line.contains(r#""busy":{"value":0.5,"at":4,"kind":"upper_bound"}"#), "{line}");
