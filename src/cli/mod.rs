@@ -13,6 +13,7 @@ mod predict;
 mod record;
 mod replay;
 mod shape;
+mod sweep;
 mod user_catalog;
 mod validate;
 
@@ -44,6 +45,7 @@ pub fn run(
             None => dashboard(args, catalog, streams),
         },
         Command::Predict(args) => predict::run(&args, &catalog, streams),
+        Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) => match args.format {

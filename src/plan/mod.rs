@@ -12,6 +12,7 @@ mod lines;
 mod load;
 mod nearest;
 mod node;
+mod overlay;
 mod place;
 mod read;
 mod render;
@@ -24,6 +25,7 @@ pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
 pub use fault::{Fault, Mark};
 pub use load::{Loaded, differs, plan_of, save};
+pub use overlay::Overlay;
 pub use types::{
     AnalysisPart, ArchitecturePart, Checkpointing, ClusterPart, CustomGpu, DistributionPart, HardwarePart, HfConfig,
     LoraPart, MlaPart, ModelPart, MoePart, Plan, RunPart, TrainingPart,

@@ -8,6 +8,7 @@ mod limits;
 pub mod recording;
 #[cfg(test)]
 pub mod sample;
+pub mod sweep;
 pub mod table;
 pub mod text;
 pub mod validate;
