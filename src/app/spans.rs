@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 
 use crate::reading::{Figure, Kind, Moment, Reading, Sample, Spread};
-use crate::units::Seconds;
 
 /// A stretch of the past that can be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,12 +38,6 @@ impl Span {
             Self::SixHours => (21_600_000, 60_000),
             Self::Day => (86_400_000, 240_000),
         }
-    }
-
-    /// How long it is.
-    #[must_use]
-    pub const fn length(self) -> Seconds {
-        Seconds(self.millis().0 as f64 / 1000.0)
     }
 
     /// Its length in words.
