@@ -15,7 +15,7 @@ use page::{Metric, metrics};
 use super::Source;
 use crate::catalog::Catalog;
 use crate::reading::{Absence, DeviceMemory, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind};
-use crate::units::{Bytes, Celsius, Fraction, Megahertz, Watts};
+use crate::units::{Bytes, Celsius, Fraction, Joules, MIB, Megahertz, Watts};
 
 /// Seconds that a page may take. The thread waits; nobody else does.
 const PATIENCE: u64 = 5;
@@ -174,8 +174,9 @@ fn device(
     };
     let celsius = |name| number(name).map(|value| Celsius(*value));
     let megahertz = |name| number(name).map(|value| Megahertz(*value));
-    DeviceSample {
+    let mut sample = DeviceSample {
         memory: memory(number),
+        memory_reserved: number("DCGM_FI_DEV_FB_RESERVED").map(mib),
         busy: percent("DCGM_FI_DEV_GPU_UTIL"),
         memory_busy,
         sm_activity: share("DCGM_FI_PROF_SM_ACTIVE"),
@@ -189,13 +190,40 @@ fn device(
         sm_clock_max: megahertz("DCGM_FI_DEV_MAX_SM_CLOCK"),
         memory_clock: megahertz("DCGM_FI_DEV_MEM_CLOCK"),
         ..absent(index, identity, &Absence::NotExported)
-    }
+    };
+    put_details(&mut sample, number);
+    sample
+}
+
+/// What is not among the main figures.
+fn put_details(sample: &mut DeviceSample, number: impl Fn(&str) -> Reading<f64>) {
+    let share = |name| number(name).map(|value| Fraction(*value));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let count = |name| number(name).map(|value| *value as u64);
+    sample.counters.occupancy = share("DCGM_FI_PROF_SM_OCCUPANCY");
+    sample.counters.tensor_half = share("DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE");
+    sample.counters.tensor_integer = share("DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE");
+    sample.counters.tensor_double = share("DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE");
+    sample.counters.fp64 = share("DCGM_FI_PROF_PIPE_FP64_ACTIVE");
+    sample.counters.fp32 = share("DCGM_FI_PROF_PIPE_FP32_ACTIVE");
+    sample.counters.fp16 = share("DCGM_FI_PROF_PIPE_FP16_ACTIVE");
+    sample.board.memory_temperature = number("DCGM_FI_DEV_MEMORY_TEMP").map(|degrees| Celsius(*degrees));
+    // Told in thousandths of a joule.
+    sample.board.energy = number("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION").map(|energy| Joules(*energy / 1000.0));
+    sample.links.pcie_replays = count("DCGM_FI_DEV_PCIE_REPLAY_COUNTER");
+    sample.health.corrected = count("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL");
+    sample.health.uncorrected = count("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL");
+}
+
+/// The unit in which the exporter tells memory.
+fn mib(value: &f64) -> Bytes {
+    Bytes::from_f64(*value * MIB as f64)
 }
 
 /// The framebuffer, which the exporter tells in MiB. Where it leaves the whole out, used, free and
 /// reserved are that.
 fn memory(number: impl Fn(&str) -> Reading<f64>) -> Reading<DeviceMemory> {
-    let mib = |name: &str| number(name).map(|value| Bytes::from_f64(value * (1 << 20) as f64));
+    let mib = |name: &str| number(name).map(mib);
     let free = mib("DCGM_FI_DEV_FB_FREE");
     let reserved = mib("DCGM_FI_DEV_FB_RESERVED").value().copied().unwrap_or_default();
     let total = mib("DCGM_FI_DEV_FB_TOTAL").value().copied();

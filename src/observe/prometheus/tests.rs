@@ -26,6 +26,7 @@ DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Host
 DCGM_FI_DEV_GPU_TEMP{gpu="1",UUID="GPU-b",modelName="Tesla X9",Hostname="node1"} NaN
 DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Hostname="node1"} 0.44
 DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Hostname="node1"} 0.25
+DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Hostname="node1"} 5000
 go_gc_duration_seconds{quantile="0"} 2.3e-05
 "#;
 
@@ -71,6 +72,8 @@ fn a_page_of_dcgms_exporter_is_read() {
     let memory = first.memory.value().unwrap();
     // 20480 + 60527 + 552 = 81559 MiB, as nvidia-smi shows it.
     assert_eq!((memory.used, memory.total), (Bytes::from_mib(20_480), Bytes::from_mib(81_559)));
+    assert_eq!(first.memory_reserved, Reading::measured(Bytes::from_mib(552), NOW));
+    assert_eq!(first.board.energy, Reading::measured(Joules(5.0), NOW));
     assert_eq!(first.busy, Reading::measured(Fraction(0.97), NOW));
     assert_eq!(first.power, Reading::measured(Watts(612.345), NOW));
     assert_eq!(first.sm_clock, Reading::measured(Megahertz(1755.0), NOW));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use any::samples;
 use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use proptest::prelude::*;
 
 use super::format::{decode, encode};
@@ -61,6 +62,35 @@ proptest! {
         let written = write(&path, compression, Rotation { size: size.map(Bytes), keep: None }, &samples);
         prop_assert_eq!(written.samples, samples.len() as u64);
         prop_assert_eq!(read(&path), (samples, None));
+    }
+
+    #[test]
+    fn whatever_is_in_a_file_is_played_up_to_where_it_breaks(
+        text in "(\\{\"at\":[0-9]{1,20}\\}\n|.*\n)*", bytes in prop::collection::vec(any::<u8>(), 0..200), packed in any::<bool>()
+    ) {
+        let folder = folder();
+        let path = folder.path().join("run.ndjson");
+        let head = serde_json::to_string(&header()).unwrap();
+        let content = [head.as_bytes(), b"\n", text.as_bytes(), &bytes].concat();
+        let mut content = if packed {
+            let mut out = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            out.write_all(&content).unwrap();
+            out.finish().unwrap()
+        } else {
+            content
+        };
+        if packed {
+            content.extend_from_slice(&bytes);
+        }
+        fs::write(&path, content).unwrap();
+        match Recording::open(&path) {
+            Ok(recording) => {
+                let count = recording.len();
+                let (read, _) = read(&path);
+                prop_assert!(read.len() <= count);
+            }
+            Err(error) => prop_assert!(!error.to_string().contains('\n')),
+        }
     }
 
     #[test]
