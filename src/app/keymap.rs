@@ -1,6 +1,8 @@
 //! Keys and what they do, as one table: the loop looks keys up in it, the footer and
 //! the help screen are drawn from it.
 
+use serde::Serialize;
+
 use super::pane::Pane;
 
 /// A key press, free of any terminal library.
@@ -28,6 +30,12 @@ pub enum Key {
     BackTab,
     /// Deletes to the left.
     Backspace,
+    /// Deletes to the right.
+    Delete,
+    /// Cursor left with Control held.
+    WordLeft,
+    /// Cursor right with Control held.
+    WordRight,
     /// First.
     Home,
     /// Last.
@@ -38,8 +46,10 @@ pub enum Key {
     PageDown,
 }
 
-/// What a key makes the dashboard do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// What a key makes the dashboard do. Its name, for a key map and the palette, is that of the
+/// variant with hyphens: `next-pane`, `focus-vram`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Leave; asks first when the plan has unsaved changes.
     Quit,
@@ -81,6 +91,65 @@ pub enum Action {
     View,
     /// Attach to the selected process, or let go of it.
     Attach,
+    /// Edit the plan as text, or as a form again.
+    Text,
+    /// Offer what may be written at the cursor, or write it.
+    Complete,
+    /// Find an action by its name.
+    Palette,
+    /// Pin the plan as it is, to be compared with; pinned unchanged, let go of it.
+    Baseline,
+    /// The largest value of the selected field that fits.
+    Largest,
+    /// Add a key to the plan.
+    AddKey,
+    /// Take the selected key out of the plan.
+    RemoveKey,
+    /// Open another plan beside this one.
+    Open,
+    /// Open a copy of this plan beside it.
+    Duplicate,
+    /// Close the plan in front.
+    ClosePlan,
+    /// Bring the next plan to the front.
+    NextPlan,
+    /// Bring the previous plan to the front.
+    PreviousPlan,
+    /// Compare the open plans in a table.
+    Plans,
+    /// Write the plan to another file.
+    SaveAs,
+    /// Show the next kind of operators alone, or all.
+    Kind,
+    /// The next choice of roofs.
+    Roofs,
+    /// A narrower stretch of the chart.
+    ZoomIn,
+    /// A wider stretch of the chart.
+    ZoomOut,
+    /// Let the mouse choose, or leave it to the terminal.
+    Mouse,
+}
+
+impl Action {
+    /// Its name in a key map and in the palette.
+    #[must_use]
+    pub fn name(self) -> String {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::String(name)) => name,
+            Ok(serde_json::Value::Object(parts)) => {
+                let part =
+                    |(key, value): (&String, &serde_json::Value)| format!("{key}-{}", value.as_str().unwrap_or(""));
+                parts.iter().map(part).collect()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Moves within a pane: of no use without a key.
+    const fn is_movement(self) -> bool {
+        matches!(self, Self::Up | Self::Down | Self::PageUp | Self::PageDown | Self::First | Self::Last)
+    }
 }
 
 /// Where a binding holds.
@@ -90,6 +159,20 @@ pub enum Context {
     Anywhere,
     /// In that pane alone; wins over `Anywhere`.
     In(Pane),
+    /// While the plan is edited as text; what is bound nowhere there is typed.
+    Text,
+}
+
+impl Context {
+    /// Its name in the help and in a key map.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Anywhere => "anywhere",
+            Self::In(pane) => pane.name(),
+            Self::Text => "text",
+        }
+    }
 }
 
 /// One row of the table: keys that do the same.
@@ -136,8 +219,24 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Enter],
         shown: "⏎",
         word: "type",
-        help: "type the value; Enter takes it, Esc leaves it",
+        help: "choose the value from its list, or type it, with a unit too (80GiB, 32k)",
         actions: &[A::Type],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('m')],
+        shown: "m",
+        word: "most",
+        help: "the largest batch, micro batch or sequence that fits",
+        actions: &[A::Largest],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('e')],
+        shown: "e",
+        word: "text",
+        help: "edit the plan as text; Esc goes back to the form",
+        actions: &[A::Text],
     },
     Binding {
         context: In(Pane::Plan),
@@ -160,7 +259,71 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('s')],
         shown: "s",
         word: "save",
-        help: "write the plan to its file, comments and order kept",
+        help: "show what is to be saved; again writes it, comments and order kept",
+        actions: &[A::Save],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('S')],
+        shown: "S",
+        word: "",
+        help: "write the plan to another file",
+        actions: &[A::SaveAs],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('a')],
+        shown: "a",
+        word: "",
+        help: "add a key: every key of the plan file, each explained",
+        actions: &[A::AddKey],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('x'), K::Delete],
+        shown: "x",
+        word: "",
+        help: "take the selected key out: its default holds",
+        actions: &[A::RemoveKey],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('d')],
+        shown: "d",
+        word: "",
+        help: "a copy of the plan beside it, to try something out",
+        actions: &[A::Duplicate],
+    },
+    Binding {
+        context: Context::Text,
+        keys: &[K::Esc],
+        shown: "esc",
+        word: "form",
+        help: "back to the form",
+        actions: &[A::Text],
+    },
+    Binding {
+        context: Context::Text,
+        keys: &[K::Tab, K::BackTab],
+        shown: "tab",
+        word: "complete",
+        help: "what may be written here: keys, values; ↑↓ choose, tab takes",
+        actions: &[A::Complete],
+    },
+    Binding {
+        context: Context::Text,
+        keys: &[K::Ctrl('z'), K::Ctrl('y')],
+        shown: "^Z ^Y",
+        word: "undo, redo",
+        help: "take back the last edit, make it again",
+        actions: &[A::Undo, A::Redo],
+    },
+    Binding {
+        context: Context::Text,
+        keys: &[K::Ctrl('s')],
+        shown: "^S",
+        word: "save",
+        help: "show what is to be saved; again writes it",
         actions: &[A::Save],
     },
     Binding {
@@ -176,7 +339,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('v')],
         shown: "v",
         word: "view",
-        help: "components, named terms, pipeline stages",
+        help: "components, layers, pipeline stages, course of the step, named terms",
         actions: &[A::View],
     },
     Binding {
@@ -192,8 +355,32 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('v'), K::Char('t')],
         shown: "v",
         word: "view",
-        help: "chart, or table of operators",
+        help: "chart, or table of operators by time",
         actions: &[A::View],
+    },
+    Binding {
+        context: In(Pane::Roofline),
+        keys: &[K::Char('/')],
+        shown: "/",
+        word: "kind",
+        help: "operators of one kind alone: matrix, attention, norms …; all again",
+        actions: &[A::Kind],
+    },
+    Binding {
+        context: In(Pane::Roofline),
+        keys: &[K::Char('p')],
+        shown: "p",
+        word: "roofs",
+        help: "the plan's roof, or the card's of every type",
+        actions: &[A::Roofs],
+    },
+    Binding {
+        context: In(Pane::Roofline),
+        keys: &[K::Char('+'), K::Char('-')],
+        shown: "+-",
+        word: "",
+        help: "narrow the chart to around the selected operator, widen it",
+        actions: &[A::ZoomIn, A::ZoomOut],
     },
     Binding {
         context: In(Pane::Monitor),
@@ -259,10 +446,66 @@ pub const BINDINGS: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Char('b')],
+        shown: "b",
+        word: "baseline",
+        help: "pin the plan as it is: every pane shows the difference; again lets go",
+        actions: &[A::Baseline],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('o')],
+        shown: "o",
+        word: "",
+        help: "open another plan beside this one",
+        actions: &[A::Open],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char(']'), K::Char('[')],
+        shown: "] [",
+        word: "",
+        help: "bring the next, the previous open plan to the front",
+        actions: &[A::NextPlan, A::PreviousPlan],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('=')],
+        shown: "=",
+        word: "",
+        help: "compare the open plans in a table",
+        actions: &[A::Plans],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Ctrl('w')],
+        shown: "^W",
+        word: "",
+        help: "close the plan in front",
+        actions: &[A::ClosePlan],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[],
+        shown: "",
+        word: "",
+        help: "let the mouse choose panes, fields and rows; again leaves it to the terminal",
+        actions: &[A::Mouse],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char(':')],
+        shown: ":",
+        word: "actions",
+        help: "find any action by its name",
+        actions: &[A::Palette],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Ctrl('s')],
         shown: "^S",
         word: "",
-        help: "write the plan to its file",
+        help: "show what is to be saved; again writes it",
         actions: &[A::Save],
     },
     Binding {
@@ -283,16 +526,45 @@ pub const BINDINGS: &[Binding] = &[
     },
 ];
 
-/// What `key` does while `pane` is focused.
+/// What `key` does in a context by the table alone, other contexts left out.
+pub(super) fn bound(key: Key, context: Context) -> Option<Action> {
+    BINDINGS.iter().filter(|binding| binding.context == context).find_map(|binding| {
+        let at = binding.keys.iter().position(|candidate| *candidate == key)?;
+        binding.actions.get(at).or_else(|| binding.actions.first()).copied()
+    })
+}
+
+/// An action as the palette lists it.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// Its row in the table.
+    pub binding: &'static Binding,
+    /// The action.
+    pub action: Action,
+}
+
+/// Every action that does something by itself, `pane`'s first.
 #[must_use]
-pub fn lookup(key: Key, pane: Pane) -> Option<Action> {
-    let in_context = |context: Context| {
-        BINDINGS.iter().filter(move |binding| binding.context == context).find_map(|binding| {
-            let at = binding.keys.iter().position(|candidate| *candidate == key)?;
-            binding.actions.get(at).or_else(|| binding.actions.first()).copied()
-        })
-    };
-    in_context(In(pane)).or_else(|| in_context(Anywhere))
+pub fn commands(pane: Pane) -> Vec<Command> {
+    let mut commands: Vec<Command> = Vec::new();
+    for (context, bindings) in by_context(pane) {
+        for binding in bindings.into_iter().filter(|_| context != Context::Text) {
+            for action in binding.actions.iter().copied().filter(|action| !action.is_movement()) {
+                if commands.iter().all(|known| known.action != action || known.binding.context != context) {
+                    commands.push(Command { binding, action });
+                }
+            }
+        }
+    }
+    // The same action anywhere and in a pane is one.
+    let mut seen: Vec<Action> = Vec::new();
+    commands.retain(|command| {
+        let shared = matches!(command.action, Action::View | Action::Type);
+        let new = shared || !seen.contains(&command.action);
+        seen.push(command.action);
+        new
+    });
+    commands
 }
 
 /// Lines of the help besides its keys: the marks of figures and the units.
@@ -325,18 +597,20 @@ pub fn help_shape((width, height): (u16, u16)) -> HelpShape {
 /// Every binding by context, `pane`'s first: what the help lists.
 pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Binding>)> {
     let others = Pane::ALL.into_iter().filter(move |other| *other != pane).map(In);
-    [In(pane), Anywhere].into_iter().chain(others).filter_map(|context| {
+    let text = (pane == Pane::Plan).then_some(Context::Text);
+    let late = (pane != Pane::Plan).then_some(Context::Text);
+    std::iter::once(In(pane)).chain(text).chain([Anywhere]).chain(others).chain(late).filter_map(|context| {
         let bindings: Vec<_> = BINDINGS.iter().filter(|binding| binding.context == context).collect();
         (!bindings.is_empty()).then_some((context, bindings))
     })
 }
 
-/// The bindings that the footer shows while `pane` is focused: the pane's own first.
-pub fn footer(pane: Pane) -> impl Iterator<Item = &'static Binding> {
+/// The bindings that the footer shows in a context: its own first.
+pub fn footer(context: Context) -> impl Iterator<Item = &'static Binding> {
     let shown = |context: Context| {
         BINDINGS.iter().filter(move |binding| binding.context == context && !binding.word.is_empty())
     };
-    shown(In(pane)).chain(shown(Anywhere))
+    shown(context).chain(shown(Anywhere).filter(move |_| context != Context::Text))
 }
 
 #[cfg(test)]
@@ -357,10 +631,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pane_wins_over_anywhere() {
-        assert_eq!(lookup(K::Enter, Pane::Plan), Some(A::Type));
-        assert_eq!(lookup(K::Enter, Pane::Monitor), Some(A::Attach));
-        assert_eq!(lookup(K::Enter, Pane::Compare), None);
-        assert_eq!(lookup(K::Char('q'), Pane::Vram), Some(A::Quit));
+    fn actions_have_the_names_of_their_variants() {
+        assert_eq!(A::NextPane.name(), "next-pane");
+        assert_eq!(A::Focus(Pane::Vram).name(), "focus-vram");
+    }
+
+    #[test]
+    fn the_palette_lists_every_action_of_the_table() {
+        let commands = commands(Pane::Plan);
+        for action in BINDINGS.iter().flat_map(|binding| binding.actions).filter(|action| !action.is_movement()) {
+            let text = *action == A::Complete;
+            assert!(text || commands.iter().any(|command| command.action == *action), "{action:?}");
+        }
     }
 }

@@ -102,6 +102,11 @@ impl Document {
         self.node(key).map(Node::to_json)
     }
 
+    /// The keys of the top, in the order of the text.
+    pub fn keys(&self) -> impl Iterator<Item = String> {
+        self.root.entries().iter().map(|entry| entry.key.clone())
+    }
+
     /// Whether this is JSON: braces outside and every key in double quotes.
     #[must_use]
     pub fn is_json(&self) -> bool {

@@ -155,6 +155,8 @@ fn saving_changes_that_value_and_nothing_else() {
     terminal.keys(keys::RIGHT);
     terminal.wait_for("4096");
     terminal.keys("s");
+    terminal.wait_for("to be saved");
+    terminal.keys("s");
     terminal.wait_for("saved mine.yaml");
     assert_eq!(text(&terminal), PLAN.replace("2048", "4096"));
     assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
@@ -176,9 +178,15 @@ fn what_someone_else_changed_is_not_overwritten() {
     terminal.wait_for("4096");
     let theirs = PLAN.replace("one night", "two nights");
     fs::write(terminal.folder().join("mine.yaml"), &theirs).unwrap();
-    terminal.keys("s");
-    terminal.wait_for("changed by someone else");
+    terminal.keys("ss");
+    terminal.wait_for("Changed by someone else");
     assert_eq!(text(&terminal), theirs);
+    // Their comment and our value: both.
+    terminal.keys("m");
+    terminal.wait_for("merged");
+    terminal.keys("ss");
+    terminal.wait_for("saved mine.yaml");
+    assert_eq!(text(&terminal), theirs.replace("2048", "4096"));
 }
 
 #[test]
@@ -220,7 +228,7 @@ fn an_example_is_saved_as_a_new_file_and_over_nobodys() {
             let now = value(screen, "sequence");
             !now.is_empty() && now != before
         });
-        terminal.keys("s");
+        terminal.keys("ss");
     };
     let mut terminal = Program::memwall().start();
     change(&mut terminal);

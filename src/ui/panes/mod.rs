@@ -4,6 +4,7 @@ mod compare;
 mod monitor;
 mod plan;
 mod roofline;
+mod text;
 mod vram;
 
 use ratatui::buffer::Buffer;
@@ -36,7 +37,10 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
     let inner = block.inner(area);
     block.render(area, buffer);
     match pane {
-        Pane::Plan => plan::draw(state, look, inner, buffer),
+        Pane::Plan => match &state.text {
+            Some(view) => text::draw(state, view, look, inner, buffer),
+            None => plan::draw(state, look, inner, buffer),
+        },
         Pane::Vram => vram::draw(state, look, inner, buffer),
         Pane::Roofline => roofline::draw(state, look, inner, buffer),
         Pane::Monitor => monitor::draw(state, look, inner, buffer),
@@ -52,8 +56,17 @@ fn say(text: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// What a row and column inside a pane stand for in what it lists.
+pub fn place_in(pane: Pane, state: &State, (row, column): (usize, usize), height: u16) -> (usize, usize) {
+    match (pane, &state.text) {
+        (Pane::Plan, Some(view)) => text::place(view, (row, column), height),
+        (Pane::Plan, None) => (plan::field_at(state, row, height), column),
+        _ => (row, column),
+    }
+}
+
 /// The first visible row, so that `selected` is in view and the list does not jump.
-fn scroll(selected: usize, rows: usize, visible: usize) -> usize {
+pub fn scroll(selected: usize, rows: usize, visible: usize) -> usize {
     let last = rows.saturating_sub(visible);
     selected.saturating_sub(visible.saturating_sub(1)).max(selected.saturating_sub(visible / 2)).min(last)
 }
