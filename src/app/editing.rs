@@ -1,6 +1,5 @@
 //! Changing the plan: through its fields, through its text, back and forth.
 
-use super::editor::Change;
 use super::field::Field;
 use super::keymap::{Action, Context, Key};
 use super::largest::largest_that_fits;
@@ -12,7 +11,7 @@ use super::state::State;
 use super::step::{Direction, meant, with_value};
 use super::text::TextView;
 use crate::compare::compare;
-use crate::plan::Document;
+use crate::plan::{Change, Document};
 use crate::plan::schema::{self, Kind};
 
 /// The longest value that can be typed.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::field::Field;
 use super::revisions::Revisions;
 use crate::catalog::Catalog;
-use crate::plan::{Document, Fault, HfConfig, Loaded, Plan};
+use crate::plan::{Change, Document, Fault, HfConfig, Loaded, Plan};
 use crate::predict::{self, Job, Prediction};
 
 /// A plan that made a prediction.
@@ -37,14 +37,6 @@ pub struct Editor {
     faults: Vec<Fault>,
 }
 
-/// Changes to a plan's text that belong together.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Change {
-    /// Keys and their new values.
-    pub set: Vec<(&'static str, String)>,
-    /// Keys that go.
-    pub remove: Vec<&'static str>,
-}
 
 impl Editor {
     /// Opens a loaded plan.
@@ -248,17 +240,10 @@ impl Editor {
     /// # Errors
     /// Where the text cannot be changed in place.
     pub fn with(&self, change: &Change) -> Result<Document, Fault> {
-        let Some(document) = &self.document else {
-            return Err(Fault::of("", "the text is broken; e opens it at the fault"));
-        };
-        let mut document = document.clone();
-        for key in &change.remove {
-            document = document.without(key)?;
+        match &self.document {
+            Some(document) => document.changed(change),
+            None => Err(Fault::of("", "the text is broken; e opens it at the fault")),
         }
-        for (key, value) in &change.set {
-            document = document.with_value(key, value)?;
-        }
-        Ok(document)
     }
 
     /// What `document` would predict.

@@ -1,10 +1,10 @@
 //! The largest value of a field that fits on the card.
 
-use super::editor::{Change, Editor};
+use super::editor::Editor;
 use super::field::Field;
 use super::step::{change, divisors};
 use crate::catalog::Catalog;
-use crate::plan::Document;
+use crate::plan::{Change, Document};
 use crate::predict::{Job, largest};
 
 /// No search goes beyond this: a sequence or batch that long fits nowhere.

@@ -35,7 +35,7 @@ mod views;
 pub use attached::{Attached, AttachedState};
 pub use baseline::Baseline;
 pub use choice::Choice;
-pub use editor::{Change, Editor};
+pub use editor::Editor;
 pub use event::{Effect, Event, Expected, Unsaved};
 pub use field::Field;
 pub use form::Form;

@@ -2,12 +2,12 @@
 //! which other keys must follow so that the plan stays consistent.
 
 use super::amount;
-use super::editor::{Change, Editor};
+use super::editor::Editor;
 use super::field::Field;
 use super::picker;
 use crate::catalog::Catalog;
 use crate::plan::schema::Kind;
-use crate::plan::{Document, Fault};
+use crate::plan::{Change, Document, Fault};
 use crate::predict::{Job, Prediction, Verdict};
 use crate::units::SignedBytes;
 
