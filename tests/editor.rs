@@ -304,3 +304,38 @@ fn a_configuration_that_is_named_anew_is_asked_for() {
     update(&mut state, Event::ConfigRead { named: "a.json".to_owned(), config });
     assert!(state.editor.faults()[0].to_string().contains("no such file"));
 }
+
+/// Whatever a file holds is opened as it is, marked where it is wrong, and given back to the byte.
+#[test]
+fn odd_texts_are_opened_marked_and_kept() {
+    let bomb: String = std::iter::once("a0: &a0 [x, x]\n".to_owned())
+        .chain((1..40).map(|level| format!("a{level}: &a{level} [*a{0}, *a{0}]\n", level - 1)))
+        .collect();
+    let deep = format!("model: {}1{}\n", "[".repeat(5000), "]".repeat(5000));
+    let large = format!("model: {{preset: gpt2}}\n# {}\n", "x".repeat(10_000_000));
+    for (text, line, said) in [
+        ("model:\n\tpreset: gpt2\n", Some(2), "a tab cannot indent"),
+        ("model:\r\n  preset: gpt2\r\n  bach_size: 1\r\n", Some(3), "did you mean `batch_size`"),
+        ("\u{feff}model:\n  batch_size: lots\n", Some(2), "a whole number"),
+        ("model:\n  batch_size: 1\n  batch_size: 2\n", Some(3), "given twice"),
+        ("model: {preset: gpt2\n", Some(2), "a brace is never closed"),
+        (bomb.as_str(), None, "values"),
+        (deep.as_str(), Some(1), "nested deeper"),
+        (large.as_str(), None, "too large"),
+    ] {
+        let mut state = open("model: {preset: gpt2}\n");
+        let (name, path) = ("odd".to_owned(), PathBuf::from("odd.yaml"));
+        update(&mut state, Event::Opened { name, path, text: text.to_owned(), recovered: None });
+        let faults = state.editor.faults();
+        let shown: String = text.chars().take(60).collect();
+        assert!(faults.iter().any(|fault| fault.to_string().contains(said)), "{shown}: {faults:?}");
+        if let Some(line) = line {
+            assert_eq!(faults[0].at.map(|at| at.line), Some(line), "{shown}: {faults:?}");
+        }
+        // It is there as text, nothing was changed by opening it, and typing is taken back whole.
+        assert!(state.text.is_some());
+        assert_eq!(state.editor.text(), text);
+        press(&mut state, &[Key::Char('x'), Key::Enter, Key::Ctrl('z'), Key::Ctrl('z'), Key::Ctrl('z')]);
+        assert!(state.editor.text() == text, "{shown}");
+    }
+}

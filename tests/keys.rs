@@ -129,14 +129,14 @@ fn micro_batches_step_through_what_divides_the_batch() {
 }
 
 #[test]
-fn a_preset_replaces_an_explicit_architecture() {
+fn a_preset_wins_over_an_explicit_architecture_which_stays() {
     let text = "model:\n  architecture:\n    hidden_size: 1024\n    num_layers: 2\n    num_attention_heads: 8\n    vocab_size: 1000\n  batch_size: 1\n";
     let mut state = open(text);
     assert_eq!(state.editor.faults(), []);
     type_text(&mut state, "llama-3-8b");
     assert_eq!(state.editor.faults(), []);
     assert_eq!(state.editor.prediction().unwrap().params.total, 8_030_261_248);
-    assert!(!state.editor.text().contains("architecture"));
+    assert!(state.editor.text().contains("    num_layers: 2\n"));
 }
 
 #[test]

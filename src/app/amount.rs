@@ -72,11 +72,16 @@ pub fn read(key: &Key, typed: &str) -> Option<String> {
     let unit = unit.to_lowercase();
     let unit = ["flop/s", "flops", "flop", "/s", "ps"].iter().find_map(|tail| unit.strip_suffix(tail)).unwrap_or(&unit);
     if unit == "%" && key.kind == Kind::Share {
-        return Some((number / 100.0).to_string());
+        return Some(tidy(number / 100.0).to_string());
     }
     let factor = units(key).iter().find(|(name, _)| *name == unit).map(|(_, factor)| factor)?;
     let value = number * factor;
-    Some(if whole { format!("{:.0}", value.round()) } else { value.to_string() })
+    Some(if whole { format!("{:.0}", value.round()) } else { tidy(value).to_string() })
+}
+
+/// To twelve figures: what is beyond is the product's rounding.
+fn tidy(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
 }
 
 /// Where the unit begins: at the first letter that is no part of the number.

@@ -11,8 +11,8 @@ use super::state::State;
 use super::step::{Direction, meant, with_value};
 use super::text::TextView;
 use crate::compare::compare;
-use crate::plan::{Change, Document};
 use crate::plan::schema::{self, Kind};
+use crate::plan::{Change, Document};
 
 /// The longest value that can be typed.
 const LONGEST_VALUE: usize = 200;

@@ -37,7 +37,6 @@ pub struct Editor {
     faults: Vec<Fault>,
 }
 
-
 impl Editor {
     /// Opens a loaded plan.
     #[must_use]
@@ -120,6 +119,11 @@ impl Editor {
     pub fn mark_saved(&mut self, path: PathBuf, text: String) {
         self.path = Some(path);
         self.saved = text;
+    }
+
+    /// Whatever is unsaved is given up: nothing is to be kept of it.
+    pub fn discard_changes(&mut self) {
+        self.saved.clone_from(&self.text);
     }
 
     /// `text` is on disk now, put there by somebody else.

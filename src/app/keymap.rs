@@ -331,7 +331,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Up, K::Down, K::Char('k'), K::Char('j')],
         shown: "↑↓",
         word: "row",
-        help: "go over the named terms, or the stages",
+        help: "go over terms, layers, stages, or along the step",
         actions: &[A::Up, A::Down, A::Up, A::Down],
     },
     Binding {
@@ -363,7 +363,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('/')],
         shown: "/",
         word: "kind",
-        help: "operators of one kind alone: matrix, attention, norms …; all again",
+        help: "operators of one kind alone: by roof, by module; then all again",
         actions: &[A::Kind],
     },
     Binding {
@@ -486,8 +486,8 @@ pub const BINDINGS: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
-        keys: &[],
-        shown: "",
+        keys: &[K::Char('M')],
+        shown: "M",
         word: "",
         help: "let the mouse choose panes, fields and rows; again leaves it to the terminal",
         actions: &[A::Mouse],

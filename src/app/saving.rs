@@ -165,6 +165,7 @@ pub fn on_quit(state: &mut State, key: Key) -> Vec<Effect> {
         Key::Char('q') | Key::Ctrl('c') => {
             let mut effects = vec![forget(state)];
             state.kept = None;
+            state.editor.discard_changes();
             effects.extend(go_on_leaving(state));
             effects
         }

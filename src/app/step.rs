@@ -129,7 +129,9 @@ fn free_neighbours(field: Field, direction: Direction, current: &str) -> Vec<Str
     // Shares are added up in tenths: without rounding they would read 0.30000000000000004.
     let tidy = |value: f64| (value * 1e9).round() / 1e9;
     let beside = |value: &f64| *value >= 0.0 && (*value - now).abs() > f64::EPSILON;
-    candidates.map(tidy).into_iter().filter(beside).map(|value| value.to_string()).collect()
+    let mut values: Vec<f64> = candidates.map(tidy).into_iter().filter(beside).collect();
+    values.dedup();
+    values.into_iter().map(|value| value.to_string()).collect()
 }
 
 /// The values that a number field steps through, ascending.
@@ -180,8 +182,8 @@ pub fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<C
     let mut change = Change { set: vec![(field.key(), value.to_owned())], remove: Vec::new() };
     match field {
         Field::Model => {
-            // These would win over the preset.
-            change.remove = vec!["model.hf_config", "model.architecture", "model.size_billions"];
+            // It would win over the preset; what the preset wins over may stay.
+            change.remove = vec!["model.hf_config"];
             return Some(change);
         }
         Field::Gpu => {

@@ -187,7 +187,7 @@ mod tests {
         let faults = Keymap::parse("plan:\n  w: sav\n  hyper-x: quit\nplans: {}\n").unwrap_err();
         assert_eq!(faults[0], "2:6: no action `sav`; nearest: `save`");
         assert!(faults[1].starts_with("3:12: no key `hyper-x`"), "{faults:?}");
-        assert!(faults[2].starts_with("4:1: no context `plans`; known: plan, vram"), "{faults:?}");
+        assert!(faults[2].starts_with("4:8: no context `plans`; known: plan, vram"), "{faults:?}");
         assert!(Keymap::parse("plan: [").is_err());
     }
 }

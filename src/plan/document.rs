@@ -233,6 +233,8 @@ fn plainly(info: &str) -> &str {
             "while parsing a node, did not find expected node content",
             "a value is missing, or a bracket is never closed",
         ),
+        ("did not find expected ',' or '}'", "a brace is never closed, or a comma is missing"),
+        ("did not find expected ',' or ']'", "a bracket is never closed, or a comma is missing"),
         ("did not find expected <document start>", "text after the end of the document"),
         ("misplaced bracket", "a closing bracket without an opening one"),
     ];

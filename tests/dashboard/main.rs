@@ -16,4 +16,5 @@ mod monitor;
 mod opening;
 mod output;
 mod plan;
+mod recovery;
 mod signals;

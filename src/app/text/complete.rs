@@ -41,7 +41,8 @@ impl Completion {
         }
         let typed = spot.prefix.chars().count();
         let section = spot.section.clone();
-        (!shown.is_empty()).then(|| Self { wanted: spot.wanted, choices: shown, selected: 0, typed, section })
+        let offer = Self { wanted: spot.wanted, choices: shown, selected: 0, typed, section };
+        (!offer.choices.is_empty()).then_some(offer)
     }
 
     /// The selected one.

@@ -78,6 +78,10 @@ impl TextView {
     pub fn go_to(&mut self, row: usize, column: usize) {
         let near = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
         self.area.move_cursor(CursorMove::Jump(near(row), near(column)));
+        // The library's jumps end at 65535.
+        for _ in self.cursor().0..row.min(self.lines().len().saturating_sub(1)) {
+            self.area.move_cursor(CursorMove::Down);
+        }
     }
 
     /// Takes a key. Whether the lines are others now.
@@ -276,6 +280,14 @@ mod tests {
         let mut view = TextView::open("a: 1\nb: 2\n", None);
         view.follow("\u{feff}a: 1\nb: 25\n", "\u{feff}a: 1\nb: 25".len());
         assert_eq!(view.cursor(), (1, 5));
+    }
+
+    #[test]
+    fn the_end_of_a_long_text_is_reached() {
+        let text = "\n".repeat(70_000);
+        let mut view = TextView::open(&text, None);
+        view.follow(&text, text.len());
+        assert_eq!(view.cursor(), (70_000, 0));
     }
 
     #[test]

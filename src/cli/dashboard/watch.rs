@@ -162,9 +162,7 @@ async fn read_terminal(events: Sender<Event>, pointers: Sender<Pointer>) {
     while let Some(Ok(event)) = terminal.next().await {
         if let TerminalEvent::Mouse(mouse) = event {
             // A wheel turns faster than anyone reads: what does not fit is left out.
-            if let Some(pointer) = pointed(mouse) {
-                drop(pointers.try_send(pointer));
-            }
+            let _left_out = pointed(mouse).map(|pointer| pointers.try_send(pointer).is_err());
             continue;
         }
         let Some(event) = translate(event) else { continue };

@@ -19,7 +19,10 @@ use crate::ui::text::{fit, left, right, wrapped};
 use crate::units::{Bytes, three_figures};
 
 /// The list beside the timeline.
-const LIST: u16 = 37;
+const LIST: u16 = 36;
+
+/// What the difference to the baseline takes beside it.
+const SINCE: u16 = 8;
 
 /// A timeline narrower than this says nothing.
 const CHART: u16 = 32;
@@ -93,10 +96,11 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
 fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let stage = prediction.largest();
     let lines = component_lines(state, prediction, look);
-    if area.width < LIST + CHART || area.height < 8 {
+    let wide = LIST + if state.baseline.is_some() { SINCE } else { 0 };
+    if area.width < wide + CHART || area.height < 8 {
         return render(lines, area, buffer);
     }
-    let [list, chart] = Layout::horizontal([Constraint::Length(LIST), Constraint::Fill(1)]).areas(area);
+    let [list, chart] = Layout::horizontal([Constraint::Length(wide), Constraint::Fill(1)]).areas(area);
     let spare = (area.height as usize).saturating_sub(lines.len());
     render(lines, list, buffer);
     if spare >= 6 {
@@ -128,20 +132,14 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
             ])
         })
         .collect();
-    let figures: [(&str, fn(&StageMemory) -> Bytes); 3] = [
-        ("allocated", |stage| stage.peak_allocated),
-        ("reserved", |stage| stage.peak_reserved),
-        ("device-used", |stage| stage.device_used),
-    ];
-    for (name, figure) in figures {
-        let before = state.baseline.as_ref().map(|baseline| figure(baseline.prediction.largest()));
+    let figures = |stage: &StageMemory| [stage.peak_allocated, stage.peak_reserved, stage.device_used];
+    let before = state.baseline.as_ref().map(|baseline| figures(baseline.prediction.largest()));
+    for (index, (name, bytes)) in ["allocated", "reserved", "device-used"].into_iter().zip(figures(stage)).enumerate() {
+        let since = before.map_or_else(String::new, |before| more(bytes, before[index]));
         lines.push(Line::from(vec![
             Span::styled(format!("    {}", left(name, 12)), theme.dim()),
-            Span::styled(right(&figure(stage).in_gib(), 7), theme.predicted()),
-            Span::styled(
-                right(&before.map_or_else(String::new, |before| more(figure(stage), before)), 15),
-                theme.warning(),
-            ),
+            Span::styled(right(&bytes.in_gib(), 7), theme.predicted()),
+            Span::styled(right(&since, 15), theme.warning()),
         ]));
     }
     lines.push(verdict_line(prediction, look));

@@ -49,7 +49,8 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
         ]));
     }
     let sum: Bytes = groups.iter().map(all).sum();
-    let said = format!("  one micro batch saves {sum} in all; a pipeline keeps several at a time");
+    let several = if prediction.stages.len() > 1 { "; the pipeline keeps several at a time" } else { "" };
+    let said = format!("  one micro batch saves {sum} in all{several}");
     lines.push(Line::styled(left(&said, area.width as usize), theme.dim()));
     render(lines, area, buffer);
 }
