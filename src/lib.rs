@@ -42,12 +42,18 @@
 //! [`app::Effect`]s and draws one frame with [`ui::draw`]. An edit of the plan predicts at
 //! once, in the same turn: a prediction takes less time than drawing it.
 //!
+//! The plan's text is the one buffer: [`app::Editor`] holds it with every change since it was
+//! opened; the form edits values in it, the text view its lines, and both read it back. While
+//! it cannot be read, the last good prediction stays. Saving, opening and what is kept against
+//! a crash are [`app::Effect`]s too.
+//!
 //! # What must not be broken
 //!
 //! - Unknown is never zero: a [`reading::Reading`] without a value keeps its reason up to the pixel.
 //! - Three memory figures, never one: allocated, reserved, device-used.
 //! - The terms of a prediction sum to its total, to the byte.
-//! - The text of a plan is the user's: edits change the value that they are about and nothing else.
+//! - The text of a plan is the user's: edits change the value that they are about and nothing else,
+//!   undo ends at the first byte, and nothing unsaved is lost.
 
 pub mod printable;
 

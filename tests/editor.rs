@@ -339,3 +339,28 @@ fn odd_texts_are_opened_marked_and_kept() {
         assert!(state.editor.text() == text, "{shown}");
     }
 }
+
+#[test]
+fn a_point_of_a_sweep_is_taken_as_one_edit() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[Key::Char('w')]);
+    assert_eq!(state.overlay, Some(Overlay::Sweep));
+    press(&mut state, &[Key::Char('a')]);
+    letters(&mut state, "checkp");
+    press(&mut state, &[Key::Enter]);
+    let view = state.sweep.as_ref().unwrap();
+    assert_eq!(
+        view.sweep.axes.iter().map(|axis| axis.key.path).collect::<Vec<_>>(),
+        ["model.sequence_length", "training.activation_checkpointing"]
+    );
+    // From 2048 and no checkpointing to 4096 and the last: full.
+    press(&mut state, &[Key::Down, Key::Right, Key::Right, Key::Right, Key::Enter]);
+    let text = state.editor.text();
+    assert!(text.contains("sequence_length: 4096") && text.contains("activation_checkpointing: full"), "{text}");
+    let view = state.sweep.as_ref().unwrap();
+    let point = view.sweep.points[view.selected].outcome.as_ref().unwrap();
+    assert_eq!(point.capacity, state.editor.prediction().unwrap().capacity);
+    press(&mut state, &[Key::Char('u')]);
+    assert_eq!(state.editor.text(), PLAN);
+}

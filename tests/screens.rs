@@ -86,6 +86,13 @@ fn a_plan_against_its_baseline() {
 }
 
 #[test]
+fn every_field_with_the_values_beside_it() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('z'), Key::Down]);
+    snapshot("plan_zoomed", &state);
+}
+
+#[test]
 fn the_plan_as_text_with_an_offer_and_a_fault() {
     let mut state = focused(Pane::Plan);
     press(&mut state, &[Key::Char('e')]);
@@ -106,6 +113,15 @@ fn what_is_to_be_saved() {
     let mut state = focused(Pane::Plan);
     press(&mut state, &[Key::End, Key::Right, Key::Up, Key::Up, Key::Right, Key::Char('s')]);
     snapshot("diff", &state);
+}
+
+#[test]
+fn a_sweep_of_one_key_and_of_two() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Home, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Char('w')]);
+    snapshot("sweep", &state);
+    press(&mut state, &[Key::Char('a'), Key::Char('t'), Key::Char('e'), Key::Char('n'), Key::Char('s'), Key::Enter]);
+    snapshot("sweep_two", &state);
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub fn follow(state: &mut State) {
 /// Works out what the values beside the selected field's would do, where that is shown.
 pub fn look_around(state: &mut State) {
     if state.text.is_none() {
-        state.form.look_around(&state.editor, &state.catalog);
+        let all = state.zoomed && state.focus == Pane::Plan;
+        state.form.look_around(all, &state.editor, &state.catalog);
     }
 }
 
@@ -63,7 +64,10 @@ pub fn take_step(state: &mut State, direction: Direction) {
         state.notice = Some(problem(format!("{label}: no value {way} this one makes a valid plan")));
         return;
     };
-    apply(state, step.document);
+    match state.editor.with(&step.change) {
+        Ok(document) => apply(state, document),
+        Err(fault) => state.notice = Some(problem(fault.to_string())),
+    }
 }
 
 /// Opens the list of the selected field's values, or lets one be typed.
@@ -100,7 +104,12 @@ pub fn turn_back(state: &mut State, action: Action) {
 /// Sets the selected field to the largest value that fits.
 pub fn take_largest(state: &mut State) {
     let Some(field) = state.form.field(&state.editor) else { return };
-    match largest_that_fits(field, &state.editor, &state.catalog) {
+    let found = largest_that_fits(field, &state.editor, &state.catalog);
+    let made = found.and_then(|(what, change)| {
+        let document = state.editor.with(&change).map_err(|fault| fault.to_string())?;
+        Ok((what, document))
+    });
+    match made {
         Ok((what, document)) => {
             apply(state, document);
             let left = state.editor.prediction().map(|prediction| prediction.capacity);

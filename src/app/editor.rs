@@ -8,13 +8,17 @@ use serde_json::Value;
 use super::field::Field;
 use super::revisions::Revisions;
 use crate::catalog::Catalog;
-use crate::plan::{Change, Document, Fault, HfConfig, Loaded, Plan};
-use crate::predict::{self, Job, Prediction};
+use crate::plan::{Change, Document, Fault, HfConfig, Loaded, Overlay, Plan};
+use crate::predict::{self, Job, Outline, Prediction};
+
+/// The key that names a configuration file.
+const CONFIG: &str = "model.hf_config";
 
 /// A plan that made a prediction.
 #[derive(Debug, Clone)]
 struct Good {
     document: Document,
+    plan: Plan,
     job: Job,
     prediction: Prediction,
 }
@@ -239,6 +243,12 @@ impl Editor {
         parts.join(" ")
     }
 
+    /// The plan that the text says, with its configuration read in; none while it is not valid.
+    #[must_use]
+    pub fn plan(&self) -> Option<&Plan> {
+        self.good.as_ref().filter(|_| self.faults.is_empty()).map(|good| &good.plan)
+    }
+
     /// The document with a change made; nothing here changes.
     ///
     /// # Errors
@@ -250,12 +260,21 @@ impl Editor {
         }
     }
 
-    /// What `document` would predict.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it.
-    pub fn try_out(&self, document: &Document, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
-        self.evaluate(document, catalog).map(|good| good.prediction)
+    /// The figures that the plan would have with a change made; none where that makes no valid
+    /// plan. A valid plan is changed by value, which is many times faster than by text.
+    #[must_use]
+    pub fn outline(&self, change: &Change, catalog: &Catalog) -> Option<Outline> {
+        let plan = match self.plan() {
+            // Nothing here reads files: what a plan refers to has been read.
+            Some(_) if change.set.iter().any(|(key, _)| *key == CONFIG) => return None,
+            Some(plan) => {
+                let mut plan = plan.clone();
+                Overlay::read(change, Path::new("")).ok()?.apply(&mut plan);
+                plan
+            }
+            None => self.with_config(self.with(change).ok()?.plan().ok()?).ok()?,
+        };
+        Job::resolve(&plan, catalog).ok().map(|job| predict::outline(&job))
     }
 
     /// Makes `document` the plan; the one before can be had back.
@@ -324,7 +343,7 @@ impl Editor {
         let plan = self.with_config(document.plan()?).map_err(|fault| placed(vec![fault]))?;
         let job = Job::resolve(&plan, catalog).map_err(placed)?;
         let prediction = predict::predict(&job);
-        Ok(Good { document: document.clone(), job, prediction })
+        Ok(Good { document: document.clone(), plan, job, prediction })
     }
 
     /// Nothing here reads files: a configuration is the one that was read when it was first named.
@@ -332,8 +351,8 @@ impl Editor {
         if let Some(HfConfig::Path(path)) = &plan.model.hf_config {
             let config = match self.configs.get(path) {
                 Some(Ok(config)) => config.clone(),
-                Some(Err(why)) => return Err(Fault::of("model.hf_config", why.clone())),
-                None => return Err(Fault::of("model.hf_config", "being read")),
+                Some(Err(why)) => return Err(Fault::of(CONFIG, why.clone())),
+                None => return Err(Fault::of(CONFIG, "being read")),
             };
             plan.model.hf_config = Some(config);
         }
@@ -343,7 +362,7 @@ impl Editor {
 
 /// The configuration file that a plan names.
 fn named_config(document: &Document) -> Option<String> {
-    match document.value("model.hf_config")? {
+    match document.value(CONFIG)? {
         Value::String(path) => Some(path),
         _ => None,
     }

@@ -21,6 +21,8 @@ pub struct Form {
     pub lower: Option<Step>,
     /// The value above the selected field's.
     pub upper: Option<Step>,
+    /// The values below and above every field's, while all are shown.
+    pub around: Vec<[Option<Step>; 2]>,
 }
 
 impl Form {
@@ -55,12 +57,16 @@ impl Form {
         }
     }
 
-    /// Works out the neighbouring values of the selected field.
-    pub fn look_around(&mut self, editor: &Editor, catalog: &Catalog) {
-        let field = self.field(editor);
-        let step = |direction| step(field?, direction, editor, catalog);
-        self.lower = step(Direction::Less);
-        self.upper = step(Direction::More);
+    /// Works out the neighbouring values of the selected field, or of `all`.
+    pub fn look_around(&mut self, all: bool, editor: &Editor, catalog: &Catalog) {
+        let beside =
+            |field| [Direction::Less, Direction::More].map(|direction| step(field, direction, editor, catalog));
+        self.around = if all { self.fields(editor).into_iter().map(beside).collect() } else { Vec::new() };
+        let own = match self.around.get(self.selected) {
+            Some(own) => own.clone(),
+            None => self.field(editor).map_or([None, None], beside),
+        };
+        [self.lower, self.upper] = own;
     }
 
     /// Works out what the value that is being typed would do.

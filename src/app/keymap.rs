@@ -101,6 +101,8 @@ pub enum Action {
     Baseline,
     /// The largest value of the selected field that fits.
     Largest,
+    /// Show what happens over the values of the selected field.
+    Sweep,
     /// Add a key to the plan.
     AddKey,
     /// Take the selected key out of the plan.
@@ -229,6 +231,14 @@ pub const BINDINGS: &[Binding] = &[
         word: "most",
         help: "the largest batch, micro batch or sequence that fits",
         actions: &[A::Largest],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('w')],
+        shown: "w",
+        word: "sweep",
+        help: "sweep the selected field, or two: throughput, memory and the two walls",
+        actions: &[A::Sweep],
     },
     Binding {
         context: In(Pane::Plan),

@@ -4,7 +4,7 @@ use super::editor::Editor;
 use super::field::Field;
 use super::step::{change, divisors};
 use crate::catalog::Catalog;
-use crate::plan::{Change, Document};
+use crate::plan::Change;
 use crate::predict::{Job, largest};
 
 /// No search goes beyond this: a sequence or batch that long fits nowhere.
@@ -13,35 +13,32 @@ const MOST: u64 = 1 << 36;
 /// Sequences are cut to a multiple of this: kernels are fastest so, and people write them so.
 const TOKENS: u64 = 128;
 
-/// The plan with the largest value of `field` that fits.
+/// The change to the largest value of `field` that fits, in words and as one.
 ///
 /// # Errors
 /// In a few words, why there is none.
-pub fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result<(String, Document), String> {
+pub fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result<(String, Change), String> {
     let Some(job) = editor.job().filter(|_| editor.faults().is_empty()) else {
         return Err("the plan is not valid".to_owned());
     };
-    let fitting = |change: &Change| -> Option<Document> {
-        let document = editor.with(change).ok()?;
-        let capacity = editor.try_out(&document, catalog).ok()?.capacity;
-        (capacity.needed <= capacity.bytes).then_some(document)
+    let fitting = |change: Change| -> Option<Change> {
+        let capacity = editor.outline(&change, catalog)?.capacity;
+        (capacity.needed <= capacity.bytes).then_some(change)
     };
+    let with = |value: u64| change(field, &value.to_string(), editor, job);
     let found = match field {
-        Field::Batch => largest(MOST, |micro| fitting(&whole_batch(micro, editor, job)?)).map(|(micro, document)| {
+        Field::Batch => largest(MOST, |micro| fitting(whole_batch(micro, editor, job)?)).map(|(micro, change)| {
             let batch = micro * ratio(job);
-            (format!("batch {batch}, {micro} at a time"), document)
+            (format!("batch {batch}, {micro} at a time"), change)
         }),
         Field::MicroBatch => divisors((job.batch.global / job.degrees.data.max(1)).max(1))
             .into_iter()
             .rev()
-            .find_map(|micro| Some((micro, fitting(&change(field, &micro.to_string(), editor, job)?)?)))
-            .map(|(micro, document)| (format!("micro batch {micro}"), document)),
-        Field::Sequence => {
-            let at = |tokens: u64| fitting(&change(field, &tokens.to_string(), editor, job)?);
-            let found = largest(MOST, at);
-            let tidy = |tokens: u64| if tokens > TOKENS { tokens / TOKENS * TOKENS } else { tokens };
-            found.and_then(|(tokens, _)| Some((format!("sequence {}", tidy(tokens)), at(tidy(tokens))?)))
-        }
+            .find_map(|micro| Some((format!("micro batch {micro}"), fitting(with(micro)?)?))),
+        Field::Sequence => largest(MOST, |tokens| fitting(with(tokens)?)).and_then(|(tokens, _)| {
+            let tidy = if tokens > TOKENS { tokens / TOKENS * TOKENS } else { tokens };
+            Some((format!("sequence {tidy}"), with(tidy)?))
+        }),
         _ => return Err("what fits is searched for batch, micro batch and sequence: select one of these".to_owned()),
     };
     found.ok_or_else(|| format!("{}: nothing fits, not even the smallest", field.label()))

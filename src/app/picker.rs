@@ -23,6 +23,8 @@ pub enum Purpose {
     Open,
     /// A key that the plan does not have yet.
     NewKey,
+    /// A second key to sweep.
+    SecondKey,
     /// The file to save to: typed, not chosen.
     SaveAs,
 }
@@ -36,6 +38,7 @@ impl Purpose {
             Self::Action => "actions".to_owned(),
             Self::Open => "open a plan: choose, or type a path".to_owned(),
             Self::NewKey => "a key to add".to_owned(),
+            Self::SecondKey => "a second key to sweep".to_owned(),
             Self::SaveAs => "save as: type a path".to_owned(),
         }
     }

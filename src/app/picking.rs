@@ -9,6 +9,7 @@ use super::plans;
 use super::saving;
 use super::state::State;
 use super::step::outlook;
+use super::sweep_view;
 
 /// Rows that PageUp and PageDown go.
 const PAGE: isize = 10;
@@ -81,6 +82,7 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
     match picker.purpose {
         Purpose::Value(field) => editing::take_value(state, field, &taken),
         Purpose::NewKey => editing::add(state, &taken),
+        Purpose::SecondKey => sweep_view::add(state, &taken),
         Purpose::Open => effects = plans::chosen(state, &taken),
         Purpose::SaveAs => {
             state.save_as = Some(taken.into());

@@ -10,6 +10,7 @@ use super::monitor::Monitor;
 use super::notice::Notice;
 use super::pane::Pane;
 use super::picker::Picker;
+use super::sweep_view::SweepView;
 use super::tabs::Tabs;
 use super::text::TextView;
 use super::user_keys::Keymap;
@@ -34,6 +35,8 @@ pub enum Overlay {
     Recovered(usize),
     /// The open plans in a table; the selected one.
     Plans(usize),
+    /// What happens over the values of one key or two.
+    Sweep,
 }
 
 /// How saving stands.
@@ -75,6 +78,8 @@ pub struct State {
     pub kept: Option<String>,
     /// The mouse's clicks are taken from the terminal.
     pub mouse: bool,
+    /// The sweep that was made last.
+    pub sweep: Option<SweepView>,
     /// The VRAM pane.
     pub memory: MemoryPane,
     /// The roofline pane.
@@ -130,7 +135,7 @@ impl State {
     pub fn new(plan: Loaded, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
         let editor = Editor::open(plan, &catalog);
         let mut form = Form::default();
-        form.look_around(&editor, &catalog);
+        form.look_around(false, &editor, &catalog);
         Self {
             catalog,
             editor,
@@ -145,6 +150,7 @@ impl State {
             recovered: None,
             kept: None,
             mouse: false,
+            sweep: None,
             memory: MemoryPane::default(),
             roofline: RooflinePane::default(),
             assumption: 0,

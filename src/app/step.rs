@@ -8,7 +8,7 @@ use super::picker;
 use crate::catalog::Catalog;
 use crate::plan::schema::Kind;
 use crate::plan::{Change, Document, Fault};
-use crate::predict::{Job, Prediction, Verdict};
+use crate::predict::{Capacity, Job, Prediction, StepTime, Verdict};
 use crate::units::SignedBytes;
 
 /// Neighbouring values that are tried before giving up on finding a valid one.
@@ -38,12 +38,16 @@ impl Outcome {
     /// From one prediction to another.
     #[must_use]
     pub fn between(now: &Prediction, then: &Prediction) -> Self {
-        let tokens = |prediction: &Prediction| prediction.time.tokens_per_s.unwrap_or(prediction.time.samples_per_s);
-        let before = tokens(now);
+        Self::of((now.capacity, &now.time), (then.capacity, &then.time))
+    }
+
+    fn of(now: (Capacity, &StepTime), then: (Capacity, &StepTime)) -> Self {
+        let rate = |time: &StepTime| time.tokens_per_s.unwrap_or(time.samples_per_s);
+        let before = rate(now.1);
         Self {
-            memory: then.capacity.needed - now.capacity.needed,
-            speed: if before > 0.0 { tokens(then) / before - 1.0 } else { 0.0 },
-            fits: then.capacity.verdict() != Verdict::DoesNotFit,
+            memory: then.0.needed - now.0.needed,
+            speed: if before > 0.0 { rate(then.1) / before - 1.0 } else { 0.0 },
+            fits: then.0.verdict() != Verdict::DoesNotFit,
         }
     }
 }
@@ -53,8 +57,8 @@ impl Outcome {
 pub struct Step {
     /// The value.
     pub value: String,
-    /// The plan with it.
-    pub document: Document,
+    /// What it makes of the plan's keys.
+    pub change: Change,
     /// Micro batches that the optimizer step would take, where the value changes how many.
     pub micro_batches: Option<u64>,
     /// What it would do.
@@ -74,14 +78,14 @@ pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catal
 pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) -> Option<Step> {
     let job = editor.job()?;
     let change = change(field, value, editor, job)?;
-    let document = editor.with(&change).ok()?;
-    let prediction = editor.try_out(&document, catalog).ok()?;
-    let outcome = Outcome::between(editor.prediction()?, &prediction);
+    let now = editor.prediction()?;
+    let then = editor.outline(&change, catalog)?;
+    let outcome = Outcome::of((now.capacity, &now.time), (then.capacity, &then.time));
     let micro_batches = match field {
         Field::Batch => value.parse::<u64>().ok().map(|batch| batch / (job.batch.micro * job.degrees.data).max(1)),
         _ => None,
     };
-    Some(Step { value: value.to_owned(), document, micro_batches, outcome })
+    Some(Step { value: value.to_owned(), change, micro_batches, outcome })
 }
 
 /// The values on one side of the field's own, nearest first.

@@ -15,6 +15,7 @@ use super::plans;
 use super::saving;
 use super::state::{Overlay, Saving, State};
 use super::step::Direction;
+use super::sweep_view;
 use super::views::{MOST_ZOOM, MemoryView};
 
 /// Rows that PageUp and PageDown go.
@@ -119,6 +120,7 @@ fn on_overlay(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
                 return saving::save(state, false);
             }
         }
+        Overlay::Sweep => sweep_view::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
         Overlay::Help(_) => state.overlay = None,
     }
@@ -132,7 +134,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
             state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
         }
-        Overlay::ConfirmQuit | Overlay::Plans(_) => 0,
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => 0,
     };
     let to = |line: usize| match key {
         Key::Up | Key::Char('k') => Some(line.min(last).saturating_sub(1)),
@@ -146,7 +148,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Diff(line) => to(line).map(Overlay::Diff),
         Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
         Overlay::Recovered(line) => to(line).map(Overlay::Recovered),
-        Overlay::ConfirmQuit | Overlay::Plans(_) => None,
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => None,
     }
 }
 
@@ -166,12 +168,16 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
         Action::Largest => editing::take_largest(state),
+        Action::Sweep => sweep_view::open(state),
         Action::AddKey => editing::add_key(state),
         Action::RemoveKey => editing::remove_key(state),
         Action::NextPane => focus(state, state.focus.next()),
         Action::PreviousPane => focus(state, state.focus.previous()),
         Action::Focus(pane) => focus(state, pane),
-        Action::Zoom => state.zoomed = !state.zoomed,
+        Action::Zoom => {
+            state.zoomed = !state.zoomed;
+            editing::look_around(state);
+        }
         Action::Help => state.overlay = Some(Overlay::Help(0)),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
@@ -205,6 +211,9 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
 fn focus(state: &mut State, pane: Pane) {
     editing::leave_value(state);
     state.focus = pane;
+    if state.zoomed {
+        editing::look_around(state);
+    }
 }
 
 /// Pins the plan; a plan that is pinned as it stands is let go.

@@ -58,6 +58,7 @@ fn question(state: &State) -> Option<&'static str> {
             Some("Unsaved changes were kept:  r take them back   d delete them   any other key: later")
         }
         Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   any other key goes back"),
+        Overlay::Sweep => Some("↑↓←→ choose   ⏎ takes it into the plan   a second key   any other key goes back"),
         Overlay::Help(_) => None,
     }
 }

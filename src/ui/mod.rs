@@ -11,6 +11,7 @@ mod panes;
 mod picker;
 mod plans;
 mod point;
+mod sweep;
 mod text;
 mod theme;
 
@@ -91,6 +92,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
         Some(Overlay::Recovered(line)) => {
             let kept = state.recovered.as_deref().unwrap_or(text);
             diff::draw("unsaved when the dashboard last ended", (text, kept), line, look, body, buffer);
+        }
+        Some(Overlay::Sweep) => {
+            if let Some(view) = &state.sweep {
+                sweep::draw(view, look, body, buffer);
+            }
         }
         Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),
     }

@@ -25,6 +25,10 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Monitor => monitor::title(state),
         Pane::Compare => compare::title(state),
     };
+    let detail = match (pane, baseline(state)) {
+        (Pane::Monitor, Some(baseline)) => format!("{baseline} · {detail}"),
+        _ => detail,
+    };
     let focused = state.focus == pane;
     let (frame, name) =
         if focused { (look.theme.accent(), look.theme.accent()) } else { (look.theme.frame(), look.theme.text()) };
@@ -46,6 +50,12 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Monitor => monitor::draw(state, look, inner, buffer),
         Pane::Compare => compare::draw(state, look, inner, buffer),
     }
+}
+
+/// How the plan differs from the baseline, for a pane that shows nothing else of the plan.
+fn baseline(state: &State) -> Option<String> {
+    let outcome = state.baseline.as_ref()?.outcome(state.editor.prediction()?);
+    (outcome.memory.0 != 0).then(|| format!("plan {} to base", outcome.memory))
 }
 
 /// Why a pane has nothing to show.

@@ -1,7 +1,7 @@
 //! The plan as a form.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
@@ -32,7 +32,42 @@ pub fn title(state: &State) -> String {
 /// Lines below the fields for what neighbouring values would do, so that fields keep their places.
 const NOTES: usize = 2;
 
+/// Cells of a field with its value where those beside it stand in columns of their own.
+const FIELD: u16 = 50;
+
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    if !state.form.around.is_empty() && area.width >= 2 * FIELD {
+        let [fields, beside] = Layout::horizontal([Constraint::Length(FIELD), Constraint::Fill(1)]).areas(area);
+        draw_fields(state, look, fields, buffer);
+        draw_beside(state, look, beside, buffer);
+    } else {
+        draw_fields(state, look, area, buffer);
+    }
+}
+
+/// What the value below and the value above each field's would do.
+fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let columns: [Rect; 2] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(area);
+    let (first, room) = visible(state, area.height);
+    for (index, steps) in state.form.around.iter().enumerate().skip(first).take(room) {
+        let row = (index - first) as u16;
+        for ((arrow, step), column) in ["‹", "›"].into_iter().zip(steps).zip(columns) {
+            let place = Rect { y: column.y + row, height: 1, ..column };
+            if let Some(step) = step {
+                step_note(arrow, step, look, place.width as usize).render(place, buffer);
+            }
+        }
+    }
+}
+
+/// The first field in view, and how many there is room for.
+fn visible(state: &State, height: u16) -> (usize, usize) {
+    let fields = state.form.fields(&state.editor).len();
+    let room = usize::from(height).saturating_sub(NOTES);
+    (scroll(state.form.selected, fields, room), room)
+}
+
+fn draw_fields(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let fields = state.form.fields(&state.editor);
     let notes = notes(state, look, area.width as usize);
     let room = (area.height as usize).saturating_sub(notes.len());
@@ -49,9 +84,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// The field that lies at a row of the pane.
 pub fn field_at(state: &State, row: usize, height: u16) -> usize {
-    let fields = state.form.fields(&state.editor).len();
-    let room = usize::from(height).saturating_sub(2 + NOTES);
-    scroll(state.form.selected, fields, room) + row
+    visible(state, height.saturating_sub(2)).0 + row
 }
 
 fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: usize) -> Line<'a> {

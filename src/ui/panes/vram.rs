@@ -91,6 +91,12 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     for (line, place) in [Line::from(plan), Line::from(run)].into_iter().zip(area.rows()) {
         line.render(place, buffer);
     }
+    if let Some(baseline) = &state.baseline {
+        // A tick where the baseline's plan ends.
+        let column = bar::cells(baseline.prediction.capacity.needed, scale, width.saturating_sub(1));
+        let tick = Rect { x: area.x + 6 + column as u16, width: 1, height: 1, ..area };
+        Line::styled("┊", theme.warning()).render(tick.intersection(area), buffer);
+    }
 }
 
 fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
