@@ -18,7 +18,7 @@ use crate::predict::{Outline, Verdict};
 use crate::printable::printable;
 
 /// Cells of the table of one key.
-const TABLE: u16 = 70;
+const TABLE: u16 = 73;
 
 /// Cells of a value in the heat map.
 const CELL: usize = 9;
@@ -57,9 +57,9 @@ fn fits(outline: &Outline) -> bool {
 
 fn draw_table(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let name = 22;
+    let name = 18;
     let label = view.fields.first().map_or("", |field| Field::label(*field));
-    let head = format!("  {}{}{}{}", left(label, name), right("memory", 11), right("tok/s", 10), right("step", 10));
+    let head = format!("  {}{}{}{}", left(label, name), right("memory", 11), right("tok/s", 10), right("step", 13));
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let points = &view.sweep.points;
@@ -75,7 +75,7 @@ fn draw_table(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
                 let memory = if fits(outline) { theme.predicted() } else { theme.danger() };
                 spans.push(Span::styled(right(&outline.capacity.needed.to_string(), 11), memory));
                 spans.push(Span::styled(right(&tokens(throughput(outline)), 10), theme.text()));
-                spans.push(Span::styled(right(&outline.time.step.to_string(), 10), theme.dim()));
+                spans.push(Span::styled(right(&outline.time.step.to_string(), 13), theme.dim()));
                 spans.push(Span::styled(format!("  {}", mark(view, index)), theme.warning()));
             }
             Err(why) => spans.push(Span::styled(format!("  {}", fit(&printable(why), 40)), theme.dim())),
@@ -168,7 +168,10 @@ fn draw_map(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let heads: String = columns.values.iter().skip(first_column).take(shown).map(|value| right(value, CELL)).collect();
     let labels = view.fields.iter().map(|field| field.label()).collect::<Vec<_>>();
     let mut lines = vec![
-        Line::styled(format!("  {} ↓  {} →   tok/s; × does not fit", labels[0], labels[1]), theme.dim()),
+        Line::styled(
+            format!("  {} ↓  {} →   tok/s; × does not fit, underlined: flat from here", labels[0], labels[1]),
+            theme.dim(),
+        ),
         Line::styled(format!("  {}{heads}", left("", name)), theme.dim()),
     ];
     for (row, value) in rows.values.iter().enumerate().skip(first_row).take(room) {
@@ -176,6 +179,8 @@ fn draw_map(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
         for column in (first_column..wide).take(shown) {
             let index = row * wide + column;
             let (text, style) = cell(view, index, best, look);
+            let flat = view.mark(index) == Some(SweepMark::Flat);
+            let style = if flat { style.add_modifier(Modifier::UNDERLINED) } else { style };
             let style = if index == view.selected { style.add_modifier(Modifier::REVERSED) } else { style };
             spans.push(Span::styled(right(&text, CELL), style));
         }
