@@ -1,13 +1,14 @@
 //! The plan as text, several plans, the baseline, lists, the palette: through keys.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "support/plan.rs"]
+mod plan;
+
 use std::path::PathBuf;
 
 use memwall::app::{Effect, Event, Key, Keymap, Overlay, Pane, Purpose, State, offer, update};
-use memwall::catalog::Catalog;
-use memwall::plan::Loaded;
 use memwall::predict::Verdict;
-use memwall::reading::Moment;
+use plan::open;
 
 const PLAN: &str = "\
 # mine
@@ -25,11 +26,6 @@ cluster:
 distribution:
   strategy: zero3
 ";
-
-fn open(text: &str) -> State {
-    let loaded = Loaded::from_text("test", text).unwrap();
-    State::new(loaded, Catalog::embedded().unwrap(), None, Moment(0))
-}
 
 fn press(state: &mut State, keys: &[Key]) -> Vec<Effect> {
     keys.iter().flat_map(|key| update(state, Event::Key(*key))).collect()

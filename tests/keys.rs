@@ -1,14 +1,16 @@
 //! The dashboard's loop without a terminal: a plan, keys, and what has become of both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "support/plan.rs"]
+mod plan;
+
 use std::path::PathBuf;
 
 use memwall::app::{Effect, Event, Expected, Key, Overlay, Pane, State, update};
-use memwall::catalog::Catalog;
 use memwall::compare::Whose;
-use memwall::plan::Loaded;
 use memwall::reading::{Absence, DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample};
 use memwall::units::Bytes;
+use plan::open;
 
 /// Eight GPUs as 2 data x 2 tensor x 2 pipeline; 32 samples = 2 replicas x 4 micro batches x 4.
 const PLAN: &str = "\
@@ -33,11 +35,6 @@ distribution:
   tensor_parallel: 2
   pipeline_parallel: 2
 ";
-
-fn open(text: &str) -> State {
-    let loaded = Loaded::from_text("test", text).unwrap();
-    State::new(loaded, Catalog::embedded().unwrap(), None, Moment(0))
-}
 
 fn press(state: &mut State, keys: &[Key]) -> Vec<Effect> {
     let effects = keys.iter().flat_map(|key| update(state, Event::Key(*key)));

@@ -1,7 +1,8 @@
 //! Changing the plan: through its fields, through its text, back and forth.
 
 use super::field::Field;
-use super::keymap::{Action, Context, Key};
+use super::key::Key;
+use super::keymap::{Action, Context};
 use super::largest::largest_that_fits;
 use super::notice::{info, problem};
 use super::observation::observation;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::keymap::Key;
+use super::key::Key;
 use super::mouse::Target;
 use crate::plan::HfConfig;
 use crate::reading::{Moment, Sample, SourceInfo};

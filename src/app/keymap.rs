@@ -3,48 +3,8 @@
 
 use serde::Serialize;
 
+use super::key::Key;
 use super::pane::Pane;
-
-/// A key press, free of any terminal library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Key {
-    /// A printable character.
-    Char(char),
-    /// A character with Control held.
-    Ctrl(char),
-    /// Cursor up.
-    Up,
-    /// Cursor down.
-    Down,
-    /// Cursor left.
-    Left,
-    /// Cursor right.
-    Right,
-    /// Return.
-    Enter,
-    /// Escape.
-    Esc,
-    /// Tabulator.
-    Tab,
-    /// Shift and tabulator.
-    BackTab,
-    /// Deletes to the left.
-    Backspace,
-    /// Deletes to the right.
-    Delete,
-    /// Cursor left with Control held.
-    WordLeft,
-    /// Cursor right with Control held.
-    WordRight,
-    /// First.
-    Home,
-    /// Last.
-    End,
-    /// A page up.
-    PageUp,
-    /// A page down.
-    PageDown,
-}
 
 /// What a key makes the dashboard do. Its name, for a key map and the palette, is that of the
 /// variant with hyphens: `next-pane`, `focus-vram`.
@@ -149,7 +109,7 @@ impl Action {
     }
 
     /// Moves within a pane: of no use without a key.
-    const fn is_movement(self) -> bool {
+    pub(super) const fn is_movement(self) -> bool {
         matches!(self, Self::Up | Self::Down | Self::PageUp | Self::PageDown | Self::First | Self::Last)
     }
 }
@@ -544,85 +504,6 @@ pub(super) fn bound(key: Key, context: Context) -> Option<Action> {
     })
 }
 
-/// An action as the palette lists it.
-#[derive(Debug, Clone, Copy)]
-pub struct Command {
-    /// Its row in the table.
-    pub binding: &'static Binding,
-    /// The action.
-    pub action: Action,
-}
-
-/// Every action that does something by itself, `pane`'s first.
-#[must_use]
-pub fn commands(pane: Pane) -> Vec<Command> {
-    let mut commands: Vec<Command> = Vec::new();
-    for (context, bindings) in by_context(pane) {
-        for binding in bindings.into_iter().filter(|_| context != Context::Text) {
-            for action in binding.actions.iter().copied().filter(|action| !action.is_movement()) {
-                if commands.iter().all(|known| known.action != action || known.binding.context != context) {
-                    commands.push(Command { binding, action });
-                }
-            }
-        }
-    }
-    // The same action anywhere and in a pane is one.
-    let mut seen: Vec<Action> = Vec::new();
-    commands.retain(|command| {
-        let shared = matches!(command.action, Action::View | Action::Type);
-        let new = shared || !seen.contains(&command.action);
-        seen.push(command.action);
-        new
-    });
-    commands
-}
-
-/// Lines of the help besides its keys: the marks of figures and the units.
-pub const HELP_NOTES: [&str; 2] = [
-    "~ estimated   ≤ upper bound   – none (select the row for the reason)",
-    "memory in GiB (2^30 bytes), bandwidth in TB/s (1e12 bytes)",
-];
-
-/// How the help fits a screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HelpShape {
-    /// Columns side by side.
-    pub columns: usize,
-    /// Lines of a column that do not fit: how far it can be scrolled.
-    pub hidden: usize,
-}
-
-/// The shape of the help on a screen of that size: two columns where one would not fit and
-/// there is width for two.
-#[must_use]
-pub fn help_shape((width, height): (u16, u16)) -> HelpShape {
-    let bindings = by_context(Pane::Plan).map(|(_, bindings)| bindings.len() + 1).sum::<usize>();
-    let lines = bindings + 1 + HELP_NOTES.len();
-    // Two lines of header, one of footer, two of frame.
-    let visible = usize::from(height.saturating_sub(5));
-    let columns = if lines > visible && width >= 120 { 2 } else { 1 };
-    HelpShape { columns, hidden: lines.div_ceil(columns).saturating_sub(visible) }
-}
-
-/// Every binding by context, `pane`'s first: what the help lists.
-pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Binding>)> {
-    let others = Pane::ALL.into_iter().filter(move |other| *other != pane).map(In);
-    let text = (pane == Pane::Plan).then_some(Context::Text);
-    let late = (pane != Pane::Plan).then_some(Context::Text);
-    std::iter::once(In(pane)).chain(text).chain([Anywhere]).chain(others).chain(late).filter_map(|context| {
-        let bindings: Vec<_> = BINDINGS.iter().filter(|binding| binding.context == context).collect();
-        (!bindings.is_empty()).then_some((context, bindings))
-    })
-}
-
-/// The bindings that the footer shows in a context: its own first.
-pub fn footer(context: Context) -> impl Iterator<Item = &'static Binding> {
-    let shown = |context: Context| {
-        BINDINGS.iter().filter(move |binding| binding.context == context && !binding.word.is_empty())
-    };
-    shown(context).chain(shown(Anywhere).filter(move |_| context != Context::Text))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -644,14 +525,5 @@ mod tests {
     fn actions_have_the_names_of_their_variants() {
         assert_eq!(A::NextPane.name(), "next-pane");
         assert_eq!(A::Focus(Pane::Vram).name(), "focus-vram");
-    }
-
-    #[test]
-    fn the_palette_lists_every_action_of_the_table() {
-        let commands = commands(Pane::Plan);
-        for action in BINDINGS.iter().flat_map(|binding| binding.actions).filter(|action| !action.is_movement()) {
-            let text = *action == A::Complete;
-            assert!(text || commands.iter().any(|command| command.action == *action), "{action:?}");
-        }
     }
 }

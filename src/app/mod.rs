@@ -12,8 +12,10 @@ mod event;
 mod field;
 mod form;
 mod history;
+mod key;
 mod keymap;
 mod largest;
+mod listing;
 mod monitor;
 mod mouse;
 mod notice;
@@ -41,9 +43,9 @@ pub use event::{Effect, Event, Expected, Unsaved};
 pub use field::Field;
 pub use form::Form;
 pub use history::{History, KEPT, Point, Stretch};
-pub use keymap::{
-    Action, BINDINGS, Binding, Command, Context, HELP_NOTES, HelpShape, Key, by_context, commands, footer, help_shape,
-};
+pub use key::Key;
+pub use keymap::{Action, BINDINGS, Binding, Context};
+pub use listing::{Command, HELP_NOTES, HelpShape, by_context, commands, footer, help_shape};
 pub use monitor::{Monitor, ProcessRow, Selected, Source};
 pub use mouse::Target;
 pub use notice::{Notice, Severity};

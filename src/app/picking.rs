@@ -3,7 +3,9 @@
 use super::choice::Choice;
 use super::editing;
 use super::event::Effect;
-use super::keymap::{Action, Command, Context, Key, commands};
+use super::key::Key;
+use super::keymap::{Action, Context};
+use super::listing::{Command, commands};
 use super::picker::{Picker, Purpose};
 use super::plans;
 use super::saving;

@@ -4,7 +4,7 @@ use super::choice::Choice;
 use super::editing::follow;
 use super::editor::Editor;
 use super::event::Effect;
-use super::keymap::Key;
+use super::key::Key;
 use super::notice::{info, problem};
 use super::picker::{Picker, Purpose};
 use super::saving;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::editor::Editor;
 use super::event::{Effect, Expected, Unsaved};
-use super::keymap::Key;
+use super::key::Key;
 use super::notice::{info, problem};
 use super::plans;
 use super::state::{Overlay, Saving, State};

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::editing;
 use super::editor::Editor;
 use super::field::{FIELDS, Field};
-use super::keymap::Key;
+use super::key::Key;
 use super::notice::{info, problem};
 use super::picker::{Picker, Purpose};
 use super::state::{Overlay, State};

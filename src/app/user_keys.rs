@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::keymap::{Action, BINDINGS, Binding, Context, Key, bound};
+use super::key::Key;
+use super::keymap::{Action, BINDINGS, Binding, Context, bound};
 use super::pane::Pane;
 use crate::plan::Document;
 

@@ -7,7 +7,7 @@ mod spot;
 use ratatui_textarea::{CursorMove, Input, TextArea};
 
 use super::editor::Editor;
-use super::keymap::Key;
+use super::key::Key;
 use crate::catalog::Catalog;
 use crate::plan::Mark;
 use crate::plan::schema;
