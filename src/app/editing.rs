@@ -11,7 +11,7 @@ use super::picker::{Picker, Purpose};
 use super::state::State;
 use super::step::{Direction, meant, with_value};
 use super::text::TextView;
-use crate::compare::compare;
+use crate::compare::{Bands, compare};
 use crate::plan::schema::{self, Kind};
 use crate::plan::{Change, Document};
 
@@ -36,10 +36,10 @@ pub fn look_around(state: &mut State) {
 
 /// Sets what is observed against what the plan predicts now.
 pub fn set_against(state: &mut State) {
-    state.comparison = state
-        .editor
-        .prediction()
-        .and_then(|prediction| Some(compare(prediction, &observation(&state.monitor, prediction)?)));
+    state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
+        let observation = observation(&state.monitor, prediction)?;
+        Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
+    });
 }
 
 /// Makes `document` the plan.

@@ -16,7 +16,7 @@ use super::text::TextView;
 use super::user_keys::Keymap;
 use super::views::{MemoryPane, RooflinePane};
 use crate::catalog::Catalog;
-use crate::compare::Comparison;
+use crate::compare::{Calibration, Comparison};
 use crate::plan::Loaded;
 use crate::reading::Moment;
 
@@ -90,6 +90,8 @@ pub struct State {
     pub monitor: Monitor,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
+    /// What runs on this machine showed over their predictions, for the plan's framework.
+    pub calibration: Calibration,
     /// The pane that keys go to.
     pub focus: Pane,
     /// The focused pane has the whole screen.
@@ -156,6 +158,7 @@ impl State {
             assumption: 0,
             monitor: Monitor::new(attach),
             comparison: None,
+            calibration: Calibration::default(),
             focus: Pane::Plan,
             zoomed: false,
             overlay: None,
