@@ -5,12 +5,12 @@ use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{Hash, Hasher};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::app::Unsaved;
-use crate::plan;
 
 /// Where unsaved texts are kept.
 #[derive(Debug, Clone)]
@@ -72,8 +72,11 @@ impl Store {
         let Unsaved { path, name, text } = unsaved.clone();
         let place = self.place(path.as_deref(), &name);
         let kept = Kept { path: path.map(absolute), name, pid: self.pid, text };
-        // Beside it and then over it: a crash in between leaves the one before.
-        plan::save(place, &serde_json::to_string(&kept).ok()?).ok()
+        // Beside it and then over it: a crash in between leaves the one before. Not forced to the
+        // disk: it outlives the program, and a disk that is asked at every key is no calm neighbour.
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder).ok()?;
+        file.write_all(serde_json::to_string(&kept).ok()?.as_bytes()).ok()?;
+        file.persist(place).ok().map(drop)
     }
 
     /// What was kept of the plan of that file and name by a dashboard that is gone.
