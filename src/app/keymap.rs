@@ -181,7 +181,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Enter],
         shown: "⏎",
         word: "type",
-        help: "choose the value from its list, or type it, with a unit too (80GiB, 32k)",
+        help: "choose from the list, or type it (80GiB, 32k too)",
         actions: &[A::Type],
     },
     Binding {
@@ -197,7 +197,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('w')],
         shown: "w",
         word: "sweep",
-        help: "sweep the selected field, or two: throughput, memory and the two walls",
+        help: "sweep the field, or two: throughput, memory, both walls",
         actions: &[A::Sweep],
     },
     Binding {
@@ -229,7 +229,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('s')],
         shown: "s",
         word: "save",
-        help: "show what is to be saved; again writes it, comments and order kept",
+        help: "show what is to be saved; again writes it",
         actions: &[A::Save],
     },
     Binding {
@@ -277,7 +277,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Tab, K::BackTab],
         shown: "tab",
         word: "complete",
-        help: "what may be written here: keys, values; ↑↓ choose, tab takes",
+        help: "keys or values that may stand here; tab takes one",
         actions: &[A::Complete],
     },
     Binding {
@@ -309,7 +309,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('v')],
         shown: "v",
         word: "view",
-        help: "components, layers, pipeline stages, course of the step, named terms",
+        help: "components, layers, stages, over the step, named terms",
         actions: &[A::View],
     },
     Binding {
@@ -333,7 +333,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('/')],
         shown: "/",
         word: "kind",
-        help: "operators of one kind alone: by roof, by module; then all again",
+        help: "one kind of operators: by roof, by module; all again",
         actions: &[A::Kind],
     },
     Binding {
@@ -349,7 +349,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('+'), K::Char('-')],
         shown: "+-",
         word: "",
-        help: "narrow the chart to around the selected operator, widen it",
+        help: "narrow the chart to the selected operator, widen it",
         actions: &[A::ZoomIn, A::ZoomOut],
     },
     Binding {
@@ -365,7 +365,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Enter, K::Char('a')],
         shown: "⏎",
         word: "attach",
-        help: "compare the plan with the selected process; again lets go of it",
+        help: "compare the plan with the process; again lets go of it",
         actions: &[A::Attach],
     },
     Binding {
@@ -419,7 +419,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('b')],
         shown: "b",
         word: "baseline",
-        help: "pin the plan as it is: every pane shows the difference; again lets go",
+        help: "pin the plan: every pane shows the difference; again: off",
         actions: &[A::Baseline],
     },
     Binding {
@@ -459,7 +459,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('M')],
         shown: "M",
         word: "",
-        help: "let the mouse choose panes, fields and rows; again leaves it to the terminal",
+        help: "the mouse chooses panes and rows; again: the terminal's",
         actions: &[A::Mouse],
     },
     Binding {

@@ -60,7 +60,7 @@ pub fn help_shape((width, height): (u16, u16)) -> HelpShape {
     let lines = bindings + 1 + HELP_NOTES.len();
     // Two lines of header, one of footer, two of frame.
     let visible = usize::from(height.saturating_sub(5));
-    let columns = if lines > visible && width >= 120 { 2 } else { 1 };
+    let columns = if lines > visible && width >= 150 { 2 } else { 1 };
     HelpShape { columns, hidden: lines.div_ceil(columns).saturating_sub(visible) }
 }
 
@@ -85,7 +85,17 @@ pub fn footer(context: Context) -> impl Iterator<Item = &'static Binding> {
 
 #[cfg(test)]
 mod tests {
+    use unicode_width::UnicodeWidthStr;
+
     use super::*;
+
+    #[test]
+    fn lines_of_help_fit_the_narrowest_usual_screen() {
+        // 80 cells without the frame, two blanks and nineteen for the keys.
+        for binding in BINDINGS {
+            assert!(binding.help.width() <= 80 - 2 - 2 - 19, "{}", binding.help);
+        }
+    }
 
     #[test]
     fn the_palette_lists_every_action_of_the_table() {

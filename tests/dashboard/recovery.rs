@@ -9,9 +9,13 @@ use crate::terminal::{Program, Terminal, keys};
 
 /// The dashboard on a plan at that place, with its state there.
 fn open(folder: &Path) -> Terminal {
+    open_at(folder, folder)
+}
+
+fn open_at(folder: &Path, state: &Path) -> Terminal {
     let plan = folder.join("mine.yaml");
     let terminal =
-        Program::memwall().args(&[plan.to_str().unwrap()]).env("XDG_STATE_HOME", folder.join("state")).start();
+        Program::memwall().args(&[plan.to_str().unwrap()]).env("XDG_STATE_HOME", state.join("state")).start();
     terminal.wait_for("demo");
     terminal
 }
@@ -23,8 +27,10 @@ fn edit(terminal: &mut Terminal) {
     terminal.wait_for("4096");
 }
 
+/// Texts that are kept whole.
 fn kept(folder: &Path) -> usize {
-    fs::read_dir(folder.join("state/memwall/unsaved")).map_or(0, Iterator::count)
+    let is_whole = |entry: &fs::DirEntry| entry.path().extension().is_some_and(|ending| ending == "json");
+    fs::read_dir(folder.join("state/memwall/unsaved")).map_or(0, |all| all.flatten().filter(is_whole).count())
 }
 
 #[test]
@@ -103,7 +109,7 @@ fn a_folder_removed_underneath_is_said_and_another_file_takes_the_plan() {
     let gone = folder.path().join("gone");
     fs::create_dir(&gone).unwrap();
     fs::write(gone.join("mine.yaml"), PLAN).unwrap();
-    let mut terminal = open(&gone);
+    let mut terminal = open_at(&gone, folder.path());
     edit(&mut terminal);
     fs::remove_dir_all(&gone).unwrap();
     terminal.keys("ss");
