@@ -118,6 +118,9 @@ pub struct LookArgs {
     /// Colour theme
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
+    /// Let the mouse choose panes, fields and rows (the terminal's own selection then needs Shift)
+    #[arg(long)]
+    pub mouse: bool,
     /// Draw with ASCII characters only
     #[arg(long)]
     pub ascii: bool,

@@ -19,4 +19,5 @@ mod opening;
 mod output;
 mod plan;
 mod recording;
+mod recovery;
 mod signals;
