@@ -396,7 +396,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Left, K::Right],
         shown: "←→",
         word: "span",
-        help: "history: a shorter, longer stretch, from a minute to a day",
+        help: "history: a shorter, longer stretch (a minute to a day)",
         actions: &[A::ShorterSpan, A::LongerSpan],
     },
     Binding {
