@@ -209,6 +209,23 @@ fn allocator() {
     }
 }
 
+/// Steps followed by tests/allocator/measure.py: families and settings that allocator.json lacks.
+#[test]
+fn ours() {
+    let (rows, failed) = print("ours.json");
+    all_predicted(&failed);
+    for quantity in ["params", "trainable_params"] {
+        assert!(held(&rows, "followed", quantity).2 <= 0.0, "{quantity}");
+    }
+    for quantity in ["peak_allocated_bytes", "activation_bytes", "flops_forward", "flops_backward"] {
+        let (cases, mean, _) = held(&rows, "followed", quantity);
+        assert!(cases >= 80 && mean <= 0.3, "{quantity}: {cases} cases, mean {mean}");
+        // T5's blocks hand their position bias on; what waits for its gradient while a block is recomputed is an
+        // upper bound. The model is small: 81 MB.
+        each(&rows, "followed", quantity, 1.0, &[("followed-t5-small-b8-s512-bf16-eager-ckpt-adamw", 12.0)]);
+    }
+}
+
 #[test]
 fn published() {
     let (rows, failed) = print("published.json");

@@ -191,7 +191,7 @@ impl<'a> Player<'a> {
             resident,
             base,
             in_flight,
-            shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
+            shared: if held.layers.is_empty() { 0 } else { step.shared() },
             offload: train && job.training.cpu_offload == CpuOffload::Activations,
             summit: Summit::none(),
             timeline: Vec::with_capacity(64),

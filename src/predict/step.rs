@@ -57,6 +57,12 @@ impl Step {
         Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every, gradients, parameters }
     }
 
+    /// Bytes of what layers share.
+    pub fn shared(&self) -> u64 {
+        let masks = if self.every > 0 { self.walk.masks } else { 0 };
+        self.walk.shared.saturating_add(masks)
+    }
+
     /// A forward pass that saves nothing.
     fn of_inference(walk: Walk) -> Self {
         let twice = |one: Played| [one.clone(), one];
@@ -130,6 +136,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             tensor: degrees.tensor,
             sequence: degrees.sequence_parallel,
             context: degrees.context,
+            exchange: degrees.exchange,
             expert: degrees.expert,
             expert_tensor: degrees.expert_tensor,
         },
