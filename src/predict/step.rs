@@ -63,6 +63,11 @@ impl Step {
         self.walk.shared.saturating_add(masks)
     }
 
+    /// Where the weight gradients of `job` go: what its sharding and accumulation change in the walk.
+    pub fn gradients_of(job: &Job) -> WeightGradients {
+        weight_gradients(job)
+    }
+
     /// A forward pass that saves nothing.
     fn of_inference(walk: Walk) -> Self {
         let twice = |one: Played| [one.clone(), one];
