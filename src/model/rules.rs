@@ -90,6 +90,17 @@ pub enum Experts {
     Weighted,
 }
 
+/// Where sequence parallel's gathered input of a matrix lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gather {
+    /// In memory of its own, forward and backward.
+    Fresh,
+    /// The output matrix's in a buffer that stays.
+    KeptByHead,
+    /// Every matrix's in the same buffer that stays.
+    Kept,
+}
+
 /// How attention runs where ranks share a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SharedSequence {
@@ -114,6 +125,8 @@ pub struct Rules {
     pub heads: Rule<SplitHeads>,
     /// The softmax of attention that is written out.
     pub softmax: Rule<Softmax>,
+    /// Sequence parallel's gathered inputs.
+    pub gather: Rule<Gather>,
     /// Attention under context parallel.
     pub shared_sequence: Rule<SharedSequence>,
     /// Routed experts.
@@ -137,8 +150,13 @@ pub struct Rules {
 const HF: &str = "transformers 4.57.6, models/*/modeling_*.py";
 const TITAN: &str = "torchtitan, models/llama3/model/model.py";
 const MEGATRON: &str = "megatron-core 0.16, core/transformer and core/extensions/transformer_engine.py";
+const GLOBAL_BUFFER: &str = "megatron-core 0.16, core/utils.py, GlobalMemoryBuffer (\"mpu\"), which \
+    core/tensor_parallel/layers.py and core/transformer/dot_product_attention.py share";
 const NANO: &str = "karpathy/nanoGPT, model.py";
 const FOUNDRY: &str = "llm-foundry, llmfoundry/models/layers";
+
+const FRESH: Rule<Gather> =
+    rule(Gather::Fresh, "PyTorch 2.9, torch/distributed/tensor/_redistribute.py: an all-gather makes its result");
 
 const RING: Rule<SharedSequence> = rule(
     SharedSequence::Gathered,
@@ -152,6 +170,7 @@ const HUGGING_FACE: Rules = Rules {
     act: rule(PointwiseAct::AsWritten, "transformers 4.57.6, activations.py"),
     heads: rule(SplitHeads::Views, HF),
     softmax: rule(Softmax::Separate, "transformers 4.57.6, models/llama/modeling_llama.py, eager_attention_forward"),
+    gather: FRESH,
     shared_sequence: RING,
     experts: rule(Experts::Loop, "transformers 4.57.6, models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock"),
     fused_projections: rule(false, HF),
@@ -173,6 +192,7 @@ const TORCHTITAN: Rules = Rules {
     act: rule(PointwiseAct::Fused, TITAN),
     heads: rule(SplitHeads::Views, TITAN),
     softmax: rule(Softmax::Separate, TITAN),
+    gather: FRESH,
     shared_sequence: RING,
     experts: rule(Experts::Grouped, "torchtitan, models/moe.py, GroupedExperts"),
     fused_projections: rule(false, TITAN),
@@ -191,6 +211,7 @@ const MEGATRON_TE: Rules = Rules {
     act: rule(PointwiseAct::Fused, "megatron-core 0.16, core/fusions/fused_bias_gelu.py"),
     heads: rule(SplitHeads::Copies, "megatron-core 0.16, core/transformer/attention.py, get_query_key_value_tensors"),
     softmax: rule(Softmax::Fused, "megatron-core 0.16, core/fusions/fused_softmax.py, FusedScaleMaskSoftmax"),
+    gather: rule(Gather::KeptByHead, GLOBAL_BUFFER),
     shared_sequence: rule(
         SharedSequence::Engine,
         "Transformer Engine 2.16, pytorch/attention/dot_product_attention/context_parallel.py",
@@ -211,6 +232,7 @@ const MEGATRON_TE: Rules = Rules {
 const MEGATRON_LOCAL: Rules = Rules {
     rms_norm: rule(RmsNorm::Fused, "megatron-core 0.16, core/transformer/torch_norm.py"),
     heads: rule(SplitHeads::Views, "megatron-core 0.16, core/transformer/attention.py"),
+    gather: rule(Gather::Kept, GLOBAL_BUFFER),
     ..MEGATRON_TE
 };
 
@@ -230,6 +252,7 @@ const LLM_FOUNDRY: Rules = Rules {
     act: rule(PointwiseAct::Fused, FOUNDRY),
     heads: rule(SplitHeads::Views, FOUNDRY),
     softmax: rule(Softmax::Separate, FOUNDRY),
+    gather: FRESH,
     shared_sequence: RING,
     experts: rule(Experts::Grouped, FOUNDRY),
     fused_projections: rule(false, FOUNDRY),

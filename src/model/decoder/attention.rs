@@ -66,7 +66,7 @@ impl Ctx<'_> {
         let k = b.linear(x, rows, linear("attention.k_proj", narrow));
         let k = self.head_norm(b, k, "attention.k_norm");
         let v = b.linear(x, rows, linear("attention.v_proj", narrow));
-        scratch(b, gathered);
+        self.gathered(b, gathered, false);
         [q, k, v]
     }
 

@@ -2,7 +2,7 @@
 
 use super::Ctx;
 use super::attention::product;
-use super::mlp::{scratch, scratch_backward};
+use super::mlp::scratch_backward;
 use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Keeps};
 use crate::model::element::{Element, Group};
@@ -154,7 +154,7 @@ impl Ctx<'_> {
             rule => {
                 let gathered = self.gathered_bytes(b.element(x));
                 let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
-                scratch(&mut b, gathered);
+                self.gathered(&mut b, gathered, true);
                 let logits = self.capped(&mut b, logits);
                 let loss = self.loss(&mut b, logits, tokens, rule);
                 // The hidden state that autocast made a copy of for the matrix.

@@ -2,7 +2,6 @@
 
 use super::Ctx;
 use super::attention::product;
-use super::mlp::scratch;
 use crate::model::builder::{Builder, Linear};
 use crate::model::element::Group;
 use crate::model::rules::SplitHeads;
@@ -30,7 +29,7 @@ impl Ctx<'_> {
         };
         let low_width = mla.kv_lora_rank + mla.qk_rope_head_dim;
         let compressed = b.linear(x, rows, linear("attention.kv_a_proj", d.hidden, low_width, d.qkv_bias));
-        scratch(b, gathered);
+        self.gathered(b, gathered, false);
         let sizes = [rows.saturating_mul(mla.kv_lora_rank), rows.saturating_mul(mla.qk_rope_head_dim)];
         let [low, rope_key] = b.split("attention.split", compressed, sizes);
         let low = self.norm(b, low, "attention.kv_a_norm", mla.kv_lora_rank);
