@@ -3,6 +3,7 @@
 
 use super::Ctx;
 use super::attention::product;
+use super::experts::best;
 use super::kernels::Core;
 use crate::model::architecture::{Act, Moe};
 use crate::model::builder::{Builder, Keeps};
@@ -20,17 +21,8 @@ impl Ctx<'_> {
     /// The best logits, then a softmax over those alone (`GptOssTopKRouter`).
     pub(super) fn route_best(&self, b: &mut Builder<'_>, logits: Id, moe: &Moe) -> Id {
         let rows = self.run.stream_tokens();
-        let chosen = rows.saturating_mul(moe.per_token);
-        let (element, grad) = (b.element(logits), b.needs_grad(logits));
-        let (top, index) = (b.make(chosen, element, grad), b.make(chosen, Element::I64, false));
-        let saved = [index];
-        b.op(&Spec {
-            name: "moe.topk",
-            inputs: &[(logits, Flow::New)],
-            outputs: &[top, index],
-            saved: if grad { &saved } else { &[] },
-            ..Spec::default()
-        });
+        let element = b.element(logits);
+        let top = best(b, logits, rows.saturating_mul(moe.per_token));
         let weights = b.pointwise("moe.softmax", top, Keeps::Output);
         b.unary("moe.scatter", (weights, Flow::New), (rows.saturating_mul(moe.experts), element), Keeps::Nothing)
     }

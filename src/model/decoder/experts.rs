@@ -57,18 +57,7 @@ impl Ctx<'_> {
         }
         let wide = b.cast("moe.router", logits, Element::F32);
         let softmax = b.pointwise("moe.softmax", wide, Keeps::Output);
-        let chosen = rows.saturating_mul(moe.per_token);
-        let grad = b.needs_grad(softmax);
-        let top = b.make(chosen, Element::F32, grad);
-        let index = b.make(chosen, Element::I64, false);
-        let saved = [index];
-        b.op(&Spec {
-            name: "moe.topk",
-            inputs: &[(softmax, Flow::New)],
-            outputs: &[top, index],
-            saved: if grad { &saved } else { &[] },
-            ..Spec::default()
-        });
+        let top = best(b, softmax, rows.saturating_mul(moe.per_token));
         let sum = b.copy_of("moe.normalise", top, rows);
         let normed = b.mul("moe.normalise", top, sum);
         let element = b.element(x);
@@ -84,17 +73,8 @@ impl Ctx<'_> {
         let matrix = b.cast("moe.router", matrix, Element::F32);
         let logits = b.matrix("moe.router", x, matrix, None, (rows, self.d.hidden, moe.experts));
         let scores = b.pointwise("moe.sigmoid", logits, Keeps::Output);
-        let chosen = rows.saturating_mul(moe.per_token);
-        let (element, grad) = (b.element(scores), b.needs_grad(scores));
-        let (top, index) = (b.make(chosen, element, grad), b.make(chosen, Element::I64, false));
-        let saved = [index];
-        b.op(&Spec {
-            name: "moe.topk",
-            inputs: &[(scores, Flow::New)],
-            outputs: &[top, index],
-            saved: if grad { &saved } else { &[] },
-            ..Spec::default()
-        });
+        let element = b.element(scores);
+        let top = best(b, scores, rows.saturating_mul(moe.per_token));
         let wide = b.upper("moe.normalise", top);
         let sum = b.copy_of("moe.normalise", wide, rows);
         let normed = b.mul("moe.normalise", top, sum);
@@ -223,6 +203,21 @@ impl Ctx<'_> {
         }
         out
     }
+}
+
+/// The `chosen` best of some scores: their indices are kept.
+pub(super) fn best(b: &mut Builder<'_>, scores: Id, chosen: u64) -> Id {
+    let (element, grad) = (b.element(scores), b.needs_grad(scores));
+    let (top, index) = (b.make(chosen, element, grad), b.make(chosen, Element::I64, false));
+    let saved = [index];
+    b.op(&Spec {
+        name: "moe.topk",
+        inputs: &[(scores, Flow::New)],
+        outputs: &[top, index],
+        saved: if grad { &saved } else { &[] },
+        ..Spec::default()
+    });
+    top
 }
 
 /// Tokens added up where they came from: the indices alone are kept
