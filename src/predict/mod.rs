@@ -4,6 +4,8 @@
 mod cost;
 mod decode;
 mod job;
+mod largest;
+mod layers;
 mod memory;
 mod optimizer;
 mod outline;
@@ -21,10 +23,11 @@ mod time;
 mod wording;
 
 pub use job::{Batch, Degrees, Hardware, Job, Lora, StageLayers, Storage, Training};
+pub use largest::largest;
 pub use outline::{Outline, Walked, outline};
 pub use prediction::{
-    Bound, Capacity, Component, Layer, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
-    StepTime, Term, TimelinePoint, Traffic, Verdict,
+    Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory,
+    StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict,
 };
 
 use std::borrow::Cow;
@@ -68,6 +71,7 @@ pub fn predict(job: &Job) -> Prediction {
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_empty() { step.walk.count() } else { job.params };
     Prediction {
+        layers: layers::of_stage(job, &step, &layers, ends),
         model: job.architecture.name.clone(),
         gpu: job.hardware.gpu.name.clone(),
         gpu_short: job.hardware.gpu.short.clone(),
