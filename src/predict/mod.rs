@@ -10,12 +10,14 @@ mod memory;
 mod optimizer;
 mod outline;
 mod overhead;
+mod pipeline;
 mod play;
 mod prediction;
 mod prefill;
 mod reserved;
 mod resident;
 mod step;
+mod summit;
 mod terms;
 mod time;
 mod wording;
@@ -35,8 +37,9 @@ use crate::model::Group;
 use crate::plan::keywords::{Framework, Mode, TransformerImpl};
 use crate::plan::{Fault, Plan};
 use crate::units::Bytes;
-use memory::{StageRun, Summit};
+use memory::StageRun;
 use step::Step;
+use summit::Summit;
 
 /// Resolves a plan and predicts it.
 ///
