@@ -7,7 +7,7 @@ use super::form::Form;
 use super::monitor::Monitor;
 use super::pane::Pane;
 use crate::catalog::Catalog;
-use crate::compare::Comparison;
+use crate::compare::{Calibration, Comparison};
 use crate::plan::Loaded;
 use crate::reading::Moment;
 use crate::reading::playback::Playback;
@@ -138,6 +138,8 @@ pub struct State {
     pub monitor: Monitor,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
+    /// What runs on this machine showed over their predictions, for the plan's framework.
+    pub calibration: Calibration,
     /// The pane that keys go to.
     pub focus: Pane,
     /// The focused pane has the whole screen.
@@ -188,6 +190,7 @@ impl State {
             assumption: 0,
             monitor: Monitor::new(attach),
             comparison: None,
+            calibration: Calibration::default(),
             focus: Pane::Plan,
             zoomed: false,
             overlay: None,
