@@ -20,3 +20,4 @@ mod output;
 mod plan;
 mod recording;
 mod signals;
+mod sources;
