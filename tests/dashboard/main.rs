@@ -21,3 +21,4 @@ mod plan;
 mod recording;
 mod recovery;
 mod signals;
+mod sources;
