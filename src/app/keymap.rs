@@ -530,7 +530,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('M')],
         shown: "M",
         word: "",
-        help: "the mouse chooses panes and rows; again: the terminal's",
+        help: "the mouse chooses panes and fields; again: the terminal's",
         actions: &[A::Mouse],
     },
     Binding {

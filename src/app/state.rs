@@ -58,6 +58,8 @@ pub struct State {
     pub catalog: Catalog,
     /// The plan in front.
     pub editor: Editor,
+    /// The plan that was opened first: a made-up run is a run of that one.
+    pub first: String,
     /// The other open plans.
     pub tabs: Tabs,
     /// The plan pane as a form.
@@ -146,6 +148,7 @@ impl State {
         form.look_around(false, &editor, &catalog);
         Self {
             catalog,
+            first: editor.name().to_owned(),
             editor,
             tabs: Tabs::default(),
             form,

@@ -313,7 +313,7 @@ fn attach(state: &mut State) {
     }
 }
 
-/// What the mouse chose is focused; a row of the form or of the text is gone to.
+/// What the mouse chose is focused; in the plan its field or place in the text is gone to.
 fn click(state: &mut State, target: Target) -> Vec<Effect> {
     if state.picker.is_some() || state.overlay.is_some() {
         return Vec::new();
@@ -329,7 +329,8 @@ fn click(state: &mut State, target: Target) -> Vec<Effect> {
             focus(state, pane);
             match (&mut state.text, pane) {
                 (Some(view), Pane::Plan) => view.go_to(row, column),
-                _ => select(state, |_, last| row.min(last)),
+                (None, Pane::Plan) => select(state, |_, last| row.min(last)),
+                _ => {}
             }
         }
     }

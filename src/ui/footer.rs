@@ -57,7 +57,7 @@ fn question(state: &State) -> Option<&'static str> {
         }
         Overlay::Conflict(_) => Some("It exists already:  o write over it   any other key leaves it"),
         Overlay::Recovered(_) => {
-            Some("Unsaved changes were kept:  r take them back   d delete them   any other key: later")
+            Some("Unsaved changes were kept:  r take them back   d delete them   q leaves, they stay kept")
         }
         Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   any other key goes back"),
         Overlay::Sweep => Some("↑↓←→ choose   ⏎ takes it into the plan   a second key   any other key goes back"),
