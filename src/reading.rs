@@ -4,10 +4,14 @@
 //! or the reason why there is none. It stays that way to the pixel: nobody on the
 //! road from a source to the screen may turn an absence into a zero.
 
+mod progress;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use progress::{LogFormat, Progress, ToldBy};
 
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};
 
