@@ -4,6 +4,7 @@
 //! or the reason why there is none. It stays that way to the pixel: nobody on the
 //! road from a source to the screen may turn an absence into a zero.
 
+mod hook;
 mod progress;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use hook::{HookAbout, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
 pub use progress::{LogFormat, Progress, ToldBy};
 
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};

@@ -123,7 +123,7 @@ fn torchtune() {
 
     let now = told("torchtune_metrics", LogFormat::Torchtune);
     assert_eq!((value(&now.step), value(&now.loss)), (Some(5), Some(0.351_196_199_655_532_84)));
-    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(9077.155_273_437_5));
+    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(9_077.155_273_437_5));
     assert_eq!(value(&now.peak_reserved), Some(Bytes::from_gib(104.054_687_5)));
 }
 

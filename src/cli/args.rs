@@ -1,5 +1,6 @@
 //! What may be written after `memwall`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ impl Cli {
             Some(Headless::Validate(args)) => Command::Validate(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
             Some(Headless::Models(args)) => Command::Models(args),
+            Some(Headless::Run(args)) => Command::Run(args),
+            Some(Headless::Hook) => Command::Hook,
             Some(Headless::Completions(args)) => Command::Completions(args),
         }
     }
@@ -49,6 +52,10 @@ pub enum Command {
     Gpus(CatalogueArgs),
     /// `memwall models`
     Models(CatalogueArgs),
+    /// `memwall run`
+    Run(RunArgs),
+    /// `memwall hook`
+    Hook,
     /// `memwall completions`
     Completions(CompletionsArgs),
 }
@@ -67,6 +74,12 @@ enum Headless {
     Gpus(CatalogueArgs),
     /// List the models that plans can name
     Models(CatalogueArgs),
+    /// Run a training command with the PyTorch hook in place
+    ///
+    /// Its output is untouched and its exit status passed on.
+    Run(RunArgs),
+    /// Write the PyTorch hook, for scripts that import it themselves
+    Hook,
     /// Write a completion script for a shell
     Completions(CompletionsArgs),
 }
@@ -205,6 +218,20 @@ pub struct CatalogueArgs {
     /// Other names and the source of every figure
     #[arg(long, short)]
     pub verbose: bool,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RunArgs {
+    /// The plan to hold the run against at its end
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// Say nothing at its end
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 /// Arguments of `completions`.

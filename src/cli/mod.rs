@@ -9,6 +9,7 @@ mod limits;
 mod output;
 mod plans;
 mod predict;
+mod run;
 mod shape;
 mod user_catalog;
 mod validate;
@@ -44,6 +45,8 @@ pub fn run(
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
+        Command::Run(args) => run::run(&args, &catalog, streams),
+        Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
     }
 }

@@ -6,6 +6,7 @@
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
 mod demo;
+pub mod hook;
 pub mod log;
 mod nvml;
 mod open;

@@ -83,7 +83,7 @@ pub fn count_after(line: &str, key: &str) -> Option<u64> {
 /// A count that a log wrote as a number. What exceeds 2^53 is none.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn count(number: f64) -> Option<u64> {
-    (number >= 0.0 && number < 9.007e15 && number.fract() == 0.0).then_some(number as u64)
+    ((0.0..9.007e15).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 /// `3/1617` at the beginning of `text`.
