@@ -11,6 +11,7 @@ mod plans;
 mod predict;
 mod run;
 mod shape;
+mod sweep;
 mod user_catalog;
 mod validate;
 
@@ -42,6 +43,7 @@ pub fn run(
             None => dashboard(args, catalog, streams),
         },
         Command::Predict(args) => predict::run(&args, &catalog, streams),
+        Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
