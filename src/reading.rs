@@ -8,6 +8,7 @@ mod hardware;
 mod hook;
 pub mod playback;
 mod progress;
+mod run;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,6 +22,7 @@ pub use hardware::{
 
 pub use hook::{HookAbout, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
 pub use progress::{LogFormat, Progress, ToldBy};
+pub use run::RunNews;
 
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};
 

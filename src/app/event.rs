@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::keymap::Key;
-use crate::reading::{Moment, Sample, SourceInfo};
+use crate::reading::{Moment, RunNews, Sample, SourceInfo};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,8 @@ pub enum Event {
     SourceFailed(String),
     /// A source saw this.
     Sample(Box<Sample>),
+    /// The log or the hooks of runs tell this.
+    Run(Box<RunNews>),
     /// The plan is on disk.
     Saved {
         /// Where.

@@ -12,6 +12,7 @@ mod keymap;
 mod monitor;
 mod observation;
 mod pane;
+mod run;
 mod state;
 mod step;
 mod update;
@@ -27,6 +28,7 @@ pub use keymap::{
 };
 pub use monitor::{Monitor, ProcessRow, Selected, Source};
 pub use pane::Pane;
+pub use run::Run;
 pub use state::{MemoryPane, MemoryView, Notice, Overlay, RooflinePane, Saving, Severity, State};
 pub use step::{Direction, Step};
 pub use update::update;

@@ -4,6 +4,7 @@ use super::editor::Editor;
 use super::form::Form;
 use super::monitor::Monitor;
 use super::pane::Pane;
+use super::run::Run;
 use crate::catalog::Catalog;
 use crate::compare::Comparison;
 use crate::plan::Loaded;
@@ -119,6 +120,8 @@ pub struct State {
     pub assumption: usize,
     /// The monitor pane.
     pub monitor: Monitor,
+    /// The attached run's log and hooks.
+    pub run: Run,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
     /// The pane that keys go to.
@@ -166,6 +169,7 @@ impl State {
             roofline: RooflinePane::default(),
             assumption: 0,
             monitor: Monitor::new(attach),
+            run: Run::default(),
             comparison: None,
             focus: Pane::Plan,
             zoomed: false,

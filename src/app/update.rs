@@ -30,8 +30,10 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Sample(sample) => {
             state.now = state.now.max(sample.at);
             state.monitor.take(*sample);
+            state.run.feel(&state.monitor.history, state.monitor.attached_device());
             set_against(state);
         }
+        Event::Run(news) => state.run.take(*news, &mut state.monitor, state.now),
         Event::Saved { path, text } => {
             state.saving = Saving::Idle;
             state.notice = Some(info(format!("saved {}", path.display())));

@@ -99,6 +99,12 @@ pub struct DashboardArgs {
     /// Compare with this process from the start
     #[arg(long, value_name = "PID")]
     pub attach: Option<u32>,
+    /// Follow this log instead of the attached process's own output
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// A regular expression for its lines, with groups named step, loss, step_time_s, …
+    #[arg(long, value_name = "REGEX")]
+    pub log_pattern: Option<String>,
     /// Where readings come from
     #[arg(long, value_enum, default_value_t)]
     pub source: SourceKind,

@@ -1,5 +1,9 @@
 //! Predicted against observed: the same quantity, in the same unit, side by side.
 
+mod rhythm;
+
+pub use rhythm::period;
+
 use crate::predict::Prediction;
 use crate::reading::{Kind, Reading};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Intensity};

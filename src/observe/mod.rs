@@ -6,6 +6,7 @@
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
 mod demo;
+mod follow;
 pub mod hook;
 pub mod log;
 mod nvml;
@@ -14,6 +15,7 @@ mod process;
 mod thread;
 
 pub use demo::Demo;
+pub use follow::{Follow, Following, follow};
 pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
 pub use open::{Choice, open};
 pub use thread::{Stopper, spawn};

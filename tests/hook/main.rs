@@ -172,7 +172,7 @@ fn two_lines_in_the_script_do_the_same() {
     hear(&mut listener, "a step", |run| run.pid == child.id() && run.step.is_some());
     assert!(child.wait_with_output().unwrap().status.success());
     // A directory that others can enter is not spoken into.
-    let open = std::fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(meeting.path(), open).unwrap();
     let heard = listener.runs().len();
     assert!(output(start().args(["3", "0", "0"])).status.success());

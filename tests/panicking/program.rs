@@ -9,7 +9,7 @@ use std::time::Duration;
 use memwall::app::State;
 use memwall::catalog::Catalog;
 use memwall::cli::dashboard::{Clock, watch};
-use memwall::observe::Source;
+use memwall::observe::{Follow, Source};
 use memwall::plan::{EXAMPLES, Loaded};
 use memwall::reading::{Moment, Sample, SourceInfo, SourceKind};
 use memwall::ui::{EMBEDDED, Look, Theme};
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         let source: Box<dyn Source> = Box::new(Panicking { way, samples: 0 });
         Ok(source)
     };
-    match watch(state, &look, open, Duration::from_millis(20), clock) {
+    match watch(state, &look, open, Duration::from_millis(20), Follow::default(), clock) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("memwall: {message}");

@@ -47,7 +47,9 @@ impl Program {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let none = home.path().join("no-driver.so");
-        let env = vec![("MEMWALL_NVML_LIB".to_owned(), none)];
+        // Hooks of other runs on this machine are not heard.
+        let hooks = home.path().join("hooks");
+        let env = vec![("MEMWALL_NVML_LIB".to_owned(), none), ("MEMWALL_HOOK_DIR".to_owned(), hooks)];
         Self { path: path.into(), args: Vec::new(), env, size: (120, 40), home, stderr_apart: false }
     }
 

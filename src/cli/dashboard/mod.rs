@@ -13,7 +13,8 @@ pub use watch::watch;
 use super::{DashboardArgs, Exit, SourceKind, Streams, plans};
 use crate::app::State;
 use crate::catalog::Catalog;
-use crate::observe::{self, Wants};
+use crate::observe::log::Pattern;
+use crate::observe::{self, Follow, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
 use crate::predict::{Job, Verdict};
 use crate::reading::Moment;
@@ -57,11 +58,16 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Ok(look) => look,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
+    let pattern = match args.log_pattern.as_deref().map(Pattern::new).transpose() {
+        Ok(pattern) => pattern,
+        Err(message) => return streams.fail(Exit::Usage, &format!("--log-pattern: {message}")),
+    };
     let clock = Clock::start();
     let mut state = State::new(loaded, catalog, args.attach, clock.now());
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
     let open = source(args, &state);
-    match watch(state, &look, open, args.interval, clock) {
+    let wanted = Follow { log: args.log.clone(), pattern, pid: args.attach, hooks: true };
+    match watch(state, &look, open, args.interval, wanted, clock) {
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
     }

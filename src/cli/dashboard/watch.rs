@@ -16,7 +16,7 @@ use super::input::translate;
 use super::panics::Panics;
 use super::terminal::Screen;
 use crate::app::{Effect, Event, State, update};
-use crate::observe::{self, Report};
+use crate::observe::{self, Follow, Report};
 use crate::plan;
 use crate::ui::Look;
 
@@ -36,6 +36,7 @@ pub fn watch(
     look: &Look,
     open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     every: Duration,
+    wanted: Follow,
     clock: Clock,
 ) -> Result<(), String> {
     let runtime =
@@ -48,7 +49,7 @@ pub fn watch(
     let screen = Screen::take()?;
     let panics = Panics::catch();
     let around = Around { screen, ending, panics: panics.clone() };
-    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, every, clock)));
+    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, every, wanted, clock)));
     let outcome = catch_unwind(watching);
     // A save that hangs on a dead file system must not keep the program.
     runtime.shutdown_background();
@@ -72,6 +73,7 @@ async fn watch_on(
     look: &Look,
     open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     every: Duration,
+    wanted: Follow,
     clock: Clock,
 ) -> Result<(), String> {
     let Around { mut screen, mut ending, panics } = around;
@@ -79,6 +81,9 @@ async fn watch_on(
     let (reports, mut reported) = mpsc::channel(REPORTS);
     let _source = observe::spawn(open, every, move || clock.now(), reports)
         .map_err(|error| format!("no thread for the source: {error}"))?;
+    let (news, mut heard) = mpsc::channel(REPORTS);
+    let mut following = observe::follow(wanted, |name| std::env::var_os(name), move || clock.now(), news)
+        .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
     tokio::spawn(read_terminal(events.clone()));
     tokio::spawn(tick(events.clone(), clock));
     state.size = screen.size();
@@ -87,6 +92,7 @@ async fn watch_on(
         let first = tokio::select! {
             event = happening.recv() => event,
             report = reported.recv(), if !reported.is_closed() => report.map(told),
+            news = heard.recv(), if !heard.is_closed() => news.map(|news| Event::Run(Box::new(news))),
             () = ending.asked() => return Ok(()),
             () = panics.happened() => return Ok(()),
         };
@@ -104,6 +110,7 @@ async fn watch_on(
                 }
             }
         }
+        following.attend(state.monitor.attached.as_ref().map(|attached| attached.pid));
         screen.draw(&state, look)?;
     }
 }

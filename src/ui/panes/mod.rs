@@ -3,6 +3,7 @@
 mod compare;
 mod monitor;
 mod plan;
+mod progress;
 mod roofline;
 mod vram;
 

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke};
 
-use super::{say, scroll};
+use super::{progress, say, scroll};
 use crate::app::{MemoryView, Pane, Source, State};
 use crate::predict::{Component, Layer, Phase, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
@@ -85,7 +85,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
 
 fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let stage = prediction.largest();
-    let lines = component_lines(prediction, look);
+    let lines = component_lines(state, prediction, look);
     if area.width < LIST + CHART || area.height < 8 {
         return render(lines, area, buffer);
     }
@@ -103,7 +103,7 @@ fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Re
     }
 }
 
-fn component_lines<'a>(prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>> {
+fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>> {
     let theme = &look.theme;
     let stage = prediction.largest();
     let mut lines: Vec<Line<'_>> = Component::ALL
@@ -123,10 +123,12 @@ fn component_lines<'a>(prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>>
     for (name, bytes) in
         [("allocated", stage.peak_allocated), ("reserved", stage.peak_reserved), ("device-used", stage.device_used)]
     {
-        lines.push(Line::from(vec![
+        let mut spans = vec![
             Span::styled(format!("    {}", left(name, 12)), theme.dim()),
             Span::styled(right(&bytes.in_gib(), 7), theme.predicted()),
-        ]));
+        ];
+        spans.extend(progress::observed(state, name, look));
+        lines.push(Line::from(spans));
     }
     lines.push(verdict_line(prediction, look));
     lines.push(Line::from(vec![
