@@ -6,9 +6,11 @@
 
 mod hardware;
 mod hook;
+mod out_of_memory;
 pub mod playback;
 mod progress;
 mod run;
+mod snapshot;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,8 +23,10 @@ pub use hardware::{
 };
 
 pub use hook::{HookAbout, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
+pub use out_of_memory::OutOfMemory;
 pub use progress::{LogFormat, Progress, ToldBy};
 pub use run::RunNews;
+pub use snapshot::{DeviceSnapshot, Purpose, SnapshotTerm};
 
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};
 

@@ -34,6 +34,7 @@ impl Cli {
             Some(Headless::Gpus(args)) => Command::Gpus(args),
             Some(Headless::Models(args)) => Command::Models(args),
             Some(Headless::Run(args)) => Command::Run(args),
+            Some(Headless::Explain(args)) => Command::Explain(args),
             Some(Headless::Hook) => Command::Hook,
             Some(Headless::Completions(args)) => Command::Completions(args),
         }
@@ -57,6 +58,8 @@ pub enum Command {
     Models(CatalogueArgs),
     /// `memwall run`
     Run(RunArgs),
+    /// `memwall explain`
+    Explain(ExplainArgs),
     /// `memwall hook`
     Hook,
     /// `memwall completions`
@@ -85,6 +88,8 @@ enum Headless {
     ///
     /// Its output is untouched and its exit status passed on.
     Run(RunArgs),
+    /// Explain an out-of-memory message or a PyTorch memory snapshot
+    Explain(ExplainArgs),
     /// Write the PyTorch hook, for scripts that import it themselves
     Hook,
     /// Write a completion script for a shell
@@ -254,6 +259,17 @@ pub struct CatalogueArgs {
     /// Other names and the source of every figure
     #[arg(long, short)]
     pub verbose: bool,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ExplainArgs {
+    /// A text or log with the message, `-` for standard input; or what torch.cuda.memory._dump_snapshot wrote
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The plan of the run: what it foresees stands beside, and fixes are predicted
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
 }
 
 /// Arguments of `run`.

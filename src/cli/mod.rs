@@ -5,6 +5,7 @@ mod catalogue;
 mod completions;
 pub mod dashboard;
 mod exit;
+mod explain;
 mod limits;
 mod output;
 mod plans;
@@ -48,6 +49,7 @@ pub fn run(
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Run(args) => run::run(&args, &catalog, streams),
+        Command::Explain(args) => explain::run(&args, &catalog, streams),
         Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
     }

@@ -11,7 +11,9 @@ pub mod hook;
 pub mod log;
 mod nvml;
 mod open;
+pub mod out_of_memory;
 mod process;
+pub mod snapshot;
 mod thread;
 
 pub use demo::Demo;

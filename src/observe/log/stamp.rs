@@ -5,7 +5,8 @@
 pub fn stamp(line: &str) -> Option<u64> {
     let bytes = line.as_bytes();
     // Stamps stand near the beginning; a line may be long.
-    let starts = (0..bytes.len().min(160)).filter(|at| bytes[*at].is_ascii_digit());
+    let is_digit = |at: usize| bytes[at].is_ascii_digit();
+    let starts = (0..bytes.len().min(160)).filter(|at| is_digit(*at) && (*at == 0 || !is_digit(at - 1)));
     starts.into_iter().find_map(|at| stamp_at(bytes.get(at..)?))
 }
 
