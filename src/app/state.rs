@@ -6,7 +6,7 @@ use super::monitor::Monitor;
 use super::pane::Pane;
 use super::run::Run;
 use crate::catalog::Catalog;
-use crate::compare::Comparison;
+use crate::compare::{Calibration, Comparison};
 use crate::plan::Loaded;
 use crate::reading::Moment;
 
@@ -124,6 +124,8 @@ pub struct State {
     pub run: Run,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
+    /// What runs on this machine showed over their predictions, for the plan's framework.
+    pub calibration: Calibration,
     /// The pane that keys go to.
     pub focus: Pane,
     /// The focused pane has the whole screen.
@@ -171,6 +173,7 @@ impl State {
             monitor: Monitor::new(attach),
             run: Run::default(),
             comparison: None,
+            calibration: Calibration::default(),
             focus: Pane::Plan,
             zoomed: false,
             overlay: None,

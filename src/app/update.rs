@@ -9,7 +9,7 @@ use super::observation::observation;
 use super::pane::Pane;
 use super::state::{MemoryView, Notice, Overlay, Saving, Severity, State};
 use super::step::{Direction, Typed, typed};
-use crate::compare::compare;
+use crate::compare::{Bands, compare};
 
 /// Rows that PageUp and PageDown go.
 const PAGE: usize = 10;
@@ -250,10 +250,10 @@ fn follow(state: &mut State) {
 }
 
 fn set_against(state: &mut State) {
-    state.comparison = state
-        .editor
-        .prediction()
-        .and_then(|prediction| Some(compare(prediction, &observation(&state.monitor, prediction)?)));
+    state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
+        let observation = observation(&state.monitor, prediction)?;
+        Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
+    });
 }
 
 fn type_key(state: &mut State, key: Key) {
