@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use memwall::observe::log::{Log, Pattern};
 use memwall::reading::{Absence, Kind, LogFormat, Moment, Progress, Reading, ToldBy};
-use memwall::units::{Bytes, Fraction, Seconds};
+use memwall::units::{Bytes, Fraction, Seconds, TokensPerSec};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs")
@@ -56,7 +56,10 @@ fn megatron() {
 fn torchtitan() {
     let now = told("torchtitan", LogFormat::Torchtitan);
     assert_eq!((value(&now.step), value(&now.loss)), (Some(5), Some(7.076_23)));
-    assert_eq!((value(&now.tokens_per_s_per_gpu), value(&now.mfu)), (Some(10_007.0), Some(Fraction(0.1393))));
+    assert_eq!(
+        (value(&now.tokens_per_s_per_gpu), value(&now.mfu)),
+        (Some(TokensPerSec(10_007.0)), Some(Fraction(0.1393)))
+    );
     assert_eq!(value(&now.peak_reserved), Some(Bytes::from_gib(66.91)));
     // 19:46:17.508 to 19:46:19.145, one step: not said by the line, so derived.
     close(&now.step_time, 1.637);
@@ -123,7 +126,7 @@ fn torchtune() {
 
     let now = told("torchtune_metrics", LogFormat::Torchtune);
     assert_eq!((value(&now.step), value(&now.loss)), (Some(5), Some(0.351_196_199_655_532_84)));
-    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(9_077.155_273_437_5));
+    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(TokensPerSec(9_077.155_273_437_5)));
     assert_eq!(value(&now.peak_reserved), Some(Bytes::from_gib(104.054_687_5)));
 }
 
@@ -142,7 +145,7 @@ fn composer() {
 
     let now = told("composer_epochs", LogFormat::Composer);
     assert_eq!((value(&now.step), value(&now.loss), value(&now.total_steps)), (Some(3), Some(8.3177), None));
-    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(1293.4943));
+    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(TokensPerSec(1293.4943)));
     assert_eq!(value(&now.peak_reserved), Some(Bytes(21_582_000_000)));
     close(&now.step_time, 1.0 / 0.0014);
 }

@@ -116,7 +116,7 @@ fn is_quiet(run: &HookedRun, now: Moment) -> bool {
 mod tests {
     use super::*;
     use crate::reading::{HookMemory, HookStep, LogFormat, SourceInfo};
-    use crate::units::Bytes;
+    use crate::units::{Bytes, TokensPerSec};
 
     const NOW: Moment = Moment(1_000_000);
 
@@ -148,7 +148,7 @@ mod tests {
         // Not attached, but told.
         let (pid, progress) = run.progress(&monitor, NOW).unwrap();
         // 4096 tokens in half a second.
-        assert_eq!((pid, progress.tokens_per_s_per_gpu.value()), (Some(7), Some(&8_192.0)));
+        assert_eq!((pid, progress.tokens_per_s_per_gpu.value()), (Some(7), Some(&TokensPerSec(8_192.0))));
         // A minute and more without a word: gone.
         assert_eq!(run.progress(&monitor, NOW.plus_millis(61_000)), None);
     }

@@ -30,10 +30,15 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Sample(sample) => {
             state.now = state.now.max(sample.at);
             state.monitor.take(*sample);
-            state.run.feel(&state.monitor.history, state.monitor.attached_device());
+            if state.monitor.attached.is_some() {
+                state.run.feel(&state.monitor.history, state.monitor.attached_device());
+            }
             set_against(state);
         }
-        Event::Run(news) => state.run.take(*news, &mut state.monitor, state.now),
+        Event::Run(news) => {
+            state.run.take(*news, &mut state.monitor, state.now);
+            set_against(state);
+        }
         Event::Saved { path, text } => {
             state.saving = Saving::Idle;
             state.notice = Some(info(format!("saved {}", path.display())));
@@ -251,7 +256,7 @@ fn follow(state: &mut State) {
 
 fn set_against(state: &mut State) {
     state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
-        let observation = observation(&state.monitor, prediction)?;
+        let observation = observation(&state.monitor, &state.run, prediction)?;
         Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
     });
 }

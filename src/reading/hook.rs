@@ -1,7 +1,7 @@
 //! What the hook inside of a training process tells: the run, its steps, its modules.
 
 use super::{Absence, Moment, Progress, Reading, ToldBy};
-use crate::units::{Bytes, Seconds, SignedBytes};
+use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 
 /// One training process with the hook in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,7 +162,9 @@ impl HookedRun {
         let Some(step) = &self.step else { return Progress::default() };
         let tokens = match (&step.step_time, step.tokens) {
             // Counted by the hook on one step, over a measured time.
-            (Reading::Known { value, at, .. }, Some(tokens)) => Reading::estimated(tokens as f64 / value.0, *at),
+            (Reading::Known { value, at, .. }, Some(tokens)) => {
+                Reading::estimated(TokensPerSec(tokens as f64 / value.0), *at)
+            }
             (Reading::Absent(why), _) => Reading::Absent(why.clone()),
             (_, None) => Reading::Absent(Absence::NotRead),
         };

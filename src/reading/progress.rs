@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Absence, Kind, Reading};
-use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
+use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 
 /// Whose lines a log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -82,9 +82,9 @@ pub struct Progress {
     /// Time of one optimizer step.
     pub step_time: Reading<Seconds>,
     /// Tokens a second of the whole run.
-    pub tokens_per_s: Reading<f64>,
+    pub tokens_per_s: Reading<TokensPerSec>,
     /// Tokens a second of one GPU.
-    pub tokens_per_s_per_gpu: Reading<f64>,
+    pub tokens_per_s_per_gpu: Reading<TokensPerSec>,
     /// Samples a second of the whole run.
     pub samples_per_s: Reading<f64>,
     /// The framework's own model FLOP utilization.

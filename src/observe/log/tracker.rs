@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::facts::Facts;
 use crate::reading::{Kind, LogFormat, Moment, Progress, Reading, ToldBy};
-use crate::units::Seconds;
+use crate::units::{Seconds, TokensPerSec};
 
 /// Steps over which a time is averaged that no line says.
 const WINDOW: usize = 16;
@@ -62,8 +62,8 @@ impl Tracker {
         set(&mut progress.epoch, facts.epoch, at);
         set(&mut progress.loss, facts.loss, at);
         set(&mut progress.step_time, facts.step_time, at);
-        set(&mut progress.tokens_per_s, facts.tokens_per_s, at);
-        set(&mut progress.tokens_per_s_per_gpu, facts.tokens_per_s_per_gpu, at);
+        set(&mut progress.tokens_per_s, facts.tokens_per_s.map(TokensPerSec), at);
+        set(&mut progress.tokens_per_s_per_gpu, facts.tokens_per_s_per_gpu.map(TokensPerSec), at);
         set(&mut progress.samples_per_s, facts.samples_per_s, at);
         set(&mut progress.mfu, facts.mfu, at);
         set(&mut progress.model_flops_per_gpu, facts.model_flops_per_gpu, at);

@@ -11,7 +11,7 @@ use crate::printable::printable;
 use crate::reading::{LogFormat, Progress, Reading, ToldBy};
 use crate::ui::Look;
 use crate::ui::text::{fit, width_of};
-use crate::units::{Bytes, three_figures};
+use crate::units::{Bytes, TokensPerSec, three_figures};
 
 /// Fewer lines are the processes' own.
 const LEAST: u16 = 3;
@@ -63,12 +63,11 @@ fn parts(progress: &Progress, style: Style, alarm: Style) -> Vec<(String, Style)
         ToldBy::Rhythm => format!("step time {text}"),
         _ => text,
     }));
-    let rate = |reading: &Reading<f64>, unit: &str| {
-        shown(reading, |rate| thousands(*rate)).map(|rate| format!("{rate} {unit}"))
-    };
-    add(rate(&progress.tokens_per_s, "tok/s")
-        .or_else(|| rate(&progress.tokens_per_s_per_gpu, "tok/s/GPU"))
-        .or_else(|| rate(&progress.samples_per_s, "samples/s")));
+    let tokens = |reading: &Reading<TokensPerSec>| shown(reading, |rate| thousands(rate.0));
+    add(tokens(&progress.tokens_per_s)
+        .map(|rate| format!("{rate} tok/s"))
+        .or_else(|| tokens(&progress.tokens_per_s_per_gpu).map(|rate| format!("{rate} tok/s/GPU")))
+        .or_else(|| shown(&progress.samples_per_s, |rate| thousands(*rate)).map(|rate| format!("{rate} samples/s"))));
     let left = progress.remaining();
     add(shown(&left, ToString::to_string).map(|left| format!("ETA {}", left.trim_start_matches('~'))));
     let is_number = progress.loss.value().is_none_or(|loss| loss.is_finite());
