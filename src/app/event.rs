@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::keymap::Key;
+use crate::reading::playback::{Playback, Steer};
 use crate::reading::{Moment, RunNews, Sample, SourceInfo};
 
 /// Something that happened.
@@ -26,6 +27,14 @@ pub enum Event {
     Sample(Box<Sample>),
     /// The log or the hooks of runs tell this.
     Run(Box<RunNews>),
+    /// The recording that is played stands there now; its samples follow.
+    Played(Playback),
+    /// What is observed goes to that file from now on.
+    Recording(PathBuf),
+    /// The recording has ended as it should: what was written.
+    Recorded(String),
+    /// The recording could not be begun, or broke off.
+    RecordFailed(String),
     /// The plan is on disk.
     Saved {
         /// Where.
@@ -53,6 +62,12 @@ pub enum Effect {
         /// Over whatever is there.
         over: bool,
     },
+    /// Write what is observed to a new file, and tell how it went.
+    Record,
+    /// End that, and tell what was written.
+    StopRecording,
+    /// Steer the recording that is played.
+    Steer(Steer),
     /// Leave.
     Quit,
 }

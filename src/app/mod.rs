@@ -12,7 +12,9 @@ mod keymap;
 mod monitor;
 mod observation;
 mod pane;
+mod recording;
 mod run;
+mod spans;
 mod state;
 mod step;
 mod update;
@@ -26,9 +28,10 @@ pub use history::{History, KEPT, Point, Stretch};
 pub use keymap::{
     Action, BINDINGS, Binding, Context, HELP_NOTES, HelpShape, Key, by_context, footer, help_shape, lookup,
 };
-pub use monitor::{Monitor, ProcessRow, Selected, Source};
+pub use monitor::{Monitor, MonitorView, ProcessRow, Selected, Source};
 pub use pane::Pane;
 pub use run::Run;
-pub use state::{MemoryPane, MemoryView, Notice, Overlay, RooflinePane, Saving, Severity, State};
+pub use spans::{Span, Spans};
+pub use state::{MemoryPane, MemoryView, Notice, Overlay, Recording, RooflinePane, Saving, Severity, State};
 pub use step::{Direction, Step};
 pub use update::update;

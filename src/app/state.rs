@@ -1,5 +1,7 @@
 //! Everything that the screen is drawn from.
 
+use std::path::PathBuf;
+
 use super::editor::Editor;
 use super::form::Form;
 use super::monitor::Monitor;
@@ -9,6 +11,7 @@ use crate::catalog::Catalog;
 use crate::compare::{Calibration, Comparison};
 use crate::plan::Loaded;
 use crate::reading::Moment;
+use crate::reading::playback::Playback;
 
 /// Something on top of the panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +88,20 @@ pub enum Saving {
     UnderWay,
 }
 
+/// How writing what is observed to a file stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Recording {
+    /// Nothing is written.
+    #[default]
+    Off,
+    /// The file is being made.
+    Starting,
+    /// To this file.
+    On(PathBuf),
+    /// The last samples are being written.
+    Ending,
+}
+
 /// State of the VRAM pane.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryPane {
@@ -142,6 +159,10 @@ pub struct State {
     pub quit_after_save: bool,
     /// How saving stands.
     pub saving: Saving,
+    /// How recording stands.
+    pub recording: Recording,
+    /// Where the recording that is played stands; none: what is seen is live.
+    pub playback: Option<Playback>,
 }
 
 impl State {
@@ -182,6 +203,8 @@ impl State {
             now,
             quit_after_save: false,
             saving: Saving::default(),
+            recording: Recording::default(),
+            playback: None,
         }
     }
 }

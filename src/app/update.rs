@@ -7,6 +7,7 @@ use super::keymap::{Action, Key, help_shape, lookup};
 use super::monitor::Source;
 use super::observation::observation;
 use super::pane::Pane;
+use super::recording;
 use super::state::{MemoryView, Notice, Overlay, Saving, Severity, State};
 use super::step::{Direction, Typed, typed};
 use crate::compare::{Bands, compare};
@@ -24,7 +25,9 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Paste(text) => paste(state, &text),
         Event::Resized(width, height) => state.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
-        Event::Tick(now) => state.now = state.now.max(now),
+        // While a recording is played, its time is the time.
+        Event::Tick(now) if state.playback.is_none() => state.now = state.now.max(now),
+        Event::Tick(_) => {}
         Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
         Event::Sample(sample) => {
@@ -39,6 +42,10 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.run.take(*news, &mut state.monitor, state.now);
             set_against(state);
         }
+        Event::Played(playback) => recording::played(state, playback),
+        Event::Recording(path) => recording::began(state, path),
+        Event::Recorded(what) => recording::ended(state, info(what)),
+        Event::RecordFailed(why) => recording::ended(state, problem(why)),
         Event::Saved { path, text } => {
             state.saving = Saving::Idle;
             state.notice = Some(info(format!("saved {}", path.display())));
@@ -62,11 +69,11 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     Vec::new()
 }
 
-fn info(text: impl Into<String>) -> Notice {
+pub(super) fn info(text: impl Into<String>) -> Notice {
     Notice { severity: Severity::Info, text: text.into() }
 }
 
-fn problem(text: impl Into<String>) -> Notice {
+pub(super) fn problem(text: impl Into<String>) -> Notice {
     Notice { severity: Severity::Problem, text: text.into() }
 }
 
@@ -96,7 +103,7 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
         type_key(state, key);
         return Vec::new();
     }
-    lookup(key, state.focus).map_or_else(Vec::new, |action| act(state, action))
+    lookup(key, state.focus, state.playback.is_some()).map_or_else(Vec::new, |action| act(state, action))
 }
 
 fn act(state: &mut State, action: Action) -> Vec<Effect> {
@@ -121,6 +128,11 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Redo => after_edit(state, |state| state.editor.redo(&state.catalog), "nothing to redo"),
         Action::View => turn_view(state),
         Action::Attach => attach(state),
+        Action::History => state.monitor.view = state.monitor.view.other(),
+        Action::ShorterSpan => state.monitor.span = state.monitor.span.shorter(),
+        Action::LongerSpan => state.monitor.span = state.monitor.span.longer(),
+        Action::Record => return recording::toggle(state),
+        Action::Steer(steer) => return vec![Effect::Steer(steer)],
     }
     Vec::new()
 }

@@ -122,12 +122,8 @@ fn run_point(observation: &Observation) -> Option<RunPoint> {
     if bandwidth.0 <= 0.0 || rate.0 <= 0.0 {
         return None;
     }
-    let kind = match (evidence.compute.kind()?, evidence.bandwidth.kind()?) {
-        (Kind::Measured, Kind::Measured) => Kind::Measured,
-        // Less traffic than the bound would move the point to the right: where it is shown is a bound too.
-        (_, Kind::UpperBound) | (Kind::UpperBound, _) => Kind::UpperBound,
-        (Kind::Estimated, _) | (_, Kind::Estimated) => Kind::Estimated,
-    };
+    // Less traffic than the bound would move the point to the right: where it is shown is a bound too.
+    let kind = evidence.compute.kind()?.weaker(evidence.bandwidth.kind()?);
     Some(RunPoint { intensity: Intensity(rate.0 / bandwidth.0), rate: *rate, kind })
 }
 

@@ -26,8 +26,8 @@ pub struct Follow {
     pub pattern: Option<Pattern>,
     /// The process that is attached from the start.
     pub pid: Option<u32>,
-    /// Listen to hooks.
-    pub hooks: bool,
+    /// Read the attached process's own log and listen to hooks.
+    pub live: bool,
 }
 
 /// Follows until it is dropped.
@@ -69,7 +69,7 @@ pub fn follow(
     news: Sender<RunNews>,
 ) -> io::Result<Following> {
     let (attached, changes) = std_mpsc::channel();
-    let listener = wanted.hooks.then(|| Directory::open(variable).and_then(|directory| Listener::bind(&directory)));
+    let listener = wanted.live.then(|| Directory::open(variable).and_then(|directory| Listener::bind(&directory)));
     let (listener, deaf) = match listener {
         Some(Ok(listener)) => (Some(listener), None),
         Some(Err(why)) => (None, Some(why)),
@@ -115,8 +115,8 @@ impl Follower {
         let own = self.wanted.pattern.clone();
         let opened = match (&self.wanted.log, pid) {
             (Some(file), _) => Some(Ok(Log::of_files(vec![file.clone()], own))),
-            (None, Some(pid)) => Some(Log::of_process(pid, own)),
-            (None, None) => None,
+            (None, Some(pid)) if self.wanted.live => Some(Log::of_process(pid, own)),
+            (None, _) => None,
         };
         let hooks = std::mem::take(&mut self.news.hooks);
         self.news = RunNews { pid, hooks, losses: self.news.losses, deaf: self.news.deaf.take(), ..RunNews::default() };
@@ -197,7 +197,7 @@ mod tests {
         fs::write(&log, "iter 3: loss 2.5, time 40.00ms, mfu 30.00%\n").unwrap();
         let (sender, mut receiver) = mpsc::channel(4);
         let hooks = folder.path().join("hooks").into_os_string();
-        let wanted = Follow { log: Some(log), pid: Some(7), hooks: true, pattern: None };
+        let wanted = Follow { log: Some(log), pid: Some(7), live: true, pattern: None };
         let variable = move |name: &str| (name == super::super::hook::HOOK_DIRECTORY_VARIABLE).then(|| hooks.clone());
         let mut following = follow(wanted, variable, || Moment(9), sender).unwrap();
         let first = receiver.blocking_recv().unwrap();

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod hooked;
 pub mod json;
 mod limits;
+pub mod recording;
 #[cfg(test)]
 pub mod sample;
 pub mod sweep;
