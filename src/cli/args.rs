@@ -314,6 +314,8 @@ impl ReplayArgs {
     pub fn dashboard(self) -> DashboardArgs {
         DashboardArgs {
             plan: None,
+            log: None,
+            log_pattern: None,
             attach: None,
             source: Choice::Replay { path: self.file, speed: self.speed },
             interval: Duration::from_secs(1),
