@@ -18,5 +18,6 @@ mod monitor;
 mod opening;
 mod output;
 mod plan;
+mod progress;
 mod recording;
 mod signals;
