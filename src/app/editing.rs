@@ -45,7 +45,7 @@ pub fn set_against(state: &mut State) {
         return;
     }
     state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
-        let observation = observation(&state.monitor, prediction)?;
+        let observation = observation(&state.monitor, &state.run, prediction)?;
         Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
     });
 }

@@ -6,7 +6,7 @@ use super::key::Key;
 use super::mouse::Target;
 use crate::plan::HfConfig;
 use crate::reading::playback::{Playback, Steer};
-use crate::reading::{Moment, Sample, SourceInfo};
+use crate::reading::{Moment, RunNews, Sample, SourceInfo};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,8 @@ pub enum Event {
     SourceFailed(String),
     /// A source saw this.
     Sample(Box<Sample>),
+    /// The log or the hooks of runs tell this.
+    Run(Box<RunNews>),
     /// The recording that is played stands there now; its samples follow.
     Played(Playback),
     /// What is observed goes to that file from now on.

@@ -11,6 +11,7 @@ use super::notice::Notice;
 use super::pane::Pane;
 use super::picker::Picker;
 use super::recording::Recording;
+use super::run::Run;
 use super::sweep_view::SweepView;
 use super::tabs::Tabs;
 use super::text::TextView;
@@ -92,6 +93,8 @@ pub struct State {
     pub assumption: usize,
     /// The monitor pane.
     pub monitor: Monitor,
+    /// The attached run's log and hooks.
+    pub run: Run,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
     /// What runs on this machine showed over their predictions, for the plan's framework.
@@ -166,6 +169,7 @@ impl State {
             roofline: RooflinePane::default(),
             assumption: 0,
             monitor: Monitor::new(attach),
+            run: Run::default(),
             comparison: None,
             calibration: Calibration::default(),
             focus: Pane::Plan,

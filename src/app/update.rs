@@ -52,6 +52,13 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Sample(sample) => {
             state.now = state.now.max(sample.at);
             state.monitor.take(*sample);
+            if state.monitor.attached.is_some() {
+                state.run.feel(&state.monitor.history, state.monitor.attached_device());
+            }
+            set_against(state);
+        }
+        Event::Run(news) => {
+            state.run.take(*news, &mut state.monitor, state.now);
             set_against(state);
         }
         Event::Played(playback) => recording::played(state, playback),

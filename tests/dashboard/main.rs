@@ -18,6 +18,7 @@ mod monitor;
 mod opening;
 mod output;
 mod plan;
+mod progress;
 mod recording;
 mod recovery;
 mod signals;

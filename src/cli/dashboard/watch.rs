@@ -18,7 +18,7 @@ use super::tape::Tape;
 use super::terminal::Screen;
 use crate::app::{Effect, Event, Source, State, update};
 use crate::cli::ending::Ending;
-use crate::observe::{self, Header, PlanText, Report};
+use crate::observe::{self, Follow, Header, PlanText, Report};
 use crate::ui::{Look, Pointer, hit};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
@@ -26,6 +26,19 @@ const QUEUE: usize = 256;
 
 /// Samples that may wait: beyond that the source drops and counts them.
 const REPORTS: usize = 4;
+
+/// What the loop needs of the world besides its source and the terminal.
+#[derive(Debug)]
+pub struct Outside {
+    /// Time between samples.
+    pub every: Duration,
+    /// The clock.
+    pub clock: Clock,
+    /// Where unsaved plans are kept against a crash; none: nowhere.
+    pub store: Option<Store>,
+    /// Which logs and hooks are followed.
+    pub follow: Follow,
+}
 
 /// Shows the dashboard until the user quits or the system asks to.
 ///
@@ -36,9 +49,7 @@ pub fn watch(
     state: State,
     look: &Look,
     open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
-    every: Duration,
-    clock: Clock,
-    store: Option<Store>,
+    outside: Outside,
 ) -> Result<(), String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
@@ -50,7 +61,7 @@ pub fn watch(
     let screen = Screen::take()?;
     let panics = Panics::catch();
     let around = Around { screen, ending, panics: panics.clone() };
-    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, every, (clock, store))));
+    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, outside)));
     let outcome = catch_unwind(watching);
     // A save that hangs on a dead file system must not keep the program.
     runtime.shutdown_background();
@@ -73,14 +84,17 @@ async fn watch_on(
     mut state: State,
     look: &Look,
     open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
-    every: Duration,
-    (clock, store): (Clock, Option<Store>),
+    outside: Outside,
 ) -> Result<(), String> {
+    let Outside { every, clock, store, follow } = outside;
     let Around { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
     let source = observe::spawn(open, every, move || clock.now(), reports)
         .map_err(|error| format!("no thread for the source: {error}"))?;
+    let (news, mut heard) = mpsc::channel(REPORTS);
+    let mut following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
+        .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
     let (pointers, mut pointing) = mpsc::channel(QUEUE);
     tokio::spawn(read_terminal(events.clone(), pointers));
     tokio::spawn(tick(events.clone(), clock));
@@ -98,6 +112,7 @@ async fn watch_on(
                 pointer.and_then(|pointer| hit(&state, pointer)).map(|target| vec![Event::Click(target)])
             }
             report = reported.recv(), if !reported.is_closed() => report.map(told),
+            news = heard.recv(), if !heard.is_closed() => news.map(|news| vec![Event::Run(Box::new(news))]),
             () = ending.asked() => Some(vec![Event::TerminalGone]),
             () = panics.happened() => break,
         };
@@ -116,6 +131,7 @@ async fn watch_on(
                 hands.carry_out(effect, &state, &mut screen)?;
             }
         }
+        following.attend(state.monitor.attached.as_ref().map(|attached| attached.pid));
         screen.draw(&state, look)?;
     }
     hands.rest();

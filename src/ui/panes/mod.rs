@@ -4,6 +4,7 @@ mod compare;
 mod history;
 mod monitor;
 mod plan;
+mod progress;
 mod roofline;
 mod text;
 mod vram;
