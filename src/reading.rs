@@ -467,6 +467,12 @@ impl SourceKind {
             Self::Demo => "demo",
         }
     }
+
+    /// Whether the processes that it tells of are on this machine now.
+    #[must_use]
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Nvml | Self::Amdgpu)
+    }
 }
 
 /// What a source says of itself when it starts.
