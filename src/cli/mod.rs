@@ -6,12 +6,14 @@ mod completions;
 pub mod dashboard;
 mod ending;
 mod exit;
+mod explain;
 mod limits;
 mod output;
 mod plans;
 mod predict;
 mod record;
 mod replay;
+mod run;
 mod shape;
 mod sweep;
 mod user_catalog;
@@ -54,6 +56,9 @@ pub fn run(
         },
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
+        Command::Run(args) => run::run(&args, &catalog, streams),
+        Command::Explain(args) => explain::run(&args, &catalog, streams),
+        Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
     }
 }
