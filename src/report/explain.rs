@@ -256,7 +256,7 @@ fn parts(device: &DeviceSnapshot) -> Vec<(&'static str, Bytes)> {
     for term in device.terms.iter().filter(|term| term.purpose == Purpose::Activations) {
         let name = term.part.unwrap_or("elsewhere in the model");
         match parts.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, bytes)) => *bytes = *bytes + term.bytes,
+            Some((_, bytes)) => *bytes += term.bytes,
             None => parts.push((name, term.bytes)),
         }
     }
