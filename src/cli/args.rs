@@ -142,6 +142,9 @@ pub struct LookArgs {
     /// Colour theme
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
+    /// Let the mouse choose panes and fields (the terminal's own selection then needs Shift)
+    #[arg(long)]
+    pub mouse: bool,
     /// Draw with ASCII characters only
     #[arg(long)]
     pub ascii: bool,

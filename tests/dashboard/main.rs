@@ -20,4 +20,6 @@ mod output;
 mod plan;
 mod progress;
 mod recording;
+mod recovery;
 mod signals;
+mod sources;
