@@ -3,9 +3,13 @@
 
 mod axis;
 mod follow;
+mod limits;
+mod search;
 mod sweep;
 mod walls;
 
 pub use axis::{Axis, MOST_POINTS};
+pub use limits::{LargestModel, fewest_gpus, largest_model};
+pub use search::{Found, KNOBS, Knobs, Progress, Ranked, Request, Seen, search, why_slower};
 pub use sweep::{Point, Sweep, sweep};
 pub use walls::{Capacity, Throughput, Wall, throughput};

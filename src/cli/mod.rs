@@ -9,6 +9,7 @@ mod limits;
 mod output;
 mod plans;
 mod predict;
+mod search;
 mod shape;
 mod sweep;
 mod user_catalog;
@@ -43,6 +44,7 @@ pub fn run(
         },
         Command::Predict(args) => predict::run(&args, &catalog, streams),
         Command::Sweep(args) => sweep::run(&args, &catalog, streams),
+        Command::Search(args) => search::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
