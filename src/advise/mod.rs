@@ -2,6 +2,8 @@
 //! was computed by predicting the changed plan.
 
 mod axis;
+mod findings;
+mod fixes;
 mod follow;
 mod limits;
 mod search;
@@ -9,6 +11,8 @@ mod sweep;
 mod walls;
 
 pub use axis::{Axis, MOST_POINTS};
+pub use findings::{Advice, Finding, Severity, advise};
+pub use fixes::Fix;
 pub use limits::{LargestModel, fewest_gpus, largest_model};
 pub use search::{Found, KNOBS, Knobs, Progress, Ranked, Request, Seen, search, why_slower};
 pub use sweep::{Point, Sweep, sweep};

@@ -153,6 +153,12 @@ pub struct PredictArgs {
     /// Every term with its formula and source, and the curve over the step
     #[arg(long, short)]
     pub verbose: bool,
+    /// What holds the plan back, and what each change would do
+    ///
+    /// Every fix is a changed plan, predicted. In JSON they are always there, unless the plan says
+    /// `analysis: {enable_bottlenecks: false}`.
+    #[arg(long, short)]
+    pub bottlenecks: bool,
     /// Find the largest batch that fits
     #[arg(long)]
     pub max_batch_size: bool,
