@@ -4,13 +4,32 @@
 //! or the reason why there is none. It stays that way to the pixel: nobody on the
 //! road from a source to the screen may turn an absence into a zero.
 
+mod hardware;
+mod hook;
+mod out_of_memory;
 pub mod playback;
+mod progress;
+mod run;
+mod snapshot;
+mod spread;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use hardware::{
+    Board, Closely, Counters, Health, HostDetail, Links, MigInstance, NvLinks, Peer, Place, Wanted, Work, Xid, Xids,
+};
+pub use spread::{Figure, Spread};
+
+pub use hook::{HookAbout, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
+pub use out_of_memory::OutOfMemory;
+pub use progress::{LogFormat, Progress, ToldBy};
+pub use run::RunNews;
+pub use snapshot::{DeviceSnapshot, Purpose, SnapshotTerm};
 
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};
 
@@ -30,6 +49,14 @@ impl Moment {
     #[must_use]
     pub const fn plus_millis(self, millis: u64) -> Self {
         Self(self.0.saturating_add(millis))
+    }
+}
+
+impl fmt::Display for Moment {
+    /// `2026-09-21T13:46:40Z`; a time that no clock shows is the last that one does.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LAST: u64 = 253_402_300_799_000;
+        humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(self.0.min(LAST))).fmt(f)
     }
 }
 
@@ -56,6 +83,16 @@ impl Kind {
         }
     }
 
+    /// The one that says less: what two figures make together is of that kind.
+    #[must_use]
+    pub const fn weaker(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::UpperBound, _) | (_, Self::UpperBound) => Self::UpperBound,
+            (Self::Estimated, _) | (_, Self::Estimated) => Self::Estimated,
+            (Self::Measured, Self::Measured) => Self::Measured,
+        }
+    }
+
     /// The kind in words.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -75,6 +112,8 @@ pub enum Absence {
     NotRead,
     /// This card, driver or system does not have it.
     NotSupported,
+    /// The page of metrics does not have it: its exporter can be told to.
+    NotExported,
     /// The system does not let this user read it.
     NoPermission,
     /// The process that it is asked of is on no device so far.
@@ -83,6 +122,8 @@ pub enum Absence {
     Idle,
     /// Not enough was seen to speak of a mean.
     TooShort,
+    /// It has a pid of another namespace: the host's, seen from a container.
+    Elsewhere,
     /// What it belongs to has disappeared (a process ended, a GPU fell off the bus).
     Gone,
     /// The call failed; the text is the driver's or the system's.
@@ -94,10 +135,12 @@ impl fmt::Display for Absence {
         match self {
             Self::NotRead => f.write_str("not read yet"),
             Self::NotSupported => f.write_str("not supported"),
+            Self::NotExported => f.write_str("not exported"),
             Self::NoPermission => f.write_str("no permission"),
             Self::NotThere => f.write_str("not on a GPU yet"),
             Self::Idle => f.write_str("idle"),
             Self::TooShort => f.write_str("starting"),
+            Self::Elsewhere => f.write_str("in another PID namespace"),
             Self::Gone => f.write_str("gone"),
             Self::Failed(why) => write!(f, "failed: {why}"),
         }
@@ -245,8 +288,12 @@ pub struct DeviceSample {
     pub name: Reading<String>,
     /// A name that stays with the card over reboots.
     pub uuid: Reading<String>,
+    /// Where it is a part of a GPU: which. `index` is the GPU's then.
+    pub mig: Option<MigInstance>,
     /// Device memory.
     pub memory: Reading<DeviceMemory>,
+    /// Memory that the driver keeps for itself: neither used nor free.
+    pub memory_reserved: Reading<Bytes>,
     /// Share of time in which at least one kernel ran.
     pub busy: Reading<Fraction>,
     /// Share of time in which the memory controller was busy: no bandwidth, at best a bound on it.
@@ -275,6 +322,56 @@ pub struct DeviceSample {
     pub throttle: Reading<Vec<Cow<'static, str>>>,
     /// The processes that hold memory on it.
     pub processes: Reading<Vec<DeviceProcess>>,
+    /// Performance counters beyond the main figures.
+    pub counters: Counters,
+    /// The board; asked while the device is looked at closely.
+    pub board: Board,
+    /// PCIe, NVLink and the way to other devices; asked likewise.
+    pub links: Links,
+    /// Errors.
+    pub health: Health,
+}
+
+impl DeviceSample {
+    /// A device that says nothing, and why.
+    #[must_use]
+    pub fn absent(index: u32, why: &Absence) -> Self {
+        Self {
+            index,
+            name: Reading::Absent(why.clone()),
+            uuid: Reading::Absent(why.clone()),
+            mig: None,
+            memory: Reading::Absent(why.clone()),
+            memory_reserved: Reading::Absent(why.clone()),
+            busy: Reading::Absent(why.clone()),
+            memory_busy: Reading::Absent(why.clone()),
+            sm_activity: Reading::Absent(why.clone()),
+            tensor_activity: Reading::Absent(why.clone()),
+            dram_bandwidth: Reading::Absent(why.clone()),
+            dram_peak: Reading::Absent(why.clone()),
+            power: Reading::Absent(why.clone()),
+            power_limit: Reading::Absent(why.clone()),
+            temperature: Reading::Absent(why.clone()),
+            sm_clock: Reading::Absent(why.clone()),
+            sm_clock_max: Reading::Absent(why.clone()),
+            memory_clock: Reading::Absent(why.clone()),
+            throttle: Reading::Absent(why.clone()),
+            processes: Reading::Absent(why.clone()),
+            counters: Counters::absent(why),
+            board: Board::absent(why),
+            links: Links::absent(why),
+            health: Health::absent(why),
+        }
+    }
+
+    /// Its number for people: `3`, or `3:1` for the second part of GPU 3.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.mig {
+            None => self.index.to_string(),
+            Some(part) => format!("{}:{}", self.index, part.number),
+        }
+    }
 }
 
 /// A process's hold on one device.
@@ -285,6 +382,18 @@ pub struct DeviceProcess {
     pub pid: u32,
     /// Memory that the driver charges to it.
     pub memory: Reading<Bytes>,
+    /// Whether it computes or draws.
+    pub work: Work,
+    /// Share of the time in which a kernel of it ran.
+    pub busy: Reading<Fraction>,
+}
+
+impl DeviceProcess {
+    /// A computing process of which nothing else is known.
+    #[must_use]
+    pub fn holding(pid: u32, memory: Reading<Bytes>) -> Self {
+        Self { pid, memory, ..Self::default() }
+    }
 }
 
 /// What the host knows of a process that is on a device.
@@ -305,6 +414,12 @@ pub struct HostProcess {
     pub cpu: Reading<Fraction>,
     /// Resident host memory.
     pub resident: Reading<Bytes>,
+    /// The pid that it has here, where the driver tells that of another namespace.
+    pub here: Option<u32>,
+    /// The process that started it.
+    pub parent: Option<u32>,
+    /// What is asked only while processes are looked at.
+    pub detail: HostDetail,
 }
 
 /// Everything that one source saw at one moment.
@@ -315,8 +430,11 @@ pub struct Sample {
     pub at: Moment,
     /// Devices in the driver's order. One that failed stays in its place, with the reason in its readings.
     pub devices: Vec<DeviceSample>,
-    /// The processes on any device, ordered by pid.
+    /// The processes on any device, ordered by pid; and the one that was asked for.
     pub processes: Vec<HostProcess>,
+    /// What those have started and is on no device (data loaders), parents before children;
+    /// asked while processes are looked at.
+    pub children: Vec<HostProcess>,
     /// Samples since the start that could not be handed over, because the reader was behind.
     pub dropped: u64,
 }
@@ -368,6 +486,13 @@ mod tests {
     fn an_absence_survives_mapping() {
         let reading: Reading<u32> = Reading::Absent(Absence::NoPermission);
         assert_eq!(reading.map(|value| value * 2), Reading::Absent(Absence::NoPermission));
+    }
+
+    #[test]
+    fn a_moment_reads_as_a_date() {
+        // `date -u -d @1790000000`
+        assert_eq!(Moment(1_790_000_000_000).to_string(), "2026-09-21T14:13:20Z");
+        assert_eq!(Moment(u64::MAX).to_string(), "9999-12-31T23:59:59Z");
     }
 
     #[test]

@@ -275,12 +275,20 @@ quantity!(
     BytesPerSec, "B/s", si
 );
 quantity!(
+    /// Tokens a second.
+    TokensPerSec, "tok/s", si
+);
+quantity!(
     /// Arithmetic intensity: operations for each byte moved to or from DRAM.
     Intensity, "FLOP/B", plain
 );
 quantity!(
     /// Power.
     Watts, "W", plain
+);
+quantity!(
+    /// Energy.
+    Joules, "J", si
 );
 quantity!(
     /// Temperature in degrees Celsius.

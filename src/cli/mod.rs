@@ -4,18 +4,23 @@ pub mod args;
 mod catalogue;
 mod completions;
 pub mod dashboard;
+mod ending;
 mod exit;
+mod explain;
 mod limits;
 mod output;
 mod plans;
 mod predict;
+mod record;
+mod replay;
+mod run;
 mod search;
 mod shape;
 mod sweep;
 mod user_catalog;
 mod validate;
 
-pub use args::{Cli, Command, DashboardArgs, SourceKind};
+pub use args::{Cli, Command, DashboardArgs};
 pub use exit::Exit;
 pub use output::Streams;
 pub use predict::without_screen;
@@ -46,8 +51,16 @@ pub fn run(
         Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Search(args) => search::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
+        Command::Record(args) => record::run(&args, &catalog, streams),
+        Command::Replay(args) => match args.format {
+            Some(format) => replay::summarise(&args.file, format, streams),
+            None => dashboard(args.dashboard(), catalog, streams),
+        },
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
+        Command::Run(args) => run::run(&args, &catalog, streams),
+        Command::Explain(args) => explain::run(&args, &catalog, streams),
+        Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
     }
 }

@@ -5,21 +5,36 @@
 //! Sources never interpret. Whatever they could not read is an absence with its
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
+mod amdgpu;
 mod demo;
+mod follow;
+pub mod hook;
+pub mod log;
 mod nvml;
 mod open;
+pub mod out_of_memory;
 mod process;
+mod prometheus;
+mod record;
+pub mod snapshot;
 mod thread;
 
+pub use amdgpu::Amdgpu;
 pub use demo::Demo;
-pub use nvml::{LIBRARY_VARIABLE, Nvml, NvmlOpenError};
-pub use open::{Choice, open};
-pub use thread::{Stopper, spawn};
+pub use follow::{Follow, Following, follow};
+pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
+pub use open::{Choice, Means, ROOT_VARIABLE, open};
+pub use prometheus::Prometheus;
+pub use record::{
+    Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, Replay, Rotation, Samples, VERSION, Written,
+};
+pub use thread::{Handle, spawn};
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::reading::{Moment, Sample, SourceInfo};
+use crate::reading::playback::{Playback, Steer};
+use crate::reading::{Moment, Sample, SourceInfo, Wanted};
 
 /// Something that can be asked for the state of the devices.
 pub trait Source: Send {
@@ -28,6 +43,20 @@ pub trait Source: Send {
 
     /// Everything that it sees now. May block for as long as a driver does.
     fn sample(&mut self, now: Moment) -> Sample;
+
+    /// How long from now until the next sample is due, where one is wanted every `interval`;
+    /// none: not before somebody steers it.
+    fn pause(&self, interval: Duration) -> Option<Duration> {
+        Some(interval)
+    }
+
+    /// Where a recording stands; none for what is live.
+    fn playback(&self) -> Option<Playback> {
+        None
+    }
+
+    /// Does what somebody wants of a recording.
+    fn steer(&mut self, _steer: Steer) {}
 }
 
 /// What a source's thread says.
@@ -37,6 +66,8 @@ pub enum Report {
     Started(SourceInfo),
     /// One sample.
     Sample(Sample),
+    /// Where a recording stands now, and what it showed on the way there.
+    Played(Playback, Vec<Sample>),
     /// The source could not be opened. Nothing follows.
     Failed(String),
 }
@@ -47,11 +78,11 @@ pub enum Report {
 /// Clones share the same wishes.
 #[derive(Debug, Clone, Default)]
 pub struct Wants {
-    counters: Arc<AtomicBool>,
+    wanted: Arc<Mutex<Wanted>>,
 }
 
 impl Wants {
-    /// Nothing beyond what is free.
+    /// Nothing beyond what every sample has.
     #[must_use]
     pub fn nothing() -> Self {
         Self::default()
@@ -61,20 +92,23 @@ impl Wants {
     #[must_use]
     pub fn everything() -> Self {
         let wants = Self::default();
-        wants.set_counters(true);
+        wants.set(Wanted::everything());
         wants
     }
 
-    /// Whether the GPU's performance counters (GPM) shall be sampled. They are shared
-    /// hardware: a profiler beside us may want them.
-    pub fn set_counters(&self, wanted: bool) {
-        // Nothing else is published through the flag: a tick that sees it late is no harm.
-        self.counters.store(wanted, Ordering::Relaxed);
+    /// From now on this is wanted.
+    pub fn set(&self, wanted: Wanted) {
+        *self.lock() = wanted;
     }
 
-    /// Whether performance counters are wanted.
+    /// What is wanted now.
     #[must_use]
-    pub fn counters(&self) -> bool {
-        self.counters.load(Ordering::Relaxed)
+    pub fn get(&self) -> Wanted {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wanted> {
+        // A plain value is whole even when its holder panicked.
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

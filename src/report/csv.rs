@@ -48,7 +48,8 @@ pub fn cell(value: &Value) -> String {
     }
 }
 
-fn flatten(path: &str, value: &Value, cells: &mut Vec<(String, String)>) {
+/// The scalars of a JSON object as cells, named by their keys joined by dots.
+pub(super) fn flatten(path: &str, value: &Value, cells: &mut Vec<(String, String)>) {
     match value {
         Value::Object(object) => {
             for (key, value) in object {
@@ -75,6 +76,7 @@ mod tests {
             max_batch: None,
             max_sequence: None,
             advice: None,
+            advice: None,
         };
         let text = reports(&[odd, odd]).unwrap();
         let lines: Vec<&str> = text.lines().collect();
@@ -92,6 +94,7 @@ mod tests {
             prediction: &prediction,
             max_batch: None,
             max_sequence: None,
+            advice: None,
             advice: None,
         }])
         .unwrap();

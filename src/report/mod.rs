@@ -3,8 +3,11 @@
 //! against their predictions.
 
 pub mod csv;
+pub mod explain;
+pub mod hooked;
 pub mod json;
 mod limits;
+pub mod recording;
 #[cfg(test)]
 pub mod sample;
 pub mod search;

@@ -13,6 +13,7 @@ mod space;
 pub use knobs::{KEYS as KNOBS, Knobs};
 pub use progress::{Progress, Seen};
 pub use reason::why_slower;
+pub use space::divisors;
 
 use std::sync::{Arc, RwLock};
 

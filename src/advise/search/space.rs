@@ -178,10 +178,22 @@ impl<'a> Space<'a> {
     }
 }
 
-/// Divisors, ascending.
-fn divisors(of: u64) -> Vec<u64> {
+/// The divisors of a number, ascending.
+#[must_use]
+pub fn divisors(of: u64) -> Vec<u64> {
     let mut low: Vec<u64> = (1..=of.isqrt()).filter(|candidate| of.is_multiple_of(*candidate)).collect();
     let high: Vec<u64> = low.iter().rev().map(|small| of / small).filter(|large| large * large != of).collect();
     low.extend(high);
     low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::divisors;
+
+    #[test]
+    fn divisors_ascend() {
+        assert_eq!(divisors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
+        assert_eq!(divisors(1), [1]);
+    }
 }
