@@ -1,10 +1,10 @@
 //! Ending a process: asked for, confirmed by typing, SIGTERM before SIGKILL.
 
 use super::event::Effect;
-use super::keymap::Key;
+use super::key::Key;
 use super::monitor::Source;
+use super::notice::{info, problem};
 use super::state::State;
-use super::update::{info, problem};
 
 /// The process that is meant: a pid alone may be another's by the time a signal is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

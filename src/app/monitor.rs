@@ -3,6 +3,7 @@
 use super::attached::{self, Attached};
 use super::ending::{Ending, Meant};
 use super::history::History;
+use super::key::Key;
 use super::processes::{self, ProcessList, ProcessRow};
 use super::spans::{Span, Spans};
 use crate::reading::{DeviceSample, HostProcess, Moment, Sample, SourceInfo};
@@ -121,6 +122,25 @@ impl Monitor {
         }
     }
 
+    /// A key while the processes to show are being typed: they follow at once.
+    pub(super) fn search(&mut self, key: Key) {
+        let list = &mut self.list;
+        match key {
+            Key::Char(c) => list.type_text(c.encode_utf8(&mut [0; 4])),
+            Key::Backspace => {
+                list.sought.pop();
+            }
+            Key::Ctrl('u') => list.sought.clear(),
+            Key::Enter => list.typing = false,
+            Key::Esc | Key::Ctrl('c') => {
+                list.typing = false;
+                list.sought.clear();
+            }
+            _ => {}
+        }
+        self.keep_selection();
+    }
+
     /// The devices of the newest sample.
     #[must_use]
     pub fn devices(&self) -> &[DeviceSample] {
@@ -199,6 +219,14 @@ impl Monitor {
                 self.devices().iter().position(on).unwrap_or(0)
             }
         }
+    }
+
+    /// The device on which the attached process holds most; the shown one where nothing is attached.
+    #[must_use]
+    pub fn attached_device(&self) -> usize {
+        let on = self.attached.as_ref().and_then(|attached| attached.device);
+        on.and_then(|index| self.devices().iter().position(|device| device.index == index))
+            .unwrap_or_else(|| self.shown_device())
     }
 
     /// Attaches to a process, or lets go of it when it is the attached one.

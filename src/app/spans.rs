@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 
 use crate::reading::{Figure, Kind, Moment, Reading, Sample, Spread};
-use crate::units::Seconds;
 
 /// A stretch of the past that can be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,12 +38,6 @@ impl Span {
             Self::SixHours => (21_600_000, 60_000),
             Self::Day => (86_400_000, 240_000),
         }
-    }
-
-    /// How long it is.
-    #[must_use]
-    pub const fn length(self) -> Seconds {
-        Seconds(self.millis().0 as f64 / 1000.0)
     }
 
     /// Its length in words.
@@ -127,7 +120,7 @@ impl Spans {
     /// goes on, so that a picture of them moves only when one is complete.
     fn end(&self, span: Span, columns: u64) -> u64 {
         let width = (span.millis().0 / columns).max(1);
-        (self.newest.0 / width + 1) * width
+        (self.newest.0 / width).saturating_add(1).saturating_mul(width)
     }
 
     /// A figure of a device over a span that ends now, in so many columns of equal time, the
@@ -145,8 +138,9 @@ impl Spans {
             let Some(spread) = bucket.figures[figure as usize] else { continue };
             // A bucket counts for every column that it reaches into, and until the next one.
             let from = bucket.number * bucket_length;
-            let own = from + bucket_length;
-            let next = next.map(|next| next.number * bucket_length).filter(|next| next - own <= self.hold());
+            let own = from.saturating_add(bucket_length);
+            let next = next.map(|next| next.number * bucket_length);
+            let next = next.filter(|next| next.saturating_sub(own) <= self.hold());
             let until = next.unwrap_or(own).min(end);
             if until <= start {
                 continue;
@@ -166,7 +160,8 @@ impl Spans {
     pub fn whole(&self, device: usize, span: Span, figure: Figure) -> Option<Spread> {
         let row = &self.devices.get(device)?[span as usize];
         let (length, bucket_length) = span.millis();
-        let within = |bucket: &&Bucket| (bucket.number + 1) * bucket_length + length > self.newest.0;
+        let oldest = self.newest.0.saturating_sub(length);
+        let within = |bucket: &&Bucket| (bucket.number * bucket_length).saturating_add(bucket_length) > oldest;
         row.iter().filter(within).filter_map(|bucket| bucket.figures[figure as usize]).reduce(Spread::with)
     }
 }
@@ -271,6 +266,18 @@ mod tests {
         let buckets: usize = spans.devices[0].iter().map(VecDeque::len).sum();
         // 60 s at 1 a second, 300, 360, 360, 360; three seconds more of each, and a bucket begun at either end.
         assert!(buckets <= (60 + 5) + (300 + 4) + 3 * (360 + 3), "{buckets}");
+    }
+
+    #[test]
+    fn times_that_no_clock_shows_do_no_harm() {
+        let mut spans = Spans::default();
+        for at in [0, 5, 5, 3, u64::MAX - 1, u64::MAX, 7] {
+            spans.push(&sample(Moment(at), 1.0));
+        }
+        for span in Span::ALL {
+            assert!(spans.columns(0, span, Figure::Power, 7)[6].is_some(), "{span:?}");
+            assert!(spans.whole(0, span, Figure::Power).is_some());
+        }
     }
 
     #[test]

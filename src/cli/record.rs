@@ -14,7 +14,7 @@ use super::ending::Ending;
 use super::{Exit, Streams, plans};
 use crate::catalog::Catalog;
 use crate::observe::{
-    self, Choice, Compression, Demo, Header, PlanText, Recorder, Report, Rotation, Source, Wants, Written,
+    self, Choice, Compression, Demo, Header, Means, PlanText, Recorder, Report, Rotation, Source, Wants, Written,
 };
 use crate::plan::{Fault, Loaded};
 use crate::predict::{Job, predict};
@@ -33,7 +33,7 @@ pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
             return lines.iter().fold(Exit::Usage, |exit, line| exit.and(streams.fail(Exit::Usage, line)));
         }
     };
-    match record(args, plan) {
+    match record(args, plan, catalog.clone()) {
         Ok(written) => streams.print(&format!("{}\n", written.summary())),
         Err(message) => streams.fail(Exit::Failed, &message),
     }
@@ -56,14 +56,15 @@ fn open_plan(path: &Path, catalog: &Catalog) -> Result<Planned, Vec<String>> {
     Ok(Planned { text, demo: Demo::new(&predict(&job), &job.hardware.gpu) })
 }
 
-fn record(args: &RecordArgs, plan: Option<Planned>) -> Result<Written, String> {
+fn record(args: &RecordArgs, plan: Option<Planned>, catalog: Catalog) -> Result<Written, String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
     let (text, demo) = plan.map_or((None, None), |plan| (Some(plan.text), Some(plan.demo)));
     let choice = args.source.clone();
     // A made-up run is recorded where one is asked for, never for want of a GPU.
     let demo = demo.filter(|_| choice == Choice::Demo);
-    let open = move || observe::open(choice, demo, &Wants::everything());
+    let means = Means { demo, wants: Wants::everything(), catalog };
+    let open = move || observe::open(choice, means);
     let recorded = runtime.block_on(until_asked(args, text, open));
     // A thread that is stuck in a driver must not keep the program.
     runtime.shutdown_background();

@@ -5,17 +5,27 @@
 //! Sources never interpret. Whatever they could not read is an absence with its
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
+mod amdgpu;
 mod demo;
+mod follow;
+pub mod hook;
+pub mod log;
 mod nvml;
 mod open;
+pub mod out_of_memory;
 mod process;
+mod prometheus;
 mod record;
+pub mod snapshot;
 mod thread;
 
+pub use amdgpu::Amdgpu;
 pub use demo::Demo;
+pub use follow::{Follow, Following, follow};
 pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
-pub use open::{Choice, open};
+pub use open::{Choice, Means, ROOT_VARIABLE, open};
 pub use process::{End, end};
+pub use prometheus::Prometheus;
 pub use record::{
     Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, Replay, Rotation, Samples, VERSION, Written,
 };

@@ -4,25 +4,30 @@
 mod cost;
 mod decode;
 mod job;
+mod largest;
+mod layers;
 mod memory;
 mod optimizer;
 mod outline;
 mod overhead;
+mod pipeline;
 mod play;
 mod prediction;
 mod prefill;
 mod reserved;
 mod resident;
 mod step;
+mod summit;
 mod terms;
 mod time;
 mod wording;
 
 pub use job::{Batch, Degrees, Hardware, Job, Lora, StageLayers, Storage, Training};
+pub use largest::largest;
 pub use outline::{Outline, Walked, outline};
 pub use prediction::{
-    Bound, Capacity, Component, Layer, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
-    StepTime, Term, TimelinePoint, Traffic, Verdict,
+    Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory,
+    StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict,
 };
 
 use std::borrow::Cow;
@@ -32,8 +37,9 @@ use crate::model::Group;
 use crate::plan::keywords::{Framework, Mode, TransformerImpl};
 use crate::plan::{Fault, Plan};
 use crate::units::Bytes;
-use memory::{StageRun, Summit};
+use memory::StageRun;
 use step::Step;
+use summit::Summit;
 
 /// Resolves a plan and predicts it.
 ///
@@ -48,12 +54,8 @@ pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
 pub fn predict(job: &Job) -> Prediction {
     let step = Step::of(job);
     let workspaces = workspaces(job);
-    let runs: Vec<StageRun> = job
-        .stages
-        .iter()
-        .enumerate()
-        .map(|(index, layers)| memory::stage(job, &step, index, layers, workspaces))
-        .collect();
+    let runs: Vec<StageRun> =
+        job.stages.iter().enumerate().map(|(index, _)| memory::stage(job, &step, index, workspaces, true)).collect();
     let stages: Vec<StageMemory> = runs.iter().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
     let largest = largest_stage(stages.iter().map(|stage| stage.device_used));
     let layers = stage_layers(job, largest);
@@ -65,6 +67,7 @@ pub fn predict(job: &Job) -> Prediction {
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_empty() { step.walk.count() } else { job.params };
     Prediction {
+        layers: layers::of_stage(job, &step, &layers, ends),
         model: job.architecture.name.clone(),
         gpu: job.hardware.gpu.name.clone(),
         gpu_short: job.hardware.gpu.short.clone(),

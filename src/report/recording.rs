@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::csv;
 use super::table::{Align, Table};
 use crate::observe::Samples;
-use crate::reading::{DeviceSample, Figure, Moment, Reading, Spread};
-use crate::units::{Bytes, BytesPerSec, Fraction, Seconds};
+use crate::reading::{DeviceSample, Figure, Kind, Moment, Reading, Spread};
+use crate::units::{Bytes, Fraction, Seconds};
 
 /// What a recording holds.
 #[derive(Debug, Clone)]
@@ -54,6 +54,36 @@ impl Device {
                 *into = Some(into.map_or(now, |before| before.with(now)));
             }
         }
+    }
+
+    /// Its row of the table for people.
+    fn cells(&self) -> [String; 11] {
+        let dash = || "–".to_owned();
+        let both = |spread: Option<Spread>, show: fn(f64) -> String| {
+            let marked = |value, kind: Kind| format!("{}{}", kind.mark(), show(value));
+            spread.map_or_else(
+                || [dash(), dash()],
+                |spread| [spread.mean(), spread.high].map(|value| marked(value, spread.kind)),
+            )
+        };
+        let [memory, bandwidth, tensor, power] = self.figures;
+        let [memory_mean, memory_most] = both(memory, |value| Bytes::from_f64(value).in_gib());
+        let [bandwidth_mean, bandwidth_most] = both(bandwidth, |value| format!("{:.2}", value / 1e12));
+        let [tensor_mean, tensor_most] = both(tensor, |value| Fraction(value).to_string());
+        let [power_mean, power_most] = both(power, |value| format!("{value:.0}"));
+        [
+            self.index.to_string(),
+            self.name.value().cloned().unwrap_or_else(dash),
+            memory_mean,
+            memory_most,
+            self.total.value().map_or_else(dash, |total| total.in_gib()),
+            bandwidth_mean,
+            bandwidth_most,
+            tensor_mean,
+            tensor_most,
+            power_mean,
+            power_most,
+        ]
     }
 
     fn json(&self) -> Value {
@@ -132,34 +162,7 @@ impl Summary {
             ("W mean", Align::Right),
             ("most", Align::Right),
         ]);
-        for device in &self.devices {
-            let [memory, bandwidth, tensor, power] = device.figures;
-            let both = |spread: Option<Spread>, show: fn(f64) -> String| match spread {
-                Some(spread) => {
-                    let mark = spread.kind.mark();
-                    [format!("{mark}{}", show(spread.mean())), format!("{mark}{}", show(spread.high))]
-                }
-                None => ["–".to_owned(), "–".to_owned()],
-            };
-            let [memory_mean, memory_most] = both(memory, |value| Bytes::from_f64(value).in_gib());
-            let [bandwidth_mean, bandwidth_most] =
-                both(bandwidth, |value| format!("{:.2}", BytesPerSec(value).0 / 1e12));
-            let [tensor_mean, tensor_most] = both(tensor, |value| Fraction(value).to_string());
-            let [power_mean, power_most] = both(power, |value| format!("{value:.0}"));
-            table.row([
-                device.index.to_string(),
-                device.name.value().cloned().unwrap_or_else(|| "–".to_owned()),
-                memory_mean,
-                memory_most,
-                device.total.value().map_or_else(|| "–".to_owned(), |total| total.in_gib()),
-                bandwidth_mean,
-                bandwidth_most,
-                tensor_mean,
-                tensor_most,
-                power_mean,
-                power_most,
-            ]);
-        }
+        self.devices.iter().for_each(|device| table.row(device.cells()));
         format!("{}\n{}", facts.render(""), table.render(""))
     }
 
@@ -187,23 +190,8 @@ impl Summary {
     /// Never for what is here.
     pub fn csv(&self) -> Result<String, ::csv::Error> {
         csv::table(self.devices.iter().map(|device| {
-            let mut cells = vec![("index".to_owned(), device.index.to_string())];
-            cells.push(("name".to_owned(), device.name.value().cloned().unwrap_or_default()));
-            cells.push((
-                "memory_total".to_owned(),
-                device.total.value().map(|total| total.0.to_string()).unwrap_or_default(),
-            ));
-            for (key, figure) in KEYS.into_iter().zip(device.figures) {
-                let values = [
-                    ("least", figure.map(|spread| spread.low)),
-                    ("mean", figure.map(Spread::mean)),
-                    ("most", figure.map(|spread| spread.high)),
-                ];
-                for (what, value) in values {
-                    cells.push((format!("{key}.{what}"), value.map(|value| value.to_string()).unwrap_or_default()));
-                }
-                cells.push((format!("{key}.kind"), figure.map_or("", |spread| spread.kind.word()).to_owned()));
-            }
+            let mut cells = Vec::new();
+            csv::flatten("", &device.json(), &mut cells);
             cells
         }))
     }

@@ -29,18 +29,19 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let editor = &state.editor;
     let changed = if editor.modified() { "*" } else { "" };
-    let mut parts = vec![vec![
-        Span::styled(format!(" {}{changed}", printable(editor.name())), theme.accent()),
-        Span::styled(
-            match (&state.playback, editor.is_example()) {
-                (Some(_), true) => " recorded",
-                (None, true) => " example",
-                (_, false) => "",
-            },
-            theme.dim(),
-        ),
-    ]];
-    parts.push(source(state, look));
+    let example = if editor.is_example() && state.playback.is_none() { " example" } else { "" };
+    let mut parts = vec![
+        vec![
+            Span::styled(format!(" {}{changed}", printable(editor.name())), theme.accent()),
+            Span::styled(example, theme.dim()),
+        ],
+        source(state, look),
+    ];
+    if state.playback.is_some() {
+        // What time it is there comes first, and stays on narrow screens.
+        parts.swap(0, 1);
+        parts[0].insert(0, Span::raw(" "));
+    }
     parts.extend(recording(state, look));
     if let Some(attached) = &state.monitor.attached {
         parts.push(attached_to(state, attached, look));
@@ -98,10 +99,10 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
     }
 }
 
-/// Where in a recording the screen stands: `0:12:03 of 1:00:00 ×4`.
+/// Where in a recording the screen stands: `0:12:03/1:00:00 ×4`.
 fn position<'a>(playback: &Playback, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
-    let place = format!(" {} of {}", clock(playback.position()), clock(playback.length()));
+    let place = format!(" {}/{}", clock(playback.position()), clock(playback.length()));
     let mut spans = vec![Span::styled(place, theme.text())];
     if playback.ended() {
         let end = if playback.damage.is_some() { " breaks off" } else { " end" };

@@ -14,7 +14,7 @@ pub fn wanted(state: &State) -> Wanted {
         return Wanted { process, ..Wanted::everything() };
     }
     let area = Rect::new(0, 0, state.size.0, state.size.1);
-    let Some(screen) = layout::arrange(area, state.focus, state.zoomed) else {
+    let Some(screen) = layout::arrange(area, state.focus, state.zoomed, state.text.is_some()) else {
         return Wanted { process, ..Wanted::default() };
     };
     let monitor = screen.panes.iter().any(|(pane, _)| *pane == Pane::Monitor);

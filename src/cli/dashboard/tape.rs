@@ -35,9 +35,9 @@ impl Tape {
         let (finished, done) = mpsc::channel();
         thread::spawn(move || {
             let event = run(header, &taken, &events);
-            // A dashboard that has gone meanwhile needs no telling.
-            drop(events.try_send(event));
+            // Who waits for the last byte does not wait for room to be told of it.
             drop(finished);
+            tell(&events, event);
         });
         Self { samples, done, lost: 0 }
     }
@@ -59,6 +59,11 @@ impl Tape {
     }
 }
 
+/// A dashboard that has gone meanwhile needs no telling.
+fn tell(events: &Sender<Event>, event: Event) {
+    drop(events.blocking_send(event));
+}
+
 /// Writes samples until no more come; what is to be told of it.
 fn run(header: Header, samples: &Receiver<Sample>, events: &Sender<Event>) -> Event {
     let path = new_name(&header);
@@ -66,7 +71,7 @@ fn run(header: Header, samples: &Receiver<Sample>, events: &Sender<Event>) -> Ev
         Ok(recorder) => recorder,
         Err(error) => return Event::RecordFailed(not_begun(&path, &error)),
     };
-    drop(events.try_send(Event::Recording(path)));
+    tell(events, Event::Recording(path));
     while let Ok(sample) = samples.recv() {
         if let Err(error) = recorder.write(&sample) {
             return Event::RecordFailed(broken_off(recorder.written(), &error));

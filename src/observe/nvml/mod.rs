@@ -94,7 +94,7 @@ impl Source for Nvml {
 }
 
 /// The processes on any device and the one that was asked for, in order.
-fn pids(devices: &[DeviceSample], asked: Option<u32>) -> Vec<u32> {
+pub(super) fn pids(devices: &[DeviceSample], asked: Option<u32>) -> Vec<u32> {
     let on_devices = devices.iter().filter_map(|device| device.processes.value()).flatten().map(|process| process.pid);
     let mut pids: Vec<u32> = on_devices.chain(asked).collect();
     pids.sort_unstable();

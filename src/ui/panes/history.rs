@@ -13,7 +13,7 @@ use crate::printable::printable;
 use crate::reading::{DeviceSample, Figure, Reading, Spread};
 use crate::ui::Look;
 use crate::ui::header::terabytes;
-use crate::ui::text::{fit, left, right};
+use crate::ui::text::{fit, left, right, width_of};
 use crate::units::{Bytes, BytesPerSec, Fraction, Watts};
 
 /// The label and the axis before a chart, and the figures behind it.
@@ -31,7 +31,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let charts = Figure::ALL.len() as u16;
     // Every GPU its line, as long as the charts keep three rows each.
     let room = (area.height as usize).saturating_sub(2 + 1 + usize::from(charts) * 3);
-    let rows = if devices.len() > 1 { devices.len().min(room) } else { 0 };
+    let rows = if devices.len() > 1 && room >= devices.len().min(3) { devices.len().min(room) } else { 0 };
     let list = if rows > 0 { rows as u16 + 1 } else { 0 };
     let [head, body, axis, below] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1), Constraint::Length(list)])
@@ -62,12 +62,19 @@ fn draw_head(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         };
         spans.push(Text::styled(text, style));
     }
-    if let Some(peak) = monitor.peaks.get(monitor.shown_device()).copied().flatten() {
-        let since = if monitor.attached.is_some() { "attached" } else { "the start" };
-        spans.push(Text::styled(format!(" most held since {since} {peak}"), theme.observed()));
-    }
-    if let Some(name) = device.name.value() {
-        spans.push(Text::styled(format!("  {}", printable(name)), theme.dim()));
+    let peak = monitor.peaks.get(monitor.shown_device()).copied().flatten();
+    let since = if monitor.attached.is_some() { " since attached" } else { " since the start" };
+    let rest = [
+        (peak.map(|peak| format!(" peak {peak}")), theme.observed()),
+        (peak.map(|_| since.to_owned()), theme.dim()),
+        (device.name.value().map(|name| format!("  {}", printable(name))), theme.dim()),
+    ];
+    for (text, style) in rest {
+        let text = text.unwrap_or_default();
+        if width_of(&spans) + text.chars().count() > area.width as usize {
+            break;
+        }
+        spans.push(Text::styled(text, style));
     }
     Line::from(spans).render(area, buffer);
 }
@@ -198,9 +205,7 @@ fn draw_plot(state: &State, figure: Figure, top: f64, look: &Look, area: Rect, b
 fn draw_axis(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let [_, plot, _] =
         Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1), Constraint::Length(FIGURES)]).areas(area);
-    let length = state.monitor.span.length();
-    Line::styled(format!("-{length}"), look.theme.dim()).render(plot, buffer);
-    Line::styled(format!("-{}", length * 0.5), look.theme.dim()).centered().render(plot, buffer);
+    Line::styled(format!("-{}", state.monitor.span.word()), look.theme.dim()).render(plot, buffer);
     Line::styled("now", look.theme.dim()).right_aligned().render(plot, buffer);
 }
 

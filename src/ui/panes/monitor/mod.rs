@@ -11,7 +11,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 
-use super::say;
+use super::{progress, say};
 use crate::app::{MonitorView, Source, State};
 use crate::printable::printable;
 use crate::reading::DeviceSample;
@@ -65,6 +65,7 @@ fn draw_now(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     // What has no row of its own has its figures here.
     facts::draw(state, shape != Shape::Rows, look, facts, buffer);
     past::draw(state, look, past, buffer);
+    let rest = progress::draw(state, look, rest, buffer);
     processes::draw(state, look, rest, buffer);
 }
 

@@ -1,22 +1,21 @@
-use std::borrow::Cow;
+mod any;
+mod playing;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use any::samples;
 use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use proptest::prelude::*;
 
 use super::format::{decode, encode};
 use super::writer::part_path;
 use super::*;
-use crate::observe::Source;
-use crate::reading::playback::Steer;
-use crate::reading::{
-    Absence, DeviceMemory, DeviceProcess, DeviceSample, HostProcess, Kind, Moment, Reading, Sample, SourceInfo,
-    SourceKind,
-};
-use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Watts};
+use crate::reading::{Absence, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind};
+use crate::units::{Bytes, Fraction, Watts};
 
 const START: Moment = Moment(1_790_000_000_000);
 
@@ -50,86 +49,6 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
-    prop_oneof![Just(Kind::Measured), Just(Kind::UpperBound), Just(Kind::Estimated)]
-}
-
-fn absence() -> impl Strategy<Value = Absence> {
-    prop_oneof![
-        Just(Absence::NotRead),
-        Just(Absence::NotSupported),
-        Just(Absence::NoPermission),
-        Just(Absence::NotThere),
-        Just(Absence::Idle),
-        Just(Absence::TooShort),
-        Just(Absence::Gone),
-        ".*".prop_map(|why| Absence::Failed(Cow::Owned(why))),
-    ]
-}
-
-fn reading<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Reading<T>> {
-    let known = (value, 0..4_u64, kind()).prop_map(|(value, late, kind)| Reading::Known {
-        value,
-        at: START.plus_millis(late / 2),
-        kind,
-    });
-    prop_oneof![3 => known, 1 => absence().prop_map(Reading::Absent)]
-}
-
-fn number() -> impl Strategy<Value = f64> {
-    prop_oneof![Just(0.0), -1e300..1e300_f64, 0.0..1.0_f64]
-}
-
-fn device() -> impl Strategy<Value = DeviceSample> {
-    let memory = (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(total, used, free)| DeviceMemory {
-        total: Bytes(total),
-        used: Bytes(used),
-        free: Bytes(free),
-    });
-    let process = (any::<u32>(), reading(any::<u64>().prop_map(Bytes))).prop_map(|(pid, memory)| DeviceProcess {
-        pid,
-        memory,
-        ..DeviceProcess::default()
-    });
-    (
-        (any::<u32>(), reading(".*"), reading(memory), reading(number().prop_map(Fraction))),
-        (reading(number().prop_map(BytesPerSec)), reading(number().prop_map(Watts))),
-        (reading(number().prop_map(Celsius)), reading(prop::collection::vec(process, 0..3))),
-        reading(prop::collection::vec(".*".prop_map(Cow::Owned), 0..3)),
-    )
-        .prop_map(|((index, name, memory, busy), (dram_bandwidth, power), (temperature, processes), throttle)| {
-            DeviceSample {
-                index,
-                name,
-                memory,
-                busy,
-                dram_bandwidth,
-                power,
-                temperature,
-                processes,
-                throttle,
-                ..DeviceSample::default()
-            }
-        })
-}
-
-fn host() -> impl Strategy<Value = HostProcess> {
-    (any::<u32>(), reading(any::<u64>()), reading(".*"), reading(number().prop_map(Fraction)))
-        .prop_map(|(pid, started, command, cpu)| HostProcess { pid, started, command, cpu, ..HostProcess::default() })
-}
-
-fn samples() -> impl Strategy<Value = Vec<Sample>> {
-    let one = (0..3_000_u64, prop::collection::vec(device(), 0..3), prop::collection::vec(host(), 0..3), any::<u64>());
-    prop::collection::vec(one, 1..12).prop_map(|samples| {
-        let mut at = START;
-        let each = samples.into_iter().map(|(later, devices, processes, dropped)| {
-            at = at.plus_millis(later);
-            Sample { at, devices, processes, dropped, ..Sample::default() }
-        });
-        each.collect()
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -143,6 +62,35 @@ proptest! {
         let written = write(&path, compression, Rotation { size: size.map(Bytes), keep: None }, &samples);
         prop_assert_eq!(written.samples, samples.len() as u64);
         prop_assert_eq!(read(&path), (samples, None));
+    }
+
+    #[test]
+    fn whatever_is_in_a_file_is_played_up_to_where_it_breaks(
+        text in "(\\{\"at\":[0-9]{1,20}\\}\n|.*\n)*", bytes in prop::collection::vec(any::<u8>(), 0..200), packed in any::<bool>()
+    ) {
+        let folder = folder();
+        let path = folder.path().join("run.ndjson");
+        let head = serde_json::to_string(&header()).unwrap();
+        let content = [head.as_bytes(), b"\n", text.as_bytes(), &bytes].concat();
+        let mut content = if packed {
+            let mut out = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            out.write_all(&content).unwrap();
+            out.finish().unwrap()
+        } else {
+            content
+        };
+        if packed {
+            content.extend_from_slice(&bytes);
+        }
+        fs::write(&path, content).unwrap();
+        match Recording::open(&path) {
+            Ok(recording) => {
+                let count = recording.len();
+                let (read, _) = read(&path);
+                prop_assert!(read.len() <= count);
+            }
+            Err(error) => prop_assert!(!error.to_string().contains('\n')),
+        }
     }
 
     #[test]
@@ -186,6 +134,8 @@ fn a_line_is_as_documented() {
     };
     let line = encode(&Sample { at, devices: vec![device], ..Sample::default() }).unwrap();
     assert!(line.starts_with(r#"{"at":5,"devices":[{"index":0,"name":{"absent":"gone"},"#), "{line}");
+    // What nobody asked for is not there.
+    assert!(!line.contains("not_read") && !line.contains("{}") && !line.contains("null"), "{line}");
     // Its own time stays only where it is another than the sample's.
     assert!(line.contains(r#""power":{"value":612.5}"#), "{line}");
     assert!(line.contains(r#""busy":{"value":0.5,"at":4,"kind":"upper_bound"}"#), "{line}");
@@ -352,89 +302,4 @@ fn what_other_programs_unpack_is_the_same_lines() {
     let mut text = String::new();
     MultiGzDecoder::new(fs::File::open(&packed).unwrap()).read_to_string(&mut text).unwrap();
     assert_eq!(text, fs::read_to_string(&plain).unwrap());
-}
-
-/// A replay of so many seconds, and how to take from it all that is due.
-fn replay(seconds: u64, compression: Compression) -> (tempfile::TempDir, Replay) {
-    let folder = folder();
-    let path = folder.path().join("run.ndjson");
-    let all: Vec<Sample> = (0..seconds).map(sample).collect();
-    write(&path, compression, Rotation::default(), &all);
-    let replay = Replay::open(&path, 1.0).unwrap();
-    (folder, replay)
-}
-
-fn due(replay: &mut Replay) -> Vec<u64> {
-    let mut seconds = Vec::new();
-    while replay.pause(Duration::from_secs(1)) == Some(Duration::ZERO) {
-        let sample = replay.sample(Moment(0));
-        seconds.push((sample.at.0 - START.0) / 1000);
-    }
-    seconds
-}
-
-#[test]
-fn it_is_paused_stepped_and_sought() {
-    for compression in [Compression::None, Compression::Gzip] {
-        let (_folder, mut replay) = replay(300, compression);
-        assert_eq!(due(&mut replay), [0]);
-        replay.steer(Steer::Pause);
-        assert_eq!(replay.pause(Duration::from_secs(1)), None);
-        replay.steer(Steer::Step(1));
-        assert_eq!(due(&mut replay), [1]);
-        // On to a minute later: all that lies between is seen.
-        replay.steer(Steer::Seek(60));
-        assert_eq!(due(&mut replay), (2..=61).collect::<Vec<_>>());
-        assert_eq!(replay.playback().unwrap().rewound, 0);
-        // Back: from the beginning, as if it had been played to there.
-        replay.steer(Steer::Step(-1));
-        assert_eq!(due(&mut replay), (0..=60).collect::<Vec<_>>());
-        assert_eq!(replay.playback().unwrap().rewound, 1);
-        // Twice at once counts twice. 5 % of 299 s are 14.95 s: from 60 to 74.95 and 88.95.
-        replay.steer(Steer::SeekPercent(5));
-        replay.steer(Steer::SeekPercent(5));
-        assert_eq!(due(&mut replay), (61..=88).collect::<Vec<_>>());
-        replay.steer(Steer::Seek(10_000));
-        assert_eq!(due(&mut replay).last(), Some(&299));
-        assert!(replay.playback().unwrap().ended());
-        replay.steer(Steer::Pause);
-        assert_eq!(due(&mut replay), [0], "at the end it begins again");
-        replay.steer(Steer::Seek(-10_000));
-        assert_eq!(due(&mut replay), Vec::<u64>::new(), "already there");
-    }
-}
-
-#[test]
-fn it_goes_on_at_its_speed() {
-    let (_folder, mut replay) = replay(10, Compression::None);
-    due(&mut replay);
-    let left = |replay: &Replay| replay.pause(Duration::from_secs(1)).unwrap().as_secs_f64();
-    assert!(left(&replay) > 0.5 && left(&replay) <= 1.0, "{}", left(&replay));
-    for _ in 0..2 {
-        replay.steer(Steer::Slower);
-    }
-    // A second of the recording takes four.
-    assert!(left(&replay) > 3.5 && left(&replay) <= 4.0, "{}", left(&replay));
-    for _ in 0..30 {
-        replay.steer(Steer::Faster);
-    }
-    assert_eq!(replay.playback().unwrap().speed, 4096.0);
-    let start = std::time::Instant::now();
-    while !replay.playback().unwrap().ended() {
-        due(&mut replay);
-        assert!(start.elapsed() < Duration::from_secs(20));
-    }
-}
-
-#[test]
-fn a_recording_that_shrinks_while_it_is_played_ends_there() {
-    let (folder, mut replay) = replay(100, Compression::None);
-    due(&mut replay);
-    let path = folder.path().join("run.ndjson");
-    let bytes = fs::read(&path).unwrap();
-    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    replay.steer(Steer::Seek(1000));
-    due(&mut replay);
-    let playback = replay.playback().unwrap();
-    assert!(playback.ended() && playback.damage.is_some(), "{playback:?}");
 }
