@@ -18,7 +18,7 @@
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
-//! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
+//! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, logs, the PyTorch hook, memory snapshots, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
 //! | [`compare`] | predicted against observed | no |
 //! | [`report`] | a prediction as text, JSON or CSV; predictions against measured cases | no |
 //! | [`app`] | the dashboard without a terminal: state, events, effects, keys | no |

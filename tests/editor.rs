@@ -6,7 +6,7 @@ mod plan;
 
 use std::path::PathBuf;
 
-use memwall::app::{Effect, Event, Key, Keymap, Overlay, Pane, Purpose, State, offer, update};
+use memwall::app::{Effect, Event, Key, Keymap, Overlay, Pane, Purpose, State, Target, offer, update};
 use memwall::predict::Verdict;
 use plan::open;
 
@@ -202,6 +202,11 @@ fn what_was_kept_is_offered_and_taken_back_as_an_edit() {
     offer(&mut state, Some(PLAN.to_owned()));
     assert_eq!(state.overlay, None, "nothing is different");
     offer(&mut state, Some(kept));
+    // It is not passed by: the next edit would take its place.
+    press(&mut state, &[Key::Down]);
+    assert_eq!(state.overlay, Some(Overlay::Recovered(1)));
+    press(&mut state, &[Key::Esc]);
+    assert!(state.overlay.is_some());
     assert!(matches!(press(&mut state, &[Key::Char('d')]).as_slice(), [Effect::Forget { .. }]));
 }
 
@@ -359,4 +364,16 @@ fn a_point_of_a_sweep_is_taken_as_one_edit() {
     assert_eq!(point.capacity, state.editor.prediction().unwrap().capacity);
     press(&mut state, &[Key::Char('u')]);
     assert_eq!(state.editor.text(), PLAN);
+}
+
+#[test]
+fn the_mouse_chooses_fields_and_places_in_the_text() {
+    let mut state = open(PLAN);
+    update(&mut state, Event::Click(Target::Row { pane: Pane::Plan, row: 6, column: 3 }));
+    assert_eq!(state.form.field(&state.editor).unwrap().key(), "model.sequence_length");
+    press(&mut state, &[Key::Char('e')]);
+    update(&mut state, Event::Click(Target::Row { pane: Pane::Plan, row: 3, column: 5 }));
+    assert_eq!(state.text.as_ref().unwrap().cursor(), (3, 5));
+    update(&mut state, Event::Click(Target::Scroll { pane: Pane::Roofline, rows: 1 }));
+    assert_eq!((state.focus, state.roofline.selected), (Pane::Roofline, 1));
 }

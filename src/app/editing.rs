@@ -4,6 +4,7 @@ use super::field::Field;
 use super::key::Key;
 use super::keymap::{Action, Context};
 use super::largest::largest_that_fits;
+use super::monitor::Source;
 use super::notice::{info, problem};
 use super::observation::observation;
 use super::pane::Pane;
@@ -14,6 +15,7 @@ use super::text::TextView;
 use crate::compare::{Bands, compare};
 use crate::plan::schema::{self, Kind};
 use crate::plan::{Change, Document};
+use crate::reading::SourceKind;
 
 /// The longest value that can be typed.
 const LONGEST_VALUE: usize = 200;
@@ -36,8 +38,14 @@ pub fn look_around(state: &mut State) {
 
 /// Sets what is observed against what the plan predicts now.
 pub fn set_against(state: &mut State) {
+    let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+    if made_up && state.editor.name() != state.first {
+        // A run that was made up for another plan says nothing about this one.
+        state.comparison = None;
+        return;
+    }
     state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
-        let observation = observation(&state.monitor, prediction)?;
+        let observation = observation(&state.monitor, &state.run, prediction, &job.hardware.gpu)?;
         Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
     });
 }
@@ -271,7 +279,9 @@ pub fn complete(state: &mut State) {
 
 /// Pasted text goes where letters go.
 pub fn paste(state: &mut State, text: &str) {
-    if let Some(picker) = &mut state.picker {
+    if state.focus == Pane::Monitor && state.monitor.list.typing {
+        state.monitor.list.type_text(text);
+    } else if let Some(picker) = &mut state.picker {
         text.chars().for_each(|letter| picker.type_letter(letter));
     } else if state.context() == Context::Text {
         if state.text.as_mut().is_some_and(|view| view.paste(text)) {

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use super::ending::Meant;
 use super::key::Key;
 use super::mouse::Target;
 use crate::plan::HfConfig;
 use crate::reading::playback::{Playback, Steer};
-use crate::reading::{Moment, Sample, SourceInfo};
+use crate::reading::{Moment, RunNews, Sample, SourceInfo};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,8 @@ pub enum Event {
     SourceFailed(String),
     /// A source saw this.
     Sample(Box<Sample>),
+    /// The log or the hooks of runs tell this.
+    Run(Box<RunNews>),
     /// The recording that is played stands there now; its samples follow.
     Played(Playback),
     /// What is observed goes to that file from now on.
@@ -35,6 +38,15 @@ pub enum Event {
     Recorded(String),
     /// The recording could not be begun, or broke off.
     RecordFailed(String),
+    /// The signal to end a process was sent.
+    EndSent {
+        /// Which.
+        meant: Meant,
+        /// SIGKILL, not SIGTERM.
+        forced: bool,
+    },
+    /// It could not be sent.
+    EndFailed(String),
     /// The plan is on disk.
     Saved {
         /// Where.
@@ -119,6 +131,13 @@ pub enum Effect {
     StopRecording,
     /// Steer the recording that is played.
     Steer(Steer),
+    /// Ask a process to end, and tell how that went.
+    End {
+        /// Which.
+        meant: Meant,
+        /// Do not ask: SIGKILL, not SIGTERM.
+        forced: bool,
+    },
     /// Leave.
     Quit,
 }

@@ -52,6 +52,12 @@ pub enum Action {
     View,
     /// Attach to the selected process, or let go of it.
     Attach,
+    /// Order processes by the next figure.
+    Sort,
+    /// Type which processes to show.
+    Find,
+    /// Ask whether to end the selected process.
+    EndProcess,
     /// Show the past instead of the tables, and back.
     History,
     /// A shorter stretch of the past.
@@ -385,6 +391,38 @@ pub const BINDINGS: &[Binding] = &[
     },
     Binding {
         context: In(Pane::Monitor),
+        keys: &[K::Char('v')],
+        shown: "v",
+        word: "view",
+        help: "all GPUs, all of the selected GPU, all of the processes",
+        actions: &[A::View],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('s')],
+        shown: "s",
+        word: "sort",
+        help: "order processes by GPU, memory, sm, cpu, host memory, time",
+        actions: &[A::Sort],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('/')],
+        shown: "/",
+        word: "find",
+        help: "show processes whose pid, user and command have these letters; Esc shows all",
+        actions: &[A::Find],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('x')],
+        shown: "x",
+        word: "",
+        help: "end the selected process, after its pid is typed: SIGTERM, then SIGKILL",
+        actions: &[A::EndProcess],
+    },
+    Binding {
+        context: In(Pane::Monitor),
         keys: &[K::Char('h')],
         shown: "h",
         word: "history",
@@ -396,7 +434,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Left, K::Right],
         shown: "←→",
         word: "span",
-        help: "history: a shorter, longer stretch, from a minute to a day",
+        help: "history: a shorter, longer stretch (a minute to a day)",
         actions: &[A::ShorterSpan, A::LongerSpan],
     },
     Binding {
@@ -530,7 +568,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('M')],
         shown: "M",
         word: "",
-        help: "the mouse chooses panes and rows; again: the terminal's",
+        help: "the mouse chooses panes and fields; again: the terminal's",
         actions: &[A::Mouse],
     },
     Binding {

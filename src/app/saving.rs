@@ -203,11 +203,12 @@ pub fn keep(state: &mut State) -> Option<Effect> {
     Some(Effect::Keep(Unsaved { path, name, text: editor.text().to_owned() }))
 }
 
-/// A key while what was kept is offered.
+/// A key while what was kept is offered. It stays offered until it is taken or deleted: the
+/// next edit would be kept in its place.
 pub fn on_recovered(state: &mut State, key: Key) -> Vec<Effect> {
-    state.overlay = None;
     match key {
         Key::Char('r') | Key::Enter => {
+            state.overlay = None;
             if let Some(text) = state.recovered.take() {
                 state.editor.set_text(text, false, &state.catalog);
                 state.notice = Some(info("your unsaved changes are back; u takes them out again"));
@@ -215,9 +216,11 @@ pub fn on_recovered(state: &mut State, key: Key) -> Vec<Effect> {
             Vec::new()
         }
         Key::Char('d') => {
+            state.overlay = None;
             state.recovered = None;
             vec![forget(state)]
         }
+        Key::Char('q') => vec![Effect::Quit],
         _ => Vec::new(),
     }
 }

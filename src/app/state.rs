@@ -11,6 +11,7 @@ use super::notice::Notice;
 use super::pane::Pane;
 use super::picker::Picker;
 use super::recording::Recording;
+use super::run::Run;
 use super::sweep_view::SweepView;
 use super::tabs::Tabs;
 use super::text::TextView;
@@ -58,6 +59,8 @@ pub struct State {
     pub catalog: Catalog,
     /// The plan in front.
     pub editor: Editor,
+    /// The plan that was opened first: a made-up run is a run of that one.
+    pub first: String,
     /// The other open plans.
     pub tabs: Tabs,
     /// The plan pane as a form.
@@ -90,6 +93,8 @@ pub struct State {
     pub assumption: usize,
     /// The monitor pane.
     pub monitor: Monitor,
+    /// The attached run's log and hooks.
+    pub run: Run,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
     /// What runs on this machine showed over their predictions, for the plan's framework.
@@ -146,6 +151,7 @@ impl State {
         form.look_around(false, &editor, &catalog);
         Self {
             catalog,
+            first: editor.name().to_owned(),
             editor,
             tabs: Tabs::default(),
             form,
@@ -163,6 +169,7 @@ impl State {
             roofline: RooflinePane::default(),
             assumption: 0,
             monitor: Monitor::new(attach),
+            run: Run::default(),
             comparison: None,
             calibration: Calibration::default(),
             focus: Pane::Plan,

@@ -1,5 +1,6 @@
 //! What may be written after `memwall`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,11 +34,15 @@ impl Cli {
             None => Command::Dashboard(self.dashboard),
             Some(Headless::Predict(args)) => Command::Predict(args),
             Some(Headless::Sweep(args)) => Command::Sweep(args),
+            Some(Headless::Search(args)) => Command::Search(args),
             Some(Headless::Validate(args)) => Command::Validate(args),
             Some(Headless::Record(args)) => Command::Record(args),
             Some(Headless::Replay(args)) => Command::Replay(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
             Some(Headless::Models(args)) => Command::Models(args),
+            Some(Headless::Run(args)) => Command::Run(args),
+            Some(Headless::Explain(args)) => Command::Explain(args),
+            Some(Headless::Hook) => Command::Hook,
             Some(Headless::Completions(args)) => Command::Completions(args),
         }
     }
@@ -52,6 +57,8 @@ pub enum Command {
     Predict(Box<PredictArgs>),
     /// `memwall sweep`
     Sweep(SweepArgs),
+    /// `memwall search`
+    Search(SearchArgs),
     /// `memwall validate`
     Validate(ValidateArgs),
     /// `memwall record`
@@ -62,6 +69,12 @@ pub enum Command {
     Gpus(CatalogueArgs),
     /// `memwall models`
     Models(CatalogueArgs),
+    /// `memwall run`
+    Run(RunArgs),
+    /// `memwall explain`
+    Explain(ExplainArgs),
+    /// `memwall hook`
+    Hook,
     /// `memwall completions`
     Completions(CompletionsArgs),
 }
@@ -78,6 +91,12 @@ enum Headless {
     ///
     /// One row a value, and the two walls: where memory ends, and where throughput flattens.
     Sweep(SweepArgs),
+    /// Find the best plans over every parallel and memory knob
+    ///
+    /// Model, batch and cluster stay as the plan has them; data, tensor, pipeline, context, expert and sequence
+    /// parallelism, sharding, micro batch, schedule, recomputation and offload are searched. Ctrl-C stops it with the
+    /// best so far. Exits 0 if a plan fits, 3 if none does, 1 if it was stopped.
+    Search(SearchArgs),
     /// Hold predictions against measured cases
     Validate(ValidateArgs),
     /// Write what is observed to a file, until a signal or --duration ends it
@@ -88,6 +107,14 @@ enum Headless {
     Gpus(CatalogueArgs),
     /// List the models that plans can name
     Models(CatalogueArgs),
+    /// Run a training command with the PyTorch hook in place
+    ///
+    /// Its output is untouched and its exit status passed on.
+    Run(RunArgs),
+    /// Explain an out-of-memory message or a PyTorch memory snapshot
+    Explain(ExplainArgs),
+    /// Write the PyTorch hook, for scripts that import it themselves
+    Hook,
     /// Write a completion script for a shell
     Completions(CompletionsArgs),
 }
@@ -100,6 +127,12 @@ pub struct DashboardArgs {
     /// Compare with this process from the start
     #[arg(long, value_name = "PID")]
     pub attach: Option<u32>,
+    /// Follow this log instead of the attached process's own output
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// A regular expression for its lines, with groups named step, loss, step_time_s, …
+    #[arg(long, value_name = "REGEX")]
+    pub log_pattern: Option<String>,
     /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
     /// prometheus:URL
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
@@ -118,7 +151,7 @@ pub struct LookArgs {
     /// Colour theme
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
-    /// Let the mouse choose panes, fields and rows (the terminal's own selection then needs Shift)
+    /// Let the mouse choose panes and fields (the terminal's own selection then needs Shift)
     #[arg(long)]
     pub mouse: bool,
     /// Draw with ASCII characters only
@@ -158,6 +191,12 @@ pub struct PredictArgs {
     /// Every term with its formula and source, and the curve over the step
     #[arg(long, short)]
     pub verbose: bool,
+    /// What holds the plan back, and what each change would do
+    ///
+    /// Every fix is a changed plan, predicted. In JSON they are always there, unless the plan says
+    /// `analysis: {enable_bottlenecks: false}`.
+    #[arg(long, short)]
+    pub bottlenecks: bool,
     /// Find the largest batch that fits
     #[arg(long)]
     pub max_batch_size: bool,
@@ -229,6 +268,34 @@ pub struct SweepArgs {
     pub output: Option<PathBuf>,
 }
 
+/// Arguments of `search`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct SearchArgs {
+    /// The plan file, `-` for standard input
+    pub plan: String,
+    /// Leave this knob as the plan has it
+    #[arg(long, value_name = "KEY")]
+    pub keep: Vec<String>,
+    /// Change a key of the plan first; a knob that is set stays
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// How many plans to list
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = top)]
+    pub top: usize,
+    /// Instead: the fewest GPUs on which any plan fits
+    #[arg(long, conflicts_with = "largest_model")]
+    pub fewest_gpus: bool,
+    /// Instead: the largest model for which any plan fits
+    #[arg(long)]
+    pub largest_model: bool,
+    /// How to write what is found [default: by the extension of --output, else text]
+    #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model"])]
+    pub format: Option<Format>,
+    /// Write what is found to this file; to FILE.yaml, your plan with the best settings, comments and order kept
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
 /// Arguments of `validate`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ValidateArgs {
@@ -293,6 +360,8 @@ impl ReplayArgs {
     pub fn dashboard(self) -> DashboardArgs {
         DashboardArgs {
             plan: None,
+            log: None,
+            log_pattern: None,
             attach: None,
             source: Choice::Replay { path: self.file, speed: self.speed },
             interval: Duration::from_secs(1),
@@ -310,6 +379,31 @@ pub struct CatalogueArgs {
     /// Other names and the source of every figure
     #[arg(long, short)]
     pub verbose: bool,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ExplainArgs {
+    /// A text or log with the message, `-` for standard input; or what torch.cuda.memory._dump_snapshot wrote
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The plan of the run: what it foresees stands beside, and fixes are predicted
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RunArgs {
+    /// The plan to hold the run against at its end
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// Say nothing at its end
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 /// Arguments of `completions`.
@@ -338,6 +432,11 @@ pub enum ListFormat {
     Text,
     /// An array of objects
     Json,
+}
+
+/// More than these in a list nobody compares.
+fn top(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|top| (1..=1000).contains(top)).ok_or_else(|| "is not between 1 and 1000".to_owned())
 }
 
 /// `500ms`, `1s`, `1m`: quicker readings cost the host more than they tell, slower ones miss steps.

@@ -6,12 +6,15 @@ mod completions;
 pub mod dashboard;
 mod ending;
 mod exit;
+mod explain;
 mod limits;
 mod output;
 mod plans;
 mod predict;
 mod record;
 mod replay;
+mod run;
+mod search;
 mod shape;
 mod sweep;
 mod user_catalog;
@@ -46,6 +49,7 @@ pub fn run(
         },
         Command::Predict(args) => predict::run(&args, &catalog, streams),
         Command::Sweep(args) => sweep::run(&args, &catalog, streams),
+        Command::Search(args) => search::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) => match args.format {
@@ -54,6 +58,9 @@ pub fn run(
         },
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
+        Command::Run(args) => run::run(&args, &catalog, streams),
+        Command::Explain(args) => explain::run(&args, &catalog, streams),
+        Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
     }
 }

@@ -9,13 +9,15 @@ mod explain;
 mod forecast;
 mod observation;
 mod residual;
+mod rhythm;
 
 pub use bands::Bands;
 pub use calibration::{Calibration, Factor};
-pub use comparison::{Comparison, Of, RunPoint, compare};
+pub use comparison::{Comparison, Of, RunPoint, compare, run_point};
 pub use evidence::Evidence;
 pub use expected::Expected;
 pub use explain::{Cause, Circumstance, Explanation, Subject, explain};
 pub use forecast::{Forecast, Growth, forecast};
 pub use observation::{Observation, Whose};
 pub use residual::Residual;
+pub use rhythm::period;

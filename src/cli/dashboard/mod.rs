@@ -12,13 +12,14 @@ mod watch;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use recovery::Store;
-pub use watch::watch;
+pub use watch::{Outside, watch};
 
 use super::replay::exit_for;
 use super::{DashboardArgs, Exit, Streams, plans, user_catalog};
 use crate::app::{self, Keymap, State};
 use crate::catalog::Catalog;
-use crate::observe::{self, Choice, Header, Means, Wants};
+use crate::observe::log::Pattern;
+use crate::observe::{self, Choice, Follow, Header, Means, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
 use crate::predict::{Job, Verdict};
 use crate::reading::Moment;
@@ -66,6 +67,10 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Ok(look) => look,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
+    let pattern = match args.log_pattern.as_deref().map(Pattern::new).transpose() {
+        Ok(pattern) => pattern,
+        Err(message) => return streams.fail(Exit::Usage, &format!("--log-pattern: {message}")),
+    };
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::new(loaded, catalog, attach, clock.now());
@@ -81,7 +86,10 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     state.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
     let open = source(args, &state);
-    match watch(state, &look, open, args.interval, clock, store) {
+    // What a recording tells of has nothing to do with the processes that run now.
+    let live = !matches!(args.source, Choice::Replay { .. });
+    let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
+    match watch(state, &look, open, Outside { every: args.interval, clock, store, follow }) {
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
     }
@@ -139,7 +147,7 @@ fn example() -> Result<Loaded, Vec<Fault>> {
 fn source(
     args: &DashboardArgs,
     state: &State,
-) -> impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static {
+) -> impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static {
     let choice = args.source.clone();
     let demo = state.editor.prediction().zip(state.editor.job()).map(|(prediction, job)| {
         let demo = observe::Demo::new(prediction, &job.hardware.gpu);
@@ -147,7 +155,6 @@ fn source(
         let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
         if fits { demo.after(DEMO_HEAD_START) } else { demo }
     });
-    // Bandwidth and tensor activity are in the header, so the counters are always wanted.
-    let means = Means { demo, wants: Wants::everything(), catalog: state.catalog.clone() };
-    move || observe::open(choice, means)
+    let catalog = state.catalog.clone();
+    move |wants| observe::open(choice, Means { demo, wants: wants.clone(), catalog })
 }

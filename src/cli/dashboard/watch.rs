@@ -16,16 +16,29 @@ use super::panics::Panics;
 use super::recovery::{Store, Wish};
 use super::tape::Tape;
 use super::terminal::Screen;
-use crate::app::{Effect, Event, Source, State, update};
+use crate::app::{Effect, Event, Meant, Source, State, update};
 use crate::cli::ending::Ending;
-use crate::observe::{self, Header, PlanText, Report};
-use crate::ui::{Look, Pointer, hit};
+use crate::observe::{self, End, Follow, Header, PlanText, Report, Wants};
+use crate::ui::{Look, Pointer, hit, wanted};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
 const QUEUE: usize = 256;
 
 /// Samples that may wait: beyond that the source drops and counts them.
 const REPORTS: usize = 4;
+
+/// What the loop needs of the world besides its source and the terminal.
+#[derive(Debug)]
+pub struct Outside {
+    /// Time between samples.
+    pub every: Duration,
+    /// The clock.
+    pub clock: Clock,
+    /// Where unsaved plans are kept against a crash; none: nowhere.
+    pub store: Option<Store>,
+    /// Which logs and hooks are followed.
+    pub follow: Follow,
+}
 
 /// Shows the dashboard until the user quits or the system asks to.
 ///
@@ -35,10 +48,8 @@ const REPORTS: usize = 4;
 pub fn watch(
     state: State,
     look: &Look,
-    open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
-    every: Duration,
-    clock: Clock,
-    store: Option<Store>,
+    open: impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    outside: Outside,
 ) -> Result<(), String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
@@ -50,7 +61,7 @@ pub fn watch(
     let screen = Screen::take()?;
     let panics = Panics::catch();
     let around = Around { screen, ending, panics: panics.clone() };
-    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, every, (clock, store))));
+    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, outside)));
     let outcome = catch_unwind(watching);
     // A save that hangs on a dead file system must not keep the program.
     runtime.shutdown_background();
@@ -72,15 +83,20 @@ async fn watch_on(
     around: Around,
     mut state: State,
     look: &Look,
-    open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
-    every: Duration,
-    (clock, store): (Clock, Option<Store>),
+    open: impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    outside: Outside,
 ) -> Result<(), String> {
+    let Outside { every, clock, store, follow } = outside;
     let Around { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
-    let source = observe::spawn(open, every, move || clock.now(), reports)
+    let wants = Wants::nothing();
+    let shared = wants.clone();
+    let source = observe::spawn(move || open(&shared), every, move || clock.now(), reports)
         .map_err(|error| format!("no thread for the source: {error}"))?;
+    let (news, mut heard) = mpsc::channel(REPORTS);
+    let mut following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
+        .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
     let (pointers, mut pointing) = mpsc::channel(QUEUE);
     tokio::spawn(read_terminal(events.clone(), pointers));
     tokio::spawn(tick(events.clone(), clock));
@@ -88,6 +104,7 @@ async fn watch_on(
     if state.mouse {
         screen.take_mouse(true)?;
     }
+    wants.set(wanted(&state));
     screen.draw(&state, look)?;
     let keeper = store.clone().map(Keeper::start);
     let mut hands = Hands { source, tape: None, events, every, clock, store, keeper };
@@ -98,6 +115,7 @@ async fn watch_on(
                 pointer.and_then(|pointer| hit(&state, pointer)).map(|target| vec![Event::Click(target)])
             }
             report = reported.recv(), if !reported.is_closed() => report.map(told),
+            news = heard.recv(), if !heard.is_closed() => news.map(|news| vec![Event::Run(Box::new(news))]),
             () = ending.asked() => Some(vec![Event::TerminalGone]),
             () = panics.happened() => break,
         };
@@ -116,6 +134,8 @@ async fn watch_on(
                 hands.carry_out(effect, &state, &mut screen)?;
             }
         }
+        following.attend(state.monitor.attached.as_ref().map(|attached| attached.pid));
+        wants.set(wanted(&state));
         screen.draw(&state, look)?;
     }
     hands.rest();
@@ -150,6 +170,7 @@ impl Hands {
             Effect::Record => self.tape = self.header(state).map(|header| Tape::start(header, events)),
             Effect::StopRecording => self.tape = None,
             Effect::Steer(steer) => self.source.steer(steer),
+            Effect::End { meant, forced } => end(meant, forced, events),
         }
         Ok(())
     }
@@ -220,4 +241,17 @@ async fn tick(events: Sender<Event>, clock: Clock) {
             return;
         }
     }
+}
+
+/// Sends a signal on a thread that may block: looking at a process can.
+fn end(meant: Meant, forced: bool, events: Sender<Event>) {
+    let how = if forced { End::Forced } else { End::Asked };
+    tokio::task::spawn_blocking(move || {
+        let event = match observe::end(meant.pid, meant.started, how) {
+            Ok(()) => Event::EndSent { meant, forced },
+            Err(why) => Event::EndFailed(why),
+        };
+        // A dashboard that has gone meanwhile needs no telling.
+        drop(events.blocking_send(event));
+    });
 }

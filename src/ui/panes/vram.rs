@@ -9,7 +9,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::{say, scroll};
+use super::{progress, say, scroll};
 use crate::app::{MemoryView, Pane, Source, State};
 use crate::predict::{Component, Layer, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
@@ -142,11 +142,15 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
     let before = state.baseline.as_ref().map(|baseline| figures(baseline.prediction.largest()));
     for (index, (name, bytes)) in ["allocated", "reserved", "device-used"].into_iter().zip(figures(stage)).enumerate() {
         let since = before.map_or_else(String::new, |before| more(bytes, before[index]));
-        lines.push(Line::from(vec![
+        let mut spans = vec![
             Span::styled(format!("    {}", left(name, 12)), theme.dim()),
             Span::styled(right(&bytes.in_gib(), 7), theme.predicted()),
-            Span::styled(right(&since, 15), theme.warning()),
-        ]));
+        ];
+        match before {
+            Some(_) => spans.push(Span::styled(right(&since, 15), theme.warning())),
+            None => spans.extend(progress::observed(state, name, look)),
+        }
+        lines.push(Line::from(spans));
     }
     lines.push(verdict_line(prediction, look));
     lines.push(Line::from(vec![
