@@ -39,7 +39,8 @@
 //! A [`observe::Source`] lives on a thread of its own, because drivers block, and hands
 //! [`reading::Sample`]s over. [`cli::dashboard::watch`] is the one owner of the state: it
 //! waits for keys, samples, ticks and signals, runs [`app::update`] for each, carries out the
-//! [`app::Effect`]s and draws one frame with [`ui::draw`]. An edit of the plan predicts at
+//! [`app::Effect`]s and draws one frame with [`ui::draw`]. [`ui::wanted`] says what is on the screen,
+//! and sources leave out what costs something and is not. An edit of the plan predicts at
 //! once, in the same turn: a prediction takes less time than drawing it.
 //!
 //! A recording is played by a source too ([`observe::Replay`]): its samples take the same way, with

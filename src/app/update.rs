@@ -8,7 +8,7 @@ use super::event::{Effect, Event};
 use super::key::Key;
 use super::keymap::{Action, Context};
 use super::listing::help_shape;
-use super::monitor::Source;
+use super::monitor::{MonitorView, Source};
 use super::mouse::Target;
 use super::notice::{info, problem};
 use super::pane::Pane;
@@ -58,11 +58,11 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
                 state.run.feel(&state.monitor.history, state.monitor.attached_device());
             }
             set_against(state);
+            trail::note(state);
         }
         Event::Run(news) => {
             state.run.take(*news, &mut state.monitor, state.now);
             set_against(state);
-            trail::note(state);
         }
         Event::Played(playback) => recording::played(state, playback),
         Event::Recording(path) => recording::began(state, path),
@@ -209,6 +209,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Help => state.overlay = Some(Overlay::Help(0)),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
+        Action::PageUp if is_detail(state) => state.monitor.page = state.monitor.page.saturating_sub(1),
+        Action::PageDown if is_detail(state) => state.monitor.page += 1,
         Action::PageUp => select(state, |row, _| row.saturating_sub(PAGE)),
         Action::PageDown => select(state, |row, last| (row + PAGE).min(last)),
         Action::First => select(state, |_, _| 0),
@@ -301,6 +303,11 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
     if state.focus == Pane::Plan {
         editing::look_around(state);
     }
+}
+
+/// Whether the focused pane shows one device closely, which has pages and not rows.
+fn is_detail(state: &State) -> bool {
+    state.focus == Pane::Monitor && state.monitor.view == MonitorView::Device
 }
 
 fn turn_view(state: &mut State) {
