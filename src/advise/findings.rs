@@ -208,7 +208,8 @@ impl Look<'_> {
         let own = flops.forward.0 + flops.backward.0 - flops.recompute.0;
         let share = flops.recompute.0 / own;
         let fixes = self.faster(|fix| fix.name.starts_with("checkpointing"));
-        if !(share > 0.02) || fixes.is_empty() {
+        // Not a number where there are no operations.
+        if share.is_nan() || share <= 0.02 || fixes.is_empty() {
             return None;
         }
         let message = format!(
@@ -252,12 +253,10 @@ impl Look<'_> {
         };
         let fixes: Vec<Fix> = self.fixes.iter().filter(less).cloned().collect();
         let message = format!("{now} needs more memory than it saves: buffers of whole layers outweigh the shares");
-        (!fixes.is_empty()).then(|| Finding {
-            severity: Severity::Medium,
-            kind: "sharding_costs_memory",
-            message,
-            fixes,
-        })
+        if fixes.is_empty() {
+            return None;
+        }
+        Some(Finding { severity: Severity::Medium, kind: "sharding_costs_memory", message, fixes })
     }
 
     /// A larger micro batch would fit and be faster.

@@ -76,7 +76,6 @@ mod tests {
             max_batch: None,
             max_sequence: None,
             advice: None,
-            advice: None,
         };
         let text = reports(&[odd, odd]).unwrap();
         let lines: Vec<&str> = text.lines().collect();
@@ -94,7 +93,6 @@ mod tests {
             prediction: &prediction,
             max_batch: None,
             max_sequence: None,
-            advice: None,
             advice: None,
         }])
         .unwrap();
