@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::observe::Choice;
 use crate::reading::playback::SPEEDS;
+use crate::report::roofline::OwnOp;
 use crate::units::Bytes;
 
 /// The command line.
@@ -35,6 +36,7 @@ impl Cli {
             Some(Headless::Predict(args)) => Command::Predict(args),
             Some(Headless::Sweep(args)) => Command::Sweep(args),
             Some(Headless::Search(args)) => Command::Search(args),
+            Some(Headless::Roofline(args)) => Command::Roofline(args),
             Some(Headless::Validate(args)) => Command::Validate(args),
             Some(Headless::Record(args)) => Command::Record(args),
             Some(Headless::Replay(args)) => Command::Replay(args),
@@ -59,6 +61,8 @@ pub enum Command {
     Sweep(SweepArgs),
     /// `memwall search`
     Search(SearchArgs),
+    /// `memwall roofline`
+    Roofline(RooflineArgs),
     /// `memwall validate`
     Validate(ValidateArgs),
     /// `memwall record`
@@ -97,6 +101,8 @@ enum Headless {
     /// parallelism, sharding, micro batch, schedule, recomputation and offload are searched. Ctrl-C stops it with the
     /// best so far. Exits 0 if a plan fits, 3 if none does, 1 if it was stopped.
     Search(SearchArgs),
+    /// Draw a plan's operators under the roofs of its card
+    Roofline(RooflineArgs),
     /// Hold predictions against measured cases
     Validate(ValidateArgs),
     /// Write what is observed to a file, until a signal or --duration ends it
@@ -292,6 +298,22 @@ pub struct SearchArgs {
     #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model"])]
     pub format: Option<Format>,
     /// Write what is found to this file; to FILE.yaml, your plan with the best settings, comments and order kept
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `roofline`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct RooflineArgs {
+    /// The plan file, `-` for standard input
+    pub plan: String,
+    /// An operator of your own: its operations and its bytes, `mine=1.2e12:3e9`
+    #[arg(long, value_name = "NAME=FLOPS:BYTES", value_parser = OwnOp::parse)]
+    pub op: Vec<OwnOp>,
+    /// Change a key of the plan first
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Write the chart to FILE.svg or FILE.txt instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -13,6 +13,7 @@ mod plans;
 mod predict;
 mod record;
 mod replay;
+mod roofline;
 mod run;
 mod search;
 mod shape;
@@ -50,6 +51,7 @@ pub fn run(
         Command::Predict(args) => predict::run(&args, &catalog, streams),
         Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Search(args) => search::run(&args, &catalog, streams),
+        Command::Roofline(args) => roofline::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) => match args.format {
