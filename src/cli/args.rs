@@ -29,6 +29,8 @@ impl Cli {
             None => Command::Dashboard(self.dashboard),
             Some(Headless::Predict(args)) => Command::Predict(args),
             Some(Headless::Validate(args)) => Command::Validate(args),
+            Some(Headless::Infer(args)) => Command::Infer(args),
+            Some(Headless::Import(args)) => Command::Import(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
             Some(Headless::Models(args)) => Command::Models(args),
             Some(Headless::Completions(args)) => Command::Completions(args),
@@ -45,6 +47,10 @@ pub enum Command {
     Predict(Box<PredictArgs>),
     /// `memwall validate`
     Validate(ValidateArgs),
+    /// `memwall infer`
+    Infer(InferArgs),
+    /// `memwall import`
+    Import(ImportArgs),
     /// `memwall gpus`
     Gpus(CatalogueArgs),
     /// `memwall models`
@@ -63,6 +69,15 @@ enum Headless {
     Predict(Box<PredictArgs>),
     /// Hold predictions against measured cases
     Validate(ValidateArgs),
+    /// Write the plan that a running training process seems to have
+    Infer(InferArgs),
+    /// Write the plan that a file of another tool, or a training command, spells
+    ///
+    /// A Hugging Face config.json, a DeepSpeed JSON, a torchtitan TOML, the YAML of axolotl,
+    /// LLaMA-Factory, torchtune, llm-foundry, litgpt or accelerate, a nanoGPT configuration, a shell
+    /// script; or, behind `--`, a command as one types it. Nothing is run.
+    #[command(override_usage = "memwall import [OPTIONS] FILE\n       memwall import [OPTIONS] -- COMMAND...")]
+    Import(ImportArgs),
     /// List the GPUs that plans can name
     Gpus(CatalogueArgs),
     /// List the models that plans can name
@@ -194,6 +209,54 @@ pub struct ValidateArgs {
     /// How to write the result
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+/// Arguments of `infer`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct InferArgs {
+    /// The process: a rank, or the launcher that started it
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+    /// Where the plan is written, and how
+    #[command(flatten)]
+    pub to: PlanOutput,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ImportArgs {
+    /// The file; `-` for standard input
+    #[arg(value_name = "FILE", required_unless_present = "command")]
+    pub file: Option<PathBuf>,
+    /// The number of GPUs, where the file does not tell it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub gpus: Option<u64>,
+    /// A training command
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "file")]
+    pub command: Vec<String>,
+    /// Where the plan is written, and how
+    #[command(flatten)]
+    pub to: PlanOutput,
+}
+
+/// Where a plan that was inferred goes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PlanOutput {
+    /// Write the plan to this file; one that exists is left alone
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// YAML with each value's origin, or JSON with values and origins apart
+    #[arg(long, value_enum, default_value = "yaml")]
+    pub format: PlanFormat,
+}
+
+/// How an inferred plan is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlanFormat {
+    /// A plan file with comments
+    Yaml,
+    /// One object: plan, origins, what is missing, notes
+    Json,
 }
 
 /// Arguments of `gpus` and `models`.

@@ -5,6 +5,8 @@ mod catalogue;
 mod completions;
 pub mod dashboard;
 mod exit;
+mod import;
+mod infer;
 mod limits;
 mod output;
 mod plans;
@@ -42,6 +44,8 @@ pub fn run(
         },
         Command::Predict(args) => predict::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
+        Command::Infer(args) => infer::run(&args, &catalog, streams),
+        Command::Import(args) => import::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Completions(args) => completions::run(&args, streams),

@@ -5,12 +5,14 @@
 //! Sources never interpret. Whatever they could not read is an absence with its
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
+mod command;
 mod demo;
 mod nvml;
 mod open;
 mod process;
 mod thread;
 
+pub use command::{Command, regular_file};
 pub use demo::Demo;
 pub use nvml::{LIBRARY_VARIABLE, Nvml, NvmlOpenError};
 pub use open::{Choice, open};

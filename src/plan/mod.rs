@@ -5,6 +5,7 @@ mod document;
 mod edit;
 mod examples;
 mod fault;
+pub mod import;
 mod keys;
 pub mod keywords;
 mod lines;

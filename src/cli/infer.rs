@@ -1,0 +1,131 @@
+//! `memwall infer PID`.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::args::{InferArgs, PlanFormat, PlanOutput};
+use super::{Exit, Streams};
+use crate::catalog::Catalog;
+use crate::observe::{self, Wants};
+use crate::plan;
+use crate::plan::import::{self, Files, Imported, Run};
+use crate::reading::Moment;
+
+/// A file that a command names is read up to here: the largest configurations have some 100 kB.
+const MOST_BYTES: u64 = plan::MAX_BYTES as u64;
+
+/// A driver that has not answered by then is left out.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    match of_process(args.pid, gpus(), catalog) {
+        Ok((heading, imported)) => deliver(&heading, &imported, &args.to, streams),
+        Err(message) => streams.fail(Exit::Failed, &message),
+    }
+}
+
+/// What a process says about its plan, with a line that says which it is.
+///
+/// # Errors
+/// One line: why it cannot be looked at.
+pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(String, Imported), String> {
+    let command = observe::Command::of(pid)?;
+    let files = HostFiles { folder: command.folder.clone().unwrap_or_default() };
+    let run = Run {
+        command: command.words,
+        variables: command.variables,
+        ancestors: command.ancestors,
+        gpus,
+        world: None,
+        files: &files,
+    };
+    let mut imported = import::run(&run, catalog);
+    imported.notes.extend(command.withheld);
+    let shown: String = run.command.join(" ").chars().take(200).collect();
+    Ok((format!("Inferred from process {pid}: {shown}"), imported))
+}
+
+/// The files of a working directory.
+pub struct HostFiles {
+    /// Where relative paths start.
+    pub folder: PathBuf,
+}
+
+impl HostFiles {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl Files for HostFiles {
+    fn read(&self, path: &str) -> Result<String, String> {
+        if path.is_empty() || path.contains('\0') {
+            return Err("no file is named".to_owned());
+        }
+        observe::regular_file(&self.path(path), MOST_BYTES)
+    }
+
+    fn absolute(&self, path: &str) -> String {
+        self.path(path).display().to_string()
+    }
+}
+
+/// The names of this machine's GPUs; none without a driver, or where it does not answer.
+pub fn gpus() -> Vec<String> {
+    let (answer, answered) = mpsc::channel();
+    // A driver that hangs keeps this thread, not the program.
+    let asked = thread::Builder::new().spawn(move || {
+        let names = observe::open(observe::Choice::Nvml, None, &Wants::nothing()).map(|mut source| {
+            let devices = source.sample(Moment::default()).devices;
+            devices.iter().filter_map(|device| device.name.value().cloned()).collect::<Vec<_>>()
+        });
+        // Nobody listens any more when it took too long.
+        drop(answer.send(names.unwrap_or_default()));
+    });
+    asked.ok().and_then(|_| answered.recv_timeout(PATIENCE).ok()).unwrap_or_default()
+}
+
+/// Writes an inferred plan where it is wanted.
+pub fn deliver(heading: &str, imported: &Imported, to: &PlanOutput, streams: &mut Streams) -> Exit {
+    let text = match to.format {
+        PlanFormat::Yaml => imported.yaml(heading),
+        PlanFormat::Json => format!("{}\n", as_json(imported)),
+    };
+    if imported.values.is_empty() {
+        let why = imported.missing.first().map_or("nothing is known of it", |missing| missing.why.as_str());
+        return streams.fail(Exit::Failed, &format!("no plan: {why}"));
+    }
+    let Some(path) = &to.save else { return streams.print(&text) };
+    match save_new(path, &text) {
+        Ok(()) => streams.print(&format!("saved {}\n", path.display())),
+        Err(message) => streams.fail(Exit::Failed, &message),
+    }
+}
+
+/// Writes a file that is not there yet.
+fn save_new(path: &Path, text: &str) -> Result<(), String> {
+    if path.symlink_metadata().is_ok() {
+        return Err(format!("{}: exists already", path.display()));
+    }
+    plan::save(path, text).map_err(|fault| format!("{}: {fault}", path.display()))
+}
+
+fn as_json(imported: &Imported) -> Value {
+    let mut origins = Map::new();
+    for inferred in &imported.values {
+        origins.insert(inferred.key.to_owned(), inferred.origin.to_string().into());
+    }
+    let missing: Map<String, Value> =
+        imported.missing.iter().map(|missing| (missing.key.to_owned(), Value::from(missing.why.clone()))).collect();
+    json!({
+        "tool": imported.tool,
+        "plan": imported.json(),
+        "origins": origins,
+        "missing": missing,
+        "notes": imported.notes,
+    })
+}
