@@ -31,6 +31,7 @@ impl Cli {
             Some(Headless::Validate(args)) => Command::Validate(args),
             Some(Headless::Infer(args)) => Command::Infer(args),
             Some(Headless::Import(args)) => Command::Import(args),
+            Some(Headless::Export(args)) => Command::Export(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
             Some(Headless::Models(args)) => Command::Models(args),
             Some(Headless::Completions(args)) => Command::Completions(args),
@@ -51,6 +52,8 @@ pub enum Command {
     Infer(InferArgs),
     /// `memwall import`
     Import(ImportArgs),
+    /// `memwall export`
+    Export(ExportArgs),
     /// `memwall gpus`
     Gpus(CatalogueArgs),
     /// `memwall models`
@@ -78,6 +81,8 @@ enum Headless {
     /// script; or, behind `--`, a command as one types it. Nothing is run.
     #[command(override_usage = "memwall import [OPTIONS] FILE\n       memwall import [OPTIONS] -- COMMAND...")]
     Import(ImportArgs),
+    /// Write a plan as another tool's file or command
+    Export(ExportArgs),
     /// List the GPUs that plans can name
     Gpus(CatalogueArgs),
     /// List the models that plans can name
@@ -237,6 +242,33 @@ pub struct ImportArgs {
     /// Where the plan is written, and how
     #[command(flatten)]
     pub to: PlanOutput,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ExportArgs {
+    /// The plan
+    #[arg(value_name = "PLAN")]
+    pub plan: String,
+    /// What to write it as
+    #[arg(long, value_enum, value_name = "TOOL")]
+    pub to: ExportTarget,
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// What a plan can be written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportTarget {
+    /// Megatron-LM's arguments
+    Megatron,
+    /// The command that starts the run
+    Torchrun,
+    /// DeepSpeed's JSON
+    Deepspeed,
+    /// torchtitan's TOML
+    Torchtitan,
 }
 
 /// Where a plan that was inferred goes.

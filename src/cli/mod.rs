@@ -5,6 +5,7 @@ mod catalogue;
 mod completions;
 pub mod dashboard;
 mod exit;
+mod export;
 mod import;
 mod infer;
 mod limits;
@@ -46,6 +47,7 @@ pub fn run(
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Infer(args) => infer::run(&args, &catalog, streams),
         Command::Import(args) => import::run(&args, &catalog, streams),
+        Command::Export(args) => export::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Completions(args) => completions::run(&args, streams),

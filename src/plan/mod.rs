@@ -4,6 +4,7 @@ mod build;
 mod document;
 mod edit;
 mod examples;
+pub mod export;
 mod fault;
 pub mod import;
 mod keys;

@@ -35,6 +35,7 @@ use launch::{Around, Launched, Launcher, Program, World};
 pub use file::{file, is_foreign};
 pub use imported::{Imported, Inferred, Missing};
 pub use origin::{Found, Origin};
+pub use torchtitan::flavor_of;
 
 /// Files as the process that is looked at sees them.
 pub trait Files {

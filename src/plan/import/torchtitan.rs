@@ -72,6 +72,12 @@ const FLAVORS: &[(&str, &str, &str)] = &[
     ("gpt_oss", "120b", "gpt-oss-120b"),
 ];
 
+/// The name and flavor that have a preset's shape.
+pub fn flavor_of(preset: &str) -> Option<(&'static str, &'static str)> {
+    let same = |known: &str| known.eq_ignore_ascii_case(preset);
+    FLAVORS.iter().find(|(.., known)| same(known)).map(|(name, flavor, _)| (*name, *flavor))
+}
+
 /// A configuration of the registry: flavor, samples a rank, sequence, tensor and expert ranks, whole
 /// blocks recomputed, compiled, FP8.
 struct Registered {
