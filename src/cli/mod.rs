@@ -13,6 +13,7 @@ mod output;
 mod plans;
 mod predict;
 mod shape;
+mod sweep;
 mod user_catalog;
 mod validate;
 
@@ -44,6 +45,7 @@ pub fn run(
             None => dashboard(args, catalog, streams),
         },
         Command::Predict(args) => predict::run(&args, &catalog, streams),
+        Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Infer(args) => infer::run(&args, &catalog, streams),
         Command::Import(args) => import::run(&args, &catalog, streams),
