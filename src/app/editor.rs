@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::field::Field;
 use crate::catalog::Catalog;
-use crate::plan::{Change, Document, Fault, HfConfig, Loaded, Plan};
+use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Plan};
 use crate::predict::{self, Job, Prediction};
 
 /// A plan that made a prediction.
@@ -56,6 +56,12 @@ impl Editor {
         editor
     }
 
+    /// Opens a plan that is in no file yet: it counts as modified until it is saved.
+    #[must_use]
+    pub fn unsaved(loaded: Loaded, catalog: &Catalog) -> Self {
+        Self { saved: String::new(), path: None, ..Self::open(loaded, catalog) }
+    }
+
     /// What the plan is called.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -70,8 +76,8 @@ impl Editor {
 
     /// A plan that came with the program.
     #[must_use]
-    pub const fn is_example(&self) -> bool {
-        self.path.is_none()
+    pub fn is_example(&self) -> bool {
+        self.path.is_none() && EXAMPLES.iter().any(|(name, _)| *name == self.name)
     }
 
     /// The text as it would be saved.

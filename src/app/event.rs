@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::inferred::Proposal;
 use super::keymap::Key;
 use crate::reading::{Moment, Sample, SourceInfo};
 
@@ -33,6 +34,13 @@ pub enum Event {
     },
     /// The plan could not be written.
     SaveFailed(String),
+    /// The plan of a process was read; or why it was not.
+    Inferred {
+        /// The process.
+        pid: u32,
+        /// What was read.
+        outcome: Result<Box<Proposal>, String>,
+    },
     /// The plan was not written, because it would be over somebody else's file or changes.
     SaveRefused(String),
 }
@@ -51,6 +59,8 @@ pub enum Effect {
         /// Over whatever is there.
         over: bool,
     },
+    /// Read the plan of a process, and tell what it seems to be.
+    Infer(u32),
     /// Leave.
     Quit,
 }

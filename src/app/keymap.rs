@@ -81,6 +81,8 @@ pub enum Action {
     View,
     /// Attach to the selected process, or let go of it.
     Attach,
+    /// Read the plan of the attached or selected process.
+    Infer,
 }
 
 /// Where a binding holds.
@@ -210,6 +212,14 @@ pub const BINDINGS: &[Binding] = &[
         word: "attach",
         help: "compare the plan with the selected process; again lets go of it",
         actions: &[A::Attach],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('i')],
+        shown: "i",
+        word: "infer",
+        help: "read the plan that the attached or selected process seems to run",
+        actions: &[A::Infer],
     },
     Binding {
         context: In(Pane::Compare),

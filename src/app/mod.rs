@@ -8,6 +8,7 @@ mod event;
 mod field;
 mod form;
 mod history;
+mod inferred;
 mod keymap;
 mod monitor;
 mod observation;
@@ -22,6 +23,7 @@ pub use event::{Effect, Event};
 pub use field::Field;
 pub use form::Form;
 pub use history::{History, KEPT, Point, Stretch};
+pub use inferred::Proposal;
 pub use keymap::{
     Action, BINDINGS, Binding, Context, HELP_NOTES, HelpShape, Key, by_context, footer, help_shape, lookup,
 };

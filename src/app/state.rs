@@ -2,6 +2,7 @@
 
 use super::editor::Editor;
 use super::form::Form;
+use super::inferred::Proposal;
 use super::monitor::Monitor;
 use super::pane::Pane;
 use crate::catalog::Catalog;
@@ -14,6 +15,8 @@ use crate::reading::Moment;
 pub enum Overlay {
     /// All keys, from that line on.
     Help(usize),
+    /// The plan of a process, from that line on.
+    Proposal(usize),
     /// The question what to do with unsaved changes.
     ConfirmQuit,
 }
@@ -127,6 +130,8 @@ pub struct State {
     pub zoomed: bool,
     /// What lies on top.
     pub overlay: Option<Overlay>,
+    /// The plan that a process seems to run, until it is taken or dismissed.
+    pub proposal: Option<Proposal>,
     /// The message in the bottom line.
     pub notice: Option<Notice>,
     /// Columns and lines of the terminal.
@@ -170,6 +175,7 @@ impl State {
             focus: Pane::Plan,
             zoomed: false,
             overlay: None,
+            proposal: None,
             notice: None,
             size: (80, 24),
             now,

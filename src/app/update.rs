@@ -3,6 +3,7 @@
 use super::event::{Effect, Event};
 use super::field::Field;
 use super::form::Form;
+use super::inferred;
 use super::keymap::{Action, Key, help_shape, lookup};
 use super::monitor::Source;
 use super::observation::observation;
@@ -25,7 +26,12 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Resized(width, height) => state.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
         Event::Tick(now) => state.now = state.now.max(now),
-        Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
+        Event::SourceStarted(info) => {
+            state.monitor.source = Source::Running(info);
+            if state.monitor.attached.is_some() && inferred::is_wanted(state) {
+                return inferred::ask(state);
+            }
+        }
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
         Event::Sample(sample) => {
             state.now = state.now.max(sample.at);
@@ -46,6 +52,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.quit_after_save = false;
             state.notice = Some(problem(why));
         }
+        Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
         Event::SaveRefused(why) => {
             state.saving = Saving::ConflictTold;
             state.quit_after_save = false;
@@ -82,6 +89,11 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
             state.overlay = scrolled.filter(|_| last > 0).map(Overlay::Help);
             return if key == Key::Ctrl('c') { quit(state) } else { Vec::new() };
         }
+        Some(Overlay::Proposal(_)) if key == Key::Ctrl('c') => return quit(state),
+        Some(Overlay::Proposal(line)) => {
+            inferred::on_key(state, key, line);
+            return Vec::new();
+        }
         Some(Overlay::ConfirmQuit) => return confirm_quit(state, key),
         None => {}
     }
@@ -113,7 +125,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Undo => after_edit(state, |state| state.editor.undo(&state.catalog), "nothing to undo"),
         Action::Redo => after_edit(state, |state| state.editor.redo(&state.catalog), "nothing to redo"),
         Action::View => turn_view(state),
-        Action::Attach => attach(state),
+        Action::Attach => return attach(state),
+        Action::Infer => return inferred::ask(state),
     }
     Vec::new()
 }
@@ -201,7 +214,7 @@ fn turn_view(state: &mut State) {
     }
 }
 
-fn attach(state: &mut State) {
+fn attach(state: &mut State) -> Vec<Effect> {
     match state.monitor.selected_pid() {
         Some(pid) => {
             state.monitor.toggle_attach(pid);
@@ -210,9 +223,13 @@ fn attach(state: &mut State) {
                 None => info(format!("let go of {pid}: the fullest GPU is compared with the plan")),
             });
             set_against(state);
+            if state.monitor.attached.is_some() && inferred::is_wanted(state) {
+                return vec![Effect::Infer(pid)];
+            }
         }
         None => state.notice = Some(problem("no process on this GPU to attach to")),
     }
+    Vec::new()
 }
 
 /// Takes a value next to the selected field's, which is known to make a valid plan.

@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::plan::export::{Target, export};
 
 pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let (sources, exit) = plans::of_file(&args.plan, catalog, streams);
+    let (sources, exit) = plans::of_file(&args.plan, streams);
     let [source] = sources.as_slice() else {
         return if sources.is_empty() { exit } else { streams.fail(Exit::Usage, "one plan at a time can be exported") };
     };
@@ -21,7 +21,7 @@ pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
     // JSON has no comments: what it does not say goes beside it.
     let text = if target == Target::Deepspeed {
         for note in &exported.notes {
-            streams.tell(&format!("not said: {note}"));
+            streams.note(&format!("not said: {note}"));
         }
         exported.text
     } else {

@@ -9,10 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::args::{InferArgs, PlanFormat, PlanOutput};
 use super::{Exit, Streams};
+use crate::app::Proposal;
 use crate::catalog::Catalog;
 use crate::observe::{self, Wants};
-use crate::plan;
 use crate::plan::import::{self, Files, Imported, Run};
+use crate::plan::{self, Loaded};
 use crate::reading::Moment;
 
 /// A file that a command names is read up to here: the largest configurations have some 100 kB.
@@ -40,6 +41,7 @@ pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(Str
         variables: command.variables,
         ancestors: command.ancestors,
         gpus,
+        withheld: command.withheld.is_some(),
         world: None,
         files: &files,
     };
@@ -47,6 +49,28 @@ pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(Str
     imported.notes.extend(command.withheld);
     let shown: String = run.command.join(" ").chars().take(200).collect();
     Ok((format!("Inferred from process {pid}: {shown}"), imported))
+}
+
+/// The same as the dashboard shows it.
+///
+/// # Errors
+/// One line: why it cannot be looked at, or that nothing is known of it.
+pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Proposal, String> {
+    let (heading, imported) = of_process(pid, gpus, catalog)?;
+    if imported.values.is_empty() {
+        return Err(nothing_known(&imported));
+    }
+    let plan = Loaded::from_text(&format!("inferred-{pid}"), &imported.yaml(&heading))
+        .map_err(|faults| faults.first().map_or_else(|| "no plan".to_owned(), ToString::to_string))?;
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let rows = imported.values.iter().map(|row| [row.key.to_owned(), shown(&row.value), row.origin.to_string()]);
+    let missing = imported.missing.iter().map(|missing| format!("{}: {}", missing.key, missing.why));
+    let open = missing.chain(imported.notes.iter().cloned()).collect();
+    Ok(Proposal { pid, tool: imported.tool.clone(), plan, rows: rows.collect(), open })
+}
+
+fn nothing_known(imported: &Imported) -> String {
+    imported.missing.first().map_or_else(|| "nothing is known of it".to_owned(), |missing| missing.why.clone())
 }
 
 /// The files of a working directory.
@@ -96,8 +120,7 @@ pub fn deliver(heading: &str, imported: &Imported, to: &PlanOutput, streams: &mu
         PlanFormat::Json => format!("{}\n", as_json(imported)),
     };
     if imported.values.is_empty() {
-        let why = imported.missing.first().map_or("nothing is known of it", |missing| missing.why.as_str());
-        return streams.fail(Exit::Failed, &format!("no plan: {why}"));
+        return streams.fail(Exit::Failed, &format!("no plan: {}", nothing_known(imported)));
     }
     let Some(path) = &to.save else { return streams.print(&text) };
     match save_new(path, &text) {

@@ -5,6 +5,7 @@ mod bar;
 mod footer;
 mod header;
 mod help;
+mod inferred;
 mod layout;
 mod panes;
 mod text;
@@ -55,6 +56,10 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
             if let Some(Overlay::Help(line)) = state.overlay {
                 let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
                 help::draw(state, line, look, body, buffer);
+            }
+            if let (Some(Overlay::Proposal(line)), Some(proposal)) = (state.overlay, &state.proposal) {
+                let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
+                inferred::draw(proposal, line, look, body, buffer);
             }
             footer::draw(state, look, screen.footer, buffer);
         }

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use watch::watch;
 
-use super::{DashboardArgs, Exit, SourceKind, Streams, plans};
+use super::{DashboardArgs, Exit, SourceKind, Streams, import, plans};
 use crate::app::State;
 use crate::catalog::Catalog;
 use crate::observe::{self, Wants};
@@ -74,7 +74,7 @@ fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<Stri
         faults.into_iter().map(|fault| plans::line(file.as_deref(), fault)).collect::<Vec<_>>()
     };
     let loaded = match &args.plan {
-        Some(path) => Loaded::load(path),
+        Some(path) => import::open(path),
         None => example(),
     }
     .map_err(said)?;

@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::super::infer;
 use super::Clock;
 use super::input::translate;
 use super::panics::Panics;
@@ -97,6 +98,7 @@ async fn watch_on(
             for effect in update(&mut state, event) {
                 match effect {
                     Effect::Quit => return Ok(()),
+                    Effect::Infer(pid) => infer(pid, &state, events.clone()),
                     Effect::Save { path, name, text, over } => {
                         let opened = (!over).then(|| state.editor.saved_text().to_owned());
                         save(path, &name, text, opened, events.clone());
@@ -142,6 +144,17 @@ async fn tick(events: Sender<Event>, clock: Clock) {
             return;
         }
     }
+}
+
+/// Reads the plan of a process on a thread that may block: files of its own may lie anywhere.
+fn infer(pid: u32, state: &State, events: Sender<Event>) {
+    let gpus = state.monitor.devices().iter().filter_map(|device| device.name.value().cloned()).collect();
+    let catalog = state.catalog.clone();
+    tokio::task::spawn_blocking(move || {
+        let outcome = infer::proposal(pid, gpus, &catalog).map(Box::new);
+        // A dashboard that has gone meanwhile needs no telling.
+        drop(events.blocking_send(Event::Inferred { pid, outcome }));
+    });
 }
 
 /// Writes the plan on a thread that may block.

@@ -64,7 +64,9 @@ fn precision(root: &mut Map<String, Value>, plan: &Plan, notes: &mut Vec<String>
         Some(Precision::Fp16Fp32Master) => Some("fp16"),
         Some(Precision::Fp32 | Precision::Tf32) => None,
         Some(other) => {
-            notes.push(format!("training.precision: {other} is not DeepSpeed's way; 16-bit weights with fp32 masters are"));
+            notes.push(format!(
+                "training.precision: {other} is not DeepSpeed's way; 16-bit weights with fp32 masters are"
+            ));
             Some(if matches!(other, Precision::Fp16 | Precision::Fp16Mixed) { "fp16" } else { "bf16" })
         }
     };

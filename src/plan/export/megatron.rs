@@ -152,7 +152,9 @@ fn training(list: &mut Arguments, plan: &Plan) {
             list.value("recompute-granularity", Some("selective"));
             list.value("recompute-modules", Some(names.join(" ")));
         }
-        Some(other) => list.note(format!("training.activation_checkpointing: {} has no argument", recomputation_name(other))),
+        Some(other) => {
+            list.note(format!("training.activation_checkpointing: {} has no argument", recomputation_name(other)))
+        }
     }
     match part.loss {
         Some(Loss::VocabParallelFused) => list.flag("cross-entropy-loss-fusion", true),
@@ -196,7 +198,9 @@ fn precision(list: &mut Arguments, plan: &Plan) {
             list.flag("fp8-param-gather", part.fp8_param_gather == Some(true));
         }
         Some(Precision::Fp32) => {}
-        Some(other) => list.note(format!("training.precision: {other} has no argument; the nearest is --bf16 with fp32 masters")),
+        Some(other) => {
+            list.note(format!("training.precision: {other} has no argument; the nearest is --bf16 with fp32 masters"))
+        }
     }
     list.flag("grad-reduce-in-bf16", part.gradient_dtype == Some(Dtype::Bf16));
 }

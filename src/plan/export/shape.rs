@@ -44,7 +44,15 @@ impl Degrees {
             Some(nodes) => (gpus / nodes.max(1)).max(1),
             None => gpus.min(8),
         });
-        Self { gpus, per_node, nodes: plan.cluster.nodes.unwrap_or_else(|| gpus.div_ceil(per_node.max(1))), data, tensor, pipeline, context }
+        Self {
+            gpus,
+            per_node,
+            nodes: plan.cluster.nodes.unwrap_or_else(|| gpus.div_ceil(per_node.max(1))),
+            data,
+            tensor,
+            pipeline,
+            context,
+        }
     }
 }
 
@@ -93,7 +101,18 @@ fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
     let flag = |name: &str| config.get(name).and_then(Value::as_bool);
     let kind = config.get("model_type").and_then(Value::as_str).unwrap_or("");
     let gpt2 = kind == "gpt2";
-    let known = ["llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3", "gpt2"];
+    let known = [
+        "llama",
+        "mistral",
+        "mixtral",
+        "qwen2",
+        "qwen3",
+        "qwen2_moe",
+        "qwen3_moe",
+        "deepseek_v2",
+        "deepseek_v3",
+        "gpt2",
+    ];
     if !known.contains(&kind) {
         return None;
     }
@@ -122,9 +141,8 @@ fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
             num_experts: Some(experts),
             experts_per_token: whole(&["num_experts_per_tok"]),
             intermediate_size: whole(&["moe_intermediate_size"]).or(inner),
-            shared_intermediate_size: whole(&["shared_expert_intermediate_size"]).or_else(|| {
-                whole(&["n_shared_experts"])?.checked_mul(whole(&["moe_intermediate_size"])?)
-            }),
+            shared_intermediate_size: whole(&["shared_expert_intermediate_size"])
+                .or_else(|| whole(&["n_shared_experts"])?.checked_mul(whole(&["moe_intermediate_size"])?)),
             first_dense_layers: whole(&["first_k_dense_replace"]),
             layer_frequency: None,
         }),

@@ -74,7 +74,11 @@ fn optimizer(plan: &Plan, notes: &mut Vec<String>) -> Lines {
 fn training(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines {
     let mut lines = Vec::new();
     let (micro, steps, global) = shape::batch(plan, degrees.data);
-    let local = if degrees.pipeline > 1 { micro.zip(steps.or(Some(1))).and_then(|(micro, steps)| micro.checked_mul(steps)) } else { micro };
+    let local = if degrees.pipeline > 1 {
+        micro.zip(steps.or(Some(1))).and_then(|(micro, steps)| micro.checked_mul(steps))
+    } else {
+        micro
+    };
     lines.extend(local.map(|size| ("local_batch_size", size.to_string())));
     lines.extend(global.map(|size| ("global_batch_size", size.to_string())));
     lines.extend(plan.model.sequence_length.map(|length| ("seq_len", length.to_string())));
@@ -101,7 +105,9 @@ fn parallelism(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines 
         }
         Sharding::None => (degrees.data, 1),
         other => {
-            notes.push(format!("distribution.sharding: {other} is none of torchtitan's; its FSDP shards parameters too"));
+            notes.push(format!(
+                "distribution.sharding: {other} is none of torchtitan's; its FSDP shards parameters too"
+            ));
             (1, degrees.data)
         }
     };
@@ -113,7 +119,9 @@ fn parallelism(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines 
         ("context_parallel_degree", degrees.context.to_string()),
     ];
     lines.extend(plan.distribution.expert_parallel.map(|ranks| ("expert_parallel_degree", ranks.to_string())));
-    lines.extend(plan.distribution.expert_tensor_parallel.map(|ranks| ("expert_tensor_parallel_degree", ranks.to_string())));
+    lines.extend(
+        plan.distribution.expert_tensor_parallel.map(|ranks| ("expert_tensor_parallel_degree", ranks.to_string())),
+    );
     lines.extend(plan.distribution.async_tensor_parallel.map(|on| ("enable_async_tensor_parallel", on.to_string())));
     if degrees.pipeline > 1 {
         let name = match plan.distribution.pipeline_schedule {
@@ -122,7 +130,9 @@ fn parallelism(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines 
             Some(Schedule::OneFOneB) | None => "1F1B",
         };
         lines.push(("pipeline_parallel_schedule", quoted(name)));
-        lines.extend(shape::batch(plan, degrees.data).0.map(|micro| ("pipeline_parallel_microbatch_size", micro.to_string())));
+        lines.extend(
+            shape::batch(plan, degrees.data).0.map(|micro| ("pipeline_parallel_microbatch_size", micro.to_string())),
+        );
     }
     lines
 }
@@ -137,7 +147,10 @@ fn recomputation(plan: &Plan, notes: &mut Vec<String>) -> Lines {
             vec![("mode", quoted("selective")), ("selective_ac_option", quoted(&each.to_string()))]
         }
         Some(other) => {
-            notes.push(format!("training.activation_checkpointing: {} is none of torchtitan's", recomputation_name(other)));
+            notes.push(format!(
+                "training.activation_checkpointing: {} is none of torchtitan's",
+                recomputation_name(other)
+            ));
             Vec::new()
         }
     }

@@ -236,6 +236,9 @@ fn loss(imported: &mut Imported, settings: &Settings) {
     let fused = ["liger_fused_linear_cross_entropy", "cut_cross_entropy", "unsloth_cross_entropy_loss"]
         .iter()
         .find_map(|name| on(name));
+    let plugin =
+        settings.texts("plugins").filter(|found| found.value.iter().any(|name| name.contains("CutCrossEntropy")));
+    let fused = fused.or(plugin.map(|found| found.map(|_| true)));
     let chunked = on("chunked_cross_entropy");
     let word = fused.map(|found| found.map(|_| "fused")).or(chunked.map(|found| found.map(|_| "chunked")));
     imported.set("training.loss", word);

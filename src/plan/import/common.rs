@@ -69,6 +69,10 @@ impl Context<'_> {
 /// Fills in what the surroundings say: GPUs, their number, the degrees and batches that follow.
 pub fn surroundings(imported: &mut Imported, context: &Context) {
     let world = &context.world;
+    // One process of a command that nothing starts several times; but who may not look cannot tell.
+    let alone = !context.program.path.is_empty() && world.total.is_none() && !context.run.withheld;
+    let one = || World::here(1, Origin::Derived("no launcher: one process".to_owned()));
+    let world = if alone && !unsettled(imported) { &one() } else { world };
     imported.fill("cluster.num_gpus", world.total.clone());
     imported.fill("cluster.nodes", world.nodes.clone());
     imported.fill("cluster.gpus_per_node", world.per_node.clone());
@@ -88,6 +92,12 @@ pub fn surroundings(imported: &mut Imported, context: &Context) {
     batches(imported);
 }
 
+/// Whether the number of GPUs was told, or looked for in vain, by the framework's own rules.
+fn unsettled(imported: &Imported) -> bool {
+    imported.get("cluster.num_gpus").is_some()
+        || imported.missing.iter().any(|missing| missing.key == "cluster.num_gpus")
+}
+
 /// The degrees that share out a replica's work.
 const MODEL_DEGREES: [&str; 3] =
     ["distribution.tensor_parallel", "distribution.pipeline_parallel", "distribution.context_parallel"];
@@ -102,12 +112,16 @@ fn degrees(imported: &mut Imported) {
     }
     if !gpus.is_multiple_of(share) {
         imported.note(format!("{gpus} GPUs are no multiple of tensor x pipeline x context = {share}"));
-        imported.miss("distribution.data_parallel", "the degrees do not divide the number of GPUs");
+        for key in ["cluster.num_gpus", "cluster.nodes", "cluster.gpus_per_node"] {
+            imported.drop(key);
+        }
+        imported.miss("cluster.num_gpus", format!("the launcher's {gpus} do not go with the degrees"));
+        imported.miss("distribution.data_parallel", "needs the number of GPUs");
         return;
     }
     let words: Vec<String> = others.iter().map(u64::to_string).collect();
     let origin = if share == 1 {
-        Origin::Derived(format!("all {gpus} GPUs"))
+        Origin::Derived(if gpus == 1 { "the only GPU".to_owned() } else { format!("all {gpus} GPUs") })
     } else {
         Origin::Derived(format!("{gpus} GPUs / tensor x pipeline x context ({})", words.join(" x ")))
     };

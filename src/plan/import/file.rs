@@ -120,6 +120,7 @@ fn of_script(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resu
         variables: around.variables.clone(),
         ancestors: Vec::new(),
         gpus: around.gpus.clone(),
+        withheld: around.withheld,
         world: around.world,
         files: around.files,
     };

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use super::origin::{Found, Origin};
+use crate::plan::render::needs_quotes;
 use crate::plan::types::Plan;
 use crate::plan::{Document, Fault, schema};
 use crate::printable::printable;
@@ -194,7 +195,7 @@ fn place(root: &mut Map<String, Value>, key: &str, value: Value) {
 /// A value in one line, as YAML has it.
 fn flow(value: &Value) -> String {
     match value {
-        Value::String(text) if is_word(text) => text.clone(),
+        Value::String(text) if !needs_quotes(text, true) => text.clone(),
         Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
         Value::Object(map) => {
             let entries: Vec<_> = map.iter().map(|(key, value)| format!("{key}: {}", flow(value))).collect();
@@ -202,14 +203,6 @@ fn flow(value: &Value) -> String {
         }
         other => other.to_string(),
     }
-}
-
-/// A text that needs no quotes anywhere.
-fn is_word(text: &str) -> bool {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.' | '/');
-    let named = text.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '/');
-    let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    named && text.chars().all(plain) && !reserved.contains(&text.to_ascii_lowercase().as_str())
 }
 
 /// One line of bounded length without control characters.

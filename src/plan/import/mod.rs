@@ -59,6 +59,8 @@ pub struct Run<'a> {
     pub ancestors: Vec<Vec<String>>,
     /// The names of the GPUs that it may use, or of the machine's.
     pub gpus: Vec<String>,
+    /// Whether its environment could not be read, so that what is not there may be all the same.
+    pub withheld: bool,
     /// The number of its processes, where the user says it.
     pub world: Option<u64>,
     /// Its files.
@@ -69,7 +71,15 @@ impl<'a> Run<'a> {
     /// A command and nothing else.
     #[must_use]
     pub fn of(command: Vec<String>, files: &'a dyn Files) -> Self {
-        Self { command, variables: BTreeMap::new(), ancestors: Vec::new(), gpus: Vec::new(), world: None, files }
+        Self {
+            command,
+            variables: BTreeMap::new(),
+            ancestors: Vec::new(),
+            gpus: Vec::new(),
+            withheld: false,
+            world: None,
+            files,
+        }
     }
 }
 
@@ -103,8 +113,12 @@ pub fn run(run: &Run, catalog: &Catalog) -> Imported {
 
 /// The training command in a shell script that is being run.
 fn script_command(run: &Run, program: &Program) -> Option<Vec<String>> {
-    let is_script = !program.python && !program.module && program.path.rsplit('.').next() == Some("sh");
-    let text = is_script.then(|| run.files.read(&program.path).ok())??;
+    let may_be = !program.python && !program.module && !program.path.is_empty();
+    let text = may_be.then(|| run.files.read(&program.path).ok())??;
+    let first = text.lines().next().unwrap_or("");
+    if !(program.path.ends_with(".sh") || (first.starts_with("#!") && first.ends_with("sh"))) {
+        return None;
+    }
     file::training_command(&text, &|name| run.variables.get(name).cloned())
 }
 

@@ -299,12 +299,21 @@ fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, sto
         }
         return;
     }
+    if let Some(stage) = settings.whole("zero_stage") {
+        return own_zero(imported, settings, stage);
+    }
     let Some(options) =
         settings.texts("fsdp").filter(|found| found.value.iter().any(|word| !word.is_empty() && word != "false"))
     else {
         let default =
             Found::new("none", Origin::Default { framework: VERSION, option: "neither fsdp nor deepspeed".to_owned() });
-        return imported.fill("distribution.sharding", Some(default));
+        imported.fill("distribution.sharding", Some(default));
+        // accelerate's own settings may have turned it on.
+        let sharded = imported.get("distribution.sharding").is_some_and(|found| found.value != "none");
+        if sharded {
+            mixed_under_fsdp(imported, stored);
+        }
+        return;
     };
     let config = settings.text("fsdp_config").filter(|found| found.value.ends_with(".json"));
     let below = settings.below("fsdp_config");
@@ -321,6 +330,22 @@ fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, sto
         imported.say("training.cpu_offload", "parameters", options.origin);
     }
     mixed_under_fsdp(imported, stored);
+}
+
+/// A script that makes its DeepSpeed configuration out of its own arguments, as DeepSpeed-Chat
+/// does (`training/utils/ds_utils.py`: fp16 unless `--dtype bf16`).
+fn own_zero(imported: &mut Imported, settings: &Settings, stage: Found<u64>) {
+    let gradients = stage.value > 0;
+    imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
+    let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
+    let dtype = settings.text("dtype").unwrap_or_else(|| Found::new("fp16".to_owned(), default()));
+    let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
+    imported.say("training.precision", format!("{half}-fp32-master"), dtype.origin.clone());
+    if gradients {
+        imported.say("training.gradient_dtype", half, dtype.origin);
+    }
+    let offload = settings.flag("offload").filter(|found| found.value);
+    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
 }
 
 /// With FSDP accelerate raises what it trains to fp32 where it computes in 16 bits.
