@@ -4,12 +4,16 @@
 #[path = "support/demo.rs"]
 mod demo;
 
-use demo::{look, open, press, screen};
+use demo::{look, open, screen};
 use memwall::app::{Effect, Event, Key, Overlay, Proposal, State, update};
 use memwall::plan::Loaded;
 use memwall::reading::{SourceInfo, SourceKind};
 
 const INFERRED: &str = "model: {preset: gpt2, batch_size: 8, sequence_length: 1024} # x\n";
+
+fn press(state: &mut State, keys: &[Key]) -> Vec<Effect> {
+    keys.iter().flat_map(|key| update(state, Event::Key(*key))).collect()
+}
 
 fn proposal(rows: usize) -> Proposal {
     let origins = ["--model_name_or_path gpt2", "micro batch 1 x 1 steps x 8 ranks", "config.json:3: n_positions"];

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use memwall::catalog::Catalog;
 use memwall::plan::import::{self, Run};
 use proptest::prelude::*;
 
@@ -68,17 +67,16 @@ const WORDS: &[&str] = &[
 fn everything(command: Vec<String>, text: &str) {
     let names = ["a.toml", "a.json", "a.yaml", "a.py", "a.sh", "train.py", "config.json"];
     let files = CaseFiles(names.iter().map(|name| ((*name).to_owned(), text.to_owned())).collect());
-    let catalog = Catalog::embedded().unwrap();
     let mut run = Run::of(command.clone(), &files);
     run.ancestors = vec![command];
     run.variables = BTreeMap::from([
         ("WORLD_SIZE".to_owned(), "18446744073709551615".to_owned()),
         ("RANK".to_owned(), "0".to_owned()),
     ]);
-    let imported = import::run(&run, &catalog);
+    let imported = import::run(&run, &crate::CATALOG);
     assert!(memwall::plan::Document::parse(&imported.yaml("x")).is_ok());
     for name in names {
-        if let Ok(imported) = import::file(name, text, &run, &catalog) {
+        if let Ok(imported) = import::file(name, text, &run, &crate::CATALOG) {
             assert!(memwall::plan::Document::parse(&imported.yaml("x\ny")).is_ok());
         }
         let _ = import::is_foreign(name, text);
@@ -118,8 +116,7 @@ fn bombs_and_depths_are_refused_in_a_line() {
         ("a.py", "a = (".repeat(100_000)),
     ] {
         let files = CaseFiles(BTreeMap::new());
-        let catalog = Catalog::embedded().unwrap();
-        let why = import::file(name, &text, &Run::of(Vec::new(), &files), &catalog).unwrap_err();
+        let why = import::file(name, &text, &Run::of(Vec::new(), &files), &crate::CATALOG).unwrap_err();
         assert!(!why.contains('\n') && why.len() < 400, "{name}: {why}");
     }
 }

@@ -8,11 +8,15 @@ mod round_trip;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::LazyLock;
 
 use memwall::catalog::Catalog;
 use memwall::plan::import::{self, Files, Imported, Run};
 use serde::Deserialize;
 use serde_json::Value;
+
+/// The catalogue inside the binary.
+pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::embedded().unwrap());
 
 /// Files as a case gives them.
 pub struct CaseFiles(pub BTreeMap<String, String>);
@@ -109,7 +113,6 @@ fn same(a: &Value, b: &Value) -> bool {
 
 #[test]
 fn commands_and_files_of_every_framework_mean_what_they_mean_there() {
-    let catalog = Catalog::embedded().unwrap();
     let mut paths: Vec<_> = fs::read_dir("tests/imports/cases").unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     assert!(paths.len() >= 20, "only {} cases", paths.len());
@@ -118,7 +121,7 @@ fn commands_and_files_of_every_framework_mean_what_they_mean_there() {
         let text = fs::read_to_string(&path).unwrap();
         let case: Case = serde_yaml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(case.source.contains('/'), "{}: no source", path.display());
-        let imported = imported(&case, &catalog);
+        let imported = imported(&case, &CATALOG);
         let found = faults(&case, &imported);
         if !found.is_empty() {
             wrong.push(format!("{} ({}):\n  {}", path.display(), case.source, found.join("\n  ")));
