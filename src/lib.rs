@@ -18,7 +18,7 @@
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
-//! | [`observe`] | where facts come from: NVML, processes, the demo run | driver, `/proc`, clock |
+//! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
 //! | [`compare`] | predicted against observed | no |
 //! | [`report`] | a prediction as text, JSON or CSV; predictions against measured cases | no |
 //! | [`app`] | the dashboard without a terminal: state, events, effects, keys | no |
@@ -41,6 +41,10 @@
 //! waits for keys, samples, ticks and signals, runs [`app::update`] for each, carries out the
 //! [`app::Effect`]s and draws one frame with [`ui::draw`]. An edit of the plan predicts at
 //! once, in the same turn: a prediction takes less time than drawing it.
+//!
+//! A recording is played by a source too ([`observe::Replay`]): its samples take the same way, with
+//! their own time, and [`app`] steers it through an effect. To go back it plays again from the
+//! beginning, at once, so that what is shown is what was shown then.
 //!
 //! # What must not be broken
 //!

@@ -3,11 +3,14 @@
 
 use std::path::PathBuf;
 
-use memwall::app::{Effect, Event, Key, Overlay, Pane, State, update};
+use memwall::app::{Effect, Event, Key, Overlay, Pane, Recording, State, update};
 use memwall::catalog::Catalog;
 use memwall::compare::Whose;
 use memwall::plan::Loaded;
-use memwall::reading::{Absence, DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample};
+use memwall::reading::playback::{Playback, Steer};
+use memwall::reading::{
+    Absence, DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind,
+};
 use memwall::units::Bytes;
 
 /// Eight GPUs as 2 data x 2 tensor x 2 pipeline; 32 samples = 2 replicas x 4 micro batches x 4.
@@ -364,4 +367,61 @@ fn leaving_while_an_older_text_is_being_written_loses_nothing() {
     let [Effect::Save { text, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(*text, newer);
     assert_eq!(update(&mut state, Event::Saved { path, text: newer }), [Effect::Quit]);
+}
+
+fn played(rewound: u64, at: u64) -> Event {
+    let (start, end) = (Moment(1_000), Moment(100_000));
+    Event::Played(Playback { start, end, at: Moment(at), speed: 1.0, paused: false, rewound, damage: None })
+}
+
+#[test]
+fn a_recording_that_goes_back_is_seen_as_if_played_for_the_first_time() {
+    let mut state = open(PLAN);
+    let holding = |at: u64, gib: f64| {
+        let (total, used) = (Bytes::from_gib(80.0), Bytes::from_gib(gib));
+        let memory = DeviceMemory { total, used, free: total.saturating_sub(used) };
+        let memory = Reading::measured(memory, Moment(at));
+        let device = DeviceSample { memory, ..DeviceSample::default() };
+        Event::Sample(Box::new(Sample { at: Moment(at), devices: vec![device], ..Sample::default() }))
+    };
+    update(&mut state, played(0, 1_000));
+    for (at, gib) in [(1_000, 10.0), (2_000, 70.0), (3_000, 20.0)] {
+        update(&mut state, holding(at, gib));
+    }
+    assert_eq!(state.monitor.peaks[0], Some(Bytes::from_gib(70.0)));
+    update(&mut state, played(1, 1_000));
+    assert_eq!(state.monitor.sample, None);
+    update(&mut state, holding(1_000, 10.0));
+    assert_eq!((state.monitor.peaks[0], state.now), (Some(Bytes::from_gib(10.0)), Moment(1_000)));
+    // The clock on the wall is not the recording's.
+    update(&mut state, Event::Tick(Moment(9_000_000)));
+    assert_eq!(state.now, Moment(1_000));
+}
+
+#[test]
+fn a_recording_is_steered_and_not_recorded() {
+    let mut state = open(PLAN);
+    assert_eq!(press(&mut state, &[Key::Char(' '), Key::Char('>')]), []);
+    update(&mut state, played(0, 1_000));
+    let steered = press(&mut state, &[Key::Char(' '), Key::Char('>'), Key::Char(','), Key::Char(']')]);
+    let wanted = [Steer::Pause, Steer::Seek(60), Steer::Step(-1), Steer::Faster].map(Effect::Steer);
+    assert_eq!(steered, wanted);
+    assert_eq!(press(&mut state, &[Key::Char('r')]), []);
+    assert!(state.notice.unwrap().text.contains("recording already"));
+}
+
+#[test]
+fn r_begins_and_ends_a_recording_and_what_fails_is_told() {
+    let mut state = open(PLAN);
+    assert_eq!(press(&mut state, &[Key::Char('r')]), []);
+    assert!(state.notice.as_ref().unwrap().text.contains("nothing to record"));
+    let source = SourceInfo { kind: SourceKind::Nvml, detail: String::new() };
+    update(&mut state, Event::SourceStarted(source));
+    assert_eq!(press(&mut state, &[Key::Char('r'), Key::Char('r')]), [Effect::Record]);
+    update(&mut state, Event::Recording("x.ndjson".into()));
+    assert_eq!(press(&mut state, &[Key::Char('r'), Key::Char('r')]), [Effect::StopRecording]);
+    update(&mut state, Event::Recorded("recorded 5 samples".to_owned()));
+    assert_eq!(press(&mut state, &[Key::Char('r')]), [Effect::Record]);
+    update(&mut state, Event::RecordFailed("x: no space".to_owned()));
+    assert_eq!((state.recording.clone(), state.notice.unwrap().text.as_str()), (Recording::Off, "x: no space"));
 }

@@ -21,6 +21,7 @@ fn keys() -> String {
         let name = match context {
             Context::Anywhere => "anywhere",
             Context::In(pane) => pane.name(),
+            Context::Replay => "replay",
         };
         for binding in bindings {
             writeln!(table, "| {name} | {} | {} |", binding.shown, binding.help).unwrap();

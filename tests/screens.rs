@@ -4,8 +4,9 @@
 #[path = "support/demo.rs"]
 mod demo;
 
-use demo::{look, open, press, run, screen};
+use demo::{START, look, open, press, run, screen};
 use memwall::app::{Event, Key, Pane, State, update};
+use memwall::reading::playback::Playback;
 use memwall::reading::{Absence, Reading};
 use memwall::ui::{Look, Theme};
 use ratatui::Terminal;
@@ -72,6 +73,43 @@ fn the_monitor_pane_attached_to_a_process() {
     let mut state = focused(Pane::Monitor);
     press(&mut state, &[Key::End, Key::Enter, Key::Up]);
     snapshot("monitor", &state);
+}
+
+#[test]
+fn the_history_of_the_selected_gpu() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::Char('h'), Key::Down]);
+    snapshot("history", &state);
+    press(&mut state, &[Key::Left, Key::Char('z')]);
+    snapshot("history_zoomed", &state);
+}
+
+#[test]
+fn a_recording_that_is_played() {
+    let mut state = open("13b_long_sequence");
+    let position = |millis| Playback {
+        start: START,
+        end: START.plus_millis(3_600_000),
+        at: START.plus_millis(millis),
+        speed: 4.0,
+        paused: true,
+        rewound: 0,
+        damage: None,
+    };
+    update(&mut state, Event::Played(position(0)));
+    run(&mut state, 120);
+    update(&mut state, Event::Played(position(119_000)));
+    // The clock on the wall is another one.
+    update(&mut state, Event::Tick(START.plus_millis(86_400_000)));
+    snapshot("replay", &state);
+}
+
+#[test]
+fn what_is_observed_being_recorded() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::Char('r')]);
+    update(&mut state, Event::Recording("memwall-20260921T141320Z.ndjson".into()));
+    snapshot("recording", &state);
 }
 
 #[test]

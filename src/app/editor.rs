@@ -104,6 +104,12 @@ impl Editor {
         self.saved = text;
     }
 
+    /// The configuration file that the plan names, as it was read when the plan was opened.
+    #[must_use]
+    pub fn hf_config(&self) -> Option<&HfConfig> {
+        self.hf_config.as_ref().map(|(_, config)| config)
+    }
+
     /// What is wrong with the text as it stands.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::inferred::Proposal;
 use super::keymap::Key;
+use crate::reading::playback::{Playback, Steer};
 use crate::reading::{Moment, Sample, SourceInfo};
 
 /// Something that happened.
@@ -25,6 +26,14 @@ pub enum Event {
     SourceFailed(String),
     /// A source saw this.
     Sample(Box<Sample>),
+    /// The recording that is played stands there now; its samples follow.
+    Played(Playback),
+    /// What is observed goes to that file from now on.
+    Recording(PathBuf),
+    /// The recording has ended as it should: what was written.
+    Recorded(String),
+    /// The recording could not be begun, or broke off.
+    RecordFailed(String),
     /// The plan is on disk.
     Saved {
         /// Where.
@@ -61,6 +70,12 @@ pub enum Effect {
     },
     /// Read the plan of a process, and tell what it seems to be.
     Infer(u32),
+    /// Write what is observed to a new file, and tell how it went.
+    Record,
+    /// End that, and tell what was written.
+    StopRecording,
+    /// Steer the recording that is played.
+    Steer(Steer),
     /// Leave.
     Quit,
 }

@@ -39,7 +39,7 @@ impl Proposal {
 /// Whether attaching to a process is a reason to look at its plan: nobody has given one, and
 /// the processes are real.
 pub fn is_wanted(state: &State) -> bool {
-    let real = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Nvml);
+    let real = matches!(&state.monitor.source, Source::Running(info) if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
     real && state.editor.is_example()
 }
 

@@ -2,6 +2,7 @@
 //! the help screen are drawn from it.
 
 use super::pane::Pane;
+use crate::reading::playback::Steer;
 
 /// A key press, free of any terminal library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,6 +84,16 @@ pub enum Action {
     Attach,
     /// Read the plan of the attached or selected process.
     Infer,
+    /// Show the past instead of the tables, and back.
+    History,
+    /// A shorter stretch of the past.
+    ShorterSpan,
+    /// A longer stretch of the past.
+    LongerSpan,
+    /// Begin to write what is observed to a file, or end it.
+    Record,
+    /// Steer the recording that is played.
+    Steer(Steer),
 }
 
 /// Where a binding holds.
@@ -90,8 +101,10 @@ pub enum Action {
 pub enum Context {
     /// In every pane.
     Anywhere,
-    /// In that pane alone; wins over `Anywhere`.
+    /// In that pane alone; wins over the others.
     In(Pane),
+    /// In every pane while a recording is played; wins over `Anywhere`.
+    Replay,
 }
 
 /// One row of the table: keys that do the same.
@@ -112,7 +125,7 @@ pub struct Binding {
 }
 
 use Action as A;
-use Context::{Anywhere, In};
+use Context::{Anywhere, In, Replay};
 use Key as K;
 
 /// Every key of the dashboard outside text input.
@@ -222,12 +235,68 @@ pub const BINDINGS: &[Binding] = &[
         actions: &[A::Infer],
     },
     Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('h')],
+        shown: "h",
+        word: "history",
+        help: "the past of the selected GPU, and back",
+        actions: &[A::History],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Left, K::Right],
+        shown: "←→",
+        word: "span",
+        help: "history: a shorter, longer stretch, from a minute to a day",
+        actions: &[A::ShorterSpan, A::LongerSpan],
+    },
+    Binding {
         context: In(Pane::Compare),
         keys: &[K::Up, K::Down, K::Char('k'), K::Char('j')],
         shown: "↑↓",
         word: "scroll",
         help: "go over what the prediction assumes",
         actions: &[A::Up, A::Down, A::Up, A::Down],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char(' ')],
+        shown: "space",
+        word: "pause",
+        help: "stand still, go on; at the end: begin again",
+        actions: &[A::Steer(Steer::Pause)],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char(','), K::Char('.')],
+        shown: ", .",
+        word: "step",
+        help: "one sample back, on",
+        actions: &[A::Steer(Steer::Step(-1)), A::Steer(Steer::Step(1))],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char('<'), K::Char('>')],
+        shown: "< >",
+        word: "minute",
+        help: "a minute back, on",
+        actions: &[A::Steer(Steer::Seek(-60)), A::Steer(Steer::Seek(60))],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char('{'), K::Char('}')],
+        shown: "{ }",
+        word: "5 %",
+        help: "a twentieth of the recording back, on",
+        actions: &[A::Steer(Steer::SeekPercent(-5)), A::Steer(Steer::SeekPercent(5))],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char('['), K::Char(']')],
+        shown: "[ ]",
+        word: "speed",
+        help: "half, twice as fast",
+        actions: &[A::Steer(Steer::Slower), A::Steer(Steer::Faster)],
     },
     Binding {
         context: Anywhere,
@@ -269,6 +338,14 @@ pub const BINDINGS: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Char('r')],
+        shown: "r",
+        word: "record",
+        help: "write what is observed to a file; again: end it",
+        actions: &[A::Record],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Ctrl('s')],
         shown: "^S",
         word: "",
@@ -293,16 +370,20 @@ pub const BINDINGS: &[Binding] = &[
     },
 ];
 
-/// What `key` does while `pane` is focused.
+/// Where keys are looked up while `pane` is focused, the first that has one wins.
+fn contexts(pane: Pane, replay: bool) -> impl Iterator<Item = Context> {
+    [Some(In(pane)), replay.then_some(Replay), Some(Anywhere)].into_iter().flatten()
+}
+
+/// What `key` does while `pane` is focused, and perhaps a recording is played.
 #[must_use]
-pub fn lookup(key: Key, pane: Pane) -> Option<Action> {
-    let in_context = |context: Context| {
-        BINDINGS.iter().filter(move |binding| binding.context == context).find_map(|binding| {
+pub fn lookup(key: Key, pane: Pane, replay: bool) -> Option<Action> {
+    contexts(pane, replay).find_map(|context| {
+        BINDINGS.iter().filter(|binding| binding.context == context).find_map(|binding| {
             let at = binding.keys.iter().position(|candidate| *candidate == key)?;
             binding.actions.get(at).or_else(|| binding.actions.first()).copied()
         })
-    };
-    in_context(In(pane)).or_else(|| in_context(Anywhere))
+    })
 }
 
 /// Lines of the help besides its keys: the marks of figures and the units.
@@ -335,18 +416,20 @@ pub fn help_shape((width, height): (u16, u16)) -> HelpShape {
 /// Every binding by context, `pane`'s first: what the help lists.
 pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Binding>)> {
     let others = Pane::ALL.into_iter().filter(move |other| *other != pane).map(In);
-    [In(pane), Anywhere].into_iter().chain(others).filter_map(|context| {
+    [In(pane), Anywhere, Replay].into_iter().chain(others).filter_map(|context| {
         let bindings: Vec<_> = BINDINGS.iter().filter(|binding| binding.context == context).collect();
         (!bindings.is_empty()).then_some((context, bindings))
     })
 }
 
-/// The bindings that the footer shows while `pane` is focused: the pane's own first.
-pub fn footer(pane: Pane) -> impl Iterator<Item = &'static Binding> {
-    let shown = |context: Context| {
+/// The bindings that the footer shows while `pane` is focused, and perhaps a recording is
+/// played: what steers that comes first, then the pane's own.
+pub fn footer(pane: Pane, replay: bool) -> impl Iterator<Item = &'static Binding> {
+    let mut order: Vec<Context> = contexts(pane, replay).collect();
+    order.sort_by_key(|context| *context != Replay);
+    order.into_iter().flat_map(|context| {
         BINDINGS.iter().filter(move |binding| binding.context == context && !binding.word.is_empty())
-    };
-    shown(In(pane)).chain(shown(Anywhere))
+    })
 }
 
 #[cfg(test)]
@@ -368,9 +451,9 @@ mod tests {
 
     #[test]
     fn a_pane_wins_over_anywhere() {
-        assert_eq!(lookup(K::Enter, Pane::Plan), Some(A::Type));
-        assert_eq!(lookup(K::Enter, Pane::Monitor), Some(A::Attach));
-        assert_eq!(lookup(K::Enter, Pane::Compare), None);
-        assert_eq!(lookup(K::Char('q'), Pane::Vram), Some(A::Quit));
+        assert_eq!(lookup(K::Enter, Pane::Plan, false), Some(A::Type));
+        assert_eq!(lookup(K::Enter, Pane::Monitor, false), Some(A::Attach));
+        assert_eq!(lookup(K::Enter, Pane::Compare, false), None);
+        assert_eq!(lookup(K::Char('q'), Pane::Vram, true), Some(A::Quit));
     }
 }

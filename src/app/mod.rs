@@ -13,6 +13,8 @@ mod keymap;
 mod monitor;
 mod observation;
 mod pane;
+mod recording;
+mod spans;
 mod state;
 mod step;
 mod update;
@@ -27,8 +29,9 @@ pub use inferred::Proposal;
 pub use keymap::{
     Action, BINDINGS, Binding, Context, HELP_NOTES, HelpShape, Key, by_context, footer, help_shape, lookup,
 };
-pub use monitor::{Monitor, ProcessRow, Selected, Source};
+pub use monitor::{Monitor, MonitorView, ProcessRow, Selected, Source};
 pub use pane::Pane;
-pub use state::{MemoryPane, MemoryView, Notice, Overlay, RooflinePane, Saving, Severity, State};
+pub use spans::{Span, Spans};
+pub use state::{MemoryPane, MemoryView, Notice, Overlay, Recording, RooflinePane, Saving, Severity, State};
 pub use step::{Direction, Step};
 pub use update::update;

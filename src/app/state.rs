@@ -1,14 +1,17 @@
 //! Everything that the screen is drawn from.
 
+use std::path::PathBuf;
+
 use super::editor::Editor;
 use super::form::Form;
 use super::inferred::Proposal;
 use super::monitor::Monitor;
 use super::pane::Pane;
 use crate::catalog::Catalog;
-use crate::compare::Comparison;
+use crate::compare::{Calibration, Comparison};
 use crate::plan::Loaded;
 use crate::reading::Moment;
+use crate::reading::playback::Playback;
 
 /// Something on top of the panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +90,20 @@ pub enum Saving {
     UnderWay,
 }
 
+/// How writing what is observed to a file stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Recording {
+    /// Nothing is written.
+    #[default]
+    Off,
+    /// The file is being made.
+    Starting,
+    /// To this file.
+    On(PathBuf),
+    /// The last samples are being written.
+    Ending,
+}
+
 /// State of the VRAM pane.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryPane {
@@ -124,6 +141,8 @@ pub struct State {
     pub monitor: Monitor,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
+    /// What runs on this machine showed over their predictions, for the plan's framework.
+    pub calibration: Calibration,
     /// The pane that keys go to.
     pub focus: Pane,
     /// The focused pane has the whole screen.
@@ -142,6 +161,10 @@ pub struct State {
     pub quit_after_save: bool,
     /// How saving stands.
     pub saving: Saving,
+    /// How recording stands.
+    pub recording: Recording,
+    /// Where the recording that is played stands; none: what is seen is live.
+    pub playback: Option<Playback>,
 }
 
 impl State {
@@ -172,6 +195,7 @@ impl State {
             assumption: 0,
             monitor: Monitor::new(attach),
             comparison: None,
+            calibration: Calibration::default(),
             focus: Pane::Plan,
             zoomed: false,
             overlay: None,
@@ -181,6 +205,8 @@ impl State {
             now,
             quit_after_save: false,
             saving: Saving::default(),
+            recording: Recording::default(),
+            playback: None,
         }
     }
 }

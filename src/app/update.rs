@@ -8,9 +8,10 @@ use super::keymap::{Action, Key, help_shape, lookup};
 use super::monitor::Source;
 use super::observation::observation;
 use super::pane::Pane;
+use super::recording;
 use super::state::{MemoryView, Notice, Overlay, Saving, Severity, State};
 use super::step::{Direction, Typed, typed};
-use crate::compare::compare;
+use crate::compare::{Bands, compare};
 
 /// Rows that PageUp and PageDown go.
 const PAGE: usize = 10;
@@ -25,7 +26,9 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Paste(text) => paste(state, &text),
         Event::Resized(width, height) => state.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
-        Event::Tick(now) => state.now = state.now.max(now),
+        // While a recording is played, its time is the time.
+        Event::Tick(now) if state.playback.is_none() => state.now = state.now.max(now),
+        Event::Tick(_) => {}
         Event::SourceStarted(info) => {
             state.monitor.source = Source::Running(info);
             if state.monitor.attached.is_some() && inferred::is_wanted(state) {
@@ -38,6 +41,10 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.monitor.take(*sample);
             set_against(state);
         }
+        Event::Played(playback) => recording::played(state, playback),
+        Event::Recording(path) => recording::began(state, path),
+        Event::Recorded(what) => recording::ended(state, info(what)),
+        Event::RecordFailed(why) => recording::ended(state, problem(why)),
         Event::Saved { path, text } => {
             state.saving = Saving::Idle;
             state.notice = Some(info(format!("saved {}", path.display())));
@@ -62,11 +69,11 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     Vec::new()
 }
 
-fn info(text: impl Into<String>) -> Notice {
+pub(super) fn info(text: impl Into<String>) -> Notice {
     Notice { severity: Severity::Info, text: text.into() }
 }
 
-fn problem(text: impl Into<String>) -> Notice {
+pub(super) fn problem(text: impl Into<String>) -> Notice {
     Notice { severity: Severity::Problem, text: text.into() }
 }
 
@@ -101,7 +108,7 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
         type_key(state, key);
         return Vec::new();
     }
-    lookup(key, state.focus).map_or_else(Vec::new, |action| act(state, action))
+    lookup(key, state.focus, state.playback.is_some()).map_or_else(Vec::new, |action| act(state, action))
 }
 
 fn act(state: &mut State, action: Action) -> Vec<Effect> {
@@ -127,6 +134,11 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::View => turn_view(state),
         Action::Attach => return attach(state),
         Action::Infer => return inferred::ask(state),
+        Action::History => state.monitor.view = state.monitor.view.other(),
+        Action::ShorterSpan => state.monitor.span = state.monitor.span.shorter(),
+        Action::LongerSpan => state.monitor.span = state.monitor.span.longer(),
+        Action::Record => return recording::toggle(state),
+        Action::Steer(steer) => return vec![Effect::Steer(steer)],
     }
     Vec::new()
 }
@@ -265,10 +277,10 @@ fn follow(state: &mut State) {
 }
 
 fn set_against(state: &mut State) {
-    state.comparison = state
-        .editor
-        .prediction()
-        .and_then(|prediction| Some(compare(prediction, &observation(&state.monitor, prediction)?)));
+    state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
+        let observation = observation(&state.monitor, prediction)?;
+        Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
+    });
 }
 
 fn type_key(state: &mut State, key: Key) {

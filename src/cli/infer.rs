@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::args::{InferArgs, PlanFormat, PlanOutput};
+use super::import_args::{InferArgs, PlanFormat, PlanOutput};
 use super::{Exit, Streams};
 use crate::app::Proposal;
 use crate::catalog::Catalog;
-use crate::observe::{self, Wants};
+use crate::observe::{self, Means};
 use crate::plan::import::{self, Files, Imported, Run};
 use crate::plan::{self, Loaded};
 use crate::reading::Moment;
@@ -103,7 +103,7 @@ pub fn gpus() -> Vec<String> {
     let (answer, answered) = mpsc::channel();
     // A driver that hangs keeps this thread, not the program.
     let asked = thread::Builder::new().spawn(move || {
-        let names = observe::open(observe::Choice::Nvml, None, &Wants::nothing()).map(|mut source| {
+        let names = observe::open(observe::Choice::Auto, Means::default()).map(|mut source| {
             let devices = source.sample(Moment::default()).devices;
             devices.iter().filter_map(|device| device.name.value().cloned()).collect::<Vec<_>>()
         });

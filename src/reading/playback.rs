@@ -46,16 +46,16 @@ impl Playback {
 }
 
 /// What somebody wants of a recording that is played.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Steer {
     /// Stand still, or go on; at the end: from the beginning.
     Pause,
     /// Stand still, so many samples later or earlier.
     Step(i64),
     /// Go to so many recorded seconds later or earlier.
-    Seek(Seconds),
-    /// Go on or back by a share of the whole.
-    SeekShare(f64),
+    Seek(i32),
+    /// Go on or back by so many hundredths of the whole.
+    SeekPercent(i32),
     /// Twice as fast.
     Faster,
     /// Half as fast.

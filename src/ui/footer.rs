@@ -31,10 +31,10 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return keys(&[("⏎", "take"), ("esc", "leave"), ("tab", "complete")], look, area, buffer);
     }
     let mut shown: Vec<(&str, &str)> = Vec::new();
-    if state.editor.is_example() && !state.editor.modified() {
+    if state.editor.is_example() && !state.editor.modified() && state.playback.is_none() {
         shown.push(("memwall PLAN.yaml", "opens yours"));
     }
-    shown.extend(footer(state.focus).map(|binding| (binding.shown, binding.word)));
+    shown.extend(footer(state.focus, state.playback.is_some()).map(|binding| (binding.shown, binding.word)));
     keys(&shown, look, area, buffer);
 }
 

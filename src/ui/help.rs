@@ -48,6 +48,7 @@ fn lines(focus: Pane, look: &Look) -> Vec<Line<'static>> {
         let name = match context {
             Context::Anywhere => "anywhere",
             Context::In(pane) => pane.name(),
+            Context::Replay => "while a recording is played",
         };
         lines.push(Line::styled(format!(" {name}"), theme.accent()));
         for binding in bindings {

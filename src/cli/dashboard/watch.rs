@@ -7,7 +7,6 @@ use std::time::Duration;
 use crossterm::event::EventStream;
 use futures::StreamExt;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -15,9 +14,11 @@ use super::super::infer;
 use super::Clock;
 use super::input::translate;
 use super::panics::Panics;
+use super::tape::Tape;
 use super::terminal::Screen;
-use crate::app::{Effect, Event, State, update};
-use crate::observe::{self, Report};
+use crate::app::{Effect, Event, Source, State, update};
+use crate::cli::ending::Ending;
+use crate::observe::{self, Header, PlanText, Report};
 use crate::plan;
 use crate::ui::Look;
 
@@ -78,47 +79,99 @@ async fn watch_on(
     let Around { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
-    let _source = observe::spawn(open, every, move || clock.now(), reports)
+    let source = observe::spawn(open, every, move || clock.now(), reports)
         .map_err(|error| format!("no thread for the source: {error}"))?;
     tokio::spawn(read_terminal(events.clone()));
     tokio::spawn(tick(events.clone(), clock));
     state.size = screen.size();
     screen.draw(&state, look)?;
+    let mut hands = Hands { source, tape: None, events, every, clock };
     loop {
         let first = tokio::select! {
-            event = happening.recv() => event,
+            event = happening.recv() => event.map(|event| vec![event]),
             report = reported.recv(), if !reported.is_closed() => report.map(told),
-            () = ending.asked() => return Ok(()),
-            () = panics.happened() => return Ok(()),
+            () = ending.asked() => break,
+            () = panics.happened() => break,
         };
         let Some(first) = first else { continue };
         // Everything that has happened meanwhile goes into the same frame.
         let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
-        for event in std::iter::once(first).chain(rest) {
+        for event in std::iter::once(first).chain(rest).flatten() {
+            if let (Some(tape), Event::Sample(sample)) = (&mut hands.tape, &event) {
+                tape.put(sample);
+            }
             for effect in update(&mut state, event) {
-                match effect {
-                    Effect::Quit => return Ok(()),
-                    Effect::Infer(pid) => infer(pid, &state, events.clone()),
-                    Effect::Save { path, name, text, over } => {
-                        let opened = (!over).then(|| state.editor.saved_text().to_owned());
-                        save(path, &name, text, opened, events.clone());
-                    }
+                if effect == Effect::Quit {
+                    hands.rest();
+                    return Ok(());
                 }
+                hands.carry_out(effect, &state);
             }
         }
         screen.draw(&state, look)?;
     }
+    hands.rest();
+    Ok(())
 }
 
-fn next(happening: &mut Receiver<Event>, reported: &mut Receiver<Report>) -> Option<Event> {
-    happening.try_recv().ok().or_else(|| reported.try_recv().ok().map(told))
+/// What carries effects out.
+struct Hands {
+    source: observe::Handle,
+    /// What is observed goes there, while it does.
+    tape: Option<Tape>,
+    events: Sender<Event>,
+    every: Duration,
+    clock: Clock,
 }
 
-fn told(report: Report) -> Event {
+impl Hands {
+    fn carry_out(&mut self, effect: Effect, state: &State) {
+        match effect {
+            // The loop's own.
+            Effect::Quit => {}
+            Effect::Save { path, name, text, over } => {
+                let opened = (!over).then(|| state.editor.saved_text().to_owned());
+                save(path, &name, text, opened, self.events.clone());
+            }
+            Effect::Record => {
+                self.tape = self.header(state).map(|header| Tape::start(header, self.events.clone()));
+            }
+            Effect::Infer(pid) => infer(pid, state, self.events.clone()),
+            Effect::StopRecording => self.tape = None,
+            Effect::Steer(steer) => self.source.steer(steer),
+        }
+    }
+
+    /// What a recording that begins now says of itself.
+    fn header(&self, state: &State) -> Option<Header> {
+        let Source::Running(source) = &state.monitor.source else { return None };
+        let plan = PlanText::new(state.editor.name(), state.editor.text(), state.editor.hf_config());
+        let attach = state.monitor.attached.as_ref().map(|attached| attached.pid);
+        let header = Header::new(self.clock.now(), self.every, source.clone());
+        Some(Header { attach, plan: Some(plan), ..header })
+    }
+
+    /// Ends what is under way.
+    fn rest(self) {
+        if let Some(tape) = self.tape {
+            tape.finish();
+        }
+    }
+}
+
+fn next(happening: &mut Receiver<Event>, reported: &mut Receiver<Report>) -> Option<Vec<Event>> {
+    happening.try_recv().ok().map(|event| vec![event]).or_else(|| reported.try_recv().ok().map(told))
+}
+
+fn told(report: Report) -> Vec<Event> {
+    let sample = |sample| Event::Sample(Box::new(sample));
     match report {
-        Report::Started(info) => Event::SourceStarted(info),
-        Report::Sample(sample) => Event::Sample(Box::new(sample)),
-        Report::Failed(why) => Event::SourceFailed(why),
+        Report::Started(info) => vec![Event::SourceStarted(info)],
+        Report::Sample(seen) => vec![sample(seen)],
+        Report::Played(playback, samples) => {
+            std::iter::once(Event::Played(playback)).chain(samples.into_iter().map(sample)).collect()
+        }
+        Report::Failed(why) => vec![Event::SourceFailed(why)],
     }
 }
 
@@ -188,28 +241,5 @@ fn refused(path: &Path, new: bool, opened: &str) -> Option<String> {
         Some(format!("not saved: {shown} was changed by someone else since it was opened"))
     } else {
         None
-    }
-}
-
-/// The signals that ask a program to end.
-struct Ending {
-    signals: [Signal; 3],
-}
-
-impl Ending {
-    fn listen() -> Result<Self, String> {
-        let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));
-        let signals =
-            [listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?];
-        Ok(Self { signals })
-    }
-
-    async fn asked(&mut self) {
-        let [terminate, interrupt, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! One file a pane.
 
 mod compare;
+mod history;
 mod monitor;
 mod plan;
 mod roofline;
@@ -13,7 +14,7 @@ use ratatui::widgets::{Block, BorderType, Widget};
 
 use super::Look;
 use super::text::{fit, wrapped};
-use crate::app::{Pane, State};
+use crate::app::{MonitorView, Pane, State};
 
 /// Draws a pane with its frame.
 pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -21,6 +22,7 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Plan => plan::title(state),
         Pane::Vram => vram::title(state),
         Pane::Roofline => roofline::title(state),
+        Pane::Monitor if state.monitor.view == MonitorView::History => history::title(state),
         Pane::Monitor => monitor::title(state),
         Pane::Compare => compare::title(state),
     };
@@ -39,6 +41,9 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Plan => plan::draw(state, look, inner, buffer),
         Pane::Vram => vram::draw(state, look, inner, buffer),
         Pane::Roofline => roofline::draw(state, look, inner, buffer),
+        Pane::Monitor if state.monitor.view == MonitorView::History && state.monitor.sample.is_some() => {
+            history::draw(state, look, inner, buffer);
+        }
         Pane::Monitor => monitor::draw(state, look, inner, buffer),
         Pane::Compare => compare::draw(state, look, inner, buffer),
     }
@@ -50,6 +55,18 @@ fn say(text: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
     for (line, place) in lines.into_iter().zip(area.rows()) {
         Line::styled(line, look.theme.dim()).render(place, buffer);
     }
+}
+
+/// Values as bars of one cell each up to `top`. No value is blank; nothing at all looks other than little.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn sparks(values: impl Iterator<Item = Option<f64>>, top: f64) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let cell = |value: Option<f64>| match value.filter(|_| top > 0.0) {
+        None => ' ',
+        Some(value) if value > 0.0 => LEVELS[(value / top * 8.0).floor().clamp(0.0, 7.0) as usize],
+        Some(_) => '_',
+    };
+    values.map(cell).collect()
 }
 
 /// The first visible row, so that `selected` is in view and the list does not jump.
