@@ -121,6 +121,29 @@ fn model(list: &mut Arguments, part: &ArchitecturePart) {
 fn training(list: &mut Arguments, plan: &Plan) {
     let part = &plan.training;
     precision(list, plan);
+    kernels(list, plan);
+    recomputation(list, plan);
+    list.value("hidden-dropout", part.dropout);
+    list.value("attention-dropout", part.dropout);
+    list.value("weight-decay", part.weight_decay);
+    list.value("clip-grad", part.gradient_clipping.map(|on| if on { "1.0" } else { "0.0" }));
+    list.flag("no-gradient-accumulation-fusion", part.gradient_accumulation_fusion == Some(false));
+    list.flag("attention-softmax-in-fp32", part.attention_softmax_fp32 == Some(true));
+    list.flag("defer-embedding-wgrad-compute", part.defer_embedding_wgrad == Some(true));
+    list.flag("deterministic-mode", part.deterministic == Some(true));
+    list.flag("moe-grouped-gemm", part.moe_grouped_gemm == Some(true));
+    list.value("moe-expert-capacity-factor", part.moe_capacity_factor);
+    list.value("cuda-graph-impl", part.cuda_graph.map(|graph| graph.name()));
+    match part.cpu_offload {
+        Some(CpuOffload::Optimizer) => list.flag("optimizer-cpu-offload", true),
+        Some(CpuOffload::None) | None => {}
+        Some(other) => list.note(format!("training.cpu_offload: {other} has no argument")),
+    }
+}
+
+/// Optimizer, attention and loss.
+fn kernels(list: &mut Arguments, plan: &Plan) {
+    let part = &plan.training;
     match part.optimizer {
         None | Some(Optimizer::Adamw | Optimizer::AdamwFused) => {}
         Some(Optimizer::SgdMomentum) => list.value("optimizer", Some("sgd")),
@@ -139,7 +162,19 @@ fn training(list: &mut Arguments, plan: &Plan) {
     }
     let implementation = plan.model.transformer_impl.map(|implementation| implementation.name());
     list.value("transformer-impl", implementation);
-    match &part.activation_checkpointing {
+    match part.loss {
+        Some(Loss::VocabParallelFused) => list.flag("cross-entropy-loss-fusion", true),
+        Some(Loss::TeFused) => {
+            list.flag("cross-entropy-loss-fusion", true);
+            list.value("cross-entropy-fusion-impl", Some("te"));
+        }
+        Some(Loss::VocabParallel) | None => {}
+        Some(other) => list.note(format!("training.loss: {other} has no argument")),
+    }
+}
+
+fn recomputation(list: &mut Arguments, plan: &Plan) {
+    match &plan.training.activation_checkpointing {
         None | Some(Checkpointing::None) => {}
         Some(Checkpointing::Selective) => list.value("recompute-granularity", Some("selective")),
         Some(Checkpointing::Full) => {
@@ -155,31 +190,6 @@ fn training(list: &mut Arguments, plan: &Plan) {
         Some(other) => {
             list.note(format!("training.activation_checkpointing: {} has no argument", recomputation_name(other)))
         }
-    }
-    match part.loss {
-        Some(Loss::VocabParallelFused) => list.flag("cross-entropy-loss-fusion", true),
-        Some(Loss::TeFused) => {
-            list.flag("cross-entropy-loss-fusion", true);
-            list.value("cross-entropy-fusion-impl", Some("te"));
-        }
-        Some(Loss::VocabParallel) | None => {}
-        Some(other) => list.note(format!("training.loss: {other} has no argument")),
-    }
-    list.value("hidden-dropout", part.dropout);
-    list.value("attention-dropout", part.dropout);
-    list.value("weight-decay", part.weight_decay);
-    list.value("clip-grad", part.gradient_clipping.map(|on| if on { "1.0" } else { "0.0" }));
-    list.flag("no-gradient-accumulation-fusion", part.gradient_accumulation_fusion == Some(false));
-    list.flag("attention-softmax-in-fp32", part.attention_softmax_fp32 == Some(true));
-    list.flag("defer-embedding-wgrad-compute", part.defer_embedding_wgrad == Some(true));
-    list.flag("deterministic-mode", part.deterministic == Some(true));
-    list.flag("moe-grouped-gemm", part.moe_grouped_gemm == Some(true));
-    list.value("moe-expert-capacity-factor", part.moe_capacity_factor);
-    list.value("cuda-graph-impl", part.cuda_graph.map(|graph| graph.name()));
-    match part.cpu_offload {
-        Some(CpuOffload::Optimizer) => list.flag("optimizer-cpu-offload", true),
-        Some(CpuOffload::None) | None => {}
-        Some(other) => list.note(format!("training.cpu_offload: {other} has no argument")),
     }
 }
 

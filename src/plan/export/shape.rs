@@ -97,7 +97,7 @@ pub fn architecture(plan: &Plan, catalog: &Catalog) -> Option<ArchitecturePart> 
 }
 
 fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
-    let whole = |names: &[&str]| names.iter().find_map(|name| config.get(*name)?.as_u64());
+    let whole = |names: &[&str]| first_whole(config, names);
     let flag = |name: &str| config.get(name).and_then(Value::as_bool);
     let kind = config.get("model_type").and_then(Value::as_str).unwrap_or("");
     let gpt2 = kind == "gpt2";
@@ -117,7 +117,6 @@ fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
         return None;
     }
     let hidden = whole(&["hidden_size", "n_embd"])?;
-    let experts = whole(&["num_local_experts", "num_experts", "n_routed_experts"]);
     let latent = config.contains_key("kv_lora_rank");
     let inner = whole(&["intermediate_size", "n_inner"]).or_else(|| hidden.checked_mul(4));
     Some(ArchitecturePart {
@@ -137,23 +136,39 @@ fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
         qkv_bias: Some(kind.starts_with("qwen2")).filter(|on| *on),
         qk_norm: Some(kind.starts_with("qwen3")).filter(|on| *on),
         sliding_window: None,
-        moe: experts.map(|experts| MoePart {
-            num_experts: Some(experts),
-            experts_per_token: whole(&["num_experts_per_tok"]),
-            intermediate_size: whole(&["moe_intermediate_size"]).or(inner),
-            shared_intermediate_size: whole(&["shared_expert_intermediate_size"])
-                .or_else(|| whole(&["n_shared_experts"])?.checked_mul(whole(&["moe_intermediate_size"])?)),
-            first_dense_layers: whole(&["first_k_dense_replace"]),
-            layer_frequency: None,
-        }),
-        mla: latent.then(|| MlaPart {
-            q_lora_rank: whole(&["q_lora_rank"]),
-            kv_lora_rank: whole(&["kv_lora_rank"]),
-            qk_nope_head_dim: whole(&["qk_nope_head_dim"]),
-            qk_rope_head_dim: whole(&["qk_rope_head_dim"]),
-            v_head_dim: whole(&["v_head_dim"]),
-        }),
+        moe: experts(config, inner),
+        mla: latent.then(|| latent_attention(config)),
         mtp_layers: whole(&["num_nextn_predict_layers"]),
         ..ArchitecturePart::default()
     })
+}
+
+fn first_whole(config: &Map<String, Value>, names: &[&str]) -> Option<u64> {
+    names.iter().find_map(|name| config.get(*name)?.as_u64())
+}
+
+/// Experts; `inner` is the width of a dense block, which theirs is unless it is told.
+fn experts(config: &Map<String, Value>, inner: Option<u64>) -> Option<MoePart> {
+    let whole = |names: &[&str]| first_whole(config, names);
+    let width = whole(&["moe_intermediate_size"]);
+    let shared = || whole(&["n_shared_experts"])?.checked_mul(width?);
+    Some(MoePart {
+        num_experts: Some(whole(&["num_local_experts", "num_experts", "n_routed_experts"])?),
+        experts_per_token: whole(&["num_experts_per_tok"]),
+        intermediate_size: width.or(inner),
+        shared_intermediate_size: whole(&["shared_expert_intermediate_size"]).or_else(shared),
+        first_dense_layers: whole(&["first_k_dense_replace"]),
+        layer_frequency: None,
+    })
+}
+
+fn latent_attention(config: &Map<String, Value>) -> MlaPart {
+    let whole = |name: &str| first_whole(config, &[name]);
+    MlaPart {
+        q_lora_rank: whole("q_lora_rank"),
+        kv_lora_rank: whole("kv_lora_rank"),
+        qk_nope_head_dim: whole("qk_nope_head_dim"),
+        qk_rope_head_dim: whole("qk_rope_head_dim"),
+        v_head_dim: whole("v_head_dim"),
+    }
 }

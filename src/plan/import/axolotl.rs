@@ -141,7 +141,7 @@ fn as_arguments(settings: &Settings, context: &Context) -> Settings {
         arguments.set(name, found.value.clone(), found.origin.clone());
     }
     for (option, word) in [("eager_attention", "eager"), ("sdp_attention", "sdpa"), ("xformers_attention", "sdpa")] {
-        if let Some(found) = settings.flag(option).filter(|found| found.value) {
+        if let Some(found) = settings.on(option) {
             arguments.set("attn_implementation", word.into(), found.origin);
         }
     }
@@ -172,14 +172,11 @@ fn lora(imported: &mut Imported, settings: &Settings) {
     else {
         return;
     };
-    let four = settings.flag("load_in_4bit").filter(|found| found.value).map(|found| found.map(|_| 4));
-    let eight = settings.flag("load_in_8bit").filter(|found| found.value).map(|found| found.map(|_| 8));
+    let four = settings.on("load_in_4bit").map(|found| found.map(|_| 4));
+    let eight = settings.on("load_in_8bit").map(|found| found.map(|_| 8));
     let implied = (kind.value == "qlora").then(|| kind.clone().map(|_| 4));
     adapters::set(imported, settings.whole("lora_r"), ("peft", 8), four.or(eight).or(implied));
-    let linear = settings
-        .flag("lora_target_linear")
-        .filter(|found| found.value)
-        .map(|found| found.map(|_| vec!["all-linear".to_owned()]));
+    let linear = settings.on("lora_target_linear").map(|found| found.map(|_| vec!["all-linear".to_owned()]));
     adapters::set_targets(imported, linear.or_else(|| settings.texts("lora_target_modules")));
     imported.set(
         "training.lora.dropout",
@@ -213,7 +210,7 @@ fn degrees(imported: &mut Imported, settings: &Settings) {
         let stage = deepspeed_stage_of_name(settings);
         imported.set("distribution.sharding", stage.map(|found| found.map(deepspeed::stage)));
     }
-    let recompute = settings.flag("fsdp_config.activation_checkpointing").filter(|found| found.value);
+    let recompute = settings.on("fsdp_config.activation_checkpointing");
     imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
     let resharding = settings.below("fsdp_config");
     if resharding.holds("reshard_after_forward") || resharding.holds("fsdp_sharding_strategy") {
@@ -232,7 +229,7 @@ fn deepspeed_stage_of_name(settings: &Settings) -> Option<Found<u64>> {
 }
 
 fn loss(imported: &mut Imported, settings: &Settings) {
-    let on = |name: &str| settings.flag(name).filter(|found| found.value);
+    let on = |name: &str| settings.on(name);
     let fused = ["liger_fused_linear_cross_entropy", "cut_cross_entropy", "unsloth_cross_entropy_loss"]
         .iter()
         .find_map(|name| on(name));

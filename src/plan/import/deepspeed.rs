@@ -93,7 +93,7 @@ pub fn set(imported: &mut Imported, settings: &Settings) {
     );
     let device =
         |name: &str| settings.text(&format!("zero_optimization.{name}.device")).filter(|found| found.value != "none");
-    let old = |name: &str| settings.flag(&format!("zero_optimization.{name}")).filter(|found| found.value);
+    let old = |name: &str| settings.on(&format!("zero_optimization.{name}"));
     let parameters =
         device("offload_param").map(|found| found.origin).or(old("cpu_offload_params").map(|found| found.origin));
     let states = device("offload_optimizer").map(|found| found.origin).or(old("cpu_offload").map(|found| found.origin));

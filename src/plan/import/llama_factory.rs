@@ -88,14 +88,14 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
         None => {}
     }
     // Blocks are recomputed unless that is turned off.
-    let off = settings.flag("disable_gradient_checkpointing").filter(|found| found.value);
+    let off = settings.on("disable_gradient_checkpointing");
     let default = Origin::Default { framework: VERSION, option: "gradient checkpointing on".to_owned() };
     arguments.set("gradient_checkpointing", off.is_none().into(), off.map_or(default, |found| found.origin));
     lora(imported, settings);
     // Weights are loaded in the computing type; what is trained is raised to fp32, unless
     // `pure_bf16` or adapters, whose base stays.
     let adapted = imported.get("training.lora.rank").is_some();
-    let pure = settings.flag("pure_bf16").filter(|found| found.value);
+    let pure = settings.on("pure_bf16");
     if let Some(found) = &pure {
         arguments.set("bf16", true.into(), found.origin.clone());
     }

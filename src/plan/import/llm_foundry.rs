@@ -27,8 +27,8 @@ pub fn runs(context: &Context) -> bool {
 }
 
 fn config(context: &Context) -> Option<String> {
-    let words = context.program.words.iter().filter(|word| arguments::override_of(word).is_none());
-    words.filter(|word| word.ends_with(".yaml") || word.ends_with(".yml")).last().cloned()
+    let mut words = context.program.words.iter().filter(|word| arguments::override_of(word).is_none());
+    words.rfind(|word| word.ends_with(".yaml") || word.ends_with(".yml")).cloned()
 }
 
 /// The plan of such a command.
@@ -117,9 +117,8 @@ fn shape(imported: &mut Imported, settings: &Settings) {
         ratio.and_then(|ratio| ratio.checked_mul(hidden))
     });
     imported.set("model.architecture.intermediate_size", wide);
-    let alibi =
-        settings.flag("model.attn_config.alibi").filter(|found| found.value).map(|found| found.map(|_| "alibi"));
-    let rope = settings.flag("model.attn_config.rope").filter(|found| found.value).map(|found| found.map(|_| "rope"));
+    let alibi = settings.on("model.attn_config.alibi").map(|found| found.map(|_| "alibi"));
+    let rope = settings.on("model.attn_config.rope").map(|found| found.map(|_| "rope"));
     let learned =
         settings.flag("model.learned_pos_emb").filter(|found| !found.value).map(|found| found.map(|_| "none"));
     let position =
@@ -218,6 +217,6 @@ fn sharding(imported: &mut Imported, settings: &Settings) {
             found.map(|on| if on { "full" } else { "none" })
         })),
     );
-    let offload = settings.flag("fsdp_config.activation_cpu_offload").filter(|found| found.value);
+    let offload = settings.on("fsdp_config.activation_cpu_offload");
     imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "activations")));
 }

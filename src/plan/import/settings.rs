@@ -42,7 +42,7 @@ impl Settings {
     pub fn defaults(framework: &'static str, table: &[(&str, Plain)]) -> Self {
         let mut settings = Self::default();
         for (name, value) in table {
-            let option = format!("{name}");
+            let option = (*name).to_owned();
             settings.set(name, (*value).into(), Origin::Default { framework, option });
         }
         settings
@@ -100,6 +100,11 @@ impl Settings {
     /// A truth value, as YAML 1.1, JSON, Python and argparse write them.
     pub fn flag(&self, name: &str) -> Option<Found<bool>> {
         self.read(name, truth)
+    }
+
+    /// A truth value that is true.
+    pub fn on(&self, name: &str) -> Option<Found<bool>> {
+        self.flag(name).filter(|found| found.value)
     }
 
     /// Whether it is set to true.

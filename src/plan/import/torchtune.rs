@@ -98,18 +98,29 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, distribu
         Some(steps.unwrap_or_else(|| Found::new(1, default("gradient_accumulation_steps 1")))),
     );
     let word = settings.text("dtype").map(|found| {
-        found.map(|name| {
-            if name == "bf16" {
-                "bf16"
-            } else if name == "fp16" {
-                "fp16"
-            } else {
-                "fp32"
-            }
+        found.map(|name| match name.as_str() {
+            "bf16" => "bf16",
+            "fp16" => "fp16",
+            _ => "fp32",
         })
     });
     imported.set("training.precision", word);
     optimizer(imported, settings);
+    memory(imported, settings);
+    let loss = settings.first_text(&["loss._component_", "loss"]);
+    let chunked = |name: &str| name.contains("Chunked") || name.contains("LinearCrossEntropy");
+    imported.set("training.loss", loss.map(|found| found.map(|name| if chunked(&name) { "chunked" } else { "plain" })));
+    let clipped = settings.number("clip_grad_norm").map(|found| found.map(|norm| norm > 0.0));
+    imported.set("training.gradient_clipping", clipped);
+    lora(imported, settings);
+    if distributed {
+        sharding(imported, settings);
+    }
+}
+
+/// Recomputation, offloading, compilation.
+fn memory(imported: &mut Imported, settings: &Settings) {
+    let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     let recompute = settings.flag("enable_activation_checkpointing");
     imported.set(
         "training.activation_checkpointing",
@@ -121,30 +132,9 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, distribu
     imported.set("training.activation_checkpointing", selective.map(|found| found.map(|_| "selective-op")));
     imported.set("training.compile", settings.flag("compile"));
     imported.set("training.optimizer_in_backward", settings.flag("optimizer_in_bwd"));
-    let offload = settings
-        .flag("enable_activation_offloading")
-        .filter(|found| found.value)
-        .map(|found| found.map(|_| "activations"));
-    let parameters =
-        settings.flag("fsdp_cpu_offload").filter(|found| found.value).map(|found| found.map(|_| "parameters"));
+    let offload = settings.on("enable_activation_offloading").map(|found| found.map(|_| "activations"));
+    let parameters = settings.on("fsdp_cpu_offload").map(|found| found.map(|_| "parameters"));
     imported.set("training.cpu_offload", offload.or(parameters));
-    let loss = settings.first_text(&["loss._component_", "loss"]);
-    imported.set(
-        "training.loss",
-        loss.map(|found| {
-            found.map(
-                |name| {
-                    if name.contains("Chunked") || name.contains("LinearCrossEntropy") { "chunked" } else { "plain" }
-                },
-            )
-        }),
-    );
-    imported
-        .set("training.gradient_clipping", settings.number("clip_grad_norm").map(|found| found.map(|norm| norm > 0.0)));
-    lora(imported, settings);
-    if distributed {
-        sharding(imported, settings);
-    }
 }
 
 fn sharding(imported: &mut Imported, settings: &Settings) {
@@ -216,7 +206,7 @@ fn names(builder: &str) -> Vec<String> {
 
 fn optimizer(imported: &mut Imported, settings: &Settings) {
     let Some(component) = settings.text("optimizer._component_") else { return };
-    let fused = settings.flag("optimizer.fused").filter(|found| found.value);
+    let fused = settings.on("optimizer.fused");
     let name = component.clone().map(|name| name.rsplit('.').next().unwrap_or("").to_owned());
     match (common::optimizer(&name.value), fused) {
         (Some("adamw"), Some(fused)) => imported.set("training.optimizer", Some(fused.map(|_| "adamw-fused"))),

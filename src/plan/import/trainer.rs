@@ -133,6 +133,9 @@ fn named_model(imported: &mut Imported, settings: &Settings, context: &Context) 
         Some(found) => model::set(imported, context, found),
         None => imported.miss("model.preset", "no --model_name_or_path"),
     }
+    if let Some(found) = settings.get("config_overrides") {
+        imported.note(format!("{}: sizes that go over the model's own are not followed", found.origin));
+    }
 }
 
 /// The length of a sample has a name of its own in every script.
@@ -194,7 +197,7 @@ fn low_rank(imported: &mut Imported, settings: &Settings) {
 
 /// Base weights of 4 or 8 bits.
 fn bits(settings: &Settings) -> Option<Found<u64>> {
-    let on = |name: &str, bits: u64| settings.flag(name).filter(|found| found.value).map(|found| found.map(|_| bits));
+    let on = |name: &str, bits: u64| settings.on(name).map(|found| found.map(|_| bits));
     ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation"]
         .iter()
         .find_map(|name| on(name, 4))
@@ -226,7 +229,7 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
         let word = recompute.map(|found| found.map(|on| if on { "full" } else { "none" }));
         imported.set("training.activation_checkpointing", word);
     }
-    imported.set("training.compile", settings.flag("torch_compile").filter(|found| found.value));
+    imported.set("training.compile", settings.on("torch_compile"));
     let liger = ["use_liger_kernel", "use_liger", "enable_liger_kernel"].iter().find_map(|name| settings.flag(name));
     imported.set("training.loss", liger.filter(|found| found.value).map(|found| found.map(|_| "fused")));
     imported.set(
@@ -240,7 +243,7 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
 }
 
 fn precision(imported: &mut Imported, settings: &Settings, stored: Stored) {
-    let on = |name: &str| settings.flag(name).filter(|found| found.value);
+    let on = |name: &str| settings.on(name);
     let dtype = settings.first_text(&["torch_dtype", "dtype"]);
     let half = stored == Stored::Half;
     let word = if let Some(found) = on("bf16") {
@@ -260,7 +263,7 @@ fn precision(imported: &mut Imported, settings: &Settings, stored: Stored) {
 fn attention(imported: &mut Imported, settings: &Settings) {
     let flash = ["use_flash_attn", "use_flash_attention_2", "flash_attention", "use_flash_attention"]
         .iter()
-        .find_map(|name| settings.flag(name).filter(|found| found.value))
+        .find_map(|name| settings.on(name))
         .map(|found| found.map(|_| "flash"));
     let named = settings.first_text(&["attn_implementation", "_attn_implementation"]);
     let word = named.map(|found| found.map(|name| implementation(&name))).or(flash);
@@ -344,7 +347,7 @@ fn own_zero(imported: &mut Imported, settings: &Settings, stage: Found<u64>) {
     if gradients {
         imported.say("training.gradient_dtype", half, dtype.origin);
     }
-    let offload = settings.flag("offload").filter(|found| found.value);
+    let offload = settings.on("offload");
     imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
 }
 

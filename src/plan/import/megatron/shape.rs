@@ -28,6 +28,8 @@ pub fn set(imported: &mut Imported, job: &Job) {
     imported.set("model.architecture.num_layers", layers);
     imported.set("model.architecture.hidden_size", settings.whole("hidden_size"));
     imported.set("model.architecture.num_attention_heads", settings.whole("num_attention_heads"));
+    // Megatron-DeepSpeed's name.
+    imported.set("model.architecture.num_kv_heads", settings.whole("num_key_value_heads"));
     if job.is("group_query_attention") {
         let groups = settings.whole("num_query_groups");
         imported.set(
@@ -137,7 +139,7 @@ fn activation(job: &Job) -> Found<&'static str> {
     for (option, word) in
         [("swiglu", "swiglu"), ("quick_geglu", "geglu"), ("geglu", "geglu"), ("squared_relu", "relu2")]
     {
-        if let Some(found) = job.settings.flag(option).filter(|found| found.value) {
+        if let Some(found) = job.settings.on(option) {
             return found.map(|_| word);
         }
     }

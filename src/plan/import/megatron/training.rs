@@ -81,7 +81,7 @@ pub fn set(imported: &mut Imported, job: &Job) {
 
 fn precision(imported: &mut Imported, job: &Job) {
     let settings = job.settings;
-    let on = |name: &str| settings.flag(name).filter(|found| found.value);
+    let on = |name: &str| settings.on(name);
     let fp8 = settings.first_text(&["fp8_format", "fp8"]);
     let (word, sixteen) = match (on("bf16"), on("fp16")) {
         (Some(found), _) => (found.map(|_| "bf16-fp32-master"), Some("bf16")),
@@ -96,7 +96,7 @@ fn precision(imported: &mut Imported, job: &Job) {
     if fp8.is_some() {
         let recipe = settings
             .text("fp8_recipe")
-            .map_or_else(|| Found::new("delayed".to_owned(), Job::default("--fp8-recipe delayed")), |found| found);
+            .unwrap_or_else(|| Found::new("delayed".to_owned(), Job::default("--fp8-recipe delayed")));
         imported.set("training.fp8_recipe", Some(recipe));
     }
     if let Some(found) = settings.first_text(&["fp4_format", "fp4"]) {
@@ -166,7 +166,7 @@ fn attention(imported: &mut Imported, job: &Job) {
 fn recomputation(imported: &mut Imported, job: &Job) {
     const KEY: &str = "training.activation_checkpointing";
     let settings = job.settings;
-    let on = |name: &str| settings.flag(name).filter(|found| found.value);
+    let on = |name: &str| settings.on(name);
     if let Some(found) = on("recompute_activations") {
         return imported.set(KEY, Some(found.map(|_| "selective")));
     }
@@ -202,7 +202,7 @@ fn recomputation(imported: &mut Imported, job: &Job) {
 
 fn loss(imported: &mut Imported, job: &Job) {
     let settings = job.settings;
-    let fused = settings.flag("cross_entropy_loss_fusion").filter(|found| found.value);
+    let fused = settings.on("cross_entropy_loss_fusion");
     let word = match fused {
         Some(found) if settings.text("cross_entropy_fusion_impl").is_some_and(|kind| kind.value == "te") => {
             found.map(|_| "te_fused")
@@ -237,7 +237,7 @@ pub fn degrees(imported: &mut Imported, job: &Job) {
     let settings = job.settings;
     let tensor = job.value("tensor_model_parallel_size");
     let stages = job.value("pipeline_model_parallel_size");
-    if let Some(found) = settings.flag("sequence_parallel").filter(|found| found.value) {
+    if let Some(found) = settings.on("sequence_parallel") {
         // The code turns it off without tensor ranks.
         imported.set("distribution.sequence_parallel", Some(found.map(|_| tensor > 1)));
     }
@@ -285,7 +285,7 @@ fn sharding(imported: &mut Imported, job: &Job) {
         "optim_grads_params" => "zero3",
         _ => "none",
     };
-    if let Some(found) = settings.flag("use_torch_fsdp2").filter(|found| found.value) {
+    if let Some(found) = settings.on("use_torch_fsdp2") {
         imported.set(KEY, Some(found.map(|_| "zero3")));
     } else if settings.is("use_megatron_fsdp") || settings.is("use_custom_fsdp") {
         let given = settings.text("data_parallel_sharding_strategy");

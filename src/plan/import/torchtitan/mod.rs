@@ -120,7 +120,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
         "training.deterministic",
         settings.flag("debug.deterministic").or_else(|| settings.flag("training.deterministic")),
     );
-    let offload = settings.flag("training.enable_cpu_offload").filter(|found| found.value);
+    let offload = settings.on("training.enable_cpu_offload");
     imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "parameters")));
 }
 
@@ -307,7 +307,7 @@ fn pieces(settings: &Settings, local: &Found<u64>, stages: u64, newest: bool) ->
 /// FSDP2 keeps fp32 shards and casts what it gathers.
 fn precision(imported: &mut Imported, settings: &Settings) {
     const KEY: &str = "training.precision";
-    let on = |name: &str| settings.flag(name).filter(|found| found.value);
+    let on = |name: &str| settings.on(name);
     let converters = settings.texts("model.converters");
     let converted = converters.filter(|found| {
         found.value.iter().any(|name| name.contains("float8") || name == "mx" || name.contains("mxfp8"))
