@@ -5,7 +5,12 @@
 //! road from a source to the screen may turn an absence into a zero.
 
 mod hardware;
+mod hook;
+mod out_of_memory;
 pub mod playback;
+mod progress;
+mod run;
+mod snapshot;
 mod spread;
 
 use std::borrow::Cow;
@@ -19,6 +24,12 @@ pub use hardware::{
     Board, Closely, Counters, Health, HostDetail, Links, MigInstance, NvLinks, Peer, Place, Wanted, Work, Xid, Xids,
 };
 pub use spread::{Figure, Spread};
+
+pub use hook::{HookAbout, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
+pub use out_of_memory::OutOfMemory;
+pub use progress::{LogFormat, Progress, ToldBy};
+pub use run::RunNews;
+pub use snapshot::{DeviceSnapshot, Purpose, SnapshotTerm};
 
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};
 

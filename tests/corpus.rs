@@ -39,3 +39,14 @@ fn configurations() {
     let (predicted, files) = over("config", entry::config);
     assert!(predicted * 2 >= files && files >= 10, "{predicted} of {files}");
 }
+
+#[test]
+fn memory_snapshots() {
+    // All but the one that asks for code to be run.
+    assert_eq!(over("snapshot", entry::snapshot), (2, 3));
+}
+
+#[test]
+fn out_of_memory_messages() {
+    assert_eq!(over("message", entry::message), (2, 2));
+}

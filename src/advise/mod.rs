@@ -3,9 +3,11 @@
 
 mod axis;
 mod follow;
+mod relief;
 mod sweep;
 mod walls;
 
 pub use axis::{Axis, MOST_POINTS};
+pub use relief::{Relief, relief};
 pub use sweep::{Point, Sweep, sweep};
 pub use walls::{Capacity, Throughput, Wall, throughput};

@@ -3,15 +3,13 @@
 
 use super::editor::Editor;
 use super::event::Effect;
-use super::form::Form;
-use super::keymap::Key;
+use super::key::Key;
 use super::monitor::Source;
-use super::state::{Notice, Overlay, Severity, State};
+use super::notice::{info, problem};
+use super::plans;
+use super::state::{Overlay, State};
 use crate::plan::Loaded;
 use crate::reading::SourceKind;
-
-/// Rows that PageUp and PageDown go.
-const PAGE: usize = 10;
 
 /// A plan that was read out of a process.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,50 +58,23 @@ pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, Strin
     match outcome {
         Ok(proposal) => {
             state.proposal = Some(*proposal);
-            // A question that is open keeps its place; the proposal waits behind it.
-            if state.overlay.is_none() {
+            // A question that is open keeps its place.
+            if state.overlay.is_none() && state.picker.is_none() {
                 state.overlay = Some(Overlay::Proposal(0));
+            } else {
+                state.notice = Some(info(format!("the plan of {pid} was read: i in the monitor shows it")));
             }
         }
         Err(why) => state.notice = Some(problem(format!("the plan of {pid} was not read: {why}"))),
     }
 }
 
-/// A key while the proposal, from line `first` on, is shown.
-pub fn on_key(state: &mut State, key: Key, first: usize) {
-    let last = state.proposal.as_ref().map_or(0, |proposal| proposal.lines().saturating_sub(1));
-    let scrolled = match key {
-        Key::Up | Key::Char('k') => first.saturating_sub(1),
-        Key::Down | Key::Char('j') => (first + 1).min(last),
-        Key::PageUp => first.saturating_sub(PAGE),
-        Key::PageDown => (first + PAGE).min(last),
-        Key::Enter => return take(state),
-        Key::Esc | Key::Char('q') => {
-            state.overlay = None;
-            state.proposal = None;
-            return;
-        }
-        _ => first,
-    };
-    state.overlay = Some(Overlay::Proposal(scrolled));
-}
-
-/// The proposal becomes the plan, in no file yet.
-fn take(state: &mut State) {
-    if state.editor.modified() {
-        state.notice = Some(problem("the plan has unsaved changes: save or undo them first, then i again"));
-        state.overlay = None;
-        return;
-    }
-    let Some(proposal) = state.proposal.take() else { return };
+/// A key that does not scroll the proposal.
+pub fn on_key(state: &mut State, key: Key) {
     state.overlay = None;
-    state.editor = Editor::unsaved(proposal.plan, &state.catalog);
-    state.form = Form::default();
-    state.form.look_around(&state.editor, &state.catalog);
-    let text = format!("the plan of {}: edit it here, s saves it as {}.yaml", proposal.pid, state.editor.name());
-    state.notice = Some(Notice { severity: Severity::Info, text });
-}
-
-fn problem(text: impl Into<String>) -> Notice {
-    Notice { severity: Severity::Problem, text: text.into() }
+    let Some(proposal) = state.proposal.take().filter(|_| key == Key::Enter) else { return };
+    let plan = Editor::unsaved(proposal.plan, &state.catalog);
+    plans::open(state, plan, None);
+    let name = state.editor.name();
+    state.notice = Some(info(format!("the plan of {}: edit it here; saved it is {name}.yaml", proposal.pid)));
 }

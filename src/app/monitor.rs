@@ -185,6 +185,14 @@ impl Monitor {
         }
     }
 
+    /// The device on which the attached process holds most; the shown one where nothing is attached.
+    #[must_use]
+    pub fn attached_device(&self) -> usize {
+        let on = self.attached.as_ref().and_then(|attached| attached.device);
+        on.and_then(|index| self.devices().iter().position(|device| device.index == index))
+            .unwrap_or_else(|| self.shown_device())
+    }
+
     /// Attaches to a process, or lets go of it when it is the attached one.
     pub fn toggle_attach(&mut self, pid: u32) {
         self.attached = match &self.attached {

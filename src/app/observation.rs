@@ -2,10 +2,11 @@
 
 use super::attached::{Attached, AttachedState};
 use super::monitor::Monitor;
+use super::run::Run;
 use crate::compare::{Evidence, Observation, Whose};
 use crate::predict::Prediction;
-use crate::reading::{Absence, DeviceProcess, DeviceSample, Reading, Sample};
-use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
+use crate::reading::{Absence, DeviceProcess, DeviceSample, Moment, Reading, Sample, ToldBy};
+use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 
 /// Where the figures of the run are to be found.
 struct Found {
@@ -21,7 +22,7 @@ struct Found {
 /// What was observed: of the attached process where there is one, else of the device that
 /// holds most. None before the first sample and without devices.
 #[must_use]
-pub fn observation(monitor: &Monitor, prediction: &Prediction) -> Option<Observation> {
+pub fn observation(monitor: &Monitor, run: &Run, prediction: &Prediction) -> Option<Observation> {
     let sample = monitor.sample.as_ref()?;
     let found = match &monitor.attached {
         Some(attached) => of_process(sample, attached),
@@ -38,7 +39,34 @@ pub fn observation(monitor: &Monitor, prediction: &Prediction) -> Option<Observa
         _ => Reading::measured(Bytes::ZERO, sample.at),
     };
     let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
+    let evidence = match found.whose {
+        Whose::Process { .. } => told(evidence, run, monitor, prediction, sample.at),
+        Whose::Device { .. } => evidence,
+    };
     Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
+}
+
+/// With what the attached process's log and hook tell. The rhythm of its device tells too little
+/// to hold against a plan.
+fn told(evidence: Evidence, run: &Run, monitor: &Monitor, prediction: &Prediction, now: Moment) -> Evidence {
+    let progress = run.progress(monitor, now).map(|(_, progress)| progress);
+    let Some(progress) = progress.filter(|progress| progress.told_by != ToldBy::Rhythm) else { return evidence };
+    let all = |each: &Reading<TokensPerSec>| match each {
+        // As fast as this one: nobody counts the others.
+        Reading::Known { value, at, .. } => Reading::estimated(TokensPerSec(value.0 * prediction.num_gpus as f64), *at),
+        Reading::Absent(why) => Reading::Absent(why.clone()),
+    };
+    let tokens = match progress.tokens_per_s.value() {
+        Some(_) => progress.tokens_per_s.clone(),
+        None => all(&progress.tokens_per_s_per_gpu),
+    };
+    Evidence {
+        step: progress.step_time,
+        tokens,
+        allocated: progress.peak_allocated,
+        reserved: progress.peak_reserved,
+        ..evidence
+    }
 }
 
 /// What a device does, averaged over whole steps.

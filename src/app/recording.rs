@@ -4,9 +4,23 @@ use std::path::PathBuf;
 
 use super::event::Effect;
 use super::monitor::Source;
-use super::state::{Notice, Recording, State};
-use super::update::{info, problem};
+use super::notice::{Notice, info, problem};
+use super::state::State;
 use crate::reading::playback::Playback;
+
+/// How writing what is observed to a file stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Recording {
+    /// Nothing is written.
+    #[default]
+    Off,
+    /// The file is being made.
+    Starting,
+    /// To this file.
+    On(PathBuf),
+    /// The last samples are being written.
+    Ending,
+}
 
 /// The recording that is played stands there now.
 pub fn played(state: &mut State, playback: Playback) {

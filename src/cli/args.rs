@@ -1,5 +1,6 @@
 //! What may be written after `memwall`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,6 +43,9 @@ impl Cli {
             Some(Headless::Replay(args)) => Command::Replay(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
             Some(Headless::Models(args)) => Command::Models(args),
+            Some(Headless::Run(args)) => Command::Run(args),
+            Some(Headless::Explain(args)) => Command::Explain(args),
+            Some(Headless::Hook) => Command::Hook,
             Some(Headless::Completions(args)) => Command::Completions(args),
         }
     }
@@ -72,6 +76,12 @@ pub enum Command {
     Gpus(CatalogueArgs),
     /// `memwall models`
     Models(CatalogueArgs),
+    /// `memwall run`
+    Run(RunArgs),
+    /// `memwall explain`
+    Explain(ExplainArgs),
+    /// `memwall hook`
+    Hook,
     /// `memwall completions`
     Completions(CompletionsArgs),
 }
@@ -109,6 +119,14 @@ enum Headless {
     Gpus(CatalogueArgs),
     /// List the models that plans can name
     Models(CatalogueArgs),
+    /// Run a training command with the PyTorch hook in place
+    ///
+    /// Its output is untouched and its exit status passed on.
+    Run(RunArgs),
+    /// Explain an out-of-memory message or a PyTorch memory snapshot
+    Explain(ExplainArgs),
+    /// Write the PyTorch hook, for scripts that import it themselves
+    Hook,
     /// Write a completion script for a shell
     Completions(CompletionsArgs),
 }
@@ -121,6 +139,12 @@ pub struct DashboardArgs {
     /// Compare with this process from the start
     #[arg(long, value_name = "PID")]
     pub attach: Option<u32>,
+    /// Follow this log instead of the attached process's own output
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// A regular expression for its lines, with groups named step, loss, step_time_s, …
+    #[arg(long, value_name = "REGEX")]
+    pub log_pattern: Option<String>,
     /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
     /// prometheus:URL
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
@@ -139,6 +163,9 @@ pub struct LookArgs {
     /// Colour theme
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
+    /// Let the mouse choose panes and fields (the terminal's own selection then needs Shift)
+    #[arg(long)]
+    pub mouse: bool,
     /// Draw with ASCII characters only
     #[arg(long)]
     pub ascii: bool,
@@ -311,6 +338,8 @@ impl ReplayArgs {
     pub fn dashboard(self) -> DashboardArgs {
         DashboardArgs {
             plan: None,
+            log: None,
+            log_pattern: None,
             attach: None,
             source: Choice::Replay { path: self.file, speed: self.speed },
             interval: Duration::from_secs(1),
@@ -328,6 +357,31 @@ pub struct CatalogueArgs {
     /// Other names and the source of every figure
     #[arg(long, short)]
     pub verbose: bool,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ExplainArgs {
+    /// A text or log with the message, `-` for standard input; or what torch.cuda.memory._dump_snapshot wrote
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The plan of the run: what it foresees stands beside, and fixes are predicted
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RunArgs {
+    /// The plan to hold the run against at its end
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// Say nothing at its end
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 /// Arguments of `completions`.

@@ -13,6 +13,8 @@ pub enum Exit {
     DoesNotFit,
     /// All well.
     Done,
+    /// What a command that was run ended with.
+    Child(u8),
 }
 
 impl Exit {
@@ -24,6 +26,7 @@ impl Exit {
             Self::Failed => 1,
             Self::Usage => 2,
             Self::DoesNotFit => 3,
+            Self::Child(code) => code,
         }
     }
 

@@ -6,6 +6,7 @@ mod completions;
 pub mod dashboard;
 mod ending;
 mod exit;
+mod explain;
 mod export;
 mod import;
 pub mod import_args;
@@ -16,6 +17,7 @@ mod plans;
 mod predict;
 mod record;
 mod replay;
+mod run;
 mod shape;
 mod sweep;
 mod user_catalog;
@@ -51,16 +53,19 @@ pub fn run(
         Command::Predict(args) => predict::run(&args, &catalog, streams),
         Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
-        Command::Infer(args) => infer::run(&args, &catalog, streams),
-        Command::Import(args) => import::run(&args, &catalog, streams),
-        Command::Export(args) => export::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) => match args.format {
             Some(format) => replay::summarise(&args.file, format, streams),
             None => dashboard(args.dashboard(), catalog, streams),
         },
+        Command::Infer(args) => infer::run(&args, &catalog, streams),
+        Command::Import(args) => import::run(&args, &catalog, streams),
+        Command::Export(args) => export::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
+        Command::Run(args) => run::run(&args, &catalog, streams),
+        Command::Explain(args) => explain::run(&args, &catalog, streams),
+        Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
     }
 }

@@ -9,6 +9,7 @@ mod explain;
 mod forecast;
 mod observation;
 mod residual;
+mod rhythm;
 
 pub use bands::Bands;
 pub use calibration::{Calibration, Factor};
@@ -19,3 +20,4 @@ pub use explain::{Cause, Circumstance, Explanation, Subject, explain};
 pub use forecast::{Forecast, Growth, forecast};
 pub use observation::{Observation, Whose};
 pub use residual::Residual;
+pub use rhythm::period;

@@ -161,7 +161,8 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
         unit: Unit::Matrix(element),
         inputs: &[(copied, Flow::Stop), (kernel, Flow::New), (bias, Flow::New)],
         outputs: &[out],
-        saved: &[copied],
+        // A convolution saves its weight even where its input needs no gradient.
+        saved: &[copied, kernel],
         flops: (flops, flops),
         ..Spec::default()
     });

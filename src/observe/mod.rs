@@ -8,16 +8,22 @@
 mod amdgpu;
 mod command;
 mod demo;
+mod follow;
+pub mod hook;
+pub mod log;
 mod nvml;
 mod open;
+pub mod out_of_memory;
 mod process;
 mod prometheus;
 mod record;
+pub mod snapshot;
 mod thread;
 
 pub use amdgpu::Amdgpu;
 pub use command::{Command, regular_file};
 pub use demo::Demo;
+pub use follow::{Follow, Following, follow};
 pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
 pub use open::{Choice, Means, ROOT_VARIABLE, open};
 pub use prometheus::Prometheus;

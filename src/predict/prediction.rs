@@ -152,6 +152,21 @@ impl StageMemory {
     }
 }
 
+/// Layers that are alike and follow each other, on one GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerGroup {
+    /// What kind of layer it is.
+    pub name: &'static str,
+    /// The number of the first, from 0; none for what is no numbered layer (embedding, head).
+    pub first: Option<u64>,
+    /// How many there are.
+    pub count: u64,
+    /// Parameters of each on this rank.
+    pub parameters: u64,
+    /// What one micro batch leaves of each for the backward pass.
+    pub saved: Bytes,
+}
+
 /// How a plan stands against the card's capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -345,6 +360,8 @@ pub struct Prediction {
     pub stages: Vec<StageMemory>,
     /// Index in `stages` of the one that needs most: the headline.
     pub largest_stage: usize,
+    /// That stage's layers in the order of the forward pass.
+    pub layers: Vec<LayerGroup>,
     /// Against the card.
     pub capacity: Capacity,
     /// Operations of that stage's GPU.

@@ -1,5 +1,7 @@
 //! A recording that is played: where it stands, and how it is steered.
 
+use serde::Serialize;
+
 use super::Moment;
 use crate::units::Seconds;
 
@@ -46,7 +48,8 @@ impl Playback {
 }
 
 /// What somebody wants of a recording that is played.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Steer {
     /// Stand still, or go on; at the end: from the beginning.
     Pause,

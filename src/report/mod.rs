@@ -3,6 +3,8 @@
 //! against their predictions.
 
 pub mod csv;
+pub mod explain;
+pub mod hooked;
 pub mod json;
 mod limits;
 pub mod recording;

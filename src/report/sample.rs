@@ -55,6 +55,7 @@ pub fn two_stages() -> Prediction {
         num_gpus: 4,
         params: Params { total: 124_439_808, trainable: 124_439_808, active_per_token: 124_439_808 },
         largest_stage: 0,
+        layers: Vec::new(),
         capacity: Capacity { bytes: Bytes(10 * GIB), needed: stages[0].device_used },
         stages,
         flops: StepFlops { forward: Flops(2e12 + 1.0), backward: Flops(4e12), recompute: Flops(0.0) },

@@ -17,7 +17,7 @@ pub fn draw(proposal: &Proposal, first: usize, look: &Look, area: Rect, buffer: 
     let theme = &look.theme;
     Clear.render(area, buffer);
     let tool = if proposal.tool.is_empty() { "a run".to_owned() } else { printable(&proposal.tool) };
-    let title = format!(" {tool}: the plan of {} · ⏎ take it  esc dismiss  ↑↓ scroll ", proposal.pid);
+    let title = format!(" {tool}: the plan of {} ", proposal.pid);
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
         .border_style(theme.accent())

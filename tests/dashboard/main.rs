@@ -18,5 +18,8 @@ mod monitor;
 mod opening;
 mod output;
 mod plan;
+mod progress;
 mod recording;
+mod recovery;
 mod signals;
+mod sources;

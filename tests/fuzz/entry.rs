@@ -36,3 +36,19 @@ pub fn config(bytes: &[u8]) -> bool {
     assert!(read.is_ok() || found.is_err(), "predicted what could not be read");
     found.is_ok()
 }
+
+/// The bytes of a PyTorch memory snapshot, whether it was read.
+pub fn snapshot(bytes: &[u8]) -> bool {
+    let Ok(devices) = memwall::observe::snapshot::read(bytes) else { return false };
+    for device in &devices {
+        let terms = device.terms.iter().fold(0_u64, |sum, term| sum.saturating_add(term.bytes.0));
+        assert_eq!(terms, device.allocated.0, "the terms of device {} are not its total", device.device);
+    }
+    true
+}
+
+/// The bytes of a text, whether it has an out-of-memory message with figures.
+pub fn message(bytes: &[u8]) -> bool {
+    let found = memwall::observe::out_of_memory::find(&String::from_utf8_lossy(bytes));
+    found.is_some_and(|found| found.asked.is_some() && found.elsewhere().is_some())
+}

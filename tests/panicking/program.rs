@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use memwall::app::State;
 use memwall::catalog::Catalog;
-use memwall::cli::dashboard::{Clock, watch};
-use memwall::observe::Source;
+use memwall::cli::dashboard::{Clock, Outside, watch};
+use memwall::observe::{Follow, Source};
 use memwall::plan::{EXAMPLES, Loaded};
 use memwall::reading::{Moment, Sample, SourceInfo, SourceKind};
 use memwall::ui::{EMBEDDED, Look, Theme};
@@ -50,7 +50,8 @@ fn main() -> ExitCode {
         let source: Box<dyn Source> = Box::new(Panicking { way, samples: 0 });
         Ok(source)
     };
-    match watch(state, &look, open, Duration::from_millis(20), clock) {
+    let outside = Outside { every: Duration::from_millis(20), clock, store: None, follow: Follow::default() };
+    match watch(state, &look, open, outside) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("memwall: {message}");

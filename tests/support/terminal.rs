@@ -48,7 +48,10 @@ impl Program {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let none = home.path().join("no-driver.so");
-        let env = vec![("MEMWALL_NVML_LIB".to_owned(), none.clone()), ("MEMWALL_SYS_ROOT".to_owned(), none)];
+        // Hooks of other runs on this machine are not heard.
+        let hooks = home.path().join("hooks");
+        let env = [("MEMWALL_NVML_LIB", none.clone()), ("MEMWALL_SYS_ROOT", none), ("MEMWALL_HOOK_DIR", hooks)];
+        let env = env.map(|(name, path)| (name.to_owned(), path)).into();
         Self { path: path.into(), args: Vec::new(), env, size: (120, 40), home, elsewhere: None, stderr_apart: false }
     }
 

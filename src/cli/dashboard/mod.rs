@@ -1,21 +1,25 @@
 //! The dashboard: one owner of the state, fed by tasks, drawing when something happened.
 
+mod files;
 mod input;
 mod look;
 mod panics;
+mod recovery;
 mod tape;
 mod terminal;
 mod watch;
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-pub use watch::watch;
+pub use recovery::Store;
+pub use watch::{Outside, watch};
 
 use super::replay::exit_for;
-use super::{DashboardArgs, Exit, Streams, import, plans};
-use crate::app::State;
+use super::{DashboardArgs, Exit, Streams, import, plans, user_catalog};
+use crate::app::{self, Keymap, State};
 use crate::catalog::Catalog;
-use crate::observe::{self, Choice, Header, Means, Wants};
+use crate::observe::log::Pattern;
+use crate::observe::{self, Choice, Follow, Header, Means, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
 use crate::predict::{Job, Verdict};
 use crate::reading::Moment;
@@ -63,15 +67,45 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Ok(look) => look,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
+    let pattern = match args.log_pattern.as_deref().map(Pattern::new).transpose() {
+        Ok(pattern) => pattern,
+        Err(message) => return streams.fail(Exit::Usage, &format!("--log-pattern: {message}")),
+    };
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::new(loaded, catalog, attach, clock.now());
+    state.keys = match own_keys() {
+        Ok(keys) => keys,
+        Err(messages) => {
+            return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
+        }
+    };
+    let store = Store::of_user(|name| std::env::var_os(name));
+    let kept = store.as_ref().and_then(|store| store.unsaved(state.editor.path(), state.editor.name()));
+    app::offer(&mut state, kept);
+    state.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
     let open = source(args, &state);
-    match watch(state, &look, open, args.interval, clock) {
+    // What a recording tells of has nothing to do with the processes that run now.
+    let live = !matches!(args.source, Choice::Replay { .. });
+    let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
+    match watch(state, &look, open, Outside { every: args.interval, clock, store, follow }) {
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
     }
+}
+
+/// The user's key map: `~/.config/memwall/keys.yaml`, where there is one.
+fn own_keys() -> Result<Keymap, Vec<String>> {
+    let Some(path) = user_catalog::folder(|name| std::env::var_os(name)).map(|folder| folder.join("keys.yaml")) else {
+        return Ok(Keymap::default());
+    };
+    if !path.is_file() {
+        return Ok(Keymap::default());
+    }
+    let shown = path.display();
+    let text = std::fs::read_to_string(&path).map_err(|error| vec![format!("{shown}: {error}")])?;
+    Keymap::parse(&text).map_err(|faults| faults.into_iter().map(|fault| format!("{shown}:{fault}")).collect())
 }
 
 /// What the recording that is to be played says of itself; none where none is.

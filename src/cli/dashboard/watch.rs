@@ -1,32 +1,44 @@
 //! The loop: events in, state changed, effects carried out, one frame for all of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crossterm::event::EventStream;
+use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures::StreamExt;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::super::infer;
 use super::Clock;
-use super::input::translate;
+use super::files::{self, Keeper};
+use super::input::{pointed, translate};
 use super::panics::Panics;
+use super::recovery::{Store, Wish};
 use super::tape::Tape;
 use super::terminal::Screen;
 use crate::app::{Effect, Event, Source, State, update};
 use crate::cli::ending::Ending;
-use crate::observe::{self, Header, PlanText, Report};
-use crate::plan;
-use crate::ui::Look;
+use crate::observe::{self, Follow, Header, PlanText, Report};
+use crate::ui::{Look, Pointer, hit};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
 const QUEUE: usize = 256;
 
 /// Samples that may wait: beyond that the source drops and counts them.
 const REPORTS: usize = 4;
+
+/// What the loop needs of the world besides its source and the terminal.
+#[derive(Debug)]
+pub struct Outside {
+    /// Time between samples.
+    pub every: Duration,
+    /// The clock.
+    pub clock: Clock,
+    /// Where unsaved plans are kept against a crash; none: nowhere.
+    pub store: Option<Store>,
+    /// Which logs and hooks are followed.
+    pub follow: Follow,
+}
 
 /// Shows the dashboard until the user quits or the system asks to.
 ///
@@ -37,8 +49,7 @@ pub fn watch(
     state: State,
     look: &Look,
     open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
-    every: Duration,
-    clock: Clock,
+    outside: Outside,
 ) -> Result<(), String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
@@ -50,7 +61,7 @@ pub fn watch(
     let screen = Screen::take()?;
     let panics = Panics::catch();
     let around = Around { screen, ending, panics: panics.clone() };
-    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, every, clock)));
+    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, outside)));
     let outcome = catch_unwind(watching);
     // A save that hangs on a dead file system must not keep the program.
     runtime.shutdown_background();
@@ -73,24 +84,36 @@ async fn watch_on(
     mut state: State,
     look: &Look,
     open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
-    every: Duration,
-    clock: Clock,
+    outside: Outside,
 ) -> Result<(), String> {
+    let Outside { every, clock, store, follow } = outside;
     let Around { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
     let source = observe::spawn(open, every, move || clock.now(), reports)
         .map_err(|error| format!("no thread for the source: {error}"))?;
-    tokio::spawn(read_terminal(events.clone()));
+    let (news, mut heard) = mpsc::channel(REPORTS);
+    let mut following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
+        .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
+    let (pointers, mut pointing) = mpsc::channel(QUEUE);
+    tokio::spawn(read_terminal(events.clone(), pointers));
     tokio::spawn(tick(events.clone(), clock));
     state.size = screen.size();
+    if state.mouse {
+        screen.take_mouse(true)?;
+    }
     screen.draw(&state, look)?;
-    let mut hands = Hands { source, tape: None, events, every, clock };
+    let keeper = store.clone().map(Keeper::start);
+    let mut hands = Hands { source, tape: None, events, every, clock, store, keeper };
     loop {
         let first = tokio::select! {
             event = happening.recv() => event.map(|event| vec![event]),
+            pointer = pointing.recv(), if !pointing.is_closed() => {
+                pointer.and_then(|pointer| hit(&state, pointer)).map(|target| vec![Event::Click(target)])
+            }
             report = reported.recv(), if !reported.is_closed() => report.map(told),
-            () = ending.asked() => break,
+            news = heard.recv(), if !heard.is_closed() => news.map(|news| vec![Event::Run(Box::new(news))]),
+            () = ending.asked() => Some(vec![Event::TerminalGone]),
             () = panics.happened() => break,
         };
         let Some(first) = first else { continue };
@@ -105,9 +128,10 @@ async fn watch_on(
                     hands.rest();
                     return Ok(());
                 }
-                hands.carry_out(effect, &state);
+                hands.carry_out(effect, &state, &mut screen)?;
             }
         }
+        following.attend(state.monitor.attached.as_ref().map(|attached| attached.pid));
         screen.draw(&state, look)?;
     }
     hands.rest();
@@ -122,23 +146,34 @@ struct Hands {
     events: Sender<Event>,
     every: Duration,
     clock: Clock,
+    store: Option<Store>,
+    keeper: Option<Keeper>,
 }
 
 impl Hands {
-    fn carry_out(&mut self, effect: Effect, state: &State) {
+    fn carry_out(&mut self, effect: Effect, state: &State, screen: &mut Screen) -> Result<(), String> {
+        let events = self.events.clone();
         match effect {
             // The loop's own.
             Effect::Quit => {}
-            Effect::Save { path, name, text, over } => {
-                let opened = (!over).then(|| state.editor.saved_text().to_owned());
-                save(path, &name, text, opened, self.events.clone());
-            }
-            Effect::Record => {
-                self.tape = self.header(state).map(|header| Tape::start(header, self.events.clone()));
-            }
-            Effect::Infer(pid) => infer(pid, state, self.events.clone()),
+            Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
+            Effect::Open(path) => files::open(path, self.store.clone(), events),
+            Effect::Infer(pid) => files::infer(pid, state, events),
+            Effect::ListPlans => files::list(events),
+            Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),
+            Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),
+            Effect::Forget { path, name } => self.wish(Wish::Forget(path, name)),
+            Effect::Mouse(taken) => return screen.take_mouse(taken),
+            Effect::Record => self.tape = self.header(state).map(|header| Tape::start(header, events)),
             Effect::StopRecording => self.tape = None,
             Effect::Steer(steer) => self.source.steer(steer),
+        }
+        Ok(())
+    }
+
+    fn wish(&self, wish: Wish) {
+        if let Some(keeper) = &self.keeper {
+            keeper.wish(wish);
         }
     }
 
@@ -176,9 +211,14 @@ fn told(report: Report) -> Vec<Event> {
 }
 
 /// Passes the terminal's events on until the terminal or the dashboard is gone.
-async fn read_terminal(events: Sender<Event>) {
+async fn read_terminal(events: Sender<Event>, pointers: Sender<Pointer>) {
     let mut terminal = EventStream::new();
     while let Some(Ok(event)) = terminal.next().await {
+        if let TerminalEvent::Mouse(mouse) = event {
+            // A wheel turns faster than anyone reads: what does not fit is left out.
+            let _left_out = pointed(mouse).map(|pointer| pointers.try_send(pointer).is_err());
+            continue;
+        }
         let Some(event) = translate(event) else { continue };
         if events.send(event).await.is_err() {
             return;
@@ -196,50 +236,5 @@ async fn tick(events: Sender<Event>, clock: Clock) {
         if events.send(Event::Tick(clock.now())).await.is_err() {
             return;
         }
-    }
-}
-
-/// Reads the plan of a process on a thread that may block: files of its own may lie anywhere.
-fn infer(pid: u32, state: &State, events: Sender<Event>) {
-    let gpus = state.monitor.devices().iter().filter_map(|device| device.name.value().cloned()).collect();
-    let catalog = state.catalog.clone();
-    tokio::task::spawn_blocking(move || {
-        let outcome = infer::proposal(pid, gpus, &catalog).map(Box::new);
-        // A dashboard that has gone meanwhile needs no telling.
-        drop(events.blocking_send(Event::Inferred { pid, outcome }));
-    });
-}
-
-/// Writes the plan on a thread that may block.
-///
-/// `opened` is the text that may be written over; none: whatever is there.
-fn save(path: Option<PathBuf>, name: &str, text: String, opened: Option<String>, events: Sender<Event>) {
-    let new = path.is_none();
-    let path = path.unwrap_or_else(|| Path::new(name).with_extension("yaml"));
-    tokio::task::spawn_blocking(move || {
-        let event = match opened.and_then(|opened| refused(&path, new, &opened)) {
-            Some(why) => Event::SaveRefused(why),
-            None => match plan::save(&path, &text) {
-                Ok(()) => Event::Saved { path, text },
-                Err(fault) => Event::SaveFailed(format!("not saved: {fault}")),
-            },
-        };
-        // A dashboard that has gone meanwhile needs no telling.
-        drop(events.blocking_send(event));
-    });
-}
-
-/// Why a plan is not written over what is there: somebody else's file, or somebody else's
-/// changes. A file that is gone is in nobody's way.
-fn refused(path: &Path, new: bool, opened: &str) -> Option<String> {
-    let shown = path.display();
-    if !path.exists() {
-        None
-    } else if new {
-        Some(format!("not saved: {shown} exists already"))
-    } else if plan::differs(path, opened) {
-        Some(format!("not saved: {shown} was changed by someone else since it was opened"))
-    } else {
-        None
     }
 }

@@ -64,6 +64,7 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
         params: Params::default(),
         stages,
         largest_stage,
+        layers: Vec::new(),
         capacity: Capacity { bytes: Bytes::from_gib(80.0), needed },
         flops: StepFlops { forward: Flops(400e12), backward: Flops(800e12), recompute: Flops(0.0) },
         traffic: Traffic {

@@ -51,7 +51,7 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
         (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
         (plan.hardware.power_limit_w.is_some(), "hardware.power_limit_w"),
         (d.moe_dispatcher.is_some(), "distribution.moe_dispatcher"),
-        (d.cp_comm.is_some(), "distribution.cp_comm"),
+        (d.cp_comm.is_some() && !megatron, "distribution.cp_comm"),
         (d.async_tensor_parallel == Some(true), "distribution.async_tensor_parallel"),
         (d.overlap_tensor_parallel == Some(true), "distribution.overlap_tensor_parallel"),
         (d.overlap_expert_parallel == Some(true), "distribution.overlap_expert_parallel"),

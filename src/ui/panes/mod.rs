@@ -4,7 +4,9 @@ mod compare;
 mod history;
 mod monitor;
 mod plan;
+mod progress;
 mod roofline;
+mod text;
 mod vram;
 
 use ratatui::buffer::Buffer;
@@ -26,6 +28,10 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Monitor => monitor::title(state),
         Pane::Compare => compare::title(state),
     };
+    let detail = match (pane, baseline(state)) {
+        (Pane::Monitor, Some(baseline)) => format!("{baseline} · {detail}"),
+        _ => detail,
+    };
     let focused = state.focus == pane;
     let (frame, name) =
         if focused { (look.theme.accent(), look.theme.accent()) } else { (look.theme.frame(), look.theme.text()) };
@@ -38,7 +44,10 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
     let inner = block.inner(area);
     block.render(area, buffer);
     match pane {
-        Pane::Plan => plan::draw(state, look, inner, buffer),
+        Pane::Plan => match &state.text {
+            Some(view) => text::draw(state, view, look, inner, buffer),
+            None => plan::draw(state, look, inner, buffer),
+        },
         Pane::Vram => vram::draw(state, look, inner, buffer),
         Pane::Roofline => roofline::draw(state, look, inner, buffer),
         Pane::Monitor if state.monitor.view == MonitorView::History && state.monitor.sample.is_some() => {
@@ -47,6 +56,12 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Monitor => monitor::draw(state, look, inner, buffer),
         Pane::Compare => compare::draw(state, look, inner, buffer),
     }
+}
+
+/// How the plan differs from the baseline, for a pane that shows nothing else of the plan.
+fn baseline(state: &State) -> Option<String> {
+    let outcome = state.baseline.as_ref()?.outcome(state.editor.prediction()?);
+    (outcome.memory.0 != 0).then(|| format!("plan {} to base", outcome.memory))
 }
 
 /// Why a pane has nothing to show.
@@ -69,8 +84,17 @@ fn sparks(values: impl Iterator<Item = Option<f64>>, top: f64) -> String {
     values.map(cell).collect()
 }
 
+/// What a row and column inside a pane stand for in what it lists.
+pub fn place_in(pane: Pane, state: &State, (row, column): (usize, usize), height: u16) -> (usize, usize) {
+    match (pane, &state.text) {
+        (Pane::Plan, Some(view)) => text::place(view, (row, column), height),
+        (Pane::Plan, None) => (plan::field_at(state, row, height), column),
+        _ => (row, column),
+    }
+}
+
 /// The first visible row, so that `selected` is in view and the list does not jump.
-fn scroll(selected: usize, rows: usize, visible: usize) -> usize {
+pub fn scroll(selected: usize, rows: usize, visible: usize) -> usize {
     let last = rows.saturating_sub(visible);
     selected.saturating_sub(visible.saturating_sub(1)).max(selected.saturating_sub(visible / 2)).min(last)
 }

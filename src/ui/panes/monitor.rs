@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::{say, scroll};
+use super::{progress, say, scroll};
 use crate::app::{Pane, Point, ProcessRow, Selected, Source, State};
 use crate::printable::printable;
 use crate::reading::{Absence, DeviceSample, Reading};
@@ -48,6 +48,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     draw_devices(state, look, table, buffer);
     draw_facts(state, look, facts, buffer);
     draw_past(state, look, past, buffer);
+    let rest = progress::draw(state, look, rest, buffer);
     draw_processes(state, &processes, look, rest, buffer);
 }
 

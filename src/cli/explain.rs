@@ -1,0 +1,84 @@
+//! `memwall explain`: an out-of-memory message, or a PyTorch memory snapshot.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::args::ExplainArgs;
+use super::{Exit, Streams, plans};
+use crate::advise::relief;
+use crate::catalog::Catalog;
+use crate::observe::{out_of_memory, snapshot};
+use crate::predict::{Job, predict};
+use crate::report::explain::{self, Beside};
+
+/// The largest snapshot that is read.
+const LARGEST: u64 = 2 << 30;
+
+/// How much of a log's end is searched for a message.
+const TAIL: u64 = 64 << 20;
+
+/// `memwall explain`.
+pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
+    let plan = match args.plan.as_deref().map(|plan| plans::only(&plan.to_string_lossy(), &[], streams)).transpose() {
+        Ok(plan) => plan,
+        Err(exit) => return exit,
+    };
+    let prediction = match plan.as_ref().map(|plan| Job::resolve(plan.plan(), catalog)).transpose() {
+        Ok(job) => job.map(|job| predict(&job)),
+        Err(faults) => return plan.map_or(Exit::Usage, |plan| plan.tell(faults, streams)),
+    };
+    let shown = args.file.display();
+    let bytes = match bytes(&args.file, streams) {
+        Ok(bytes) => bytes,
+        Err(error) => return streams.fail(exit_for(&error), &format!("{shown}: {error}")),
+    };
+    if snapshot::is_snapshot(&bytes) {
+        return match snapshot::read(&bytes) {
+            Ok(devices) => streams.print(&explain::snapshot(&devices, prediction.as_ref())),
+            Err(why) => streams.fail(Exit::Usage, &format!("{shown}: {why}")),
+        };
+    }
+    let Some(message) = out_of_memory::find(&String::from_utf8_lossy(&bytes)) else {
+        let message = format!("{shown}: neither a memory snapshot nor a text with PyTorch's out-of-memory message");
+        return streams.fail(Exit::Usage, &message);
+    };
+    let fixes = plan.as_ref().map(|plan| relief(plan.plan(), catalog)).unwrap_or_default();
+    let beside = prediction.as_ref().map(|prediction| Beside { prediction, relief: &fixes });
+    streams.print(&explain::out_of_memory(&message, beside))
+}
+
+/// A snapshot whole, a log's end; standard input for `-`.
+fn bytes(file: &Path, streams: &mut Streams<'_>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if file == Path::new("-") {
+        streams.input.take(TAIL).read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
+    let mut file = File::open(file)?;
+    let mut start = [0; 2];
+    let read = file.read(&mut start)?;
+    let length = file.metadata()?.len();
+    if snapshot::is_snapshot(&start[..read]) {
+        if length > LARGEST {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a snapshot of more than 2 GiB"));
+        }
+        file.seek(SeekFrom::Start(0))?;
+        file.take(LARGEST).read_to_end(&mut bytes)?;
+    } else if length > 0 {
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        file.take(TAIL).read_to_end(&mut bytes)?;
+    } else {
+        // A pipe has no length and cannot go back.
+        bytes.extend(&start[..read]);
+        file.take(TAIL).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+fn exit_for(error: &io::Error) -> Exit {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::FileTooLarge => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}

@@ -1,0 +1,213 @@
+//! A thread beside the source's: it reads the log of the attached process and listens to hooks,
+//! and hands on what is new.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc as std_mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+
+use super::hook::{Directory, Listener};
+use super::log::{Log, Pattern};
+use crate::reading::{Absence, Moment, RunNews};
+
+/// Time between two looks at the log, and the longest that a change of the attached process waits.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What is followed besides the devices.
+#[derive(Debug, Clone, Default)]
+pub struct Follow {
+    /// This log instead of the attached process's own.
+    pub log: Option<PathBuf>,
+    /// The user's own pattern of its lines.
+    pub pattern: Option<Pattern>,
+    /// The process that is attached from the start.
+    pub pid: Option<u32>,
+    /// Read the attached process's own log and listen to hooks.
+    pub live: bool,
+}
+
+/// Follows until it is dropped.
+#[derive(Debug)]
+pub struct Following {
+    attached: std_mpsc::Sender<Option<u32>>,
+    last: Option<u32>,
+    socket: Option<PathBuf>,
+}
+
+impl Following {
+    /// The process whose log is read from now on.
+    pub fn attend(&mut self, pid: Option<u32>) {
+        if pid != self.last {
+            self.last = pid;
+            // A thread that is gone has nobody to attend to.
+            let _ = self.attached.send(pid);
+        }
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        // The thread may be cut off by the end of the program: the socket's name goes here.
+        if let Some(path) = &self.socket {
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
+/// Starts to follow.
+///
+/// # Errors
+/// Where the system gives no thread.
+pub fn follow(
+    wanted: Follow,
+    variable: impl Fn(&str) -> Option<OsString>,
+    clock: impl Fn() -> Moment + Send + 'static,
+    news: Sender<RunNews>,
+) -> io::Result<Following> {
+    let (attached, changes) = std_mpsc::channel();
+    let listener = wanted.live.then(|| Directory::open(variable).and_then(|directory| Listener::bind(&directory)));
+    let (listener, deaf) = match listener {
+        Some(Ok(listener)) => (Some(listener), None),
+        Some(Err(why)) => (None, Some(why)),
+        None => (None, None),
+    };
+    let socket = listener.as_ref().map(|listener| listener.path().to_owned());
+    let last = wanted.pid;
+    let mut follower = Follower {
+        log: None,
+        news: RunNews { deaf, ..RunNews::default() },
+        wanted,
+        listener,
+        told: RunNews::default(),
+    };
+    follower.turn_to(last);
+    thread::Builder::new().name("follow".to_owned()).spawn(move || {
+        loop {
+            match follower.wait(&changes, &clock) {
+                Some(Some(pid)) => follower.turn_to(pid),
+                Some(None) => {}
+                None => return,
+            }
+            follower.look(clock());
+            if !follower.tell(&news) {
+                return;
+            }
+        }
+    })?;
+    Ok(Following { attached, last, socket })
+}
+
+struct Follower {
+    wanted: Follow,
+    log: Option<Log>,
+    listener: Option<Listener>,
+    news: RunNews,
+    /// What was handed on last.
+    told: RunNews,
+}
+
+impl Follower {
+    fn turn_to(&mut self, pid: Option<u32>) {
+        let own = self.wanted.pattern.clone();
+        let opened = match (&self.wanted.log, pid) {
+            (Some(file), _) => Some(Ok(Log::of_files(vec![file.clone()], own))),
+            (None, Some(pid)) if self.wanted.live => Some(Log::of_process(pid, own)),
+            (None, _) => None,
+        };
+        let hooks = std::mem::take(&mut self.news.hooks);
+        self.news = RunNews { pid, hooks, losses: self.news.losses, deaf: self.news.deaf.take(), ..RunNews::default() };
+        self.log = None;
+        match opened {
+            Some(Ok(log)) => self.log = Some(log),
+            Some(Err(why)) => self.news.no_log = Some(why),
+            None => {}
+        }
+    }
+
+    /// Listens until the next look is due. What the attached process changed to, if it did; none
+    /// when nobody wants news any more.
+    fn wait(
+        &mut self,
+        changes: &std_mpsc::Receiver<Option<u32>>,
+        clock: &impl Fn() -> Moment,
+    ) -> Option<Option<Option<u32>>> {
+        let Some(listener) = &mut self.listener else {
+            return match changes.recv_timeout(EVERY) {
+                Ok(pid) => Some(Some(pid)),
+                Err(std_mpsc::RecvTimeoutError::Timeout) => Some(None),
+                Err(std_mpsc::RecvTimeoutError::Disconnected) => None,
+            };
+        };
+        if let Err(error) = listener.listen(EVERY, clock) {
+            self.news.deaf = Some(error.to_string());
+            self.listener = None;
+        }
+        match changes.try_iter().last() {
+            Some(pid) => Some(Some(pid)),
+            None => match changes.try_recv() {
+                Ok(pid) => Some(Some(pid)),
+                Err(std_mpsc::TryRecvError::Empty) => Some(None),
+                Err(std_mpsc::TryRecvError::Disconnected) => None,
+            },
+        }
+    }
+
+    fn look(&mut self, now: Moment) {
+        if let Some(log) = &mut self.log {
+            log.read(now);
+            self.news.progress.clone_from(log.progress());
+            self.news.no_log = log.trouble().cloned().or_else(|| {
+                let silent = !log.progress().is_known();
+                silent.then(|| Absence::Failed("no line of a known format in the log so far".into()))
+            });
+            self.news.out_of_memory = log.out_of_memory().map(str::to_owned);
+        }
+        if let Some(listener) = &self.listener {
+            self.news.hooks = listener.runs().to_vec();
+            self.news.losses = listener.losses();
+        }
+    }
+
+    /// Hands on what is new; false when nobody takes it any more. Where the queue is full the next
+    /// news replace these.
+    fn tell(&mut self, news: &Sender<RunNews>) -> bool {
+        if self.news != self.told && news.try_send(self.news.clone()).is_ok() {
+            self.told = self.news.clone();
+        }
+        !news.is_closed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn the_log_is_followed_and_the_attached_process_may_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        fs::write(&log, "iter 3: loss 2.5, time 40.00ms, mfu 30.00%\n").unwrap();
+        let (sender, mut receiver) = mpsc::channel(4);
+        let hooks = folder.path().join("hooks").into_os_string();
+        let wanted = Follow { log: Some(log), pid: Some(7), live: true, pattern: None };
+        let variable = move |name: &str| (name == super::super::hook::HOOK_DIRECTORY_VARIABLE).then(|| hooks.clone());
+        let mut following = follow(wanted, variable, || Moment(9), sender).unwrap();
+        let first = receiver.blocking_recv().unwrap();
+        assert_eq!((first.pid, first.progress.step.value(), first.deaf), (Some(7), Some(&3), None));
+        let socket = following.socket.clone().unwrap();
+        assert!(socket.exists());
+        following.attend(None);
+        assert_eq!(receiver.blocking_recv().unwrap().pid, None);
+        drop(following);
+        assert!(!socket.exists());
+        assert!(receiver.blocking_recv().is_none());
+    }
+}

@@ -1,0 +1,602 @@
+"""What a PyTorch training process tells MemWall: time and memory of each step, and on a few
+steps the memory of each kind of module.
+
+`memwall run -- COMMAND` puts it in place without a change to the script. Two lines do the same:
+
+    import memwall_hook
+    memwall_hook.install()
+
+It never raises into the script, never prints, never waits, resets no statistics and
+synchronises no device. Where nobody listens it counts steps and does nothing else.
+MEMWALL_HOOK=0 turns it off.
+"""
+
+import os
+import sys
+import time
+
+VERSION = 1
+
+# Messages are small: a datagram is one message, and what does not fit is left out and said.
+_LARGEST = 60_000
+_MOST_KINDS = 96
+_MOST_BLOCKS = 160
+
+# Seconds between two messages on steps, and between two looks for somebody who listens.
+_EVERY = 0.5
+_LOOK_EVERY = 2.0
+
+# Sampled steps may cost this share of the time that has passed. The first two steps are none
+# to sample: they build caches and optimizer states.
+_BUDGET = 0.004
+_FIRST_SAMPLE = 3
+_REST = 10.0
+_LONGEST_REST = 600.0
+_MOST_FAULTS = 3
+
+
+def _directory():
+    """The private directory that listeners have their sockets in; as MemWall computes it."""
+    named = os.environ.get("MEMWALL_HOOK_DIR")
+    if named:
+        return named
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime:
+        return os.path.join(runtime, "memwall")
+    return "/tmp/memwall-%d" % os.getuid()
+
+
+class _Wire:
+    """Sends messages to every socket in the directory; whoever is gone or slow misses them."""
+
+    def __init__(self):
+        self.socket = None
+        self.pid = None
+        self.listeners = []
+        self.looked = float("-inf")
+        self.lost = 0
+
+    def new_listeners(self, now):
+        """Looks for listeners now and then; those that were not there at the last look."""
+        if now - self.looked < _LOOK_EVERY:
+            return []
+        self.looked = now
+        import stat
+
+        directory = _directory()
+        found = []
+        try:
+            whose = os.lstat(directory)
+            private = stat.S_ISDIR(whose.st_mode) and whose.st_uid == os.getuid() and not whose.st_mode & 0o077
+            if private:
+                found = sorted(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".sock"))[:16]
+        except OSError:
+            pass
+        new = [path for path in found if path not in self.listeners]
+        self.listeners = found
+        return new
+
+    def send(self, message, to=None):
+        import json
+        import socket
+
+        text = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+        if len(text) > _LARGEST:
+            self.lost += 1
+            return
+        if self.socket is None or self.pid != os.getpid():
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self.socket.setblocking(False)
+            self.pid = os.getpid()
+        for path in self.listeners if to is None else to:
+            try:
+                self.socket.sendto(text, path)
+            except OSError:
+                # Nobody there any more, or its queue is full: this message is lost, training goes on.
+                self.lost += 1
+
+
+class _Hook:
+    """The state of one process: steps, the optimizer that makes them, and what was seen."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.wire = _Wire()
+        self.pid = os.getpid()
+        self.faults = 0
+        self.steps = 0
+        self.leader = None
+        self.started = None
+        self.told_at = None
+        self.told_steps = 0
+        self.last_step = None
+        self.sampler = None
+        self.sample_cost = 0.0
+        self.samples = 0
+        self.sampled_at = 0.0
+        self.model = None
+        self.about = None
+        self.modules = None
+        self.tokens = None
+
+    def after_step(self, optimizer):
+        """Called behind every optimizer step."""
+        if self.faults >= _MOST_FAULTS:
+            return
+        try:
+            self._after_step(optimizer)
+        except Exception:
+            self.faults += 1
+            self._drop_sampler()
+
+    def _after_step(self, optimizer):
+        # Several optimizers may make one step: the first one counts. Forked children make none.
+        if self.leader is None:
+            if os.getpid() != self.pid:
+                return
+            self.leader = id(optimizer)
+        if id(optimizer) != self.leader or os.getpid() != self.pid:
+            return
+        now = time.perf_counter()
+        self.steps += 1
+        if self.started is None:
+            self.started = self.told_at = now
+        took = None if self.last_step is None else now - self.last_step
+        self.last_step = now
+        if self.sampler is not None:
+            self._finish_sample(optimizer, took)
+        new = self.wire.new_listeners(now)
+        if not self.wire.listeners:
+            return
+        if self.about is None:
+            self.about = self._about(optimizer)
+        if new:
+            self.wire.send(self.about, new)
+            if self.modules is not None:
+                self.wire.send(self.modules, new)
+        if now - self.told_at >= _EVERY or new:
+            self._tell(now)
+        if self._may_sample(now):
+            self.sampler = _Sampler(self.torch, optimizer)
+
+    def _tell(self, now):
+        steps = self.steps - self.told_steps
+        message = {"v": VERSION, "kind": "step", "pid": self.pid, "step": self.steps, "at": time.time(), "steps": steps}
+        if self.told_steps and now > self.told_at:
+            message["step_s"] = (now - self.told_at) / steps
+        message.update(_memory(self.torch))
+        if self.tokens:
+            message["tokens"] = self.tokens
+        if self.wire.lost:
+            message["lost"] = self.wire.lost
+        self.told_at, self.told_steps = now, self.steps
+        self.wire.send(message)
+
+    def _may_sample(self, now):
+        if self.steps < _FIRST_SAMPLE or _compiles():
+            return False
+        if self.modules is None:
+            return self.samples < _MOST_FAULTS
+        rest = min(_REST * 2 ** min(self.samples, 10), _LONGEST_REST)
+        return now - self.sampled_at > rest and self.sample_cost < _BUDGET * (now - self.started)
+
+    def _finish_sample(self, optimizer, took):
+        sampler, self.sampler = self.sampler, None
+        sampler.stop()
+        begun = time.perf_counter()
+        self.samples += 1
+        self.sampled_at = begun
+        if sampler.model is None:
+            return
+        self.model = sampler.model
+        self.tokens = sampler.tokens or self.tokens
+        self.modules = sampler.report(self.pid, self.steps)
+        self.about = self._about(optimizer)
+        self.wire.send(self.about)
+        self.wire.send(self.modules)
+        # What a sampled step costs is its excess over the usual one, and the report.
+        usual = (self.last_step - self.started) / max(self.steps - 1, 1)
+        self.sample_cost += max((took or 0.0) - usual, 0.0) + time.perf_counter() - begun
+
+    def _drop_sampler(self):
+        sampler, self.sampler = self.sampler, None
+        if sampler is not None:
+            try:
+                sampler.stop()
+            except Exception:
+                pass
+
+    def _about(self, optimizer):
+        torch = self.torch
+        groups = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        parameters = list(self.model.parameters()) if self.model is not None else groups
+        about = {"v": VERSION, "kind": "run", "pid": self.pid, "torch": str(torch.__version__)[:40], "at": time.time()}
+        for name, variable in (("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world", "WORLD_SIZE")):
+            if os.environ.get(variable, "").isdigit():
+                about[name] = int(os.environ[variable])
+        about["params"] = sum(_count(parameter) for parameter in parameters)
+        about["trainable"] = sum(_count(parameter) for parameter in parameters if parameter.requires_grad)
+        about["params_are_all"] = self.model is not None
+        about["param_bytes"] = _bytes(parameters)
+        about["gradient_bytes"] = _bytes(parameter.grad for parameter in parameters if parameter.grad is not None)
+        about["optimizer_state_bytes"] = _bytes(
+            value for state in optimizer.state.values() if isinstance(state, dict) for value in state.values()
+        )
+        dtypes = {}
+        for parameter in parameters:
+            name = str(parameter.dtype).replace("torch.", "")
+            dtypes[name] = dtypes.get(name, 0) + _count(parameter)
+        about["dtypes"] = dtypes
+        about["optimizer"] = type(optimizer).__name__[:80]
+        options = ("lr", "betas", "eps", "weight_decay", "momentum", "foreach", "fused", "capturable", "amsgrad")
+        kept = {name: value for name, value in optimizer.param_groups[0].items() if name in options and _plain(value)}
+        about["optimizer_options"] = kept
+        device = next((parameter.device for parameter in parameters), None)
+        about["device"] = str(device)
+        if device is not None and device.type == "cuda":
+            about["device_name"] = torch.cuda.get_device_name(device)[:80]
+        if self.model is not None:
+            about["model"] = type(self.model).__name__[:80]
+        if _compiles():
+            about["no_modules"] = "compiled: looking into modules would compile them again"
+        return about
+
+
+class _Sampler:
+    """Watches the modules for one step: what each keeps for the backward pass, and allocated
+    bytes as the backward pass reaches it."""
+
+    def __init__(self, torch, optimizer):
+        self.torch = torch
+        self.thread = _thread()
+        self.rows = {}
+        self.stack = []
+        self.model = None
+        self.tokens = 0
+        self.saved = 0
+        self.alive = 0
+        self.live = {}
+        self.backward = False
+        self.saving = None
+        self.own = {_storage(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        self.cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+        module = torch.nn.modules.module
+        self.handles = [
+            module.register_module_forward_pre_hook(self._before),
+            module.register_module_forward_hook(self._after),
+        ]
+
+    def stop(self):
+        for handle in self.handles:
+            handle.remove()
+        self.handles = []
+        self._stop_saving()
+
+    def _stop_saving(self):
+        saving, self.saving = self.saving, None
+        if saving is not None:
+            saving.__exit__(None, None, None)
+
+    def _allocated(self):
+        return self.torch.cuda.memory_allocated() if self.cuda else self.alive
+
+    def _before(self, module, inputs):
+        try:
+            if not self.torch.is_grad_enabled() or _thread() != self.thread:
+                return
+            if self.backward:
+                # Later micro batches of the step count for their tokens alone.
+                if module is self.model:
+                    self._count_tokens(inputs)
+                return
+            if not self.stack:
+                self._root(module, inputs)
+            shape = next((tuple(value.shape) for value in inputs if hasattr(value, "shape")), None)
+            self.stack.append((id(module), self.saved, self._allocated(), shape))
+        except Exception:
+            self.stop()
+
+    def _root(self, module, inputs):
+        # A forward pass that raised has left its modules behind.
+        self._stop_saving()
+        if self.model is None or _weight(module) > _weight(self.model):
+            self.model = module
+        self._count_tokens(inputs)
+        self.saving = self.torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
+        self.saving.__enter__()
+
+    def _count_tokens(self, inputs):
+        for value in inputs:
+            if hasattr(value, "dtype") and not value.dtype.is_floating_point and value.dim() == 2:
+                self.tokens += value.numel()
+                break
+
+    def _pack(self, tensor):
+        try:
+            storage = _storage(tensor)
+            if storage not in self.own and storage not in self.live:
+                size = self.live[storage] = _size(tensor)
+                self.saved += size
+                self.alive += size
+        except Exception:
+            pass
+        return tensor
+
+    def _unpack(self, tensor):
+        try:
+            storage = _storage(tensor)
+            self.alive -= self.live.get(storage, 0)
+            self.live[storage] = 0
+        except Exception:
+            pass
+        return tensor
+
+    def _after(self, module, inputs, output):
+        try:
+            if not self.stack or self.stack[-1][0] != id(module) or _thread() != self.thread:
+                return
+            _, saved, allocated, shape = self.stack.pop()
+            row = self.rows.setdefault(id(module), [0, 0, 0, 0, None, None])
+            row[0] += 1
+            row[1] += self.saved - saved
+            row[2] += self._allocated() - allocated
+            row[4] = shape
+            first = _first_tensor(self.torch, output)
+            if first is not None:
+                row[5] = str(first.dtype).replace("torch.", "")
+                if first.requires_grad and first.grad_fn is not None:
+                    first.register_hook(_Reached(self, row))
+            if not self.stack:
+                self._stop_saving()
+        except Exception:
+            self.stop()
+
+    def reached(self, row):
+        self.backward = True
+        row[3] = max(row[3], self._allocated())
+
+    def report(self, pid, step):
+        """Rows by the kind of module, layers of a list counted together, and by block."""
+        kinds, blocks = {}, {}
+        named = list(self.model.named_modules()) if self.model is not None else []
+        for name, module in named:
+            row = self.rows.get(id(module))
+            if row is None:
+                continue
+            parts = [part for part in name.split(".") if part not in ("module", "_orig_mod", "_fsdp_wrapped_module")]
+            kind = ".".join("*" if part.isdigit() else part for part in parts)
+            own = list(module.parameters(recurse=False))
+            leaf = not any(True for _ in module.children())
+            into = kinds.setdefault((kind, type(module).__name__), [0, 0, 0, 0, 0, 0, row[4], row[5], leaf])
+            into[0] += 1
+            into[1] += row[1]
+            into[2] += row[2]
+            into[3] = max(into[3], row[3])
+            into[4] += sum(_count(parameter) for parameter in own)
+            into[5] += _bytes(own)
+            if parts and parts[-1].isdigit() and not any(part.isdigit() for part in parts[:-1]):
+                blocks[".".join(parts)] = (row[1], row[2], row[3])
+        rows = [
+            {
+                "name": kind[0][:120],
+                "class": kind[1][:80],
+                "count": row[0],
+                "saved": row[1],
+                "forward": row[2],
+                "backward": row[3],
+                "params": row[4],
+                "param_bytes": row[5],
+                "shape": list(row[6])[:8] if row[6] is not None else None,
+                "dtype": row[7],
+                "leaf": row[8],
+            }
+            for kind, row in kinds.items()
+        ]
+        rows.sort(key=lambda row: -max(row["saved"], row["param_bytes"]))
+        message = {"v": VERSION, "kind": "modules", "pid": pid, "step": step, "at": time.time()}
+        message["measured"] = "allocated" if self.cuda else "saved"
+        message["saved"] = self.saved
+        message["left_out"] = max(len(rows) - _MOST_KINDS, 0) + max(len(blocks) - _MOST_BLOCKS, 0)
+        message["modules"] = rows[:_MOST_KINDS]
+        message["blocks"] = [[name[:120], *row] for name, row in list(blocks.items())[:_MOST_BLOCKS]]
+        return message
+
+
+class _Reached:
+    """Called with the gradient of a module's output: its backward pass begins."""
+
+    def __init__(self, sampler, row):
+        self.sampler = sampler
+        self.row = row
+
+    def __call__(self, gradient):
+        try:
+            self.sampler.reached(self.row)
+        except Exception:
+            pass
+
+
+def _thread():
+    import threading
+
+    return threading.get_ident()
+
+
+def _first_tensor(torch, output):
+    if isinstance(output, torch.Tensor):
+        return output
+    values = output.values() if isinstance(output, dict) else output if isinstance(output, (tuple, list)) else ()
+    return next((value for value in values if isinstance(value, torch.Tensor)), None)
+
+
+def _local(tensor):
+    """The part of a sharded tensor that lies on this device."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def _size(tensor):
+    """Bytes of what the tensor is a view of."""
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    return storage.nbytes()
+
+
+def _storage(tensor):
+    tensor = _local(tensor)
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    return storage.data_ptr()
+
+
+def _bytes(tensors):
+    """Bytes of tensors on this device, what is shared counted once."""
+    sizes = {}
+    for tensor in tensors:
+        if hasattr(tensor, "element_size"):
+            tensor = _local(tensor)
+            sizes[_storage(tensor) or id(tensor)] = tensor.numel() * tensor.element_size()
+    return sum(sizes.values())
+
+
+def _count(parameter):
+    """Elements of the whole parameter, however it is sharded: DeepSpeed's ZeRO 3, FSDP's flat
+    parameters; of DTensors `numel` is the whole already."""
+    whole = getattr(parameter, "ds_numel", None)
+    if whole is None:
+        flat = getattr(parameter, "_unpadded_unsharded_size", None)
+        whole = flat.numel() if flat is not None else parameter.numel()
+    return int(whole)
+
+
+def _weight(module):
+    return sum(_count(parameter) for parameter in module.parameters())
+
+
+def _plain(value):
+    if isinstance(value, (tuple, list)):
+        return len(value) <= 4 and all(_plain(part) for part in value)
+    # A learning rate may be a tensor: reading it would wait for the device.
+    return value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and value == value and abs(value) < 1e30)
+
+
+def _memory(torch):
+    """Memory now. On CUDA the caching allocator's own counts, without waiting for the device;
+    elsewhere the resident set of the process, which is more than its tensors."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        stats = torch.cuda.memory_stats()
+        return {
+            "memory": "cuda",
+            "allocated": stats["allocated_bytes.all.current"],
+            "reserved": stats["reserved_bytes.all.current"],
+            "peak_allocated": stats["allocated_bytes.all.peak"],
+            "peak_reserved": stats["reserved_bytes.all.peak"],
+            "retries": stats.get("num_alloc_retries", 0),
+            "ooms": stats.get("num_ooms", 0),
+        }
+    import resource
+
+    page = os.sysconf("SC_PAGE_SIZE")
+    with open("/proc/self/statm") as statm:
+        resident = int(statm.read().split()[1]) * page
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"memory": "resident", "allocated": resident, "peak_allocated": max(peak, resident)}
+
+
+def _compiles():
+    """Whether torch.compile has compiled anything: it guards on module hooks, so that setting one
+    would compile everything again."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(dynamo, "counters", None)
+    return bool(counters and counters.get("frames"))
+
+
+def _patch(torch):
+    """Has every optimizer's step call the hook. Public since PyTorch 2.1; before, each class's step
+    is wrapped the way its profiler does it."""
+    hook = _Hook(torch)
+    optimizer = sys.modules.get("torch.optim.optimizer")
+    register = getattr(optimizer, "register_optimizer_step_post_hook", None)
+    if register is not None:
+
+        def after(optimizer, *_):
+            hook.after_step(optimizer)
+
+        # A compiled step leaves it out of its graph.
+        after._torchdynamo_disable = True
+        register(after)
+        return
+    import functools
+
+    profiled = torch.optim.Optimizer._hook_for_profile
+
+    def hook_for_profile(self):
+        profiled(self)
+        kind = type(self)
+        step = kind.step
+        if getattr(step, "_memwall", False):
+            return
+
+        @functools.wraps(step)
+        def wrapped(self, *args, **options):
+            result = step(self, *args, **options)
+            hook.after_step(self)
+            return result
+
+        wrapped.hooked = True
+        wrapped._memwall = True
+        kind.step = wrapped
+
+    torch.optim.Optimizer._hook_for_profile = hook_for_profile
+
+
+class _Finder:
+    """Waits for `import torch`: finds it as everybody else does, and patches it once it is loaded."""
+
+    def __init__(self):
+        self.looking = False
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch" or self.looking:
+            return None
+        import importlib.util
+
+        # Looking does not mean importing: many libraries ask whether there is a torch.
+        self.looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.looking = False
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            load = spec.loader.exec_module
+
+            def exec_module(module):
+                # The loader is an object of this import alone: it is as it was before torch runs.
+                del spec.loader.exec_module
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                load(module)
+                _try_patch(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def _try_patch(torch):
+    try:
+        _patch(torch)
+    except Exception:
+        pass
+
+
+_installed = False
+
+
+def install():
+    """Puts the hook in place, now or as soon as torch is imported. Twice is once."""
+    global _installed
+    if _installed or os.environ.get("MEMWALL_HOOK") == "0":
+        return
+    _installed = True
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        _try_patch(torch)
+    else:
+        sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,236 @@
+//! The socket that listens to hooks. Whatever comes is bounded: its size, its rate, the number of
+//! processes; what goes beyond is dropped and counted.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::directory::Directory;
+use super::message::{self, Body, Message};
+use crate::reading::{HookLosses, HookedRun, Moment};
+
+/// A datagram is cut here: the hook writes less.
+const LARGEST: usize = 64 * 1024;
+
+/// Messages that are read in a second. Eight ranks that sample at once send forty.
+const MOST_A_SECOND: u32 = 400;
+
+/// The number of the next socket of this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Processes that are kept apart.
+const MOST_RUNS: usize = 64;
+
+/// Listens in the private directory until it is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    socket: UnixDatagram,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    runs: Vec<HookedRun>,
+    losses: HookLosses,
+    second: Instant,
+    in_second: u32,
+}
+
+impl Listener {
+    /// Begins to listen. Sockets that nobody listens to any more are cleared away.
+    ///
+    /// # Errors
+    /// In a line, why the socket cannot be made.
+    pub fn bind(directory: &Directory) -> Result<Self, String> {
+        clear(directory.path());
+        // Several may listen in one process, and a hook knows a new one by its name.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = directory.path().join(format!("{}-{number}.sock", std::process::id()));
+        let shown = path.display();
+        let socket = UnixDatagram::bind(&path).map_err(|error| format!("{shown}: {error}"))?;
+        Ok(Self {
+            socket,
+            path,
+            buffer: vec![0; LARGEST],
+            runs: Vec::new(),
+            losses: HookLosses::default(),
+            second: Instant::now(),
+            in_second: 0,
+        })
+    }
+
+    /// Takes in what comes within `wait`; whether anything was told.
+    ///
+    /// # Errors
+    /// Where the socket fails.
+    pub fn listen(&mut self, wait: Duration, now: impl Fn() -> Moment) -> io::Result<bool> {
+        let end = Instant::now() + wait;
+        let mut told = false;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(told);
+            }
+            self.socket.set_read_timeout(Some(left))?;
+            match self.socket.recv(&mut self.buffer) {
+                Ok(length) => told |= self.take(length, now()),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(told),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take(&mut self, length: usize, now: Moment) -> bool {
+        if self.second.elapsed() >= Duration::from_secs(1) {
+            (self.second, self.in_second) = (Instant::now(), 0);
+        }
+        self.in_second += 1;
+        if self.in_second > MOST_A_SECOND {
+            self.losses.flood += 1;
+            // Whoever floods waits in its own queue: this thread is not kept busy by it.
+            std::thread::sleep(Duration::from_millis(2));
+            return false;
+        }
+        let Some(Message { pid, body }) = message::read(&self.buffer[..length], now) else {
+            self.losses.garbage += 1;
+            return true;
+        };
+        let run = self.run(pid, now);
+        run.heard = now;
+        match body {
+            Body::About(about) => run.about = Some(*about),
+            Body::Step(step) => run.step = Some(step),
+            Body::Modules(modules) => run.modules = Some(modules),
+        }
+        true
+    }
+
+    fn run(&mut self, pid: u32, now: Moment) -> &mut HookedRun {
+        if let Some(at) = self.runs.iter().position(|run| run.pid == pid) {
+            return &mut self.runs[at];
+        }
+        if self.runs.len() == MOST_RUNS
+            && let Some(quietest) = (0..self.runs.len()).min_by_key(|at| self.runs[*at].heard)
+        {
+            self.runs.remove(quietest);
+        }
+        self.runs.push(HookedRun { pid, about: None, step: None, modules: None, heard: now });
+        let last = self.runs.len() - 1;
+        &mut self.runs[last]
+    }
+
+    /// Every process that was heard, in that order.
+    #[must_use]
+    pub fn runs(&self) -> &[HookedRun] {
+        &self.runs
+    }
+
+    /// What was not taken.
+    #[must_use]
+    pub const fn losses(&self) -> HookLosses {
+        self.losses
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Gone already: nothing to clear away.
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+/// Removes sockets whose listener ended without doing so.
+fn clear(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    let sockets = entries.flatten().map(|entry| entry.path());
+    for path in sockets.filter(|path| path.extension().is_some_and(|extension| extension == "sock")) {
+        let refused = UnixDatagram::unbound()
+            .and_then(|socket| socket.connect(&path))
+            .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+        if refused {
+            drop(fs::remove_file(&path));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: &str = r#"{"v":1,"kind":"step","pid":PID,"step":3,"memory":"resident","allocated":7}"#;
+
+    fn directory() -> (tempfile::TempDir, Directory) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memwall");
+        let directory =
+            Directory::open(|name| (name == super::super::HOOK_DIRECTORY_VARIABLE).then(|| path.clone().into()));
+        (folder, directory.unwrap())
+    }
+
+    fn send(listener: &Listener, text: &[u8]) {
+        UnixDatagram::unbound().unwrap().send_to(text, listener.path()).unwrap();
+    }
+
+    /// Listens until something came.
+    fn hear(listener: &mut Listener) {
+        while !listener.listen(Duration::from_millis(20), || Moment(5)).unwrap() {}
+    }
+
+    #[test]
+    fn processes_are_kept_apart_and_bounded() {
+        let (_folder, directory) = directory();
+        let mut listener = Listener::bind(&directory).unwrap();
+        for pid in 1..=MOST_RUNS + 3 {
+            send(&listener, STEP.replace("PID", &pid.to_string()).as_bytes());
+            hear(&mut listener);
+        }
+        assert_eq!(listener.runs().len(), MOST_RUNS);
+        assert_eq!(listener.runs().last().unwrap().step.as_ref().unwrap().step, 3);
+        assert_eq!(listener.losses(), HookLosses::default());
+    }
+
+    #[test]
+    fn garbage_is_counted_and_a_flood_is_dropped() {
+        let (_folder, directory) = directory();
+        let mut listener = Listener::bind(&directory).unwrap();
+        for garbage in [&b"\xff\xfe\x00"[..], b"", &[b'['; 65_000]] {
+            send(&listener, garbage);
+            hear(&mut listener);
+        }
+        assert_eq!(listener.losses(), HookLosses { garbage: 3, flood: 0 });
+        let path = listener.path().to_owned();
+        let flood = std::thread::spawn(move || {
+            let socket = UnixDatagram::unbound().unwrap();
+            for _ in 0..MOST_A_SECOND + 200 {
+                socket.send_to(b"x", &path).unwrap();
+            }
+        });
+        while !flood.is_finished() {
+            listener.listen(Duration::from_millis(20), || Moment(5)).unwrap();
+        }
+        assert!(listener.losses().flood > 0);
+        assert!(listener.runs().is_empty());
+    }
+
+    #[test]
+    fn what_a_listener_leaves_behind_is_cleared_away() {
+        let (_folder, directory) = directory();
+        let stale = directory.path().join("1-0.sock");
+        drop(UnixDatagram::bind(&stale).unwrap());
+        assert!(stale.exists());
+        let listener = Listener::bind(&directory).unwrap();
+        assert!(!stale.exists());
+        let other = Listener::bind(&directory).unwrap();
+        assert!(listener.path().exists() && other.path().exists());
+        let path = listener.path().to_owned();
+        drop(listener);
+        assert!(!path.exists());
+    }
+}

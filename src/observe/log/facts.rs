@@ -1,0 +1,128 @@
+//! What one line of a log tells, and the small change of reading it.
+
+use crate::reading::LogFormat;
+use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
+
+/// What one line tells. All of it may be missing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    /// Optimizer steps done.
+    pub step: Option<u64>,
+    /// The step is counted from epochs rather than said.
+    pub step_is_derived: bool,
+    /// Optimizer steps of the run.
+    pub total_steps: Option<u64>,
+    /// Epochs done.
+    pub epoch: Option<f64>,
+    /// The loss.
+    pub loss: Option<f64>,
+    /// Time of an optimizer step.
+    pub step_time: Option<Seconds>,
+    /// Time of one micro batch, and whether the optimizer stepped after it.
+    pub micro_step: Option<(Seconds, bool)>,
+    /// Of the whole run.
+    pub tokens_per_s: Option<f64>,
+    /// Of one GPU.
+    pub tokens_per_s_per_gpu: Option<f64>,
+    /// Of the whole run.
+    pub samples_per_s: Option<f64>,
+    /// The framework's own.
+    pub mfu: Option<Fraction>,
+    /// The framework's own, of one GPU.
+    pub model_flops_per_gpu: Option<FlopsPerSec>,
+    /// Allocated now.
+    pub allocated: Option<Bytes>,
+    /// The most allocated.
+    pub peak_allocated: Option<Bytes>,
+    /// The most reserved.
+    pub peak_reserved: Option<Bytes>,
+}
+
+/// A way to read a line.
+pub trait Format: Send {
+    /// Whose lines these are.
+    fn name(&self) -> LogFormat;
+
+    /// What the line tells; none where it is not one of this format's.
+    fn read(&mut self, line: &str) -> Option<Facts>;
+}
+
+/// The number at the beginning of `text`, blanks skipped, commas between digits left out
+/// (`4,376`). `nan` and `inf` are numbers: a loss may be one.
+pub fn leading_number(text: &str) -> Option<f64> {
+    let text = text.trim_start().trim_start_matches(['\'', '"']);
+    let of_a_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | ',');
+    let mut end = text.find(|c| !of_a_number(c)).unwrap_or(text.len());
+    while end > 0 {
+        let digits: String = text[..end].chars().filter(|c| *c != ',').collect();
+        match digits.parse::<f64>() {
+            // `info` begins like a number, too.
+            Ok(number) if number.is_finite() || !text[end..].starts_with(char::is_alphanumeric) => return Some(number),
+            // What follows without a blank is a unit (`48.67ms`).
+            _ => end -= 1,
+        }
+    }
+    None
+}
+
+/// The number that follows the first `key` in `line`.
+pub fn number_after(line: &str, key: &str) -> Option<f64> {
+    leading_number(&line[line.find(key)? + key.len()..])
+}
+
+/// The same where only a finite number above zero makes sense.
+pub fn positive_after(line: &str, key: &str) -> Option<f64> {
+    number_after(line, key).filter(|number| number.is_finite() && *number > 0.0)
+}
+
+/// The same for a count.
+pub fn count_after(line: &str, key: &str) -> Option<u64> {
+    count(number_after(line, key)?)
+}
+
+/// A count that a log wrote as a number. What exceeds 2^53 is none.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub fn count(number: f64) -> Option<u64> {
+    ((0.0..9.007e15).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+}
+
+/// `3/1617` at the beginning of `text`.
+pub fn of_total(text: &str) -> Option<(u64, u64)> {
+    let (done, rest) = text.trim_start().split_once('/')?;
+    let rest = rest.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Some((done.trim_end().parse().ok()?, rest[..end].parse().ok()?))
+}
+
+/// The name that ends `line` before its number, and the number, for `name: 1.5` and `name=1.5`.
+pub fn named_number(field: &str, between: char) -> Option<(&str, f64)> {
+    let (name, value) = field.rsplit_once(between)?;
+    Some((name.trim(), leading_number(value)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_frameworks_write_them() {
+        for (text, number) in
+            [("  1.376514E+01 |", 13.765_14), ("4,376  tflops", 4376.0), ("48.67ms, mfu", 48.67), ("-100.00%", -100.0)]
+        {
+            assert_eq!(leading_number(text), Some(number), "{text}");
+        }
+        assert!(leading_number("nan").unwrap().is_nan());
+        assert_eq!(leading_number("n/a"), None);
+        assert_eq!(leading_number(""), None);
+        assert_eq!(leading_number("|"), None);
+    }
+
+    #[test]
+    fn a_share_of_a_total() {
+        assert_eq!(of_total("   11/50000 |"), Some((11, 50_000)));
+        assert_eq!(of_total("      199/  317892 | consumed"), Some((199, 317_892)));
+        assert_eq!(of_total("a/b"), None);
+        assert_eq!(count(1.5), None);
+        assert_eq!(count(f64::NAN), None);
+    }
+}

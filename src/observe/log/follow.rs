@@ -1,0 +1,236 @@
+//! A file that somebody else writes: read from near its end, and followed over rotation and
+//! truncation.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use crate::reading::{Absence, Moment};
+
+/// How much of what is there already is read: some thousand lines.
+const TAIL: u64 = 256 * 1024;
+
+/// How much is read in one go. What a faster writer leaves behind is passed over.
+const MOST: u64 = 1024 * 1024;
+
+/// `O_NONBLOCK`: a named pipe would hold the opening up until somebody writes.
+const NONBLOCK: i32 = 0o4000;
+
+/// How the bytes that were read go on from those before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// Right after them.
+    Before,
+    /// At the beginning of a file.
+    Start,
+    /// Somewhere within a line.
+    Within,
+}
+
+/// What reading brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// How they go on.
+    pub from: From,
+    /// When the file was written to last.
+    pub written: Moment,
+    /// They were there before anybody followed the file: their time of arrival says nothing.
+    pub old: bool,
+}
+
+/// Follows one file by its path.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    open: Option<Open>,
+    /// Something was read already: a file that appears now is a new one.
+    begun: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    identity: (u64, u64),
+    position: u64,
+}
+
+impl Follower {
+    /// Nothing is opened yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, open: None, begun: false }
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What has come since the last look; none where nothing has.
+    ///
+    /// # Errors
+    /// Why the file cannot be read now. It is tried again next time.
+    pub fn read(&mut self) -> Result<Option<Piece>, Absence> {
+        let Some(open) = &mut self.open else {
+            return self.begin().map_err(absence);
+        };
+        let now = fs::metadata(&self.path).ok().map(|meta| identity(&meta));
+        let piece = open.more().map_err(absence)?;
+        // The old file is read to its end before a new one under its name is taken up.
+        if piece.is_none() && now.is_some_and(|now| now != open.identity) {
+            self.open = None;
+            return self.begin().map_err(absence);
+        }
+        Ok(piece)
+    }
+
+    fn begin(&mut self) -> io::Result<Option<Piece>> {
+        let file = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(&self.path)?;
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "not a file"));
+        }
+        let position = if self.begun { 0 } else { meta.len().saturating_sub(TAIL) };
+        let old = !std::mem::replace(&mut self.begun, true);
+        let mut open = Open { file, identity: identity(&meta), position };
+        let first = open.more()?.map(|piece| {
+            let from = if position == 0 { From::Start } else { From::Within };
+            Piece { from, old, ..piece }
+        });
+        self.open = Some(open);
+        // An empty new file ends whatever was unfinished in the old one.
+        Ok(first
+            .or_else(|| (!old).then(|| Piece { bytes: Vec::new(), from: From::Start, written: written(&meta), old })))
+    }
+}
+
+impl Open {
+    fn more(&mut self) -> io::Result<Option<Piece>> {
+        let meta = self.file.metadata()?;
+        let mut from = From::Before;
+        if meta.len() < self.position {
+            (self.position, from) = (0, From::Start);
+        }
+        if meta.len() - self.position > MOST {
+            (self.position, from) = (meta.len() - MOST, From::Within);
+        }
+        if meta.len() == self.position && from == From::Before {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        self.file.seek(SeekFrom::Start(self.position))?;
+        let read = (&mut self.file).take(MOST).read_to_end(&mut bytes)?;
+        self.position += read as u64;
+        Ok(Some(Piece { bytes, from, written: written(&meta), old: false }))
+    }
+}
+
+fn identity(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+fn written(meta: &Metadata) -> Moment {
+    let since = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    Moment(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[allow(clippy::needless_pass_by_value)]
+fn absence(error: io::Error) -> Absence {
+    match error.kind() {
+        ErrorKind::PermissionDenied => Absence::NoPermission,
+        ErrorKind::NotFound => Absence::Failed("no such file".into()),
+        _ => Absence::Failed(error.to_string().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::rename;
+    use std::io::Write;
+
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    fn append(path: &Path, text: &str) {
+        OpenOptions::new().append(true).create(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// The bytes as text, and how they go on.
+    fn read(follower: &mut Follower) -> Option<(String, From)> {
+        follower.read().unwrap().map(|piece| (String::from_utf8(piece.bytes).unwrap(), piece.from))
+    }
+
+    fn some(text: &str, from: From) -> Option<(String, From)> {
+        Some((text.to_owned(), from))
+    }
+
+    #[test]
+    fn what_comes_is_read_once() {
+        let folder = folder();
+        let path = folder.path().join("log");
+        let mut follower = Follower::new(path.clone());
+        assert_eq!(follower.read(), Err(Absence::Failed("no such file".into())));
+        append(&path, "one\n");
+        assert_eq!(read(&mut follower), some("one\n", From::Start));
+        assert_eq!(read(&mut follower), None);
+        append(&path, "two\n");
+        assert_eq!(read(&mut follower), some("two\n", From::Before));
+    }
+
+    #[test]
+    fn a_rotated_log_is_read_to_its_end_and_then_the_new_one() {
+        let folder = folder();
+        let path = folder.path().join("log");
+        append(&path, "one\n");
+        let mut follower = Follower::new(path.clone());
+        read(&mut follower);
+        append(&path, "last\n");
+        rename(&path, folder.path().join("log.1")).unwrap();
+        append(&path, "new\n");
+        assert_eq!(read(&mut follower), some("last\n", From::Before));
+        assert_eq!(read(&mut follower), some("new\n", From::Start));
+        assert_eq!(read(&mut follower), None);
+    }
+
+    #[test]
+    fn a_truncated_log_is_read_from_its_start() {
+        let folder = folder();
+        let path = folder.path().join("log");
+        append(&path, "a long first line\n");
+        let mut follower = Follower::new(path.clone());
+        read(&mut follower);
+        fs::write(&path, "new\n").unwrap();
+        assert_eq!(read(&mut follower), some("new\n", From::Start));
+    }
+
+    #[test]
+    fn gigabytes_are_read_from_their_end() {
+        let folder = folder();
+        let path = folder.path().join("log");
+        // Sparse: it takes no room.
+        let file = File::create(&path).unwrap();
+        file.set_len(8 << 30).unwrap();
+        append(&path, "\nlast\n");
+        let mut follower = Follower::new(path.clone());
+        let piece = follower.read().unwrap().unwrap();
+        assert_eq!((piece.bytes.len() as u64, piece.from, piece.old), (TAIL, From::Within, true));
+        assert!(piece.bytes.ends_with(b"\nlast\n"));
+        file.set_len(16 << 30).unwrap();
+        let piece = follower.read().unwrap().unwrap();
+        assert_eq!((piece.bytes.len() as u64, piece.from), (MOST, From::Within));
+        assert_eq!(follower.read(), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused() {
+        for path in ["/dev/null", "/proc"] {
+            assert!(matches!(Follower::new(path.into()).read(), Err(Absence::Failed(_))), "{path}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! tqdm's bar, ` 33%|███▉   | 307/938 [00:01<00:02, 289.04it/s, loss=0.198]` (`tqdm.std.tqdm.format_meter`),
+//! by whose it is: torchtune (epoch, step and loss before it), Lightning (`Epoch 3:` before it), or
+//! nobody's in particular (Trainer, accelerate's and diffusers' scripts).
+
+use super::super::facts::{Facts, Format, leading_number, number_after, of_total};
+use crate::reading::LogFormat;
+use crate::units::Seconds;
+
+/// What a bar shows.
+struct Bar<'a> {
+    /// What stands before it.
+    label: &'a str,
+    done: u64,
+    total: u64,
+    each: Option<Seconds>,
+    /// What stands behind the rate.
+    rest: &'a str,
+}
+
+fn bar(line: &str) -> Option<Bar<'_>> {
+    let (head, after) = line.split_once("%|")?;
+    let label = head.trim_end_matches(|c: char| c.is_ascii_digit()).trim().trim_end_matches(':');
+    let (_, counts) = after.split_once('|')?;
+    let (done, total) = of_total(counts)?;
+    let (_, meter) = counts.split_once('[')?;
+    // Before the first step there is no rate.
+    let (_, rate_on) = meter.split_once(", ").unwrap_or((meter, ""));
+    let (rate, rest) = rate_on.split_once(',').unwrap_or((rate_on, ""));
+    let number = leading_number(rate).filter(|number| number.is_finite() && *number > 0.0);
+    let each = match number {
+        Some(number) if rate.contains("s/it") => Some(Seconds(number)),
+        Some(number) if rate.contains("it/s") => Some(Seconds(1.0 / number)),
+        // Counted in something else: examples of a data set, bytes of a download.
+        Some(_) => return None,
+        None => None,
+    };
+    (total > 0 && done <= total).then_some(Bar { label, done, total, each, rest })
+}
+
+/// `loss=0.198` among what stands behind the rate, under any of its names.
+fn loss(rest: &str) -> Option<f64> {
+    rest.split([',', ']']).find_map(|field| {
+        let (name, value) = field.trim().split_once('=')?;
+        matches!(name, "loss" | "train_loss" | "train/loss" | "step_loss" | "train_loss_step")
+            .then(|| leading_number(value))
+            .flatten()
+    })
+}
+
+/// `1|52|Loss: 2.3697:   0%|▏    | 52/25880 [00:24<3:55:01,  1.83it/s]`: epoch, step and loss stand before the
+/// bar, which counts the steps of one epoch.
+pub struct Torchtune;
+
+impl Format for Torchtune {
+    fn name(&self) -> LogFormat {
+        LogFormat::Torchtune
+    }
+
+    fn read(&mut self, line: &str) -> Option<Facts> {
+        let (_, from_epoch) = line.split_at(line.find(|c: char| c.is_ascii_digit())?);
+        let (epoch, rest) = from_epoch.split_once('|')?;
+        let (step, rest) = rest.split_once('|')?;
+        let (epoch, step) = (epoch.parse::<u64>().ok()?, step.parse().ok()?);
+        let bar = bar(rest)?;
+        Some(Facts {
+            step: Some(step),
+            epoch: Some(epoch.saturating_sub(1) as f64 + bar.done as f64 / bar.total as f64),
+            loss: number_after(bar.label, "Loss: "),
+            step_time: bar.each,
+            ..Facts::default()
+        })
+    }
+}
+
+/// `Epoch 3:  33%|███▉  | 307/938 [00:01<00:02, 289.04it/s, loss=0.198, v_num=51]`: epochs from 0, batches
+/// within one.
+pub struct Lightning;
+
+impl Format for Lightning {
+    fn name(&self) -> LogFormat {
+        LogFormat::Lightning
+    }
+
+    fn read(&mut self, line: &str) -> Option<Facts> {
+        let bar = bar(line)?;
+        let epoch: u64 = bar.label.strip_prefix("Epoch ")?.parse().ok()?;
+        Some(Facts {
+            step: Some(epoch.checked_mul(bar.total)?.checked_add(bar.done)?),
+            step_is_derived: true,
+            epoch: Some(epoch as f64 + bar.done as f64 / bar.total as f64),
+            loss: loss(bar.rest),
+            step_time: bar.each,
+            ..Facts::default()
+        })
+    }
+}
+
+/// A bar of a training loop without a framework's mark.
+#[derive(Default)]
+pub struct Plain {
+    /// The total of the bar that is under way: one with fewer rounds in between is an evaluation.
+    under_way: Option<u64>,
+}
+
+impl Format for Plain {
+    fn name(&self) -> LogFormat {
+        LogFormat::Bar
+    }
+
+    fn read(&mut self, line: &str) -> Option<Facts> {
+        let bar = bar(line)?;
+        let label = bar.label.to_ascii_lowercase();
+        let names_training = ["train", "step", "iter"].iter().any(|word| label.contains(word));
+        if !label.is_empty() && !names_training {
+            return None;
+        }
+        if self.under_way.is_some_and(|total| bar.total < total) {
+            return None;
+        }
+        self.under_way = (bar.done < bar.total).then_some(bar.total);
+        Some(Facts {
+            step: Some(bar.done),
+            total_steps: Some(bar.total),
+            loss: loss(bar.rest),
+            step_time: bar.each,
+            ..Facts::default()
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! Composer, and llm-foundry through it: `[batch=3/100]:`, then a metric a line, ` Train loss/train/total: 10.9`
+//! (`ConsoleLogger.log_to_console` in composer/loggers/console_logger.py; throughput from
+//! composer/callbacks/speed_monitor.py, memory in units of 1e9 bytes from memory_monitor.py).
+
+use super::super::facts::{Facts, Format, count_after, named_number, of_total};
+use crate::reading::LogFormat;
+use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
+
+pub struct Composer;
+
+impl Format for Composer {
+    fn name(&self) -> LogFormat {
+        LogFormat::Composer
+    }
+
+    fn read(&mut self, line: &str) -> Option<Facts> {
+        let line = line.trim();
+        if line.starts_with('[') {
+            return progress(line);
+        }
+        let (name, number) = named_number(line.strip_prefix("Train ")?, ':')?;
+        metric(name, number)
+    }
+}
+
+/// `[batch=3/100]`, `[epoch=2][batch=3/100]`.
+fn progress(line: &str) -> Option<Facts> {
+    let (_, batch) = line.split_once("[batch=")?;
+    let Some((batch, total)) = of_total(batch) else {
+        return Some(Facts { step: Some(count_after(line, "[batch=")?), ..Facts::default() });
+    };
+    // In an epoch the batches are counted anew: the run's own count stands in `trainer/…` metrics.
+    match count_after(line, "[epoch=") {
+        Some(epoch) if epoch > 0 => Some(Facts {
+            step: Some((epoch - 1).checked_mul(total)?.checked_add(batch)?),
+            step_is_derived: true,
+            epoch: (total > 0).then(|| (epoch - 1) as f64 + batch as f64 / total as f64),
+            ..Facts::default()
+        }),
+        _ => Some(Facts { step: Some(batch), total_steps: Some(total), ..Facts::default() }),
+    }
+}
+
+fn metric(name: &str, number: f64) -> Option<Facts> {
+    const GB: f64 = 1e9;
+    let mut facts = Facts::default();
+    let positive = Some(number).filter(|number| number.is_finite() && *number > 0.0);
+    match name {
+        "loss/train/total" => facts.loss = Some(number),
+        "throughput/batches_per_sec" => facts.step_time = positive.map(|rate| Seconds(1.0 / rate)),
+        "throughput/samples_per_sec" => facts.samples_per_s = positive,
+        "throughput/tokens_per_sec" => facts.tokens_per_s = positive,
+        "throughput/device/tokens_per_sec" => facts.tokens_per_s_per_gpu = positive,
+        "throughput/device/flops_per_sec" => facts.model_flops_per_gpu = positive.map(FlopsPerSec),
+        "throughput/device/mfu" => facts.mfu = positive.map(Fraction),
+        "memory/current_allocated_mem" => facts.allocated = positive.map(|held| Bytes::from_f64(held * GB)),
+        "memory/peak_allocated_mem" => facts.peak_allocated = positive.map(|held| Bytes::from_f64(held * GB)),
+        "memory/peak_reserved_mem" => facts.peak_reserved = positive.map(|held| Bytes::from_f64(held * GB)),
+        _ => return None,
+    }
+    Some(facts)
+}

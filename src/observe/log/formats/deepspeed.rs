@@ -1,0 +1,40 @@
+//! DeepSpeed: `epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=220.7, CurrSamplesPerSec=222.9,
+//! MemAllocated=0.07GB, MaxMemAllocated=1.36GB` (`ThroughputTimer.stop` in deepspeed/utils/timer.py, whose
+//! GB are 2^30 bytes; before 0.7 the line began `0/20, `) and `step=10, skipped=10, lr=…`
+//! (`DeepSpeedEngine._report_progress`).
+
+use super::super::facts::{Facts, Format, count_after, of_total, positive_after};
+use crate::reading::LogFormat;
+use crate::units::Bytes;
+
+pub struct DeepSpeed;
+
+impl Format for DeepSpeed {
+    fn name(&self) -> LogFormat {
+        LogFormat::DeepSpeed
+    }
+
+    fn read(&mut self, line: &str) -> Option<Facts> {
+        if line.contains(", skipped=") && line.contains(", lr=") {
+            return Some(Facts { step: Some(count_after(line, "step=")?), ..Facts::default() });
+        }
+        let (before, _) = line.split_once("SamplesPerSec=")?;
+        let step = count_after(line, "global_step=").or_else(|| older_step(before))?;
+        let samples =
+            positive_after(line, "CurrSamplesPerSec=").or_else(|| positive_after(line, "RunningAvgSamplesPerSec="));
+        Some(Facts {
+            step: Some(step),
+            samples_per_s: samples.or_else(|| positive_after(line, "SamplesPerSec=")),
+            allocated: positive_after(line, ", MemAllocated=").map(Bytes::from_gib),
+            peak_allocated: positive_after(line, "MaxMemAllocated=").map(Bytes::from_gib),
+            ..Facts::default()
+        })
+    }
+}
+
+/// `… 0/20, RunningAvg`: epoch and step.
+fn older_step(before: &str) -> Option<u64> {
+    let (head, _) = before.rsplit_once(',')?;
+    let (_, step) = of_total(head.rsplit([' ', ']']).next()?)?;
+    Some(step)
+}

@@ -1,0 +1,32 @@
+//! One file a framework. What each writes is in its own source; `tests/logs` holds lines of all.
+
+mod bar;
+mod composer;
+mod deepspeed;
+mod hugging_face;
+mod litgpt;
+mod megatron;
+mod nanogpt;
+mod own;
+mod torchtitan;
+mod torchtune;
+
+use super::facts::Format;
+pub use own::Own;
+
+/// All that are known, the surest first.
+pub fn all() -> Vec<Box<dyn Format>> {
+    vec![
+        Box::new(megatron::Megatron),
+        Box::new(torchtitan::Torchtitan),
+        Box::new(nanogpt::NanoGpt),
+        Box::new(litgpt::LitGpt),
+        Box::new(deepspeed::DeepSpeed),
+        Box::new(torchtune::Torchtune),
+        Box::new(composer::Composer),
+        Box::new(hugging_face::HuggingFace),
+        Box::new(bar::Torchtune),
+        Box::new(bar::Lightning),
+        Box::new(bar::Plain::default()),
+    ]
+}

@@ -1,0 +1,119 @@
+//! The user's own pattern: a regular expression whose named groups say what they hold.
+
+use regex::{Regex, RegexBuilder};
+
+use super::super::facts::{Facts, Format, count, leading_number};
+use crate::reading::LogFormat;
+use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
+
+/// The names that groups may have.
+const NAMES: [&str; 14] = [
+    "step",
+    "total_steps",
+    "epoch",
+    "loss",
+    "step_time_s",
+    "step_time_ms",
+    "steps_per_s",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "samples_per_s",
+    "mfu",
+    "tflops_per_gpu",
+    "allocated_gib",
+    "reserved_gib",
+];
+
+/// What a compiled pattern may take: one that needs more is none that a person wrote.
+const LARGEST: usize = 1 << 20;
+
+/// The user's own pattern.
+#[derive(Debug, Clone)]
+pub struct Own {
+    pattern: Regex,
+}
+
+impl Own {
+    /// Reads the pattern.
+    ///
+    /// # Errors
+    /// In a line what is wrong with it: no regular expression, or no group that has one of the names.
+    pub fn new(pattern: &str) -> Result<Self, String> {
+        let compiled = RegexBuilder::new(pattern).size_limit(LARGEST).build().map_err(|error| {
+            let text = error.to_string();
+            let last = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+            format!("`{pattern}` is no regular expression: {}", last.trim_start_matches("error: "))
+        })?;
+        let groups: Vec<&str> = compiled.capture_names().flatten().collect();
+        let names = || NAMES.join(", ");
+        if let Some(unknown) = groups.iter().find(|group| !NAMES.contains(group)) {
+            return Err(format!("the group `{unknown}` has none of the names {}", names()));
+        }
+        if !groups.iter().any(|group| matches!(*group, "step" | "step_time_s" | "step_time_ms" | "steps_per_s")) {
+            return Err(format!(
+                "`{pattern}` needs a group for the step or its time, as in (?<step>\\d+); names are {}",
+                names()
+            ));
+        }
+        Ok(Self { pattern: compiled })
+    }
+}
+
+impl Format for Own {
+    fn name(&self) -> LogFormat {
+        LogFormat::Own
+    }
+
+    fn read(&mut self, line: &str) -> Option<Facts> {
+        let groups = self.pattern.captures(line)?;
+        let number = |name: &str| leading_number(groups.name(name)?.as_str());
+        let positive = |name: &str| number(name).filter(|number| number.is_finite() && *number > 0.0);
+        let seconds = positive("step_time_s").map(Seconds);
+        let millis = positive("step_time_ms").map(|millis| Seconds(millis / 1000.0));
+        let rate = positive("steps_per_s").map(|rate| Seconds(1.0 / rate));
+        Some(Facts {
+            step: number("step").and_then(count),
+            total_steps: number("total_steps").and_then(count),
+            epoch: number("epoch"),
+            loss: number("loss"),
+            step_time: seconds.or(millis).or(rate),
+            tokens_per_s: positive("tokens_per_s"),
+            tokens_per_s_per_gpu: positive("tokens_per_s_per_gpu"),
+            samples_per_s: positive("samples_per_s"),
+            mfu: positive("mfu").map(|percent| Fraction(percent / 100.0)),
+            model_flops_per_gpu: positive("tflops_per_gpu").map(FlopsPerSec::from_tera),
+            peak_allocated: positive("allocated_gib").map(Bytes::from_gib),
+            peak_reserved: positive("reserved_gib").map(Bytes::from_gib),
+            ..Facts::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_say_what_they_hold() {
+        let mut own =
+            Own::new(r"\[(?<step>[\d,]+)/(?<total_steps>\d+)\] L=(?<loss>\S+) (?<step_time_ms>\S+) util (?<mfu>\S+)")
+                .unwrap();
+        let facts = own.read("12:00 [1,200/5000] L=2.75 312.5ms util 41.5%").unwrap();
+        assert_eq!((facts.step, facts.total_steps, facts.loss), (Some(1_200), Some(5_000), Some(2.75)));
+        assert_eq!((facts.step_time, facts.mfu), (Some(Seconds(0.312_5)), Some(Fraction(0.415))));
+        assert_eq!(own.read("something else"), None);
+    }
+
+    #[test]
+    fn a_pattern_that_helps_nobody_is_refused_with_a_line() {
+        for (pattern, part) in [
+            ("(?<step>", "is no regular expression"),
+            ("(?<stpe>[0-9]+)", "the group `stpe`"),
+            ("loss [0-9]+", "needs a group"),
+            (r"(?<step>(\w{999}){999})", "is no regular expression"),
+        ] {
+            let error = Own::new(pattern).unwrap_err();
+            assert!(error.contains(part) && !error.contains('\n'), "{error}");
+        }
+    }
+}

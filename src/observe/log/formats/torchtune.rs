@@ -1,0 +1,30 @@
+//! torchtune's metric loggers: `Step 12 | loss:1.94 lr:2e-05 tokens_per_second_per_gpu:1234.5 peak_memory_alloc:6.2 …`
+//! (`StdoutLogger.log_dict` in torchtune/training/metric_logging.py; memory in GiB, see
+//! `get_memory_stats` in torchtune/training/memory.py). Its bar is among the bars.
+
+use super::super::facts::{Facts, Format, count_after, named_number};
+use crate::reading::LogFormat;
+use crate::units::Bytes;
+
+pub struct Torchtune;
+
+impl Format for Torchtune {
+    fn name(&self) -> LogFormat {
+        LogFormat::Torchtune
+    }
+
+    fn read(&mut self, line: &str) -> Option<Facts> {
+        let (_, metrics) = line.strip_prefix("Step ")?.split_once(" | ")?;
+        let mut facts = Facts { step: Some(count_after(line, "Step ")?), ..Facts::default() };
+        for (name, number) in metrics.split_whitespace().filter_map(|field| named_number(field, ':')) {
+            match name {
+                "loss" => facts.loss = Some(number),
+                "tokens_per_second_per_gpu" => facts.tokens_per_s_per_gpu = Some(number),
+                "peak_memory_alloc" => facts.peak_allocated = Some(Bytes::from_gib(number)),
+                "peak_memory_reserved" => facts.peak_reserved = Some(Bytes::from_gib(number)),
+                _ => {}
+            }
+        }
+        facts.loss.is_some().then_some(facts)
+    }
+}

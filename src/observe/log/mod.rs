@@ -1,0 +1,183 @@
+//! Progress from a run's log: standard output and error where they are files, or a file that the
+//! user names.
+
+mod facts;
+mod follow;
+mod formats;
+mod lines;
+mod stamp;
+mod tracker;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use facts::Format;
+use follow::{Follower, From};
+use lines::Lines;
+use tracker::{Tracker, When};
+
+pub use formats::Own as Pattern;
+
+use crate::reading::{Absence, LogFormat, Moment, Progress, ToldBy};
+
+/// Reads one or more logs of a run on and on.
+pub struct Log {
+    files: Vec<(Follower, Lines)>,
+    formats: Vec<Box<dyn Format>>,
+    /// What the newest line of a framework was, tried first.
+    likely: usize,
+    tracker: Tracker,
+    out_of_memory: Option<String>,
+    trouble: Option<Absence>,
+}
+
+impl Log {
+    /// The logs at these paths; with the user's own pattern, lines that it matches come before all others.
+    #[must_use]
+    pub fn of_files(paths: Vec<PathBuf>, own: Option<Pattern>) -> Self {
+        let mut formats = formats::all();
+        if let Some(own) = own {
+            formats.insert(0, Box::new(own));
+        }
+        let files = paths.into_iter().map(|path| (Follower::new(path), Lines::default())).collect();
+        Self { files, formats, likely: 0, tracker: Tracker::default(), out_of_memory: None, trouble: None }
+    }
+
+    /// Standard output and error of a process, as far as they are files.
+    ///
+    /// # Errors
+    /// Why there is no log: a terminal or a pipe instead of a file, no permission, no such process.
+    pub fn of_process(pid: u32, own: Option<Pattern>) -> Result<Self, Absence> {
+        let paths = outputs(Path::new("/proc"), pid)?;
+        Ok(Self::of_files(paths, own))
+    }
+
+    /// Reads on. Whether anything new was told.
+    pub fn read(&mut self, now: Moment) -> bool {
+        let mut told = false;
+        self.trouble = None;
+        for at in 0..self.files.len() {
+            let piece = match self.files[at].0.read() {
+                Ok(None) => continue,
+                Ok(Some(piece)) => piece,
+                Err(why) => {
+                    self.trouble = Some(why);
+                    continue;
+                }
+            };
+            let mut lines = match piece.from {
+                From::Before => std::mem::take(&mut self.files[at].1),
+                From::Start => Lines::default(),
+                From::Within => Lines::headless(),
+            };
+            if piece.from != From::Before {
+                self.tracker.begin_anew();
+            }
+            let when = if piece.old { piece.written.min(now) } else { now };
+            lines.push(&piece.bytes, |line| told |= self.line(line, when, !piece.old));
+            // A bar's newest state has no end before it is drawn again; other lines are waited for.
+            lines.unfinished(|line| told |= is_whole_bar(line) && self.line(line, when, !piece.old));
+            self.files[at].1 = lines;
+        }
+        told
+    }
+
+    fn line(&mut self, line: &str, at: Moment, live: bool) -> bool {
+        if line.contains("out of memory") && line.contains("Tried to allocate") {
+            self.out_of_memory = Some(line.to_owned());
+        }
+        let likely = self.likely;
+        let others = (0..self.formats.len()).filter(|other| *other != likely);
+        let order = std::iter::once(likely).chain(others);
+        let found = order.into_iter().find_map(|at| Some((at, self.formats[at].read(line)?)));
+        let Some((format, facts)) = found else { return false };
+        self.likely = format;
+        let name = self.formats[format].name();
+        self.tracker.take(name, &facts, When { at, stamp: stamp::stamp(line), live });
+        true
+    }
+
+    /// What the lines so far tell.
+    #[must_use]
+    pub fn progress(&self) -> &Progress {
+        self.tracker.progress()
+    }
+
+    /// Whose lines they are, once known.
+    #[must_use]
+    pub fn format(&self) -> Option<LogFormat> {
+        match self.progress().told_by {
+            ToldBy::Log(format) => Some(format),
+            _ => None,
+        }
+    }
+
+    /// The newest line with an out-of-memory message.
+    #[must_use]
+    pub fn out_of_memory(&self) -> Option<&str> {
+        self.out_of_memory.as_deref()
+    }
+
+    /// Why a file could not be read at the last look.
+    #[must_use]
+    pub const fn trouble(&self) -> Option<&Absence> {
+        self.trouble.as_ref()
+    }
+
+    /// The files that are followed.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|(follower, _)| follower.path())
+    }
+}
+
+fn is_whole_bar(line: &str) -> bool {
+    line.contains("%|") && line.trim_end().ends_with(']')
+}
+
+/// The files behind standard output and error.
+fn outputs(proc: &Path, pid: u32) -> Result<Vec<PathBuf>, Absence> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    let mut why = None;
+    for descriptor in ["1", "2"] {
+        let link = proc.join(format!("{pid}/fd/{descriptor}"));
+        let target = match fs::read_link(&link) {
+            Ok(target) => target,
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Err(Absence::NoPermission),
+            Err(_) => return Err(Absence::Gone),
+        };
+        let same = |path: &Path| files_agree(path, &link);
+        // A file that was deleted, or lies in another mount namespace, is still open under the link.
+        let path = if same(&target) { target.clone() } else { link.clone() };
+        match fs::metadata(&path) {
+            Ok(meta) if meta.is_file() => {
+                if !files.iter().any(|known| files_agree(known, &path)) {
+                    files.push(path);
+                }
+            }
+            Ok(_) => why = why.or(Some(what(&target))),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Err(Absence::NoPermission),
+            Err(_) => why = why.or(Some(what(&target))),
+        }
+    }
+    match why {
+        Some(why) if files.is_empty() => Err(Absence::Failed(why.into())),
+        _ => Ok(files),
+    }
+}
+
+/// Whether both are the same file.
+fn files_agree(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    identity(one).is_some_and(|found| identity(other) == Some(found))
+}
+
+/// What an output goes to that is no file.
+fn what(target: &Path) -> &'static str {
+    match target.to_string_lossy() {
+        text if text.starts_with("pipe:") => "its output goes into a pipe",
+        text if text.starts_with("/dev/pts/") || text.starts_with("/dev/tty") => "its output goes to a terminal",
+        text if text.starts_with("/dev/null") => "its output is thrown away",
+        _ => "its output is no file",
+    }
+}

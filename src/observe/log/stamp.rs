@@ -1,0 +1,72 @@
+//! The time that stands in a line: `2026-02-24 19:46:17,508`, `2025-05-27T15:23:07`.
+
+/// Milliseconds of the first time stamp in `line`, by whatever clock and zone the log has: good for
+/// differences alone.
+pub fn stamp(line: &str) -> Option<u64> {
+    let bytes = line.as_bytes();
+    // Stamps stand near the beginning; a line may be long.
+    let is_digit = |at: usize| bytes[at].is_ascii_digit();
+    let starts = (0..bytes.len().min(160)).filter(|at| is_digit(*at) && (*at == 0 || !is_digit(at - 1)));
+    starts.into_iter().find_map(|at| stamp_at(bytes.get(at..)?))
+}
+
+fn stamp_at(text: &[u8]) -> Option<u64> {
+    const SHAPE: &[u8; 19] = b"0000-00-00 00:00:00";
+    let head = text.get(..SHAPE.len())?;
+    let fits = head.iter().zip(SHAPE).all(|(byte, shape)| match shape {
+        b'0' => byte.is_ascii_digit(),
+        b' ' => matches!(byte, b' ' | b'T' | b'_'),
+        other => byte == other,
+    });
+    if !fits {
+        return None;
+    }
+    let number = |from: usize, to: usize| head[from..to].iter().fold(0, |sum, byte| sum * 10 + u64::from(byte - b'0'));
+    let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let seconds = days(year, month, day) * 86_400 + number(11, 13) * 3600 + number(14, 16) * 60 + number(17, 19);
+    Some(seconds * 1000 + millis(&text[SHAPE.len()..]))
+}
+
+/// Days since 0000-03-01 in the Gregorian calendar: years begin in March, so that the leap day ends one.
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    let year = if month <= 2 { year.saturating_sub(1) } else { year };
+    let month = (month + 9) % 12;
+    year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1
+}
+
+/// `,508`, `.508123`.
+fn millis(text: &[u8]) -> u64 {
+    if !matches!(text.first(), Some(b',' | b'.')) {
+        return 0;
+    }
+    let digit = |at: usize| text.get(at).filter(|byte| byte.is_ascii_digit()).map(|byte| u64::from(byte - b'0'));
+    (1..4).map_while(digit).zip([100, 10, 1]).map(|(digit, worth)| digit * worth).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stamp;
+
+    fn between(earlier: &str, later: &str) -> u64 {
+        stamp(later).unwrap() - stamp(earlier).unwrap()
+    }
+
+    #[test]
+    fn differences_over_days_and_leap_days() {
+        assert_eq!(between("[2026-02-24 19:46:17,508] a", "[titan] 2026-02-24 19:46:19,145 - root"), 1_637);
+        assert_eq!(between("2023-12-31T23:59:59", "2024-01-01T00:00:01.5"), 2_500);
+        // 2024 has a 29th of February: two days.
+        assert_eq!(between("2024-02-28 00:00:00", "2024-03-01 00:00:00"), 2 * 86_400_000);
+        assert_eq!(between("2023-02-28 00:00:00", "2023-03-01 00:00:00"), 86_400_000);
+    }
+
+    #[test]
+    fn what_is_no_stamp_is_none() {
+        for line in ["", "iter 0: loss 10.9", "2023-13-01 00:00:00", "1234567890-12-12 00:00:00 2023-1", "2023-01-01"] {
+            assert_eq!(stamp(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Puts together what single lines tell: the newest of each figure, and the time of a step where
+//! no line says it.
+
+use std::collections::VecDeque;
+
+use super::facts::Facts;
+use crate::reading::{Kind, LogFormat, Moment, Progress, Reading, ToldBy};
+use crate::units::{Seconds, TokensPerSec};
+
+/// Steps over which a time is averaged that no line says.
+const WINDOW: usize = 16;
+
+/// When a line was written, as far as that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct When {
+    /// For the reading: not earlier than the line was written.
+    pub at: Moment,
+    /// The time that stands in the line, by the log's own clock.
+    pub stamp: Option<u64>,
+    /// It came while somebody looked: it was written just before `at`.
+    pub live: bool,
+}
+
+/// The progress that the lines so far tell.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    progress: Progress,
+    /// A line has told the time of a step.
+    time_is_told: bool,
+    stamped: Marks,
+    arrived: Marks,
+    /// Micro batches of the step under way; none before the first whole step.
+    micro: Option<Seconds>,
+}
+
+impl Tracker {
+    /// What is known.
+    pub const fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Another file, or the same begun anew: steps may go back, paces do not join.
+    pub fn begin_anew(&mut self) {
+        self.stamped = Marks::default();
+        self.arrived = Marks::default();
+        self.micro = None;
+    }
+
+    /// Takes in a line.
+    pub fn take(&mut self, format: LogFormat, facts: &Facts, when: When) {
+        let at = when.at;
+        let progress = &mut self.progress;
+        // A bar is beside the lines of most frameworks: it does not take their name.
+        if format != LogFormat::Bar || matches!(progress.told_by, ToldBy::Nobody) {
+            progress.told_by = ToldBy::Log(format);
+        }
+        if let Some(step) = facts.step {
+            let kind = if facts.step_is_derived { Kind::Estimated } else { Kind::Measured };
+            progress.step = Reading::Known { value: step, at, kind };
+        }
+        set(&mut progress.total_steps, facts.total_steps, at);
+        set(&mut progress.epoch, facts.epoch, at);
+        set(&mut progress.loss, facts.loss, at);
+        set(&mut progress.step_time, facts.step_time, at);
+        set(&mut progress.tokens_per_s, facts.tokens_per_s.map(TokensPerSec), at);
+        set(&mut progress.tokens_per_s_per_gpu, facts.tokens_per_s_per_gpu.map(TokensPerSec), at);
+        set(&mut progress.samples_per_s, facts.samples_per_s, at);
+        set(&mut progress.mfu, facts.mfu, at);
+        set(&mut progress.model_flops_per_gpu, facts.model_flops_per_gpu, at);
+        set(&mut progress.allocated, facts.allocated, at);
+        set(&mut progress.peak_allocated, facts.peak_allocated, at);
+        set(&mut progress.peak_reserved, facts.peak_reserved, at);
+        self.time_is_told |= facts.step_time.is_some() || facts.micro_step.is_some();
+        if let Some((time, last)) = facts.micro_step {
+            self.micro_step(time, last, at);
+        }
+        if let (Some(step), false) = (facts.step, self.time_is_told) {
+            self.pace(step, when);
+        }
+    }
+
+    /// Time of a step whose micro batches are told one by one.
+    fn micro_step(&mut self, time: Seconds, last: bool, at: Moment) {
+        let so_far = self.micro.map(|sum| Seconds(sum.0 + time.0));
+        if last {
+            set(&mut self.progress.step_time, so_far, at);
+            self.micro = Some(Seconds(0.0));
+        } else {
+            self.micro = so_far;
+        }
+    }
+
+    /// Time of a step from how the count moves: by the log's own stamps, or by the times at which
+    /// lines arrived.
+    fn pace(&mut self, step: u64, when: When) {
+        let stamped = when.stamp.and_then(|stamp| self.stamped.note(step, stamp));
+        let arrived = when.live.then(|| self.arrived.note(step, when.at.0)).flatten();
+        if let Some(time) = stamped.or(arrived.filter(|_| when.stamp.is_none())) {
+            self.progress.step_time = Reading::estimated(time, when.at);
+        }
+    }
+}
+
+/// Takes a figure over where the line tells it.
+fn set<T>(reading: &mut Reading<T>, told: Option<T>, at: Moment) {
+    if let Some(value) = told {
+        *reading = Reading::measured(value, at);
+    }
+}
+
+/// Steps and the milliseconds at which they were told.
+#[derive(Debug, Default)]
+struct Marks {
+    marks: VecDeque<(u64, u64)>,
+}
+
+impl Marks {
+    /// The mean time of a step over the last marks, once there are two.
+    fn note(&mut self, step: u64, millis: u64) -> Option<Seconds> {
+        match self.marks.back() {
+            // Another rank tells the same step.
+            Some((last, _)) if *last == step => return None,
+            // A restart, or a clock that was set.
+            Some((last, then)) if *last > step || *then > millis => self.marks.clear(),
+            _ => {}
+        }
+        self.marks.push_back((step, millis));
+        if self.marks.len() > WINDOW {
+            self.marks.pop_front();
+        }
+        let (first, then) = self.marks.front()?;
+        let steps = step - first;
+        (steps > 0 && millis > *then).then(|| Seconds((millis - then) as f64 / 1000.0 / steps as f64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(step: u64) -> Facts {
+        Facts { step: Some(step), ..Facts::default() }
+    }
+
+    fn at(seconds: u64, live: bool) -> When {
+        When { at: Moment(seconds * 1000), stamp: None, live }
+    }
+
+    #[test]
+    fn the_time_of_a_step_comes_from_lines_that_arrive() {
+        let mut tracker = Tracker::default();
+        // What was there before tells no time: it all came at once.
+        for old in 1..5 {
+            tracker.take(LogFormat::HuggingFace, &step(old), at(100, false));
+        }
+        assert_eq!(tracker.progress().step_time.value(), None);
+        tracker.take(LogFormat::HuggingFace, &step(10), at(110, true));
+        tracker.take(LogFormat::HuggingFace, &step(20), at(130, true));
+        // 20 s for 10 steps.
+        assert_eq!(tracker.progress().step_time, Reading::estimated(Seconds(2.0), Moment(130_000)));
+        // After a restart the pace is measured anew.
+        tracker.take(LogFormat::HuggingFace, &step(5), at(1_130, true));
+        tracker.take(LogFormat::HuggingFace, &step(6), at(1_131, true));
+        assert_eq!(tracker.progress().step_time.value(), Some(&Seconds(1.0)));
+    }
+
+    #[test]
+    fn a_time_that_is_told_wins() {
+        let mut tracker = Tracker::default();
+        let told = Facts { step_time: Some(Seconds(0.5)), ..step(1) };
+        tracker.take(LogFormat::Megatron, &told, at(1, true));
+        tracker.take(LogFormat::Megatron, &step(2), at(9, true));
+        assert_eq!(tracker.progress().step_time, Reading::measured(Seconds(0.5), Moment(1_000)));
+    }
+}

@@ -1,0 +1,217 @@
+//! From the pickle to segments, blocks and terms.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::frames::{self, Frame};
+use super::pickle::{Id, Pickle, Value};
+use crate::reading::{DeviceSnapshot, Purpose, SnapshotTerm};
+use crate::units::Bytes;
+
+/// Frames of a stack that are looked at.
+const DEEPEST: usize = 256;
+
+/// Texts are cut here.
+const LONGEST_TEXT: usize = 300;
+
+/// Whether a file begins as a pickle of protocol 2 or later does.
+#[must_use]
+pub fn is_snapshot(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x80, 2..=5, ..])
+}
+
+/// Reads a snapshot: one entry a device that has segments.
+///
+/// # Errors
+/// In a line: it is no pickle of plain data, or no snapshot.
+pub fn read(bytes: &[u8]) -> Result<Vec<DeviceSnapshot>, String> {
+    let pickle = Pickle::read(bytes)?;
+    // Before 2.0 the snapshot was the list of segments itself.
+    let segments = match pickle.root() {
+        list @ Value::List(_) => Some(list),
+        root => pickle.get(root, "segments"),
+    };
+    let Some(list @ Value::List(_)) = segments else { return Err("no memory snapshot: it has no segments".to_owned()) };
+    let mut reader = Reader { pickle: &pickle, stacks: HashMap::new(), devices: BTreeMap::new() };
+    for segment in pickle.items(Some(list)) {
+        reader.segment(segment)?;
+    }
+    reader.traces();
+    Ok(reader.devices.into_iter().map(|(device, found)| found.finish(device)).collect())
+}
+
+/// What a block's stack comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Origin {
+    purpose: Purpose,
+    part: Option<&'static str>,
+    place: String,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    reserved: u64,
+    allocated: u64,
+    pending: u64,
+    split: u64,
+    empty: u64,
+    requested: Option<u64>,
+    segments: u64,
+    expandable: bool,
+    largest_free: u64,
+    terms: HashMap<Origin, (u64, u64)>,
+    failed: Vec<(Bytes, Option<Bytes>)>,
+}
+
+struct Reader<'a, 'b> {
+    pickle: &'b Pickle<'a>,
+    /// Stacks that were looked at, by their place in the pickle: blocks share them.
+    stacks: HashMap<Id, Origin>,
+    devices: BTreeMap<u32, Found>,
+}
+
+impl Reader<'_, '_> {
+    fn segment(&mut self, segment: &Value) -> Result<(), String> {
+        let pickle = self.pickle;
+        let count = |key: &str| pickle.count(pickle.get(segment, key));
+        let (Some(device), Some(size)) = (count("device"), count("total_size")) else {
+            return Err("no memory snapshot: a segment lacks its device or size".to_owned());
+        };
+        let device = u32::try_from(device).map_err(|_| "no memory snapshot: an impossible device")?;
+        let blocks: Vec<&Value> = pickle.items(pickle.get(segment, "blocks")).collect();
+        let active = blocks.iter().any(|block| self.state(block) != State::Free);
+        let origins: Vec<Option<Origin>> =
+            blocks.iter().map(|block| (self.state(block) == State::Allocated).then(|| self.origin(block))).collect();
+        let found = self.devices.entry(device).or_default();
+        found.segments += 1;
+        found.reserved = found.reserved.saturating_add(size);
+        found.expandable |= pickle.get(segment, "is_expandable") == Some(&Value::Truth(true));
+        for (block, origin) in blocks.into_iter().zip(origins) {
+            let size = pickle.count(pickle.get(block, "size")).unwrap_or(0);
+            let Some(origin) = origin else {
+                found.free(size, state(pickle, block), active);
+                continue;
+            };
+            found.allocated = found.allocated.saturating_add(size);
+            if let Some(requested) = pickle.count(pickle.get(block, "requested_size")) {
+                let sum = found.requested.unwrap_or(0).saturating_add(requested.min(size));
+                found.requested = Some(sum);
+            }
+            let (blocks, bytes) = found.terms.entry(origin).or_default();
+            *blocks += 1;
+            *bytes = bytes.saturating_add(size);
+        }
+        Ok(())
+    }
+
+    fn state(&self, block: &Value) -> State {
+        state(self.pickle, block)
+    }
+
+    fn origin(&mut self, block: &Value) -> Origin {
+        let pickle = self.pickle;
+        // Until 2.0 the frames stood in a history of the block, the newest entry first.
+        let frames = pickle.get_id(block, "frames").or_else(|| {
+            let Some(Value::List(entries)) = pickle.get(block, "history") else { return None };
+            pickle.get_id(pickle.value(*entries.first()?), "frames")
+        });
+        let Some(id) = frames else { return origin(&[]) };
+        if let Some(known) = self.stacks.get(&id) {
+            return known.clone();
+        }
+        let stack: Vec<Frame> =
+            pickle.items(Some(pickle.value(id))).take(DEEPEST).map(|frame| self.frame(frame)).collect();
+        let found = origin(&stack);
+        self.stacks.insert(id, found.clone());
+        found
+    }
+
+    fn frame(&self, frame: &Value) -> Frame {
+        let text = |key: &str| {
+            let text = self.pickle.text(self.pickle.get(frame, key)).unwrap_or_default();
+            text.chars().take(LONGEST_TEXT).collect::<String>()
+        };
+        let line = self.pickle.count(self.pickle.get(frame, "line")).unwrap_or(0);
+        Frame { file: text("filename"), name: text("name"), line }
+    }
+
+    /// Requests that failed, from the trace, where one was recorded.
+    fn traces(&mut self) {
+        let pickle = self.pickle;
+        let traces = pickle.get(pickle.root(), "device_traces");
+        for (device, trace) in pickle.items(traces).enumerate() {
+            let oom = |entry: &&Value| pickle.text(pickle.get(entry, "action")).as_deref() == Some("oom");
+            for entry in pickle.items(Some(trace)).filter(oom) {
+                let size = pickle.count(pickle.get(entry, "size")).unwrap_or(0);
+                let free = pickle.count(pickle.get(entry, "device_free")).map(Bytes);
+                let Ok(device) = u32::try_from(device) else { continue };
+                self.devices.entry(device).or_default().failed.push((Bytes(size), free));
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Allocated,
+    /// Freed, but another stream still uses it.
+    Pending,
+    Free,
+}
+
+fn state(pickle: &Pickle<'_>, block: &Value) -> State {
+    match pickle.text(pickle.get(block, "state")).as_deref() {
+        Some("active_allocated") => State::Allocated,
+        Some("active_awaiting_free" | "active_pending_free") => State::Pending,
+        _ => State::Free,
+    }
+}
+
+fn origin(stack: &[Frame]) -> Origin {
+    let (purpose, part) = frames::purpose(stack);
+    Origin { purpose, part, place: frames::place(stack) }
+}
+
+impl Found {
+    fn free(&mut self, size: u64, state: State, beside_others: bool) {
+        let into = match (state, beside_others) {
+            (State::Pending, _) => &mut self.pending,
+            (_, true) => &mut self.split,
+            (_, false) => &mut self.empty,
+        };
+        *into = into.saturating_add(size);
+        if state == State::Free {
+            self.largest_free = self.largest_free.max(size);
+        }
+    }
+
+    fn finish(self, device: u32) -> DeviceSnapshot {
+        let mut terms: Vec<SnapshotTerm> = self
+            .terms
+            .into_iter()
+            .map(|(Origin { purpose, part, place }, (blocks, bytes))| SnapshotTerm {
+                purpose,
+                part,
+                place,
+                blocks,
+                bytes: Bytes(bytes),
+            })
+            .collect();
+        terms.sort_by(|one, other| {
+            other.bytes.cmp(&one.bytes).then_with(|| (one.purpose, &one.place).cmp(&(other.purpose, &other.place)))
+        });
+        DeviceSnapshot {
+            device,
+            reserved: Bytes(self.reserved),
+            allocated: Bytes(self.allocated),
+            pending: Bytes(self.pending),
+            split: Bytes(self.split),
+            empty: Bytes(self.empty),
+            rounding: self.requested.map(|requested| Bytes(self.allocated).saturating_sub(Bytes(requested))),
+            segments: self.segments,
+            expandable: self.expandable,
+            largest_free: Bytes(self.largest_free),
+            terms,
+            failed: self.failed,
+        }
+    }
+}

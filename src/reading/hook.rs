@@ -1,0 +1,192 @@
+//! What the hook inside of a training process tells: the run, its steps, its modules.
+
+use super::{Absence, Moment, Progress, Reading, ToldBy};
+use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
+
+/// One training process with the hook in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HookedRun {
+    /// Its pid, in its own namespace.
+    pub pid: u32,
+    /// What it runs, once told.
+    pub about: Option<HookAbout>,
+    /// The newest step that was told.
+    pub step: Option<HookStep>,
+    /// The newest sampled step, module by module.
+    pub modules: Option<HookModules>,
+    /// When it was heard last.
+    pub heard: Moment,
+}
+
+/// What a process trains.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HookAbout {
+    /// Its rank and how many there are.
+    pub rank: Option<u32>,
+    /// Its rank on this machine.
+    pub local_rank: Option<u32>,
+    /// All ranks of the run.
+    pub world: Option<u32>,
+    /// PyTorch's version.
+    pub torch: String,
+    /// The class of the model.
+    pub model: Option<String>,
+    /// The class of the optimizer.
+    pub optimizer: String,
+    /// The device of the parameters (`cuda:0`, `cpu`).
+    pub device: String,
+    /// What the device is called.
+    pub device_name: Option<String>,
+    /// Elements of all parameters, sharded ones whole.
+    pub params: u64,
+    /// Those with gradients.
+    pub trainable: u64,
+    /// False while only the optimizer's parameters are known: frozen ones are missing.
+    pub params_are_all: bool,
+    /// Bytes of parameters on this device.
+    pub param_bytes: Bytes,
+    /// Bytes of gradients between steps on this device.
+    pub gradient_bytes: Bytes,
+    /// Bytes of optimizer states on this device.
+    pub optimizer_state_bytes: Bytes,
+    /// Elements by type, the most first.
+    pub dtypes: Vec<(String, u64)>,
+    /// Why modules are not looked into.
+    pub no_modules: Option<String>,
+}
+
+/// What the memory figures of a process are counts of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookMemory {
+    /// PyTorch's caching allocator on a CUDA (or ROCm) device.
+    Allocator,
+    /// The resident set of the process: on a CPU nobody counts tensors.
+    Resident,
+}
+
+/// A process after one of its steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HookStep {
+    /// Optimizer steps since the process began.
+    pub step: u64,
+    /// Mean time of the steps since the message before.
+    pub step_time: Reading<Seconds>,
+    /// What the memory figures count.
+    pub memory: HookMemory,
+    /// Allocated, or resident.
+    pub allocated: Reading<Bytes>,
+    /// Reserved by the caching allocator.
+    pub reserved: Reading<Bytes>,
+    /// The most allocated since the script reset it, or the most resident.
+    pub peak_allocated: Reading<Bytes>,
+    /// The most reserved.
+    pub peak_reserved: Reading<Bytes>,
+    /// Tokens of one step of this process, where the model takes token ids.
+    pub tokens: Option<u64>,
+    /// Times that the allocator had to free its cache and try again.
+    pub retries: u64,
+    /// Times that it ran out of memory.
+    pub ooms: u64,
+}
+
+/// A sampled step, module by module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HookModules {
+    /// The step.
+    pub step: u64,
+    /// Whether forward and backward figures are the allocator's; else they are sums of saved tensors.
+    pub by_allocator: bool,
+    /// Everything that the forward pass of a micro batch saved for the backward pass, parameters aside.
+    pub saved: Bytes,
+    /// By kind: layers of a list are counted together.
+    pub kinds: Vec<ModuleKind>,
+    /// By block of the model's list of layers.
+    pub blocks: Vec<ModuleBlock>,
+    /// Rows that found no room.
+    pub left_out: u64,
+}
+
+/// All modules that differ only in the number of their layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleKind {
+    /// Its name with `*` for numbers (`layers.*.mlp.up`); empty for the model itself.
+    pub name: String,
+    /// The class.
+    pub class: String,
+    /// How many.
+    pub count: u64,
+    /// Without modules in it.
+    pub leaf: bool,
+    /// Saved for the backward pass in all of them, what is in them included.
+    pub saved: Bytes,
+    /// What their forward passes left allocated.
+    pub forward: SignedBytes,
+    /// The most allocated as the backward pass reached one.
+    pub backward: Bytes,
+    /// Elements of their own parameters.
+    pub params: u64,
+    /// Bytes of their own parameters on this device.
+    pub param_bytes: Bytes,
+    /// Shape of the input.
+    pub shape: Vec<u64>,
+    /// Type of the output.
+    pub dtype: Option<String>,
+}
+
+/// One block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleBlock {
+    /// Its name (`layers.3`).
+    pub name: String,
+    /// Saved for the backward pass.
+    pub saved: Bytes,
+    /// What its forward pass left allocated.
+    pub forward: SignedBytes,
+    /// Allocated as the backward pass reached it.
+    pub backward: Bytes,
+}
+
+/// What came through the socket and was not taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HookLosses {
+    /// Messages that are none of the hook's, or of a version that is not understood.
+    pub garbage: u64,
+    /// Messages beyond what is taken in a second.
+    pub flood: u64,
+}
+
+impl HookedRun {
+    /// The hook's own view of how far the run is.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let Some(step) = &self.step else { return Progress::default() };
+        let tokens = match (&step.step_time, step.tokens) {
+            // Counted by the hook on one step, over a measured time.
+            (Reading::Known { value, at, .. }, Some(tokens)) => {
+                Reading::estimated(TokensPerSec(tokens as f64 / value.0), *at)
+            }
+            (Reading::Absent(why), _) => Reading::Absent(why.clone()),
+            (_, None) => Reading::Absent(Absence::NotRead),
+        };
+        let by_allocator = |reading: &Reading<Bytes>| match step.memory {
+            HookMemory::Allocator => reading.clone(),
+            HookMemory::Resident => Reading::Absent(Absence::NotSupported),
+        };
+        Progress {
+            told_by: ToldBy::Hook,
+            step: Reading::measured(step.step, self.heard),
+            step_time: step.step_time.clone(),
+            tokens_per_s_per_gpu: tokens,
+            allocated: by_allocator(&step.allocated),
+            peak_allocated: by_allocator(&step.peak_allocated),
+            peak_reserved: by_allocator(&step.peak_reserved),
+            ..Progress::default()
+        }
+    }
+
+    /// Whether it is the one that speaks for the run: rank 0, or the only one.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.about.as_ref().and_then(|about| about.rank).unwrap_or(0) == 0
+    }
+}

@@ -1,0 +1,149 @@
+//! How far the attached run is, in a line below the processes.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use crate::app::State;
+use crate::printable::printable;
+use crate::reading::{LogFormat, Progress, Reading, ToldBy};
+use crate::ui::Look;
+use crate::ui::text::{fit, width_of};
+use crate::units::{Bytes, TokensPerSec, three_figures};
+
+/// Fewer lines are the processes' own.
+const LEAST: u16 = 3;
+
+/// Draws the line at the bottom of `area`, where anything is known; what is left above it.
+pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) -> Rect {
+    let Some(line) = line(state, look, area.width as usize).filter(|_| area.height >= LEAST) else { return area };
+    let [above, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    line.render(below, buffer);
+    above
+}
+
+fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
+    let theme = &look.theme;
+    if let Some(message) = &state.run.news.out_of_memory {
+        return Some(Line::styled(fit(&format!(" {}", printable(message)), width), theme.danger()));
+    }
+    let Some((pid, progress)) = state.run.progress(&state.monitor, state.now) else {
+        return why_none(state, width).map(|text| Line::styled(text, theme.dim()));
+    };
+    let mut spans =
+        vec![Span::styled(pid.map_or_else(|| " ▶".to_owned(), |pid| format!(" ▶ {pid}")), theme.observed())];
+    // The least important last: it is left out first.
+    for (text, style) in parts(&progress, theme.text(), theme.danger()) {
+        if width_of(&spans) + text.chars().count() + 3 <= width {
+            spans.push(Span::styled(format!("  {text}"), style));
+        }
+    }
+    let by = told_by(&progress);
+    if width_of(&spans) + by.chars().count() + 3 <= width {
+        spans.push(Span::styled(format!("  {by}"), theme.dim()));
+    }
+    Some(Line::from(spans))
+}
+
+/// Why an attached process has no progress.
+fn why_none(state: &State, width: usize) -> Option<String> {
+    let attached = state.monitor.attached.as_ref()?;
+    let why = state.run.news.no_log.as_ref()?;
+    Some(fit(&format!(" ▶ {}  no progress: {}", attached.pid, printable(&why.to_string())), width))
+}
+
+fn parts(progress: &Progress, style: Style, alarm: Style) -> Vec<(String, Style)> {
+    let mut parts = Vec::new();
+    let mut add = |text: Option<String>| parts.extend(text.map(|text| (text, style)));
+    let total = progress.total_steps.value().map(|total| format!(" of {}", grouped(*total))).unwrap_or_default();
+    add(shown(&progress.step, |step| format!("{}{total}", grouped(*step))).map(|text| format!("step {text}")));
+    add(shown(&progress.step_time, ToString::to_string).map(|text| match progress.told_by {
+        ToldBy::Rhythm => format!("step time {text}"),
+        _ => text,
+    }));
+    let tokens = |reading: &Reading<TokensPerSec>| shown(reading, |rate| thousands(rate.0));
+    add(tokens(&progress.tokens_per_s)
+        .map(|rate| format!("{rate} tok/s"))
+        .or_else(|| tokens(&progress.tokens_per_s_per_gpu).map(|rate| format!("{rate} tok/s/GPU")))
+        .or_else(|| shown(&progress.samples_per_s, |rate| thousands(*rate)).map(|rate| format!("{rate} samples/s"))));
+    let left = progress.remaining();
+    add(shown(&left, ToString::to_string).map(|left| format!("ETA {}", left.trim_start_matches('~'))));
+    let is_number = progress.loss.value().is_none_or(|loss| loss.is_finite());
+    let loss = shown(&progress.loss, |loss| if loss.is_finite() { three_figures(*loss) } else { loss.to_string() });
+    if is_number {
+        add(loss.map(|loss| format!("loss {loss}")));
+    } else {
+        parts.extend(loss.map(|loss| (format!("loss {loss}"), alarm)));
+    }
+    let mut add = |text: Option<String>| parts.extend(text.map(|text| (text, style)));
+    add(shown(&progress.mfu, |mfu| format!("MFU {:.0} %", mfu.percent())));
+    add(shown(&progress.epoch, |epoch| format!("epoch {epoch:.2}")));
+    parts
+}
+
+/// A reading with its mark; none where there is none.
+fn shown<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) -> Option<String> {
+    match reading {
+        Reading::Known { value, kind, .. } => Some(format!("{}{}", kind.mark(), show(value))),
+        Reading::Absent(_) => None,
+    }
+}
+
+const fn told_by(progress: &Progress) -> &'static str {
+    match progress.told_by {
+        ToldBy::Nobody => "",
+        ToldBy::Log(LogFormat::Bar) => "by its bar",
+        ToldBy::Log(_) => "by its log",
+        ToldBy::Hook => "by its hook",
+        ToldBy::Rhythm => "by the rhythm of its GPU",
+    }
+}
+
+/// `12 000`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `33.3 k`.
+fn thousands(rate: f64) -> String {
+    if rate >= 999_500.0 {
+        format!("{} M", three_figures(rate / 1e6))
+    } else if rate >= 9_995.0 {
+        format!("{} k", three_figures(rate / 1e3))
+    } else {
+        three_figures(rate)
+    }
+}
+
+/// The most allocated and reserved that the attached process told of, as ` →50.1` behind the
+/// plan's figure of that name.
+pub fn observed<'a>(state: &State, figure: &str, look: &Look) -> Option<Span<'a>> {
+    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    let reading = match figure {
+        "allocated" => progress.peak_allocated,
+        "reserved" => progress.peak_reserved,
+        _ => return None,
+    };
+    shown(&reading, |bytes: &Bytes| bytes.in_gib()).map(|text| Span::styled(format!("→{text}"), look.theme.observed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        assert_eq!([0, 999, 1_840, 12_000, 1_234_567].map(grouped), ["0", "999", "1 840", "12 000", "1 234 567"]);
+        assert_eq!([812.4, 9_077.2, 33_312.0, 1_520_000.0].map(thousands), ["812", "9077", "33.3 k", "1.52 M"]);
+    }
+}

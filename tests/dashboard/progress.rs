@@ -1,0 +1,97 @@
+//! A run's log and hook beside its card.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::plan::PLAN;
+use crate::standin::Scenario;
+use crate::terminal::{Program, Terminal};
+
+/// A process that ends with the test.
+struct Trainer(Child);
+
+impl Trainer {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Trainer {
+    fn drop(&mut self) {
+        // Passed on by `memwall run`.
+        drop(Command::new("kill").arg(self.0.id().to_string()).status());
+        drop(self.0.wait());
+    }
+}
+
+/// 20 GiB of a card for that process.
+fn card(pid: u32) -> String {
+    format!(
+        "
+gpus:
+  - name: NVIDIA H100 80GB HBM3
+    uuid: GPU-1
+    memory: {{ total: 85520809984, used: 21474836480 }}
+    busy: 97
+    power: 612000
+    power_limit: 700000
+    temperature: 67
+    processes: [{{ pid: {pid}, memory: 21474836480 }}]
+"
+    )
+}
+
+fn start(scenario: &Scenario, hooks: &Path, args: &[&str]) -> Terminal {
+    let program = Program::memwall().args(&["mine.yaml"]).file("mine.yaml", PLAN).size(160, 50);
+    program.args(args).env("MEMWALL_HOOK_DIR", hooks).nvml(scenario).start()
+}
+
+#[test]
+fn the_attached_processs_own_log_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("train.log");
+    let trainer = Trainer::start(Command::new("sleep").arg("1000").stdout(File::create(&path).unwrap()));
+    let say = |line: &str| OpenOptions::new().append(true).open(&path).unwrap().write_all(line.as_bytes()).unwrap();
+    say("iter 40: loss 6.2081, time 48.67ms, mfu 10.07%\n");
+    let pid = trainer.0.id().to_string();
+    let scenario = Scenario::new(&card(trainer.0.id()));
+    let mut terminal = start(&scenario, &folder.path().join("hooks"), &["--attach", &pid]);
+    let screen = terminal.wait_for("step 40");
+    let line = screen.lines().find(|line| line.contains("step 40")).unwrap();
+    for part in [&format!("▶ {pid}"), "48.7 ms", "loss 6.21", "by its log"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    say("iter 80: loss nan, time 49.66ms, mfu 10.05%\n");
+    let screen = terminal.wait_for("step 80");
+    assert!(screen.contains("loss NaN"), "{screen}");
+    say("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total\n");
+    terminal.wait_for("CUDA out of memory. Tried to allocate 2.00 GiB");
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
+
+#[test]
+fn a_run_with_the_hook_is_attached_by_itself() {
+    let has_python = Command::new("python3").arg("-c").arg("").status().is_ok_and(|status| status.success());
+    if !has_python {
+        eprintln!("not run: there is no python3");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let hooks = folder.path().join("hooks");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hook");
+    let scenario = Scenario::new(&card(1));
+    let mut terminal = start(&scenario, &hooks, &[]);
+    terminal.wait_until("nvml", |screen| screen.lines().next().unwrap_or_default().contains("nvml"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["run", "--quiet", "--", "python3"]).arg(root.join("train_fake.py")).args(["4000", "0.02", "0"]);
+    command.env("PYTHONPATH", root.join("fake")).env("MEMWALL_HOOK_DIR", &hooks).env("PYTHONDONTWRITEBYTECODE", "1");
+    let trainer = Trainer::start(command.stdout(Stdio::null()));
+    let screen = terminal.wait_for("by its hook");
+    assert!(screen.lines().any(|line| line.contains("▶") && line.contains("step ")), "{screen}");
+    drop(trainer);
+    terminal.keys("q");
+    terminal.assert_left_well();
+}

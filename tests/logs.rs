@@ -1,0 +1,242 @@
+//! Lines that frameworks wrote, from their own documentation and issues (each file's first line
+//! says which). What is expected was read off the lines by a person.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use memwall::observe::log::{Log, Pattern};
+use memwall::reading::{Absence, Kind, LogFormat, Moment, Progress, Reading, ToldBy};
+use memwall::units::{Bytes, Fraction, Seconds, TokensPerSec};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs")
+}
+
+fn progress(name: &str) -> Progress {
+    let mut log = Log::of_files(vec![folder().join(format!("{name}.log"))], None);
+    log.read(Moment(1_000));
+    log.progress().clone()
+}
+
+fn told(name: &str, format: LogFormat) -> Progress {
+    let progress = progress(name);
+    assert_eq!(progress.told_by, ToldBy::Log(format), "{name}");
+    progress
+}
+
+fn value<T: Copy>(reading: &Reading<T>) -> Option<T> {
+    reading.value().copied()
+}
+
+fn close(reading: &Reading<Seconds>, seconds: f64) {
+    let found = value(reading).expect("a time").0;
+    assert!((found / seconds - 1.0).abs() < 1e-6, "{found} s, not {seconds} s");
+}
+
+#[test]
+fn megatron() {
+    let now = told("megatron", LogFormat::Megatron);
+    assert_eq!((value(&now.step), value(&now.total_steps), value(&now.loss)), (Some(1), Some(24_000), Some(11.926_34)));
+    close(&now.step_time, 271.607);
+    assert_eq!(value(&now.model_flops_per_gpu).unwrap().to_string(), "40.4 TFLOP/s");
+
+    let now = told("megatron_deepspeed", LogFormat::Megatron);
+    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(12_695), Some(115_311)));
+    assert_eq!((value(&now.loss), value(&now.samples_per_s)), (Some(2.463_556), Some(19.463)));
+    close(&now.step_time, 105.22);
+    assert_eq!(now.step_time.kind(), Some(Kind::Measured));
+    // (115 311 - 12 695) x 105.22 s: the chronicle itself says 125 days.
+    close(&now.remaining(), 102_616.0 * 105.22);
+}
+
+#[test]
+fn torchtitan() {
+    let now = told("torchtitan", LogFormat::Torchtitan);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(5), Some(7.076_23)));
+    assert_eq!(
+        (value(&now.tokens_per_s_per_gpu), value(&now.mfu)),
+        (Some(TokensPerSec(10_007.0)), Some(Fraction(0.1393)))
+    );
+    assert_eq!(value(&now.peak_reserved), Some(Bytes::from_gib(66.91)));
+    // 19:46:17.508 to 19:46:19.145, one step: not said by the line, so derived.
+    close(&now.step_time, 1.637);
+    assert_eq!(now.step_time.kind(), Some(Kind::Estimated));
+}
+
+#[test]
+fn nanogpt() {
+    let now = told("nanogpt", LogFormat::NanoGpt);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(20), Some(2.7697)));
+    assert!((value(&now.mfu).unwrap().0 - 0.1667).abs() < 1e-12);
+    close(&now.step_time, 0.894_88);
+
+    let now = told("nanogpt_nan", LogFormat::NanoGpt);
+    assert_eq!(value(&now.step), Some(3_010));
+    assert!(value(&now.loss).unwrap().is_nan());
+}
+
+#[test]
+fn hugging_face() {
+    let now = told("hugging_face", LogFormat::HuggingFace);
+    // The bar of the evaluation, 24 of 24, is none of training.
+    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(4), Some(203)));
+    assert_eq!((value(&now.loss), value(&now.epoch)), (Some(2.119), Some(0.25)));
+    close(&now.step_time, 9.33);
+
+    let now = told("hugging_face_5", LogFormat::HuggingFace);
+    assert_eq!((value(&now.loss), value(&now.samples_per_s)), (Some(0.7228), Some(1.474)));
+    close(&now.step_time, 1.0 / 0.185);
+}
+
+#[test]
+fn deepspeed() {
+    let now = told("deepspeed", LogFormat::DeepSpeed);
+    assert_eq!((value(&now.step), value(&now.samples_per_s)), (Some(460), Some(25.733_803_625_820_48)));
+    assert_eq!(value(&now.peak_allocated), Some(Bytes::from_gib(38.49)));
+    assert_eq!(value(&now.allocated), Some(Bytes::from_gib(4.32)));
+    // 02:13:41.415 to 02:14:06.394, ten steps.
+    close(&now.step_time, 2.4979);
+
+    let now = told("deepspeed_0_6", LogFormat::DeepSpeed);
+    assert_eq!((value(&now.step), value(&now.peak_allocated)), (Some(50), Some(Bytes::from_gib(9.02))));
+    assert_eq!(value(&now.samples_per_s), Some(83.738_388_053_585_88));
+    // 02:06:58.985 to 02:07:14.130.
+    close(&now.step_time, 1.5145);
+}
+
+#[test]
+fn lightning() {
+    let now = told("lightning", LogFormat::Lightning);
+    // Three epochs of 938 batches and 307 more.
+    assert_eq!((value(&now.step), now.step.kind()), (Some(3_121), Some(Kind::Estimated)));
+    assert_eq!((value(&now.loss), value(&now.total_steps)), (Some(0.198), None));
+    assert_eq!(value(&now.epoch), Some(3.0 + 307.0 / 938.0));
+    close(&now.step_time, 1.0 / 289.04);
+}
+
+#[test]
+fn torchtune() {
+    let now = told("torchtune", LogFormat::Torchtune);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(149), Some(0.915_747_702_121_734_6)));
+    assert_eq!(value(&now.epoch), Some(149.0 / 25_880.0));
+    close(&now.step_time, 1.0 / 1.15);
+
+    let now = told("torchtune_metrics", LogFormat::Torchtune);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(5), Some(0.351_196_199_655_532_84)));
+    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(TokensPerSec(9_077.155_273_437_5)));
+    assert_eq!(value(&now.peak_reserved), Some(Bytes::from_gib(104.054_687_5)));
+}
+
+#[test]
+fn litgpt() {
+    let now = told("litgpt", LogFormat::LitGpt);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(2), Some(1.640)));
+    // Two micro batches a step: 300.07 + 595.27 ms; the next step is not whole yet.
+    close(&now.step_time, 0.895_34);
+}
+
+#[test]
+fn composer() {
+    let now = told("composer", LogFormat::Composer);
+    assert_eq!((value(&now.step), value(&now.total_steps), value(&now.loss)), (Some(4), Some(100), Some(10.6459)));
+
+    let now = told("composer_epochs", LogFormat::Composer);
+    assert_eq!((value(&now.step), value(&now.loss), value(&now.total_steps)), (Some(3), Some(8.3177), None));
+    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(TokensPerSec(1293.4943)));
+    assert_eq!(value(&now.peak_reserved), Some(Bytes(21_582_000_000)));
+    close(&now.step_time, 1.0 / 0.0014);
+}
+
+#[test]
+fn every_log_has_a_test() {
+    let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs.rs")).unwrap();
+    for entry in fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(source.contains(&format!("\"{name}\"")), "{name}");
+        assert!(fs::read_to_string(&path).unwrap().starts_with("# "), "{name} does not say where it is from");
+    }
+}
+
+#[test]
+fn the_users_own_pattern_comes_before_all_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    fs::write(&path, "iter 7: loss 1.5, time 10.00ms\n").unwrap();
+    let own = Pattern::new(r"iter (?<step>\d+): loss (?<loss>\S+), time (?<step_time_s>[\d.]+)").unwrap();
+    let mut log = Log::of_files(vec![path], Some(own));
+    log.read(Moment(1));
+    assert_eq!(log.progress().told_by, ToldBy::Log(LogFormat::Own));
+    close(&log.progress().step_time, 10.0);
+}
+
+/// A process whose output goes there.
+struct Writer(Child);
+
+impl Writer {
+    fn start(out: Stdio) -> Self {
+        Self(Command::new("sleep").arg("1000").stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn the_log_of_a_process_is_found_and_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("train.log");
+    let mut file = fs::File::create(&path).unwrap();
+    let writer = Writer::start(file.try_clone().unwrap().into());
+    let mut log = Log::of_process(writer.0.id(), None).unwrap();
+    assert_eq!(log.paths().collect::<Vec<_>>(), [path.as_path()]);
+    assert!(!log.read(Moment(1)));
+    writeln!(file, "iter 1: loss 9.5, time 20.00ms, mfu -100.00%").unwrap();
+    assert!(log.read(Moment(2)));
+    assert_eq!(value(&log.progress().step), Some(1));
+    assert_eq!(log.progress().mfu.value(), None);
+    // Garbage is passed over, a line that is not whole is waited for.
+    file.write_all(b"\x00\x01\x02\xff\xfe\x07\x07\x07\niter 2: loss 9").unwrap();
+    assert!(!log.read(Moment(3)));
+    writeln!(file, ".25, time 20.00ms, mfu 12.00%").unwrap();
+    assert!(log.read(Moment(4)));
+    assert_eq!((value(&log.progress().step), value(&log.progress().loss)), (Some(2), Some(9.25)));
+    let message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has";
+    writeln!(file, "{message}").unwrap();
+    log.read(Moment(5));
+    assert_eq!(log.out_of_memory(), Some(message));
+}
+
+#[test]
+fn an_output_that_is_no_file_is_said_to_be_none() {
+    let writer = Writer::start(Stdio::piped());
+    let why = Log::of_process(writer.0.id(), None).err().unwrap();
+    assert_eq!(why, Absence::Failed("its output goes into a pipe".into()));
+    assert_eq!(Log::of_process(u32::MAX, None).err(), Some(Absence::Gone));
+}
+
+#[test]
+fn garbage_of_all_kinds_tells_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    // A linear congruential generator: the same bytes every time.
+    let mut seed = 12_345_u32;
+    let bytes: Vec<u8> = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        seed.to_be_bytes()[0]
+    })
+    .take(1 << 20)
+    .collect();
+    fs::write(&path, &bytes).unwrap();
+    let mut log = Log::of_files(vec![path], None);
+    log.read(Moment(1));
+    assert_eq!(log.progress(), &Progress::default());
+    assert!(log.trouble().is_none());
+}
