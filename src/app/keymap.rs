@@ -390,7 +390,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('i')],
         shown: "i",
         word: "infer",
-        help: "read the plan that the attached or selected process seems to run",
+        help: "propose the plan that the process seems to run",
         actions: &[A::Infer],
     },
     Binding {

@@ -122,13 +122,13 @@ fn cached(context: &Context, name: &str) -> Option<String> {
 fn billions(name: &str) -> Option<f64> {
     let lower = base(name).to_lowercase();
     lower.split(['-', '_', '/']).find_map(|part| {
-        let (number, scale) = match part.strip_suffix('b') {
+        let (number, of_a_billion) = match part.strip_suffix('b') {
             Some(number) => (number, 1.0),
-            None => (part.strip_suffix('m')?, 1e-3),
+            None => (part.strip_suffix('m')?, 1000.0),
         };
         let digits = number.starts_with(|letter: char| letter.is_ascii_digit());
         let size = number.parse::<f64>().ok().filter(|size| digits && size.is_finite() && *size > 0.0)?;
-        let size = size * scale;
+        let size = size / of_a_billion;
         (size < 1e4).then_some(size)
     })
 }

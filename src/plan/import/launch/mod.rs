@@ -268,7 +268,7 @@ mod tests {
             ),
             ("tini -- torchrun --nproc-per-node=2 a.py", vec![Torchrun], "a.py", 0),
             ("uv run --no-sync python a.py", vec![], "a.py", 0),
-            ("axolotl train c.yml --launcher torchrun -- --nproc_per_node=2", vec![], "axolotl", 5),
+            ("axolotl train c.yml --launcher torchrun -- --nproc_per_node=2", vec![], "axolotl", 6),
         ] {
             assert_eq!(apart(line), (kinds, path.to_owned(), words), "{line}");
         }
