@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::ending::Meant;
 use super::inferred::Proposal;
 use super::key::Key;
 use super::mouse::Target;
@@ -38,6 +39,15 @@ pub enum Event {
     Recorded(String),
     /// The recording could not be begun, or broke off.
     RecordFailed(String),
+    /// The signal to end a process was sent.
+    EndSent {
+        /// Which.
+        meant: Meant,
+        /// SIGKILL, not SIGTERM.
+        forced: bool,
+    },
+    /// It could not be sent.
+    EndFailed(String),
     /// The plan is on disk.
     Saved {
         /// Where.
@@ -131,6 +141,13 @@ pub enum Effect {
     StopRecording,
     /// Steer the recording that is played.
     Steer(Steer),
+    /// Ask a process to end, and tell how that went.
+    End {
+        /// Which.
+        meant: Meant,
+        /// Do not ask: SIGKILL, not SIGTERM.
+        forced: bool,
+    },
     /// Leave.
     Quit,
 }

@@ -3,6 +3,7 @@
 use super::baseline::Baseline;
 use super::editing::{self, set_against};
 use super::editor::Editor;
+use super::ending;
 use super::event::{Effect, Event};
 use super::inferred;
 use super::key::Key;
@@ -20,6 +21,7 @@ use super::saving;
 use super::state::{Overlay, Saving, State};
 use super::step::Direction;
 use super::sweep_view;
+use super::trail;
 use super::views::{MOST_ZOOM, MemoryView};
 
 /// Rows that PageUp and PageDown go.
@@ -66,11 +68,14 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Run(news) => {
             state.run.take(*news, &mut state.monitor, state.now);
             set_against(state);
+            trail::note(state);
         }
         Event::Played(playback) => recording::played(state, playback),
         Event::Recording(path) => recording::began(state, path),
         Event::Recorded(what) => recording::ended(state, info(what)),
         Event::RecordFailed(why) => recording::ended(state, problem(why)),
+        Event::EndSent { meant, forced } => ending::sent(state, meant, forced),
+        Event::EndFailed(why) => state.notice = Some(problem(why)),
         Event::Saved { path, text } => return saving::saved(state, path, text),
         Event::SaveFailed(why) => {
             state.saving = Saving::Idle;
@@ -107,6 +112,13 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     }
     if let Some(overlay) = state.overlay {
         return on_overlay(state, overlay, key);
+    }
+    if state.monitor.ending.is_some() {
+        return ending::on_key(state, key);
+    }
+    if state.focus == Pane::Monitor && state.monitor.list.typing {
+        state.monitor.search(key);
+        return Vec::new();
     }
     if state.focus == Pane::Plan && state.form.typing.is_some() {
         editing::type_key(state, key);
@@ -231,7 +243,10 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::Attach => return attach(state),
         Action::Infer => return inferred::ask(state),
-        Action::History => state.monitor.view = state.monitor.view.other(),
+        Action::History => state.monitor.view = state.monitor.view.history(),
+        Action::Sort => state.monitor.list.sort = state.monitor.list.sort.next(),
+        Action::Find => state.monitor.list.typing = true,
+        Action::EndProcess => ending::ask(state),
         Action::ShorterSpan => state.monitor.span = state.monitor.span.shorter(),
         Action::LongerSpan => state.monitor.span = state.monitor.span.longer(),
         Action::Record => return recording::toggle(state),
@@ -306,7 +321,8 @@ fn turn_view(state: &mut State) {
             state.memory.selected = 0;
         }
         Pane::Roofline => state.roofline.table = !state.roofline.table,
-        Pane::Plan | Pane::Monitor | Pane::Compare => {}
+        Pane::Monitor => state.monitor.view = state.monitor.view.next(),
+        Pane::Plan | Pane::Compare => {}
     }
 }
 

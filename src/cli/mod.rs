@@ -18,6 +18,7 @@ mod predict;
 mod record;
 mod replay;
 mod run;
+mod search;
 mod shape;
 mod sweep;
 mod user_catalog;
@@ -52,6 +53,7 @@ pub fn run(
         },
         Command::Predict(args) => predict::run(&args, &catalog, streams),
         Command::Sweep(args) => sweep::run(&args, &catalog, streams),
+        Command::Search(args) => search::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) => match args.format {

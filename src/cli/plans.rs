@@ -22,6 +22,11 @@ impl Source {
         &self.loaded.plan
     }
 
+    /// Its text.
+    pub const fn document(&self) -> &Document {
+        &self.loaded.document
+    }
+
     /// Where relative paths in it start; none for the working directory.
     pub fn folder(&self) -> Option<&Path> {
         self.loaded.path.as_deref().and_then(Path::parent)

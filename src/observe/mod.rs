@@ -26,6 +26,7 @@ pub use demo::Demo;
 pub use follow::{Follow, Following, follow};
 pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
 pub use open::{Choice, Means, ROOT_VARIABLE, open};
+pub use process::{End, end};
 pub use prometheus::Prometheus;
 pub use record::{
     Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, Replay, Rotation, Samples, VERSION, Written,

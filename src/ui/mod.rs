@@ -15,9 +15,11 @@ mod point;
 mod sweep;
 mod text;
 mod theme;
+mod wanted;
 
 pub use point::{Pointer, hit};
 pub use theme::{EMBEDDED, Theme, ThemeError};
+pub use wanted::wanted;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -6,13 +6,14 @@ mod table;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
-use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
+use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke, Points};
 
 use super::say;
-use crate::app::{OpKind, State};
+use crate::app::{OpKind, State, TRAIL};
 use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
@@ -155,6 +156,15 @@ fn tick(decade: i32) -> String {
     }
 }
 
+/// How a point of the trail is drawn that is so far back, as a share of the whole trail.
+fn faded(age: f64, look: &Look) -> (&'static str, Style) {
+    match age {
+        ..0.2 => ("•", look.theme.observed()),
+        ..0.6 => ("∙", look.theme.observed()),
+        _ => ("∙", look.theme.dim()),
+    }
+}
+
 fn draw_plot(
     axes: &Axes,
     roofline: &Roofline,
@@ -196,27 +206,45 @@ fn draw_plot(
             let peak = axes.y(roofline.peak);
             canvas.draw(&Stroke { x1: ridge, y1: peak, x2: axes.right, y2: peak, color: roof });
             canvas.layer();
-            let snap = |point| axes.snapped(point, plot);
-            for before in state.baseline.iter().flat_map(|baseline| state.roofline.ops(&baseline.prediction.roofline)) {
-                let Some((x, y)) = place(axes, before).map(snap) else { continue };
-                canvas.print(x, y, Span::styled("▫", theme.warning()));
-            }
-            for (index, op) in ops.iter().enumerate().filter(|(index, _)| *index != selected) {
-                let Some((x, y)) = place(axes, op).map(snap) else { continue };
-                let mark = if op.bound == Bound::Compute { "●" } else { "○" };
-                // The few operators that take most of the time stand out.
-                let style = if index < 5 { theme.text() } else { theme.dim() };
-                canvas.print(x, y, Span::styled(mark, style));
-            }
-            if let Some(point) = state.comparison.as_ref().and_then(|comparison| comparison.point) {
-                let (x, y) = snap((axes.x(point.intensity), axes.y(point.rate)));
-                canvas.print(x, y, Span::styled("◉", theme.observed()));
-            }
-            if let Some((x, y)) = ops.get(selected).and_then(|op| place(axes, op)).map(snap) {
-                canvas.print(x, y, Span::styled("◆", theme.accent()));
-            }
+            draw_marks(canvas, axes, (&ops, selected), state, look, plot);
         })
         .render(plot, buffer);
+}
+
+/// The operators where they are predicted to get, the baseline's small, the run where it is.
+fn draw_marks(
+    canvas: &mut Context<'_>,
+    axes: &Axes,
+    (ops, selected): (&[&RooflineOp], usize),
+    state: &State,
+    look: &Look,
+    plot: Rect,
+) {
+    let theme = &look.theme;
+    let snap = |point| axes.snapped(point, plot);
+    for before in state.baseline.iter().flat_map(|baseline| state.roofline.ops(&baseline.prediction.roofline)) {
+        let Some((x, y)) = place(axes, before).map(snap) else { continue };
+        canvas.print(x, y, Span::styled("▫", theme.warning()));
+    }
+    for (index, op) in ops.iter().enumerate().filter(|(index, _)| *index != selected) {
+        let Some((x, y)) = place(axes, op).map(snap) else { continue };
+        let mark = if op.bound == Bound::Compute { "●" } else { "○" };
+        // The few operators that take most of the time stand out.
+        let style = if index < 5 { theme.text() } else { theme.dim() };
+        canvas.print(x, y, Span::styled(mark, style));
+    }
+    for (back, point) in state.roofline.trail.points().rev().enumerate().collect::<Vec<_>>().into_iter().rev() {
+        let (x, y) = snap((axes.x(point.intensity), axes.y(point.rate)));
+        let (mark, style) = faded(back as f64 / TRAIL as f64, look);
+        canvas.print(x, y, Span::styled(mark, style));
+    }
+    if let Some(point) = state.comparison.as_ref().and_then(|comparison| comparison.point) {
+        let (x, y) = snap((axes.x(point.intensity), axes.y(point.rate)));
+        canvas.print(x, y, Span::styled("◉", theme.observed()));
+    }
+    if let Some((x, y)) = ops.get(selected).and_then(|op| place(axes, op)).map(snap) {
+        canvas.print(x, y, Span::styled("◆", theme.accent()));
+    }
 }
 
 /// A vertical line of `count` dots.

@@ -68,14 +68,7 @@ pub fn draw_curve(
     let highest = before.map_or(stage.peak_allocated, |before| before.peak_allocated.max(stage.peak_allocated));
     let top = prediction.capacity.bytes.max(highest).gib();
     let [axis, plot] = Layout::horizontal([Constraint::Length(7), Constraint::Fill(1)]).areas(chart);
-    for (row, place) in axis.rows().enumerate() {
-        let share = 1.0 - row as f64 / f64::from(chart.height.saturating_sub(1).max(1));
-        let labelled = row == 0 || row + 1 == chart.height as usize || row == chart.height as usize / 2;
-        // The middle row stands for the half, though it lies up to half a row beside it.
-        let share = if row == chart.height as usize / 2 { 0.5 } else { share };
-        let label = if labelled { format!("{:>5.0} ┤", top * share) } else { "      │".to_owned() };
-        Line::styled(label, theme.dim()).render(place, buffer);
-    }
+    draw_axis(top, look, axis, buffer);
     let last = (points.len() - 1) as f64;
     let colour = theme.roof_colour();
     let guide = theme.guide_colour();
@@ -111,5 +104,18 @@ pub fn draw_curve(
         let column = (first as f64 / last * plot_width as f64) as u16;
         let place = Rect { x: plot.x + column, width: plot.width.saturating_sub(column), ..phases };
         Line::styled(fit(phase.word(), place.width as usize), theme.dim()).render(place, buffer);
+    }
+}
+
+/// Labels at the top, the middle and the bottom.
+fn draw_axis(top: f64, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    for (row, place) in area.rows().enumerate() {
+        let share = 1.0 - row as f64 / f64::from(area.height.saturating_sub(1).max(1));
+        let labelled = row == 0 || row + 1 == area.height as usize || row == area.height as usize / 2;
+        // The middle row stands for the half, though it lies up to half a row beside it.
+        let share = if row == area.height as usize / 2 { 0.5 } else { share };
+        let label = if labelled { format!("{:>5.0} ┤", top * share) } else { "      │".to_owned() };
+        Line::styled(label, theme.dim()).render(place, buffer);
     }
 }
