@@ -12,7 +12,7 @@ use crate::plan::import::{self, Imported, Run};
 use crate::plan::{Fault, Loaded, MAX_BYTES};
 
 pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let files = HostFiles { folder: std::env::current_dir().unwrap_or_default() };
+    let files = HostFiles { folder: std::env::current_dir().ok() };
     let mut run = Run::of(args.command.clone(), &files);
     run.world = args.gpus;
     let read = match &args.file {
@@ -45,7 +45,7 @@ fn foreign(path: &Path) -> Option<Result<Loaded, Vec<Fault>>> {
         return None;
     }
     let catalog = user_catalog::load(|name| std::env::var_os(name)).unwrap_or_default();
-    let files = HostFiles { folder: std::env::current_dir().unwrap_or_default() };
+    let files = HostFiles { folder: std::env::current_dir().ok() };
     let run = Run::of(Vec::new(), &files);
     let spelled = of_text(path, &text, &run, &catalog);
     Some(spelled.map_err(|why| vec![Fault::of("", why)]).and_then(|(heading, imported)| {

@@ -35,7 +35,7 @@ pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
 /// One line: why it cannot be looked at.
 pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(String, Imported), String> {
     let command = observe::Command::of(pid)?;
-    let files = HostFiles { folder: command.folder.clone().unwrap_or_default() };
+    let files = HostFiles { folder: command.folder.clone() };
     let run = Run {
         command: command.words,
         variables: command.variables,
@@ -75,13 +75,17 @@ fn nothing_known(imported: &Imported) -> String {
 
 /// The files of a working directory.
 pub struct HostFiles {
-    /// Where relative paths start.
-    pub folder: PathBuf,
+    /// Where relative paths start; none where nobody may know.
+    pub folder: Option<PathBuf>,
 }
 
 impl HostFiles {
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+    /// Never relative to this program's own directory: that may hold another file of the name.
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        match &self.folder {
+            Some(folder) => Some(folder.join(name)),
+            None => Some(PathBuf::from(name)).filter(|path| path.is_absolute()),
+        }
     }
 }
 
@@ -90,11 +94,12 @@ impl Files for HostFiles {
         if path.is_empty() || path.contains('\0') {
             return Err("no file is named".to_owned());
         }
-        observe::regular_file(&self.path(path), MOST_BYTES)
+        let path = self.path(path).ok_or_else(|| format!("{path}: the working directory is not known"))?;
+        observe::regular_file(&path, MOST_BYTES)
     }
 
     fn absolute(&self, path: &str) -> String {
-        self.path(path).display().to_string()
+        self.path(path).unwrap_or_else(|| PathBuf::from(path)).display().to_string()
     }
 }
 

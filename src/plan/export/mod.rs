@@ -41,7 +41,7 @@ pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> Exported {
         Target::Megatron => megatron::arguments(plan, catalog),
         Target::Torchrun => torchrun::command(plan, catalog),
         Target::Deepspeed => deepspeed::json(plan),
-        Target::Torchtitan => torchtitan::toml(plan),
+        Target::Torchtitan => torchtitan::toml(plan, catalog),
     }
 }
 

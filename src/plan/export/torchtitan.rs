@@ -4,16 +4,17 @@ use std::fmt::Write;
 
 use super::shape::{self, Degrees};
 use super::{Exported, recomputation_name};
+use crate::catalog::Catalog;
 use crate::plan::import::flavor_of;
 use crate::plan::keywords::{CpuOffload, Optimizer, Precision, Schedule, Sharding};
 use crate::plan::types::{Checkpointing, Plan};
 
 /// The file.
-pub fn toml(plan: &Plan) -> Exported {
+pub fn toml(plan: &Plan, catalog: &Catalog) -> Exported {
     let mut text = String::new();
     let mut notes = Vec::new();
     let degrees = Degrees::of(plan);
-    section(&mut text, "model", &model(plan, &mut notes));
+    section(&mut text, "model", &model(plan, catalog, &mut notes));
     section(&mut text, "optimizer", &optimizer(plan, &mut notes));
     section(&mut text, "training", &training(plan, degrees, &mut notes));
     section(&mut text, "parallelism", &parallelism(plan, degrees, &mut notes));
@@ -42,9 +43,10 @@ fn quoted(word: &str) -> String {
     format!("\"{word}\"")
 }
 
-fn model(plan: &Plan, notes: &mut Vec<String>) -> Lines {
+fn model(plan: &Plan, catalog: &Catalog, notes: &mut Vec<String>) -> Lines {
     let mut lines = Vec::new();
-    match plan.model.preset.as_deref().and_then(flavor_of) {
+    let preset = plan.model.preset.as_deref().and_then(|name| catalog.model(name));
+    match preset.and_then(|preset| flavor_of(&preset.name)) {
         Some((name, flavor)) => lines.extend([("name", quoted(name)), ("flavor", quoted(flavor))]),
         None => notes.push("model: torchtitan has no flavor of that shape; name and flavor are missing".to_owned()),
     }

@@ -48,6 +48,8 @@ pub const FLAVORS: &[(&str, &str, &str)] = &[
     ("llama3", "8B", "llama-3.1-8b"),
     ("llama3", "70B", "llama-3.1-70b"),
     ("llama3", "405B", "llama-3.1-405b"),
+    ("llama3", "8B", "llama-3-8b"),
+    ("llama3", "70B", "llama-3-70b"),
     ("deepseek_v3", "16B", "deepseek-v2-lite"),
     ("deepseek_v3", "236B", "deepseek-v2"),
     ("deepseek_v3", "671B", "deepseek-v3"),
