@@ -170,14 +170,17 @@ fn a_plan_goes_out_and_comes_back() {
 /// Root may look at everyone, so the test gives its own rights up where it has them.
 #[test]
 fn of_another_users_process_the_command_alone_is_read() {
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     const NOBODY: u32 = 65_534;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("c.json"), "{\"gradient_accumulation_steps\": 4}").unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let words = ["--nproc_per_node=2", "run_clm.py", "--model_name_or_path=gpt2", "--deepspeed=c.json"];
     let process = start(folder.path(), "torchrun", &words, &[]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
-    command.args(["infer", &process.0.id().to_string(), "--format", "json"]).current_dir(folder.path()).uid(NOBODY);
+    command.args(["infer", &process.0.id().to_string(), "--format", "json"]);
+    command.env_clear().current_dir(folder.path()).uid(NOBODY);
     // Who is not root can become nobody else, nor reach a program in a closed folder.
     let Ok(output) = command.output() else { return };
     let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
