@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{Catalog, Citation, Generation, Gpu, Link, ModelPreset, Peaks, Scope, Vendor};
+use super::{Catalog, Citation, Curves, Generation, Gpu, Link, LinkCurve, ModelPreset, Peaks, Scope, Stack, Vendor};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
 
 /// A catalogue file that cannot be used.
@@ -52,6 +52,12 @@ struct File {
     interconnects: Vec<LinkEntry>,
     #[serde(default)]
     models: Vec<ModelEntry>,
+    #[serde(default)]
+    curves: Vec<Curves>,
+    #[serde(default)]
+    stacks: Vec<Stack>,
+    #[serde(default)]
+    link_curves: Vec<LinkCurve>,
 }
 
 #[derive(Deserialize)]
@@ -133,6 +139,7 @@ impl Catalog {
         let cited = read.gpus.iter().flat_map(|gpu| gpu.sources().map(|(figure, key)| (&gpu.name, figure, key)));
         let links = read.interconnects.iter();
         let cited = cited.chain(links.flat_map(|link| link.sources().map(|(figure, key)| (&link.name, figure, key))));
+        let cited = cited.chain(read.efficiencies());
         for (entry, figure, key) in cited {
             let Some(source) = read.sources.get(key) else {
                 let (file, entry, key) = (file.to_owned(), entry.clone(), key.to_owned());
@@ -146,7 +153,28 @@ impl Catalog {
         self.gpus.extend(read.gpus.into_iter().map(GpuEntry::into_gpu));
         self.links.extend(read.interconnects.into_iter().map(LinkEntry::into_link));
         self.models.extend(read.models.into_iter().map(ModelEntry::into_preset));
+        self.curves.extend(read.curves);
+        self.stacks.extend(read.stacks);
+        self.link_curves.extend(read.link_curves);
         Ok(())
+    }
+}
+
+impl File {
+    /// Each curve's entry and name with the key of its source.
+    fn efficiencies(&self) -> impl Iterator<Item = (&String, &'static str, &str)> {
+        let curves = self.curves.iter().flat_map(|curves| {
+            let vendor = curves.vendor.iter().map(|curve| ("vendor's attention", curve.source.as_str()));
+            let own = [
+                ("matrix products", curves.matrix.source.as_str()),
+                ("memory-bound kernels", curves.memory.source.as_str()),
+                ("flash attention", curves.flash.source.as_str()),
+            ];
+            own.into_iter().chain(vendor).map(|(name, key)| (&curves.architecture, name, key))
+        });
+        let stacks = self.stacks.iter().map(|stack| (&stack.framework, "host and overlap", stack.source.as_str()));
+        let links = self.link_curves.iter().map(|link| (&link.scope, "collectives", link.source.as_str()));
+        curves.chain(stacks).chain(links)
     }
 }
 

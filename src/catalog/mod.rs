@@ -3,9 +3,11 @@
 //! may be extended by files of the user's own. Every number there has its source
 //! beside it.
 
+mod efficiency;
 mod files;
 mod names;
 
+pub use efficiency::{AttentionCurve, AttentionLibrary, Curves, LinkCurve, MatrixCurve, MemoryCurve, Stack};
 pub use files::CatalogError;
 
 use serde_json::{Map, Value};
@@ -21,6 +23,12 @@ pub struct Catalog {
     pub links: Vec<Link>,
     /// Model presets.
     pub models: Vec<ModelPreset>,
+    /// What kernels reach, by generation.
+    pub curves: Vec<Curves>,
+    /// How frameworks drive a card.
+    pub stacks: Vec<Stack>,
+    /// What collectives reach, by kind of link.
+    pub link_curves: Vec<LinkCurve>,
     /// Where the figures of GPUs and links come from.
     pub citations: Vec<Citation>,
 }
@@ -66,6 +74,24 @@ pub enum Generation {
     Cdna3,
     /// A card that only the user knows.
     Unknown,
+}
+
+impl Generation {
+    /// Its name in the catalogue's files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Volta => "volta",
+            Self::Turing => "turing",
+            Self::Ampere => "ampere",
+            Self::Ada => "ada",
+            Self::Hopper => "hopper",
+            Self::Blackwell => "blackwell",
+            Self::Cdna2 => "cdna2",
+            Self::Cdna3 => "cdna3",
+            Self::Unknown => "other",
+        }
+    }
 }
 
 /// Dense peaks by type. A type that a card has no units for is absent.
@@ -168,6 +194,7 @@ impl Catalog {
         let mut catalog = Self::default();
         catalog.extend("gpus.yaml", include_str!("../../configs/gpus.yaml"))?;
         catalog.extend("interconnects.yaml", include_str!("../../configs/interconnects.yaml"))?;
+        catalog.extend("efficiency.yaml", include_str!("../../configs/efficiency.yaml"))?;
         catalog.extend("models.yaml", include_str!("../../configs/models.yaml"))?;
         Ok(catalog)
     }
@@ -182,6 +209,26 @@ impl Catalog {
     #[must_use]
     pub fn link(&self, name: &str) -> Option<&Link> {
         names::find(&self.links, name, |link| (&link.name, &link.aliases))
+    }
+
+    /// What kernels reach on a card of `generation`: its own curves, else those of `other`.
+    #[must_use]
+    pub fn curves(&self, generation: Generation) -> Option<&Curves> {
+        let named = |name: &str| self.curves.iter().rev().find(|curves| curves.architecture == name);
+        named(generation.name()).or_else(|| named("other"))
+    }
+
+    /// How the framework of that name drives a card.
+    #[must_use]
+    pub fn stack(&self, framework: &str) -> Option<&Stack> {
+        self.stacks.iter().rev().find(|stack| stack.framework == framework)
+    }
+
+    /// What collectives reach over links of `scope`.
+    #[must_use]
+    pub fn link_curve(&self, scope: Scope) -> Option<&LinkCurve> {
+        let name = if scope == Scope::Node { "node" } else { "network" };
+        self.link_curves.iter().rev().find(|curve| curve.scope == name)
     }
 
     /// The preset of that name or alias.

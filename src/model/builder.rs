@@ -6,6 +6,7 @@
 use super::element::{Element, Group};
 use super::tape::{Flow, Home, Id, Spec, Tape, Tensor, Unit};
 use super::weight::{Collective, Part, Weight};
+use super::work::{Product, Work};
 
 /// Adapters on linear layers (peft).
 #[derive(Debug, Clone, PartialEq)]
@@ -184,6 +185,7 @@ impl<'a> Builder<'a> {
         let weight = self.weight(layer.part, layer.to, layer.from);
         let bias = layer.bias.then(|| self.weight(layer.part, layer.to, 1));
         let out = self.matrix(layer.name, x, weight, bias, (rows, layer.from, layer.to));
+        self.in_block(layer.part);
         self.adapted(x, out, rows, layer)
     }
 
@@ -215,6 +217,7 @@ impl<'a> Builder<'a> {
         self.tape.push(&Spec {
             name,
             unit: Unit::Matrix(element),
+            work: Work::Product(Product { batch: 1, rows: shape.0, inner: shape.1, columns: shape.2, layer: false }),
             inputs: &inputs[..if bias.is_some() { 3 } else { 2 }],
             outputs: &[out],
             saved,
@@ -222,6 +225,15 @@ impl<'a> Builder<'a> {
             ..Spec::default()
         });
         out
+    }
+
+    /// The product written last stands in a block, if its matrix is of attention, a feed-forward block or an expert:
+    /// those are what FP8 recipes cover (Transformer Engine's modules; torchao's filter leaves out the head).
+    pub fn in_block(&mut self, part: Part) {
+        let covered = matches!(part, Part::Attention | Part::Mlp | Part::Expert);
+        if let Some(Work::Product(product)) = self.tape.ops.last_mut().map(|op| &mut op.work) {
+            product.layer = covered;
+        }
     }
 
     /// peft's adapter beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).

@@ -3,7 +3,9 @@
 
 mod cost;
 mod decode;
+mod exchange;
 mod job;
+mod link;
 mod memory;
 mod optimizer;
 mod overhead;
@@ -17,7 +19,7 @@ mod terms;
 mod time;
 mod wording;
 
-pub use job::{Batch, Degrees, Hardware, Job, Lora, StageLayers, Storage, Training};
+pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
 pub use prediction::{
     Bound, Capacity, Component, Layer, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
     StepTime, Term, TimelinePoint, Traffic, Verdict,
@@ -63,7 +65,7 @@ pub fn predict(job: &Job) -> Prediction {
     let ends = (largest == 0, largest + 1 == stages.len());
     let resident = &runs[largest].resident;
     let cost = cost::of_stage(job, &step, &layers, ends, resident);
-    let time = time::of_step(job, &step, &cost, &layers, ends, resident);
+    let time = time::of_step(job, &step, &cost, largest);
     let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_empty() { step.walk.count() } else { job.params };

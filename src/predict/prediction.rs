@@ -304,8 +304,10 @@ pub struct StepTime {
     pub memory_bound: Seconds,
     /// In collectives that nothing hides.
     pub communication: Seconds,
-    /// Pipeline stages waiting.
+    /// Waiting for other pipeline stages.
     pub bubble: Seconds,
+    /// The card waiting for the host to launch kernels.
+    pub launch: Seconds,
     /// Of all GPUs; none for plans without tokens.
     pub tokens_per_s: Option<f64>,
     /// Of one GPU.

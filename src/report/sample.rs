@@ -70,6 +70,7 @@ pub fn two_stages() -> Prediction {
             memory_bound: Seconds(0.125),
             communication: Seconds(0.0625),
             bubble: Seconds(0.0625),
+            launch: Seconds(0.0),
             tokens_per_s: Some(65_536.0),
             tokens_per_s_per_gpu: Some(16_384.0),
             samples_per_s: 64.0,

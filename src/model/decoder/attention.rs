@@ -9,6 +9,7 @@ use crate::model::rules::{Rope, Softmax, SplitHeads};
 use crate::model::tape::{Flow, Id, Spec, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
 use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
+use crate::model::work::{Product, Scores, Work};
 use crate::plan::keywords::Position;
 
 /// Sizes of the attention core on one rank.
@@ -29,6 +30,8 @@ pub struct Core {
     pub masked: bool,
     /// Queries and keys lie contiguous by head (a `cat` made them).
     pub by_head: bool,
+    /// Share of the pairs of query and key that a kernel which skips masked blocks computes.
+    pub visible: f64,
 }
 
 impl Core {
@@ -48,6 +51,16 @@ impl Core {
         product(&[self.batch, self.heads, self.queries])
     }
 
+    /// The fused kernel's work.
+    pub(super) fn work(&self) -> Work {
+        Work::Attention(Scores {
+            heads: self.batch.saturating_mul(self.heads),
+            queries: self.queries,
+            dim: u64::midpoint(self.dim, self.value_dim),
+            visible: self.visible,
+        })
+    }
+
     /// Operations of both products, not halved for causality.
     pub(super) fn flops(&self) -> f64 {
         2.0 * self.rows() as f64 * self.keys as f64 * (self.dim + self.value_dim) as f64
@@ -64,6 +77,7 @@ impl Ctx<'_> {
     pub fn core(&self, windowed: bool) -> Core {
         let (d, run) = (self.d, self.run);
         let window = d.sliding_window.filter(|window| windowed && *window < run.sequence);
+        let reach = window.map_or(1.0, |window| window as f64 / run.sequence as f64);
         Core {
             batch: run.batch,
             queries: run.local_sequence(),
@@ -74,6 +88,12 @@ impl Ctx<'_> {
             value_dim: d.value_dim(),
             masked: run.padded || window.is_some(),
             by_head: d.position == Position::Rope && d.rotary_dim < d.head_dim && d.mla.is_none(),
+            // Of a window's w, all but the first w queries see w keys; without one w is the whole sequence.
+            visible: if self.causal && run.cache.is_none_or(|cache| cache.past == 0) {
+                reach - reach * reach / 2.0
+            } else {
+                1.0
+            },
         }
     }
 
@@ -273,6 +293,7 @@ impl Ctx<'_> {
         b.op(&Spec {
             name,
             unit: Unit::Attention(element),
+            work: core.work(),
             inputs: &[(q, Flow::New), (k, Flow::New), (v, Flow::New)],
             outputs: &[out, log_sum, seed, offset],
             saved: if grad { &saved } else { &[] },
@@ -345,15 +366,24 @@ impl Ctx<'_> {
     }
 
     pub fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
-        self.bmm(b, "attention.scores", q, k, core.scores(), core.dim)
+        self.bmm(b, "attention.scores", (q, k), core, (core.dim, core.keys))
     }
 
     pub fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
-        self.bmm(b, "attention.values", probabilities, v, core.output(), core.keys)
+        self.bmm(b, "attention.values", (probabilities, v), core, (core.keys, core.value_dim))
     }
 
-    /// A batched product of two activations: saves both.
-    fn bmm(&self, b: &mut Builder<'_>, name: &'static str, x: Id, y: Id, numel: u64, inner: u64) -> Id {
+    /// A product of two activations for each head, with its inner size and its columns: saves both.
+    fn bmm(
+        &self,
+        b: &mut Builder<'_>,
+        name: &'static str,
+        (x, y): (Id, Id),
+        core: &Core,
+        (inner, columns): (u64, u64),
+    ) -> Id {
+        let batch = core.batch.saturating_mul(core.heads);
+        let numel = product(&[batch, core.queries, columns]);
         let (x, y) = (b.lower(name, x), b.lower(name, y));
         let element = b.element(x);
         let grad = b.needs_grad(x) || b.needs_grad(y);
@@ -363,6 +393,7 @@ impl Ctx<'_> {
         b.op(&Spec {
             name,
             unit: Unit::Matrix(element),
+            work: Work::Product(Product { batch, rows: core.queries, inner, columns, layer: false }),
             inputs: &[(x, Flow::New), (y, Flow::New)],
             outputs: &[out],
             saved: if grad { &saved } else { &[] },

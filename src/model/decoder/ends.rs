@@ -9,6 +9,7 @@ use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
 use crate::model::walk::LossRule;
 use crate::model::weight::Part;
+use crate::model::work::{Product, Work};
 use crate::plan::keywords::Position;
 
 impl Ctx<'_> {
@@ -195,6 +196,8 @@ impl Ctx<'_> {
         b.op(&Spec {
             name: "loss.fused",
             unit: Unit::Matrix(element),
+            // Logits, the input's gradient and the weight's: three products of the same size.
+            work: Work::Product(Product { batch: 3, rows: tokens, inner: columns, columns: rows, layer: false }),
             inputs: &[(x, Flow::New), (head, Flow::New)],
             outputs: &[loss, grad_x, grad_w],
             saved: if b.needs_grad(head) { &saved } else { &saved[..1] },

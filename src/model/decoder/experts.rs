@@ -9,6 +9,7 @@ use crate::model::element::{Element, Group};
 use crate::model::rules::{Experts, Gate};
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
+use crate::model::work::Work;
 
 impl Ctx<'_> {
     /// Router, routed experts and shared experts.
@@ -178,8 +179,13 @@ impl Ctx<'_> {
         let weight = b.weights(Part::Expert, shape.2, shape.1, local, active);
         let bias = moe.expert_bias.then(|| b.weights(Part::Expert, shape.2, 1, local, active));
         let out = b.matrix(name, x, weight, bias, shape);
+        b.in_block(Part::Expert);
         if let Some(op) = b.tape.ops.last_mut() {
             op.launches = local;
+            if let Work::Product(product) = &mut op.work {
+                // Balanced: each expert multiplies its share of the tokens.
+                (product.batch, product.rows) = (local, shape.0.div_ceil(local.max(1)));
+            }
         }
         out
     }

@@ -5,6 +5,7 @@ mod batch;
 mod degrees;
 mod hardware;
 mod idle;
+mod speed;
 mod stages;
 mod storage;
 mod training;
@@ -12,6 +13,7 @@ mod training;
 pub use batch::Batch;
 pub use degrees::Degrees;
 pub use hardware::Hardware;
+pub use speed::Speed;
 pub use stages::StageLayers;
 pub use storage::Storage;
 pub use training::{Lora, Training};
@@ -46,6 +48,8 @@ pub struct Job {
     pub stages: Vec<StageLayers>,
     /// The card and its links.
     pub hardware: Hardware,
+    /// What decides how fast it runs.
+    pub speed: Speed,
     /// `run.total_tokens`.
     pub total_tokens: Option<f64>,
     /// `run.price_per_gpu_hour`.
@@ -105,7 +109,8 @@ impl Job {
         let storage = storage::resolve(plan, framework, &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
-        let (Some(batch), Some(stages)) = (batch, stages) else { return Err(notes.faults) };
+        let speed = speed::resolve(plan, catalog, &hardware.gpu, framework, &mut notes);
+        let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };
         let rules = Rules::of(framework, transformer_impl, architecture.family);
         let rules = if training.compile { rules.compiled() } else { rules };
         let multiple = rules.vocab_multiple.is;
@@ -131,6 +136,7 @@ impl Job {
             degrees,
             stages,
             hardware,
+            speed,
             total_tokens: plan.run.total_tokens,
             price_per_gpu_hour: plan.run.price_per_gpu_hour,
             assumptions: notes.assumptions,
