@@ -18,6 +18,8 @@ pub struct Curves {
     pub flash: AttentionCurve,
     /// The vendor's fused attention (cuDNN), where it is another.
     pub vendor: Option<AttentionCurve>,
+    /// The Triton kernel of the first FlashAttention.
+    pub triton: Option<AttentionCurve>,
 }
 
 /// Matrix products: share of the dense peak by shape.
@@ -74,6 +76,19 @@ pub struct AttentionCurve {
     pub ramp: f64,
 }
 
+impl Curves {
+    /// Fused attention as `library` runs it: FlashAttention-2 where nobody measured that library on these cards.
+    #[must_use]
+    pub fn attention(&self, library: AttentionLibrary) -> &AttentionCurve {
+        let own = match library {
+            AttentionLibrary::Flash => None,
+            AttentionLibrary::Vendor => self.vendor.as_ref(),
+            AttentionLibrary::Triton => self.triton.as_ref(),
+        };
+        own.unwrap_or(&self.flash)
+    }
+}
+
 impl AttentionCurve {
     /// Shares forward and backward at a head size, straight between the measured ones.
     #[must_use]
@@ -99,6 +114,8 @@ pub enum AttentionLibrary {
     Flash,
     /// The vendor's (cuDNN).
     Vendor,
+    /// The first FlashAttention's, in Triton.
+    Triton,
 }
 
 /// How a framework drives the card.

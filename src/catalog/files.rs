@@ -164,13 +164,14 @@ impl File {
     /// Each curve's entry and name with the key of its source.
     fn efficiencies(&self) -> impl Iterator<Item = (&String, &'static str, &str)> {
         let curves = self.curves.iter().flat_map(|curves| {
-            let vendor = curves.vendor.iter().map(|curve| ("vendor's attention", curve.source.as_str()));
+            let others = curves.vendor.iter().chain(&curves.triton);
+            let others = others.map(|curve| ("other fused attention", curve.source.as_str()));
             let own = [
                 ("matrix products", curves.matrix.source.as_str()),
                 ("memory-bound kernels", curves.memory.source.as_str()),
                 ("flash attention", curves.flash.source.as_str()),
             ];
-            own.into_iter().chain(vendor).map(|(name, key)| (&curves.architecture, name, key))
+            own.into_iter().chain(others).map(|(name, key)| (&curves.architecture, name, key))
         });
         let stacks = self.stacks.iter().map(|stack| (&stack.framework, "host and overlap", stack.source.as_str()));
         let links = self.link_curves.iter().map(|link| (&link.scope, "collectives", link.source.as_str()));

@@ -236,6 +236,13 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// The operator written last is a collective's arrival.
+    pub fn sent(&mut self) {
+        if let Some(op) = self.tape.ops.last_mut() {
+            op.work = Work::Sent;
+        }
+    }
+
     /// peft's adapter beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).
     fn adapted(&mut self, x: Id, out: Id, rows: u64, layer: Linear) -> Id {
         let Some(adapters) = self.adapters else { return out };

@@ -38,4 +38,6 @@ pub enum Work {
     Product(Product),
     /// Fused attention.
     Attention(Scores),
+    /// Nothing: a collective brings its output, and takes the time.
+    Sent,
 }

@@ -73,7 +73,11 @@ fn exposed(job: &Job, group: RankGroup, (forward, backward): (f64, f64), pass: &
             let hidden = backward * stack.tensor_overlap;
             forward + backward - hidden + beside(hidden)
         }
-        RankGroup::Expert if job.speed.overlap_experts => beside(forward + backward),
+        RankGroup::Expert if job.speed.overlap_experts => {
+            let computing = pass.forward + pass.backward;
+            let all = forward + backward;
+            (all - computing).max(0.0) + beside(all.min(computing))
+        }
         RankGroup::Expert => forward + backward,
         // Keys and values of the next block come in while this one's scores are computed.
         RankGroup::Context => {

@@ -82,13 +82,27 @@ impl Path<'_> {
         (start + scale * steps) * 1e-6 + bytes * scale * (ranks - 1.0) / ranks / rate
     }
 
+    /// What leaves the domain of an all-to-all's bytes: each other rank's share; or, where a token that several experts
+    /// of one domain want goes there once, as many copies as it has other domains to go to. A token picks its k experts
+    /// evenly among d domains, so that it misses one with probability (1 - 1/d)^k.
+    fn far_share(&self) -> f64 {
+        let ranks = self.group.ranks as f64;
+        let every = (ranks - self.near) / ranks;
+        let picks = self.job.decoder().and_then(|decoder| decoder.moe.as_ref()).map_or(1, |moe| moe.per_token);
+        if !self.job.speed.sent_once || self.domains < 2.0 {
+            return every;
+        }
+        let visited = (self.domains - 1.0) * (1.0 - (1.0 - 1.0 / self.domains).powf(picks as f64));
+        every.min(visited / picks.max(1) as f64)
+    }
+
     /// Every rank sends each other one its share: those in its domain over the fast link, at the same time the
     /// others over its own port.
     fn all_to_all(&self, bytes: f64) -> f64 {
         let (hardware, speed) = (&self.job.hardware, &self.job.speed);
         let ranks = self.group.ranks as f64;
         let near = bytes * (self.near - 1.0) / ranks / (hardware.interconnect.each_way.0 * speed.node.all_to_all);
-        let far = bytes * (ranks - self.near) / ranks / (hardware.network.each_way.0 * speed.network.all_to_all);
+        let far = self.far_share() * bytes / (hardware.network.each_way.0 * speed.network.all_to_all);
         let start = if self.domains > 1.0 { speed.network.start_us } else { speed.node.start_us };
         start * 1e-6 + near.max(far)
     }

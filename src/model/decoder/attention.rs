@@ -104,6 +104,7 @@ impl Ctx<'_> {
             AttentionChoice::Eager => Kernel::Eager,
             AttentionChoice::Flash => Kernel::Flash,
             // A score cap, a sink or a position bias on the scores leaves transformers no fused kernel.
+            AttentionChoice::Dispatch if self.d.attention_sinks && self.run.rules.fused_sinks.is => Kernel::Flash,
             AttentionChoice::Dispatch if self.d.attention_softcap || self.d.attention_sinks => Kernel::Eager,
             AttentionChoice::Dispatch if self.d.position == Position::Alibi && self.family == Family::Bloom => {
                 Kernel::Eager

@@ -47,7 +47,13 @@ impl Ctx<'_> {
         };
         // Scattered along the sequence before the dropout
         // (megatron-core 0.16, core/models/common/embeddings/language_model_embedding.py).
-        let x = if stream == tokens { x } else { b.copy_of("reduce_scatter", x, stream.saturating_mul(d.hidden)) };
+        let x = if stream == tokens {
+            x
+        } else {
+            let scattered = b.copy_of("reduce_scatter", x, stream.saturating_mul(d.hidden));
+            b.sent();
+            scattered
+        };
         let x = b.dropout("embedding.dropout", x, self.run.dropout_or(d.embedding_dropout));
         (b.finish(x), self.rotary_tables())
     }

@@ -116,7 +116,11 @@ impl Ctx<'_> {
         };
         let before = self.run.rules.experts.is == Experts::Weighted;
         // Probabilities go the way of their tokens.
-        let sent = before.then(|| b.copy_of("moe.all_to_all", weights, local));
+        let sent = before.then(|| {
+            let sent = b.copy_of("moe.all_to_all", weights, local);
+            b.sent();
+            sent
+        });
         let out = self.expert_mlp(b, tokens, local, moe, sent);
         let out = if cut.expert > 1 || cut.expert_tensor > 1 {
             sent_tokens(b, out, routed.saturating_mul(d.hidden))
@@ -230,5 +234,7 @@ fn weighted_gate(b: &mut Builder<'_>, both: Id, weights: Id) -> Id {
 /// (megatron-core, core/tensor_parallel/mappings.py, _AllToAll).
 fn sent_tokens(b: &mut Builder<'_>, x: Id, numel: u64) -> Id {
     let element = b.element(x);
-    b.unary("moe.all_to_all", (x, Flow::New), (numel, element), Keeps::Nothing)
+    let out = b.unary("moe.all_to_all", (x, Flow::New), (numel, element), Keeps::Nothing);
+    b.sent();
+    out
 }

@@ -1,7 +1,7 @@
 //! Time of one kernel on the job's card: the roofs with what kernels reach of them.
 
 use super::super::job::Job;
-use crate::catalog::{AttentionCurve, AttentionLibrary};
+use crate::catalog::AttentionCurve;
 use crate::model::{Element, Product, Scores, Unit};
 use crate::units::FlopsPerSec;
 
@@ -50,8 +50,6 @@ pub(super) struct Kernels<'a> {
 impl<'a> Kernels<'a> {
     pub fn of(job: &'a Job) -> Self {
         let (curves, gpu) = (&job.speed.curves, &job.hardware.gpu);
-        let vendor = job.speed.stack.attention == AttentionLibrary::Vendor;
-        let attention = curves.vendor.as_ref().filter(|_| vendor).unwrap_or(&curves.flash);
         Self {
             job,
             bandwidth: gpu.bandwidth.0 * curves.memory.share,
@@ -59,7 +57,7 @@ impl<'a> Kernels<'a> {
             clock: clock(job),
             // Cards without a count in the catalogue: no waves are told apart.
             multiprocessors: gpu.sm_count.map_or(1.0, |count| count as f64),
-            attention,
+            attention: curves.attention(job.speed.stack.attention),
         }
     }
 

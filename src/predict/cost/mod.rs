@@ -135,7 +135,7 @@ impl Table<'_> {
         let mut products = 0;
         let stop = super::play::early_stop(tape);
         for (at, op) in tape.ops.iter().enumerate() {
-            if op.launches == 0 {
+            if op.launches == 0 || op.work == Work::Sent {
                 continue;
             }
             let (forward, backward) = self.products(tape, op);
@@ -170,7 +170,7 @@ impl Table<'_> {
     /// Seconds of an operator on the compute roof, forward and backward.
     fn products(&self, tape: &Tape, op: &Op) -> (f64, f64) {
         match op.work {
-            Work::Elements => {
+            Work::Elements | Work::Sent => {
                 let rate = self.kernels.sustained(op.unit, false);
                 (op.flops_forward / rate, op.flops_backward / rate)
             }

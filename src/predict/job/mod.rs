@@ -109,7 +109,7 @@ impl Job {
         let storage = storage::resolve(plan, framework, &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
-        let speed = speed::resolve(plan, catalog, &hardware.gpu, framework, &mut notes);
+        let speed = speed::resolve(plan, catalog, &hardware, &degrees, framework, &mut notes);
         let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };
         let rules = Rules::of(framework, transformer_impl, architecture.family);
         let rules = if training.compile { rules.compiled() } else { rules };

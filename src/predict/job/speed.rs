@@ -1,9 +1,10 @@
 //! What decides how fast a job runs and not how much memory it takes: curves, overlap, graphs.
 
 use super::Notes;
-use crate::catalog::{Catalog, Curves, Gpu, LinkCurve, Scope, Stack};
+use super::{Degrees, Hardware};
+use crate::catalog::{Catalog, Curves, LinkCurve, Scope, Stack};
 use crate::plan::Plan;
-use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework};
+use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework, MoeDispatcher};
 
 /// What kernels and collectives reach, and what runs beside what.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,18 +29,21 @@ pub struct Speed {
     pub overlap_tensor: bool,
     /// All-to-alls of experts run beside other micro-batches.
     pub overlap_experts: bool,
+    /// A token that several experts of one node want is sent there once.
+    pub sent_once: bool,
 }
 
 /// Looks the curves up and fills what the plan leaves open.
 pub(super) fn resolve(
     plan: &Plan,
     catalog: &Catalog,
-    gpu: &Gpu,
+    hardware: &Hardware,
+    degrees: &Degrees,
     framework: Framework,
     notes: &mut Notes,
 ) -> Option<Speed> {
     let found = (
-        catalog.curves(gpu.generation),
+        catalog.curves(hardware.gpu.generation),
         catalog.stack(framework.name()),
         catalog.link_curve(Scope::Node),
         catalog.link_curve(Scope::Network),
@@ -52,6 +56,17 @@ pub(super) fn resolve(
     // PyTorch's DDP and FSDP overlap by themselves; Megatron's two flags are off by default
     // (megatron/training/arguments.py, --overlap-grad-reduce and --overlap-param-gather).
     let by_itself = framework != Framework::Megatron;
+    // Where experts are sent between nodes, NVIDIA's recipes send each token once to each node (DeepEP), beside
+    // another micro-batch where chunks of a pipeline allow it (NVIDIA-NeMo/Megatron-Bridge, perf_recipes:
+    // overlap_moe_expert_parallel_comm).
+    let far = !by_itself && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
+    let chunks = degrees.virtual_pipeline > 1;
+    if far && part.moe_dispatcher.is_none() {
+        notes.assume("distribution.moe_dispatcher", "hybridep (experts are sent between nodes)");
+    }
+    if far && chunks && part.overlap_expert_parallel.is_none() {
+        notes.assume("distribution.overlap_expert_parallel", true);
+    }
     Some(Speed {
         curves: curves.clone(),
         stack: stack.clone(),
@@ -62,6 +77,7 @@ pub(super) fn resolve(
         overlap_gradients: part.overlap_grad_reduce.unwrap_or(by_itself),
         overlap_weights: part.overlap_param_gather.unwrap_or(by_itself),
         overlap_tensor: part.overlap_tensor_parallel.or(part.async_tensor_parallel).unwrap_or(false),
-        overlap_experts: part.overlap_expert_parallel.unwrap_or(false),
+        overlap_experts: part.overlap_expert_parallel.unwrap_or(far && chunks),
+        sent_once: part.moe_dispatcher.map_or(far, |dispatcher| dispatcher == MoeDispatcher::Hybridep),
     })
 }
