@@ -131,6 +131,9 @@ pub struct Stack {
     /// Microseconds of the host for each kernel of the forward pass; the backward pass, which no Python runs, takes
     /// a half.
     pub host_us: f64,
+    /// Microseconds that the card idles in each layer of experts, forward and backward together: the host reads how
+    /// many tokens go to which expert before it can launch what computes them.
+    pub expert_us: f64,
     /// Share of its tensor-parallel collectives in the backward pass that run behind matrix products.
     pub tensor_overlap: f64,
     /// Share of the time of a hidden collective by which it delays the kernels that run beside it.

@@ -17,6 +17,8 @@ struct Stage {
     pass: Pass,
     /// Waiting for collectives.
     waits: f64,
+    /// Waiting for the host to read what the card routed.
+    reads: f64,
     weights: Weights,
 }
 
@@ -28,6 +30,9 @@ impl Stage {
         self.pass.forward += pass.forward;
         self.pass.backward += pass.backward;
         self.pass.host += pass.host;
+        if weights.expert > 0.0 && job.speed.cuda_graph != CudaGraph::FullIteration {
+            self.reads += job.speed.stack.expert_us * 1e-6;
+        }
         self.weights.add(weights);
     }
 
@@ -38,7 +43,7 @@ impl Stage {
             CudaGraph::TransformerEngine | CudaGraph::Local => 0.2,
             CudaGraph::FullIteration => 0.0,
         };
-        (self.pass.host * captured - self.card()).max(0.0)
+        self.reads + (self.pass.host * captured - self.card()).max(0.0)
     }
 
     fn card(&self) -> f64 {
@@ -71,6 +76,7 @@ fn stage(job: &Job, step: &Step, cost: &Cost, index: usize) -> Stage {
             stage.pass.backward += one.pass.backward * count;
             stage.pass.host += one.pass.host * count;
             stage.waits += one.waits * count;
+            stage.reads += one.reads * count;
             stage.weights.dense += one.weights.dense * count;
             stage.weights.expert += one.weights.expert * count;
         }

@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(keys(&value["capacity"]), ["bytes", "headroom", "fits"]);
         assert_eq!(keys(&value["flops"]), ["forward", "backward", "recompute"]);
         assert_eq!(keys(&value["traffic"]["by"]), ["parameters", "gradients", "activations", "optimizer_states"]);
-        let time = "step_s compute_s memory_bound_s communication_s bubble_s tokens_per_s tokens_per_s_per_gpu \
+        let time = "step_s compute_s memory_bound_s communication_s bubble_s launch_s tokens_per_s tokens_per_s_per_gpu \
                     samples_per_s model_tflops_per_gpu mfu hfu bandwidth_gb_s mbu total_hours total_cost";
         assert_eq!(keys(&value["time"]).join(" "), time);
         let op = "name count flops bytes intensity bound seconds";

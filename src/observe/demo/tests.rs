@@ -78,6 +78,7 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
             memory_bound: Seconds(1.0),
             communication: Seconds(0.0),
             bubble: Seconds(0.0),
+            launch: Seconds(0.0),
             tokens_per_s: None,
             tokens_per_s_per_gpu: None,
             samples_per_s: 1.0,

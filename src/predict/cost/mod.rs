@@ -17,7 +17,7 @@ use crate::model::{Experts, Flow, Home, Op, Tape, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Seconds};
 use kernel::Kernels;
-use traffic::{arithmetic, backward_bytes, cast_traffic, forward_bytes};
+use traffic::{arithmetic, backward_bytes, cast_traffic, forward_bytes, sharding_traffic};
 
 /// Sums over the operators of a stage.
 #[derive(Debug, Clone)]
@@ -163,6 +163,11 @@ impl Table<'_> {
             let seconds = self.gradient_sums(tape, times);
             pass.backward += seconds;
         }
+        let (forward, backward) = sharding_traffic(self.job, tape);
+        self.traffic.parameters += Bytes(forward.saturating_mul(times));
+        self.traffic.gradients += Bytes(backward.saturating_mul(times));
+        pass.forward += self.moves("sharding.copy", forward, times);
+        pass.backward += self.moves("sharding.copy", backward, times);
         pass.host *= self.job.speed.stack.host_us * 1e-6;
         pass
     }
@@ -234,11 +239,16 @@ impl Table<'_> {
 
     /// Casts to FP8.
     fn casts(&mut self, bytes: u64, times: u64) -> f64 {
+        self.traffic.activations += Bytes(bytes.saturating_mul(times));
+        self.moves("fp8.cast", bytes, times)
+    }
+
+    /// A kernel that does nothing but move bytes. None moves none.
+    fn moves(&mut self, name: &'static str, bytes: u64, times: u64) -> f64 {
         if bytes == 0 {
             return 0.0;
         }
-        self.traffic.activations += Bytes(bytes.saturating_mul(times));
-        self.add("fp8.cast", Unit::Vector, false, Run { flops: 0.0, bytes, compute: 0.0, kernels: 1 }, times)
+        self.add(name, Unit::Vector, false, Run { flops: 0.0, bytes, compute: 0.0, kernels: 1 }, times)
     }
 
     /// Gradients of tensors that several operators read are added up, by kernels of their own.

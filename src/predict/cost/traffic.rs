@@ -3,7 +3,7 @@
 use super::super::job::Job;
 use super::super::resident::quantised;
 use crate::model::{Flow, Home, Id, Op, Tape, Unit, Work};
-use crate::plan::keywords::{Fp8Recipe, Framework, Mode};
+use crate::plan::keywords::{Fp8Recipe, Framework, Mode, Sharding};
 
 /// Arithmetic of an operator that PyTorch's counter leaves out: at least one operation for
 /// each element that it reads or writes, whichever are more. It places the operator on the
@@ -122,6 +122,31 @@ const fn cast_bytes(recipe: Fp8Recipe) -> u64 {
         Fp8Recipe::Delayed | Fp8Recipe::Blockwise | Fp8Recipe::Mxfp8 => 4,
         Fp8Recipe::Tensorwise | Fp8Recipe::Rowwise => 6,
     }
+}
+
+/// Bytes that FSDP moves within a card for each element of a tape's weights, forward and backward. FSDP2 copies what it
+/// gathered into the parameters and gradients into the buffer that is reduced, in the type of the reduction
+/// (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_all_gather_copy_out` and
+/// `foreach_reduce_scatter_copy_in`); FSDP1's parameters are views of the flat one, whose gradient is put together and
+/// cast (torch/distributed/fsdp/_flat_param.py).
+const fn sharded_bytes(job: &Job) -> (u64, u64) {
+    let (compute, reduce) = (job.storage.compute.bytes(), job.storage.reduce.bytes());
+    let flat = matches!(job.framework, Framework::LlmFoundry);
+    let gathered = if flat { 0 } else { 2 * compute };
+    let cast = if flat && reduce != compute { compute + reduce } else { 0 };
+    let put_together = if flat { 2 * compute } else { compute + reduce };
+    (gathered, gathered + put_together + cast)
+}
+
+/// What sharding moves within a card in one pass through a tape, forward and backward.
+pub(super) fn sharding_traffic(job: &Job, tape: &Tape) -> (u64, u64) {
+    if job.degrees.sharding != Sharding::Zero3 || job.degrees.shard_ranks < 2 {
+        return (0, 0);
+    }
+    let (forward, backward) = sharded_bytes(job);
+    let train = job.training.mode == Mode::Train;
+    let count = tape.parameters();
+    (count.saturating_mul(forward), if train { count.saturating_mul(backward) } else { 0 })
 }
 
 /// Bytes of the casts to FP8 before an operator's forward product, and before its backward ones. Weights are cast
