@@ -17,6 +17,7 @@
 //! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving | files |
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
+//! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
 //! | [`observe`] | where facts come from: NVML, processes, the demo run | driver, `/proc`, clock |
 //! | [`compare`] | predicted against observed | no |
 //! | [`report`] | a prediction as text, JSON or CSV; predictions against measured cases | no |
@@ -61,6 +62,8 @@ pub mod plan;
 pub mod model;
 
 pub mod predict;
+
+pub mod advise;
 
 pub mod observe;
 

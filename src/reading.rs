@@ -4,10 +4,18 @@
 //! or the reason why there is none. It stays that way to the pixel: nobody on the
 //! road from a source to the screen may turn an absence into a zero.
 
+mod hardware;
+pub mod playback;
+
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use hardware::{
+    Board, Closely, Counters, Health, HostDetail, Links, MigInstance, NvLinks, Peer, Place, Wanted, Work, Xid, Xids,
+};
 
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};
 
@@ -32,6 +40,7 @@ impl Moment {
 
 /// How a figure came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Counted or metered by the hardware, the driver or the framework.
     Measured,
@@ -65,6 +74,7 @@ impl Kind {
 
 /// Why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Absence {
     /// Nobody has asked for it so far.
     NotRead,
@@ -78,6 +88,8 @@ pub enum Absence {
     Idle,
     /// Not enough was seen to speak of a mean.
     TooShort,
+    /// It has a pid of another namespace: the host's, seen from a container.
+    Elsewhere,
     /// What it belongs to has disappeared (a process ended, a GPU fell off the bus).
     Gone,
     /// The call failed; the text is the driver's or the system's.
@@ -93,6 +105,7 @@ impl fmt::Display for Absence {
             Self::NotThere => f.write_str("not on a GPU yet"),
             Self::Idle => f.write_str("idle"),
             Self::TooShort => f.write_str("starting"),
+            Self::Elsewhere => f.write_str("in another PID namespace"),
             Self::Gone => f.write_str("gone"),
             Self::Failed(why) => write!(f, "failed: {why}"),
         }
@@ -100,7 +113,9 @@ impl fmt::Display for Absence {
 }
 
 /// A value with its time and kind, or why there is none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+///
+/// Written as `{"value": …, "at": …}`, with a `kind` where it was not measured, or as `{"absent": …}`.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Reading<T> {
     /// There is a value.
     Known {
@@ -175,8 +190,50 @@ impl<T> Default for Reading<T> {
     }
 }
 
+/// A [`Reading`] as it is written.
+#[derive(Serialize, Deserialize)]
+struct Written<T> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<Kind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    absent: Option<Absence>,
+}
+
+impl<T: Serialize> Serialize for Reading<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = match self {
+            Self::Known { value, at, kind } => Written {
+                value: Some(value),
+                at: Some(*at),
+                kind: Some(*kind).filter(|kind| *kind != Kind::Measured),
+                absent: None,
+            },
+            Self::Absent(why) => Written { value: None, at: None, kind: None, absent: Some(why.clone()) },
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reading<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(deserializer)?;
+        match (written.value, written.at, written.absent) {
+            (Some(value), Some(at), _) => Ok(Self::Known { value, at, kind: written.kind.unwrap_or(Kind::Measured) }),
+            (Some(_), None, _) => Err(D::Error::missing_field("at")),
+            (None, _, Some(why)) => Ok(Self::Absent(why)),
+            // JSON has no word for a number that is none: it stands there as null.
+            (None, _, None) => Ok(Self::Absent(Absence::Failed("not a number".into()))),
+        }
+    }
+}
+
 /// Memory of a device as the driver counts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DeviceMemory {
     /// All of it.
     pub total: Bytes,
@@ -188,6 +245,7 @@ pub struct DeviceMemory {
 
 /// One device at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DeviceSample {
     /// Position in the driver's order.
     pub index: u32,
@@ -195,8 +253,12 @@ pub struct DeviceSample {
     pub name: Reading<String>,
     /// A name that stays with the card over reboots.
     pub uuid: Reading<String>,
+    /// Where it is a part of a GPU: which. `index` is the GPU's then.
+    pub mig: Option<MigInstance>,
     /// Device memory.
     pub memory: Reading<DeviceMemory>,
+    /// Memory that the driver keeps for itself: neither used nor free.
+    pub memory_reserved: Reading<Bytes>,
     /// Share of time in which at least one kernel ran.
     pub busy: Reading<Fraction>,
     /// Share of time in which the memory controller was busy: no bandwidth, at best a bound on it.
@@ -225,19 +287,83 @@ pub struct DeviceSample {
     pub throttle: Reading<Vec<Cow<'static, str>>>,
     /// The processes that hold memory on it.
     pub processes: Reading<Vec<DeviceProcess>>,
+    /// Performance counters beyond the main figures.
+    pub counters: Counters,
+    /// The board; asked while the device is looked at closely.
+    pub board: Board,
+    /// PCIe, NVLink and the way to other devices; asked likewise.
+    pub links: Links,
+    /// Errors.
+    pub health: Health,
+}
+
+impl DeviceSample {
+    /// A device that says nothing, and why.
+    #[must_use]
+    pub fn absent(index: u32, why: &Absence) -> Self {
+        Self {
+            index,
+            name: Reading::Absent(why.clone()),
+            uuid: Reading::Absent(why.clone()),
+            mig: None,
+            memory: Reading::Absent(why.clone()),
+            memory_reserved: Reading::Absent(why.clone()),
+            busy: Reading::Absent(why.clone()),
+            memory_busy: Reading::Absent(why.clone()),
+            sm_activity: Reading::Absent(why.clone()),
+            tensor_activity: Reading::Absent(why.clone()),
+            dram_bandwidth: Reading::Absent(why.clone()),
+            dram_peak: Reading::Absent(why.clone()),
+            power: Reading::Absent(why.clone()),
+            power_limit: Reading::Absent(why.clone()),
+            temperature: Reading::Absent(why.clone()),
+            sm_clock: Reading::Absent(why.clone()),
+            sm_clock_max: Reading::Absent(why.clone()),
+            memory_clock: Reading::Absent(why.clone()),
+            throttle: Reading::Absent(why.clone()),
+            processes: Reading::Absent(why.clone()),
+            counters: Counters::absent(why),
+            board: Board::absent(why),
+            links: Links::absent(why),
+            health: Health::absent(why),
+        }
+    }
+
+    /// Its number for people: `3`, or `3:1` for the second part of GPU 3.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.mig {
+            None => self.index.to_string(),
+            Some(part) => format!("{}:{}", self.index, part.number),
+        }
+    }
 }
 
 /// A process's hold on one device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DeviceProcess {
     /// Process id as the driver tells it.
     pub pid: u32,
     /// Memory that the driver charges to it.
     pub memory: Reading<Bytes>,
+    /// Whether it computes or draws.
+    pub work: Work,
+    /// Share of the time in which a kernel of it ran.
+    pub busy: Reading<Fraction>,
+}
+
+impl DeviceProcess {
+    /// A computing process of which nothing else is known.
+    #[must_use]
+    pub fn holding(pid: u32, memory: Reading<Bytes>) -> Self {
+        Self { pid, memory, ..Self::default() }
+    }
 }
 
 /// What the host knows of a process that is on a device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HostProcess {
     /// Process id.
     pub pid: u32,
@@ -253,26 +379,43 @@ pub struct HostProcess {
     pub cpu: Reading<Fraction>,
     /// Resident host memory.
     pub resident: Reading<Bytes>,
+    /// The pid that it has here, where the driver tells that of another namespace.
+    pub here: Option<u32>,
+    /// The process that started it.
+    pub parent: Option<u32>,
+    /// What is asked only while processes are looked at.
+    pub detail: HostDetail,
 }
 
 /// Everything that one source saw at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Sample {
     /// When the source began to take it: what a slow driver delivers late is as old as this says.
     pub at: Moment,
     /// Devices in the driver's order. One that failed stays in its place, with the reason in its readings.
     pub devices: Vec<DeviceSample>,
-    /// The processes on any device, ordered by pid.
+    /// The processes on any device, ordered by pid; and the one that was asked for.
     pub processes: Vec<HostProcess>,
+    /// What those have started and is on no device (data loaders), parents before children;
+    /// asked while processes are looked at.
+    pub children: Vec<HostProcess>,
     /// Samples since the start that could not be handed over, because the reader was behind.
     pub dropped: u64,
 }
 
 /// What kind of source samples come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SourceKind {
     /// The NVIDIA driver.
     Nvml,
+    /// AMD's driver, through sysfs.
+    Amdgpu,
+    /// A page of metrics, as DCGM's exporter has it.
+    Prometheus,
+    /// A recording.
+    Replay,
     /// A made-up run of the loaded plan.
     Demo,
 }
@@ -283,6 +426,9 @@ impl SourceKind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Nvml => "nvml",
+            Self::Amdgpu => "amdgpu",
+            Self::Prometheus => "prometheus",
+            Self::Replay => "replay",
             Self::Demo => "demo",
         }
     }
@@ -305,6 +451,37 @@ mod tests {
     fn an_absence_survives_mapping() {
         let reading: Reading<u32> = Reading::Absent(Absence::NoPermission);
         assert_eq!(reading.map(|value| value * 2), Reading::Absent(Absence::NoPermission));
+    }
+
+    #[test]
+    fn a_reading_is_read_as_it_was_written() {
+        let bound = Reading::upper_bound(BytesPerSec(1.5e12), Moment(7));
+        let absent: Reading<BytesPerSec> = Reading::Absent(Absence::Failed("NVML error 77".into()));
+        for (reading, text) in [
+            (Reading::measured(BytesPerSec(0.5), Moment(7)), r#"{"value":0.5,"at":7}"#),
+            (bound, r#"{"value":1500000000000.0,"at":7,"kind":"upper_bound"}"#),
+            (Reading::Absent(Absence::NotSupported), r#"{"absent":"not_supported"}"#),
+            (absent, r#"{"absent":{"failed":"NVML error 77"}}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&reading).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Reading<BytesPerSec>>(text).unwrap(), reading);
+        }
+    }
+
+    #[test]
+    fn a_sample_of_before_a_field_was_known_has_not_read_it() {
+        let text = r#"{"at":5,"devices":[{"index":3,"power":{"value":700.0,"at":5}}]}"#;
+        let sample: Sample = serde_json::from_str(text).unwrap();
+        let device = &sample.devices[0];
+        assert_eq!((device.index, &device.power), (3, &Reading::measured(Watts(700.0), Moment(5))));
+        assert_eq!(device.memory, Reading::not_read());
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_absent() {
+        let text = serde_json::to_string(&Reading::measured(Watts(f64::NAN), Moment(5))).unwrap();
+        let reading: Reading<Watts> = serde_json::from_str(&text).unwrap();
+        assert_eq!(reading, Reading::Absent(Absence::Failed("not a number".into())));
     }
 
     #[test]

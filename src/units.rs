@@ -283,6 +283,10 @@ quantity!(
     Watts, "W", plain
 );
 quantity!(
+    /// Energy.
+    Joules, "J", si
+);
+quantity!(
     /// Temperature in degrees Celsius.
     Celsius, "°C", plain
 );

@@ -220,7 +220,7 @@ fn sample(second: u64, processes: &[(u32, u64)]) -> Event {
     let at = Moment(second * 1000);
     let held: Vec<DeviceProcess> = processes
         .iter()
-        .map(|(pid, gib)| DeviceProcess { pid: *pid, memory: Reading::measured(Bytes::from_mib(gib * 1024), at) })
+        .map(|(pid, gib)| DeviceProcess::holding(*pid, Reading::measured(Bytes::from_mib(gib * 1024), at)))
         .collect();
     let used: Bytes = held.iter().filter_map(|process| process.memory.value().copied()).sum();
     let total = Bytes::from_mib(81_559);

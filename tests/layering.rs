@@ -14,6 +14,7 @@ const ORDER: &[&[&str]] = &[
     &["plan"],
     &["model"],
     &["predict"],
+    &["advise"],
     &["observe"],
     &["compare"],
     &["report"],
@@ -42,7 +43,7 @@ const IMPURE: &[&str] = &[
 
 /// Modules that compute and decide, and touch nothing.
 const PURE: &[&str] =
-    &["printable", "units", "reading", "catalog", "model", "predict", "compare", "report", "app", "ui"];
+    &["printable", "units", "reading", "catalog", "model", "predict", "advise", "compare", "report", "app", "ui"];
 
 fn sources() -> Vec<(String, PathBuf, String)> {
     fn walk(directory: &Path, into: &mut Vec<PathBuf>) {

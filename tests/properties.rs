@@ -207,8 +207,14 @@ proptest! {
     fn plans_are_refused_by_key_or_predicted_to_the_byte(plan in plans()) {
         match predicted(&plan) {
             Err(faults) => named(&faults)?,
-            Ok((_, prediction)) => {
+            Ok((job, prediction)) => {
                 agrees_with_itself(&prediction)?;
+                let outline = predict::outline(&job);
+                prop_assert_eq!(outline.capacity, prediction.capacity);
+                prop_assert_eq!(outline.peak_allocated, prediction.largest().peak_allocated);
+                prop_assert_eq!(outline.static_bytes, prediction.largest().static_bytes);
+                prop_assert_eq!(&outline.time, &prediction.time);
+                prop_assert_eq!(&outline.decode, &prediction.decode);
                 countable(&prediction)?;
                 let report = Report { plan: "a", prediction: &prediction, max_batch: None, max_sequence: None };
                 prop_assert!(!text::report(&report, true).is_empty());

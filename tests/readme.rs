@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use memwall::app::{Context, Pane, by_context};
+use memwall::observe::METRICS;
 
 fn readme() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
@@ -31,6 +32,20 @@ fn keys() -> String {
 #[test]
 fn the_table_of_keys_is_the_one_that_the_program_uses() {
     assert!(readme().contains(&keys()), "the README's keys should be:\n{}", keys());
+}
+
+fn metrics() -> String {
+    let mut table = "| figure | NVML | asked |\n|---|---|---|\n".to_owned();
+    for metric in METRICS {
+        let symbols: Vec<String> = metric.symbols.iter().map(|symbol| format!("`{symbol}`")).collect();
+        writeln!(table, "| {} | {} | {} |", metric.name, symbols.join(" "), metric.asked.word()).unwrap();
+    }
+    table
+}
+
+#[test]
+fn the_table_of_metrics_is_the_one_that_the_source_is_held_to() {
+    assert!(readme().contains(&metrics()), "the README's metrics should be:\n{}", metrics());
 }
 
 #[test]

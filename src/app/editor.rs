@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::field::Field;
 use crate::catalog::Catalog;
-use crate::plan::{Document, Fault, HfConfig, Loaded, Plan};
+use crate::plan::{Change, Document, Fault, HfConfig, Loaded, Plan};
 use crate::predict::{self, Job, Prediction};
 
 /// A plan that made a prediction.
@@ -34,15 +34,6 @@ pub struct Editor {
 
 /// Changes that can be taken back.
 const UNDOABLE: usize = 500;
-
-/// Changes to a plan's text that belong together.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Change {
-    /// Keys and their new values.
-    pub set: Vec<(&'static str, String)>,
-    /// Keys that go.
-    pub remove: Vec<&'static str>,
-}
 
 impl Editor {
     /// Opens a loaded plan.
@@ -181,14 +172,7 @@ impl Editor {
     /// # Errors
     /// Where the text cannot be changed in place.
     pub fn with(&self, change: &Change) -> Result<Document, Fault> {
-        let mut document = self.document.clone();
-        for key in change.remove.iter().filter(|key| self.has(key)) {
-            document = document.without(key)?;
-        }
-        for (key, value) in &change.set {
-            document = document.with_value(key, value)?;
-        }
-        Ok(document)
+        self.document.changed(change)
     }
 
     /// What `document` would predict.

@@ -17,7 +17,7 @@ mod step;
 mod update;
 
 pub use attached::{Attached, AttachedState};
-pub use editor::{Change, Editor};
+pub use editor::Editor;
 pub use event::{Effect, Event};
 pub use field::Field;
 pub use form::Form;

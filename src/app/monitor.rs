@@ -85,7 +85,7 @@ impl Monitor {
         let Some(sample) = &self.sample else { return Vec::new() };
         let mut rows: Vec<ProcessRow<'_>> = Vec::new();
         for device in &sample.devices {
-            for DeviceProcess { pid, memory } in device.processes.value().into_iter().flatten() {
+            for DeviceProcess { pid, memory, .. } in device.processes.value().into_iter().flatten() {
                 match rows.iter_mut().find(|row| row.pid == *pid) {
                     Some(row) => row.on.push((device.index, memory)),
                     None => rows.push(ProcessRow {
@@ -216,7 +216,7 @@ mod tests {
         let (used, total) = (Bytes::from_gib(used_gib), Bytes::from_gib(80.0));
         let held = processes
             .iter()
-            .map(|(pid, gib)| DeviceProcess { pid: *pid, memory: Reading::measured(Bytes::from_gib(*gib), at) })
+            .map(|(pid, gib)| DeviceProcess::holding(*pid, Reading::measured(Bytes::from_gib(*gib), at)))
             .collect();
         DeviceSample {
             index,
@@ -236,7 +236,7 @@ mod tests {
                 ..HostProcess::default()
             })
             .collect();
-        Sample { at, devices, processes, dropped: 0 }
+        Sample { at, devices, processes, ..Sample::default() }
     }
 
     #[test]

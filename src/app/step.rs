@@ -1,10 +1,10 @@
 //! The values of a field: the ones beside it, the ones that typed text stands for, and
 //! which other keys must follow so that the plan stays consistent.
 
-use super::editor::{Change, Editor};
+use super::editor::Editor;
 use super::field::Field;
 use crate::catalog::Catalog;
-use crate::plan::{Document, Fault};
+use crate::plan::{Change, Document, Fault};
 use crate::predict::{Job, Verdict};
 use crate::units::SignedBytes;
 

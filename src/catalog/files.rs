@@ -1,6 +1,7 @@
 //! Reading the catalogue's YAML files.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -153,9 +154,9 @@ impl Catalog {
         self.gpus.extend(read.gpus.into_iter().map(GpuEntry::into_gpu));
         self.links.extend(read.interconnects.into_iter().map(LinkEntry::into_link));
         self.models.extend(read.models.into_iter().map(ModelEntry::into_preset));
-        self.curves.extend(read.curves);
-        self.stacks.extend(read.stacks);
-        self.link_curves.extend(read.link_curves);
+        self.curves.extend(read.curves.into_iter().map(Arc::new));
+        self.stacks.extend(read.stacks.into_iter().map(Arc::new));
+        self.link_curves.extend(read.link_curves.into_iter().map(Arc::new));
         Ok(())
     }
 }

@@ -10,6 +10,8 @@ mod names;
 pub use efficiency::{AttentionCurve, AttentionLibrary, Curves, LinkCurve, MatrixCurve, MemoryCurve, Stack};
 pub use files::CatalogError;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
@@ -24,11 +26,11 @@ pub struct Catalog {
     /// Model presets.
     pub models: Vec<ModelPreset>,
     /// What kernels reach, by generation.
-    pub curves: Vec<Curves>,
+    pub curves: Vec<Arc<Curves>>,
     /// How frameworks drive a card.
-    pub stacks: Vec<Stack>,
+    pub stacks: Vec<Arc<Stack>>,
     /// What collectives reach, by kind of link.
-    pub link_curves: Vec<LinkCurve>,
+    pub link_curves: Vec<Arc<LinkCurve>>,
     /// Where the figures of GPUs and links come from.
     pub citations: Vec<Citation>,
 }
@@ -213,20 +215,20 @@ impl Catalog {
 
     /// What kernels reach on a card of `generation`: its own curves, else those of `other`.
     #[must_use]
-    pub fn curves(&self, generation: Generation) -> Option<&Curves> {
+    pub fn curves(&self, generation: Generation) -> Option<&Arc<Curves>> {
         let named = |name: &str| self.curves.iter().rev().find(|curves| curves.architecture == name);
         named(generation.name()).or_else(|| named("other"))
     }
 
     /// How the framework of that name drives a card.
     #[must_use]
-    pub fn stack(&self, framework: &str) -> Option<&Stack> {
+    pub fn stack(&self, framework: &str) -> Option<&Arc<Stack>> {
         self.stacks.iter().rev().find(|stack| stack.framework == framework)
     }
 
     /// What collectives reach over links of `scope`.
     #[must_use]
-    pub fn link_curve(&self, scope: Scope) -> Option<&LinkCurve> {
+    pub fn link_curve(&self, scope: Scope) -> Option<&Arc<LinkCurve>> {
         let name = if scope == Scope::Node { "node" } else { "network" };
         self.link_curves.iter().rev().find(|curve| curve.scope == name)
     }

@@ -28,6 +28,7 @@ impl Cli {
         match self.command {
             None => Command::Dashboard(self.dashboard),
             Some(Headless::Predict(args)) => Command::Predict(args),
+            Some(Headless::Sweep(args)) => Command::Sweep(args),
             Some(Headless::Validate(args)) => Command::Validate(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
             Some(Headless::Models(args)) => Command::Models(args),
@@ -43,6 +44,8 @@ pub enum Command {
     Dashboard(DashboardArgs),
     /// `memwall predict`
     Predict(Box<PredictArgs>),
+    /// `memwall sweep`
+    Sweep(SweepArgs),
     /// `memwall validate`
     Validate(ValidateArgs),
     /// `memwall gpus`
@@ -61,6 +64,10 @@ enum Headless {
     #[command(override_usage = "memwall predict [OPTIONS] PLAN...\n       \
                                 memwall predict [OPTIONS] MODEL_TYPE SIZE BATCH")]
     Predict(Box<PredictArgs>),
+    /// Predict a plan with every value of a key, or of several
+    ///
+    /// One row a value, and the two walls: where memory ends, and where throughput flattens.
+    Sweep(SweepArgs),
     /// Hold predictions against measured cases
     Validate(ValidateArgs),
     /// List the GPUs that plans can name
@@ -183,6 +190,29 @@ pub struct ShapeArgs {
     /// Samples per GPU per forward pass
     #[arg(long, value_name = "N")]
     pub micro_batch_size: Option<String>,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct SweepArgs {
+    /// The plan file, `-` for standard input
+    pub plan: String,
+    /// A key of the plan and its values, written as in a plan; several: every combination
+    ///
+    /// `batch_size=8,16,32`; ranges count up (`1..8`), double (`1..64x2`) or add (`2048..8192+2048`), their end
+    /// included; `null` leaves the key out. A key may be named by its last part. Keys that cannot stand beside a
+    /// varied one are derived: the replicas when another degree varies, the accumulation when the batch does.
+    #[arg(long, required = true, value_name = "KEY=v1,v2,...")]
+    pub vary: Vec<String>,
+    /// Change a key of the plan first
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// How to write the rows [default: by the extension of --output, else text]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// Arguments of `validate`.

@@ -10,6 +10,7 @@ mod output;
 mod plans;
 mod predict;
 mod shape;
+mod sweep;
 mod user_catalog;
 mod validate;
 
@@ -41,6 +42,7 @@ pub fn run(
             None => dashboard(args, catalog, streams),
         },
         Command::Predict(args) => predict::run(&args, &catalog, streams),
+        Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{Exit, Streams};
-use crate::plan::{Document, Fault, Loaded, Plan, plan_of};
+use crate::plan::{Change, Document, Fault, Loaded, Plan, plan_of, schema};
 
 /// A plan that was read, with its text for the places of later faults.
 pub struct Source {
@@ -20,6 +20,11 @@ impl Source {
     /// What it says.
     pub const fn plan(&self) -> &Plan {
         &self.loaded.plan
+    }
+
+    /// Where relative paths in it start; none for the working directory.
+    pub fn folder(&self) -> Option<&Path> {
+        self.loaded.path.as_deref().and_then(Path::parent)
     }
 
     /// Tells faults that the text's reader could not know of, each at its key's place.
@@ -61,6 +66,44 @@ fn of_stream(streams: &mut Streams) -> (Vec<Source>, Exit) {
         }
     }
     (plans, exit)
+}
+
+/// The one plan of a file or of standard input, with `KEY=VALUE` changes made to its text; faults are told.
+///
+/// # Errors
+/// The exit code.
+pub fn only(word: &str, set: &[String], streams: &mut Streams) -> Result<Source, Exit> {
+    let (sources, exit) = of_file(word, streams);
+    let several = sources.len() > 1;
+    let Some(mut source) = sources.into_iter().next() else { return Err(exit) };
+    if several {
+        return Err(streams.fail(Exit::Usage, "several plans are on standard input; this command takes one"));
+    }
+    let changed = change(set).and_then(|change| source.loaded.document.changed(&change));
+    let changed =
+        changed.map_err(|fault| streams.fail(Exit::Usage, &format!("--set: {}", Fault { at: None, ..fault })))?;
+    match source.loaded.plan_of(&changed) {
+        Ok(plan) => {
+            source.loaded.plan = plan;
+            source.loaded.document = changed;
+            Ok(source)
+        }
+        Err(faults) => Err(tell(Some("--set"), faults.into_iter().map(|fault| Fault { at: None, ..fault }), streams)),
+    }
+}
+
+/// What `--set KEY=VALUE` asks for; `null` takes the key out.
+fn change(set: &[String]) -> Result<Change, Fault> {
+    let mut change = Change::default();
+    for text in set {
+        let (name, value) = text.split_once('=').ok_or_else(|| Fault::of(text, "needs a value: KEY=VALUE"))?;
+        let key = schema::named(name.trim())?.path;
+        match value.trim() {
+            "null" => change.remove.push(key),
+            value => change.set.push((key, value.to_owned())),
+        }
+    }
+    Ok(change)
 }
 
 /// A plan that was put together from the words of the command line, its `name`.

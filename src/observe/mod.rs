@@ -12,14 +12,13 @@ mod process;
 mod thread;
 
 pub use demo::Demo;
-pub use nvml::{LIBRARY_VARIABLE, Nvml, NvmlOpenError};
+pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
 pub use open::{Choice, open};
 pub use thread::{Stopper, spawn};
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::reading::{Moment, Sample, SourceInfo};
+use crate::reading::{Moment, Sample, SourceInfo, Wanted};
 
 /// Something that can be asked for the state of the devices.
 pub trait Source: Send {
@@ -47,11 +46,11 @@ pub enum Report {
 /// Clones share the same wishes.
 #[derive(Debug, Clone, Default)]
 pub struct Wants {
-    counters: Arc<AtomicBool>,
+    wanted: Arc<Mutex<Wanted>>,
 }
 
 impl Wants {
-    /// Nothing beyond what is free.
+    /// Nothing beyond what every sample has.
     #[must_use]
     pub fn nothing() -> Self {
         Self::default()
@@ -61,20 +60,23 @@ impl Wants {
     #[must_use]
     pub fn everything() -> Self {
         let wants = Self::default();
-        wants.set_counters(true);
+        wants.set(Wanted::everything());
         wants
     }
 
-    /// Whether the GPU's performance counters (GPM) shall be sampled. They are shared
-    /// hardware: a profiler beside us may want them.
-    pub fn set_counters(&self, wanted: bool) {
-        // Nothing else is published through the flag: a tick that sees it late is no harm.
-        self.counters.store(wanted, Ordering::Relaxed);
+    /// From now on this is wanted.
+    pub fn set(&self, wanted: Wanted) {
+        *self.lock() = wanted;
     }
 
-    /// Whether performance counters are wanted.
+    /// What is wanted now.
     #[must_use]
-    pub fn counters(&self) -> bool {
-        self.counters.load(Ordering::Relaxed)
+    pub fn get(&self) -> Wanted {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wanted> {
+        // A plain value is whole even when its holder panicked.
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -89,6 +89,7 @@ impl HostFacts {
             user: user(process, &mut self.users, now),
             cpu: cpu(before, time),
             resident: Reading::measured(Bytes(process.memory()), now),
+            ..HostProcess::default()
         }
     }
 
@@ -142,6 +143,7 @@ fn without_facts(pid: u32, why: &Absence) -> HostProcess {
         user: Reading::Absent(why.clone()),
         cpu: Reading::Absent(why.clone()),
         resident: Reading::Absent(why.clone()),
+        ..HostProcess::default()
     }
 }
 

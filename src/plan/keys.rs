@@ -139,6 +139,44 @@ macro_rules! take {
     };
 }
 
+/// A value laid over another: groups of keys are joined key by key.
+macro_rules! lay {
+    ($under:expr, $over:expr, section($read:path)) => {
+        match (&mut $under, &$over) {
+            (Some(under), Some(over)) => under.lay(over),
+            (under, Some(over)) => *under = Some(over.clone()),
+            (_, None) => {}
+        }
+    };
+    ($under:expr, $over:expr, maybe_empty($read:path)) => {
+        lay!($under, $over, section($read))
+    };
+    ($under:expr, $over:expr, $kind:ident($($arg:tt)*)) => {
+        if $over.is_some() {
+            $under.clone_from(&$over);
+        }
+    };
+}
+
+/// Takes a key out, if `wanted` is it or stands below it.
+macro_rules! clear {
+    ($field:expr, $path:expr, $wanted:expr, section($read:path)) => {
+        if $wanted == $path {
+            $field = None;
+        } else if let Some(group) = &mut $field {
+            group.clear($wanted);
+        }
+    };
+    ($field:expr, $path:expr, $wanted:expr, maybe_empty($read:path)) => {
+        clear!($field, $path, $wanted, section($read))
+    };
+    ($field:expr, $path:expr, $wanted:expr, $kind:ident($($arg:tt)*)) => {
+        if $wanted.strip_prefix($path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+            $field = None;
+        }
+    };
+}
+
 macro_rules! path {
     ($section:literal, $field:ident) => {
         concat!($section, ".", stringify!($field))
@@ -148,8 +186,8 @@ macro_rules! path {
     };
 }
 
-/// A section: a table for the schema and a function that reads it. A field of the part
-/// that has no line here does not compile.
+/// A section: a table for the schema, a function that reads it, and what lays one over another. A field of the
+/// part that has no line here does not compile.
 macro_rules! section {
     ($table:ident, $read:ident, $part:ident, $section:literal, {
         $( $field:ident $(as $name:literal)? : $kind:ident($($arg:tt)*), $line:literal; )*
@@ -162,6 +200,16 @@ macro_rules! section {
 
         fn $read(reader: &mut Reader<'_>) -> $part {
             $part { $( $field: take!(reader, path!($section, $field $(, $name)?), $kind($($arg)*)), )* }
+        }
+
+        impl $part {
+            fn lay(&mut self, over: &Self) {
+                $( lay!(self.$field, over.$field, $kind($($arg)*)); )*
+            }
+
+            fn clear(&mut self, wanted: &str) {
+                $( clear!(self.$field, path!($section, $field $(, $name)?), wanted, $kind($($arg)*)); )*
+            }
         }
     };
 }
@@ -393,5 +441,29 @@ pub fn plan(reader: &mut Reader<'_>) -> Plan {
         distribution: distribution(reader),
         run: run(reader),
         analysis: analysis(reader),
+    }
+}
+
+impl Plan {
+    /// Takes over every key that `over` gives.
+    pub(super) fn lay(&mut self, over: &Self) {
+        self.model.lay(&over.model);
+        self.training.lay(&over.training);
+        self.hardware.lay(&over.hardware);
+        self.cluster.lay(&over.cluster);
+        self.distribution.lay(&over.distribution);
+        self.run.lay(&over.run);
+        self.analysis.lay(&over.analysis);
+    }
+
+    /// Takes the key of that dotted path out, with whatever stands below it.
+    pub fn clear(&mut self, path: &str) {
+        self.model.clear(path);
+        self.training.clear(path);
+        self.hardware.clear(path);
+        self.cluster.clear(path);
+        self.distribution.clear(path);
+        self.run.clear(path);
+        self.analysis.clear(path);
     }
 }

@@ -1,6 +1,7 @@
 //! The plan file: its schema, reading it with located errors, and editing it in place.
 
 mod build;
+mod change;
 mod document;
 mod edit;
 mod examples;
@@ -11,6 +12,7 @@ mod lines;
 mod load;
 mod nearest;
 mod node;
+mod overlay;
 mod place;
 mod read;
 mod render;
@@ -18,10 +20,12 @@ pub mod schema;
 mod types;
 mod values;
 
+pub use change::Change;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
 pub use fault::{Fault, Mark};
 pub use load::{Loaded, differs, plan_of, save};
+pub use overlay::Overlay;
 pub use types::{
     AnalysisPart, ArchitecturePart, Checkpointing, ClusterPart, CustomGpu, DistributionPart, HardwarePart, HfConfig,
     LoraPart, MlaPart, ModelPart, MoePart, Plan, RunPart, TrainingPart,

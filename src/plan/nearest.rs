@@ -43,6 +43,15 @@ pub fn unknown_key(section: &str, name: &str) -> String {
     format!("unknown key `{shown}`; known: {}", names.join(", "))
 }
 
+/// A key that no section has.
+pub fn unknown_name(name: &str) -> String {
+    let shown = short(name);
+    match nearest(name, schema::keys().iter().map(|key| key.name())) {
+        Some(known) => format!("unknown key `{shown}`; did you mean `{known}`?"),
+        None => format!("unknown key `{shown}`; keys are written as in a plan: training.precision"),
+    }
+}
+
 /// A word that is none of those the key knows.
 pub fn unknown_word(key: &Key, text: &str) -> String {
     let words = key.kind.words();

@@ -4,8 +4,10 @@
 use std::fmt;
 use std::sync::LazyLock;
 
+use super::fault::Fault;
 use super::keys;
 use super::keywords::Word;
+use super::nearest::{unknown_key, unknown_name};
 
 /// One key of the plan file.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -148,6 +150,34 @@ pub fn key(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == path)
 }
 
+/// The key that a person means by `name`: its dotted path, or its last part where that says enough
+/// (`batch_size`; of several keys with that name the one nearest the top).
+///
+/// # Errors
+/// Where there is none, or there are several at the same depth.
+pub fn named(name: &str) -> Result<&'static Key, Fault> {
+    if let Some(key) = key(name) {
+        return Ok(key);
+    }
+    let depth = |key: &Key| key.path.matches('.').count();
+    let mut found: Vec<&Key> = KEYS.iter().filter(|key| key.name() == name).collect();
+    found.sort_by_key(|key| depth(key));
+    match found.as_slice() {
+        [] => {
+            let (section, last) = name.rsplit_once('.').unwrap_or(("", name));
+            let section = if key(section).is_some() { section } else { "" };
+            // A slip in a key that was named by its last part alone is looked for in all sections.
+            let message = if section.is_empty() { unknown_name(last) } else { unknown_key(section, last) };
+            Err(Fault::of(name, message))
+        }
+        [one, next, ..] if depth(one) == depth(next) => {
+            let paths: Vec<_> = found.iter().map(|key| key.path).collect();
+            Err(Fault::of(name, format!("could be any of {}; write it with its section", paths.join(", "))))
+        }
+        [one, ..] => Ok(one),
+    }
+}
+
 /// The keys that stand directly in a section; of `""`, the sections of the top.
 pub fn children(section: &str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| key.section() == section)
@@ -191,6 +221,19 @@ mod tests {
         assert!(is_free("model.hf_config.rope_scaling.factor"));
         assert!(!is_free("model.hf_config"));
         assert!(!is_free("model.architecture.moe.num_experts"));
+    }
+
+    #[test]
+    fn a_key_may_be_named_by_its_last_part() {
+        let path = |name| named(name).map(|key| key.path).map_err(|fault| fault.to_string());
+        assert_eq!(path("training.precision").unwrap(), "training.precision");
+        assert_eq!(path("batch_size").unwrap(), "model.batch_size");
+        // training.dropout stands above training.lora.dropout.
+        assert_eq!(path("dropout").unwrap(), "training.dropout");
+        assert_eq!(path("batchsize").unwrap_err(), "batchsize: unknown key `batchsize`; did you mean `batch_size`?");
+        let slip = path("training.precison").unwrap_err();
+        assert!(slip.ends_with("did you mean `precision`?"), "{slip}");
+        assert!(path("xyz").unwrap_err().contains("unknown key `xyz`"));
     }
 
     #[test]

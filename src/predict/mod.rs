@@ -8,6 +8,7 @@ mod job;
 mod link;
 mod memory;
 mod optimizer;
+mod outline;
 mod overhead;
 mod play;
 mod prediction;
@@ -20,6 +21,7 @@ mod time;
 mod wording;
 
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
+pub use outline::{Outline, Walked, outline};
 pub use prediction::{
     Bound, Capacity, Component, Layer, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
     StepTime, Term, TimelinePoint, Traffic, Verdict,
@@ -47,11 +49,7 @@ pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
 #[must_use]
 pub fn predict(job: &Job) -> Prediction {
     let step = Step::of(job);
-    let workspaces = if job.hardware.library_workspaces {
-        overhead::workspaces(job.hardware.gpu.generation, libraries(job)).bytes.0
-    } else {
-        0
-    };
+    let workspaces = workspaces(job);
     let runs: Vec<StageRun> = job
         .stages
         .iter()
@@ -59,9 +57,8 @@ pub fn predict(job: &Job) -> Prediction {
         .map(|(index, layers)| memory::stage(job, &step, index, layers, workspaces))
         .collect();
     let stages: Vec<StageMemory> = runs.iter().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
-    let largest = (0..stages.len()).rev().max_by_key(|index| stages[*index].device_used).unwrap_or(0);
-    let layers: Vec<u64> =
-        job.stages[largest].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)).collect();
+    let largest = largest_stage(stages.iter().map(|stage| stage.device_used));
+    let layers = stage_layers(job, largest);
     let ends = (largest == 0, largest + 1 == stages.len());
     let resident = &runs[largest].resident;
     let cost = cost::of_stage(job, &step, &layers, ends, resident);
@@ -85,6 +82,24 @@ pub fn predict(job: &Job) -> Prediction {
         assumptions: job.assumptions.clone(),
         stages,
     }
+}
+
+/// The first of the stages that need most.
+fn largest_stage(used: impl DoubleEndedIterator<Item = Bytes> + ExactSizeIterator) -> usize {
+    used.enumerate().rev().max_by_key(|(_, used)| *used).map_or(0, |(index, _)| index)
+}
+
+/// The layers of a stage, in the order of the model.
+fn stage_layers(job: &Job, stage: usize) -> Vec<u64> {
+    job.stages[stage].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)).collect()
+}
+
+/// Bytes of library workspaces.
+fn workspaces(job: &Job) -> u64 {
+    if !job.hardware.library_workspaces {
+        return 0;
+    }
+    overhead::workspaces(job.hardware.gpu.generation, libraries(job)).bytes.0
 }
 
 /// Which libraries keep workspaces.

@@ -57,6 +57,11 @@ impl Step {
         Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every, gradients, parameters }
     }
 
+    /// Where the weight gradients of `job` go: what its sharding and accumulation change in the walk.
+    pub fn gradients_of(job: &Job) -> WeightGradients {
+        weight_gradients(job)
+    }
+
     /// A forward pass that saves nothing.
     fn of_inference(walk: Walk) -> Self {
         let twice = |one: Played| [one.clone(), one];

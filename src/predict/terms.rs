@@ -85,6 +85,17 @@ pub(super) fn account(job: &Job, layers: u64, run: &StageRun) -> Account {
     Account { terms: terms.list, reserved: Bytes(reserved), device }
 }
 
+/// What [`account`] comes to, without the names: allocated and device-used bytes.
+pub(super) fn figures(job: &Job, run: &StageRun) -> (Bytes, Bytes) {
+    let allocated = run.summit.total;
+    let outside = context(job.hardware.gpu.generation)
+        .bytes
+        .0
+        .saturating_add(NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators(job)));
+    let device = allocated.saturating_add(beyond(job, run, allocated).bytes).saturating_add(outside);
+    (Bytes(allocated), Bytes(device))
+}
+
 /// Groups of ranks that talk, each with buffers of its own.
 fn communicators(job: &Job) -> u64 {
     let degrees = &job.degrees;

@@ -7,6 +7,7 @@ pub mod json;
 mod limits;
 #[cfg(test)]
 pub mod sample;
+pub mod sweep;
 pub mod table;
 pub mod text;
 pub mod validate;

@@ -23,13 +23,13 @@ pub struct Table {
 impl Table {
     /// A table with these column heads.
     #[must_use]
-    pub fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
-        let heads = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
-        Self { columns: columns.iter().map(|(_, align)| *align).collect(), rows: vec![heads] }
+    pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Align)>) -> Self {
+        let (heads, columns) = columns.into_iter().map(|(head, align)| (head.to_owned(), align)).unzip();
+        Self { columns, rows: vec![heads] }
     }
 
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
 

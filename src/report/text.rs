@@ -257,7 +257,7 @@ fn timeline(text: &mut String, stage: &StageMemory) {
 }
 
 /// `words` as lines within the width, later ones set in.
-fn paragraph(text: &mut String, indent: &str, words: &str) {
+pub(super) fn paragraph(text: &mut String, indent: &str, words: &str) {
     let hanging = format!("{indent}  ");
     let options = textwrap::Options::new(WIDTH).initial_indent(indent).subsequent_indent(&hanging);
     for line in textwrap::wrap(&printable(words), options) {
@@ -266,7 +266,7 @@ fn paragraph(text: &mut String, indent: &str, words: &str) {
     }
 }
 
-fn shortened(name: &str, most: usize) -> String {
+pub(super) fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();
     }
@@ -289,7 +289,7 @@ pub fn count(value: u64) -> String {
 }
 
 /// Three figures, thousands set apart: `12 000`.
-fn grouped(value: f64) -> String {
+pub(super) fn grouped(value: f64) -> String {
     let text = three_figures(value);
     let (whole, rest) = text.split_once('.').map_or((text.as_str(), String::new()), |(w, r)| (w, format!(".{r}")));
     let digits: Vec<char> = whole.chars().collect();

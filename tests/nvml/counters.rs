@@ -17,10 +17,10 @@ fn counters_are_sampled_while_somebody_wants_them() {
         assert_eq!(device.dram_bandwidth.kind(), Some(Kind::UpperBound));
         assert_eq!(scenario.called_like("nvmlGpm"), 0);
 
-        wants.set_counters(true);
+        wants.set(Wanted::everything());
         // There is nothing between a sample and none.
         let first = source.sample(now()).devices.remove(0);
-        assert_eq!(first.sm_activity, Reading::not_read());
+        assert_eq!(first.sm_activity, Reading::Absent(Absence::TooShort));
         assert_eq!(first.dram_bandwidth.kind(), Some(Kind::UpperBound));
         let device = sample_until(&mut source, "the second sample", |device| device.sm_activity.value().is_some());
         assert_eq!(device.sm_activity.value(), Some(&Fraction::from_percent(91.5)));
@@ -32,7 +32,7 @@ fn counters_are_sampled_while_somebody_wants_them() {
         let again = source.sample(taken.plus_millis(50)).devices.remove(0);
         assert_eq!(at(&again.sm_activity), Some(taken));
 
-        wants.set_counters(false);
+        wants.set(Wanted::default());
         let device = source.sample(now()).devices.remove(0);
         assert_eq!(device.dram_bandwidth.kind(), Some(Kind::UpperBound));
         assert_eq!(scenario.called("nvmlGpmSampleAlloc"), scenario.called("nvmlGpmSampleFree"));

@@ -96,7 +96,9 @@ fn a_lost_card_is_not_asked_call_by_call() {
         &TWO.replace(" LOST", ", lost: {}"),
         None,
         |scenario| {
-            let mut source = nvml(&Wants::everything());
+            let wants = Wants::nothing();
+            wants.set(Wanted { closely: Closely::None, ..Wanted::everything() });
+            let mut source = nvml(&wants);
             for tick in 0..3 {
                 let sample = source.sample(Moment(tick * 1000));
                 assert_eq!(sample.devices[0].name, Reading::Absent(Absence::Gone));
@@ -148,10 +150,15 @@ faults:
     });
 }
 
+/// What NVML reports as the total of an H100 of 80 GB (81559 MiB).
+const H100_SIZE: Bytes = Bytes(81_559 * 1_048_576);
+
 /// What an older driver has: everything of H100 that its functions cover.
 fn check_old(device: &DeviceSample) {
-    assert_eq!(device.memory, Reading::Absent(Absence::NotSupported));
-    assert_eq!(device.processes, Reading::Absent(Absence::NotSupported));
+    // What its processes hold, of what the catalogue says that such a card has.
+    let memory = DeviceMemory { total: H100_SIZE, used: Bytes(20), free: Bytes(H100_SIZE.0 - 20) };
+    assert_eq!((device.memory.value(), device.memory.kind()), (Some(&memory), Some(Kind::Estimated)));
+    assert_eq!(device.processes.value().unwrap()[0].pid, 4_194_400);
     assert_eq!(device.sm_activity, Reading::Absent(Absence::NotSupported));
     assert_eq!(device.dram_bandwidth.kind(), Some(Kind::UpperBound));
     assert_eq!(device.power.value(), Some(&Watts(612.345)));
@@ -159,7 +166,8 @@ fn check_old(device: &DeviceSample) {
 
 #[test]
 fn an_older_driver_lacks_functions() {
-    in_child("failures::an_older_driver_lacks_functions", H100, None, |scenario| {
+    let text = format!("{H100}    processes: [{{ pid: 4194400, memory: 20 }}]\n");
+    in_child("failures::an_older_driver_lacks_functions", &text, None, |scenario| {
         let missing = ["nvmlGpm", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3"];
         let old = library_without(&missing, scenario.folder());
         let mut source = Nvml::open(Some(old), Wants::everything()).unwrap();
@@ -171,7 +179,7 @@ fn an_older_driver_lacks_functions() {
 fn functions_that_answer_that_they_are_missing_are_missing() {
     let missing =
         "missing: [nvmlGpmQueryDeviceSupport, nvmlDeviceGetMemoryInfo_v2, nvmlDeviceGetComputeRunningProcesses_v3]";
-    let text = format!("{H100}{missing}\n");
+    let text = format!("{H100}    processes: [{{ pid: 4194400, memory: 20 }}]\n{missing}\n");
     in_child("failures::functions_that_answer_that_they_are_missing_are_missing", &text, None, |_| {
         check_old(&nvml(&Wants::everything()).sample(now()).devices[0]);
     });

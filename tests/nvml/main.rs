@@ -8,13 +8,17 @@ mod standin;
 
 mod counters;
 mod failures;
+mod metrics;
 mod values;
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use memwall::observe::{Nvml, NvmlOpenError, Report, Source, Wants, spawn};
-use memwall::reading::{Absence, DeviceProcess, DeviceSample, Kind, Moment, Reading, Sample, SourceKind};
+use memwall::reading::{
+    Absence, Closely, DeviceMemory, DeviceProcess, DeviceSample, Kind, Moment, Reading, Sample, SourceKind, Wanted,
+    Work,
+};
 use memwall::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
 use standin::{RealProcess, Steered, in_child, library, library_without, wait_for};
 use tokio::sync::mpsc;

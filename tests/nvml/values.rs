@@ -86,9 +86,15 @@ fn processes_are_real_until_they_vanish() {
         )));
         let sample = source.sample(Moment(1000));
         let mut expected = vec![
-            DeviceProcess { pid: train, memory: Reading::measured(Bytes(76_000_000_000), Moment(1000)) },
+            DeviceProcess {
+                work: Work::Both,
+                ..DeviceProcess::holding(train, Reading::measured(Bytes(76_000_000_000), Moment(1000)))
+            },
             // The driver does not tell: not 0.
-            DeviceProcess { pid: view, memory: Reading::Absent(Absence::NotSupported) },
+            DeviceProcess {
+                work: Work::Graphics,
+                ..DeviceProcess::holding(view, Reading::Absent(Absence::NotSupported))
+            },
         ];
         expected.sort_by_key(|process| process.pid);
         assert_eq!(sample.devices[0].processes.value(), Some(&expected));

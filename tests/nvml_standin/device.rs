@@ -3,12 +3,11 @@
 use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
 
 use crate::driver::{Answer, call};
-use crate::scenario::{Gpu, Now, Process, Signal};
+use crate::scenario::{Gpu, Now, Signal};
 use crate::{write, write_text};
 
 const INVALID_ARGUMENT: u32 = 2;
 const NOT_SUPPORTED: u32 = 3;
-const INSUFFICIENT_SIZE: u32 = 7;
 const ARGUMENT_VERSION_MISMATCH: u32 = 25;
 
 /// Handles are never followed, so they may hold an index; far from 0, so that a null is none.
@@ -17,22 +16,49 @@ const FIRST_HANDLE: usize = 0x4e56_0000;
 /// `nvmlDevice_t`.
 pub type Handle = *mut c_void;
 
-/// The index behind a handle.
-pub fn index(handle: Handle) -> Option<u32> {
-    (handle as usize).checked_sub(FIRST_HANDLE).and_then(|index| u32::try_from(index).ok())
+/// Handles of parts are above those of all cards.
+const PARTS: u32 = 1 << 16;
+
+/// Parts of one card have places for so many.
+const MOST_PARTS: u32 = 8;
+
+/// The number behind a handle.
+fn number(handle: Handle) -> Option<u32> {
+    (handle as usize).checked_sub(FIRST_HANDLE).and_then(|number| u32::try_from(number).ok())
 }
 
-/// Answers a call on a card, if there is one behind the handle.
+/// The index behind a handle: of the card itself, or of the one that it is a part of.
+pub fn index(handle: Handle) -> Option<u32> {
+    number(handle).map(|number| number.checked_sub(PARTS).map_or(number, |part| part / MOST_PARTS))
+}
+
+/// The handle of a part of a card.
+pub fn part(card: u32, part: u32) -> Handle {
+    handle(PARTS + card * MOST_PARTS + part)
+}
+
+/// The handle of a card.
+pub fn handle(number: u32) -> Handle {
+    (FIRST_HANDLE + number as usize) as Handle
+}
+
+/// Answers a call on a card or a part of one, if there is one behind the handle.
 pub fn on(name: &'static str, handle: Handle, answer: impl FnOnce(&Gpu, Now) -> Answer) -> c_uint {
-    let Some(index) = index(handle) else { return INVALID_ARGUMENT };
-    call(name, Some(index), |scenario, now| answer(scenario.gpus.get(index as usize).ok_or(INVALID_ARGUMENT)?, now))
+    let (Some(index), Some(number)) = (index(handle), number(handle)) else { return INVALID_ARGUMENT };
+    call(name, Some(index), |scenario, now| {
+        let card = scenario.gpus.get(index as usize).ok_or(INVALID_ARGUMENT)?;
+        match number.checked_sub(PARTS) {
+            None => answer(card, now),
+            Some(part) => answer(card.parts.get((part % MOST_PARTS) as usize).ok_or(INVALID_ARGUMENT)?, now),
+        }
+    })
 }
 
 /// Answers with a count, or that the card does not have it.
 ///
 /// # Safety
 /// `to` is null or points to the type that NVML says.
-unsafe fn count(
+pub unsafe fn count(
     name: &'static str,
     handle: Handle,
     to: *mut c_uint,
@@ -51,7 +77,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *m
     call("nvmlDeviceGetHandleByIndex_v2", Some(index), |scenario, _| {
         scenario.gpus.get(index as usize).ok_or(INVALID_ARGUMENT)?;
         // SAFETY: NVML's contract for this pointer.
-        unsafe { write(device, (FIRST_HANDLE + index as usize) as Handle) }
+        unsafe { write(device, handle(index)) }
     })
 }
 
@@ -200,19 +226,6 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryBusWidth(device: Handle, width: *mut
     unsafe { count("nvmlDeviceGetMemoryBusWidth", device, width, |gpu| gpu.bus_width.as_ref()) }
 }
 
-/// `nvmlDeviceGetMigMode`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMigMode(device: Handle, now: *mut c_uint, pending: *mut c_uint) -> c_uint {
-    on("nvmlDeviceGetMigMode", device, |gpu, when| {
-        let mode = gpu.mig.as_ref().ok_or(NOT_SUPPORTED)?.count(when) as c_uint;
-        // SAFETY: NVML's contract for these pointers.
-        unsafe {
-            write(now, mode)?;
-            write(pending, mode)
-        }
-    })
-}
-
 /// # Safety
 /// `to` is null or points to a count.
 unsafe fn throttle(name: &'static str, device: Handle, to: *mut c_ulonglong) -> c_uint {
@@ -235,109 +248,4 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksThrottleReasons(device: Handl
 pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksEventReasons(device: Handle, to: *mut c_ulonglong) -> c_uint {
     // SAFETY: NVML's contract for this pointer.
     unsafe { throttle("nvmlDeviceGetCurrentClocksEventReasons", device, to) }
-}
-
-/// `nvmlPciInfo_t`.
-#[repr(C)]
-pub struct PciInfo {
-    legacy: [c_char; 16],
-    domain: c_uint,
-    bus: c_uint,
-    device: c_uint,
-    pci_device_id: c_uint,
-    pci_subsystem_id: c_uint,
-    address: [c_char; 32],
-}
-
-/// `nvmlDeviceGetPciInfo_v3`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: Handle, pci: *mut PciInfo) -> c_uint {
-    on("nvmlDeviceGetPciInfo_v3", device, |gpu, _| {
-        let text = gpu.pci.as_deref().ok_or(NOT_SUPPORTED)?;
-        let mut parts = text.split([':', '.']).map(|part| c_uint::from_str_radix(part, 16).unwrap_or(0));
-        let mut next = || parts.next().unwrap_or(0);
-        let mut info = PciInfo {
-            legacy: [0; 16],
-            domain: next(),
-            bus: next(),
-            device: next(),
-            // An H100 SXM.
-            pci_device_id: 0x2330_10de,
-            pci_subsystem_id: 0x16c1_10de,
-            address: [0; 32],
-        };
-        // The legacy address has four digits for the domain.
-        let short = text.get(4..).unwrap_or(text);
-        // SAFETY: both arrays are as long as said.
-        unsafe {
-            write_text(info.legacy.as_mut_ptr(), 16, short)?;
-            write_text(info.address.as_mut_ptr(), 32, text)?;
-            write(pci, info)
-        }
-    })
-}
-
-/// `nvmlProcessInfo_t` of `_v3`.
-#[repr(C)]
-pub struct ProcessInfo {
-    pid: c_uint,
-    used: c_ulonglong,
-    gpu_instance: c_uint,
-    compute_instance: c_uint,
-}
-
-/// # Safety
-/// `infos` is null or has room for `*room` entries.
-unsafe fn processes(
-    name: &'static str,
-    device: Handle,
-    room: *mut c_uint,
-    infos: *mut ProcessInfo,
-    listed: impl Fn(&Process) -> bool,
-) -> c_uint {
-    on(name, device, |gpu, now| {
-        let there: Vec<&Process> =
-            gpu.processes.iter().filter(|process| listed(process) && process.is_there(now)).collect();
-        // SAFETY: the caller's.
-        let had = *unsafe { room.as_ref() }.ok_or(INVALID_ARGUMENT)? as usize;
-        // SAFETY: not null, as was just seen.
-        unsafe { write(room, there.len() as c_uint)? };
-        if had < there.len() {
-            return Err(INSUFFICIENT_SIZE);
-        }
-        for (position, process) in there.into_iter().enumerate() {
-            let info = ProcessInfo {
-                pid: process.pid,
-                // NVML_VALUE_NOT_AVAILABLE.
-                used: process.memory.as_ref().map_or(c_ulonglong::MAX, |memory| memory.count(now)),
-                gpu_instance: c_uint::MAX,
-                compute_instance: c_uint::MAX,
-            };
-            // SAFETY: within the room that the caller has.
-            unsafe { write(infos.add(position), info)? };
-        }
-        Ok(())
-    })
-}
-
-/// `nvmlDeviceGetComputeRunningProcesses_v3`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
-    device: Handle,
-    room: *mut c_uint,
-    infos: *mut ProcessInfo,
-) -> c_uint {
-    // SAFETY: NVML's contract for these pointers.
-    unsafe { processes("nvmlDeviceGetComputeRunningProcesses_v3", device, room, infos, |process| process.compute) }
-}
-
-/// `nvmlDeviceGetGraphicsRunningProcesses_v3`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
-    device: Handle,
-    room: *mut c_uint,
-    infos: *mut ProcessInfo,
-) -> c_uint {
-    // SAFETY: NVML's contract for these pointers.
-    unsafe { processes("nvmlDeviceGetGraphicsRunningProcesses_v3", device, room, infos, |process| process.graphics) }
 }

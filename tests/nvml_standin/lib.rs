@@ -43,9 +43,24 @@
 //!     memory_clock_max: 2619
 //!     bus_width: 5120
 //!     throttle: 4                                          # bits of nvmlClocksEventReason…
-//!     mig: 0
+//!     mig: 0                                               # 1: split into its parts
+//!     parts: [{ name: NVIDIA H100 MIG 1g.10gb, memory: { total: 1.0e10, used: 5.0e9 } }]
+//!     energy: { ramp: [0, 6.0e8, 1000000] }                # millijoules
+//!     fan: 40                                              # percent
+//!     performance_state: 0
+//!     architecture: 9
+//!     capability: [9, 0]
+//!     vbios: 96.00.61.00.01
+//!     numa_node: 0
+//!     pcie: { generation: 5, generation_max: 5, width: 16, width_max: 16, sent: 1000, received: 2000, replays: 0 }
+//!     nvlink: { all: 18, down: [3], version: 4 }
+//!     ecc: { on: true, corrected: 2, uncorrected: 0 }
+//!     fields: { 82: 78, 142: 1 }                           # by field id; what is absent is not supported
+//!     xids: [{ code: 79, from_ms: 4000 }]                  # each told of once
+//!     no_events: false
+//!     topology: 40                                         # to every other card
 //!     processes:
-//!       - { pid: 4711, memory: 6.0e10, graphics: true, when: { until_ms: 9000 } }
+//!       - { pid: 4711, memory: 6.0e10, graphics: true, busy: 90, when: { until_ms: 9000 } }
 //!       - { pid: 4712 }                                    # memory that the driver does not tell
 //!     gpm: { metrics: { 2: 97, 5: 44, 10: 39 }, errors: { 10: 3 } }
 //!     lost: { from_ms: 4000, until_ms: 8000 }              # off the bus: everything answers 15
@@ -58,9 +73,13 @@
 
 #![allow(clippy::missing_safety_doc)]
 
+mod board;
 mod device;
 mod driver;
+mod events;
 mod gpm;
+mod parts;
+mod processes;
 mod scenario;
 
 use std::ffi::{CStr, c_char, c_int, c_uint};

@@ -113,8 +113,38 @@ pub struct Gpu {
     pub throttle: Option<Signal>,
     /// Whether MIG is on: 0 or 1.
     pub mig: Option<Signal>,
+    /// The parts that it is split into; a part is a card of its own with these facts.
+    pub parts: Vec<Gpu>,
     /// PCI bus address, `00000000:1B:00.0`.
     pub pci: Option<String>,
+    /// Millijoules.
+    pub energy: Option<Signal>,
+    /// Percent.
+    pub fan: Option<Signal>,
+    /// 0 to 15.
+    pub performance_state: Option<Signal>,
+    /// `nvmlDeviceArchitecture_t`: 9 is Hopper.
+    pub architecture: Option<u32>,
+    /// CUDA compute capability, major and minor.
+    pub capability: Option<(i32, i32)>,
+    /// Version of the video BIOS.
+    pub vbios: Option<String>,
+    /// NUMA node.
+    pub numa_node: Option<u32>,
+    /// PCIe.
+    pub pcie: Option<Pcie>,
+    /// NVLinks.
+    pub nvlink: Option<NvLink>,
+    /// ECC.
+    pub ecc: Option<Ecc>,
+    /// Values of `nvmlDeviceGetFieldValues` by field id (82 is the memory's temperature).
+    pub fields: HashMap<u32, Signal>,
+    /// Critical errors, each told of once, in this order.
+    pub xids: Vec<Xid>,
+    /// Whether its events can be listened to. On unless said.
+    pub no_events: bool,
+    /// What lies between it and every other card: `nvmlGpuTopologyLevel_t`.
+    pub topology: Option<u32>,
     /// Processes.
     pub processes: Vec<Process>,
     /// Performance counters.
@@ -128,6 +158,65 @@ impl Gpu {
     pub fn is_lost(&self, now: Now) -> bool {
         self.lost.is_some_and(|lost| lost.holds(now))
     }
+}
+
+/// `nvmlDeviceGetCurrPcieLink…` and the like.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pcie {
+    /// Now.
+    pub generation: Signal,
+    /// At most.
+    pub generation_max: Signal,
+    /// Lanes now.
+    pub width: Signal,
+    /// Lanes at most.
+    pub width_max: Signal,
+    /// KB a second to the host.
+    #[serde(default)]
+    pub sent: Option<Signal>,
+    /// KB a second from the host.
+    #[serde(default)]
+    pub received: Option<Signal>,
+    /// Packets sent again.
+    #[serde(default)]
+    pub replays: Option<Signal>,
+}
+
+/// `nvmlDeviceGetNvLinkState` and the like.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NvLink {
+    /// Links that there are.
+    pub all: u32,
+    /// Links that are down, by number.
+    #[serde(default)]
+    pub down: Vec<u32>,
+    /// Version.
+    pub version: u32,
+}
+
+/// `nvmlDeviceGetEccMode` and `nvmlDeviceGetTotalEccErrors`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ecc {
+    /// Whether it is on.
+    pub on: bool,
+    /// Errors that were mended.
+    pub corrected: Signal,
+    /// Errors that were not.
+    pub uncorrected: Signal,
+}
+
+/// A critical error.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Xid {
+    /// Its number.
+    pub code: u64,
+    /// From when on it may be told of.
+    #[serde(default)]
+    pub from_ms: u64,
 }
 
 /// `nvmlDeviceGetMemoryInfo_v2`.
@@ -158,6 +247,9 @@ pub struct Process {
     /// In the graphics list.
     #[serde(default)]
     pub graphics: bool,
+    /// Percent of the time, for `nvmlDeviceGetProcessUtilization`; absent: no sample of it.
+    #[serde(default)]
+    pub busy: Option<Signal>,
     /// While it is there.
     #[serde(default)]
     pub when: Window,
@@ -174,7 +266,7 @@ fn yes() -> bool {
     true
 }
 
-/// Performance counters of one card, in percent.
+/// Performance counters of one card, in percent; traffic (20, 21, 60, 61) in MiB a second.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gpm {

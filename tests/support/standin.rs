@@ -126,6 +126,11 @@ impl Steered {
         self.folder().join("calls.log")
     }
 
+    /// The calls so far: the function's name, and the card's index.
+    pub fn calls(&self) -> Vec<String> {
+        calls_in(&self.log())
+    }
+
     /// How often a function was called, on any card.
     pub fn called(&self, function: &str) -> usize {
         calls_in(&self.log()).iter().filter(|line| line.split(' ').next() == Some(function)).count()

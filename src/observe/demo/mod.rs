@@ -260,6 +260,7 @@ impl Demo {
             user: Reading::estimated("demo".to_owned(), at),
             cpu: Reading::estimated(Fraction(cpu), at),
             resident: Reading::estimated(Bytes(6 * GIB + u64::from(gpu.index) * 37 * (GIB >> 10)), at),
+            ..HostProcess::default()
         }
     }
 }
@@ -276,7 +277,7 @@ impl Source for Demo {
             at: now.at,
             devices: self.gpus.iter().map(|gpu| self.device(gpu, &now)).collect(),
             processes: self.gpus.iter().filter(|_| runs).map(|gpu| self.host(gpu, &now)).collect(),
-            dropped: 0,
+            ..Sample::default()
         }
     }
 }
@@ -309,7 +310,7 @@ fn process_on(gpu: &Card, now: &Tick, used: Bytes) -> Vec<DeviceProcess> {
     if now.doing == Doing::Nothing {
         return Vec::new();
     }
-    vec![DeviceProcess { pid: pid_on(gpu, now), memory: Reading::measured(used, now.at) }]
+    vec![DeviceProcess::holding(pid_on(gpu, now), Reading::measured(used, now.at))]
 }
 
 #[cfg(test)]

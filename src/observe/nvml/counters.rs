@@ -1,19 +1,40 @@
 //! The GPU's performance counters (GPM, Hopper and later): what the streaming multiprocessors,
 //! the matrix units and the DRAM really did between two samples.
 
+use std::ops::RangeInclusive;
+
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Device, Nvml as Library};
 
 use super::absence::absence;
-use crate::reading::{Absence, Moment, Reading};
-use crate::units::Fraction;
+use crate::reading::{Absence, Counters, Moment, Reading};
+use crate::units::{BytesPerSec, Fraction};
 
 /// NVML has nothing to say about samples that are closer.
 const LEAST_MILLIS: u64 = 100;
 
-const METRICS: [GpmMetricId; 3] = [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
+/// Bytes of a MiB.
+const MIB: f64 = 1_048_576.0;
+
+/// In the order in which [`Figures`] takes them.
+const METRICS: [GpmMetricId; 14] = [
+    GpmMetricId::SmUtil,
+    GpmMetricId::AnyTensorUtil,
+    GpmMetricId::DramBwUtil,
+    GpmMetricId::SmOccupancy,
+    GpmMetricId::HmmaTensorUtil,
+    GpmMetricId::ImmaTensorUtil,
+    GpmMetricId::DfmaTensorUtil,
+    GpmMetricId::Fp64Util,
+    GpmMetricId::Fp32Util,
+    GpmMetricId::Fp16Util,
+    GpmMetricId::PcieRxPerSec,
+    GpmMetricId::PcieTxPerSec,
+    GpmMetricId::NvlinkTotalRxPerSec,
+    GpmMetricId::NvlinkTotalTxPerSec,
+];
 
 /// What the counters say.
 #[derive(Debug, Clone, Default)]
@@ -24,21 +45,45 @@ pub struct Figures {
     pub tensor: Reading<Fraction>,
     /// Share of the DRAM's peak bandwidth.
     pub dram: Reading<Fraction>,
+    /// The rest of the shares.
+    pub more: Counters,
+    /// Bytes that came over PCIe.
+    pub pcie_received: Reading<BytesPerSec>,
+    /// Bytes that went over PCIe.
+    pub pcie_sent: Reading<BytesPerSec>,
+    /// Bytes that came over all NVLinks.
+    pub nvlink_received: Reading<BytesPerSec>,
+    /// Bytes that went over all NVLinks.
+    pub nvlink_sent: Reading<BytesPerSec>,
 }
 
 impl Figures {
-    fn absent(why: &Absence) -> Self {
-        Self {
-            sm: Reading::Absent(why.clone()),
-            tensor: Reading::Absent(why.clone()),
-            dram: Reading::Absent(why.clone()),
-        }
+    /// Nothing, for one reason.
+    pub fn absent(why: &Absence) -> Self {
+        Self::from(|| Reading::Absent(why.clone()))
+    }
+
+    /// From one value after the other, in the order of [`METRICS`].
+    fn from(mut next: impl FnMut() -> Reading<f64>) -> Self {
+        let mut figures = Self { sm: share(&next()), tensor: share(&next()), dram: share(&next()), ..Self::default() };
+        figures.more = Counters {
+            occupancy: share(&next()),
+            tensor_half: share(&next()),
+            tensor_integer: share(&next()),
+            tensor_double: share(&next()),
+            fp64: share(&next()),
+            fp32: share(&next()),
+            fp16: share(&next()),
+        };
+        [figures.pcie_received, figures.pcie_sent, figures.nvlink_received, figures.nvlink_sent] =
+            [(); 4].map(|()| rate(&next()));
+        figures
     }
 }
 
 /// The counters of one card.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct Sampler {
     support: Support,
     // Figures lie between two samples: the older one waits here for the next tick.
     older: Option<(GpmSample<'static>, Moment)>,
@@ -53,13 +98,26 @@ enum Support {
     No(Absence),
 }
 
-impl Counters {
+impl Sampler {
     /// What the counters say now, if anybody wants to know.
-    pub fn read(&mut self, library: &'static Library, device: &Device<'static>, now: Moment, wanted: bool) -> Figures {
+    ///
+    /// A card that is `split` by MIG is not sampled: that has made drivers refuse other calls
+    /// until a restart.
+    pub fn read(
+        &mut self,
+        library: &'static Library,
+        device: &Device<'static>,
+        now: Moment,
+        wanted: bool,
+        split: bool,
+    ) -> Figures {
         if !wanted {
             // Frees the sample: the hardware is shared with profilers.
             self.older = None;
             self.last = Figures::default();
+        } else if split {
+            self.older = None;
+            return Figures::absent(&Absence::NotSupported);
         } else if let Some(why) = self.missing(device) {
             return Figures::absent(&why);
         } else if self.older.as_ref().is_none_or(|(_, at)| now.0.saturating_sub(at.0) >= LEAST_MILLIS) {
@@ -81,11 +139,9 @@ impl Counters {
     /// Why this card has no counters, if so. Asked once.
     fn missing(&mut self, device: &Device<'static>) -> Option<Absence> {
         if matches!(self.support, Support::Unknown) {
-            // With MIG on, sampling the whole card has made drivers refuse other calls until a restart.
-            let split = device.mig_mode().is_ok_and(|mode| mode.current != 0);
             self.support = match device.gpm_support() {
-                Ok(true) if !split => Support::Yes,
-                Ok(_) => Support::No(Absence::NotSupported),
+                Ok(true) => Support::Yes,
+                Ok(false) => Support::No(Absence::NotSupported),
                 Err(error) => match absence(&error) {
                     why @ (Absence::NotSupported | Absence::NoPermission) => Support::No(why),
                     // May pass: asked again next time.
@@ -107,23 +163,32 @@ impl Counters {
         now: Moment,
     ) -> Result<Figures, NvmlError> {
         let newer = device.gpm_sample()?;
-        let Some((older, _)) = self.older.replace((newer, now)) else { return Ok(Figures::default()) };
+        let Some((older, _)) = self.older.replace((newer, now)) else { return Ok(Figures::absent(&Absence::TooShort)) };
         let Some((newer, _)) = &self.older else { return Ok(Figures::default()) };
         let mut metrics = gpm_metrics_get(library, &older, newer, &METRICS)?.into_iter();
-        let mut next = || match metrics.next() {
-            Some(Ok(metric)) => share(metric.value, now),
+        Ok(Figures::from(|| match metrics.next() {
+            Some(Ok(metric)) => Reading::measured(metric.value, now),
             Some(Err(error)) => Reading::Absent(absence(&error)),
             None => Reading::Absent(Absence::NotSupported),
-        };
-        Ok(Figures { sm: next(), tensor: next(), dram: next() })
+        }))
     }
 }
 
 /// A percentage from a counter. Counters that something else has just reset give nonsense.
-fn share(percent: f64, now: Moment) -> Reading<Fraction> {
-    if (0.0..=101.0).contains(&percent) {
-        Reading::measured(Fraction::from_percent(percent.min(100.0)), now)
-    } else {
-        Reading::Absent(Absence::Failed("the counter gave no percentage".into()))
+fn share(percent: &Reading<f64>) -> Reading<Fraction> {
+    plausible(percent, 0.0..=101.0).map(|percent| Fraction::from_percent(percent.min(100.0)))
+}
+
+/// A rate from a counter, which counts MiB a second. No link moves a petabyte.
+fn rate(mebibytes: &Reading<f64>) -> Reading<BytesPerSec> {
+    plausible(mebibytes, 0.0..=1e9).map(|mebibytes| BytesPerSec(mebibytes * MIB))
+}
+
+fn plausible(value: &Reading<f64>, range: RangeInclusive<f64>) -> Reading<f64> {
+    match value {
+        Reading::Known { value, .. } if !range.contains(value) => {
+            Reading::Absent(Absence::Failed("the counter gave nonsense".into()))
+        }
+        value => value.clone(),
     }
 }

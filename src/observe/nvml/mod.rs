@@ -6,8 +6,17 @@
 
 mod absence;
 mod card;
+mod close;
 mod counters;
+mod events;
+mod facts;
+mod health;
 mod load;
+mod memory;
+mod metrics;
+mod parts;
+mod processes;
+mod slowly;
 
 use std::path::PathBuf;
 
@@ -15,17 +24,21 @@ use nvml_wrapper::Nvml as Library;
 
 pub use load::{LIBRARY_VARIABLE, NvmlOpenError};
 
+pub use metrics::{Asked, METRICS, Metric};
+
 use card::Card;
+use events::Events;
 
 use super::process::HostFacts;
 use super::{Source, Wants};
-use crate::reading::{DeviceSample, Moment, Sample, SourceInfo, SourceKind};
+use crate::reading::{DeviceSample, Moment, Sample, SourceInfo, SourceKind, Wanted};
 
 /// The NVIDIA GPUs of this machine.
 pub struct Nvml {
     library: &'static Library,
     detail: String,
     cards: Vec<Card>,
+    events: Events,
     hosts: HostFacts,
     wants: Wants,
 }
@@ -47,7 +60,20 @@ impl Nvml {
         // The library is needed until the program ends, and is opened once: leaking it gives it
         // that lifetime without a self-referential struct.
         let library: &'static Library = Box::leak(Box::new(library));
-        Ok(Self { library, detail, cards: (0..count).map(Card::new).collect(), hosts: HostFacts::new(), wants })
+        let cards = (0..count).map(Card::new).collect();
+        Ok(Self { library, detail, cards, events: Events::default(), hosts: HostFacts::new(), wants })
+    }
+
+    /// The last critical error of each card, on the card itself.
+    fn put_events(&mut self, devices: &mut [DeviceSample], wanted: &Wanted, now: Moment) {
+        if !wanted.health {
+            return self.events.stop();
+        }
+        self.events.listen(self.library, self.cards.iter().filter_map(Card::there));
+        self.events.hear(now);
+        for device in devices.iter_mut().filter(|device| device.mig.is_none()) {
+            device.health.xids = self.events.of(device.index, now);
+        }
     }
 }
 
@@ -57,11 +83,12 @@ impl Source for Nvml {
     }
 
     fn sample(&mut self, now: Moment) -> Sample {
-        let wanted = self.wants.counters();
-        let devices: Vec<DeviceSample> =
-            self.cards.iter_mut().map(|card| card.sample(self.library, now, wanted)).collect();
+        let wanted = self.wants.get();
+        let mut devices: Vec<DeviceSample> =
+            self.cards.iter_mut().flat_map(|card| card.sample(self.library, now, &wanted)).collect();
+        self.put_events(&mut devices, &wanted, now);
         let processes = self.hosts.of(&pids(&devices), now);
-        Sample { at: now, devices, processes, dropped: 0 }
+        Sample { at: now, devices, processes, ..Sample::default() }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What decides how fast a job runs and not how much memory it takes: curves, overlap, graphs.
 
+use std::sync::Arc;
+
 use super::Notes;
 use super::{Degrees, Hardware};
 use crate::catalog::{Catalog, Curves, LinkCurve, Scope, Stack};
@@ -10,13 +12,13 @@ use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework, MoeDispatcher};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Speed {
     /// Kernels of the card's generation.
-    pub curves: Curves,
+    pub curves: Arc<Curves>,
     /// How the framework drives the card.
-    pub stack: Stack,
+    pub stack: Arc<Stack>,
     /// Collectives within a node.
-    pub node: LinkCurve,
+    pub node: Arc<LinkCurve>,
     /// Collectives between nodes.
-    pub network: LinkCurve,
+    pub network: Arc<LinkCurve>,
     /// How FP8 scales are kept.
     pub fp8_recipe: Fp8Recipe,
     /// What is captured as a graph, so that the host launches it once.
@@ -68,10 +70,10 @@ pub(super) fn resolve(
         notes.assume("distribution.overlap_expert_parallel", true);
     }
     Some(Speed {
-        curves: curves.clone(),
-        stack: stack.clone(),
-        node: node.clone(),
-        network: network.clone(),
+        curves: Arc::clone(curves),
+        stack: Arc::clone(stack),
+        node: Arc::clone(node),
+        network: Arc::clone(network),
         fp8_recipe: training.fp8_recipe.unwrap_or(Fp8Recipe::Delayed),
         cuda_graph: training.cuda_graph.unwrap_or(CudaGraph::None),
         overlap_gradients: part.overlap_grad_reduce.unwrap_or(by_itself),

@@ -1,0 +1,97 @@
+//! Sweeps: the plan with every value of a key, or of several.
+
+use rayon::prelude::*;
+
+use super::axis::{Axis, MOST_POINTS};
+use super::follow::give_way;
+use super::walls::{Wall, walls};
+use crate::catalog::Catalog;
+use crate::plan::{Fault, Plan};
+use crate::predict::{Job, Outline, outline};
+
+/// One plan of a sweep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Which value of each axis it has.
+    pub at: Vec<usize>,
+    /// Its figures, or why there is no such plan.
+    pub outcome: Result<Outline, String>,
+}
+
+/// All of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// What varies.
+    pub axes: Vec<Axis>,
+    /// Every combination, the last axis changing fastest.
+    pub points: Vec<Point>,
+    /// Where memory ends and throughput flattens, along each axis of numbers.
+    pub walls: Vec<Wall>,
+}
+
+impl Sweep {
+    /// The value of axis `axis` at `point`.
+    #[must_use]
+    pub fn value(&self, point: &Point, axis: usize) -> &str {
+        &self.axes[axis].values[point.at[axis]]
+    }
+}
+
+/// Predicts `plan` with every combination of values. Keys that cannot stand beside a varied one are derived: the
+/// replicas when another degree varies, the accumulation when the batch does.
+///
+/// # Errors
+/// Where there are too many combinations, or a key varies twice or has no effect beside one that the plan has.
+pub fn sweep(plan: &Plan, axes: Vec<Axis>, catalog: &Catalog) -> Result<Sweep, Fault> {
+    let varied: Vec<&str> = axes.iter().map(|axis| axis.key.path).collect();
+    for (at, axis) in axes.iter().enumerate() {
+        refuse(plan, axis, &varied[..at])?;
+    }
+    let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
+    let Some(count) = count.filter(|count| *count <= MOST_POINTS) else {
+        let each: Vec<_> = axes.iter().map(|axis| format!("{} ({})", axis.key.path, axis.values.len())).collect();
+        return Err(Fault::of(each.join(" x "), format!("more than {MOST_POINTS} combinations")));
+    };
+    let mut base = plan.clone();
+    for key in give_way(plan, &varied) {
+        base.clear(key);
+    }
+    let points: Vec<Point> = (0..count).into_par_iter().map(|index| point(&base, &axes, index, catalog)).collect();
+    let walls = walls(&axes, &points);
+    Ok(Sweep { axes, points, walls })
+}
+
+fn refuse(plan: &Plan, axis: &Axis, before: &[&str]) -> Result<(), Fault> {
+    let key = axis.key.path;
+    if before.contains(&key) {
+        return Err(Fault::of(key, "varies twice"));
+    }
+    let model = &plan.model;
+    let named = if model.hf_config.is_some() { "hf_config" } else { "preset" };
+    if key.starts_with("model.architecture.") && (model.hf_config.is_some() || model.preset.is_some()) {
+        return Err(Fault::of(key, format!("has no effect beside model.{named}, which the plan gives")));
+    }
+    Ok(())
+}
+
+fn point(base: &Plan, axes: &[Axis], index: usize, catalog: &Catalog) -> Point {
+    let mut rest = index;
+    let mut at = vec![0; axes.len()];
+    for (place, axis) in at.iter_mut().zip(axes).rev() {
+        *place = rest % axis.values.len();
+        rest /= axis.values.len();
+    }
+    let mut plan = base.clone();
+    for (axis, value) in axes.iter().zip(&at) {
+        axis.overlay(*value).apply(&mut plan);
+    }
+    let outcome = Job::resolve(&plan, catalog).map(|job| outline(&job)).map_err(|faults| in_a_line(&faults));
+    Point { at, outcome }
+}
+
+/// The first fault says enough for a row; many name their key themselves.
+fn in_a_line(faults: &[Fault]) -> String {
+    let said =
+        |fault: &Fault| if fault.message.contains(&fault.key) { fault.message.clone() } else { fault.to_string() };
+    faults.first().map_or_else(String::new, said)
+}

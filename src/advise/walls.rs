@@ -1,0 +1,109 @@
+//! The two walls of a sweep: where memory ends, and where throughput flattens.
+
+use super::axis::Axis;
+use super::sweep::Point;
+use crate::predict::Outline;
+
+/// Throughput has flattened where nothing beyond brings more than this share on top.
+const FLAT: f64 = 0.05;
+
+/// Both walls along one axis, the other axes held.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wall {
+    /// The axis.
+    pub axis: usize,
+    /// A point of the line: its values of all other axes are the line's.
+    pub line: usize,
+    /// Where memory ends.
+    pub capacity: Capacity,
+    /// Where throughput flattens.
+    pub throughput: Throughput,
+}
+
+/// The capacity wall. The numbers are places in the sweep's points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capacity {
+    /// The last that fits, and the next, which does not.
+    Between {
+        /// It fits.
+        fits: usize,
+        /// It does not.
+        too_large: usize,
+    },
+    /// Everything fits.
+    AllFit,
+    /// Nothing does.
+    NoneFits,
+}
+
+/// The bandwidth wall. The numbers are places in the sweep's points.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Throughput {
+    /// From this value on, larger ones bring no more than a few percent.
+    Flat {
+        /// The point.
+        from: usize,
+        /// What the best of the larger ones brings on top, as a share; below 0 where all are slower.
+        gain: f64,
+    },
+    /// It still grows at the last value.
+    Grows,
+}
+
+/// What a plan gets done in a second: tokens of all GPUs, or samples where there are no tokens; of generation the
+/// tokens that it answers with.
+#[must_use]
+pub fn throughput(outline: &Outline) -> f64 {
+    let time = outline.decode.as_ref().unwrap_or(&outline.time);
+    time.tokens_per_s.unwrap_or(time.samples_per_s)
+}
+
+/// The walls of every line of the grid that runs along an axis of numbers.
+pub fn walls(axes: &[Axis], points: &[Point]) -> Vec<Wall> {
+    let mut walls = Vec::new();
+    for (axis, numbers) in axes.iter().enumerate().filter_map(|(axis, values)| Some((axis, values.numbers()?))) {
+        let mut order: Vec<usize> = (0..numbers.len()).collect();
+        order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
+        let stride: usize = axes[axis + 1..].iter().map(|axis| axis.values.len()).product();
+        for (line, _) in points.iter().enumerate().filter(|(_, point)| point.at[axis] == 0) {
+            let along = order.iter().map(|value| line + value * stride);
+            let along: Vec<(usize, &Outline)> =
+                along.filter_map(|at| Some((at, points[at].outcome.as_ref().ok()?))).collect();
+            if along.len() > 1 {
+                walls.push(Wall { axis, line, capacity: capacity(&along), throughput: flattens(&along) });
+            }
+        }
+    }
+    walls
+}
+
+fn capacity(along: &[(usize, &Outline)]) -> Capacity {
+    let fits = |outline: &Outline| outline.capacity.needed <= outline.capacity.bytes;
+    let end = along.windows(2).rev().find(|pair| fits(pair[0].1) && !fits(pair[1].1));
+    // More of a key may need less (ranks that share out the states): the wall is then on the other side.
+    let start = along.windows(2).find(|pair| !fits(pair[0].1) && fits(pair[1].1));
+    match (end, start) {
+        (Some(pair), _) => Capacity::Between { fits: pair[0].0, too_large: pair[1].0 },
+        (None, Some(pair)) => Capacity::Between { fits: pair[1].0, too_large: pair[0].0 },
+        (None, None) if along.iter().all(|(_, outline)| fits(outline)) => Capacity::AllFit,
+        (None, None) => Capacity::NoneFits,
+    }
+}
+
+fn flattens(along: &[(usize, &Outline)]) -> Throughput {
+    let mut best_beyond = f64::NEG_INFINITY;
+    let mut flat = Throughput::Grows;
+    for (place, (at, outline)) in along.iter().enumerate().rev() {
+        let own = throughput(outline);
+        if place + 1 < along.len() {
+            let gain = best_beyond / own - 1.0;
+            if gain <= FLAT {
+                flat = Throughput::Flat { from: *at, gain };
+            } else {
+                break;
+            }
+        }
+        best_beyond = best_beyond.max(own);
+    }
+    flat
+}

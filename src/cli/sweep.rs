@@ -1,0 +1,44 @@
+//! `memwall sweep`.
+
+use std::path::Path;
+
+use super::args::{Format, SweepArgs};
+use super::plans::{self, Source};
+use super::{Exit, Streams, output};
+use crate::advise::{Axis, Sweep, sweep};
+use crate::catalog::Catalog;
+use crate::plan::Fault;
+use crate::report::sweep as report;
+
+pub fn run(args: &SweepArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    let format = match output::format(args.format, args.output.as_deref()) {
+        Ok(format) => format,
+        Err(message) => return streams.fail(Exit::Usage, &message),
+    };
+    let source = match plans::only(&args.plan, &args.set, streams) {
+        Ok(source) => source,
+        Err(exit) => return exit,
+    };
+    let swept = axes(args, &source).and_then(|axes| sweep(source.plan(), axes, catalog));
+    let swept = match swept {
+        Ok(swept) => swept,
+        Err(fault) => return streams.fail(Exit::Usage, &format!("--vary: {fault}")),
+    };
+    match written(&source.name, &swept, format) {
+        Ok(text) => streams.deliver(args.output.as_deref(), &text),
+        Err(message) => streams.fail(Exit::Failed, &message),
+    }
+}
+
+fn axes(args: &SweepArgs, source: &Source) -> Result<Vec<Axis>, Fault> {
+    let folder = source.folder().unwrap_or(Path::new(""));
+    args.vary.iter().map(|text| Axis::parse(text, folder)).collect()
+}
+
+fn written(name: &str, swept: &Sweep, format: Format) -> Result<String, String> {
+    Ok(match format {
+        Format::Text => report::text(name, swept),
+        Format::Json => format!("{}\n", report::json(name, swept)),
+        Format::Csv => report::csv(swept).map_err(|error| error.to_string())?,
+    })
+}

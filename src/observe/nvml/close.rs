@@ -1,0 +1,139 @@
+//! A card looked at closely: board sensors, PCIe, NVLink.
+
+use nvml_wrapper::Device;
+use nvml_wrapper::Nvml as Library;
+use nvml_wrapper::enum_wrappers::device::{PcieUtilCounter, PerformanceState};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::structs::device::FieldId;
+
+use super::absence::Reader;
+use super::facts::{CloseFacts, Facts};
+use super::health::field_values;
+use super::slowly::Slowly;
+use crate::reading::{Absence, Board, DeviceSample, Links, Moment, NvLinks, Reading};
+use crate::units::{BytesPerSec, Celsius, Fraction, Joules, Megahertz};
+
+/// `NVML_FI_DEV_MEMORY_TEMP`.
+const MEMORY_TEMPERATURE: FieldId = FieldId(82);
+
+/// More links than any card has (18 on Hopper and Blackwell).
+const MOST_LINKS: u32 = 36;
+
+/// What is remembered of a card that is looked at closely.
+#[derive(Debug, Default)]
+pub struct CloseLook {
+    facts: CloseFacts,
+    nvlinks: Slowly<Reading<NvLinks>>,
+}
+
+impl CloseLook {
+    /// Fills board and links in. `sample.links` holds already what the counters say; traffic
+    /// that these have nothing of is asked for.
+    pub fn put(
+        &mut self,
+        library: &'static Library,
+        device: &Device<'static>,
+        facts: &Facts,
+        reader: &mut Reader,
+        now: Moment,
+        sample: &mut DeviceSample,
+    ) {
+        self.facts.ask(library, sample.index, device, reader);
+        let known = &self.facts;
+        sample.board = Board {
+            pci: known.pci.clone(),
+            architecture: known.architecture.clone(),
+            capability: known.capability.clone(),
+            vbios: known.vbios.clone(),
+            numa_node: known.numa_node.clone(),
+            performance_state: reader.read(|| performance_state(device)),
+            fan: reader.read(|| device.fan_speed(0)).map(|percent| Fraction::from_percent(f64::from(*percent))),
+            energy: reader
+                .read(|| device.total_energy_consumption())
+                .map(|millijoules| Joules(*millijoules as f64 / 1000.0)),
+            memory_temperature: memory_temperature(device, reader),
+            memory_clock_max: facts.memory_clock_max.map(|megahertz| Megahertz(f64::from(*megahertz))),
+        };
+        let counted = std::mem::take(&mut sample.links);
+        sample.links = Links {
+            pcie_generation: reader.read(|| device.current_pcie_link_gen()),
+            pcie_generation_max: known.pcie_generation_max.clone(),
+            pcie_width: reader.read(|| device.current_pcie_link_width()),
+            pcie_width_max: known.pcie_width_max.clone(),
+            // Each of these takes 20 ms, so only where the counters do not tell.
+            pcie_received: counted_or(counted.pcie_received, || throughput(device, PcieUtilCounter::Receive, reader)),
+            pcie_sent: counted_or(counted.pcie_sent, || throughput(device, PcieUtilCounter::Send, reader)),
+            pcie_replays: reader.read(|| device.pcie_replay_counter()).map(|count| u64::from(*count)),
+            nvlinks: self.nvlinks.get(now, || reader.read(|| nvlinks(device))).clone(),
+            nvlink_received: counted.nvlink_received,
+            nvlink_sent: counted.nvlink_sent,
+            peers: known.peers.clone(),
+        };
+    }
+}
+
+/// What the counters say, where they say it or are about to.
+fn counted_or(counted: Reading<BytesPerSec>, otherwise: impl FnOnce() -> Reading<BytesPerSec>) -> Reading<BytesPerSec> {
+    match counted {
+        Reading::Known { .. } | Reading::Absent(Absence::TooShort) => counted,
+        Reading::Absent(_) => otherwise(),
+    }
+}
+
+fn throughput(device: &Device<'static>, way: PcieUtilCounter, reader: &mut Reader) -> Reading<BytesPerSec> {
+    reader.read(|| device.pcie_throughput(way)).map(|kilobytes| BytesPerSec(f64::from(*kilobytes) * 1000.0))
+}
+
+fn memory_temperature(device: &Device<'static>, reader: &mut Reader) -> Reading<Celsius> {
+    let [degrees] = field_values(device, reader, [MEMORY_TEMPERATURE]);
+    match degrees {
+        // What sensorless cards answer.
+        Reading::Known { value: 0, .. } => Reading::Absent(Absence::NotSupported),
+        degrees => degrees.map(|degrees| Celsius(*degrees as f64)),
+    }
+}
+
+fn performance_state(device: &Device<'static>) -> Result<u8, NvmlError> {
+    use PerformanceState as P;
+    let order = [
+        P::Zero,
+        P::One,
+        P::Two,
+        P::Three,
+        P::Four,
+        P::Five,
+        P::Six,
+        P::Seven,
+        P::Eight,
+        P::Nine,
+        P::Ten,
+        P::Eleven,
+        P::Twelve,
+        P::Thirteen,
+        P::Fourteen,
+        P::Fifteen,
+    ];
+    let state = device.performance_state()?;
+    (0..).zip(order).find_map(|(number, known)| (known == state).then_some(number)).ok_or(NvmlError::NotSupported)
+}
+
+/// How many links there are and are up. A card without any does not support the question.
+fn nvlinks(device: &Device<'static>) -> Result<NvLinks, NvmlError> {
+    let mut links = NvLinks { active: 0, all: 0, version: None };
+    for number in 0..MOST_LINKS {
+        let link = device.link_wrapper_for(number);
+        match link.is_active() {
+            Ok(active) => {
+                links.all += 1;
+                if active {
+                    links.active += 1;
+                    links.version = links.version.or_else(|| link.version().ok());
+                }
+            }
+            // Past the last one.
+            Err(NvmlError::NotSupported | NvmlError::InvalidArg) if links.all > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(links)
+}

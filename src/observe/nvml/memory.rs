@@ -1,0 +1,46 @@
+//! Device memory, also of drivers that are too old to tell it to us.
+
+use nvml_wrapper::Device;
+
+use super::absence::Reader;
+use crate::catalog::Catalog;
+use crate::reading::{Absence, DeviceMemory, DeviceProcess, DeviceSample, Reading};
+use crate::units::Bytes;
+
+/// Fills in what the driver says.
+pub fn put(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut Reader) {
+    let memory = reader.read(|| device.memory_info());
+    sample.memory_reserved = memory.map(|memory| Bytes(memory.reserved));
+    sample.memory = memory.map(|memory| DeviceMemory {
+        total: Bytes(memory.total),
+        used: Bytes(memory.used),
+        free: Bytes(memory.free),
+    });
+}
+
+/// The size of a card by its name, looked up once.
+#[derive(Debug, Default)]
+pub struct KnownSize(Option<Option<Bytes>>);
+
+impl KnownSize {
+    /// Drivers before 510 lack `nvmlDeviceGetMemoryInfo_v2`, the only memory function that the
+    /// wrapper offers: what the processes hold together, of the size that the catalogue has for
+    /// a card of that name, is an estimate.
+    pub fn estimate(&mut self, sample: &mut DeviceSample) {
+        if sample.memory.absence() != Some(&Absence::NotSupported) {
+            return;
+        }
+        let (Reading::Known { value: name, .. }, Reading::Known { value: processes, at, .. }) =
+            (&sample.name, &sample.processes)
+        else {
+            return;
+        };
+        let size = *self.0.get_or_insert_with(|| Catalog::embedded().ok().and_then(|all| Some(all.gpu(name)?.memory)));
+        let held = |process: &DeviceProcess| process.memory.value().copied();
+        let used = processes.iter().map(held).sum::<Option<Bytes>>();
+        if let (Some(total), Some(used)) = (size, used) {
+            let memory = DeviceMemory { total, used, free: total.saturating_sub(used) };
+            sample.memory = Reading::estimated(memory, *at);
+        }
+    }
+}

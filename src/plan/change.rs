@@ -1,0 +1,58 @@
+//! Changes to a plan's text that belong together.
+
+use super::document::Document;
+use super::fault::Fault;
+
+/// Keys that get other values, and keys that go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Keys and their new values.
+    pub set: Vec<(&'static str, String)>,
+    /// Keys that go.
+    pub remove: Vec<&'static str>,
+}
+
+impl Change {
+    /// One key that gets a value.
+    #[must_use]
+    pub fn to(key: &'static str, value: impl Into<String>) -> Self {
+        Self { set: vec![(key, value.into())], remove: Vec::new() }
+    }
+
+    /// And another.
+    #[must_use]
+    pub fn and(mut self, key: &'static str, value: impl Into<String>) -> Self {
+        self.set.push((key, value.into()));
+        self
+    }
+
+    /// Both changes together; none where they disagree about a key.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Option<Self> {
+        let touches = |key: &str| self.set.iter().any(|(own, _)| *own == key) || self.remove.contains(&key);
+        if other.set.iter().any(|(key, _)| touches(key)) || other.remove.iter().any(|key| touches(key)) {
+            return None;
+        }
+        let mut both = self.clone();
+        both.set.extend(other.set.iter().cloned());
+        both.remove.extend(other.remove.iter().copied());
+        Some(both)
+    }
+}
+
+impl Document {
+    /// The document with a change made to its text, and nothing else.
+    ///
+    /// # Errors
+    /// Where the text cannot be changed in place.
+    pub fn changed(&self, change: &Change) -> Result<Self, Fault> {
+        let mut document = self.clone();
+        for key in change.remove.iter().filter(|key| self.value(key).is_some()) {
+            document = document.without(key)?;
+        }
+        for (key, value) in &change.set {
+            document = document.with_value(key, value)?;
+        }
+        Ok(document)
+    }
+}

@@ -1,0 +1,241 @@
+//! A sweep for people and for scripts: a row a plan, and the two walls.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::csv::{cell, table};
+use super::json::number;
+use super::table::{Align, Table};
+use super::text::{grouped, paragraph, shortened};
+use crate::advise::{Capacity, Point, Sweep, Throughput, Wall, throughput};
+use crate::predict::{Outline, Verdict};
+use crate::units::{Fraction, three_figures};
+
+/// Lines along which walls are told; a larger grid's are in the JSON.
+const MOST_LINES: usize = 16;
+
+/// Cells of a value.
+const VALUE: usize = 24;
+
+/// Cells of a reason why there is no plan; the JSON has the whole.
+const REASON: usize = 90;
+
+/// The sweep of the plan of that name, as text.
+#[must_use]
+pub fn text(plan: &str, sweep: &Sweep) -> String {
+    let mut text = String::new();
+    let keys: Vec<&str> = sweep.axes.iter().map(|axis| axis.key.path).collect();
+    paragraph(&mut text, "", &format!("{plan}: {} plans over {}", sweep.points.len(), keys.join(" x ")));
+    if !sweep.walls.is_empty() {
+        walls(&mut text, sweep);
+    }
+    text.push('\n');
+    text.push_str(&rows(sweep).render("  "));
+    let capacity = sweep.points.iter().find_map(|point| point.outcome.as_ref().ok());
+    if let Some(outline) = capacity {
+        let _ = writeln!(text, "\nGiB: device-used of {} on each GPU", outline.capacity.bytes);
+    }
+    text
+}
+
+fn rows(sweep: &Sweep) -> Table {
+    let figures = [
+        ("GiB", Align::Right),
+        ("fits", Align::Left),
+        ("step", Align::Right),
+        (rate_name(sweep), Align::Right),
+        ("MFU %", Align::Right),
+        ("", Align::Left),
+    ];
+    let heads = sweep.axes.iter().map(|axis| {
+        let align = if axis.numbers().is_some() { Align::Right } else { Align::Left };
+        (axis.key.name(), align)
+    });
+    let mut table = Table::new(heads.chain(figures));
+    for point in &sweep.points {
+        let values = (0..sweep.axes.len()).map(|axis| shortened(sweep.value(point, axis), VALUE));
+        let figures = match &point.outcome {
+            Ok(outline) => figures_of(outline),
+            Err(reason) => {
+                let mut cells = ["–", "–", "–", "–", "–"].map(str::to_owned).to_vec();
+                cells.push(shortened(reason, REASON));
+                cells
+            }
+        };
+        table.row(values.chain(figures));
+    }
+    table
+}
+
+fn figures_of(outline: &Outline) -> Vec<String> {
+    let verdict = match outline.capacity.verdict() {
+        Verdict::Fits => "yes",
+        Verdict::Tight => "tight",
+        Verdict::DoesNotFit => "no",
+    };
+    vec![
+        outline.capacity.needed.in_gib(),
+        verdict.to_owned(),
+        outline.time.step.to_string(),
+        grouped(throughput(outline)),
+        outline.time.mfu.map_or_else(|| "–".to_owned(), |mfu| three_figures(100.0 * mfu)),
+        String::new(),
+    ]
+}
+
+/// What is counted a second: the same for all plans of one kind of model.
+fn rate_name(sweep: &Sweep) -> &'static str {
+    let outline = sweep.points.iter().find_map(|point| point.outcome.as_ref().ok());
+    if outline.is_some_and(|outline| outline.time.tokens_per_s.is_none()) { "samples/s" } else { "tokens/s" }
+}
+
+/// Both walls: two sentences where there is one line of values, a table where the grid has several.
+fn walls(text: &mut String, sweep: &Sweep) {
+    if let [wall] = sweep.walls.as_slice() {
+        let name = sweep.axes[wall.axis].key.name();
+        let memory = match wall.capacity {
+            Capacity::AllFit => format!("none, every {name} fits"),
+            Capacity::NoneFits => format!("no {name} fits"),
+            Capacity::Between { fits, too_large } => {
+                format!("{name} {} fits, {} does not", with_use(sweep, fits, wall), with_use(sweep, too_large, wall))
+            }
+        };
+        paragraph(text, "", &format!("capacity wall: {memory}"));
+        let speed = match wall.throughput {
+            Throughput::Grows => format!("none, throughput still grows at the largest {name}"),
+            Throughput::Flat { from, gain } => {
+                format!("throughput flattens at {name} {}; {}", with_rate(sweep, from, wall), beyond(gain))
+            }
+        };
+        return paragraph(text, "", &format!("bandwidth wall: {speed}"));
+    }
+    let heads = ["along", "where", "memory ends: fits, does not", "throughput flattens"];
+    let mut table = Table::new(heads.map(|head| (head, Align::Left)));
+    for wall in sweep.walls.iter().take(MOST_LINES) {
+        let memory = match wall.capacity {
+            Capacity::AllFit => "all fit".to_owned(),
+            Capacity::NoneFits => "none fits".to_owned(),
+            Capacity::Between { fits, too_large } => {
+                format!("{}, {}", with_use(sweep, fits, wall), with_use(sweep, too_large, wall))
+            }
+        };
+        let speed = match wall.throughput {
+            Throughput::Grows => "still grows".to_owned(),
+            Throughput::Flat { from, .. } => with_rate(sweep, from, wall),
+        };
+        table.row([sweep.axes[wall.axis].key.name().to_owned(), held(sweep, wall), memory, speed]);
+    }
+    text.push_str(&table.render(""));
+    if sweep.walls.len() > MOST_LINES {
+        let _ = writeln!(text, "{} further lines of the grid: see --format json", sweep.walls.len() - MOST_LINES);
+    }
+}
+
+/// What the other axes are on the wall's line.
+fn held(sweep: &Sweep, wall: &Wall) -> String {
+    let line = &sweep.points[wall.line];
+    let others = (0..sweep.axes.len()).filter(|axis| *axis != wall.axis);
+    others
+        .map(|axis| format!("{} {}", sweep.axes[axis].key.name(), shortened(sweep.value(line, axis), VALUE)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn with_use(sweep: &Sweep, at: usize, wall: &Wall) -> String {
+    let point = &sweep.points[at];
+    let used = point.outcome.as_ref().map_or_else(|_| "–".to_owned(), |outline| outline.capacity.needed.to_string());
+    format!("{} ({used})", sweep.value(point, wall.axis))
+}
+
+fn with_rate(sweep: &Sweep, at: usize, wall: &Wall) -> String {
+    let point = &sweep.points[at];
+    let rate = point.outcome.as_ref().map_or(0.0, throughput);
+    format!("{} ({} {})", sweep.value(point, wall.axis), grouped(rate), rate_name(sweep))
+}
+
+fn beyond(gain: f64) -> String {
+    if gain > 0.0005 {
+        format!("larger ones bring {} more at most", Fraction(gain))
+    } else {
+        "larger ones bring nothing".to_owned()
+    }
+}
+
+/// The sweep as one JSON object; figures as in the report of a plan.
+#[must_use]
+pub fn json(plan: &str, sweep: &Sweep) -> Value {
+    json!({
+        "plan": plan,
+        "axes": sweep.axes.iter().map(|axis| json!({"key": axis.key.path, "values": axis.values})).collect::<Vec<_>>(),
+        "rows": sweep.points.iter().map(|point| Value::Object(row(sweep, point))).collect::<Vec<_>>(),
+        "walls": sweep.walls.iter().map(|wall| wall_json(sweep, wall)).collect::<Vec<_>>(),
+    })
+}
+
+/// The sweep as CSV: a row a plan.
+///
+/// # Errors
+/// Where a row cannot be written.
+pub fn csv(sweep: &Sweep) -> Result<String, ::csv::Error> {
+    table(
+        sweep
+            .points
+            .iter()
+            .map(|point| row(sweep, point).into_iter().map(|(name, value)| (name, cell(&value))).collect()),
+    )
+}
+
+fn row(sweep: &Sweep, point: &Point) -> Map<String, Value> {
+    let outline = point.outcome.as_ref().ok();
+    let mut row = Map::new();
+    for (axis, one) in sweep.axes.iter().enumerate() {
+        row.insert(one.key.path.to_owned(), Value::from(sweep.value(point, axis)));
+    }
+    figures_json(outline, &mut row);
+    row.insert(
+        "reason".to_owned(),
+        point.outcome.as_ref().err().map_or(Value::Null, |reason| Value::from(reason.as_str())),
+    );
+    row
+}
+
+/// The figures of a plan in one row; null where there are none.
+pub(super) fn figures_json(outline: Option<&Outline>, row: &mut Map<String, Value>) {
+    let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);
+    let figure = |of: fn(&Outline) -> Option<f64>| number(outline.and_then(of));
+    put("fits", outline.map_or(Value::Null, |outline| Value::from(outline.capacity.needed <= outline.capacity.bytes)));
+    put("device_used", outline.map_or(Value::Null, |outline| Value::from(outline.capacity.needed.0)));
+    put("capacity", outline.map_or(Value::Null, |outline| Value::from(outline.capacity.bytes.0)));
+    put("step_s", figure(|outline| Some(outline.time.step.0)));
+    put("tokens_per_s", figure(|outline| outline.time.tokens_per_s));
+    put("samples_per_s", figure(|outline| Some(outline.time.samples_per_s)));
+    put("mfu", figure(|outline| outline.time.mfu));
+    put("communication_s", figure(|outline| Some(outline.time.communication.0)));
+    put("bubble_s", figure(|outline| Some(outline.time.bubble.0)));
+    put("decode_tokens_per_s", figure(|outline| outline.decode.as_ref()?.tokens_per_s));
+}
+
+fn wall_json(sweep: &Sweep, wall: &Wall) -> Value {
+    let value = |at: usize| Value::from(sweep.value(&sweep.points[at], wall.axis));
+    let line = &sweep.points[wall.line];
+    let held: Map<String, Value> = (0..sweep.axes.len())
+        .filter(|axis| *axis != wall.axis)
+        .map(|axis| (sweep.axes[axis].key.path.to_owned(), Value::from(sweep.value(line, axis))))
+        .collect();
+    let (word, fits, too_large) = match wall.capacity {
+        Capacity::Between { fits, too_large } => ("between", value(fits), value(too_large)),
+        Capacity::AllFit => ("all fit", Value::Null, Value::Null),
+        Capacity::NoneFits => ("none fits", Value::Null, Value::Null),
+    };
+    let (flat, gain) = match wall.throughput {
+        Throughput::Flat { from, gain } => (value(from), number(gain)),
+        Throughput::Grows => (Value::Null, Value::Null),
+    };
+    json!({
+        "key": sweep.axes[wall.axis].key.path,
+        "held": held,
+        "capacity": {"wall": word, "fits": fits, "too_large": too_large},
+        "bandwidth": {"flat_from": flat, "gain_beyond": gain},
+    })
+}

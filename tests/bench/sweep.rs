@@ -1,0 +1,33 @@
+//! A sweep of 1000 plans: 70B over micro batches, checkpointing and degrees. It is to take less than 50 ms.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::path::Path;
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use memwall::advise::{Axis, sweep};
+use memwall::catalog::Catalog;
+use memwall::plan::Document;
+
+const PLAN: &str = include_str!("../../configs/plans/70b_hybrid_training.yaml");
+
+fn main() {
+    divan::main();
+}
+
+#[divan::bench]
+fn a_thousand_plans(bencher: Bencher) {
+    let (plan, catalog) = (Document::parse(PLAN).unwrap().plan().unwrap(), Catalog::embedded().unwrap());
+    let axes: Vec<Axis> = [
+        "sequence_length=1024..=51200+1024",
+        "precision=bf16,fp16,bf16-mixed,fp8-mixed,bf16-fp32-master",
+        "activation_checkpointing=none,full",
+        "sharding=none,zero1",
+    ]
+    .iter()
+    .map(|text| Axis::parse(text, Path::new("")).unwrap())
+    .collect();
+    assert_eq!(axes.iter().map(|axis| axis.values.len()).product::<usize>(), 1000);
+    bencher.counter(ItemsCount::new(1000_usize)).bench(|| sweep(divan::black_box(&plan), axes.clone(), &catalog));
+}
