@@ -84,7 +84,9 @@ impl<'a> Kernels<'a> {
         let rate = if product.batch > 1 && product.layer { rate * curve.grouped } else { rate };
         let depth = 2.0 * (inner + curve.fill) / rate;
         let tiled = TILES.map(|(tall, wide, keeps)| {
-            let (tall, wide) = (curve.tile[0] * tall, curve.tile[1] * wide);
+            // Thin products have tiles as thin, down to the 16 rows of one matrix instruction.
+            let (tall, wide) =
+                ((curve.tile[0] * tall).min(rows.max(16.0)), (curve.tile[1] * wide).min(columns.max(16.0)));
             let waves = (rows / tall).ceil() * (columns / wide).ceil() * batch / self.multiprocessors;
             let last = waves.ceil() - waves;
             let waves = if waves < 1.0 { 1.0 } else { last.mul_add(LOST_OF_LAST_WAVE, waves) };
