@@ -18,7 +18,7 @@
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
-//! | [`observe`] | where facts come from: NVML, processes, the demo run | driver, `/proc`, clock |
+//! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
 //! | [`compare`] | predicted against observed | no |
 //! | [`report`] | a prediction as text, JSON or CSV; predictions against measured cases | no |
 //! | [`app`] | the dashboard without a terminal: state, events, effects, keys | no |
@@ -42,12 +42,21 @@
 //! [`app::Effect`]s and draws one frame with [`ui::draw`]. An edit of the plan predicts at
 //! once, in the same turn: a prediction takes less time than drawing it.
 //!
+//! A recording is played by a source too ([`observe::Replay`]): its samples take the same way, with
+//! their own time, and [`app`] steers it through an effect. To go back it plays again from the
+//! beginning, at once, so that what is shown is what was shown then.
+//! The plan's text is the one buffer: [`app::Editor`] holds it with every change since it was
+//! opened; the form edits values in it, the text view its lines, and both read it back. While
+//! it cannot be read, the last good prediction stays. Saving, opening and what is kept against
+//! a crash are [`app::Effect`]s too.
+//!
 //! # What must not be broken
 //!
 //! - Unknown is never zero: a [`reading::Reading`] without a value keeps its reason up to the pixel.
 //! - Three memory figures, never one: allocated, reserved, device-used.
 //! - The terms of a prediction sum to its total, to the byte.
-//! - The text of a plan is the user's: edits change the value that they are about and nothing else.
+//! - The text of a plan is the user's: edits change the value that they are about and nothing else,
+//!   undo ends at the first byte, and nothing unsaved is lost.
 
 pub mod printable;
 

@@ -6,9 +6,11 @@
 
 mod hardware;
 pub mod playback;
+mod spread;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,6 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use hardware::{
     Board, Closely, Counters, Health, HostDetail, Links, MigInstance, NvLinks, Peer, Place, Wanted, Work, Xid, Xids,
 };
+pub use spread::{Figure, Spread};
 
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};
 
@@ -35,6 +38,14 @@ impl Moment {
     #[must_use]
     pub const fn plus_millis(self, millis: u64) -> Self {
         Self(self.0.saturating_add(millis))
+    }
+}
+
+impl fmt::Display for Moment {
+    /// `2026-09-21T13:46:40Z`; a time that no clock shows is the last that one does.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LAST: u64 = 253_402_300_799_000;
+        humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(self.0.min(LAST))).fmt(f)
     }
 }
 
@@ -61,6 +72,16 @@ impl Kind {
         }
     }
 
+    /// The one that says less: what two figures make together is of that kind.
+    #[must_use]
+    pub const fn weaker(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::UpperBound, _) | (_, Self::UpperBound) => Self::UpperBound,
+            (Self::Estimated, _) | (_, Self::Estimated) => Self::Estimated,
+            (Self::Measured, Self::Measured) => Self::Measured,
+        }
+    }
+
     /// The kind in words.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -80,6 +101,8 @@ pub enum Absence {
     NotRead,
     /// This card, driver or system does not have it.
     NotSupported,
+    /// The page of metrics does not have it: its exporter can be told to.
+    NotExported,
     /// The system does not let this user read it.
     NoPermission,
     /// The process that it is asked of is on no device so far.
@@ -101,6 +124,7 @@ impl fmt::Display for Absence {
         match self {
             Self::NotRead => f.write_str("not read yet"),
             Self::NotSupported => f.write_str("not supported"),
+            Self::NotExported => f.write_str("not exported"),
             Self::NoPermission => f.write_str("no permission"),
             Self::NotThere => f.write_str("not on a GPU yet"),
             Self::Idle => f.write_str("idle"),
@@ -451,6 +475,13 @@ mod tests {
     fn an_absence_survives_mapping() {
         let reading: Reading<u32> = Reading::Absent(Absence::NoPermission);
         assert_eq!(reading.map(|value| value * 2), Reading::Absent(Absence::NoPermission));
+    }
+
+    #[test]
+    fn a_moment_reads_as_a_date() {
+        // `date -u -d @1790000000`
+        assert_eq!(Moment(1_790_000_000_000).to_string(), "2026-09-21T14:13:20Z");
+        assert_eq!(Moment(u64::MAX).to_string(), "9999-12-31T23:59:59Z");
     }
 
     #[test]

@@ -275,6 +275,10 @@ quantity!(
     BytesPerSec, "B/s", si
 );
 quantity!(
+    /// Tokens a second.
+    TokensPerSec, "tok/s", si
+);
+quantity!(
     /// Arithmetic intensity: operations for each byte moved to or from DRAM.
     Intensity, "FLOP/B", plain
 );

@@ -1,14 +1,19 @@
 //! The dashboard's loop without a terminal: a plan, keys, and what has become of both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "support/plan.rs"]
+mod plan;
+
 use std::path::PathBuf;
 
-use memwall::app::{Effect, Event, Key, Overlay, Pane, State, update};
-use memwall::catalog::Catalog;
+use memwall::app::{Effect, Event, Expected, Key, Overlay, Pane, Recording, State, update};
 use memwall::compare::Whose;
-use memwall::plan::Loaded;
-use memwall::reading::{Absence, DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample};
+use memwall::reading::playback::{Playback, Steer};
+use memwall::reading::{
+    Absence, DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind,
+};
 use memwall::units::Bytes;
+use plan::open;
 
 /// Eight GPUs as 2 data x 2 tensor x 2 pipeline; 32 samples = 2 replicas x 4 micro batches x 4.
 const PLAN: &str = "\
@@ -34,13 +39,10 @@ distribution:
   pipeline_parallel: 2
 ";
 
-fn open(text: &str) -> State {
-    let loaded = Loaded::from_text("test", text).unwrap();
-    State::new(loaded, Catalog::embedded().unwrap(), None, Moment(0))
-}
-
 fn press(state: &mut State, keys: &[Key]) -> Vec<Effect> {
-    keys.iter().flat_map(|key| update(state, Event::Key(*key))).collect()
+    let effects = keys.iter().flat_map(|key| update(state, Event::Key(*key)));
+    // That unsaved text is kept is another test's.
+    effects.filter(|effect| !matches!(effect, Effect::Keep(_) | Effect::Forget { .. })).collect()
 }
 
 fn type_text(state: &mut State, text: &str) {
@@ -80,7 +82,7 @@ fn more_tokens_need_more_memory_in_the_same_turn() {
     let mut state = open(PLAN);
     let before = state.editor.prediction().unwrap().capacity.needed;
     go_to(&mut state, "model.sequence_length");
-    let announced = state.form.upper.as_ref().unwrap().memory;
+    let announced = state.form.upper.as_ref().unwrap().outcome.memory;
     press(&mut state, &[Key::Right]);
     let after = state.editor.prediction().unwrap().capacity.needed;
     assert!(after > before);
@@ -127,14 +129,14 @@ fn micro_batches_step_through_what_divides_the_batch() {
 }
 
 #[test]
-fn a_preset_replaces_an_explicit_architecture() {
+fn a_preset_wins_over_an_explicit_architecture_which_stays() {
     let text = "model:\n  architecture:\n    hidden_size: 1024\n    num_layers: 2\n    num_attention_heads: 8\n    vocab_size: 1000\n  batch_size: 1\n";
     let mut state = open(text);
     assert_eq!(state.editor.faults(), []);
     type_text(&mut state, "llama-3-8b");
     assert_eq!(state.editor.faults(), []);
     assert_eq!(state.editor.prediction().unwrap().params.total, 8_030_261_248);
-    assert!(!state.editor.text().contains("architecture"));
+    assert!(state.editor.text().contains("    num_layers: 2\n"));
 }
 
 #[test]
@@ -197,7 +199,7 @@ fn saving_on_the_way_out_leaves_only_when_saved() {
     assert!(state.editor.modified());
     press(&mut state, &[Key::Char('q'), Key::Char('s')]);
     let path = PathBuf::from("test.yaml");
-    assert_eq!(update(&mut state, Event::Saved { path, text }), [Effect::Quit]);
+    assert_eq!(update(&mut state, Event::Saved { path, text }).last(), Some(&Effect::Quit));
     assert!(!state.editor.modified());
 }
 
@@ -288,27 +290,33 @@ fn a_batch_that_the_plan_leaves_open_can_be_set() {
 }
 
 #[test]
-fn a_plan_with_faults_is_saved_only_when_asked_twice() {
+fn a_plan_is_saved_when_its_changes_have_been_shown() {
     let mut state = open(PLAN);
-    go_to(&mut state, "distribution.tensor_parallel");
-    type_text(&mut state, "3");
-    assert_eq!(press(&mut state, &[Key::Char('s')]), []);
-    assert!(state.notice.as_ref().unwrap().text.contains("not valid"));
-    // Another key in between takes the question back.
-    assert_eq!(press(&mut state, &[Key::Down, Key::Char('s')]), []);
-    assert!(matches!(press(&mut state, &[Key::Char('s')]).as_slice(), [Effect::Save { over: false, .. }]));
+    go_to(&mut state, "model.sequence_length");
+    assert_eq!(press(&mut state, &[Key::Right, Key::Char('s')]), []);
+    assert_eq!(state.overlay, Some(Overlay::Diff(0)));
+    // Another key goes back.
+    assert_eq!(press(&mut state, &[Key::Esc]), []);
+    assert_eq!(state.overlay, None);
+    assert!(matches!(
+        press(&mut state, &[Key::Char('s'), Key::Char('s')]).as_slice(),
+        [Effect::Save { expected: Expected::Nothing, .. }]
+    ));
     // One save at a time.
-    assert_eq!(press(&mut state, &[Key::Char('s')]), []);
+    assert_eq!(press(&mut state, &[Key::Char('s'), Key::Char('s')]), []);
 }
 
 #[test]
-fn somebody_elses_changes_are_written_over_only_when_asked_again() {
+fn somebody_elses_changes_are_written_over_only_when_asked_for() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Right, Key::Char('s')]);
-    update(&mut state, Event::SaveRefused("changed by someone else".to_owned()));
-    assert!(state.notice.as_ref().unwrap().text.contains("s again"));
-    assert!(matches!(press(&mut state, &[Key::Char('s')]).as_slice(), [Effect::Save { over: true, .. }]));
+    press(&mut state, &[Key::Right, Key::Char('s'), Key::Char('s')]);
+    let theirs = PLAN.replace("the base", "our base");
+    let why = "changed by someone else".to_owned();
+    update(&mut state, Event::SaveRefused { why, theirs: Some(theirs) });
+    assert_eq!(state.overlay, Some(Overlay::Conflict(0)));
+    let effects = press(&mut state, &[Key::Char('o')]);
+    assert!(matches!(effects.as_slice(), [Effect::Save { expected: Expected::Anything, .. }]), "{effects:?}");
 }
 
 #[test]
@@ -354,7 +362,7 @@ fn another_card_than_the_plans_is_noticed() {
 fn leaving_while_an_older_text_is_being_written_loses_nothing() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    let effects = press(&mut state, &[Key::Right, Key::Char('s')]);
+    let effects = press(&mut state, &[Key::Right, Key::Char('s'), Key::Char('s')]);
     let [Effect::Save { text: older, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     // Edited again and told to save and leave, before the first save has ended.
     assert_eq!(press(&mut state, &[Key::Right, Key::Char('q'), Key::Char('s')]), []);
@@ -363,5 +371,62 @@ fn leaving_while_an_older_text_is_being_written_loses_nothing() {
     let effects = update(&mut state, Event::Saved { path: path.clone(), text: older.clone() });
     let [Effect::Save { text, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(*text, newer);
-    assert_eq!(update(&mut state, Event::Saved { path, text: newer }), [Effect::Quit]);
+    assert_eq!(update(&mut state, Event::Saved { path, text: newer }).last(), Some(&Effect::Quit));
+}
+
+fn played(rewound: u64, at: u64) -> Event {
+    let (start, end) = (Moment(1_000), Moment(100_000));
+    Event::Played(Playback { start, end, at: Moment(at), speed: 1.0, paused: false, rewound, damage: None })
+}
+
+#[test]
+fn a_recording_that_goes_back_is_seen_as_if_played_for_the_first_time() {
+    let mut state = open(PLAN);
+    let holding = |at: u64, gib: f64| {
+        let (total, used) = (Bytes::from_gib(80.0), Bytes::from_gib(gib));
+        let memory = DeviceMemory { total, used, free: total.saturating_sub(used) };
+        let memory = Reading::measured(memory, Moment(at));
+        let device = DeviceSample { memory, ..DeviceSample::default() };
+        Event::Sample(Box::new(Sample { at: Moment(at), devices: vec![device], ..Sample::default() }))
+    };
+    update(&mut state, played(0, 1_000));
+    for (at, gib) in [(1_000, 10.0), (2_000, 70.0), (3_000, 20.0)] {
+        update(&mut state, holding(at, gib));
+    }
+    assert_eq!(state.monitor.peaks[0], Some(Bytes::from_gib(70.0)));
+    update(&mut state, played(1, 1_000));
+    assert_eq!(state.monitor.sample, None);
+    update(&mut state, holding(1_000, 10.0));
+    assert_eq!((state.monitor.peaks[0], state.now), (Some(Bytes::from_gib(10.0)), Moment(1_000)));
+    // The clock on the wall is not the recording's.
+    update(&mut state, Event::Tick(Moment(9_000_000)));
+    assert_eq!(state.now, Moment(1_000));
+}
+
+#[test]
+fn a_recording_is_steered_and_not_recorded() {
+    let mut state = open(PLAN);
+    assert_eq!(press(&mut state, &[Key::Char(' '), Key::Char('>')]), []);
+    update(&mut state, played(0, 1_000));
+    let steered = press(&mut state, &[Key::Char(' '), Key::Char('>'), Key::Char(','), Key::Char(']')]);
+    let wanted = [Steer::Pause, Steer::Seek(60), Steer::Step(-1), Steer::Faster].map(Effect::Steer);
+    assert_eq!(steered, wanted);
+    assert_eq!(press(&mut state, &[Key::Char('r')]), []);
+    assert!(state.notice.unwrap().text.contains("recording already"));
+}
+
+#[test]
+fn r_begins_and_ends_a_recording_and_what_fails_is_told() {
+    let mut state = open(PLAN);
+    assert_eq!(press(&mut state, &[Key::Char('r')]), []);
+    assert!(state.notice.as_ref().unwrap().text.contains("nothing to record"));
+    let source = SourceInfo { kind: SourceKind::Nvml, detail: String::new() };
+    update(&mut state, Event::SourceStarted(source));
+    assert_eq!(press(&mut state, &[Key::Char('r'), Key::Char('r')]), [Effect::Record]);
+    update(&mut state, Event::Recording("x.ndjson".into()));
+    assert_eq!(press(&mut state, &[Key::Char('r'), Key::Char('r')]), [Effect::StopRecording]);
+    update(&mut state, Event::Recorded("recorded 5 samples".to_owned()));
+    assert_eq!(press(&mut state, &[Key::Char('r')]), [Effect::Record]);
+    update(&mut state, Event::RecordFailed("x: no space".to_owned()));
+    assert_eq!((state.recording.clone(), state.notice.unwrap().text.as_str()), (Recording::Off, "x: no space"));
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use memwall::app::{Context, Pane, by_context};
+use memwall::app::{Pane, by_context};
 use memwall::observe::METRICS;
 
 fn readme() -> String {
@@ -18,10 +18,7 @@ fn readme() -> String {
 fn keys() -> String {
     let mut table = "| where | keys | what |\n|---|---|---|\n".to_owned();
     for (context, bindings) in by_context(Pane::Plan) {
-        let name = match context {
-            Context::Anywhere => "anywhere",
-            Context::In(pane) => pane.name(),
-        };
+        let name = context.name();
         for binding in bindings {
             writeln!(table, "| {name} | {} | {} |", binding.shown, binding.help).unwrap();
         }

@@ -4,8 +4,9 @@
 #[path = "support/demo.rs"]
 mod demo;
 
-use demo::{look, open, press, run, screen};
+use demo::{START, look, open, press, run, screen};
 use memwall::app::{Event, Key, Pane, State, update};
+use memwall::reading::playback::Playback;
 use memwall::reading::{Absence, Reading};
 use memwall::ui::{Look, Theme};
 use ratatui::Terminal;
@@ -47,6 +48,10 @@ fn the_plan_pane() {
 fn the_vram_pane_with_its_named_terms() {
     let mut state = focused(Pane::Vram);
     snapshot("vram", &state);
+    press(&mut state, &[Key::Char('v'), Key::Down]);
+    snapshot("vram_layers", &state);
+    press(&mut state, &[Key::Char('v'), Key::Char('v'), Key::End]);
+    snapshot("vram_timeline", &state);
     press(&mut state, &[Key::Char('v'), Key::Down, Key::Down]);
     snapshot("vram_terms", &state);
 }
@@ -68,10 +73,107 @@ fn the_roofline_pane() {
 }
 
 #[test]
+fn one_kind_of_operators_under_every_roof_narrowed() {
+    let mut state = focused(Pane::Roofline);
+    press(&mut state, &[Key::Char('/'), Key::Char('p'), Key::Char('+')]);
+    snapshot("roofline_zoom", &state);
+}
+
+#[test]
+fn a_plan_against_its_baseline() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('b'), Key::Home, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Right]);
+    snapshot("baseline", &state);
+}
+
+#[test]
+fn every_field_with_the_values_beside_it() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('z'), Key::Down]);
+    snapshot("plan_zoomed", &state);
+}
+
+#[test]
+fn the_plan_as_text_with_an_offer_and_a_fault() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('e')]);
+    snapshot("text", &state);
+    press(&mut state, &[Key::Up, Key::End, Key::Enter, Key::Char('d'), Key::Char('e')]);
+    snapshot("text_offer", &state);
+}
+
+#[test]
+fn a_list_of_cards() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Down, Key::Down, Key::Enter, Key::Char('h'), Key::Char('2')]);
+    snapshot("picker", &state);
+}
+
+#[test]
+fn what_is_to_be_saved() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::End, Key::Right, Key::Up, Key::Up, Key::Right, Key::Char('s')]);
+    snapshot("diff", &state);
+}
+
+#[test]
+fn a_sweep_of_one_key_and_of_two() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Home, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Char('w')]);
+    snapshot("sweep", &state);
+    press(&mut state, &[Key::Char('a'), Key::Char('t'), Key::Char('e'), Key::Char('n'), Key::Char('s'), Key::Enter]);
+    snapshot("sweep_two", &state);
+}
+
+#[test]
+fn open_plans_in_a_table() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('d'), Key::End, Key::Right, Key::Char('=')]);
+    snapshot("plans", &state);
+}
+
+#[test]
 fn the_monitor_pane_attached_to_a_process() {
     let mut state = focused(Pane::Monitor);
     press(&mut state, &[Key::End, Key::Enter, Key::Up]);
     snapshot("monitor", &state);
+}
+
+#[test]
+fn the_history_of_the_selected_gpu() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::Char('h'), Key::Down]);
+    snapshot("history", &state);
+    press(&mut state, &[Key::Left, Key::Char('z')]);
+    snapshot("history_zoomed", &state);
+}
+
+#[test]
+fn a_recording_that_is_played() {
+    let mut state = open("13b_long_sequence");
+    let position = |millis| Playback {
+        start: START,
+        end: START.plus_millis(3_600_000),
+        at: START.plus_millis(millis),
+        speed: 4.0,
+        paused: true,
+        rewound: 0,
+        damage: None,
+    };
+    update(&mut state, Event::Played(position(0)));
+    run(&mut state, 120);
+    update(&mut state, Event::Played(position(119_000)));
+    // The clock on the wall is another one.
+    update(&mut state, Event::Tick(START.plus_millis(86_400_000)));
+    snapshot("replay", &state);
+}
+
+#[test]
+fn what_is_observed_being_recorded() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::Char('r')]);
+    update(&mut state, Event::Recording("memwall-20260921T141320Z.ndjson".into()));
+    snapshot("recording", &state);
 }
 
 #[test]

@@ -209,6 +209,23 @@ fn allocator() {
     }
 }
 
+/// Steps followed by tests/allocator/measure.py: families and settings that allocator.json lacks.
+#[test]
+fn ours() {
+    let (rows, failed) = print("ours.json");
+    all_predicted(&failed);
+    for quantity in ["params", "trainable_params"] {
+        assert!(held(&rows, "followed", quantity).2 <= 0.0, "{quantity}");
+    }
+    for quantity in ["peak_allocated_bytes", "activation_bytes", "flops_forward", "flops_backward"] {
+        let (cases, mean, _) = held(&rows, "followed", quantity);
+        assert!(cases >= 80 && mean <= 0.3, "{quantity}: {cases} cases, mean {mean}");
+        // T5's blocks hand their position bias on; what waits for its gradient while a block is recomputed is an
+        // upper bound. The model is small: 48 MB.
+        each(&rows, "followed", quantity, 1.0, &[("followed-t5-small-b8-s512-bf16-eager-ckpt-adamw", 7.1)]);
+    }
+}
+
 #[test]
 fn published() {
     let (rows, failed) = print("published.json");
@@ -229,7 +246,7 @@ fn published() {
             .map(|row| row.error.abs())
             .collect();
         errors.sort_by(f64::total_cmp);
-        let bar = if quantity.contains("static") { 2.0 } else { 5.0 };
+        let bar = if quantity.contains("static") { 1.0 } else { 3.0 };
         assert!(errors[errors.len() / 2] <= bar, "{quantity}: median {}", errors[errors.len() / 2]);
     }
     let ladder: Vec<f64> = rows
@@ -264,8 +281,9 @@ fn residuals() {
     // temporary of 1.34 GB here (rows 4 and 6, +20 and +12 %). `zero_grad` filled gradients with zeros instead of
     // freeing them: 1.34 GB more through forward and backward in rows without accumulation (7 and 9, -20 %).
     each(&rows, "hf-bert", "device_used_bytes", 21.0, &[("hf-bert-10", 2.0)]);
-    // Which rank and which type of gradients the 70B runs had is not stated; FP8 operands are counted as 16 bit.
-    // The Moonlight rows read 2 to 5 % low since the experts' saved tensors are as the code has them (which brought
+    // The 70B rows state neither rank nor type of gradients: with `gradient_dtype: bf16`, which that project's
+    // performance recipes set (grad_reduce_in_fp32 off), they read -1.0 and +0.6 %.
+    // The Moonlight rows read 2 to 4 % low since the experts' saved tensors are as the code has them (which brought
     // SimuMax's from 1.25 to 0.3 %); why is not known: the walk takes routing to be balanced, a real run's is not.
     each(
         &rows,
@@ -275,7 +293,7 @@ fn residuals() {
         &[
             ("mbmem-moonlight16b-none", 4.1),
             ("mbmem-moonlight16b-mla_up_proj", 2.2),
-            ("mbmem-moonlight16b-mla_up_proj+mlp", 5.1),
+            ("mbmem-moonlight16b-mla_up_proj+mlp", 2.4),
             ("mbmem-70bsft-2", 8.5),
             ("mbmem-70b-rc-mlp+core_attn", 17.5),
         ],

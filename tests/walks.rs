@@ -236,3 +236,37 @@ fn nothing_is_silently_ignored() {
         assert!(job.assumptions.iter().any(|line| line.starts_with(key)), "{key}: {:?}", job.assumptions);
     }
 }
+
+/// A Megatron run of 4 layers whose 2048 tokens two ranks share; its vocabulary is small, so that attention's backward
+/// pass is the peak.
+fn shared_by_two(cp_comm: &str) -> Prediction {
+    let text = format!(
+        "{{model: {{architecture: {{hidden_size: 1024, num_layers: 4, num_attention_heads: 8, num_kv_heads: 8, \
+         intermediate_size: 1024, vocab_size: 128, vocab_padding_multiple: 128, norm: rmsnorm, activation: swiglu, \
+         position: rope}}, framework: megatron, batch_size: 1, sequence_length: 2048}}, training: {{optimizer: sgd}}, \
+         cluster: {{num_gpus: 2}}, distribution: {{context_parallel: 2, cp_comm: {cp_comm}}}}}"
+    );
+    of(&text).unwrap()
+}
+
+/// One rank's queries; its keys, its values and its output are as large: 1024 tokens x 1024 channels x 2 B.
+const SHARE: u64 = 1024 * 1024 * 2;
+
+/// Transformer Engine, context_parallel.py, `AttnFuncWithCPAndQKVOA2A`: the output is saved as the kernel saw it and once
+/// more as it was sent back; the ring saves one buffer of keys and values instead of those that came in.
+#[test]
+fn heads_sent_for_tokens_keep_the_output_twice() {
+    let end = |cp_comm| shared_by_two(cp_comm).largest().activations_end_of_forward.0;
+    assert_eq!(end("p2p"), end("all_gather"));
+    assert_eq!(end("a2a") - end("p2p"), 4 * SHARE);
+}
+
+/// The same file, backward. Ring: a step's gradient of queries (1 share), two pairs of a buffer of keys and values and its
+/// gradient's (2 x 2 x 2), a step's gradients of both (2), the two put together (2), less what is the result (2).
+/// Gathered: keys and values of two ranks, their gradients and a step's (3 x 2 x 2), halves of queries, outputs and
+/// their gradients (4).
+#[test]
+fn gathered_keys_and_values_need_more_than_a_ring() {
+    let peak = |cp_comm| shared_by_two(cp_comm).largest().peak_allocated.0;
+    assert_eq!(peak("all_gather") - peak("p2p"), (3 * 2 * 2 + 4 - 11) * SHARE);
+}

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::keymap::Key;
+use super::key::Key;
+use super::mouse::Target;
+use crate::plan::HfConfig;
+use crate::reading::playback::{Playback, Steer};
 use crate::reading::{Moment, Sample, SourceInfo};
 
 /// Something that happened.
@@ -24,6 +27,14 @@ pub enum Event {
     SourceFailed(String),
     /// A source saw this.
     Sample(Box<Sample>),
+    /// The recording that is played stands there now; its samples follow.
+    Played(Playback),
+    /// What is observed goes to that file from now on.
+    Recording(PathBuf),
+    /// The recording has ended as it should: what was written.
+    Recorded(String),
+    /// The recording could not be begun, or broke off.
+    RecordFailed(String),
     /// The plan is on disk.
     Saved {
         /// Where.
@@ -34,7 +45,36 @@ pub enum Event {
     /// The plan could not be written.
     SaveFailed(String),
     /// The plan was not written, because it would be over somebody else's file or changes.
-    SaveRefused(String),
+    SaveRefused {
+        /// In one line.
+        why: String,
+        /// What is there now, where it is a text and a newer one of the same file.
+        theirs: Option<String>,
+    },
+    /// A plan's file was read.
+    Opened {
+        /// What the plan is called.
+        name: String,
+        /// Where it is.
+        path: PathBuf,
+        /// What it holds; it need not be a plan.
+        text: String,
+        /// What was kept of it when the dashboard last ended without a save.
+        recovered: Option<String>,
+    },
+    /// A file could not be read.
+    OpenFailed(String),
+    /// Plans that there are to open.
+    PlansListed(Vec<PathBuf>),
+    /// A configuration that the plan names was read, or why it could not be.
+    ConfigRead {
+        /// As the plan names it.
+        named: String,
+        /// What it holds.
+        config: Result<HfConfig, String>,
+    },
+    /// The mouse chose something.
+    Click(Target),
 }
 
 /// Something to be done outside.
@@ -48,9 +88,59 @@ pub enum Effect {
         name: String,
         /// What to write.
         text: String,
-        /// Over whatever is there.
-        over: bool,
+        /// What may be written over.
+        expected: Expected,
     },
+    /// Read a plan's file, and tell what it holds.
+    Open(PathBuf),
+    /// Look for plans in the working directory, and tell which there are.
+    ListPlans,
+    /// Read the configuration that a plan names, and tell.
+    ReadConfig {
+        /// The plan's own file, which a relative path starts beside.
+        plan: Option<PathBuf>,
+        /// As the plan names it.
+        named: String,
+    },
+    /// Keep an unsaved text, so that it can be had back after a crash.
+    Keep(Unsaved),
+    /// What was kept of a plan is not needed any more.
+    Forget {
+        /// The plan's file.
+        path: Option<PathBuf>,
+        /// The plan's name.
+        name: String,
+    },
+    /// Take the mouse's clicks from the terminal, or leave them to it.
+    Mouse(bool),
+    /// Write what is observed to a new file, and tell how it went.
+    Record,
+    /// End that, and tell what was written.
+    StopRecording,
+    /// Steer the recording that is played.
+    Steer(Steer),
     /// Leave.
     Quit,
+}
+
+/// What a file may hold that is written over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// There may be no file.
+    Nothing,
+    /// This text: what it held when it was read.
+    Text(String),
+    /// Whatever it is.
+    Anything,
+}
+
+/// A text that is in no file yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsaved {
+    /// The plan's file.
+    pub path: Option<PathBuf>,
+    /// The plan's name.
+    pub name: String,
+    /// What it holds.
+    pub text: String,
 }

@@ -1,12 +1,11 @@
 //! The fields of the form: each one key of the plan, with its values.
 
-use crate::catalog::Catalog;
+use super::choice::Choice;
+use crate::catalog::{Catalog, Scope};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Attention, Framework, Optimizer, Precision, Sharding, Word};
+use crate::plan::schema::{self, Kind};
 use crate::predict::Job;
-
-/// Matches given for typed text.
-const MATCHES: usize = 6;
 
 /// A field of the form: one key of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,6 +46,8 @@ pub enum Field {
     ExpertParallel,
     /// `distribution.sequence_parallel`
     SequenceParallel,
+    /// Any other key, by its dotted path.
+    Other(&'static str),
 }
 
 /// In the order of the form.
@@ -94,12 +95,13 @@ impl Field {
             Self::ContextParallel => "distribution.context_parallel",
             Self::ExpertParallel => "distribution.expert_parallel",
             Self::SequenceParallel => "distribution.sequence_parallel",
+            Self::Other(path) => path,
         }
     }
 
     /// The word in the form.
     #[must_use]
-    pub const fn label(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Model => "model",
             Self::Framework => "framework",
@@ -119,13 +121,21 @@ impl Field {
             Self::ContextParallel => "context",
             Self::ExpertParallel => "expert",
             Self::SequenceParallel => "seq. par.",
+            Self::Other(path) => path.rsplit('.').next().unwrap_or(path),
         }
     }
 
-    /// The value that the plan came to.
+    /// What the schema says of its key.
     #[must_use]
-    pub fn effective(self, job: &Job) -> String {
-        match self {
+    pub fn schema(self) -> Option<&'static schema::Key> {
+        schema::key(self.key())
+    }
+
+    /// The value that the plan came to; none for a key that is no more than what the file says.
+    #[must_use]
+    pub fn effective(self, job: &Job) -> Option<String> {
+        Some(match self {
+            Self::Other(_) => return None,
             Self::Model => job.architecture.name.clone(),
             Self::Framework => job.framework.name().to_owned(),
             Self::Gpu => job.hardware.gpu.name.clone(),
@@ -145,7 +155,7 @@ impl Field {
             Self::Sharding => job.degrees.sharding.name().to_owned(),
             Self::SequenceParallel => job.degrees.sequence_parallel.to_string(),
             _ => self.number(job).map_or_else(String::new, |number| number.to_string()),
-        }
+        })
     }
 
     /// The value as a number; none for fields that are none.
@@ -165,20 +175,29 @@ impl Field {
         }
     }
 
-    /// The values to choose from, in order; empty for numbers.
-    pub fn names(self, catalog: &Catalog) -> Vec<String> {
-        let words = |words: &[Word]| words.iter().map(|word| word.name.to_owned()).collect();
+    /// The values to choose from, in order, each with what is known of it; empty for numbers
+    /// and free text.
+    #[must_use]
+    pub fn choices(self, catalog: &Catalog) -> Vec<Choice> {
+        let words = |words: &[Word]| words.iter().map(|word| Choice::of(word.name, word.meaning)).collect();
         match self {
-            Self::Model => catalog.models.iter().map(|model| model.name.clone()).collect(),
-            Self::Gpu => catalog.gpus.iter().map(|gpu| gpu.name.clone()).collect(),
-            Self::Framework => words(Framework::WORDS),
-            Self::Precision => words(Precision::WORDS),
-            Self::Optimizer => words(Optimizer::WORDS),
-            Self::Attention => words(Attention::WORDS),
-            Self::Sharding => words(Sharding::WORDS),
-            Self::Checkpointing => ["none", "selective", "selective-op", "full"].map(str::to_owned).to_vec(),
-            Self::SequenceParallel => ["false", "true"].map(str::to_owned).to_vec(),
-            _ => Vec::new(),
+            Self::Model => catalog.models.iter().map(Choice::of_model).collect(),
+            Self::Gpu => catalog.gpus.iter().map(Choice::of_gpu).collect(),
+            Self::Checkpointing => ["none", "selective", "selective-op", "full"]
+                .into_iter()
+                .filter_map(|name| self.schema()?.kind.words().iter().find(|word| word.name == name))
+                .map(|word| Choice::of(word.name, word.meaning))
+                .collect(),
+            Self::Other("cluster.interconnect") => Choice::of_links(catalog, Scope::Node),
+            Self::Other("cluster.network") => Choice::of_links(catalog, Scope::Network),
+            _ => match self.schema().map(|key| key.kind) {
+                Some(Kind::Word(known)) => words(known),
+                Some(Kind::Flag | Kind::FlagOrAmount) => ["false", "true"].map(|name| Choice::of(name, "")).to_vec(),
+                Some(Kind::Choice(numbers)) => {
+                    numbers.iter().map(|number| Choice::of(&number.to_string(), "")).collect()
+                }
+                _ => Vec::new(),
+            },
         }
     }
 
@@ -194,28 +213,6 @@ impl Field {
             _ => None,
         }
     }
-
-    /// The names that typed text may stand for: the one that it is, those that begin with it,
-    /// those that contain it.
-    #[must_use]
-    pub fn matches(self, typed: &str, catalog: &Catalog) -> Vec<String> {
-        let wanted = typed.trim().to_lowercase();
-        let names = self.names(catalog);
-        // What is typed in full is itself, though longer names begin with it.
-        let rank = |name: &str| {
-            let name = name.to_lowercase();
-            if name == wanted {
-                Some(0)
-            } else if name.starts_with(&wanted) {
-                Some(1)
-            } else {
-                name.contains(&wanted).then_some(2)
-            }
-        };
-        let mut found: Vec<(u8, &String)> = names.iter().filter_map(|name| Some((rank(name)?, name))).collect();
-        found.sort_by_key(|(rank, _)| *rank);
-        found.into_iter().take(MATCHES).map(|(_, name)| name.clone()).collect()
-    }
 }
 
 #[cfg(test)]
@@ -223,20 +220,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_typed_in_full_is_itself() {
-        let catalog = Catalog::embedded().unwrap();
+    fn every_field_is_a_key_of_the_schema_with_a_line() {
         for field in FIELDS {
-            for name in field.names(&catalog) {
-                assert_eq!(field.matches(&name, &catalog).first(), Some(&name), "{field:?}");
-                assert_eq!(field.matches(&name.to_uppercase(), &catalog).first(), Some(&name), "{field:?}");
-            }
+            assert!(field.schema().is_some_and(|key| !key.line.is_empty()), "{field:?}");
         }
     }
 
     #[test]
-    fn a_beginning_stands_for_what_begins_with_it() {
+    fn enumerations_have_their_list_and_numbers_none() {
         let catalog = Catalog::embedded().unwrap();
-        assert_eq!(Field::Precision.matches("fp8", &catalog), ["fp8-mixed"]);
-        assert_eq!(Field::Optimizer.matches("momentum", &catalog), ["sgd-momentum"]);
+        let names = |field: Field| field.choices(&catalog).into_iter().map(|choice| choice.name).collect::<Vec<_>>();
+        assert_eq!(names(Field::SequenceParallel), ["false", "true"]);
+        assert_eq!(names(Field::Other("training.lora.base_bits")), ["4", "8"]);
+        assert!(names(Field::Other("cluster.network")).contains(&"infiniband_ndr".to_owned()));
+        assert!(names(Field::Other("model.type")).contains(&"cnn".to_owned()));
+        assert_eq!(names(Field::Batch), Vec::<String>::new());
     }
 }

@@ -132,6 +132,12 @@ impl Stretch<'_> {
         self.mean(newest, step, |point| point.tensor.map(|share| share.0), Fraction)
     }
 
+    /// Mean share of time with a kernel running over it, at least one `step` long.
+    #[must_use]
+    pub fn busy(&self, newest: &Reading<Fraction>, step: Seconds) -> Reading<Fraction> {
+        self.mean(newest, step, |point| point.busy.map(|share| share.0), Fraction)
+    }
+
     fn mean<T>(
         &self,
         newest: &Reading<T>,

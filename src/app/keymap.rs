@@ -1,45 +1,16 @@
 //! Keys and what they do, as one table: the loop looks keys up in it, the footer and
 //! the help screen are drawn from it.
 
+use serde::Serialize;
+
+use super::key::Key;
 use super::pane::Pane;
+use crate::reading::playback::Steer;
 
-/// A key press, free of any terminal library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Key {
-    /// A printable character.
-    Char(char),
-    /// A character with Control held.
-    Ctrl(char),
-    /// Cursor up.
-    Up,
-    /// Cursor down.
-    Down,
-    /// Cursor left.
-    Left,
-    /// Cursor right.
-    Right,
-    /// Return.
-    Enter,
-    /// Escape.
-    Esc,
-    /// Tabulator.
-    Tab,
-    /// Shift and tabulator.
-    BackTab,
-    /// Deletes to the left.
-    Backspace,
-    /// First.
-    Home,
-    /// Last.
-    End,
-    /// A page up.
-    PageUp,
-    /// A page down.
-    PageDown,
-}
-
-/// What a key makes the dashboard do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// What a key makes the dashboard do. Its name, for a key map and the palette, is that of the
+/// variant with hyphens: `next-pane`, `focus-vram`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Leave; asks first when the plan has unsaved changes.
     Quit,
@@ -81,6 +52,78 @@ pub enum Action {
     View,
     /// Attach to the selected process, or let go of it.
     Attach,
+    /// Show the past instead of the tables, and back.
+    History,
+    /// A shorter stretch of the past.
+    ShorterSpan,
+    /// A longer stretch of the past.
+    LongerSpan,
+    /// Begin to write what is observed to a file, or end it.
+    Record,
+    /// Steer the recording that is played.
+    Steer(Steer),
+    /// Edit the plan as text, or as a form again.
+    Text,
+    /// Offer what may be written at the cursor, or write it.
+    Complete,
+    /// Find an action by its name.
+    Palette,
+    /// Pin the plan as it is, to be compared with; pinned unchanged, let go of it.
+    Baseline,
+    /// The largest value of the selected field that fits.
+    Largest,
+    /// Show what happens over the values of the selected field.
+    Sweep,
+    /// Add a key to the plan.
+    AddKey,
+    /// Take the selected key out of the plan.
+    RemoveKey,
+    /// Open another plan beside this one.
+    Open,
+    /// Open a copy of this plan beside it.
+    Duplicate,
+    /// Close the plan in front.
+    ClosePlan,
+    /// Bring the next plan to the front.
+    NextPlan,
+    /// Bring the previous plan to the front.
+    PreviousPlan,
+    /// Compare the open plans in a table.
+    Plans,
+    /// Write the plan to another file.
+    SaveAs,
+    /// Show the next kind of operators alone, or all.
+    Kind,
+    /// The next choice of roofs.
+    Roofs,
+    /// A narrower stretch of the chart.
+    ZoomIn,
+    /// A wider stretch of the chart.
+    ZoomOut,
+    /// Let the mouse choose, or leave it to the terminal.
+    Mouse,
+}
+
+impl Action {
+    /// Its name in a key map and in the palette.
+    #[must_use]
+    pub fn name(self) -> String {
+        fn plain(value: &serde_json::Value) -> String {
+            match value {
+                serde_json::Value::String(name) => name.clone(),
+                serde_json::Value::Object(parts) => {
+                    parts.iter().map(|(key, value)| format!("{key}-{}", plain(value))).collect()
+                }
+                value => value.to_string(),
+            }
+        }
+        serde_json::to_value(self).map_or_else(|_| String::new(), |value| plain(&value))
+    }
+
+    /// Moves within a pane: of no use without a key.
+    pub(super) const fn is_movement(self) -> bool {
+        matches!(self, Self::Up | Self::Down | Self::PageUp | Self::PageDown | Self::First | Self::Last)
+    }
 }
 
 /// Where a binding holds.
@@ -90,6 +133,23 @@ pub enum Context {
     Anywhere,
     /// In that pane alone; wins over `Anywhere`.
     In(Pane),
+    /// In every pane while a recording is played; wins over `Anywhere`.
+    Replay,
+    /// While the plan is edited as text; what is bound nowhere there is typed.
+    Text,
+}
+
+impl Context {
+    /// Its name in the help and in a key map.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Anywhere => "anywhere",
+            Self::In(pane) => pane.name(),
+            Self::Replay => "replay",
+            Self::Text => "text",
+        }
+    }
 }
 
 /// One row of the table: keys that do the same.
@@ -110,7 +170,7 @@ pub struct Binding {
 }
 
 use Action as A;
-use Context::{Anywhere, In};
+use Context::{Anywhere, In, Replay};
 use Key as K;
 
 /// Every key of the dashboard outside text input.
@@ -136,8 +196,32 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Enter],
         shown: "⏎",
         word: "type",
-        help: "type the value; Enter takes it, Esc leaves it",
+        help: "choose from the list, or type it (80GiB, 32k too)",
         actions: &[A::Type],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('m')],
+        shown: "m",
+        word: "most",
+        help: "the largest batch, micro batch or sequence that fits",
+        actions: &[A::Largest],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('w')],
+        shown: "w",
+        word: "sweep",
+        help: "sweep the field, or two: throughput, memory, both walls",
+        actions: &[A::Sweep],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('e')],
+        shown: "e",
+        word: "text",
+        help: "edit the plan as text; Esc goes back to the form",
+        actions: &[A::Text],
     },
     Binding {
         context: In(Pane::Plan),
@@ -160,7 +244,71 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('s')],
         shown: "s",
         word: "save",
-        help: "write the plan to its file, comments and order kept",
+        help: "show what is to be saved; again writes it",
+        actions: &[A::Save],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('S')],
+        shown: "S",
+        word: "",
+        help: "write the plan to another file",
+        actions: &[A::SaveAs],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('a')],
+        shown: "a",
+        word: "",
+        help: "add a key: every key of the plan file, each explained",
+        actions: &[A::AddKey],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('x'), K::Delete],
+        shown: "x",
+        word: "",
+        help: "take the selected key out: its default holds",
+        actions: &[A::RemoveKey],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('d')],
+        shown: "d",
+        word: "",
+        help: "a copy of the plan beside it, to try something out",
+        actions: &[A::Duplicate],
+    },
+    Binding {
+        context: Context::Text,
+        keys: &[K::Esc],
+        shown: "esc",
+        word: "form",
+        help: "back to the form",
+        actions: &[A::Text],
+    },
+    Binding {
+        context: Context::Text,
+        keys: &[K::Tab, K::BackTab],
+        shown: "tab",
+        word: "complete",
+        help: "keys or values that may stand here; tab takes one",
+        actions: &[A::Complete],
+    },
+    Binding {
+        context: Context::Text,
+        keys: &[K::Ctrl('z'), K::Ctrl('y')],
+        shown: "^Z ^Y",
+        word: "undo, redo",
+        help: "take back the last edit, make it again",
+        actions: &[A::Undo, A::Redo],
+    },
+    Binding {
+        context: Context::Text,
+        keys: &[K::Ctrl('s')],
+        shown: "^S",
+        word: "save",
+        help: "show what is to be saved; again writes it",
         actions: &[A::Save],
     },
     Binding {
@@ -168,7 +316,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Up, K::Down, K::Char('k'), K::Char('j')],
         shown: "↑↓",
         word: "row",
-        help: "go over the named terms, or the stages",
+        help: "go over terms, layers, stages, or along the step",
         actions: &[A::Up, A::Down, A::Up, A::Down],
     },
     Binding {
@@ -176,7 +324,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('v')],
         shown: "v",
         word: "view",
-        help: "components, named terms, pipeline stages",
+        help: "components, layers, stages, over the step, named terms",
         actions: &[A::View],
     },
     Binding {
@@ -192,8 +340,32 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('v'), K::Char('t')],
         shown: "v",
         word: "view",
-        help: "chart, or table of operators",
+        help: "chart, or table of operators by time",
         actions: &[A::View],
+    },
+    Binding {
+        context: In(Pane::Roofline),
+        keys: &[K::Char('/')],
+        shown: "/",
+        word: "kind",
+        help: "one kind of operators: by roof, by module; all again",
+        actions: &[A::Kind],
+    },
+    Binding {
+        context: In(Pane::Roofline),
+        keys: &[K::Char('p')],
+        shown: "p",
+        word: "roofs",
+        help: "the plan's roof, or the card's of every type",
+        actions: &[A::Roofs],
+    },
+    Binding {
+        context: In(Pane::Roofline),
+        keys: &[K::Char('+'), K::Char('-')],
+        shown: "+-",
+        word: "",
+        help: "narrow the chart to the selected operator, widen it",
+        actions: &[A::ZoomIn, A::ZoomOut],
     },
     Binding {
         context: In(Pane::Monitor),
@@ -208,8 +380,24 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Enter, K::Char('a')],
         shown: "⏎",
         word: "attach",
-        help: "compare the plan with the selected process; again lets go of it",
+        help: "compare the plan with the process; again lets go of it",
         actions: &[A::Attach],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('h')],
+        shown: "h",
+        word: "history",
+        help: "the past of the selected GPU, and back",
+        actions: &[A::History],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Left, K::Right],
+        shown: "←→",
+        word: "span",
+        help: "history: a shorter, longer stretch (a minute to a day)",
+        actions: &[A::ShorterSpan, A::LongerSpan],
     },
     Binding {
         context: In(Pane::Compare),
@@ -218,6 +406,46 @@ pub const BINDINGS: &[Binding] = &[
         word: "scroll",
         help: "go over what the prediction assumes",
         actions: &[A::Up, A::Down, A::Up, A::Down],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char(' ')],
+        shown: "space",
+        word: "pause",
+        help: "stand still, go on; at the end: begin again",
+        actions: &[A::Steer(Steer::Pause)],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char(','), K::Char('.')],
+        shown: ", .",
+        word: "step",
+        help: "one sample back, on",
+        actions: &[A::Steer(Steer::Step(-1)), A::Steer(Steer::Step(1))],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char('<'), K::Char('>')],
+        shown: "< >",
+        word: "minute",
+        help: "a minute back, on",
+        actions: &[A::Steer(Steer::Seek(-60)), A::Steer(Steer::Seek(60))],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char('{'), K::Char('}')],
+        shown: "{ }",
+        word: "5 %",
+        help: "a twentieth of the recording back, on",
+        actions: &[A::Steer(Steer::SeekPercent(-5)), A::Steer(Steer::SeekPercent(5))],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char('['), K::Char(']')],
+        shown: "[ ]",
+        word: "speed",
+        help: "half, twice as fast",
+        actions: &[A::Steer(Steer::Slower), A::Steer(Steer::Faster)],
     },
     Binding {
         context: Anywhere,
@@ -259,10 +487,74 @@ pub const BINDINGS: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Char('b')],
+        shown: "b",
+        word: "baseline",
+        help: "pin the plan: every pane shows the difference; again: off",
+        actions: &[A::Baseline],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('o')],
+        shown: "o",
+        word: "",
+        help: "open another plan beside this one",
+        actions: &[A::Open],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char(']'), K::Char('[')],
+        shown: "] [",
+        word: "",
+        help: "bring the next, the previous open plan to the front",
+        actions: &[A::NextPlan, A::PreviousPlan],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('=')],
+        shown: "=",
+        word: "",
+        help: "compare the open plans in a table",
+        actions: &[A::Plans],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Ctrl('w')],
+        shown: "^W",
+        word: "",
+        help: "close the plan in front",
+        actions: &[A::ClosePlan],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('M')],
+        shown: "M",
+        word: "",
+        help: "the mouse chooses panes and fields; again: the terminal's",
+        actions: &[A::Mouse],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char(':')],
+        shown: ":",
+        word: "actions",
+        help: "find any action by its name",
+        actions: &[A::Palette],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('r')],
+        shown: "r",
+        word: "record",
+        help: "write what is observed to a file; again: end it",
+        actions: &[A::Record],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Ctrl('s')],
         shown: "^S",
         word: "",
-        help: "write the plan to its file",
+        help: "show what is to be saved; again writes it",
         actions: &[A::Save],
     },
     Binding {
@@ -283,60 +575,12 @@ pub const BINDINGS: &[Binding] = &[
     },
 ];
 
-/// What `key` does while `pane` is focused.
-#[must_use]
-pub fn lookup(key: Key, pane: Pane) -> Option<Action> {
-    let in_context = |context: Context| {
-        BINDINGS.iter().filter(move |binding| binding.context == context).find_map(|binding| {
-            let at = binding.keys.iter().position(|candidate| *candidate == key)?;
-            binding.actions.get(at).or_else(|| binding.actions.first()).copied()
-        })
-    };
-    in_context(In(pane)).or_else(|| in_context(Anywhere))
-}
-
-/// Lines of the help besides its keys: the marks of figures and the units.
-pub const HELP_NOTES: [&str; 2] = [
-    "~ estimated   ≤ upper bound   – none (select the row for the reason)",
-    "memory in GiB (2^30 bytes), bandwidth in TB/s (1e12 bytes)",
-];
-
-/// How the help fits a screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HelpShape {
-    /// Columns side by side.
-    pub columns: usize,
-    /// Lines of a column that do not fit: how far it can be scrolled.
-    pub hidden: usize,
-}
-
-/// The shape of the help on a screen of that size: two columns where one would not fit and
-/// there is width for two.
-#[must_use]
-pub fn help_shape((width, height): (u16, u16)) -> HelpShape {
-    let bindings = by_context(Pane::Plan).map(|(_, bindings)| bindings.len() + 1).sum::<usize>();
-    let lines = bindings + 1 + HELP_NOTES.len();
-    // Two lines of header, one of footer, two of frame.
-    let visible = usize::from(height.saturating_sub(5));
-    let columns = if lines > visible && width >= 120 { 2 } else { 1 };
-    HelpShape { columns, hidden: lines.div_ceil(columns).saturating_sub(visible) }
-}
-
-/// Every binding by context, `pane`'s first: what the help lists.
-pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Binding>)> {
-    let others = Pane::ALL.into_iter().filter(move |other| *other != pane).map(In);
-    [In(pane), Anywhere].into_iter().chain(others).filter_map(|context| {
-        let bindings: Vec<_> = BINDINGS.iter().filter(|binding| binding.context == context).collect();
-        (!bindings.is_empty()).then_some((context, bindings))
+/// What `key` does in a context by the table alone, other contexts left out.
+pub(super) fn bound(key: Key, context: Context) -> Option<Action> {
+    BINDINGS.iter().filter(|binding| binding.context == context).find_map(|binding| {
+        let at = binding.keys.iter().position(|candidate| *candidate == key)?;
+        binding.actions.get(at).or_else(|| binding.actions.first()).copied()
     })
-}
-
-/// The bindings that the footer shows while `pane` is focused: the pane's own first.
-pub fn footer(pane: Pane) -> impl Iterator<Item = &'static Binding> {
-    let shown = |context: Context| {
-        BINDINGS.iter().filter(move |binding| binding.context == context && !binding.word.is_empty())
-    };
-    shown(In(pane)).chain(shown(Anywhere))
 }
 
 #[cfg(test)]
@@ -357,10 +601,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pane_wins_over_anywhere() {
-        assert_eq!(lookup(K::Enter, Pane::Plan), Some(A::Type));
-        assert_eq!(lookup(K::Enter, Pane::Monitor), Some(A::Attach));
-        assert_eq!(lookup(K::Enter, Pane::Compare), None);
-        assert_eq!(lookup(K::Char('q'), Pane::Vram), Some(A::Quit));
+    fn actions_have_the_names_of_their_variants() {
+        assert_eq!(A::NextPane.name(), "next-pane");
+        assert_eq!(A::Focus(Pane::Vram).name(), "focus-vram");
     }
 }

@@ -2,31 +2,65 @@
 //! wants done. Time arrives as an event, files and drivers as effects: the same events
 //! give the same frames every time.
 
+mod amount;
 mod attached;
+mod baseline;
+mod choice;
+mod editing;
 mod editor;
 mod event;
 mod field;
 mod form;
 mod history;
+mod key;
 mod keymap;
+mod largest;
+mod listing;
 mod monitor;
+mod mouse;
+mod notice;
 mod observation;
 mod pane;
+mod picker;
+mod picking;
+mod plans;
+mod recording;
+mod revisions;
+mod saving;
+mod spans;
 mod state;
 mod step;
+mod sweep_view;
+mod tabs;
+mod text;
 mod update;
+mod user_keys;
+mod views;
 
 pub use attached::{Attached, AttachedState};
+pub use baseline::Baseline;
+pub use choice::Choice;
 pub use editor::Editor;
-pub use event::{Effect, Event};
+pub use event::{Effect, Event, Expected, Unsaved};
 pub use field::Field;
 pub use form::Form;
 pub use history::{History, KEPT, Point, Stretch};
-pub use keymap::{
-    Action, BINDINGS, Binding, Context, HELP_NOTES, HelpShape, Key, by_context, footer, help_shape, lookup,
-};
-pub use monitor::{Monitor, ProcessRow, Selected, Source};
+pub use key::Key;
+pub use keymap::{Action, BINDINGS, Binding, Context};
+pub use listing::{Command, HELP_NOTES, HelpShape, by_context, commands, footer, help_shape};
+pub use monitor::{Monitor, MonitorView, ProcessRow, Selected, Source};
+pub use mouse::Target;
+pub use notice::{Notice, Severity};
 pub use pane::Pane;
-pub use state::{MemoryPane, MemoryView, Notice, Overlay, RooflinePane, Saving, Severity, State};
-pub use step::{Direction, Step};
+pub use picker::{Picker, Purpose};
+pub use recording::Recording;
+pub use saving::offer;
+pub use spans::{Span, Spans};
+pub use state::{Overlay, Saving, State};
+pub use step::{Direction, Outcome, Step};
+pub use sweep_view::{Mark as SweepMark, SweepView};
+pub use tabs::Tabs;
+pub use text::{Completion, Spot, TextView, Wanted};
 pub use update::update;
+pub use user_keys::Keymap;
+pub use views::{MOST_ZOOM, MemoryPane, MemoryView, OpKind, RooflinePane};

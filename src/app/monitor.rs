@@ -2,6 +2,7 @@
 
 use super::attached::Attached;
 use super::history::History;
+use super::spans::{Span, Spans};
 use crate::reading::{DeviceProcess, DeviceSample, HostProcess, Moment, Reading, Sample, SourceInfo};
 use crate::units::{Bytes, Seconds};
 
@@ -12,6 +13,27 @@ pub enum Selected {
     Device(usize),
     /// A process, by its pid.
     Process(u32),
+}
+
+/// What the monitor pane shows of the devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MonitorView {
+    /// What they do now.
+    #[default]
+    Now,
+    /// What they did.
+    History,
+}
+
+impl MonitorView {
+    /// The one that is not shown.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Now => Self::History,
+            Self::History => Self::Now,
+        }
+    }
 }
 
 /// How the source is doing.
@@ -43,8 +65,14 @@ pub struct Monitor {
     pub source: Source,
     /// The newest sample.
     pub sample: Option<Sample>,
-    /// The recent past.
+    /// The recent past, sample by sample.
     pub history: History,
+    /// The past from a minute to a day.
+    pub spans: Spans,
+    /// Now or the past.
+    pub view: MonitorView,
+    /// How much of the past.
+    pub span: Span,
     /// The attached process.
     pub attached: Option<Attached>,
     /// What is selected.
@@ -65,6 +93,9 @@ impl Monitor {
             source: Source::Starting,
             sample: None,
             history: History::default(),
+            spans: Spans::default(),
+            view: MonitorView::default(),
+            span: Span::default(),
             attached: attach.map(Attached::to),
             selected: Selected::Device(0),
             peaks: Vec::new(),
@@ -164,9 +195,22 @@ impl Monitor {
         self.note_peaks();
     }
 
+    /// Forgets what was seen, and waits for the attached process anew.
+    pub fn restart(&mut self) {
+        *self = Self {
+            source: std::mem::replace(&mut self.source, Source::Starting),
+            selected: self.selected,
+            view: self.view,
+            span: self.span,
+            interval: self.interval,
+            ..Self::new(self.attached.as_ref().map(|attached| attached.pid))
+        };
+    }
+
     /// Takes in a sample.
     pub fn take(&mut self, sample: Sample) {
         self.history.push(&sample);
+        self.spans.push(&sample);
         self.dropped = sample.dropped;
         self.sample = Some(sample);
         self.note_peaks();

@@ -2,10 +2,10 @@
 
 use super::attached::{Attached, AttachedState};
 use super::monitor::Monitor;
-use crate::compare::{Observation, Whose};
+use crate::compare::{Evidence, Observation, Whose};
 use crate::predict::Prediction;
-use crate::reading::{Absence, DeviceSample, Reading, Sample};
-use crate::units::{Bytes, FlopsPerSec, Seconds};
+use crate::reading::{Absence, DeviceProcess, DeviceSample, Reading, Sample};
+use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
 
 /// Where the figures of the run are to be found.
 struct Found {
@@ -27,26 +27,61 @@ pub fn observation(monitor: &Monitor, prediction: &Prediction) -> Option<Observa
         Some(attached) => of_process(sample, attached),
         None => of_fullest_device(monitor, sample)?,
     };
-    let step = prediction.time.step;
-    let (bandwidth, compute, settled) = match found.position {
-        None => (Reading::Absent(found.without.clone()), Reading::Absent(found.without), false),
-        Some(position) => {
-            let device = sample.devices.get(position)?;
-            let stretch = monitor.history.stretch(position, window(step));
-            let tensor = stretch.tensor(&device.tensor_activity, step);
-            let compute = match tensor {
-                Reading::Known { value, at, .. } => {
-                    // Activity is measured; which type's peak it is a share of is the plan's word.
-                    Reading::estimated(FlopsPerSec(value.0 * prediction.roofline.peak.0), at)
-                }
-                Reading::Absent(why) => Reading::Absent(why),
-            };
-            let settled = stretch.lasted().0 >= 2.0 * step.0;
-            (stretch.bandwidth(&device.dram_bandwidth, step), compute, settled)
-        }
+    let device = found.position.and_then(|position| Some((position, sample.devices.get(position)?)));
+    let rates = match device {
+        Some((position, device)) => rates(monitor, prediction, position, device),
+        None => absent(&found.without),
     };
-    let (whose, memory, memory_peak) = (found.whose, found.memory, found.memory_peak);
-    Some(Observation { whose, memory, memory_peak, bandwidth, compute, devices: sample.devices.len(), settled })
+    let others = match (found.whose, device) {
+        (Whose::Device { .. }, Some((_, device))) => others(device),
+        // What is charged to one process is nobody else's.
+        _ => Reading::measured(Bytes::ZERO, sample.at),
+    };
+    let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
+    Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
+}
+
+/// What a device does, averaged over whole steps.
+fn rates(monitor: &Monitor, prediction: &Prediction, position: usize, device: &DeviceSample) -> Evidence {
+    let step = prediction.time.step;
+    let stretch = monitor.history.stretch(position, window(step));
+    let compute = match stretch.tensor(&device.tensor_activity, step) {
+        Reading::Known { value, at, .. } => {
+            // Activity is measured; which type's peak it is a share of is the plan's word.
+            Reading::estimated(FlopsPerSec(value.0 * prediction.roofline.peak.0), at)
+        }
+        Reading::Absent(why) => Reading::Absent(why),
+    };
+    let clock = match (device.sm_clock.value(), device.sm_clock_max.value()) {
+        (Some(_), Some(highest)) if highest.0 > 0.0 => device.sm_clock.map(|clock| Fraction(clock.0 / highest.0)),
+        _ => Reading::not_read(),
+    };
+    Evidence {
+        bandwidth: stretch.bandwidth(&device.dram_bandwidth, step),
+        compute,
+        busy: stretch.busy(&device.busy, step),
+        clock,
+        slowed: device.throttle.map(|reasons| reasons.iter().any(|reason| SLOWING.contains(&reason.as_ref()))),
+        settled: stretch.lasted().0 >= 2.0 * step.0,
+        ..Evidence::default()
+    }
+}
+
+/// Reasons for lower clocks that somebody should look into; a power cap is how big products run.
+const SLOWING: [&str; 4] = ["hot", "too hot", "hw slowdown", "power brake"];
+
+fn absent(without: &Absence) -> Evidence {
+    let (bandwidth, compute) = (Reading::Absent(without.clone()), Reading::Absent(without.clone()));
+    Evidence { bandwidth, compute, ..Evidence::default() }
+}
+
+/// What all but the largest process hold: the largest is the run.
+fn others(device: &DeviceSample) -> Reading<Bytes> {
+    device.processes.map(|list| {
+        let held = |process: &DeviceProcess| process.memory.value().copied().unwrap_or(Bytes::ZERO);
+        let all: Bytes = list.iter().map(held).sum();
+        all.saturating_sub(list.iter().map(held).max().unwrap_or(Bytes::ZERO))
+    })
 }
 
 /// Rates are averaged over at least three steps, so that it does not matter where in a step

@@ -1,7 +1,10 @@
 //! The five panes.
 
+use serde::Serialize;
+
 /// A pane of the dashboard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pane {
     /// The plan as a form.
     Plan,

@@ -1,13 +1,26 @@
 //! Everything that the screen is drawn from.
 
+use std::path::PathBuf;
+
+use super::baseline::Baseline;
 use super::editor::Editor;
 use super::form::Form;
+use super::keymap::Context;
 use super::monitor::Monitor;
+use super::notice::Notice;
 use super::pane::Pane;
+use super::picker::Picker;
+use super::recording::Recording;
+use super::sweep_view::SweepView;
+use super::tabs::Tabs;
+use super::text::TextView;
+use super::user_keys::Keymap;
+use super::views::{MemoryPane, RooflinePane};
 use crate::catalog::Catalog;
-use crate::compare::Comparison;
+use crate::compare::{Calibration, Comparison};
 use crate::plan::Loaded;
 use crate::reading::Moment;
+use crate::reading::playback::Playback;
 
 /// Something on top of the panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,58 +29,16 @@ pub enum Overlay {
     Help(usize),
     /// The question what to do with unsaved changes.
     ConfirmQuit,
-}
-
-/// How a message is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
-    /// It worked.
-    Info,
-    /// It did not.
-    Problem,
-}
-
-/// A message in the bottom line, until the next key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// How it is meant.
-    pub severity: Severity,
-    /// What it says.
-    pub text: String,
-}
-
-/// What the VRAM pane lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MemoryView {
-    /// Sums by component, with the course over one step.
-    #[default]
-    Components,
-    /// Every named term.
-    Terms,
-    /// Every pipeline stage.
-    Stages,
-}
-
-impl MemoryView {
-    /// The word in the frame.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Components => "components",
-            Self::Terms => "named terms",
-            Self::Stages => "stages",
-        }
-    }
-
-    /// The view after this one.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        match self {
-            Self::Components => Self::Terms,
-            Self::Terms => Self::Stages,
-            Self::Stages => Self::Components,
-        }
-    }
+    /// What is to be saved, from that line on.
+    Diff(usize),
+    /// What somebody else changed in the file, from that line on, and what to do about it.
+    Conflict(usize),
+    /// What was kept of an unsaved plan, from that line on.
+    Recovered(usize),
+    /// The open plans in a table; the selected one.
+    Plans(usize),
+    /// What happens over the values of one key or two.
+    Sweep,
 }
 
 /// How saving stands.
@@ -76,30 +47,8 @@ pub enum Saving {
     /// Nothing under way.
     #[default]
     Idle,
-    /// Asked once to save a plan with faults: asked again, it is saved.
-    FaultsTold,
-    /// Refused because the file is another one by now: asked again, it is written over.
-    ConflictTold,
     /// Being written.
     UnderWay,
-}
-
-/// State of the VRAM pane.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct MemoryPane {
-    /// What it lists.
-    pub view: MemoryView,
-    /// The selected row.
-    pub selected: usize,
-}
-
-/// State of the roofline pane.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RooflinePane {
-    /// The table instead of the chart, where there is no room for both.
-    pub table: bool,
-    /// The selected operator, in order of time.
-    pub selected: usize,
 }
 
 /// The whole dashboard.
@@ -107,10 +56,34 @@ pub struct RooflinePane {
 pub struct State {
     /// Hardware and models by name.
     pub catalog: Catalog,
-    /// The plan.
+    /// The plan in front.
     pub editor: Editor,
-    /// The plan pane.
+    /// The plan that was opened first: a made-up run is a run of that one.
+    pub first: String,
+    /// The other open plans.
+    pub tabs: Tabs,
+    /// The plan pane as a form.
     pub form: Form,
+    /// The plan pane as text, while it is that.
+    pub text: Option<TextView>,
+    /// The plan to compare with.
+    pub baseline: Option<Baseline>,
+    /// What keys do.
+    pub keys: Keymap,
+    /// A list to choose from, on top of everything.
+    pub picker: Option<Picker>,
+    /// The file that the plan shall be saved to instead of its own.
+    pub save_as: Option<PathBuf>,
+    /// What somebody else wrote to the plan's file.
+    pub theirs: Option<String>,
+    /// What was kept of the plan when the dashboard last ended without a save.
+    pub recovered: Option<String>,
+    /// The unsaved text that was kept last.
+    pub kept: Option<String>,
+    /// The mouse's clicks are taken from the terminal.
+    pub mouse: bool,
+    /// The sweep that was made last.
+    pub sweep: Option<SweepView>,
     /// The VRAM pane.
     pub memory: MemoryPane,
     /// The roofline pane.
@@ -121,6 +94,8 @@ pub struct State {
     pub monitor: Monitor,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
+    /// What runs on this machine showed over their predictions, for the plan's framework.
+    pub calibration: Calibration,
     /// The pane that keys go to.
     pub focus: Pane,
     /// The focused pane has the whole screen.
@@ -137,6 +112,10 @@ pub struct State {
     pub quit_after_save: bool,
     /// How saving stands.
     pub saving: Saving,
+    /// How recording stands.
+    pub recording: Recording,
+    /// Where the recording that is played stands; none: what is seen is live.
+    pub playback: Option<Playback>,
 }
 
 impl State {
@@ -152,21 +131,43 @@ impl State {
         (seen.name != planned.name).then_some(name)
     }
 
+    /// What keys go to now.
+    #[must_use]
+    pub const fn context(&self) -> Context {
+        match self.focus {
+            Pane::Plan if self.text.is_some() => Context::Text,
+            pane => Context::In(pane),
+        }
+    }
+
     /// A dashboard on `plan`, before anything was observed.
     #[must_use]
     pub fn new(plan: Loaded, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
         let editor = Editor::open(plan, &catalog);
         let mut form = Form::default();
-        form.look_around(&editor, &catalog);
+        form.look_around(false, &editor, &catalog);
         Self {
             catalog,
+            first: editor.name().to_owned(),
             editor,
+            tabs: Tabs::default(),
             form,
+            text: None,
+            baseline: None,
+            keys: Keymap::default(),
+            picker: None,
+            save_as: None,
+            theirs: None,
+            recovered: None,
+            kept: None,
+            mouse: false,
+            sweep: None,
             memory: MemoryPane::default(),
             roofline: RooflinePane::default(),
             assumption: 0,
             monitor: Monitor::new(attach),
             comparison: None,
+            calibration: Calibration::default(),
             focus: Pane::Plan,
             zoomed: false,
             overlay: None,
@@ -175,6 +176,8 @@ impl State {
             now,
             quit_after_save: false,
             saving: Saving::default(),
+            recording: Recording::default(),
+            playback: None,
         }
     }
 }

@@ -1,11 +1,14 @@
 //! The values of a field: the ones beside it, the ones that typed text stands for, and
 //! which other keys must follow so that the plan stays consistent.
 
+use super::amount;
 use super::editor::Editor;
 use super::field::Field;
+use super::picker;
 use crate::catalog::Catalog;
+use crate::plan::schema::Kind;
 use crate::plan::{Change, Document, Fault};
-use crate::predict::{Job, Verdict};
+use crate::predict::{Capacity, Job, Prediction, StepTime, Verdict};
 use crate::units::SignedBytes;
 
 /// Neighbouring values that are tried before giving up on finding a valid one.
@@ -20,52 +23,75 @@ pub enum Direction {
     More,
 }
 
-/// What taking a neighbouring value would do.
-#[derive(Debug, Clone)]
-pub struct Step {
-    /// The value.
-    pub value: String,
-    /// The plan with it.
-    pub document: Document,
-    /// Micro batches that the optimizer step would take, where the value changes how many.
-    pub micro_batches: Option<u64>,
+/// What another value would do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
     /// Device-used bytes more or less than now.
     pub memory: SignedBytes,
+    /// Relative change of the samples a second of all GPUs: 0.1 is a tenth faster.
+    pub speed: f64,
     /// Whether it would fit.
     pub fits: bool,
 }
 
-/// What typed text comes to.
-#[derive(Debug)]
-pub enum Typed {
-    /// The plan with the value; it need not be a valid plan.
-    Document(Document),
-    /// The text cannot become this field's value.
-    Refused(Fault),
+impl Outcome {
+    /// From one prediction to another.
+    #[must_use]
+    pub fn between(now: &Prediction, then: &Prediction) -> Self {
+        Self::of((now.capacity, &now.time), (then.capacity, &then.time))
+    }
+
+    fn of(now: (Capacity, &StepTime), then: (Capacity, &StepTime)) -> Self {
+        let rate = |time: &StepTime| time.tokens_per_s.unwrap_or(time.samples_per_s);
+        let before = rate(now.1);
+        Self {
+            memory: then.0.needed - now.0.needed,
+            speed: if before > 0.0 { rate(then.1) / before - 1.0 } else { 0.0 },
+            fits: then.0.verdict() != Verdict::DoesNotFit,
+        }
+    }
+}
+
+/// What taking another value would do.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The value.
+    pub value: String,
+    /// What it makes of the plan's keys.
+    pub change: Change,
+    /// Micro batches that the optimizer step would take, where the value changes how many.
+    pub micro_batches: Option<u64>,
+    /// What it would do.
+    pub outcome: Outcome,
 }
 
 /// The nearest value in `direction` that makes a valid plan.
 pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catalog) -> Option<Step> {
     let job = editor.job()?;
-    let now = editor.prediction()?.capacity.needed;
-    neighbours(field, direction, job, catalog).into_iter().take(TRIES).find_map(|value| {
-        let change = change(field, &value, editor, job)?;
-        let document = editor.with(&change).ok()?;
-        let prediction = editor.try_out(&document, catalog).ok()?;
-        let memory = prediction.capacity.needed - now;
-        let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
-        let micro_batches = match field {
-            Field::Batch => value.parse::<u64>().ok().map(|batch| batch / (job.batch.micro * job.degrees.data).max(1)),
-            _ => None,
-        };
-        Some(Step { value, document, micro_batches, memory, fits })
-    })
+    neighbours(field, direction, editor, job, catalog)
+        .into_iter()
+        .take(TRIES)
+        .find_map(|value| outlook(field, &value, editor, catalog))
+}
+
+/// What a value would do; none where it makes no valid plan.
+pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) -> Option<Step> {
+    let job = editor.job()?;
+    let change = change(field, value, editor, job)?;
+    let now = editor.prediction()?;
+    let then = editor.outline(&change, catalog)?;
+    let outcome = Outcome::of((now.capacity, &now.time), (then.capacity, &then.time));
+    let micro_batches = match field {
+        Field::Batch => value.parse::<u64>().ok().map(|batch| batch / (job.batch.micro * job.degrees.data).max(1)),
+        _ => None,
+    };
+    Some(Step { value: value.to_owned(), change, micro_batches, outcome })
 }
 
 /// The values on one side of the field's own, nearest first.
-fn neighbours(field: Field, direction: Direction, job: &Job, catalog: &Catalog) -> Vec<String> {
-    let current = field.effective(job);
-    let list = field.names(catalog);
+fn neighbours(field: Field, direction: Direction, editor: &Editor, job: &Job, catalog: &Catalog) -> Vec<String> {
+    let current = editor.shown(field);
+    let list: Vec<String> = field.choices(catalog).into_iter().map(|choice| choice.name).collect();
     if !list.is_empty() {
         let at = list.iter().position(|name| *name == current);
         return match (direction, at) {
@@ -76,6 +102,9 @@ fn neighbours(field: Field, direction: Direction, job: &Job, catalog: &Catalog) 
             (Direction::Less, None) => Vec::new(),
         };
     }
+    if let Field::Other(_) = field {
+        return free_neighbours(field, direction, &current);
+    }
     let Some(now) = field.number(job) else { return Vec::new() };
     let mut values = ladder(field, now, job);
     match direction {
@@ -85,6 +114,27 @@ fn neighbours(field: Field, direction: Direction, job: &Job, catalog: &Catalog) 
             values.reverse();
         }
     }
+    values.into_iter().map(|value| value.to_string()).collect()
+}
+
+/// Twice and half a number that no other key depends on, then one more or less.
+fn free_neighbours(field: Field, direction: Direction, current: &str) -> Vec<String> {
+    let Some(kind) = field.schema().map(|key| key.kind) else { return Vec::new() };
+    let Ok(now) = current.replace('_', "").parse::<f64>() else { return Vec::new() };
+    let candidates = match (kind, direction) {
+        (Kind::Whole { .. }, Direction::More) => [now * 2.0, now + 1.0],
+        (Kind::Whole { .. }, Direction::Less) => [(now / 2.0).floor(), now - 1.0],
+        (Kind::Share, Direction::More) => [now + 0.1, now + 0.01],
+        (Kind::Share, Direction::Less) => [now - 0.1, now - 0.01],
+        (Kind::Positive { .. } | Kind::Amount { .. }, Direction::More) => [now * 2.0, now * 1.1],
+        (Kind::Positive { .. } | Kind::Amount { .. }, Direction::Less) => [now / 2.0, now / 1.1],
+        _ => return Vec::new(),
+    };
+    // Shares are added up in tenths: without rounding they would read 0.30000000000000004.
+    let tidy = |value: f64| (value * 1e9).round() / 1e9;
+    let beside = |value: &f64| *value >= 0.0 && (*value - now).abs() > f64::EPSILON;
+    let mut values: Vec<f64> = candidates.map(tidy).into_iter().filter(beside).collect();
+    values.dedup();
     values.into_iter().map(|value| value.to_string()).collect()
 }
 
@@ -122,7 +172,8 @@ fn prefer_powers(values: Vec<u64>, now: u64) -> Vec<u64> {
     values.into_iter().filter(|value| powers.contains(value) || missing(*value > now)).collect()
 }
 
-fn divisors(of: u64) -> Vec<u64> {
+/// Every divisor, ascending.
+pub fn divisors(of: u64) -> Vec<u64> {
     let mut low: Vec<u64> = (1..=of.isqrt()).filter(|candidate| of.is_multiple_of(*candidate)).collect();
     let high: Vec<u64> = low.iter().rev().map(|small| of / small).filter(|large| large * large != of).collect();
     low.extend(high);
@@ -131,12 +182,12 @@ fn divisors(of: u64) -> Vec<u64> {
 
 /// The change of the text that gives `field` this value and keeps the keys that depend
 /// on it consistent, as far as the text says them. None when they cannot be.
-fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Change> {
+pub fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Change> {
     let mut change = Change { set: vec![(field.key(), value.to_owned())], remove: Vec::new() };
     match field {
         Field::Model => {
-            // These would win over the preset.
-            change.remove = vec!["model.hf_config", "model.architecture", "model.size_billions"];
+            // It would win over the preset; what the preset wins over may stay.
+            change.remove = vec!["model.hf_config"];
             return Some(change);
         }
         Field::Gpu => {
@@ -193,23 +244,31 @@ fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Chang
     Some(change)
 }
 
-/// The plan with typed text as this field's value.
+/// The value that typed text stands for: a name or its beginning, a number with a unit, or
+/// what was typed.
 #[must_use]
-pub fn typed(field: Field, typed: &str, editor: &Editor, catalog: &Catalog) -> Typed {
+pub fn meant(field: Field, typed: &str, catalog: &Catalog) -> String {
     let known = match field {
         Field::Model => catalog.model(typed).map(|model| model.name.clone()),
         Field::Gpu => catalog.gpu(typed).map(|gpu| gpu.name.clone()),
         _ => None,
     };
-    let known = known.or_else(|| field.word(typed));
-    let first = || field.matches(typed, catalog).into_iter().next();
-    let value = known.or_else(first).unwrap_or_else(|| typed.to_owned());
-    let alone = || Change { set: vec![(field.key(), value.clone())], remove: Vec::new() };
-    let change = editor.job().and_then(|job| change(field, &value, editor, job)).unwrap_or_else(alone);
-    match editor.with(&change) {
-        Ok(document) => Typed::Document(document),
-        Err(fault) => Typed::Refused(fault),
-    }
+    let best = || {
+        let choices = field.choices(catalog);
+        picker::ranked(&choices, typed).first().and_then(|at| choices.get(*at)).map(|choice| choice.name.clone())
+    };
+    let number = || field.schema().and_then(|key| amount::read(key, typed));
+    known.or_else(|| field.word(typed)).or_else(best).or_else(number).unwrap_or_else(|| typed.to_owned())
+}
+
+/// The plan with this value of the field; it need not be a valid plan.
+///
+/// # Errors
+/// Where the text cannot be changed so.
+pub fn with_value(field: Field, value: &str, editor: &Editor) -> Result<Document, Fault> {
+    let alone = || Change { set: vec![(field.key(), value.to_owned())], remove: Vec::new() };
+    let change = editor.job().and_then(|job| change(field, value, editor, job)).unwrap_or_else(alone);
+    editor.with(&change)
 }
 
 #[cfg(test)]
@@ -226,5 +285,13 @@ mod tests {
     fn doubling_and_halving_win_where_they_are_possible() {
         assert_eq!(prefer_powers(vec![8, 12, 20, 24, 32], 16), [8, 32]);
         assert_eq!(prefer_powers(vec![4, 8, 16, 20, 24], 12), [4, 8, 24]);
+    }
+
+    #[test]
+    fn numbers_that_stand_alone_double_and_halve() {
+        let neighbours = |key, direction, now| free_neighbours(Field::Other(key), direction, now);
+        assert_eq!(neighbours("model.size_billions", Direction::More, "13.0"), ["26", "14.3"]);
+        assert_eq!(neighbours("distribution.virtual_pipeline", Direction::Less, "1"), ["0"]);
+        assert_eq!(neighbours("training.dropout", Direction::More, "0.2"), ["0.3", "0.21"]);
     }
 }

@@ -1,30 +1,52 @@
 //! What each event does to the state.
 
+use super::baseline::Baseline;
+use super::editing::{self, set_against};
+use super::editor::Editor;
 use super::event::{Effect, Event};
-use super::field::Field;
-use super::form::Form;
-use super::keymap::{Action, Key, help_shape, lookup};
+use super::key::Key;
+use super::keymap::{Action, Context};
+use super::listing::help_shape;
 use super::monitor::Source;
-use super::observation::observation;
+use super::mouse::Target;
+use super::notice::{info, problem};
 use super::pane::Pane;
-use super::state::{MemoryView, Notice, Overlay, Saving, Severity, State};
-use super::step::{Direction, Typed, typed};
-use crate::compare::compare;
+use super::picker::{Picker, Purpose};
+use super::picking;
+use super::plans;
+use super::recording;
+use super::saving;
+use super::state::{Overlay, Saving, State};
+use super::step::Direction;
+use super::sweep_view;
+use super::views::{MOST_ZOOM, MemoryView};
 
 /// Rows that PageUp and PageDown go.
 const PAGE: usize = 10;
 
-/// The longest value that can be typed.
-const LONGEST_VALUE: usize = 200;
-
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
+    let mut effects = happen(state, event);
+    let last = effects.iter().position(|effect| *effect == Effect::Quit).unwrap_or(effects.len());
+    // Before the end, so that what is unsaved is kept when the terminal goes.
+    effects.splice(last..last, saving::keep(state));
+    if let Some(named) = state.editor.unread_config() {
+        let (plan, named) = (state.editor.path().map(Into::into), named.to_owned());
+        effects.push(Effect::ReadConfig { plan, named });
+    }
+    effects
+}
+
+fn happen(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Key(key) => return on_key(state, key),
-        Event::Paste(text) => paste(state, &text),
+        Event::Paste(text) => editing::paste(state, &text),
+        Event::Click(target) => return click(state, target),
         Event::Resized(width, height) => state.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
-        Event::Tick(now) => state.now = state.now.max(now),
+        // While a recording is played, its time is the time.
+        Event::Tick(now) if state.playback.is_none() => state.now = state.now.max(now),
+        Event::Tick(_) => {}
         Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
         Event::Sample(sample) => {
@@ -32,74 +54,139 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.monitor.take(*sample);
             set_against(state);
         }
-        Event::Saved { path, text } => {
-            state.saving = Saving::Idle;
-            state.notice = Some(info(format!("saved {}", path.display())));
-            state.editor.mark_saved(path, text);
-            if state.quit_after_save {
-                // What was edited while an earlier text was being written is saved before leaving.
-                return if state.editor.modified() { save(state) } else { vec![Effect::Quit] };
-            }
-        }
+        Event::Played(playback) => recording::played(state, playback),
+        Event::Recording(path) => recording::began(state, path),
+        Event::Recorded(what) => recording::ended(state, info(what)),
+        Event::RecordFailed(why) => recording::ended(state, problem(why)),
+        Event::Saved { path, text } => return saving::saved(state, path, text),
         Event::SaveFailed(why) => {
             state.saving = Saving::Idle;
             state.quit_after_save = false;
+            state.save_as = None;
             state.notice = Some(problem(why));
         }
-        Event::SaveRefused(why) => {
-            state.saving = Saving::ConflictTold;
-            state.quit_after_save = false;
-            state.notice = Some(problem(format!("{why}: s again writes over it")));
+        Event::SaveRefused { why, theirs } => saving::refused(state, &why, theirs),
+        Event::Opened { name, path, text, recovered } => {
+            let plan = Editor::open_text(name, Some(path), text, &state.catalog);
+            plans::open(state, plan, recovered);
+        }
+        Event::OpenFailed(why) => state.notice = Some(problem(why)),
+        Event::PlansListed(files) => plans::listed(state, &files),
+        Event::ConfigRead { named, config } => {
+            for editor in state.tabs.others_mut().chain([&mut state.editor]) {
+                if editor.unread_config() == Some(&named) {
+                    editor.take_config(named.clone(), config.clone(), &state.catalog);
+                }
+            }
+            editing::follow(state);
         }
     }
     Vec::new()
 }
 
-fn info(text: impl Into<String>) -> Notice {
-    Notice { severity: Severity::Info, text: text.into() }
-}
-
-fn problem(text: impl Into<String>) -> Notice {
-    Notice { severity: Severity::Problem, text: text.into() }
-}
-
 fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     state.notice = None;
-    if !matches!(key, Key::Char('s') | Key::Ctrl('s')) && state.saving != Saving::UnderWay {
-        state.saving = Saving::Idle;
+    if state.picker.is_some() {
+        let (mut effects, action) = picking::on_key(state, key);
+        effects.extend(action.map(|action| act(state, action)).into_iter().flatten());
+        return effects;
     }
-    match state.overlay {
-        Some(Overlay::Help(line)) => {
-            let last = help_shape(state.size).hidden;
-            let line = line.min(last);
-            let scrolled = match key {
-                Key::Up | Key::Char('k') => Some(line.saturating_sub(1)),
-                Key::Down | Key::Char('j') => Some((line + 1).min(last)),
-                Key::PageUp => Some(line.saturating_sub(PAGE)),
-                Key::PageDown => Some((line + PAGE).min(last)),
-                _ => None,
-            };
-            state.overlay = scrolled.filter(|_| last > 0).map(Overlay::Help);
-            return if key == Key::Ctrl('c') { quit(state) } else { Vec::new() };
-        }
-        Some(Overlay::ConfirmQuit) => return confirm_quit(state, key),
-        None => {}
+    if let Some(overlay) = state.overlay {
+        return on_overlay(state, overlay, key);
     }
     if state.focus == Pane::Plan && state.form.typing.is_some() {
-        type_key(state, key);
+        editing::type_key(state, key);
         return Vec::new();
     }
-    lookup(key, state.focus).map_or_else(Vec::new, |action| act(state, action))
+    match state.keys.lookup(key, state.context(), state.playback.is_some()) {
+        // An offer is closed before the text is left.
+        Some(Action::Text) if state.text.as_ref().is_some_and(|view| view.completion.is_some()) => {
+            editing::type_text(state, key);
+        }
+        Some(action) => return act(state, action),
+        None if state.context() == Context::Text => editing::type_text(state, key),
+        None => {}
+    }
+    Vec::new()
+}
+
+fn on_overlay(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
+    if key == Key::Ctrl('c') && overlay != Overlay::ConfirmQuit {
+        state.overlay = None;
+        return saving::quit(state);
+    }
+    if let Some(scrolled) = scrolled(state, overlay, key) {
+        state.overlay = Some(scrolled);
+        return Vec::new();
+    }
+    match overlay {
+        Overlay::ConfirmQuit => return saving::on_quit(state, key),
+        Overlay::Conflict(_) => return saving::on_conflict(state, key),
+        Overlay::Recovered(_) => return saving::on_recovered(state, key),
+        Overlay::Diff(_) => {
+            state.overlay = None;
+            if matches!(key, Key::Char('s') | Key::Ctrl('s') | Key::Enter) {
+                return saving::save(state, false);
+            }
+        }
+        Overlay::Sweep => sweep_view::on_key(state, key),
+        Overlay::Plans(selected) => plans::on_table(state, key, selected),
+        Overlay::Help(_) => state.overlay = None,
+    }
+    Vec::new()
+}
+
+/// The overlay from another line on, where the key scrolls it.
+fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
+    let last = match overlay {
+        Overlay::Help(_) => help_shape(state.size).hidden,
+        Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
+            state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
+        }
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => 0,
+    };
+    let to = |line: usize| match key {
+        Key::Up | Key::Char('k') => Some(line.min(last).saturating_sub(1)),
+        Key::Down | Key::Char('j') => Some((line + 1).min(last)),
+        Key::PageUp => Some(line.min(last).saturating_sub(PAGE)),
+        Key::PageDown => Some((line + PAGE).min(last)),
+        _ => None,
+    };
+    match overlay {
+        Overlay::Help(line) => to(line).filter(|_| last > 0).map(Overlay::Help),
+        Overlay::Diff(line) => to(line).map(Overlay::Diff),
+        Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
+        Overlay::Recovered(line) => to(line).map(Overlay::Recovered),
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => None,
+    }
 }
 
 fn act(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
-        Action::Quit => return quit(state),
-        Action::Save => return save(state),
+        Action::Quit => return saving::quit(state),
+        Action::Save => return saving::ask(state),
+        Action::SaveAs => state.picker = Some(Picker::open(Purpose::SaveAs, Vec::new(), None)),
+        Action::Open => return plans::ask(state),
+        Action::Duplicate => plans::duplicate(state),
+        Action::ClosePlan => plans::close(state),
+        Action::NextPlan => plans::next(state),
+        Action::PreviousPlan => plans::previous(state),
+        Action::Plans => state.overlay = Some(Overlay::Plans(state.tabs.place().0)),
+        Action::Palette => picking::open_palette(state),
+        Action::Baseline => pin(state),
+        Action::Text => editing::turn_text(state),
+        Action::Complete => editing::complete(state),
+        Action::Largest => editing::take_largest(state),
+        Action::Sweep => sweep_view::open(state),
+        Action::AddKey => editing::add_key(state),
+        Action::RemoveKey => editing::remove_key(state),
         Action::NextPane => focus(state, state.focus.next()),
         Action::PreviousPane => focus(state, state.focus.previous()),
         Action::Focus(pane) => focus(state, pane),
-        Action::Zoom => state.zoomed = !state.zoomed,
+        Action::Zoom => {
+            state.zoomed = !state.zoomed;
+            editing::look_around(state);
+        }
         Action::Help => state.overlay = Some(Overlay::Help(0)),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
@@ -107,74 +194,78 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::PageDown => select(state, |row, last| (row + PAGE).min(last)),
         Action::First => select(state, |_, _| 0),
         Action::Last => select(state, |_, last| last),
-        Action::Less => take_step(state, Direction::Less),
-        Action::More => take_step(state, Direction::More),
-        Action::Type => state.form.typing = Some(String::new()),
-        Action::Undo => after_edit(state, |state| state.editor.undo(&state.catalog), "nothing to undo"),
-        Action::Redo => after_edit(state, |state| state.editor.redo(&state.catalog), "nothing to redo"),
+        Action::Less => editing::take_step(state, Direction::Less),
+        Action::More => editing::take_step(state, Direction::More),
+        Action::Type => {
+            editing::type_value(state);
+            picking::look(state);
+        }
+        Action::Undo | Action::Redo => editing::turn_back(state, action),
         Action::View => turn_view(state),
+        Action::Kind => turn_kind(state),
+        Action::Roofs => state.roofline.every_roof = !state.roofline.every_roof,
+        Action::ZoomIn => state.roofline.zoom = (state.roofline.zoom + 1).min(MOST_ZOOM),
+        Action::ZoomOut => state.roofline.zoom = state.roofline.zoom.saturating_sub(1),
+        Action::Mouse => {
+            state.mouse = !state.mouse;
+            let who = if state.mouse { "chooses panes and rows" } else { "is the terminal's again" };
+            state.notice = Some(info(format!("the mouse {who}")));
+            return vec![Effect::Mouse(state.mouse)];
+        }
         Action::Attach => attach(state),
+        Action::History => state.monitor.view = state.monitor.view.other(),
+        Action::ShorterSpan => state.monitor.span = state.monitor.span.shorter(),
+        Action::LongerSpan => state.monitor.span = state.monitor.span.longer(),
+        Action::Record => return recording::toggle(state),
+        Action::Steer(steer) => return vec![Effect::Steer(steer)],
     }
     Vec::new()
 }
 
-fn quit(state: &mut State) -> Vec<Effect> {
-    if state.editor.modified() {
-        state.overlay = Some(Overlay::ConfirmQuit);
-        return Vec::new();
-    }
-    vec![Effect::Quit]
-}
-
-fn confirm_quit(state: &mut State, key: Key) -> Vec<Effect> {
-    state.overlay = None;
-    match key {
-        Key::Char('q') | Key::Ctrl('c') => vec![Effect::Quit],
-        Key::Char('s') | Key::Ctrl('s') => {
-            state.quit_after_save = true;
-            save(state)
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn save(state: &mut State) -> Vec<Effect> {
-    let editor = &state.editor;
-    let over = state.saving == Saving::ConflictTold;
-    match state.saving {
-        Saving::UnderWay => return Vec::new(),
-        Saving::Idle if !editor.faults().is_empty() => {
-            state.saving = Saving::FaultsTold;
-            state.quit_after_save = false;
-            state.notice =
-                Some(problem("the plan is not valid and would not open again: s again saves it all the same"));
-            return Vec::new();
-        }
-        Saving::Idle | Saving::FaultsTold | Saving::ConflictTold => state.saving = Saving::UnderWay,
-    }
-    let (path, name) = (editor.path().map(Into::into), editor.name().to_owned());
-    vec![Effect::Save { path, name, text: editor.text().to_owned(), over }]
-}
-
 fn focus(state: &mut State, pane: Pane) {
-    state.form.typing = None;
+    editing::leave_value(state);
     state.focus = pane;
+    if state.zoomed {
+        editing::look_around(state);
+    }
+}
+
+/// Pins the plan; a plan that is pinned as it stands is let go.
+fn pin(state: &mut State) {
+    if state.baseline.as_ref().is_some_and(|baseline| baseline.is(&state.editor)) {
+        state.baseline = None;
+        state.notice = Some(info("no baseline any more"));
+        return;
+    }
+    match Baseline::pin(&state.editor) {
+        Some(baseline) => {
+            state.baseline = Some(baseline);
+            state.notice = Some(info("pinned: every pane shows the difference to this plan from now on"));
+        }
+        None => state.notice = Some(problem("a plan that is not valid cannot be pinned")),
+    }
 }
 
 /// Moves the selection of the focused pane: from (row, last row) to a row.
 fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
     let prediction = state.editor.prediction();
     let (selected, rows) = match state.focus {
-        Pane::Plan => (&mut state.form.selected, Form::fields(&state.editor).len()),
+        Pane::Plan => {
+            let rows = state.form.fields(&state.editor).len();
+            (&mut state.form.selected, rows)
+        }
         Pane::Vram => {
             let rows = prediction.map_or(0, |prediction| match state.memory.view {
                 MemoryView::Stages => prediction.stages.len(),
+                MemoryView::Layers => prediction.layers.len(),
+                MemoryView::Timeline => prediction.largest().timeline.len(),
                 MemoryView::Components | MemoryView::Terms => prediction.largest().terms.len(),
             });
             (&mut state.memory.selected, rows)
         }
         Pane::Roofline => {
-            (&mut state.roofline.selected, prediction.map_or(0, |prediction| prediction.roofline.ops.len()))
+            let rows = prediction.map_or(0, |prediction| state.roofline.ops(&prediction.roofline).count());
+            (&mut state.roofline.selected, rows)
         }
         Pane::Monitor => {
             let last = state.monitor.rows().saturating_sub(1);
@@ -186,7 +277,7 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
     let last = rows.saturating_sub(1);
     *selected = to((*selected).min(last), last);
     if state.focus == Pane::Plan {
-        state.form.look_around(&state.editor, &state.catalog);
+        editing::look_around(state);
     }
 }
 
@@ -198,6 +289,13 @@ fn turn_view(state: &mut State) {
         }
         Pane::Roofline => state.roofline.table = !state.roofline.table,
         Pane::Plan | Pane::Monitor | Pane::Compare => {}
+    }
+}
+
+fn turn_kind(state: &mut State) {
+    if let Some(prediction) = state.editor.prediction() {
+        state.roofline.kind = state.roofline.kind.next(&prediction.roofline);
+        state.roofline.selected = 0;
     }
 }
 
@@ -215,85 +313,26 @@ fn attach(state: &mut State) {
     }
 }
 
-/// Takes a value next to the selected field's, which is known to make a valid plan.
-fn take_step(state: &mut State, direction: Direction) {
-    let step = match direction {
-        Direction::Less => state.form.lower.take(),
-        Direction::More => state.form.upper.take(),
-    };
-    let Some(step) = step else {
-        let way = if direction == Direction::Less { "below" } else { "above" };
-        let label = state.form.field(&state.editor).map_or("", Field::label);
-        state.notice = Some(problem(format!("{label}: no value {way} this one makes a valid plan")));
-        return;
-    };
-    state.editor.apply(step.document, &state.catalog);
-    follow(state);
-}
-
-fn after_edit(state: &mut State, edit: impl FnOnce(&mut State) -> bool, otherwise: &str) {
-    if edit(state) {
-        follow(state);
-    } else {
-        state.notice = Some(problem(otherwise));
+/// What the mouse chose is focused; in the plan its field or place in the text is gone to.
+fn click(state: &mut State, target: Target) -> Vec<Effect> {
+    if state.picker.is_some() || state.overlay.is_some() {
+        return Vec::new();
     }
-}
-
-/// What depends on the plan, after it changed.
-fn follow(state: &mut State) {
-    let fields = Form::fields(&state.editor).len();
-    state.form.selected = state.form.selected.min(fields.saturating_sub(1));
-    state.form.look_around(&state.editor, &state.catalog);
-    set_against(state);
-}
-
-fn set_against(state: &mut State) {
-    state.comparison = state
-        .editor
-        .prediction()
-        .and_then(|prediction| Some(compare(prediction, &observation(&state.monitor, prediction)?)));
-}
-
-fn type_key(state: &mut State, key: Key) {
-    let Some(typed) = &mut state.form.typing else { return };
-    match key {
-        Key::Char(c) if typed.len() < LONGEST_VALUE => typed.push(c),
-        Key::Backspace => {
-            typed.pop();
+    match target {
+        Target::Tab(pane) => focus(state, pane),
+        Target::Scroll { pane, rows } => {
+            focus(state, pane);
+            let key = if rows < 0 { Key::Up } else { Key::Down };
+            return (0..rows.unsigned_abs()).flat_map(|_| on_key(state, key)).collect();
         }
-        Key::Ctrl('u') => typed.clear(),
-        Key::Esc | Key::Ctrl('c') => state.form.typing = None,
-        Key::Tab => complete(state),
-        Key::Enter => take_typed(state),
-        _ => {}
-    }
-}
-
-fn paste(state: &mut State, text: &str) {
-    if let Some(typed) = &mut state.form.typing {
-        let room = LONGEST_VALUE.saturating_sub(typed.len());
-        typed.extend(text.chars().filter(|c| !c.is_control()).take(room));
-    }
-}
-
-fn complete(state: &mut State) {
-    let Some(typed) = state.form.typing.clone() else { return };
-    if let Some(best) = state.form.matches(&state.editor, &state.catalog, &typed).into_iter().next() {
-        state.form.typing = Some(best);
-    }
-}
-
-fn take_typed(state: &mut State) {
-    let Some(text) = state.form.typing.take() else { return };
-    let Some(field) = state.form.field(&state.editor) else { return };
-    if text.trim().is_empty() {
-        return;
-    }
-    match typed(field, text.trim(), &state.editor, &state.catalog) {
-        Typed::Document(document) => {
-            state.editor.apply(document, &state.catalog);
-            follow(state);
+        Target::Row { pane, row, column } => {
+            focus(state, pane);
+            match (&mut state.text, pane) {
+                (Some(view), Pane::Plan) => view.go_to(row, column),
+                (None, Pane::Plan) => select(state, |_, last| row.min(last)),
+                _ => {}
+            }
         }
-        Typed::Refused(fault) => state.notice = Some(problem(fault.to_string())),
     }
+    Vec::new()
 }

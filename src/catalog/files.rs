@@ -78,6 +78,7 @@ struct GpuEntry {
     memory_gib: Sourced<f64>,
     bandwidth_gb_s: Sourced<f64>,
     l2_mib: Option<Sourced<f64>>,
+    l2_bytes_per_clock: Option<Sourced<f64>>,
     tdp_w: Option<Sourced<f64>>,
     max_sm_clock_mhz: Option<Sourced<f64>>,
     boost_clock_mhz: Option<Sourced<f64>>,
@@ -187,6 +188,7 @@ impl GpuEntry {
             ("memory", Some(&self.memory_gib)),
             ("bandwidth", Some(&self.bandwidth_gb_s)),
             ("L2", self.l2_mib.as_ref()),
+            ("L2 bandwidth", self.l2_bytes_per_clock.as_ref()),
             ("power", self.tdp_w.as_ref()),
             ("highest SM clock", self.max_sm_clock_mhz.as_ref()),
             ("boost clock", self.boost_clock_mhz.as_ref()),
@@ -199,12 +201,15 @@ impl GpuEntry {
     fn into_gpu(self) -> Gpu {
         let tera = |peak: Option<f64>| peak.map(FlopsPerSec::from_tera);
         let peaks = &self.peak_tflops;
+        let clock = self.boost_clock_mhz.as_ref().map(|figure| figure.value * 1e6);
+        let l2_rate = self.l2_bytes_per_clock.as_ref().zip(clock).map(|(each, clock)| BytesPerSec(each.value * clock));
         Gpu {
             vendor: if self.vendor == "amd" { Vendor::Amd } else { Vendor::Nvidia },
             generation: generation(&self.architecture),
             // Four decimals of a GiB stand for whole MiB, as drivers print them.
             memory: nearest_mib(self.memory_gib.value),
             bandwidth: BytesPerSec::from_giga(self.bandwidth_gb_s.value),
+            l2_bandwidth: l2_rate,
             l2: self.l2_mib.map(|figure| Bytes::from_gib(figure.value / 1024.0)),
             sm_count: self.sm_count.map(|figure| figure.value),
             tdp: self.tdp_w.map(|figure| Watts(figure.value)),

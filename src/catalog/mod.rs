@@ -115,6 +115,24 @@ pub struct Peaks {
     pub fp4: Option<FlopsPerSec>,
 }
 
+impl Peaks {
+    /// Each type of floating point that the card has units for, with its peak, lowest first.
+    #[must_use]
+    pub fn named(&self) -> Vec<(&'static str, FlopsPerSec)> {
+        let all = [
+            ("fp32", self.fp32),
+            ("tf32", self.tf32),
+            ("fp16", self.fp16),
+            ("bf16", self.bf16),
+            ("fp8", self.fp8),
+            ("fp4", self.fp4),
+        ];
+        let mut named: Vec<_> = all.into_iter().filter_map(|(name, peak)| Some((name, peak?))).collect();
+        named.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        named
+    }
+}
+
 /// A card.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {
@@ -134,6 +152,8 @@ pub struct Gpu {
     pub bandwidth: BytesPerSec,
     /// L2 (or last-level) cache.
     pub l2: Option<Bytes>,
+    /// What all multiprocessors together read from it.
+    pub l2_bandwidth: Option<BytesPerSec>,
     /// Streaming multiprocessors (compute units).
     pub sm_count: Option<u64>,
     /// Board power.

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::observe::Choice;
+use crate::reading::playback::SPEEDS;
+use crate::units::Bytes;
+
 /// The command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -30,6 +34,8 @@ impl Cli {
             Some(Headless::Predict(args)) => Command::Predict(args),
             Some(Headless::Sweep(args)) => Command::Sweep(args),
             Some(Headless::Validate(args)) => Command::Validate(args),
+            Some(Headless::Record(args)) => Command::Record(args),
+            Some(Headless::Replay(args)) => Command::Replay(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
             Some(Headless::Models(args)) => Command::Models(args),
             Some(Headless::Completions(args)) => Command::Completions(args),
@@ -48,6 +54,10 @@ pub enum Command {
     Sweep(SweepArgs),
     /// `memwall validate`
     Validate(ValidateArgs),
+    /// `memwall record`
+    Record(RecordArgs),
+    /// `memwall replay`
+    Replay(ReplayArgs),
     /// `memwall gpus`
     Gpus(CatalogueArgs),
     /// `memwall models`
@@ -70,6 +80,10 @@ enum Headless {
     Sweep(SweepArgs),
     /// Hold predictions against measured cases
     Validate(ValidateArgs),
+    /// Write what is observed to a file, until a signal or --duration ends it
+    Record(RecordArgs),
+    /// Play a recording in the dashboard; without a terminal, summarise it
+    Replay(ReplayArgs),
     /// List the GPUs that plans can name
     Gpus(CatalogueArgs),
     /// List the models that plans can name
@@ -86,15 +100,27 @@ pub struct DashboardArgs {
     /// Compare with this process from the start
     #[arg(long, value_name = "PID")]
     pub attach: Option<u32>,
-    /// Where readings come from
-    #[arg(long, value_enum, default_value_t)]
-    pub source: SourceKind,
+    /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
+    /// prometheus:URL
+    #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
+    pub source: Choice,
     /// Time between readings, 100ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
+    /// How it looks.
+    #[command(flatten)]
+    pub look: LookArgs,
+}
+
+/// How a screen shall look.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct LookArgs {
     /// Colour theme
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
+    /// Let the mouse choose panes and fields (the terminal's own selection then needs Shift)
+    #[arg(long)]
+    pub mouse: bool,
     /// Draw with ASCII characters only
     #[arg(long)]
     pub ascii: bool,
@@ -114,18 +140,6 @@ impl DashboardArgs {
         let hint = near.map_or(String::new(), |name| format!("; the command is `{name}`"));
         Some(format!("{word}: no such plan file{hint}"))
     }
-}
-
-/// Where the dashboard's readings come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum SourceKind {
-    /// The driver where there is one, else the demonstration
-    #[default]
-    Auto,
-    /// NVIDIA's driver
-    Nvml,
-    /// Made-up readings, said to be so
-    Demo,
 }
 
 /// Arguments of `predict`.
@@ -226,6 +240,67 @@ pub struct ValidateArgs {
     pub format: Format,
 }
 
+/// Arguments of `record`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct RecordArgs {
+    /// The plan of the run, kept in the recording
+    pub plan: Option<PathBuf>,
+    /// The file to write: run.ndjson, or run.ndjson.gz to have it compressed
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL
+    #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
+    pub source: Choice,
+    /// Time between readings, 100ms to 60s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// End after that time [default: at a signal]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// The process that a replay compares with the plan
+    #[arg(long, value_name = "PID")]
+    pub attach: Option<u32>,
+    /// Begin another file when this one has grown to that size: 100MB, 1GiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub rotate: Option<Bytes>,
+    /// Keep that many of the newest files, with --rotate
+    #[arg(long, value_name = "N", requires = "rotate", value_parser = clap::value_parser!(u32).range(1..))]
+    pub keep: Option<u32>,
+    /// Compress with gzip, whatever the file is called
+    #[arg(long)]
+    pub compress: bool,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ReplayArgs {
+    /// A recording, or the part of one to begin with
+    pub file: PathBuf,
+    /// Write a summary like this instead of playing it
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Recorded seconds a second
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
+    pub speed: f64,
+    /// How it looks.
+    #[command(flatten)]
+    pub look: LookArgs,
+}
+
+impl ReplayArgs {
+    /// The dashboard on the recording.
+    #[must_use]
+    pub fn dashboard(self) -> DashboardArgs {
+        DashboardArgs {
+            plan: None,
+            attach: None,
+            source: Choice::Replay { path: self.file, speed: self.speed },
+            interval: Duration::from_secs(1),
+            look: self.look,
+        }
+    }
+}
+
 /// Arguments of `gpus` and `models`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct CatalogueArgs {
@@ -272,6 +347,39 @@ fn interval(text: &str) -> Result<Duration, String> {
     if BOUNDS.contains(&time) { Ok(time) } else { Err("is not between 100ms and 60s".to_owned()) }
 }
 
+/// A positive time such as `90s` or `2h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 90s or 2h"))?;
+    if time.is_zero() { Err("is no time at all".to_owned()) } else { Ok(time) }
+}
+
+/// `auto`, or the name of a source with what it needs.
+fn source(text: &str) -> Result<Choice, String> {
+    match text.split_once(':') {
+        Some(("replay", path)) if !path.is_empty() => Ok(Choice::Replay { path: PathBuf::from(path), speed: 1.0 }),
+        Some(("prometheus", url)) if !url.is_empty() => Ok(Choice::Prometheus(url.to_owned())),
+        _ => match text {
+            "auto" => Ok(Choice::Auto),
+            "nvml" => Ok(Choice::Nvml),
+            "amdgpu" => Ok(Choice::Amdgpu),
+            "demo" => Ok(Choice::Demo),
+            _ => Err("known are auto, nvml, amdgpu, demo, replay:FILE and prometheus:URL".to_owned()),
+        },
+    }
+}
+
+/// `100MB`, `1GiB`, or plain bytes. Less than a few samples would be nothing but first lines.
+fn size(text: &str) -> Result<Bytes, String> {
+    let bytes = parse_size::parse_size(text).map_err(|_| "is no size; write it like 100MB or 1GiB".to_owned())?;
+    if bytes >= 64 << 10 { Ok(Bytes(bytes)) } else { Err("is less than 64KiB".to_owned()) }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let (slowest, fastest) = (*SPEEDS.start(), *SPEEDS.end());
+    let speed = text.parse::<f64>().ok().filter(|speed| SPEEDS.contains(speed));
+    speed.ok_or_else(|| format!("is not between {slowest} and {fastest}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,7 +400,7 @@ mod tests {
             panic!("not the dashboard");
         };
         assert_eq!(args.plan, Some(PathBuf::from("plan.yaml")));
-        assert_eq!((args.interval, args.source), (Duration::from_millis(500), SourceKind::Demo));
+        assert_eq!((args.interval, args.source), (Duration::from_millis(500), Choice::Demo));
         let Command::Dashboard(args) = command(&[]).unwrap() else { panic!("not the dashboard") };
         assert_eq!((args.plan, args.interval), (None, Duration::from_secs(1)));
         assert!(matches!(command(&["predict", "plan.yaml"]), Ok(Command::Predict(_))));
@@ -304,6 +412,27 @@ mod tests {
         assert_eq!(args.no_such_plan().unwrap(), "predcit: no such plan file; the command is `predict`");
         let Command::Dashboard(args) = command(&["Cargo.toml"]).unwrap() else { panic!("not the dashboard") };
         assert_eq!(args.no_such_plan(), None);
+    }
+
+    #[test]
+    fn a_source_is_named_with_what_it_needs() {
+        let Ok(Command::Dashboard(args)) = command(&["--source", "replay:a:b.ndjson"]) else { panic!("no dashboard") };
+        assert_eq!(args.source, Choice::Replay { path: PathBuf::from("a:b.ndjson"), speed: 1.0 });
+        for wrong in ["replay", "replay:", "smi", "demo:x"] {
+            assert_eq!(command(&["--source", wrong]).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_recording_is_told_where_when_and_how_large() {
+        let line = ["record", "-o", "r.ndjson", "--rotate", "1GiB", "--keep", "3", "--duration", "2h"];
+        let Ok(Command::Record(args)) = command(&line) else { panic!("no recording") };
+        assert_eq!((args.rotate, args.keep), (Some(Bytes(1 << 30)), Some(3)));
+        assert_eq!(args.duration, Some(Duration::from_secs(7200)));
+        for wrong in [&["record"][..], &["record", "-o", "a", "--keep", "2"], &["record", "-o", "a", "--rotate", "9"]] {
+            assert_eq!(command(wrong).unwrap_err().exit_code(), 2, "{wrong:?}");
+        }
+        assert!(command(&["replay", "a", "--speed", "0"]).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `predict --max-batch-size`: the largest batch and the longest context that fit, by predicting changed plans.
 
 use crate::plan::Plan;
-use crate::predict::Prediction;
+use crate::predict::{Prediction, largest};
 use crate::report::{MaxBatch, MaxSequence};
 use crate::units::Bytes;
 
@@ -38,26 +38,6 @@ pub fn sequence(plan: &Plan, most: u64, mut predict: impl FnMut(&Plan) -> Option
 fn fitting(prediction: Option<Prediction>) -> Option<Bytes> {
     let capacity = prediction?.capacity;
     (capacity.needed <= capacity.bytes).then_some(capacity.needed)
-}
-
-/// The largest size from 1 to `most` that fits, and what it uses; more of it never needs less.
-fn largest(most: u64, mut device_used: impl FnMut(u64) -> Option<Bytes>) -> Option<(u64, Bytes)> {
-    let mut used = device_used(1)?;
-    let (mut fits, mut too_large) = (1, most.saturating_add(1));
-    while fits * 2 < too_large {
-        match device_used(fits * 2) {
-            Some(more) => (fits, used) = (fits * 2, more),
-            None => too_large = fits * 2,
-        }
-    }
-    while too_large - fits > 1 {
-        let middle = fits + (too_large - fits) / 2;
-        match device_used(middle) {
-            Some(more) => (fits, used) = (middle, more),
-            None => too_large = middle,
-        }
-    }
-    Some((fits, used))
 }
 
 fn with_batch(plan: &Plan, micro: u64, batch: u64) -> Plan {

@@ -4,17 +4,20 @@ pub mod args;
 mod catalogue;
 mod completions;
 pub mod dashboard;
+mod ending;
 mod exit;
 mod limits;
 mod output;
 mod plans;
 mod predict;
+mod record;
+mod replay;
 mod shape;
 mod sweep;
 mod user_catalog;
 mod validate;
 
-pub use args::{Cli, Command, DashboardArgs, SourceKind};
+pub use args::{Cli, Command, DashboardArgs};
 pub use exit::Exit;
 pub use output::Streams;
 pub use predict::without_screen;
@@ -44,6 +47,11 @@ pub fn run(
         Command::Predict(args) => predict::run(&args, &catalog, streams),
         Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
+        Command::Record(args) => record::run(&args, &catalog, streams),
+        Command::Replay(args) => match args.format {
+            Some(format) => replay::summarise(&args.file, format, streams),
+            None => dashboard(args.dashboard(), catalog, streams),
+        },
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Completions(args) => completions::run(&args, streams),

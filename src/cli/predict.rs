@@ -2,8 +2,9 @@
 
 use super::args::{DashboardArgs, Format, PredictArgs, ShapeArgs};
 use super::plans::{self, Source};
-use super::{Exit, Streams, limits, output, shape};
+use super::{Exit, Streams, limits, output, replay, shape};
 use crate::catalog::Catalog;
+use crate::observe::Choice;
 use crate::plan::keywords::{Mode, Position};
 use crate::plan::{Fault, Plan};
 use crate::predict::{Job, Prediction, predict};
@@ -40,6 +41,9 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
 
 /// What `memwall PLAN` does where there is no terminal to draw on: the report as text.
 pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    if let Choice::Replay { path, .. } = &args.source {
+        return replay::summarise(path, Format::Text, streams);
+    }
     let Some(plan) = &args.plan else {
         let message = "no terminal to draw on, and no plan to report on: name one, or see memwall --help";
         return streams.fail(Exit::Usage, message);

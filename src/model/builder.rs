@@ -43,6 +43,8 @@ pub struct Builder<'a> {
     pub train_weights: bool,
     /// Whether embedding tables are trained.
     pub train_embeddings: bool,
+    /// Biases are added by an operator of their own, without autocast (models/falcon, `FalconLinear`).
+    pub bias_apart: bool,
     /// Which term the next tensors belong to.
     pub group: Group,
 }
@@ -83,6 +85,7 @@ impl<'a> Builder<'a> {
             adapters,
             train_weights: plain,
             train_embeddings: plain,
+            bias_apart: false,
             group: Group::Residual,
         }
     }
@@ -184,8 +187,10 @@ impl<'a> Builder<'a> {
     pub fn linear(&mut self, x: Id, rows: u64, layer: Linear) -> Id {
         let weight = self.weight(layer.part, layer.to, layer.from);
         let bias = layer.bias.then(|| self.weight(layer.part, layer.to, 1));
-        let out = self.matrix(layer.name, x, weight, bias, (rows, layer.from, layer.to));
+        let (inside, apart) = if self.bias_apart { (None, bias) } else { (bias, None) };
+        let out = self.matrix(layer.name, x, weight, inside, (rows, layer.from, layer.to));
         self.in_block(layer.part);
+        let out = apart.map_or(out, |bias| self.add(layer.name, out, bias));
         self.adapted(x, out, rows, layer)
     }
 

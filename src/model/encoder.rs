@@ -163,7 +163,8 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
         work: Work::Product(Product { batch: 1, rows: patches, inner, columns: d.hidden, layer: false }),
         inputs: &[(copied, Flow::Stop), (kernel, Flow::New), (bias, Flow::New)],
         outputs: &[out],
-        saved: &[copied],
+        // A convolution saves its weight even where its input needs no gradient.
+        saved: &[copied, kernel],
         flops: (flops, flops),
         ..Spec::default()
     });

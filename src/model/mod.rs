@@ -27,7 +27,7 @@ pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use hf::from_hf;
-pub use rules::{Experts, Gate, PointwiseAct, RmsNorm, Rope, Rule, Rules, Softmax, SplitHeads};
+pub use rules::{Experts, Gate, Gather, PointwiseAct, RmsNorm, Rope, Rule, Rules, SharedSequence, Softmax, SplitHeads};
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
 pub use weight::{Collective, CollectiveKind, Part, RankGroup, Weight};

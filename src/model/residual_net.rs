@@ -57,6 +57,7 @@ pub fn walk(net: &ResidualNet, run: &Run<'_>) -> Walk {
         order,
         last: site.head(from, side),
         shared: 0,
+        masks: 0,
         buffers,
         inputs: site.inputs(),
         pending: Vec::new(),

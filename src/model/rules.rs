@@ -24,6 +24,8 @@ const fn rule<T>(is: T, source: &'static str) -> Rule<T> {
 pub enum RmsNorm {
     /// Six operators with an fp32 copy; the weight multiplies after the cast back.
     Eager,
+    /// The same; the weight multiplies before the cast back.
+    EagerWide,
     /// The same, with `1 + weight` in fp32 before the cast back.
     EagerOnePlus,
     /// One operator: saves its input and the reciprocal deviation.
@@ -88,6 +90,26 @@ pub enum Experts {
     Weighted,
 }
 
+/// Where sequence parallel's gathered input of a matrix lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gather {
+    /// In memory of its own, forward and backward.
+    Fresh,
+    /// The output matrix's in a buffer that stays.
+    KeptByHead,
+    /// Every matrix's in the same buffer that stays.
+    Kept,
+}
+
+/// How attention runs where ranks share a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SharedSequence {
+    /// Transformer Engine's functions, by the plan's `cp_comm`.
+    Engine,
+    /// PyTorch's: keys and values gathered, results in fp32.
+    Gathered,
+}
+
 /// What a framework's modules do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -103,6 +125,10 @@ pub struct Rules {
     pub heads: Rule<SplitHeads>,
     /// The softmax of attention that is written out.
     pub softmax: Rule<Softmax>,
+    /// Sequence parallel's gathered inputs.
+    pub gather: Rule<Gather>,
+    /// Attention under context parallel.
+    pub shared_sequence: Rule<SharedSequence>,
     /// Routed experts.
     pub experts: Rule<Experts>,
     /// One matrix for queries, keys and values, and one for gate and up.
@@ -115,7 +141,7 @@ pub struct Rules {
     pub fused_sinks: Rule<bool>,
     /// Keys and values repeated to the number of query heads before attention.
     pub repeated_kv: Rule<bool>,
-    /// The training loop holds the logits until the loss is there.
+    /// The logits, and the hidden state that they are made of, are held until the loss is there.
     pub logits_held: Rule<bool>,
     /// ReLU overwrites its input.
     pub inplace_relu: Rule<bool>,
@@ -126,8 +152,18 @@ pub struct Rules {
 const HF: &str = "transformers 4.57.6, models/*/modeling_*.py";
 const TITAN: &str = "torchtitan, models/llama3/model/model.py";
 const MEGATRON: &str = "megatron-core 0.16, core/transformer and core/extensions/transformer_engine.py";
+const GLOBAL_BUFFER: &str = "megatron-core 0.16, core/utils.py, GlobalMemoryBuffer (\"mpu\"), which \
+    core/tensor_parallel/layers.py and core/transformer/dot_product_attention.py share";
 const NANO: &str = "karpathy/nanoGPT, model.py";
 const FOUNDRY: &str = "llm-foundry, llmfoundry/models/layers";
+
+const FRESH: Rule<Gather> =
+    rule(Gather::Fresh, "PyTorch 2.9, torch/distributed/tensor/_redistribute.py: an all-gather makes its result");
+
+const RING: Rule<SharedSequence> = rule(
+    SharedSequence::Gathered,
+    "PyTorch 2.9, torch/distributed/tensor/experimental/_context_parallel/_attention.py, _templated_ring_attention",
+);
 
 const HUGGING_FACE: Rules = Rules {
     rms_norm: rule(RmsNorm::Eager, "transformers 4.57.6, models/llama/modeling_llama.py, LlamaRMSNorm"),
@@ -136,13 +172,18 @@ const HUGGING_FACE: Rules = Rules {
     act: rule(PointwiseAct::AsWritten, "transformers 4.57.6, activations.py"),
     heads: rule(SplitHeads::Views, HF),
     softmax: rule(Softmax::Separate, "transformers 4.57.6, models/llama/modeling_llama.py, eager_attention_forward"),
+    gather: FRESH,
+    shared_sequence: RING,
     experts: rule(Experts::Loop, "transformers 4.57.6, models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock"),
     fused_projections: rule(false, HF),
     vocab_multiple: rule(1, HF),
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
     fused_sinks: rule(false, "transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward"),
     repeated_kv: rule(false, HF),
-    logits_held: rule(false, HF),
+    logits_held: rule(
+        true,
+        "transformers 4.57.6, models/llama/modeling_llama.py, LlamaForCausalLM.forward (its locals)",
+    ),
     inplace_relu: rule(false, "transformers 4.57.6, models/resnet/modeling_resnet.py, ResNetConvLayer"),
     buffers: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
 };
@@ -154,6 +195,8 @@ const TORCHTITAN: Rules = Rules {
     act: rule(PointwiseAct::Fused, TITAN),
     heads: rule(SplitHeads::Views, TITAN),
     softmax: rule(Softmax::Separate, TITAN),
+    gather: FRESH,
+    shared_sequence: RING,
     experts: rule(Experts::Grouped, "torchtitan, models/moe.py, GroupedExperts"),
     fused_projections: rule(false, TITAN),
     vocab_multiple: rule(1, TITAN),
@@ -172,6 +215,11 @@ const MEGATRON_TE: Rules = Rules {
     act: rule(PointwiseAct::Fused, "megatron-core 0.16, core/fusions/fused_bias_gelu.py"),
     heads: rule(SplitHeads::Copies, "megatron-core 0.16, core/transformer/attention.py, get_query_key_value_tensors"),
     softmax: rule(Softmax::Fused, "megatron-core 0.16, core/fusions/fused_softmax.py, FusedScaleMaskSoftmax"),
+    gather: rule(Gather::KeptByHead, GLOBAL_BUFFER),
+    shared_sequence: rule(
+        SharedSequence::Engine,
+        "Transformer Engine 2.16, pytorch/attention/dot_product_attention/context_parallel.py",
+    ),
     experts: rule(
         Experts::Weighted,
         "megatron-core 0.16, core/transformer/moe/experts.py, TEGroupedMLP (bias_act_func)",
@@ -192,6 +240,7 @@ const MEGATRON_TE: Rules = Rules {
 const MEGATRON_LOCAL: Rules = Rules {
     rms_norm: rule(RmsNorm::Fused, "megatron-core 0.16, core/transformer/torch_norm.py"),
     heads: rule(SplitHeads::Views, "megatron-core 0.16, core/transformer/attention.py"),
+    gather: rule(Gather::Kept, GLOBAL_BUFFER),
     ..MEGATRON_TE
 };
 
@@ -211,6 +260,8 @@ const LLM_FOUNDRY: Rules = Rules {
     act: rule(PointwiseAct::Fused, FOUNDRY),
     heads: rule(SplitHeads::Views, FOUNDRY),
     softmax: rule(Softmax::Separate, FOUNDRY),
+    gather: FRESH,
+    shared_sequence: RING,
     experts: rule(Experts::Grouped, FOUNDRY),
     fused_projections: rule(false, FOUNDRY),
     vocab_multiple: rule(1, FOUNDRY),
@@ -266,9 +317,9 @@ impl Rules {
                 ..HUGGING_FACE
             },
             Family::GptOss => Self {
-                experts: rule(
-                    Experts::Grouped,
-                    "transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py, GptOssExperts",
+                rms_norm: rule(
+                    RmsNorm::EagerWide,
+                    "transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py, GptOssRMSNorm",
                 ),
                 ..HUGGING_FACE
             },

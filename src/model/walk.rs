@@ -5,6 +5,7 @@ use super::builder::{Adapters, Types};
 use super::element::Element;
 use super::rules::Rules;
 use super::tape::Tape;
+use crate::plan::keywords::CpComm;
 
 /// How the model is cut over ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Cut {
     pub sequence: bool,
     /// Context parallel.
     pub context: u64,
+    /// How its ranks exchange keys and values.
+    pub exchange: CpComm,
     /// Expert parallel.
     pub expert: u64,
     /// Tensor parallel within experts.
@@ -23,7 +26,8 @@ pub struct Cut {
 
 impl Cut {
     /// One GPU holds everything.
-    pub const WHOLE: Self = Self { tensor: 1, sequence: false, context: 1, expert: 1, expert_tensor: 1 };
+    pub const WHOLE: Self =
+        Self { tensor: 1, sequence: false, context: 1, exchange: CpComm::P2p, expert: 1, expert_tensor: 1 };
 }
 
 /// Which kernel computes attention.
@@ -176,6 +180,8 @@ pub struct Walk {
     pub last: Tape,
     /// Bytes of what `first` makes and layers share (rotary tables, masks).
     pub shared: u64,
+    /// Bytes of masks that blocks are handed: checkpointed ones keep them.
+    pub masks: u64,
     /// Bytes of module buffers (GPT-2's causal masks).
     pub buffers: u64,
     /// Bytes of the micro-batch's inputs and labels.

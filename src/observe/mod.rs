@@ -5,19 +5,29 @@
 //! Sources never interpret. Whatever they could not read is an absence with its
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
+mod amdgpu;
 mod demo;
 mod nvml;
 mod open;
 mod process;
+mod prometheus;
+mod record;
 mod thread;
 
+pub use amdgpu::Amdgpu;
 pub use demo::Demo;
 pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
-pub use open::{Choice, open};
-pub use thread::{Stopper, spawn};
+pub use open::{Choice, Means, ROOT_VARIABLE, open};
+pub use prometheus::Prometheus;
+pub use record::{
+    Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, Replay, Rotation, Samples, VERSION, Written,
+};
+pub use thread::{Handle, spawn};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use crate::reading::playback::{Playback, Steer};
 use crate::reading::{Moment, Sample, SourceInfo, Wanted};
 
 /// Something that can be asked for the state of the devices.
@@ -27,6 +37,20 @@ pub trait Source: Send {
 
     /// Everything that it sees now. May block for as long as a driver does.
     fn sample(&mut self, now: Moment) -> Sample;
+
+    /// How long from now until the next sample is due, where one is wanted every `interval`;
+    /// none: not before somebody steers it.
+    fn pause(&self, interval: Duration) -> Option<Duration> {
+        Some(interval)
+    }
+
+    /// Where a recording stands; none for what is live.
+    fn playback(&self) -> Option<Playback> {
+        None
+    }
+
+    /// Does what somebody wants of a recording.
+    fn steer(&mut self, _steer: Steer) {}
 }
 
 /// What a source's thread says.
@@ -36,6 +60,8 @@ pub enum Report {
     Started(SourceInfo),
     /// One sample.
     Sample(Sample),
+    /// Where a recording stands now, and what it showed on the way there.
+    Played(Playback, Vec<Sample>),
     /// The source could not be opened. Nothing follows.
     Failed(String),
 }

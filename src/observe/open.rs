@@ -1,46 +1,77 @@
 //! Which source is opened, by the user's choice and what the machine has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::{Demo, Nvml, Source, Wants};
+use super::{Amdgpu, Demo, Nvml, Prometheus, Replay, Source, Wants};
+use crate::catalog::Catalog;
+
+/// The environment variable that names a folder to look for AMD's GPUs in, in place of `/`.
+pub const ROOT_VARIABLE: &str = "MEMWALL_SYS_ROOT";
 
 /// The user's choice of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Choice {
-    /// The NVIDIA driver where it works and has a GPU, else the demo.
+    /// The NVIDIA driver where it works and has a GPU, else AMD's, else the demo.
     #[default]
     Auto,
     /// The NVIDIA driver or nothing.
     Nvml,
+    /// AMD's driver or nothing.
+    Amdgpu,
+    /// The page of metrics at an address.
+    Prometheus(String),
     /// The demo.
     Demo,
+    /// A recording.
+    Replay {
+        /// Its file, or that of one of its parts.
+        path: PathBuf,
+        /// Recorded seconds a second.
+        speed: f64,
+    },
 }
 
-/// Opens the source of `choice`; `demo` is played where it comes to that. Blocks while a driver
-/// starts: [`spawn`](super::spawn) is the place to call it.
+/// What a source may need beside the user's choice.
+#[derive(Debug, Default)]
+pub struct Means {
+    /// The run that is played where it comes to that.
+    pub demo: Option<Demo>,
+    /// What somebody wants to see.
+    pub wants: Wants,
+    /// Peaks of cards whose driver does not tell them.
+    pub catalog: Catalog,
+}
+
+/// Opens the source of `choice`. Blocks while a driver starts: [`spawn`](super::spawn) is the
+/// place to call it.
 ///
 /// # Errors
-/// One line: why the driver cannot be watched and what to do about it, where
-/// [`Choice::Nvml`] was asked for; or that there is no demo.
-pub fn open(choice: Choice, demo: Option<Demo>, wants: &Wants) -> Result<Box<dyn Source>, String> {
-    open_with(choice, None, demo, wants)
+/// One line: why what was asked for cannot be watched and what to do about it; or that there is
+/// no demo.
+pub fn open(choice: Choice, means: Means) -> Result<Box<dyn Source>, String> {
+    let root = std::env::var_os(ROOT_VARIABLE).map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    open_with(choice, None, &root, means)
 }
 
-/// The same with NVML's library at a path.
-fn open_with(
-    choice: Choice,
-    library: Option<PathBuf>,
-    demo: Option<Demo>,
-    wants: &Wants,
-) -> Result<Box<dyn Source>, String> {
-    let nvml = || Nvml::open(library, wants.clone());
+/// The same with NVML's library at a path, and AMD's files under a folder.
+fn open_with(choice: Choice, library: Option<PathBuf>, root: &Path, means: Means) -> Result<Box<dyn Source>, String> {
+    let Means { demo, wants, catalog } = means;
+    let nvml = || Nvml::open(library, wants);
+    let amdgpu = || Amdgpu::open(root, &catalog);
     match choice {
         Choice::Demo => Ok(Box::new(demo.ok_or("there is no demo without a plan that can be predicted")?)),
         Choice::Nvml => Ok(Box::new(nvml().map_err(|why| why.to_string())?)),
-        Choice::Auto => match (nvml(), demo) {
-            (Ok(nvml), _) => Ok(Box::new(nvml)),
-            (Err(why), Some(demo)) => Ok(Box::new(demo.because(&why.plain()))),
-            (Err(why), None) => Err(why.to_string()),
+        Choice::Amdgpu => Ok(Box::new(amdgpu()?)),
+        Choice::Prometheus(url) => Ok(Box::new(Prometheus::open(&url, catalog)?)),
+        Choice::Replay { path, speed } => Ok(Box::new(Replay::open(&path, speed).map_err(|why| why.to_string())?)),
+        Choice::Auto => match nvml() {
+            Ok(nvml) => Ok(Box::new(nvml)),
+            Err(why) => match (amdgpu(), demo) {
+                (Ok(amdgpu), _) => Ok(Box::new(amdgpu)),
+                // A machine without either is taken for one that should have NVIDIA's.
+                (Err(_), Some(demo)) => Ok(Box::new(demo.because(&why.plain()))),
+                (Err(_), None) => Err(why.to_string()),
+            },
         },
     }
 }
@@ -58,7 +89,8 @@ mod tests {
 
     /// Opens where the library is one that does not exist.
     fn open(choice: Choice, demo: Option<Demo>) -> Result<Box<dyn Source>, String> {
-        open_with(choice, Some(PathBuf::from("/nonexistent/libnvidia-ml.so.1")), demo, &Wants::nothing())
+        let library = Some(PathBuf::from("/nonexistent/libnvidia-ml.so.1"));
+        open_with(choice, library, Path::new("/nonexistent"), Means { demo, ..Means::default() })
     }
 
     #[test]

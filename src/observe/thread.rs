@@ -2,7 +2,7 @@
 //! driver must cost nobody a key press.
 
 use std::io;
-use std::sync::mpsc as std_mpsc;
+use std::sync::mpsc::{self as std_mpsc, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,45 +11,59 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::{Report, Source};
 use crate::reading::Moment;
+use crate::reading::playback::Steer;
 
-/// Ends the thread of a source when it is dropped or told to.
+/// Samples of a recording that are handed over together at most, and the time after which
+/// what there is is handed over: a long way is shown as it goes.
+const TOGETHER: (usize, Duration) = (256, Duration::from_millis(40));
+
+/// Steers the thread of a source, and ends it when it is dropped or told to.
 ///
 /// The thread is never joined: it may be stuck in the driver for good, and the program
 /// has to be able to leave all the same.
 #[derive(Debug)]
-pub struct Stopper {
-    // Its sending half going away is the signal; nothing is ever sent.
-    _stop: std_mpsc::Sender<()>,
+pub struct Handle {
+    // Its going away is the signal to end.
+    steers: std_mpsc::Sender<Steer>,
 }
 
-impl Stopper {
+impl Handle {
     /// Asks the thread to end. It does so as soon as the driver lets go of it.
     pub fn stop(self) {}
+
+    /// Passes on what somebody wants of a recording.
+    pub fn steer(&self, steer: Steer) {
+        // A source that has ended cannot be steered, and its end has been told.
+        let _ = self.steers.send(steer);
+    }
 }
 
 /// Opens a source on a new thread and has it sample every `interval`.
 ///
 /// `open` runs on that thread, because loading a driver's library may block as well.
-/// `clock` gives the time that samples carry. When `reports` is full, a sample is
+/// `clock` gives the time that samples carry. When `reports` is full, a live sample is
 /// dropped rather than queued: the reader wants the newest, and
 /// [`Sample::dropped`](crate::reading::Sample::dropped) tells it how many it has missed
-/// since the start. The thread ends when the receiver or the [`Stopper`] is gone.
+/// since the start. A recording waits: nothing of it is lost. The thread ends when the
+/// receiver or the [`Handle`] is gone.
 ///
 /// # Errors
 /// When the system gives no thread.
-pub fn spawn<O, C>(open: O, interval: Duration, clock: C, reports: Sender<Report>) -> io::Result<Stopper>
+pub fn spawn<O, C>(open: O, interval: Duration, clock: C, reports: Sender<Report>) -> io::Result<Handle>
 where
     O: FnOnce() -> Result<Box<dyn Source>, String> + Send + 'static,
     C: Fn() -> Moment + Send + 'static,
 {
-    let (stop, stopped) = std_mpsc::channel();
+    let (steers, steered) = std_mpsc::channel();
     thread::Builder::new().name("source".to_owned()).spawn(move || match open() {
-        Ok(source) => watch(source, interval, &clock, &reports, &stopped),
+        Ok(source) if reports.try_send(Report::Started(source.info())).is_err() => {}
+        Ok(source) if source.playback().is_some() => play(source, interval, &clock, &reports, &steered),
+        Ok(source) => watch(source, interval, &clock, &reports, &steered),
         // The channel is fresh and nobody else sends, so there is room; if the receiver
         // has gone meanwhile, nobody is left to be told.
         Err(why) => drop(reports.try_send(Report::Failed(why))),
     })?;
-    Ok(Stopper { _stop: stop })
+    Ok(Handle { steers })
 }
 
 /// Samples until somebody says stop.
@@ -58,11 +72,8 @@ fn watch(
     interval: Duration,
     clock: &impl Fn() -> Moment,
     reports: &Sender<Report>,
-    stopped: &std_mpsc::Receiver<()>,
+    steered: &std_mpsc::Receiver<Steer>,
 ) {
-    if reports.try_send(Report::Started(source.info())).is_err() {
-        return;
-    }
     let mut dropped = 0;
     let mut due = Instant::now();
     loop {
@@ -79,9 +90,44 @@ fn watch(
             // A driver that is slower than the interval is not asked without a break.
             due = now + interval;
         }
-        let pause = due - now;
-        if stopped.recv_timeout(pause) == Err(std_mpsc::RecvTimeoutError::Disconnected) || reports.is_closed() {
+        // What is live cannot be steered.
+        while let Some(pause) = due.checked_duration_since(Instant::now()) {
+            if steered.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) || reports.is_closed() {
+                return;
+            }
+        }
+    }
+}
+
+/// Plays a recording until somebody says stop.
+fn play(
+    mut source: Box<dyn Source>,
+    interval: Duration,
+    clock: &impl Fn() -> Moment,
+    reports: &Sender<Report>,
+    steered: &std_mpsc::Receiver<Steer>,
+) {
+    loop {
+        let began = Instant::now();
+        let mut samples = Vec::new();
+        while samples.len() < TOGETHER.0
+            && began.elapsed() < TOGETHER.1
+            && source.pause(interval) == Some(Duration::ZERO)
+        {
+            samples.push(source.sample(clock()));
+        }
+        let Some(playback) = source.playback() else { return };
+        if reports.blocking_send(Report::Played(playback, samples)).is_err() {
             return;
+        }
+        let wanted = match source.pause(interval) {
+            Some(pause) => steered.recv_timeout(pause),
+            None => steered.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match wanted {
+            Ok(steer) => source.steer(steer),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }

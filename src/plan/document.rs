@@ -102,6 +102,11 @@ impl Document {
         self.node(key).map(Node::to_json)
     }
 
+    /// The keys of the top, in the order of the text.
+    pub fn keys(&self) -> impl Iterator<Item = String> {
+        self.root.entries().iter().map(|entry| entry.key.clone())
+    }
+
     /// Whether this is JSON: braces outside and every key in double quotes.
     #[must_use]
     pub fn is_json(&self) -> bool {
@@ -228,6 +233,8 @@ fn plainly(info: &str) -> &str {
             "while parsing a node, did not find expected node content",
             "a value is missing, or a bracket is never closed",
         ),
+        ("did not find expected ',' or '}'", "a brace is never closed, or a comma is missing"),
+        ("did not find expected ',' or ']'", "a bracket is never closed, or a comma is missing"),
         ("did not find expected <document start>", "text after the end of the document"),
         ("misplaced bracket", "a closing bracket without an opening one"),
     ];

@@ -98,7 +98,9 @@ fn folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }
 
-fn name_of(path: &Path) -> String {
+/// What the plan of a file is called: the file's name without folder and ending.
+#[must_use]
+pub fn name_of(path: &Path) -> String {
     path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
@@ -109,7 +111,11 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn read_text(path: &Path) -> Result<String, Fault> {
+/// The text of a plan's file.
+///
+/// # Errors
+/// Where it cannot be read, is too large or no UTF-8.
+pub fn read_text(path: &Path) -> Result<String, Fault> {
     let bytes = read_bytes(path).map_err(|error| Fault::of("", reason(&error)))?;
     if bytes.len() > MAX_BYTES {
         let bytes = fs::metadata(path).map_or(bytes.len() as u64, |meta| meta.len().max(bytes.len() as u64));
@@ -140,7 +146,10 @@ fn reason(error: &io::Error) -> String {
 }
 
 /// A Hugging Face configuration: the file, or the directory of the model that holds it.
-fn read_config(path: &Path) -> Result<Map<String, Value>, String> {
+///
+/// # Errors
+/// In one line, why it cannot be read or is none.
+pub fn read_config(path: &Path) -> Result<Map<String, Value>, String> {
     let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
     let shown = file.display();
     let text = read_text(&file).map_err(|fault| format!("{shown}: {}", fault.message))?;

@@ -2,45 +2,17 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::{Job, StageLayers};
-use super::optimizer::rounded;
+use super::pipeline::{in_flight, inputs, left_over};
 use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, TimelinePoint};
 use super::prefill::looked_up;
 use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::step::Step;
-use crate::model::{GROUPS, Group, Home};
-use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule};
+use super::summit::{Place, Summit};
+use crate::model::{GROUPS, Group};
+use crate::plan::keywords::{CpuOffload, Mode};
 use crate::units::Bytes;
-use std::borrow::Cow;
-
-/// The peak of a stage, taken apart.
-#[derive(Debug, Clone)]
-pub(super) struct Summit {
-    pub total: u64,
-    pub phase: Phase,
-    pub at: Place,
-    /// Where it belongs on the timeline, unless it is a point of it already.
-    missing: Option<usize>,
-    /// The operator, where one made it.
-    pub operator: &'static str,
-    /// Activations of this micro-batch by group.
-    pub groups: Groups,
-    /// Activations of micro-batches in flight.
-    pub in_flight: u64,
-    /// Gradients of weights that exist.
-    pub gradients: u64,
-    /// Unsharded weights and gradients, buckets.
-    pub buffers: u64,
-    /// The optimizer's temporaries.
-    pub optimizer: u64,
-    /// Tables that layers share.
-    pub shared: u64,
-    /// A block ran.
-    pub in_block: bool,
-    /// Head and loss ran.
-    pub in_loss: bool,
-}
 
 /// A stage over one step.
 pub(super) struct StageRun {
@@ -65,6 +37,8 @@ struct Player<'a> {
     /// What is there in every phase.
     base: u64,
     in_flight: u64,
+    /// What the last step left.
+    left: u64,
     shared: u64,
     offload: bool,
     summit: Summit,
@@ -89,17 +63,18 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         + resident.states
         + resident.buckets
         + resident.dummies
+        + resident.global_buffer
         + workspaces
         + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
     let left = left_over(job, step, layers, first);
-    let static_bytes = base - inputs + stays + left + (resident.kv_cache - resident.kv_cache_waiting);
+    let static_bytes =
+        base - inputs + stays + left + resident.gradient_copies + (resident.kv_cache - resident.kv_cache_waiting);
     let train = job.training.mode == Mode::Train;
     let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player::of(&held, resident, base, in_flight);
-    if left > 0 {
-        player.start(left);
-    }
+    player.left = left;
+    player.start();
     player.forward(&held);
     let mut activations_end_of_forward = 0;
     if train {
@@ -126,60 +101,6 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     }
 }
 
-/// What a pipeline's step leaves behind until the next one: each of Megatron's model chunks keeps the hidden state
-/// that it was sent last, whose gradient is retained with it (megatron-core 0.16, transformer/transformer_block.py,
-/// `set_input_tensor`; pipeline_parallel/schedules.py, `input_tensor.retain_grad()`).
-fn left_over(job: &Job, step: &Step, layers: &StageLayers, first: bool) -> u64 {
-    if job.framework != Framework::Megatron || job.stages.len() < 2 || job.training.mode == Mode::Inference {
-        return 0;
-    }
-    let sent = (layers.chunks.len() as u64).saturating_sub(u64::from(first));
-    let tape = step.walk.kinds.first().map(|(_, tape)| tape);
-    let state = tape.and_then(|tape| tape.tensors.iter().find(|tensor| tensor.home == Home::Input));
-    state.map_or(0, |state| state.allocated().saturating_mul(2 * sent))
-}
-
-/// The micro-batch's ids, labels and masks on a stage.
-fn inputs(job: &Job, step: &Step, first: bool, last: bool) -> u64 {
-    if !loaded_by_stage(job) {
-        return step.walk.inputs;
-    }
-    let tokens = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context));
-    let of = |bytes: u64| rounded(tokens.saturating_mul(bytes));
-    // Token and position ids; labels and the mask of the loss. Plans do not say whether the loader makes an
-    // attention mask as well: it is left out.
-    let ids = if first { 2 * of(8) } else { 0 };
-    let labels = if last { of(8) + of(4) } else { 0 };
-    ids + labels
-}
-
-/// Whether each stage loads only what it reads (megatron, training/utils.py, get_batch_on_this_tp_rank).
-pub(super) fn loaded_by_stage(job: &Job) -> bool {
-    job.framework == Framework::Megatron && job.training.mode == Mode::Train && job.decoder().is_some()
-}
-
-/// Saved bytes of the micro-batches that are under way beside the one that is played.
-fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
-    let stages = job.stages.len() as u64;
-    if stages < 2 {
-        return 0;
-    }
-    let chunks = job.degrees.virtual_pipeline;
-    let all = job.batch.accumulation.saturating_mul(chunks);
-    let behind = stages - 1 - index as u64;
-    let chunks_alive = match job.degrees.schedule {
-        Schedule::Gpipe => all,
-        Schedule::OneFOneB => (behind + 1).min(all),
-        // megatron-core, pipeline_parallel/schedules.py, get_pp_rank_microbatches: warm-up micro-batches.
-        Schedule::Interleaved if chunks > 1 => (behind * 2 + (chunks - 1) * stages + 1).min(all),
-        Schedule::Interleaved => (behind + 1).min(all),
-    };
-    let one: u64 = held.layers.iter().map(|layer| held.step.layer(*layer).retained_bytes()).sum();
-    let ends = if held.first { held.step.first.retained_bytes() } else { 0 };
-    let waiting = chunks_alive.saturating_sub(chunks);
-    (one / chunks).saturating_add(ends / chunks).saturating_mul(waiting)
-}
-
 impl<'a> Player<'a> {
     /// Before the step, on top of `base` bytes.
     fn of(held: &Held<'a>, resident: Resident, base: u64, in_flight: u64) -> Self {
@@ -191,7 +112,8 @@ impl<'a> Player<'a> {
             resident,
             base,
             in_flight,
-            shared: if held.layers.is_empty() { 0 } else { step.walk.shared },
+            left: 0,
+            shared: if held.layers.is_empty() { 0 } else { step.shared() },
             offload: train && job.training.cpu_offload == CpuOffload::Activations,
             summit: Summit::none(),
             timeline: Vec::with_capacity(64),
@@ -219,7 +141,11 @@ impl<'a> Player<'a> {
     }
 
     /// Before anything runs: what the last step left.
-    fn start(&mut self, left: u64) {
+    fn start(&mut self) {
+        let left = self.left;
+        if left == 0 {
+            return;
+        }
         let mut groups = [0; GROUPS];
         groups[Group::Residual as usize] = left;
         let waiting = std::mem::take(&mut self.in_flight);
@@ -314,14 +240,17 @@ impl<'a> Player<'a> {
     fn optimizer(&mut self) {
         let resident = self.resident;
         let gradients = resident.gradients;
-        let total = self.base + gradients + resident.optimizer_temporary;
+        let total = self.base + gradients + resident.optimizer_temporary + self.left;
         let at = Place::Named("optimizer step");
         self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
         if total > self.summit.total {
+            let mut groups = [0; GROUPS];
+            groups[Group::Residual as usize] = self.left;
             self.summit = Summit {
                 total,
                 phase: Phase::Optimizer,
                 at,
+                groups,
                 gradients,
                 optimizer: resident.optimizer_temporary,
                 buffers: resident.buckets,
@@ -405,42 +334,6 @@ impl<'a> Player<'a> {
                 in_block: matches!(place, Place::Layer(_)),
                 in_loss: matches!(place, Place::Named(name) if name == LOSS),
             };
-        }
-    }
-}
-
-impl Summit {
-    const fn none() -> Self {
-        Self {
-            total: 0,
-            phase: Phase::Forward,
-            at: Place::Named(""),
-            missing: None,
-            operator: "",
-            groups: [0; GROUPS],
-            in_flight: 0,
-            gradients: 0,
-            buffers: 0,
-            optimizer: 0,
-            shared: 0,
-            in_block: false,
-            in_loss: false,
-        }
-    }
-}
-
-/// Where in the step something happens; its name is made only where it is shown.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
-    Named(&'static str),
-    Layer(u64),
-}
-
-impl Place {
-    pub fn name(self) -> Cow<'static, str> {
-        match self {
-            Self::Named(name) => Cow::Borrowed(name),
-            Self::Layer(layer) => Cow::Owned(format!("block {layer}")),
         }
     }
 }

@@ -5,26 +5,31 @@ mod cost;
 mod decode;
 mod exchange;
 mod job;
+mod largest;
+mod layers;
 mod link;
 mod memory;
 mod optimizer;
 mod outline;
 mod overhead;
+mod pipeline;
 mod play;
 mod prediction;
 mod prefill;
 mod reserved;
 mod resident;
 mod step;
+mod summit;
 mod terms;
 mod time;
 mod wording;
 
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
+pub use largest::largest;
 pub use outline::{Outline, Walked, outline};
 pub use prediction::{
-    Bound, Capacity, Component, Layer, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
-    StepTime, Term, TimelinePoint, Traffic, Verdict,
+    Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Prediction, Roofline, RooflineOp,
+    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict,
 };
 
 use std::borrow::Cow;
@@ -34,8 +39,9 @@ use crate::model::Group;
 use crate::plan::keywords::{Framework, Mode, TransformerImpl};
 use crate::plan::{Fault, Plan};
 use crate::units::Bytes;
-use memory::{StageRun, Summit};
+use memory::StageRun;
 use step::Step;
+use summit::Summit;
 
 /// Resolves a plan and predicts it.
 ///
@@ -67,6 +73,7 @@ pub fn predict(job: &Job) -> Prediction {
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_empty() { step.walk.count() } else { job.params };
     Prediction {
+        layers: layers::of_stage(job, &step, &layers, ends),
         model: job.architecture.name.clone(),
         gpu: job.hardware.gpu.name.clone(),
         gpu_short: job.hardware.gpu.short.clone(),

@@ -45,7 +45,8 @@ impl Walked {
         let own = &self.job;
         let cut = |job: &Job| {
             let degrees = job.degrees;
-            (degrees.tensor, degrees.sequence_parallel, degrees.context, degrees.expert, degrees.expert_tensor)
+            let context = (degrees.context, degrees.exchange);
+            (degrees.tensor, degrees.sequence_parallel, context, degrees.expert, degrees.expert_tensor)
         };
         let batch =
             |job: &Job| (job.batch.micro, job.batch.sequence, job.batch.past, job.batch.target, job.batch.image);

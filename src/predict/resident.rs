@@ -5,8 +5,8 @@ use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
 use super::prefill::cached;
 use super::step::Step;
-use crate::model::{Element, Part, Tape, Weight};
-use crate::plan::keywords::{CpuOffload, Framework, Mode, Optimizer, Sharding, TransformerImpl};
+use crate::model::{Element, Gather, Part, Tape, Weight};
+use crate::plan::keywords::{Attention, CpuOffload, Framework, Mode, Optimizer, Sharding, TransformerImpl};
 
 /// Bytes that a stage holds whatever runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +35,10 @@ pub(super) struct Resident {
     pub optimizer_temporary: u64,
     /// Stand-ins for weight gradients, one for each shape of matrix (Transformer Engine).
     pub dummies: u64,
+    /// Megatron's buffer for gathered inputs and for scores, which stays.
+    pub global_buffer: u64,
+    /// Gradients in fp32 that the optimizer makes of 16-bit ones, until the next step begins.
+    pub gradient_copies: u64,
     /// Buffers of data-parallel reduction.
     pub buckets: u64,
     /// Unsharded weights of the ends (FSDP's root), alive through forward and backward.
@@ -112,6 +116,13 @@ impl Held<'_> {
         }
         self.temporaries(&mut sum, largest);
         self.buffers(&mut sum);
+        if job.framework == Framework::Megatron {
+            sum.global_buffer = self.global_buffer();
+            // megatron-core 0.16, core/optimizer/distrib_optimizer.py and optimizer.py, _copy_model_grads_to_main_grads
+            // (`.float()`).
+            sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { 0 };
+            sum.optimizer_temporary = sum.optimizer_temporary.saturating_add(sum.gradient_copies);
+        }
         match job.training.cpu_offload {
             CpuOffload::Optimizer => {
                 sum.states = 0;
@@ -135,6 +146,31 @@ impl Held<'_> {
             CpuOffload::None | CpuOffload::Activations => {}
         }
         sum
+    }
+
+    /// The largest tensor that this stage asks of Megatron's buffer: a gathered input of the output matrix, or of any
+    /// where Transformer Engine does not run; the scores of attention that is written out, which their product is
+    /// given to add to.
+    fn global_buffer(&self) -> u64 {
+        let job = self.job;
+        let Some(block) = job.architecture.block() else { return 0 };
+        let gathers = match job.rules.gather.is {
+            Gather::Fresh => false,
+            Gather::KeptByHead => self.last,
+            Gather::Kept => true,
+        };
+        let seen = job.storage.seen.bytes();
+        let batch = &job.batch;
+        let tokens = batch.micro.saturating_mul(batch.sequence.div_ceil(job.degrees.context));
+        let gathered = if gathers && job.degrees.sequence_parallel { tokens.saturating_mul(block.hidden) } else { 0 };
+        let written_out = job.rules.gather.is == Gather::Kept && job.training.attention == Attention::Eager;
+        let heads = block.heads.div_ceil(job.degrees.tensor);
+        let scores = if written_out && !self.layers.is_empty() {
+            tokens.saturating_mul(heads).saturating_mul(batch.sequence)
+        } else {
+            0
+        };
+        rounded(gathered.max(scores).saturating_mul(seen))
     }
 
     /// Weights, and keys and values of every request.

@@ -57,6 +57,12 @@ impl Step {
         Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every, gradients, parameters }
     }
 
+    /// Bytes of what layers share.
+    pub fn shared(&self) -> u64 {
+        let masks = if self.every > 0 { self.walk.masks } else { 0 };
+        self.walk.shared.saturating_add(masks)
+    }
+
     /// Where the weight gradients of `job` go: what its sharding and accumulation change in the walk.
     pub fn gradients_of(job: &Job) -> WeightGradients {
         weight_gradients(job)
@@ -135,6 +141,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             tensor: degrees.tensor,
             sequence: degrees.sequence_parallel,
             context: degrees.context,
+            exchange: degrees.exchange,
             expert: degrees.expert,
             expert_tensor: degrees.expert_tensor,
         },

@@ -168,6 +168,14 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Layer::Allocated,
     );
     terms.add(
+        "global memory buffer",
+        Component::CommunicationBuffers,
+        held.global_buffer,
+        "the largest gathered input or score tensor, 16 bit",
+        job.rules.gather.source,
+        Layer::Allocated,
+    );
+    terms.add(
         "library workspaces",
         Component::Overhead,
         run.workspaces,

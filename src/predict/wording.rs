@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::job::Job;
-use super::memory::loaded_by_stage;
+use super::pipeline::loaded_by_stage;
 use crate::model::{Decoder, Gate, Group, Shape};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Framework, Loss, Norm, Sharding};

@@ -1,5 +1,7 @@
 //! A recording that is played: where it stands, and how it is steered.
 
+use serde::Serialize;
+
 use super::Moment;
 use crate::units::Seconds;
 
@@ -46,16 +48,17 @@ impl Playback {
 }
 
 /// What somebody wants of a recording that is played.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Steer {
     /// Stand still, or go on; at the end: from the beginning.
     Pause,
     /// Stand still, so many samples later or earlier.
     Step(i64),
     /// Go to so many recorded seconds later or earlier.
-    Seek(Seconds),
-    /// Go on or back by a share of the whole.
-    SeekShare(f64),
+    Seek(i32),
+    /// Go on or back by so many hundredths of the whole.
+    SeekPercent(i32),
     /// Twice as fast.
     Faster,
     /// Half as fast.

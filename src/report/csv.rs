@@ -48,7 +48,8 @@ pub fn cell(value: &Value) -> String {
     }
 }
 
-fn flatten(path: &str, value: &Value, cells: &mut Vec<(String, String)>) {
+/// The scalars of a JSON object as cells, named by their keys joined by dots.
+pub(super) fn flatten(path: &str, value: &Value, cells: &mut Vec<(String, String)>) {
     match value {
         Value::Object(object) => {
             for (key, value) in object {

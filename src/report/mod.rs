@@ -5,6 +5,7 @@
 pub mod csv;
 pub mod json;
 mod limits;
+pub mod recording;
 #[cfg(test)]
 pub mod sample;
 pub mod sweep;

@@ -55,6 +55,7 @@ pub fn two_stages() -> Prediction {
         num_gpus: 4,
         params: Params { total: 124_439_808, trainable: 124_439_808, active_per_token: 124_439_808 },
         largest_stage: 0,
+        layers: Vec::new(),
         capacity: Capacity { bytes: Bytes(10 * GIB), needed: stages[0].device_used },
         stages,
         flops: StepFlops { forward: Flops(2e12 + 1.0), backward: Flops(4e12), recompute: Flops(0.0) },
@@ -81,6 +82,7 @@ pub fn two_stages() -> Prediction {
             mbu: 0.6,
             total_hours: Some(30.0),
             total_cost: None,
+            power: None,
         },
         decode: None,
         roofline: Roofline {
@@ -88,6 +90,8 @@ pub fn two_stages() -> Prediction {
             peak: FlopsPerSec(989.4e12),
             peak_name: "bf16",
             ridge: Intensity(989.4 / 3.35),
+            roofs: vec![("bf16", FlopsPerSec(989.4e12))],
+            l2: None,
             ops: vec![RooflineOp {
                 name: "mlp.up".into(),
                 count: 12,

@@ -1,5 +1,7 @@
 //! The bottom line: a message where there is one, else the keys that work here now.
 
+use std::borrow::Cow;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -7,7 +9,7 @@ use ratatui::widgets::Widget;
 
 use super::Look;
 use super::text::{fit, width_of};
-use crate::app::{Overlay, Pane, Severity, State, footer};
+use crate::app::{Overlay, Pane, Purpose, Severity, State, footer};
 use crate::printable::printable;
 
 /// The question before changes are lost.
@@ -15,9 +17,13 @@ pub const UNSAVED: &str = "Unsaved changes:  s save and quit   q discard them   
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    if state.overlay == Some(Overlay::ConfirmQuit) {
-        let text = fit(&format!(" {UNSAVED}"), area.width as usize);
+    if let Some(question) = question(state) {
+        let text = fit(&format!(" {question}"), area.width as usize);
         return Line::styled(text, theme.warning()).render(area, buffer);
+    }
+    if let Some(picker) = &state.picker {
+        let take = if picker.purpose == Purpose::Action { "do it" } else { "take" };
+        return keys(&[("type", "finds"), ("↑↓", "choose"), ("⏎", take), ("esc", "leave")], look, area, buffer);
     }
     if let Some(notice) = &state.notice {
         let style = match notice.severity {
@@ -28,14 +34,35 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             .render(area, buffer);
     }
     if state.form.typing.is_some() && state.focus == Pane::Plan {
-        return keys(&[("⏎", "take"), ("esc", "leave"), ("tab", "complete")], look, area, buffer);
+        return keys(&[("⏎", "take"), ("esc", "leave")], look, area, buffer);
     }
-    let mut shown: Vec<(&str, &str)> = Vec::new();
-    if state.editor.is_example() && !state.editor.modified() {
-        shown.push(("memwall PLAN.yaml", "opens yours"));
+    let mut shown: Vec<(Cow<'_, str>, &str)> = Vec::new();
+    if state.editor.is_example() && !state.editor.modified() && state.text.is_none() && state.playback.is_none() {
+        shown.push((Cow::Borrowed("o"), "opens yours"));
     }
-    shown.extend(footer(state.focus).map(|binding| (binding.shown, binding.word)));
+    shown.extend(
+        footer(state.context(), state.playback.is_some()).map(|binding| (state.keys.shown(binding), binding.word)),
+    );
+    let shown: Vec<(&str, &str)> = shown.iter().map(|(key, word)| (key.as_ref(), *word)).collect();
     keys(&shown, look, area, buffer);
+}
+
+/// What is asked while something lies on top that wants an answer.
+fn question(state: &State) -> Option<&'static str> {
+    match state.overlay? {
+        Overlay::ConfirmQuit => Some(UNSAVED),
+        Overlay::Diff(_) => Some("s saves this   ↑↓ scroll   any other key goes back"),
+        Overlay::Conflict(_) if state.theirs.is_some() => {
+            Some("Changed by someone else:  m merge yours into it   o write over it   any other key leaves it")
+        }
+        Overlay::Conflict(_) => Some("It exists already:  o write over it   any other key leaves it"),
+        Overlay::Recovered(_) => {
+            Some("Unsaved changes were kept:  r take them back   d delete them   q leaves, they stay kept")
+        }
+        Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   any other key goes back"),
+        Overlay::Sweep => Some("↑↓←→ choose   ⏎ takes it into the plan   a second key   any other key goes back"),
+        Overlay::Help(_) => None,
+    }
 }
 
 fn keys(keys: &[(&str, &str)], look: &Look, area: Rect, buffer: &mut Buffer) {

@@ -8,10 +8,11 @@ use ratatui::widgets::Widget;
 
 use super::Look;
 use super::text::{fit, marked, signed_percent, width_of};
-use crate::app::{Attached, AttachedState, Source, State};
+use crate::app::{Attached, AttachedState, Recording, Source, State};
 use crate::compare::{Comparison, Residual};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
+use crate::reading::playback::Playback;
 use crate::reading::{Reading, SourceKind};
 use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
 
@@ -28,11 +29,20 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let editor = &state.editor;
     let changed = if editor.modified() { "*" } else { "" };
-    let mut parts = vec![vec![
-        Span::styled(format!(" {}{changed}", printable(editor.name())), theme.accent()),
-        Span::styled(if editor.is_example() { " example" } else { "" }, theme.dim()),
-    ]];
-    parts.push(source(state, look));
+    let example = if editor.is_example() && state.playback.is_none() { " example" } else { "" };
+    let mut parts = vec![
+        vec![
+            Span::styled(format!(" {}{changed}", printable(editor.name())), theme.accent()),
+            Span::styled(example, theme.dim()),
+        ],
+        source(state, look),
+    ];
+    if state.playback.is_some() {
+        // What time it is there comes first, and stays on narrow screens.
+        parts.swap(0, 1);
+        parts[0].insert(0, Span::raw(" "));
+    }
+    parts.extend(recording(state, look));
     if let Some(attached) = &state.monitor.attached {
         parts.push(attached_to(state, attached, look));
     }
@@ -71,8 +81,13 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
         // Why, the monitor pane says.
         Source::Failed(_) => vec![Span::styled("no source", theme.danger())],
         Source::Running(info) => {
-            let style = if info.kind == SourceKind::Demo { theme.warning() } else { theme.good() };
-            let mut spans = vec![Span::styled(info.kind.word(), style), age(state, look)];
+            let live = !matches!(info.kind, SourceKind::Demo | SourceKind::Replay);
+            let style = if live { theme.good() } else { theme.warning() };
+            let mut spans = vec![Span::styled(info.kind.word(), style)];
+            match &state.playback {
+                Some(playback) => spans.extend(position(playback, look)),
+                None => spans.push(age(state, look)),
+            }
             if let Some(seen) = state.other_card() {
                 spans.push(Span::styled(
                     format!(" on {}, not the plan's card", fit(&printable(seen), 20)),
@@ -81,6 +96,39 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
             }
             spans
         }
+    }
+}
+
+/// Where in a recording the screen stands: `0:12:03/1:00:00 ×4`.
+fn position<'a>(playback: &Playback, look: &Look) -> Vec<Span<'a>> {
+    let theme = &look.theme;
+    let place = format!(" {}/{}", clock(playback.position()), clock(playback.length()));
+    let mut spans = vec![Span::styled(place, theme.text())];
+    if playback.ended() {
+        let end = if playback.damage.is_some() { " breaks off" } else { " end" };
+        spans.push(Span::styled(end, theme.warning()));
+    } else if playback.paused {
+        spans.push(Span::styled(" paused", theme.warning()));
+    }
+    if playback.speed != 1.0 {
+        spans.push(Span::styled(format!(" ×{}", playback.speed), theme.dim()));
+    }
+    spans
+}
+
+/// `1:02:03`
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn clock(time: Seconds) -> String {
+    let seconds = time.0 as u64;
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// That what is observed is written to a file.
+fn recording<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
+    match &state.recording {
+        Recording::Off => None,
+        Recording::Starting | Recording::Ending => Some(vec![Span::styled("○ rec", look.theme.dim())]),
+        Recording::On(_) => Some(vec![Span::styled("● rec", look.theme.danger())]),
     }
 }
 

@@ -7,14 +7,14 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
 use super::text::{fit, left};
-use crate::app::{Context, HELP_NOTES, Pane, State, by_context, help_shape};
+use crate::app::{HELP_NOTES, State, by_context, help_shape};
 
 const KEYS: usize = 19;
 
 pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let shape = help_shape(state.size);
-    let mut lines = lines(state.focus, look);
+    let mut lines = lines(state, look);
     let mut columns = Vec::new();
     let height = lines.len().div_ceil(shape.columns);
     while lines.len() > height {
@@ -41,18 +41,15 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
     }
 }
 
-fn lines(focus: Pane, look: &Look) -> Vec<Line<'static>> {
+fn lines(state: &State, look: &Look) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for (context, bindings) in by_context(focus) {
-        let name = match context {
-            Context::Anywhere => "anywhere",
-            Context::In(pane) => pane.name(),
-        };
+    for (context, bindings) in by_context(state.focus) {
+        let name = context.name();
         lines.push(Line::styled(format!(" {name}"), theme.accent()));
         for binding in bindings {
             lines.push(Line::from(vec![
-                Span::styled(format!("  {}", left(binding.shown, KEYS)), theme.text()),
+                Span::styled(format!("  {}", left(&state.keys.shown(binding), KEYS)), theme.text()),
                 Span::styled(binding.help, theme.dim()),
             ]));
         }

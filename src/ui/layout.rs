@@ -18,6 +18,16 @@ const PAIR: u16 = 80;
 
 const PLAN_WIDTH: u16 = 36;
 
+/// From this width on it has one beside its text too.
+const TEXT_PAIR: u16 = 110;
+
+/// The plan as text wants lines that are not cut.
+const TEXT_WIDTH: u16 = 78;
+
+fn plan_width(body: Rect, text: bool) -> u16 {
+    if text { TEXT_WIDTH.min(body.width / 2).max(PLAN_WIDTH) } else { PLAN_WIDTH }
+}
+
 /// The parts of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Screen {
@@ -31,9 +41,9 @@ pub struct Screen {
     pub footer: Rect,
 }
 
-/// Lays the screen out; none when the terminal is too small.
+/// Lays the screen out; none when the terminal is too small. `text`: the plan is shown as text.
 #[must_use]
-pub fn arrange(area: Rect, focus: Pane, zoomed: bool) -> Option<Screen> {
+pub fn arrange(area: Rect, focus: Pane, zoomed: bool, text: bool) -> Option<Screen> {
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         return None;
     }
@@ -42,12 +52,13 @@ pub fn arrange(area: Rect, focus: Pane, zoomed: bool) -> Option<Screen> {
     let grid = area.width >= GRID.0 && area.height >= GRID.1;
     let in_grid = focus != Pane::Compare || area.width >= WIDE;
     if grid && in_grid && !zoomed {
-        return Some(Screen { header, tabs: None, panes: all_in_one(body), footer });
+        return Some(Screen { header, tabs: None, panes: all_in_one(body, text), footer });
     }
     let [tabs, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(body);
-    let panes = if focus == Pane::Plan && !zoomed && body.width >= PAIR {
+    let panes = if focus == Pane::Plan && !zoomed && body.width >= if text { TEXT_PAIR } else { PAIR } {
         // What a changed value does is seen beside it.
-        let [plan, vram] = Layout::horizontal([Constraint::Length(PLAN_WIDTH), Constraint::Fill(1)]).areas(body);
+        let [plan, vram] =
+            Layout::horizontal([Constraint::Length(plan_width(body, text)), Constraint::Fill(1)]).areas(body);
         vec![(Pane::Plan, plan), (Pane::Vram, vram)]
     } else {
         vec![(focus, body)]
@@ -55,9 +66,10 @@ pub fn arrange(area: Rect, focus: Pane, zoomed: bool) -> Option<Screen> {
     Some(Screen { header, tabs: Some(tabs), panes, footer })
 }
 
-fn all_in_one(body: Rect) -> Vec<(Pane, Rect)> {
+fn all_in_one(body: Rect, text: bool) -> Vec<(Pane, Rect)> {
     let [top, bottom] = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(body);
-    let [plan, memory] = Layout::horizontal([Constraint::Length(PLAN_WIDTH), Constraint::Fill(1)]).areas(top);
+    let [plan, memory] =
+        Layout::horizontal([Constraint::Length(plan_width(body, text)), Constraint::Fill(1)]).areas(top);
     let [roofline, monitor] = Layout::horizontal([Constraint::Percentage(47), Constraint::Fill(1)]).areas(bottom);
     let mut panes = vec![(Pane::Plan, plan)];
     if body.width >= WIDE {
@@ -79,9 +91,9 @@ mod tests {
         for width in (60..260).step_by(7) {
             for height in (16..80).step_by(3) {
                 for focus in Pane::ALL {
-                    for zoomed in [false, true] {
+                    for (zoomed, text) in [(false, false), (true, false), (false, true), (true, true)] {
                         let area = Rect::new(0, 0, width, height);
-                        let screen = arrange(area, focus, zoomed).unwrap();
+                        let screen = arrange(area, focus, zoomed, text).unwrap();
                         assert!(screen.panes.iter().any(|(pane, _)| *pane == focus));
                         let rects: Vec<Rect> = screen.panes.iter().map(|(_, rect)| *rect).collect();
                         for (index, rect) in rects.iter().enumerate() {
@@ -97,14 +109,14 @@ mod tests {
 
     #[test]
     fn too_small_is_said_not_drawn() {
-        assert_eq!(arrange(Rect::new(0, 0, 59, 40), Pane::Plan, false), None);
-        assert_eq!(arrange(Rect::new(0, 0, 100, 15), Pane::Plan, false), None);
+        assert_eq!(arrange(Rect::new(0, 0, 59, 40), Pane::Plan, false, false), None);
+        assert_eq!(arrange(Rect::new(0, 0, 100, 15), Pane::Plan, false, false), None);
     }
 
     #[test]
     fn the_contracts_sizes() {
         let panes = |width, height, focus| {
-            let screen = arrange(Rect::new(0, 0, width, height), focus, false).unwrap();
+            let screen = arrange(Rect::new(0, 0, width, height), focus, false, false).unwrap();
             screen.panes.iter().map(|(pane, _)| *pane).collect::<Vec<_>>()
         };
         assert_eq!(panes(120, 40, Pane::Plan), [Pane::Plan, Pane::Vram, Pane::Roofline, Pane::Monitor]);

@@ -2,14 +2,20 @@
 
 mod ascii;
 mod bar;
+mod diff;
 mod footer;
 mod header;
 mod help;
 mod layout;
 mod panes;
+mod picker;
+mod plans;
+mod point;
+mod sweep;
 mod text;
 mod theme;
 
+pub use point::{Pointer, hit};
 pub use theme::{EMBEDDED, Theme, ThemeError};
 
 use ratatui::Frame;
@@ -32,7 +38,7 @@ pub struct Look {
 pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
-    match layout::arrange(area, state.focus, state.zoomed) {
+    match layout::arrange(area, state.focus, state.zoomed, state.text.is_some()) {
         None => {
             let (width, height) = layout::SMALLEST;
             let text =
@@ -52,9 +58,10 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
             for (pane, place) in &screen.panes {
                 panes::draw(*pane, state, look, *place, buffer);
             }
-            if let Some(Overlay::Help(line)) = state.overlay {
-                let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
-                help::draw(state, line, look, body, buffer);
+            let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
+            draw_overlay(state, look, body, buffer);
+            if let Some(picker) = &state.picker {
+                picker::draw(picker, look, body, buffer);
             }
             footer::draw(state, look, screen.footer, buffer);
         }
@@ -63,6 +70,35 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
         ascii::reduce(buffer);
     } else {
         text::disarm(buffer);
+    }
+}
+
+fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::buffer::Buffer) {
+    let editor = &state.editor;
+    let (saved, text) = (editor.saved_text(), editor.text());
+    match state.overlay {
+        None => {}
+        Some(Overlay::Help(line)) => help::draw(state, line, look, body, buffer),
+        Some(Overlay::ConfirmQuit) => diff::draw("unsaved", (saved, text), 0, look, body, buffer),
+        Some(Overlay::Diff(line)) => {
+            let title =
+                if editor.faults().is_empty() { "to be saved" } else { "to be saved, though it is no valid plan" };
+            diff::draw(title, (saved, text), line, look, body, buffer);
+        }
+        Some(Overlay::Conflict(line)) => {
+            let theirs = state.theirs.as_deref().unwrap_or(saved);
+            diff::draw("what somebody else changed", (saved, theirs), line, look, body, buffer);
+        }
+        Some(Overlay::Recovered(line)) => {
+            let kept = state.recovered.as_deref().unwrap_or(text);
+            diff::draw("unsaved when the dashboard last ended", (text, kept), line, look, body, buffer);
+        }
+        Some(Overlay::Sweep) => {
+            if let Some(view) = &state.sweep {
+                sweep::draw(view, look, body, buffer);
+            }
+        }
+        Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),
     }
 }
 

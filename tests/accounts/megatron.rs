@@ -109,6 +109,8 @@ fn the_last_stage_term_by_term() {
         (attention.0, LAYERS * attention.1),
         (feed_forward.0, LAYERS * feed_forward.1),
         ("logits and loss", logits),
+        // The output matrix's gathered input (core/utils.py, GlobalMemoryBuffer; tensor_parallel/layers.py).
+        ("global memory buffer", TOKENS * HIDDEN * BF16),
         // Labels and the mask of the loss (training/utils.py, get_batch_on_this_tp_rank). The loader's attention mask,
         // a byte a pair, is no part of plans.
         ("inputs and buffers", TOKENS * (INT64 + FP32)),

@@ -34,7 +34,7 @@ fn the_help_does_not_scroll_beyond_its_end() {
 
 #[test]
 fn any_key_closes_a_help_that_fits() {
-    let mut terminal = Program::memwall().start();
+    let mut terminal = Program::memwall().size(200, 50).start();
     terminal.wait_for("demo");
     terminal.keys("?");
     terminal.wait_for("· any key closes");

@@ -3,6 +3,8 @@
 //! program; no predicted figure is asserted here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../support/demo.rs"]
+mod demo;
 #[path = "../support/screen.rs"]
 mod screen;
 #[path = "../support/standin.rs"]
@@ -16,4 +18,7 @@ mod monitor;
 mod opening;
 mod output;
 mod plan;
+mod recording;
+mod recovery;
 mod signals;
+mod sources;

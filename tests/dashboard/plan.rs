@@ -155,13 +155,17 @@ fn saving_changes_that_value_and_nothing_else() {
     terminal.keys(keys::RIGHT);
     terminal.wait_for("4096");
     terminal.keys("s");
+    terminal.wait_for("to be saved");
+    terminal.keys("s");
     terminal.wait_for("saved mine.yaml");
     assert_eq!(text(&terminal), PLAN.replace("2048", "4096"));
     assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
     // Another file took its name: whoever reads the old one sees all of it.
     assert_eq!(fs::read_to_string(&twin).unwrap(), PLAN);
     let names = fs::read_dir(terminal.folder()).unwrap().map(|entry| entry.unwrap().file_name());
-    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    // What is kept of unsaved changes is in the user's state directory.
+    let mut names: Vec<String> =
+        names.map(|name| name.into_string().unwrap()).filter(|name| name != ".local").collect();
     names.sort();
     assert_eq!(names, ["mine.yaml", "twin"], "nothing is left beside it");
     terminal.keys("q");
@@ -176,9 +180,15 @@ fn what_someone_else_changed_is_not_overwritten() {
     terminal.wait_for("4096");
     let theirs = PLAN.replace("one night", "two nights");
     fs::write(terminal.folder().join("mine.yaml"), &theirs).unwrap();
-    terminal.keys("s");
-    terminal.wait_for("changed by someone else");
+    terminal.keys("ss");
+    terminal.wait_for("Changed by someone else");
     assert_eq!(text(&terminal), theirs);
+    // Their comment and our value: both.
+    terminal.keys("m");
+    terminal.wait_for("merged");
+    terminal.keys("ss");
+    terminal.wait_for("saved mine.yaml");
+    assert_eq!(text(&terminal), theirs.replace("2048", "4096"));
 }
 
 #[test]
@@ -220,7 +230,7 @@ fn an_example_is_saved_as_a_new_file_and_over_nobodys() {
             let now = value(screen, "sequence");
             !now.is_empty() && now != before
         });
-        terminal.keys("s");
+        terminal.keys("ss");
     };
     let mut terminal = Program::memwall().start();
     change(&mut terminal);

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         let source: Box<dyn Source> = Box::new(Panicking { way, samples: 0 });
         Ok(source)
     };
-    match watch(state, &look, open, Duration::from_millis(20), clock) {
+    match watch(state, &look, open, Duration::from_millis(20), clock, None) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("memwall: {message}");

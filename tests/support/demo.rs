@@ -2,9 +2,11 @@
 //! passed in, so that each frame is the same every time.
 #![allow(dead_code)]
 
+use std::time::Duration;
+
 use memwall::app::{Event, Key, State, update};
 use memwall::catalog::Catalog;
-use memwall::observe::{Demo, Source};
+use memwall::observe::{Compression, Demo, Header, PlanText, Recorder, Rotation, Source};
 use memwall::plan::{EXAMPLES, Loaded};
 use memwall::reading::Moment;
 use memwall::ui::{EMBEDDED, Look, Theme, draw};
@@ -56,4 +58,18 @@ pub fn screen(state: &State, look: &Look, (width, height): (u16, u16)) -> String
         text.trim_end().to_owned()
     });
     rows.collect::<Vec<_>>().join("\n")
+}
+
+/// Records the first `seconds` of an example's demo run to a file.
+pub fn record(path: &std::path::Path, example: &str, seconds: u64) {
+    let state = open(example);
+    let gpu = state.editor.job().unwrap().hardware.gpu.clone();
+    let mut demo = Demo::new(state.editor.prediction().unwrap(), &gpu);
+    let plan = PlanText::new(example, state.editor.text(), None);
+    let header = Header { plan: Some(plan), ..Header::new(START, Duration::from_secs(1), demo.info()) };
+    let mut recorder = Recorder::create(path, header, Compression::None, Rotation::default()).unwrap();
+    for second in 0..seconds {
+        recorder.write(&demo.sample(START.plus_millis(second * 1000))).unwrap();
+    }
+    recorder.finish().unwrap();
 }

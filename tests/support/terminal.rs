@@ -38,6 +38,7 @@ pub struct Program {
     env: Vec<(String, PathBuf)>,
     size: (u16, u16),
     home: TempDir,
+    elsewhere: Option<PathBuf>,
     stderr_apart: bool,
 }
 
@@ -47,8 +48,8 @@ impl Program {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let none = home.path().join("no-driver.so");
-        let env = vec![("MEMWALL_NVML_LIB".to_owned(), none)];
-        Self { path: path.into(), args: Vec::new(), env, size: (120, 40), home, stderr_apart: false }
+        let env = vec![("MEMWALL_NVML_LIB".to_owned(), none.clone()), ("MEMWALL_SYS_ROOT".to_owned(), none)];
+        Self { path: path.into(), args: Vec::new(), env, size: (120, 40), home, elsewhere: None, stderr_apart: false }
     }
 
     /// The program under test, with a theme so that it need not ask the terminal for one.
@@ -91,6 +92,12 @@ impl Program {
         self
     }
 
+    /// Working in another folder than its own.
+    pub fn in_folder(mut self, folder: &str) -> Self {
+        self.elsewhere = Some(PathBuf::from(folder));
+        self
+    }
+
     /// Its working directory.
     pub fn folder(&self) -> &Path {
         self.home.path()
@@ -113,7 +120,7 @@ impl Program {
             CommandBuilder::new(&self.path)
         };
         command.args(&self.args);
-        command.cwd(self.folder());
+        command.cwd(self.elsewhere.as_deref().unwrap_or(self.folder()));
         command.env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("TERM", "xterm-256color");

@@ -1,8 +1,11 @@
 //! From the terminal library's events to the dashboard's.
 
-use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{
+    Event as TerminalEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 
 use crate::app::{Event, Key};
+use crate::ui::Pointer;
 
 /// The event that it is for the dashboard; none for what the dashboard does not care about.
 pub fn translate(event: TerminalEvent) -> Option<Event> {
@@ -19,6 +22,8 @@ fn key_of(key: KeyEvent) -> Option<Key> {
         KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Ctrl(c.to_ascii_lowercase())),
         KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::ALT) => None,
         KeyCode::Char(c) => Some(Key::Char(c)),
+        KeyCode::Left if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::WordLeft),
+        KeyCode::Right if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::WordRight),
         KeyCode::Up => Some(Key::Up),
         KeyCode::Down => Some(Key::Down),
         KeyCode::Left => Some(Key::Left),
@@ -28,12 +33,25 @@ fn key_of(key: KeyEvent) -> Option<Key> {
         KeyCode::Tab => Some(Key::Tab),
         KeyCode::BackTab => Some(Key::BackTab),
         KeyCode::Backspace => Some(Key::Backspace),
+        KeyCode::Delete => Some(Key::Delete),
         KeyCode::Home => Some(Key::Home),
         KeyCode::End => Some(Key::End),
         KeyCode::PageUp => Some(Key::PageUp),
         KeyCode::PageDown => Some(Key::PageDown),
         _ => None,
     }
+}
+
+/// Where the mouse was used, and rows down for the wheel; none for what the dashboard does not
+/// care about.
+pub fn pointed(event: MouseEvent) -> Option<Pointer> {
+    let rows = match event.kind {
+        MouseEventKind::Down(MouseButton::Left) => None,
+        MouseEventKind::ScrollDown => Some(1),
+        MouseEventKind::ScrollUp => Some(-1),
+        _ => return None,
+    };
+    Some(Pointer { column: event.column, row: event.row, rows })
 }
 
 #[cfg(test)]

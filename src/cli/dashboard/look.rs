@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
 
-use crate::cli::DashboardArgs;
+use crate::cli::args::LookArgs;
 use crate::cli::user_catalog;
 use crate::ui::{EMBEDDED, Look, Theme};
 
@@ -12,7 +12,7 @@ use crate::ui::{EMBEDDED, Look, Theme};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The look that the arguments and the environment ask for.
-pub fn choose(args: &DashboardArgs) -> Result<Look, String> {
+pub fn choose(args: &LookArgs) -> Result<Look, String> {
     // https://no-color.org: set and not empty.
     let no_color = args.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let theme = match &args.theme {

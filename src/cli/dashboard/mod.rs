@@ -1,19 +1,24 @@
 //! The dashboard: one owner of the state, fed by tasks, drawing when something happened.
 
+mod files;
 mod input;
 mod look;
 mod panics;
+mod recovery;
+mod tape;
 mod terminal;
 mod watch;
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+pub use recovery::Store;
 pub use watch::watch;
 
-use super::{DashboardArgs, Exit, SourceKind, Streams, plans};
-use crate::app::State;
+use super::replay::exit_for;
+use super::{DashboardArgs, Exit, Streams, plans, user_catalog};
+use crate::app::{self, Keymap, State};
 use crate::catalog::Catalog;
-use crate::observe::{self, Wants};
+use crate::observe::{self, Choice, Header, Means, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
 use crate::predict::{Job, Verdict};
 use crate::reading::Moment;
@@ -47,35 +52,73 @@ impl Clock {
 
 /// `memwall [PLAN]`: until the user quits or the system asks to.
 pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Exit {
-    let loaded = match open_plan(args, &catalog) {
+    let recorded = match recorded(&args.source) {
+        Ok(recorded) => recorded,
+        Err((exit, message)) => return streams.fail(exit, &message),
+    };
+    let loaded = match open_plan(args, recorded.as_ref(), &catalog) {
         Ok(loaded) => loaded,
         Err(messages) => {
             return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
         }
     };
-    let look = match look::choose(args) {
+    let look = match look::choose(&args.look) {
         Ok(look) => look,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
     let clock = Clock::start();
-    let mut state = State::new(loaded, catalog, args.attach, clock.now());
+    let attach = args.attach.or(recorded.and_then(|header| header.attach));
+    let mut state = State::new(loaded, catalog, attach, clock.now());
+    state.keys = match own_keys() {
+        Ok(keys) => keys,
+        Err(messages) => {
+            return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
+        }
+    };
+    let store = Store::of_user(|name| std::env::var_os(name));
+    let kept = store.as_ref().and_then(|store| store.unsaved(state.editor.path(), state.editor.name()));
+    app::offer(&mut state, kept);
+    state.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
     let open = source(args, &state);
-    match watch(state, &look, open, args.interval, clock) {
+    match watch(state, &look, open, args.interval, clock, store) {
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
     }
 }
 
-/// The plan of the command line, or the built-in example. It must make a prediction.
-fn open_plan(args: &DashboardArgs, catalog: &Catalog) -> Result<Loaded, Vec<String>> {
+/// The user's key map: `~/.config/memwall/keys.yaml`, where there is one.
+fn own_keys() -> Result<Keymap, Vec<String>> {
+    let Some(path) = user_catalog::folder(|name| std::env::var_os(name)).map(|folder| folder.join("keys.yaml")) else {
+        return Ok(Keymap::default());
+    };
+    if !path.is_file() {
+        return Ok(Keymap::default());
+    }
+    let shown = path.display();
+    let text = std::fs::read_to_string(&path).map_err(|error| vec![format!("{shown}: {error}")])?;
+    Keymap::parse(&text).map_err(|faults| faults.into_iter().map(|fault| format!("{shown}:{fault}")).collect())
+}
+
+/// What the recording that is to be played says of itself; none where none is.
+fn recorded(source: &Choice) -> Result<Option<Header>, (Exit, String)> {
+    let Choice::Replay { path, .. } = source else { return Ok(None) };
+    Header::read(path).map(Some).map_err(|why| (exit_for(&why), why.to_string()))
+}
+
+/// The plan of the command line, that of the recording, or the built-in example. It must make a
+/// prediction.
+fn open_plan(args: &DashboardArgs, recorded: Option<&Header>, catalog: &Catalog) -> Result<Loaded, Vec<String>> {
+    let named = args.plan.as_ref().map(|path| path.display().to_string());
+    let kept = recorded.and_then(|header| header.plan.as_ref());
     let said = |faults: Vec<Fault>| {
-        let file = args.plan.as_ref().map(|path| path.display().to_string());
+        let file = named.clone().or_else(|| kept.map(|plan| format!("the recording's plan {}", plan.name)));
         faults.into_iter().map(|fault| plans::line(file.as_deref(), fault)).collect::<Vec<_>>()
     };
-    let loaded = match &args.plan {
-        Some(path) => Loaded::load(path),
-        None => example(),
+    let loaded = match (&args.plan, kept) {
+        (Some(path), _) => Loaded::load(path),
+        (None, Some(plan)) => plan.load(),
+        (None, None) => example(),
     }
     .map_err(said)?;
     let place = |fault: Fault| loaded.document.placed(fault);
@@ -97,11 +140,7 @@ fn source(
     args: &DashboardArgs,
     state: &State,
 ) -> impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static {
-    let choice = match args.source {
-        SourceKind::Auto => observe::Choice::Auto,
-        SourceKind::Nvml => observe::Choice::Nvml,
-        SourceKind::Demo => observe::Choice::Demo,
-    };
+    let choice = args.source.clone();
     let demo = state.editor.prediction().zip(state.editor.job()).map(|(prediction, job)| {
         let demo = observe::Demo::new(prediction, &job.hardware.gpu);
         // A run that is under way says more at first sight than one that is loading.
@@ -109,5 +148,6 @@ fn source(
         if fits { demo.after(DEMO_HEAD_START) } else { demo }
     });
     // Bandwidth and tensor activity are in the header, so the counters are always wanted.
-    move || observe::open(choice, demo, &Wants::everything())
+    let means = Means { demo, wants: Wants::everything(), catalog: state.catalog.clone() };
+    move || observe::open(choice, means)
 }

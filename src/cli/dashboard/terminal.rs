@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write, stdin, stdout};
 
 use crossterm::cursor::Show;
-use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
 use crossterm::execute;
 use crossterm::queue;
 use crossterm::terminal::{
@@ -41,6 +41,12 @@ impl Screen {
         Ok(Self { terminal })
     }
 
+    /// Takes the mouse's clicks from the terminal, or leaves them to it.
+    pub fn take_mouse(&mut self, taken: bool) -> Result<(), String> {
+        let told = if taken { execute!(stdout(), EnableMouseCapture) } else { execute!(stdout(), DisableMouseCapture) };
+        told.map_err(|error| format!("the terminal is gone: {error}"))
+    }
+
     /// Columns and lines.
     pub fn size(&self) -> (u16, u16) {
         // A terminal that does not tell its size is taken for the smallest usual one.
@@ -68,6 +74,13 @@ impl Drop for Screen {
 
 /// Undoes every change of the terminal. Nobody is left to be told where that fails.
 fn give_back() {
-    let left = execute!(stdout(), EndSynchronizedUpdate, DisableBracketedPaste, LeaveAlternateScreen, Show);
+    let left = execute!(
+        stdout(),
+        EndSynchronizedUpdate,
+        DisableMouseCapture,
+        DisableBracketedPaste,
+        LeaveAlternateScreen,
+        Show
+    );
     drop((left, disable_raw_mode()));
 }

@@ -1,24 +1,25 @@
 //! The loop: events in, state changed, effects carried out, one frame for all of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crossterm::event::EventStream;
+use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures::StreamExt;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Clock;
-use super::input::translate;
+use super::files::{self, Keeper};
+use super::input::{pointed, translate};
 use super::panics::Panics;
+use super::recovery::{Store, Wish};
+use super::tape::Tape;
 use super::terminal::Screen;
-use crate::app::{Effect, Event, State, update};
-use crate::observe::{self, Report};
-use crate::plan;
-use crate::ui::Look;
+use crate::app::{Effect, Event, Source, State, update};
+use crate::cli::ending::Ending;
+use crate::observe::{self, Header, PlanText, Report};
+use crate::ui::{Look, Pointer, hit};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
 const QUEUE: usize = 256;
@@ -37,6 +38,7 @@ pub fn watch(
     open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     every: Duration,
     clock: Clock,
+    store: Option<Store>,
 ) -> Result<(), String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
@@ -48,7 +50,7 @@ pub fn watch(
     let screen = Screen::take()?;
     let panics = Panics::catch();
     let around = Around { screen, ending, panics: panics.clone() };
-    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, every, clock)));
+    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, every, (clock, store))));
     let outcome = catch_unwind(watching);
     // A save that hangs on a dead file system must not keep the program.
     runtime.shutdown_background();
@@ -72,58 +74,134 @@ async fn watch_on(
     look: &Look,
     open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     every: Duration,
-    clock: Clock,
+    (clock, store): (Clock, Option<Store>),
 ) -> Result<(), String> {
     let Around { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
-    let _source = observe::spawn(open, every, move || clock.now(), reports)
+    let source = observe::spawn(open, every, move || clock.now(), reports)
         .map_err(|error| format!("no thread for the source: {error}"))?;
-    tokio::spawn(read_terminal(events.clone()));
+    let (pointers, mut pointing) = mpsc::channel(QUEUE);
+    tokio::spawn(read_terminal(events.clone(), pointers));
     tokio::spawn(tick(events.clone(), clock));
     state.size = screen.size();
+    if state.mouse {
+        screen.take_mouse(true)?;
+    }
     screen.draw(&state, look)?;
+    let keeper = store.clone().map(Keeper::start);
+    let mut hands = Hands { source, tape: None, events, every, clock, store, keeper };
     loop {
         let first = tokio::select! {
-            event = happening.recv() => event,
+            event = happening.recv() => event.map(|event| vec![event]),
+            pointer = pointing.recv(), if !pointing.is_closed() => {
+                pointer.and_then(|pointer| hit(&state, pointer)).map(|target| vec![Event::Click(target)])
+            }
             report = reported.recv(), if !reported.is_closed() => report.map(told),
-            () = ending.asked() => return Ok(()),
-            () = panics.happened() => return Ok(()),
+            () = ending.asked() => Some(vec![Event::TerminalGone]),
+            () = panics.happened() => break,
         };
         let Some(first) = first else { continue };
         // Everything that has happened meanwhile goes into the same frame.
         let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
-        for event in std::iter::once(first).chain(rest) {
+        for event in std::iter::once(first).chain(rest).flatten() {
+            if let (Some(tape), Event::Sample(sample)) = (&mut hands.tape, &event) {
+                tape.put(sample);
+            }
             for effect in update(&mut state, event) {
-                match effect {
-                    Effect::Quit => return Ok(()),
-                    Effect::Save { path, name, text, over } => {
-                        let opened = (!over).then(|| state.editor.saved_text().to_owned());
-                        save(path, &name, text, opened, events.clone());
-                    }
+                if effect == Effect::Quit {
+                    hands.rest();
+                    return Ok(());
                 }
+                hands.carry_out(effect, &state, &mut screen)?;
             }
         }
         screen.draw(&state, look)?;
     }
+    hands.rest();
+    Ok(())
 }
 
-fn next(happening: &mut Receiver<Event>, reported: &mut Receiver<Report>) -> Option<Event> {
-    happening.try_recv().ok().or_else(|| reported.try_recv().ok().map(told))
+/// What carries effects out.
+struct Hands {
+    source: observe::Handle,
+    /// What is observed goes there, while it does.
+    tape: Option<Tape>,
+    events: Sender<Event>,
+    every: Duration,
+    clock: Clock,
+    store: Option<Store>,
+    keeper: Option<Keeper>,
 }
 
-fn told(report: Report) -> Event {
+impl Hands {
+    fn carry_out(&mut self, effect: Effect, state: &State, screen: &mut Screen) -> Result<(), String> {
+        let events = self.events.clone();
+        match effect {
+            // The loop's own.
+            Effect::Quit => {}
+            Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
+            Effect::Open(path) => files::open(path, self.store.clone(), events),
+            Effect::ListPlans => files::list(events),
+            Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),
+            Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),
+            Effect::Forget { path, name } => self.wish(Wish::Forget(path, name)),
+            Effect::Mouse(taken) => return screen.take_mouse(taken),
+            Effect::Record => self.tape = self.header(state).map(|header| Tape::start(header, events)),
+            Effect::StopRecording => self.tape = None,
+            Effect::Steer(steer) => self.source.steer(steer),
+        }
+        Ok(())
+    }
+
+    fn wish(&self, wish: Wish) {
+        if let Some(keeper) = &self.keeper {
+            keeper.wish(wish);
+        }
+    }
+
+    /// What a recording that begins now says of itself.
+    fn header(&self, state: &State) -> Option<Header> {
+        let Source::Running(source) = &state.monitor.source else { return None };
+        let plan = PlanText::new(state.editor.name(), state.editor.text(), state.editor.hf_config());
+        let attach = state.monitor.attached.as_ref().map(|attached| attached.pid);
+        let header = Header::new(self.clock.now(), self.every, source.clone());
+        Some(Header { attach, plan: Some(plan), ..header })
+    }
+
+    /// Ends what is under way.
+    fn rest(self) {
+        if let Some(tape) = self.tape {
+            tape.finish();
+        }
+    }
+}
+
+fn next(happening: &mut Receiver<Event>, reported: &mut Receiver<Report>) -> Option<Vec<Event>> {
+    happening.try_recv().ok().map(|event| vec![event]).or_else(|| reported.try_recv().ok().map(told))
+}
+
+fn told(report: Report) -> Vec<Event> {
+    let sample = |sample| Event::Sample(Box::new(sample));
     match report {
-        Report::Started(info) => Event::SourceStarted(info),
-        Report::Sample(sample) => Event::Sample(Box::new(sample)),
-        Report::Failed(why) => Event::SourceFailed(why),
+        Report::Started(info) => vec![Event::SourceStarted(info)],
+        Report::Sample(seen) => vec![sample(seen)],
+        Report::Played(playback, samples) => {
+            std::iter::once(Event::Played(playback)).chain(samples.into_iter().map(sample)).collect()
+        }
+        Report::Failed(why) => vec![Event::SourceFailed(why)],
     }
 }
 
 /// Passes the terminal's events on until the terminal or the dashboard is gone.
-async fn read_terminal(events: Sender<Event>) {
+async fn read_terminal(events: Sender<Event>, pointers: Sender<Pointer>) {
     let mut terminal = EventStream::new();
     while let Some(Ok(event)) = terminal.next().await {
+        if let TerminalEvent::Mouse(mouse) = event {
+            // A wheel turns faster than anyone reads: what does not fit is left out.
+            let _left_out = pointed(mouse).map(|pointer| pointers.try_send(pointer).is_err());
+            continue;
+        }
         let Some(event) = translate(event) else { continue };
         if events.send(event).await.is_err() {
             return;
@@ -140,63 +218,6 @@ async fn tick(events: Sender<Event>, clock: Clock) {
         ticks.tick().await;
         if events.send(Event::Tick(clock.now())).await.is_err() {
             return;
-        }
-    }
-}
-
-/// Writes the plan on a thread that may block.
-///
-/// `opened` is the text that may be written over; none: whatever is there.
-fn save(path: Option<PathBuf>, name: &str, text: String, opened: Option<String>, events: Sender<Event>) {
-    let new = path.is_none();
-    let path = path.unwrap_or_else(|| Path::new(name).with_extension("yaml"));
-    tokio::task::spawn_blocking(move || {
-        let event = match opened.and_then(|opened| refused(&path, new, &opened)) {
-            Some(why) => Event::SaveRefused(why),
-            None => match plan::save(&path, &text) {
-                Ok(()) => Event::Saved { path, text },
-                Err(fault) => Event::SaveFailed(format!("not saved: {fault}")),
-            },
-        };
-        // A dashboard that has gone meanwhile needs no telling.
-        drop(events.blocking_send(event));
-    });
-}
-
-/// Why a plan is not written over what is there: somebody else's file, or somebody else's
-/// changes. A file that is gone is in nobody's way.
-fn refused(path: &Path, new: bool, opened: &str) -> Option<String> {
-    let shown = path.display();
-    if !path.exists() {
-        None
-    } else if new {
-        Some(format!("not saved: {shown} exists already"))
-    } else if plan::differs(path, opened) {
-        Some(format!("not saved: {shown} was changed by someone else since it was opened"))
-    } else {
-        None
-    }
-}
-
-/// The signals that ask a program to end.
-struct Ending {
-    signals: [Signal; 3],
-}
-
-impl Ending {
-    fn listen() -> Result<Self, String> {
-        let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));
-        let signals =
-            [listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?];
-        Ok(Self { signals })
-    }
-
-    async fn asked(&mut self) {
-        let [terminate, interrupt, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
         }
     }
 }

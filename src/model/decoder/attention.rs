@@ -1,71 +1,15 @@
-//! Attention: projections, positions, the core.
+//! Attention with its projections and positions.
 
 use super::Ctx;
+use super::kernels::Core;
 use super::mlp::scratch;
 use crate::model::architecture::{Family, QkNorm};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::element::{Element, Group};
-use crate::model::rules::{Rope, Softmax, SplitHeads};
-use crate::model::tape::{Flow, Id, Spec, Unit};
-use crate::model::walk::{AttentionChoice, Kernel};
-use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
-use crate::model::work::{Product, Scores, Work};
+use crate::model::rules::{Rope, SplitHeads};
+use crate::model::tape::{Flow, Id, Spec};
+use crate::model::weight::Part;
 use crate::plan::keywords::Position;
-
-/// Sizes of the attention core on one rank.
-#[derive(Clone, Copy)]
-pub struct Core {
-    pub batch: u64,
-    /// Query positions on this rank.
-    pub queries: u64,
-    /// Key positions that they attend to.
-    pub keys: u64,
-    pub heads: u64,
-    pub kv_heads: u64,
-    /// Head size of queries and keys.
-    pub dim: u64,
-    /// Head size of values.
-    pub value_dim: u64,
-    /// A window narrower than the sequence needs a mask outside flash kernels.
-    pub masked: bool,
-    /// Queries and keys lie contiguous by head (a `cat` made them).
-    pub by_head: bool,
-    /// Share of the pairs of query and key that a kernel which skips masked blocks computes.
-    pub visible: f64,
-}
-
-impl Core {
-    fn query(&self) -> u64 {
-        product(&[self.batch, self.queries, self.heads, self.dim])
-    }
-
-    pub(super) fn output(&self) -> u64 {
-        product(&[self.batch, self.queries, self.heads, self.value_dim])
-    }
-
-    pub fn scores(&self) -> u64 {
-        product(&[self.batch, self.heads, self.queries, self.keys])
-    }
-
-    fn rows(&self) -> u64 {
-        product(&[self.batch, self.heads, self.queries])
-    }
-
-    /// The fused kernel's work.
-    pub(super) fn work(&self) -> Work {
-        Work::Attention(Scores {
-            heads: self.batch.saturating_mul(self.heads),
-            queries: self.queries,
-            dim: u64::midpoint(self.dim, self.value_dim),
-            visible: self.visible,
-        })
-    }
-
-    /// Operations of both products, not halved for causality.
-    pub(super) fn flops(&self) -> f64 {
-        2.0 * self.rows() as f64 * self.keys as f64 * (self.dim + self.value_dim) as f64
-    }
-}
 
 /// A product of sizes that stops at the largest number.
 pub fn product(sizes: &[u64]) -> u64 {
@@ -73,55 +17,6 @@ pub fn product(sizes: &[u64]) -> u64 {
 }
 
 impl Ctx<'_> {
-    /// Sizes of the core in a layer with or without a window.
-    pub fn core(&self, windowed: bool) -> Core {
-        let (d, run) = (self.d, self.run);
-        let window = d.sliding_window.filter(|window| windowed && *window < run.sequence);
-        let reach = window.map_or(1.0, |window| window as f64 / run.sequence as f64);
-        Core {
-            batch: run.batch,
-            queries: run.local_sequence(),
-            keys: run.context_tokens(),
-            heads: self.split(d.heads),
-            kv_heads: self.split(d.kv_heads),
-            dim: d.head_dim,
-            value_dim: d.value_dim(),
-            masked: run.padded || window.is_some(),
-            by_head: d.position == Position::Rope && d.rotary_dim < d.head_dim && d.mla.is_none(),
-            // Of a window's w, all but the first w queries see w keys; without one w is the whole sequence.
-            visible: if self.causal && run.cache.is_none_or(|cache| cache.past == 0) {
-                reach - reach * reach / 2.0
-            } else {
-                1.0
-            },
-        }
-    }
-
-    /// Which kernel runs (PyTorch 2.9, `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`).
-    pub(super) fn kernel(&self, core: &Core) -> Kernel {
-        let element = self.run.compute();
-        match self.run.attention {
-            AttentionChoice::Eager => Kernel::Eager,
-            AttentionChoice::Flash => Kernel::Flash,
-            // A score cap, a sink or a position bias on the scores leaves transformers no fused kernel.
-            AttentionChoice::Dispatch if self.d.attention_sinks && self.run.rules.fused_sinks.is => Kernel::Flash,
-            AttentionChoice::Dispatch if self.d.attention_softcap || self.d.attention_sinks => Kernel::Eager,
-            AttentionChoice::Dispatch if self.d.position == Position::Alibi && self.family == Family::Bloom => {
-                Kernel::Eager
-            }
-            AttentionChoice::Dispatch => {
-                let half = matches!(element, Element::Bf16 | Element::F16 | Element::Fp8);
-                if half && !core.masked && core.dim <= 256 && core.dim == core.value_dim {
-                    Kernel::Flash
-                } else if core.heads == core.kv_heads || core.masked {
-                    Kernel::Efficient
-                } else {
-                    Kernel::Math
-                }
-            }
-        }
-    }
-
     /// Attention with its projections.
     pub fn attention(&self, b: &mut Builder<'_>, x: Id, windowed: bool) -> Id {
         b.group = Group::Attention;
@@ -134,7 +29,8 @@ impl Ctx<'_> {
         if d.attention_sinks {
             b.weight(Part::Attention, core.heads, 1);
         }
-        let [q, k, v] = self.projections(b, x, rows, &core);
+        let qkv = self.projections(b, x, rows, &core);
+        let ([q, k, v], core) = self.falcon_heads(b, qkv, core);
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
         let out = self.remembering(b, [q, k, v], &core, windowed);
@@ -170,8 +66,24 @@ impl Ctx<'_> {
         let k = b.linear(x, rows, linear("attention.k_proj", narrow));
         let k = self.head_norm(b, k, "attention.k_norm");
         let v = b.linear(x, rows, linear("attention.v_proj", narrow));
-        scratch(b, gathered);
+        self.gathered(b, gathered, false);
         [q, k, v]
+    }
+
+    /// Falcon takes its few keys and values out of the projection by index, and repeats several of them to the number
+    /// of query heads (models/falcon/modeling_falcon.py, `_split_heads`).
+    fn falcon_heads(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: Core) -> ([Id; 3], Core) {
+        let few = core.kv_heads < core.heads;
+        if self.family != Family::Falcon || !few || self.run.rules.fused_projections.is {
+            return (qkv, core);
+        }
+        let [q, k, v] = qkv;
+        let [k, v] = [k, v].map(|x| b.copy("attention.split", x));
+        if core.kv_heads == 1 {
+            return ([q, k, v], core);
+        }
+        let [k, v] = [k, v].map(|x| self.repeated(b, x, &core));
+        ([q, k, v], Core { kv_heads: core.heads, ..core })
     }
 
     fn head_norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
@@ -219,7 +131,7 @@ impl Ctx<'_> {
                 scratch(b, partial.saturating_mul(own.bytes()) / 2);
                 let sin = b.unary(name, (turned, Flow::New), (partial, element), Keeps::Nothing);
                 let sum = b.add(name, cos, sin);
-                if partial == numel {
+                if partial == numel && !self.joins_rotated() {
                     return sum;
                 }
                 // The channels that are not rotated are put back by a `cat`.
@@ -237,170 +149,11 @@ impl Ctx<'_> {
         }
     }
 
-    /// Keys and values that context parallel exchanges.
-    pub(super) fn exchange(&self, b: &mut Builder<'_>, core: &Core) {
-        let context = self.run.cut.context;
-        if context > 1 {
-            let bytes = product(&[core.batch, core.keys, core.kv_heads, core.dim + core.value_dim])
-                .saturating_mul(self.run.compute().bytes());
-            b.collective(Collective {
-                kind: CollectiveKind::Ring,
-                group: RankGroup::Context,
-                bytes,
-                forward: 1,
-                backward: 2,
-            });
-        }
-    }
-
-    /// The attention core; its output lies as the output matrix reads it.
-    pub fn attend(&self, b: &mut Builder<'_>, q: Id, k: Id, v: Id, core: &Core) -> Id {
-        match self.kernel(core) {
-            kernel @ (Kernel::Flash | Kernel::Efficient) => self.fused(b, [q, k, v], core, kernel),
-            Kernel::Math => self.math(b, [q, k, v], core),
-            Kernel::Eager if self.run.rules.softmax.is == Softmax::Fused => self.fused_softmax(b, [q, k, v], core),
-            Kernel::Eager => self.eager(b, [q, k, v], core),
-        }
-    }
-
-    /// A fused kernel: saves queries, keys, values, its output and the log-sum of each row.
-    fn fused(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core, kernel: Kernel) -> Id {
-        let name = "attention.core";
-        let [q, k, v] = qkv.map(|x| b.lower(name, x));
-        // transformers repeats keys and values for a kernel with a mask (integrations/sdpa_attention.py).
-        let repeat = core.heads != core.kv_heads && (kernel == Kernel::Efficient || self.run.rules.repeated_kv.is);
-        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
-        let element = b.element(q);
-        let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
-        // BERT makes its mask once for all layers (models/bert/modeling_bert.py).
-        let shared = matches!(self.family, Family::Bert | Family::Roberta);
-        let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
-            // A boolean mask is turned into one of the score's type in each call.
-            let mask = b.make(product(&[core.batch, core.queries, core.keys]), element, false);
-            b.op(&Spec { name: "attention.mask", outputs: &[mask], elementwise: true, ..Spec::default() });
-            mask
-        });
-        let out = b.make(core.output(), element, grad);
-        // The memory-efficient kernel pads each head's rows to 32.
-        let rows = if kernel == Kernel::Efficient {
-            product(&[core.batch, core.heads, core.queries.div_ceil(32).saturating_mul(32)])
-        } else {
-            core.rows()
-        };
-        let log_sum = b.make(rows, Element::F32, false);
-        let (seed, offset) = (b.make(1, Element::I64, false), b.make(1, Element::I64, false));
-        let saved = [q, k, v, out, log_sum, seed, offset, mask.unwrap_or(log_sum)];
-        let flops = core.flops();
-        b.op(&Spec {
-            name,
-            unit: Unit::Attention(element),
-            work: core.work(),
-            inputs: &[(q, Flow::New), (k, Flow::New), (v, Flow::New)],
-            outputs: &[out, log_sum, seed, offset],
-            saved: if grad { &saved } else { &[] },
-            flops: (flops, 2.5 * flops),
-            ..Spec::default()
-        });
-        if core.by_head && kernel == Kernel::Flash { b.copy("attention.merge", out) } else { out }
-    }
-
-    fn repeated(&self, b: &mut Builder<'_>, x: Id, core: &Core) -> Id {
-        b.copy_of("attention.repeat_kv", x, core.query())
-    }
-
-    /// The math fallback of PyTorch: products and a softmax in memory.
-    fn math(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
-        let name = "attention.core";
-        let [q, k, v] = qkv.map(|x| b.lower(name, x));
-        let repeat = core.heads != core.kv_heads;
-        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
-        let q = b.pointwise(name, q, Keeps::Nothing);
-        let k = b.pointwise(name, k, Keeps::Nothing);
-        let v = if repeat { v } else { b.copy(name, v) };
-        let scores = self.scores(b, q, k, core);
-        // Causal masking adds a bias to the scores.
-        let masked = b.pointwise(name, scores, Keeps::Nothing);
-        let probabilities = b.pointwise("attention.softmax", masked, Keeps::Output);
-        let out = self.weigh(b, probabilities, v, core);
-        b.copy("attention.merge", out)
-    }
-
-    /// Attention written out in the module: scores scaled, masked, an fp32 softmax, dropout.
-    fn eager(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
-        let name = "attention.core";
-        let [q, k, v] = qkv;
-        let q = if core.by_head { q } else { b.copy_of("attention.contiguous", q, core.query()) };
-        let k = if core.by_head && core.heads == core.kv_heads { k } else { self.repeated(b, k, core) };
-        let v = b.copy_of("attention.contiguous", v, core.output());
-        let [q, k, v] = [q, k, v].map(|x| b.lower(name, x));
-        let element = b.element(q);
-        let scores = self.scores(b, q, k, core);
-        // BLOOM's baddbmm scales and adds its bias in the product.
-        let scaled = if self.family == Family::Bloom { scores } else { b.pointwise(name, scores, Keeps::Nothing) };
-        let capped = if self.d.attention_softcap {
-            let tanh = b.pointwise(name, scaled, Keeps::Output);
-            b.pointwise(name, tanh, Keeps::Nothing)
-        } else {
-            scaled
-        };
-        let masked = b.pointwise("attention.mask", capped, Keeps::Nothing);
-        let wide = b.cast("attention.softmax", masked, Element::F32);
-        let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
-        let probabilities = b.cast("attention.softmax", softmax, element);
-        let dropout = self.run.dropout_or(self.d.attention_dropout);
-        let probabilities = b.dropout("attention.dropout", probabilities, dropout);
-        let out = self.weigh(b, probabilities, v, core);
-        b.copy("attention.merge", out)
-    }
-
-    /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).
-    fn fused_softmax(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
-        let [q, k, v] = qkv;
-        let repeat = core.heads != core.kv_heads;
-        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
-        let scores = self.scores(b, q, k, core);
-        let probabilities = b.pointwise("attention.softmax", scores, Keeps::Output);
-        let dropout = self.run.dropout_or(self.d.attention_dropout);
-        let probabilities = b.dropout("attention.dropout", probabilities, dropout);
-        let out = self.weigh(b, probabilities, v, core);
-        b.copy("attention.merge", out)
-    }
-
-    pub fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
-        self.bmm(b, "attention.scores", (q, k), core, (core.dim, core.keys))
-    }
-
-    pub fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
-        self.bmm(b, "attention.values", (probabilities, v), core, (core.keys, core.value_dim))
-    }
-
-    /// A product of two activations for each head, with its inner size and its columns: saves both.
-    fn bmm(
-        &self,
-        b: &mut Builder<'_>,
-        name: &'static str,
-        (x, y): (Id, Id),
-        core: &Core,
-        (inner, columns): (u64, u64),
-    ) -> Id {
-        let batch = core.batch.saturating_mul(core.heads);
-        let numel = product(&[batch, core.queries, columns]);
-        let (x, y) = (b.lower(name, x), b.lower(name, y));
-        let element = b.element(x);
-        let grad = b.needs_grad(x) || b.needs_grad(y);
-        let out = b.make(numel, element, grad);
-        let flops = 2.0 * numel as f64 * inner as f64;
-        let saved = [x, y];
-        b.op(&Spec {
-            name,
-            unit: Unit::Matrix(element),
-            work: Work::Product(Product { batch, rows: core.queries, inner, columns, layer: false }),
-            inputs: &[(x, Flow::New), (y, Flow::New)],
-            outputs: &[out],
-            saved: if grad { &saved } else { &[] },
-            flops: (flops, 2.0 * flops),
-            ..Spec::default()
-        });
-        out
+    /// Rotated channels and the others are joined by a `cat`; these families do so even where all are rotated
+    /// (models/gpt_neox, phi, phi3, `apply_rotary_pos_emb`).
+    pub(super) fn joins_rotated(&self) -> bool {
+        let always = self.run.rules.rope.is == Rope::Eager
+            && matches!(self.family, Family::GptNeox | Family::Phi | Family::Phi3);
+        self.d.position == Position::Rope && (always || self.d.rotary_dim < self.d.head_dim)
     }
 }

@@ -1,7 +1,8 @@
 //! Keys and values that are kept for later tokens, and attention of one token over them.
 
 use super::Ctx;
-use super::attention::{Core, product};
+use super::attention::product;
+use super::kernels::Core;
 use crate::model::architecture::Mla;
 use crate::model::builder::Builder;
 use crate::model::element::Element;

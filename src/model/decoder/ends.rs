@@ -2,12 +2,12 @@
 
 use super::Ctx;
 use super::attention::product;
-use super::mlp::{scratch, scratch_backward};
+use super::mlp::scratch_backward;
 use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Keeps};
 use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
-use crate::model::walk::LossRule;
+use crate::model::walk::{Kernel, LossRule};
 use crate::model::weight::Part;
 use crate::model::work::{Product, Work};
 use crate::plan::keywords::Position;
@@ -55,7 +55,7 @@ impl Ctx<'_> {
             scattered
         };
         let x = b.dropout("embedding.dropout", x, self.run.dropout_or(d.embedding_dropout));
-        (b.finish(x), self.rotary_tables())
+        (b.finish(x), self.rotary_tables().saturating_add(self.score_bias()))
     }
 
     fn learned_positions(&self, b: &mut Builder<'_>, x: Id) -> Id {
@@ -87,7 +87,39 @@ impl Ctx<'_> {
             return 0;
         }
         let one = product(&[self.run.local_sequence(), self.d.rotary_dim, self.stream_element().bytes()]);
-        one.div_ceil(GRANULE).saturating_mul(2 * GRANULE)
+        // Gemma 3 has tables of their own for windowed layers (models/gemma3/modeling_gemma3.py, rotary_emb_local).
+        let tables = if self.family == Family::Gemma3Text { 4 } else { 2 };
+        one.div_ceil(GRANULE).saturating_mul(tables * GRANULE)
+    }
+
+    /// Falcon's position bias with the causal mask in it, where every layer's kernel reads the same
+    /// (models/falcon/modeling_falcon.py, `_update_causal_mask`).
+    fn score_bias(&self) -> u64 {
+        let core = self.core(false);
+        let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
+        if !biased || self.kernel(&core) != Kernel::Efficient || self.run.types.autocast.is_some() {
+            return 0;
+        }
+        core.scores().saturating_mul(self.stream_element().bytes())
+    }
+
+    /// Masks that blocks are handed, and that a checkpointed block keeps until it is recomputed: a boolean for SDPA,
+    /// a bias of the stream's type for attention that is written out (transformers 4.57.6, masking_utils.py).
+    pub(super) fn masks(&self) -> u64 {
+        if !self.run.rules.buffers.is || self.family == Family::Falcon {
+            return 0;
+        }
+        let of = |windowed: bool| {
+            let core = self.core(windowed);
+            let cells = product(&[core.batch, core.queries, core.keys]);
+            match self.kernel(&core) {
+                Kernel::Eager => cells.saturating_mul(self.stream_element().bytes()),
+                Kernel::Efficient | Kernel::Math if core.masked => cells,
+                _ => 0,
+            }
+        };
+        let has = |windowed: bool| (0..self.d.layers).any(|layer| self.d.is_windowed_layer(layer) == windowed);
+        [false, true].into_iter().filter(|windowed| has(*windowed)).map(of).fold(0, u64::saturating_add)
     }
 
     /// Final norm, output matrix and loss.
@@ -129,9 +161,14 @@ impl Ctx<'_> {
             rule => {
                 let gathered = self.gathered_bytes(b.element(x));
                 let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
-                scratch(&mut b, gathered);
+                self.gathered(&mut b, gathered, true);
                 let logits = self.capped(&mut b, logits);
-                self.loss(&mut b, logits, tokens, rule)
+                let loss = self.loss(&mut b, logits, tokens, rule);
+                // The hidden state that autocast made a copy of for the matrix.
+                if rule == LossRule::Upcast && self.run.types.autocast.is_some() {
+                    self.hold(&mut b, x);
+                }
+                loss
             }
         };
         b.finish(loss)
@@ -161,13 +198,17 @@ impl Ctx<'_> {
             LossRule::Upcast => {
                 let wide = b.cast("loss.upcast", logits, Element::F32);
                 let loss = cross_entropy(b, wide);
-                self.hold(b, logits, wide);
+                if wide != logits {
+                    self.hold(b, logits);
+                }
                 loss
             }
             LossRule::ShardedLogits => {
                 let wide = b.cast("loss.upcast", logits, Element::F32);
                 let loss = sharded_cross_entropy(b, wide);
-                self.hold(b, logits, wide);
+                if wide != logits {
+                    self.hold(b, logits);
+                }
                 loss
             }
             // Chunked and fused losses never get here: they have no logits.
@@ -175,12 +216,12 @@ impl Ctx<'_> {
         }
     }
 
-    /// Logits that the training loop holds while the loss works on a copy of them.
-    fn hold(&self, b: &mut Builder<'_>, logits: Id, copy: Id) {
-        if !self.run.rules.logits_held.is || logits == copy {
+    /// What the training loop, or the model's own function, holds while the loss works on a copy of the logits.
+    fn hold(&self, b: &mut Builder<'_>, held: Id) {
+        if !self.run.rules.logits_held.is {
             return;
         }
-        let bytes = b.tape.get(logits).allocated();
+        let bytes = b.tape.get(held).allocated();
         for op in b.tape.ops.iter_mut().filter(|op| op.name == "loss.log_softmax") {
             op.scratch_forward = op.scratch_forward.saturating_add(bytes);
         }

@@ -3,7 +3,7 @@
 
 use super::Ctx;
 use super::attention::product;
-use crate::model::architecture::{Act, Moe};
+use crate::model::architecture::{Family, Moe};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::element::{Element, Group};
 use crate::model::rules::{Experts, Gate};
@@ -41,6 +41,9 @@ impl Ctx<'_> {
 
     /// Router logits to the weights of the chosen experts.
     fn route(&self, b: &mut Builder<'_>, x: Id, moe: &Moe) -> Id {
+        if self.family == Family::DeepseekV3 && self.run.rules.experts.is == Experts::Loop {
+            return self.route_by_sigmoid(b, x, moe);
+        }
         let rows = self.run.stream_tokens();
         let layer = Linear {
             name: "moe.router",
@@ -50,24 +53,34 @@ impl Ctx<'_> {
             part: Part::Router,
         };
         let logits = b.linear(x, rows, layer);
+        if self.is_clamped_loop() {
+            return self.route_best(b, logits, moe);
+        }
         let wide = b.cast("moe.router", logits, Element::F32);
         let softmax = b.pointwise("moe.softmax", wide, Keeps::Output);
-        let chosen = rows.saturating_mul(moe.per_token);
-        let grad = b.needs_grad(softmax);
-        let top = b.make(chosen, Element::F32, grad);
-        let index = b.make(chosen, Element::I64, false);
-        let saved = [index];
-        b.op(&Spec {
-            name: "moe.topk",
-            inputs: &[(softmax, Flow::New)],
-            outputs: &[top, index],
-            saved: if grad { &saved } else { &[] },
-            ..Spec::default()
-        });
+        let top = best(b, softmax, rows.saturating_mul(moe.per_token));
         let sum = b.copy_of("moe.normalise", top, rows);
         let normed = b.mul("moe.normalise", top, sum);
         let element = b.element(x);
         b.cast("moe.weights", normed, element)
+    }
+
+    /// DeepSeek V3's router, in fp32 (models/deepseek_v3/modeling_deepseek_v3.py, `DeepseekV3TopkRouter`): the choice
+    /// is made without gradients, and its scores are picked out by index.
+    fn route_by_sigmoid(&self, b: &mut Builder<'_>, x: Id, moe: &Moe) -> Id {
+        let rows = self.run.stream_tokens();
+        let x = b.cast("moe.router", x, Element::F32);
+        let matrix = b.weight(Part::Router, moe.experts, self.d.hidden);
+        let matrix = b.cast("moe.router", matrix, Element::F32);
+        let logits = b.matrix("moe.router", x, matrix, None, (rows, self.d.hidden, moe.experts));
+        let scores = b.pointwise("moe.sigmoid", logits, Keeps::Output);
+        let element = b.element(scores);
+        let top = best(b, scores, rows.saturating_mul(moe.per_token));
+        let wide = b.upper("moe.normalise", top);
+        let sum = b.copy_of("moe.normalise", wide, rows);
+        let normed = b.mul("moe.normalise", top, sum);
+        let normed = b.cast("moe.normalise", normed, element);
+        b.pointwise("moe.scale", normed, Keeps::Nothing)
     }
 
     /// transformers' loop: each expert's tokens indexed, its output weighted and added in.
@@ -86,14 +99,21 @@ impl Ctx<'_> {
             saved: &[index],
             ..Spec::default()
         });
-        let out = self.expert_mlp(b, tokens, routed, moe, None);
+        let out = if self.is_clamped_loop() {
+            self.clamped_mlp(b, tokens, routed, moe)
+        } else {
+            self.expert_mlp(b, tokens, routed, moe, None)
+        };
         let each = b.copy_of("moe.combine", weights, routed);
         let weighted = b.mul("moe.combine", out, each);
         let element = b.element(x);
-        let weighted = b.cast("moe.combine", weighted, element);
+        // DeepSeek V3 adds up in the type of its weights (models/deepseek_v3, `DeepseekV3MoE.moe`).
+        let own = if self.family == Family::DeepseekV3 { b.element(weights) } else { element };
+        let weighted = b.cast("moe.combine", weighted, own);
         // index_add saves its source for the shape of the gradient.
-        let whole = (self.run.tokens().saturating_mul(d.hidden), element);
-        b.unary("moe.combine", (weighted, Flow::New), whole, Keeps::Input)
+        let whole = (self.run.tokens().saturating_mul(d.hidden), own);
+        let sum = b.unary("moe.combine", (weighted, Flow::New), whole, Keeps::Input);
+        b.cast("moe.combine", sum, element)
     }
 
     /// Tokens permuted (and sent to their ranks), one grouped product a matrix, and back.
@@ -144,7 +164,7 @@ impl Ctx<'_> {
         let cut = self.run.cut;
         let local = moe.experts.div_ceil(cut.expert);
         let inner = moe.intermediate.div_ceil(cut.expert_tensor);
-        let one = self.run.rules.experts.is != Experts::Loop || d.act == Act::ClampedSwiglu;
+        let one = self.run.rules.experts.is != Experts::Loop;
         let middle = if d.gated && one {
             let both = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner.saturating_mul(2)), name);
             match weights.filter(|_| self.run.rules.gate.is == Gate::Fused) {
@@ -170,7 +190,7 @@ impl Ctx<'_> {
     }
 
     /// One matrix of each local expert.
-    fn expert_matrix(
+    pub(super) fn expert_matrix(
         &self,
         b: &mut Builder<'_>,
         x: Id,
@@ -193,6 +213,21 @@ impl Ctx<'_> {
         }
         out
     }
+}
+
+/// The `chosen` best of some scores: their indices are kept.
+pub(super) fn best(b: &mut Builder<'_>, scores: Id, chosen: u64) -> Id {
+    let (element, grad) = (b.element(scores), b.needs_grad(scores));
+    let (top, index) = (b.make(chosen, element, grad), b.make(chosen, Element::I64, false));
+    let saved = [index];
+    b.op(&Spec {
+        name: "moe.topk",
+        inputs: &[(scores, Flow::New)],
+        outputs: &[top, index],
+        saved: if grad { &saved } else { &[] },
+        ..Spec::default()
+    });
+    top
 }
 
 /// Tokens added up where they came from: the indices alone are kept

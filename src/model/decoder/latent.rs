@@ -2,9 +2,9 @@
 
 use super::Ctx;
 use super::attention::product;
-use super::mlp::scratch;
 use crate::model::builder::{Builder, Linear};
 use crate::model::element::Group;
+use crate::model::rules::SplitHeads;
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::Part;
 
@@ -29,7 +29,7 @@ impl Ctx<'_> {
         };
         let low_width = mla.kv_lora_rank + mla.qk_rope_head_dim;
         let compressed = b.linear(x, rows, linear("attention.kv_a_proj", d.hidden, low_width, d.qkv_bias));
-        scratch(b, gathered);
+        self.gathered(b, gathered, false);
         let sizes = [rows.saturating_mul(mla.kv_lora_rank), rows.saturating_mul(mla.qk_rope_head_dim)];
         let [low, rope_key] = b.split("attention.split", compressed, sizes);
         let low = self.norm(b, low, "attention.kv_a_norm", mla.kv_lora_rank);
@@ -47,7 +47,8 @@ impl Ctx<'_> {
         let whole = rows.saturating_mul(query_width);
         let q = joined(b, plain_query, rope_query, whole);
         let k = joined(b, key, rope_key, whole);
-        let v = b.copy("attention.split", value);
+        // Megatron makes values contiguous; transformers' kernels read them where they are.
+        let v = if self.run.rules.heads.is == SplitHeads::Copies { b.copy("attention.split", value) } else { value };
         self.exchange(b, &core);
         let out = match latent.filter(|_| self.is_decoding()) {
             Some(latent) => self.latent_core(b, q, latent, &core, mla),

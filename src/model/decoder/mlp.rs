@@ -4,7 +4,7 @@ use super::Ctx;
 use crate::model::architecture::Act;
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::element::Group;
-use crate::model::rules::{Gate, PointwiseAct};
+use crate::model::rules::{Gate, Gather, PointwiseAct};
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::Part;
 
@@ -19,20 +19,34 @@ impl Ctx<'_> {
         let gathered = self.gathered_bytes(b.element(x));
         let middle = if !d.gated {
             let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));
-            scratch(b, gathered);
+            self.gathered(b, gathered, false);
             self.act(b, up, "mlp.act")
         } else if d.fused_gate_up || self.run.rules.fused_projections.is {
             let both = b.linear(x, rows, linear("mlp.gate_up_proj", d.hidden, inner.saturating_mul(2)));
-            scratch(b, gathered);
+            self.gathered(b, gathered, false);
             self.gate_of_one(b, both, "mlp.act")
         } else {
             let gate = b.linear(x, rows, linear("mlp.gate_proj", d.hidden, inner));
             let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));
-            scratch(b, gathered);
+            self.gathered(b, gathered, false);
             self.gate_of_two(b, gate, up, "mlp.act")
         };
         let out = b.linear(middle, rows, linear("mlp.down_proj", inner, d.hidden));
         self.reduced(b, out)
+    }
+
+    /// The gathered input of the matrix that was written last; backward its gradient too, before the reduce-scatter.
+    pub(super) fn gathered(&self, b: &mut Builder<'_>, bytes: u64, head: bool) {
+        let kept = match self.run.rules.gather.is {
+            Gather::Fresh => false,
+            Gather::KeptByHead => head,
+            Gather::Kept => true,
+        };
+        if kept {
+            scratch_backward(b, bytes);
+        } else {
+            scratch(b, bytes);
+        }
     }
 
     /// A row-parallel matrix's output after its reduce-scatter: this rank's tokens only.

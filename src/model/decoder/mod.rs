@@ -2,15 +2,18 @@
 
 mod attention;
 mod cache;
+mod clamped;
+mod context;
 mod ends;
 mod experts;
+mod kernels;
 mod latent;
 mod mlp;
 mod norm;
 
-pub(super) use attention::Core;
 pub use attention::product;
 pub use ends::cross_entropy;
+pub(super) use kernels::Core;
 pub use norm::layer_norm;
 
 use super::architecture::{Decoder, Family};
@@ -38,7 +41,8 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
     let (first, shared) = ctx.embedding();
     let inputs = ctx.token_inputs();
     let (last, buffers) = (ctx.head(stream), ctx.buffers());
-    Walk { first, kinds, order, last, shared, buffers, inputs, tied: d.tie_embeddings, ..Walk::default() }
+    let masks = ctx.masks();
+    Walk { first, kinds, order, last, shared, masks, buffers, inputs, tied: d.tie_embeddings, ..Walk::default() }
 }
 
 impl Ctx<'_> {
@@ -95,6 +99,7 @@ impl Ctx<'_> {
         if self.run.freeze_embeddings {
             b.train_embeddings = false;
         }
+        b.bias_apart = self.family == Family::Falcon && self.run.rules.buffers.is;
         b
     }
 

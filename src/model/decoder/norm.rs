@@ -16,6 +16,7 @@ impl Ctx<'_> {
             (Norm::Layernorm, _) => layer_norm(b, x, name, width, self.d.norm_bias),
             (Norm::Rmsnorm, RmsNorm::Fused) => fused_rms_norm(b, x, name, width),
             (Norm::Rmsnorm, RmsNorm::Eager) => eager_rms_norm(b, x, name, width),
+            (Norm::Rmsnorm, RmsNorm::EagerWide) => wide_rms_norm(b, x, name, width),
             (Norm::Rmsnorm, RmsNorm::EagerOnePlus) => one_plus_rms_norm(b, x, name, width),
         }
     }
@@ -60,6 +61,15 @@ fn eager_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) ->
     let back = b.cast(name, normed, element);
     let weight = b.weight(Part::Norm, width, 1);
     b.mul(name, weight, back)
+}
+
+/// `(weight * x32 * rsqrt(mean(x32^2) + eps)).to(x.dtype)`.
+fn wide_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    let element = b.element(x);
+    let normed = normalised(b, x, name, width);
+    let weight = b.weight(Part::Norm, width, 1);
+    let scaled = b.mul(name, weight, normed);
+    b.cast(name, scaled, element)
 }
 
 /// `(x32 * rsqrt(mean(x32^2) + eps) * (1 + weight32)).to(x.dtype)`.

@@ -54,6 +54,7 @@ pub fn walk(net: &Unet, run: &Run<'_>) -> Walk {
         kinds: route.kinds,
         last,
         shared: 0,
+        masks: 0,
         buffers: 0,
         inputs,
         pending: route.pending,

@@ -91,6 +91,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         order,
         last: site.head(),
         shared: 0,
+        masks: 0,
         buffers: 0,
         inputs: site.inputs(),
         pending: Vec::new(),

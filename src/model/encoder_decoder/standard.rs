@@ -3,7 +3,7 @@
 use super::{Site, Stack};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::convolution::{Conv, conv};
-use crate::model::decoder::{Ctx, product};
+use crate::model::decoder::{Core, Ctx, product};
 use crate::model::element::Group;
 use crate::model::families::Start;
 use crate::model::tape::{Id, Tape};
@@ -67,6 +67,9 @@ impl Site<'_> {
             let v = b.linear(source, keys, linear("attention.v_proj", d.hidden, inner, d.qkv_bias));
             (k, v)
         };
+        // WhisperAttention makes all three contiguous by head (models/whisper/modeling_whisper.py).
+        let [q, k, v] = [q, k, v].map(|x| if audio { b.copy("attention.contiguous", x) } else { x });
+        let core = Core { by_head: audio, ..core };
         let out = ctx.attend(b, q, k, v, &core);
         b.linear(out, rows, linear("attention.o_proj", inner, d.hidden, d.out_bias))
     }

@@ -64,6 +64,7 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
         params: Params::default(),
         stages,
         largest_stage,
+        layers: Vec::new(),
         capacity: Capacity { bytes: Bytes::from_gib(80.0), needed },
         flops: StepFlops { forward: Flops(400e12), backward: Flops(800e12), recompute: Flops(0.0) },
         traffic: Traffic {
@@ -89,9 +90,18 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
             mbu: 1.0 / 3.0,
             total_hours: None,
             total_cost: None,
+            power: None,
         },
         decode: None,
-        roofline: Roofline { bandwidth, peak, peak_name: "bf16", ridge: Intensity(333.3), ops: Vec::new() },
+        roofline: Roofline {
+            bandwidth,
+            peak,
+            peak_name: "bf16",
+            ridge: Intensity(333.3),
+            roofs: Vec::new(),
+            l2: None,
+            ops: Vec::new(),
+        },
         assumptions: Vec::new(),
     }
 }

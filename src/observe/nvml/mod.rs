@@ -93,7 +93,7 @@ impl Source for Nvml {
 }
 
 /// The processes on any device, in order.
-fn pids(devices: &[DeviceSample]) -> Vec<u32> {
+pub(super) fn pids(devices: &[DeviceSample]) -> Vec<u32> {
     let mut pids: Vec<u32> =
         devices.iter().filter_map(|device| device.processes.value()).flatten().map(|process| process.pid).collect();
     pids.sort_unstable();

@@ -361,7 +361,15 @@ impl Table<'_> {
             compute: Seconds(self.rows.iter().map(|row| row.compute).sum()),
             memory_bound: Seconds(self.rows.iter().map(|row| row.memory).sum()),
             optimizer,
-            roofline: Roofline { bandwidth, peak: matrix, peak_name, ridge: matrix.ridge(bandwidth), ops },
+            roofline: Roofline {
+                bandwidth,
+                peak: matrix,
+                peak_name,
+                ridge: matrix.ridge(bandwidth),
+                roofs: gpu.peaks.named(),
+                l2: gpu.l2_bandwidth,
+                ops,
+            },
             passes,
         }
     }

@@ -3,7 +3,7 @@
 use super::Notes;
 use crate::model::{Architecture, Shape, Start};
 use crate::plan::Plan;
-use crate::plan::keywords::{Framework, Schedule, Sharding, Strategy};
+use crate::plan::keywords::{CpComm, Framework, Schedule, Sharding, Strategy};
 
 /// Degrees of parallelism. `data` x `tensor` x `pipeline` x `context` = `num_gpus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Degrees {
     pub pipeline: u64,
     /// Ranks that share each sequence.
     pub context: u64,
+    /// How they exchange keys and values.
+    pub exchange: CpComm,
     /// Ranks that share the experts.
     pub expert: u64,
     /// Ranks that share each expert's matrices.
@@ -99,6 +101,7 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         tensor,
         pipeline,
         context,
+        exchange: part.cp_comm.unwrap_or(CpComm::P2p),
         expert,
         expert_tensor,
         sequence_parallel: part.sequence_parallel.unwrap_or(false) && tensor > 1,

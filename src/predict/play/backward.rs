@@ -60,9 +60,10 @@ impl Backward<'_> {
             return;
         }
         let from = (0..at).rev().find(|op| !self.uses.again[*op]).map_or(0, |op| op + 1);
-        let mut transient = 0;
         for op in &self.tape.ops[from..=at] {
-            let mut fleeting = op.scratch_forward;
+            let inputs = self.tape.ids(op.inputs).iter().filter(|id| self.is_fleeting(**id));
+            let read: u64 = inputs.map(|id| self.tape.get(self.tape.storage(*id)).allocated()).sum();
+            let mut fleeting = op.scratch_forward.saturating_add(read);
             for id in self.tape.ids(op.outputs) {
                 let tensor = self.tape.get(*id);
                 if tensor.view_of.is_some() || tensor.home != Home::Local {
@@ -78,9 +79,15 @@ impl Backward<'_> {
                     fleeting += tensor.allocated();
                 }
             }
-            transient = transient.max(fleeting);
+            self.alive.mark("recomputation", Group::ActivationGradient, fleeting);
         }
-        self.alive.mark("recomputation", Group::ActivationGradient, transient);
+    }
+
+    /// Made again, and read by a later operator of the same run only.
+    fn is_fleeting(&self, id: Id) -> bool {
+        let root = self.tape.storage(id);
+        let slot = root.0 as usize;
+        self.tape.get(root).home == Home::Local && self.uses.saves[slot] == 0 && !self.uses.forced[slot]
     }
 
     fn step(&mut self, op: &Op) {

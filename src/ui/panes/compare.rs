@@ -6,12 +6,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::say;
-use crate::app::State;
+use crate::app::{Baseline, State};
 use crate::compare::{Comparison, Of, Residual, Whose};
+use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::header::difference;
+use crate::ui::picker::in_words;
 use crate::ui::text::{left, marked, right, signed_percent, wrapped};
 
 pub fn title(state: &State) -> String {
@@ -42,6 +44,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Span::styled(right(&prediction.time.step.to_string(), 14), theme.predicted()),
         Span::styled(right("–", 15), theme.dim()),
     ]));
+    lines.extend(baseline_line(state, prediction, look));
     lines.push(Line::default());
     for (what, text) in kinds(comparison) {
         let wrapped = wrapped(&text, (area.width as usize).saturating_sub(11), 2);
@@ -66,6 +69,22 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     for (line, place) in lines.into_iter().zip(area.rows()) {
         line.render(place, buffer);
     }
+}
+
+/// The plan against the baseline, where one is pinned.
+fn baseline_line<'a>(state: &State, prediction: &Prediction, look: &Look) -> Option<Line<'a>> {
+    let baseline = state.baseline.as_ref()?;
+    let outcome = baseline.outcome(prediction);
+    let said = format!("{}, step {}", in_words(&outcome), step_since(baseline, prediction));
+    Some(Line::from(vec![
+        Span::styled(format!(" {}", left("baseline", 9)), look.theme.text()),
+        Span::styled(format!(" {}: {said}", printable(&baseline.name)), look.theme.warning()),
+    ]))
+}
+
+fn step_since(baseline: &Baseline, prediction: &Prediction) -> String {
+    let ratio = prediction.time.step.ratio_to(baseline.prediction.time.step);
+    ratio.map_or_else(|| "–".to_owned(), |ratio| signed_percent(ratio - 1.0))
 }
 
 fn row<'a, T: Copy>(what: &'a str, residual: &Residual<T>, show: impl Fn(&T) -> String, look: &Look) -> Line<'a> {

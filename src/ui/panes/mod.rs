@@ -1,9 +1,11 @@
 //! One file a pane.
 
 mod compare;
+mod history;
 mod monitor;
 mod plan;
 mod roofline;
+mod text;
 mod vram;
 
 use ratatui::buffer::Buffer;
@@ -13,7 +15,7 @@ use ratatui::widgets::{Block, BorderType, Widget};
 
 use super::Look;
 use super::text::{fit, wrapped};
-use crate::app::{Pane, State};
+use crate::app::{MonitorView, Pane, State};
 
 /// Draws a pane with its frame.
 pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -21,8 +23,13 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Plan => plan::title(state),
         Pane::Vram => vram::title(state),
         Pane::Roofline => roofline::title(state),
+        Pane::Monitor if state.monitor.view == MonitorView::History => history::title(state),
         Pane::Monitor => monitor::title(state),
         Pane::Compare => compare::title(state),
+    };
+    let detail = match (pane, baseline(state)) {
+        (Pane::Monitor, Some(baseline)) => format!("{baseline} · {detail}"),
+        _ => detail,
     };
     let focused = state.focus == pane;
     let (frame, name) =
@@ -36,12 +43,24 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
     let inner = block.inner(area);
     block.render(area, buffer);
     match pane {
-        Pane::Plan => plan::draw(state, look, inner, buffer),
+        Pane::Plan => match &state.text {
+            Some(view) => text::draw(state, view, look, inner, buffer),
+            None => plan::draw(state, look, inner, buffer),
+        },
         Pane::Vram => vram::draw(state, look, inner, buffer),
         Pane::Roofline => roofline::draw(state, look, inner, buffer),
+        Pane::Monitor if state.monitor.view == MonitorView::History && state.monitor.sample.is_some() => {
+            history::draw(state, look, inner, buffer);
+        }
         Pane::Monitor => monitor::draw(state, look, inner, buffer),
         Pane::Compare => compare::draw(state, look, inner, buffer),
     }
+}
+
+/// How the plan differs from the baseline, for a pane that shows nothing else of the plan.
+fn baseline(state: &State) -> Option<String> {
+    let outcome = state.baseline.as_ref()?.outcome(state.editor.prediction()?);
+    (outcome.memory.0 != 0).then(|| format!("plan {} to base", outcome.memory))
 }
 
 /// Why a pane has nothing to show.
@@ -52,8 +71,29 @@ fn say(text: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// Values as bars of one cell each up to `top`. No value is blank; nothing at all looks other than little.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn sparks(values: impl Iterator<Item = Option<f64>>, top: f64) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let cell = |value: Option<f64>| match value.filter(|_| top > 0.0) {
+        None => ' ',
+        Some(value) if value > 0.0 => LEVELS[(value / top * 8.0).floor().clamp(0.0, 7.0) as usize],
+        Some(_) => '_',
+    };
+    values.map(cell).collect()
+}
+
+/// What a row and column inside a pane stand for in what it lists.
+pub fn place_in(pane: Pane, state: &State, (row, column): (usize, usize), height: u16) -> (usize, usize) {
+    match (pane, &state.text) {
+        (Pane::Plan, Some(view)) => text::place(view, (row, column), height),
+        (Pane::Plan, None) => (plan::field_at(state, row, height), column),
+        _ => (row, column),
+    }
+}
+
 /// The first visible row, so that `selected` is in view and the list does not jump.
-fn scroll(selected: usize, rows: usize, visible: usize) -> usize {
+pub fn scroll(selected: usize, rows: usize, visible: usize) -> usize {
     let last = rows.saturating_sub(visible);
     selected.saturating_sub(visible.saturating_sub(1)).max(selected.saturating_sub(visible / 2)).min(last)
 }

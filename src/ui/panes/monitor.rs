@@ -255,23 +255,11 @@ fn draw_row(state: &State, position: usize, past: &Past<'_>, look: &Look, area: 
 }
 
 /// The highest value of each group, newest at the right. A group without values is blank, nothing is a low line.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
-    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let cells: Vec<char> = groups
-        .iter()
-        .skip(groups.len().saturating_sub(width))
-        .map(|group| {
-            let highest = group.iter().filter_map(|point| (past.value)(point)).reduce(f64::max);
-            highest.filter(|_| past.top > 0.0).map_or(' ', |value| {
-                // Nothing at all looks other than little.
-                let level = (value / past.top * 8.0).floor().clamp(0.0, 7.0) as usize;
-                if value > 0.0 { LEVELS[level] } else { '_' }
-            })
-        })
-        .collect();
-    let blank = " ".repeat(width.saturating_sub(cells.len()));
-    blank + &cells.into_iter().collect::<String>()
+    let highest = |group: &Vec<&Point>| group.iter().filter_map(|point| (past.value)(point)).reduce(f64::max);
+    let drawn = groups.len().min(width);
+    let cells = super::sparks(groups.iter().skip(groups.len() - drawn).map(highest), past.top);
+    " ".repeat(width - drawn) + &cells
 }
 
 fn draw_processes(state: &State, processes: &[ProcessRow<'_>], look: &Look, area: Rect, buffer: &mut Buffer) {

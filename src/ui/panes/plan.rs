@@ -1,25 +1,74 @@
 //! The plan as a form.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::scroll;
-use crate::app::{Field, Form, Pane, State, Step};
+use crate::app::{Field, Pane, State, Step};
 use crate::printable::printable;
 use crate::ui::Look;
-use crate::ui::text::{fit, left, right, width_of, wrapped};
+use crate::ui::text::{fit, left, right, signed_percent, width_of, wrapped};
 
 const LABEL: usize = 11;
 
 pub fn title(state: &State) -> String {
-    if state.editor.modified() { "unsaved".to_owned() } else { String::new() }
+    let (place, count) = state.tabs.place();
+    let mut parts = Vec::new();
+    if count > 1 {
+        parts.push(format!("{} of {count}", place + 1));
+    }
+    if state.editor.modified() {
+        parts.push("unsaved".to_owned());
+    }
+    if state.baseline.as_ref().is_some_and(|baseline| baseline.is(&state.editor)) {
+        parts.push("baseline".to_owned());
+    }
+    parts.join(" · ")
 }
 
+/// Lines below the fields for what neighbouring values would do, so that fields keep their places.
+const NOTES: usize = 2;
+
+/// Cells of a field with its value where those beside it stand in columns of their own.
+const FIELD: u16 = 50;
+
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let fields = Form::fields(&state.editor);
+    if !state.form.around.is_empty() && area.width >= 2 * FIELD {
+        let [fields, beside] = Layout::horizontal([Constraint::Length(FIELD), Constraint::Fill(1)]).areas(area);
+        draw_fields(state, look, fields, buffer);
+        draw_beside(state, look, beside, buffer);
+    } else {
+        draw_fields(state, look, area, buffer);
+    }
+}
+
+/// What the value below and the value above each field's would do.
+fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let columns: [Rect; 2] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(area);
+    let (first, room) = visible(state, area.height);
+    for (index, steps) in state.form.around.iter().enumerate().skip(first).take(room) {
+        let row = (index - first) as u16;
+        for ((arrow, step), column) in ["‹", "›"].into_iter().zip(steps).zip(columns) {
+            let place = Rect { y: column.y + row, height: 1, ..column };
+            if let Some(step) = step {
+                step_note(arrow, step, look, place.width as usize).render(place, buffer);
+            }
+        }
+    }
+}
+
+/// The first field in view, and how many there is room for.
+fn visible(state: &State, height: u16) -> (usize, usize) {
+    let fields = state.form.fields(&state.editor).len();
+    let room = usize::from(height).saturating_sub(NOTES);
+    (scroll(state.form.selected, fields, room), room)
+}
+
+fn draw_fields(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let fields = state.form.fields(&state.editor);
     let notes = notes(state, look, area.width as usize);
     let room = (area.height as usize).saturating_sub(notes.len());
     let first = scroll(state.form.selected, fields.len(), room);
@@ -33,13 +82,20 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// The field that lies at a row of the pane.
+pub fn field_at(state: &State, row: usize, height: u16) -> usize {
+    visible(state, height.saturating_sub(2)).0 + row
+}
+
 fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: usize) -> Line<'a> {
     let theme = &look.theme;
     let focused = state.focus == Pane::Plan;
     let editor = &state.editor;
     let label = if selected && focused { theme.accent() } else { theme.dim() };
-    let mut spans = vec![Span::styled(left(field.label(), LABEL), label)];
-    let room = width.saturating_sub(LABEL + 2);
+    // A key of the file that has no short name gets as much of its own as leaves the value visible.
+    let column = if let Field::Other(_) = field { (field.label().len() + 1).clamp(LABEL, width / 2) } else { LABEL };
+    let mut spans = vec![Span::styled(left(field.label(), column), label)];
+    let room = width.saturating_sub(column + 2);
     let typing = state.form.typing.as_ref().filter(|_| selected);
     if let Some(typed) = typing {
         spans.push(Span::styled("▸ ", theme.accent()));
@@ -53,7 +109,8 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     }
     // What the plan file says is plain, what was assumed for it is dim.
     let style = if editor.is_written(field) { theme.text() } else { theme.dim() };
-    let value = fit(&printable(&editor.shown(field)), room);
+    let shown = editor.shown(field);
+    let value = fit(&printable(&shown), room);
     if selected && focused {
         let lower = if state.form.lower.is_some() { "‹ " } else { "  " };
         let upper = if state.form.upper.is_some() { " ›" } else { "  " };
@@ -63,6 +120,10 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     } else {
         spans.push(Span::raw("  "));
         spans.push(Span::styled(value, style));
+    }
+    if let Some(was) = state.baseline.as_ref().and_then(|baseline| baseline.was(field, &shown)) {
+        let room = width.saturating_sub(width_of(&spans) + 2);
+        spans.push(Span::styled(fit(&format!("  was {}", printable(&was)), room), theme.warning()));
     }
     Line::from(spans)
 }
@@ -77,29 +138,47 @@ fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
     if state.focus != Pane::Plan {
         return Vec::new();
     }
-    if let Some(typed) = &state.form.typing {
-        let matches = state.form.matches(&state.editor, &state.catalog, typed);
-        let names = matches.iter().map(String::as_str).collect::<Vec<_>>().join("  ");
-        return if names.is_empty() { Vec::new() } else { vec![Line::styled(fit(&names, width), theme.dim())] };
+    if state.form.typing.is_some() {
+        return typed_notes(state, look, width);
     }
     [("›", &state.form.upper), ("‹", &state.form.lower)]
         .into_iter()
-        .filter_map(|(arrow, step)| Some(step_note(arrow, step.as_ref()?, look, width)))
+        .map(|(arrow, step)| step.as_ref().map_or_else(Line::default, |step| step_note(arrow, step, look, width)))
         .collect()
 }
 
+/// What the value that is being typed would do, and what may be typed.
+fn typed_notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
+    let theme = &look.theme;
+    let rule = state.form.field(&state.editor).and_then(Field::schema).map(|key| key.kind.to_string());
+    let rule = Line::styled(fit(&rule.unwrap_or_default(), width), theme.dim());
+    let would = match (&state.form.typed, state.form.typing.as_deref()) {
+        (Some(step), _) => step_note("▸", step, look, width),
+        (None, Some(typed)) if !typed.trim().is_empty() => {
+            Line::styled(fit("makes no valid plan as things stand", width), theme.warning())
+        }
+        _ => Line::default(),
+    };
+    vec![would, rule]
+}
+
+/// `› 4096  +2.10 GiB  -3 %`: the value, memory, speed.
 fn step_note<'a>(arrow: &'a str, step: &Step, look: &Look, width: usize) -> Line<'a> {
     let theme = &look.theme;
-    let effect = match step.micro_batches {
-        Some(count) => format!(" {count} micro batches {}", step.memory),
-        None => format!(" {}", step.memory),
-    };
-    let style = if step.fits { theme.dim() } else { theme.warning() };
-    let tail = if step.fits { "" } else { " too big" };
-    let value = fit(&step.value, width.saturating_sub(effect.len() + tail.len() + 4));
+    let outcome = &step.outcome;
+    let speed = if outcome.fits { signed_percent(outcome.speed) } else { "too big".to_owned() };
+    let mut effect = format!(" {} {}", outcome.memory, right(&speed, 7));
+    if let Some(count) = step.micro_batches {
+        let long = format!(" {count} micro{effect}");
+        if long.len() + step.value.len() + 4 <= width {
+            effect = long;
+        }
+    }
+    let style = if outcome.fits { theme.dim() } else { theme.warning() };
+    let value = fit(&step.value, width.saturating_sub(effect.len() + 3));
     let spans = vec![Span::styled(format!("{arrow} {value}"), theme.dim())];
     let room = width.saturating_sub(width_of(&spans));
     let mut line = Line::from(spans);
-    line.push_span(Span::styled(right(&format!("{effect}{tail}"), room), style));
+    line.push_span(Span::styled(right(&effect, room), style));
     line
 }

@@ -1,25 +1,25 @@
 //! The roofline: what the card can do at each arithmetic intensity, and where the plan's
 //! operators and the run stand below that.
 
+mod axes;
+mod table;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Style;
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
-use super::{say, scroll};
-use crate::app::{Pane, State};
-use crate::compare::RunPoint;
+use super::say;
+use crate::app::{OpKind, State};
+use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
 use crate::ui::Look;
-use crate::ui::text::{fit, left, right};
+use crate::ui::text::fit;
 use crate::units::{FlopsPerSec, Intensity};
-
-/// Decades of the intensity axis: fixed, so that charts of different plans compare.
-const DECADES: (f64, f64) = (-1.0, 4.0);
+use axes::Axes;
 
 /// Cells left of the plot for its labels.
 const GUTTER: u16 = 7;
@@ -30,7 +30,11 @@ const BOTH: u16 = 90;
 pub fn title(state: &State) -> String {
     state.editor.prediction().map_or_else(String::new, |prediction| {
         let roofline = &prediction.roofline;
-        format!("{} · {} · {}", roofline.peak_name, roofline.peak, roofline.bandwidth)
+        let title = format!("{} · {} · {}", roofline.peak_name, roofline.peak, roofline.bandwidth);
+        match &state.roofline.kind {
+            OpKind::All => title,
+            kind => format!("{} alone · {title}", kind.word()),
+        }
     })
 }
 
@@ -39,51 +43,15 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return say("no valid plan: nothing to predict", look, area, buffer);
     };
     let roofline = &prediction.roofline;
-    let selected = state.roofline.selected.min(roofline.ops.len().saturating_sub(1));
+    let selected = state.roofline.selected.min(state.roofline.ops(roofline).count().saturating_sub(1));
     if area.width >= BOTH {
         let [chart, table] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(50)]).areas(area);
         draw_chart(state, roofline, selected, look, chart, buffer);
-        draw_table(state, roofline, selected, look, table, buffer);
+        table::draw(state, roofline, selected, look, table, buffer);
     } else if state.roofline.table {
-        draw_table(state, roofline, selected, look, area, buffer);
+        table::draw(state, roofline, selected, look, area, buffer);
     } else {
         draw_chart(state, roofline, selected, look, area, buffer);
-    }
-}
-
-/// The axes: where a point of the chart lies in the plot.
-struct Axes {
-    floor: f64,
-    ceiling: f64,
-}
-
-impl Axes {
-    /// From the memory roof at the lowest intensity, where the roof starts, to just above the peak.
-    fn of(roofline: &Roofline) -> Self {
-        let floor = (roofline.bandwidth.0.log10() + DECADES.0).max(0.0);
-        Self { floor, ceiling: (roofline.peak.0 * 1.6).log10().max(floor + 1.0) }
-    }
-
-    fn x(intensity: Intensity) -> f64 {
-        intensity.0.max(f64::MIN_POSITIVE).log10().clamp(DECADES.0, DECADES.1)
-    }
-
-    /// The middle of the cell in which a braille dot at that place lies. Marks are printed
-    /// by another rounding than dots are drawn: without this they stand above their roof.
-    fn snapped(&self, (x, y): (f64, f64), plot: Rect) -> (f64, f64) {
-        let middle = |share: f64, cells: u16, dots: f64| {
-            let last = f64::from(cells.saturating_sub(1).max(1));
-            let cell = ((share * (f64::from(cells) * dots - 1.0)).round() / dots).floor();
-            ((cell + 0.5) / last).min(1.0)
-        };
-        let (width, height) = (DECADES.1 - DECADES.0, self.ceiling - self.floor);
-        let right = middle((x - DECADES.0) / width, plot.width, 2.0);
-        let down = middle((self.ceiling - y) / height, plot.height, 4.0);
-        (DECADES.0 + right * width, self.ceiling - down * height)
-    }
-
-    fn y(&self, rate: FlopsPerSec) -> f64 {
-        rate.0.max(f64::MIN_POSITIVE).log10().clamp(self.floor, self.ceiling)
     }
 }
 
@@ -91,11 +59,47 @@ fn draw_chart(state: &State, roofline: &Roofline, selected: usize, look: &Look, 
     let [chart, labels, caption] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1), Constraint::Length(2)]).areas(area);
     let [gutter, plot] = Layout::horizontal([Constraint::Length(GUTTER), Constraint::Fill(1)]).areas(chart);
-    let axes = Axes::of(roofline);
+    let about = state.roofline.ops(roofline).nth(selected).and_then(|op| op.intensity);
+    let roofs = roofs(state, roofline);
+    let highest =
+        roofs.iter().map(|(_, peak)| *peak).fold(roofline.peak, |one, other| if other > one { other } else { one });
+    let axes = Axes::of(roofline, highest, state.roofline.zoom, about);
     draw_axes(&axes, roofline, look, gutter, plot, labels, buffer);
-    let point = state.comparison.as_ref().and_then(|comparison| comparison.point);
-    draw_plot(&axes, roofline, selected, point, look, plot, buffer);
+    draw_plot(&axes, roofline, selected, state, look, plot, buffer);
+    draw_roof_names(&axes, &roofs, look, plot, buffer);
     draw_caption(roofline, selected, state, look, caption, buffer);
+}
+
+/// The card's dense peaks besides the plan's own, where those are to be shown.
+fn roofs(state: &State, roofline: &Roofline) -> Vec<(&'static str, FlopsPerSec)> {
+    let Some(job) = state.editor.job().filter(|_| state.roofline.every_roof) else { return Vec::new() };
+    let Peaks { fp32, tf32, fp16, bf16, fp8, int8: _, fp4 } = job.hardware.gpu.peaks;
+    [("fp4", fp4), ("fp8", fp8), ("bf16", bf16), ("fp16", fp16), ("tf32", tf32), ("fp32", fp32)]
+        .into_iter()
+        .filter_map(|(name, peak)| Some((name, peak?)))
+        .filter(|(name, _)| *name != roofline.peak_name)
+        .collect()
+}
+
+/// Names at the right ends of further roofs; of those that are alike, the first.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn draw_roof_names(axes: &Axes, roofs: &[(&str, FlopsPerSec)], look: &Look, plot: Rect, buffer: &mut Buffer) {
+    let mut taken = Vec::new();
+    for (name, peak) in roofs {
+        let share = (axes.ceiling - axes.y(*peak)) / (axes.ceiling - axes.floor);
+        let row = (share * f64::from(plot.height.saturating_sub(1))).round() as u16;
+        if taken.contains(&row) {
+            continue;
+        }
+        taken.push(row);
+        let place = Rect {
+            y: plot.y + row,
+            height: 1,
+            x: plot.right().saturating_sub(5).max(plot.x),
+            width: 5.min(plot.width),
+        };
+        Line::styled(*name, look.theme.dim()).right_aligned().render(place, buffer);
+    }
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -123,15 +127,20 @@ fn draw_axes(
     }
     Line::styled("TFLOP/s", style).render(Rect { height: 1, ..gutter }, buffer);
     let columns = f64::from(plot.width.saturating_sub(1));
-    for decade in DECADES.0 as i32..DECADES.1 as i32 {
-        let share = (f64::from(decade) - DECADES.0) / (DECADES.1 - DECADES.0);
+    // The last one would stand outside.
+    for decade in (axes.left.ceil() as i32..=axes.right.floor() as i32).filter(|decade| f64::from(*decade) < axes.right)
+    {
+        let share = (f64::from(decade) - axes.left) / (axes.right - axes.left);
         let x = plot.x + (share * columns).round() as u16;
         let place = Rect { x, width: labels.right().saturating_sub(x), ..labels };
         Line::styled(tick(decade), style).render(place, buffer);
     }
     Line::styled("FLOP/B", style).render(labels, buffer);
     let ridge = format!("ridge {:.0}", roofline.ridge.0);
-    let share = (Axes::x(roofline.ridge) - DECADES.0) / (DECADES.1 - DECADES.0);
+    if !axes.shows(roofline.ridge) {
+        return;
+    }
+    let share = (axes.x(roofline.ridge) - axes.left) / (axes.right - axes.left);
     let x = plot.x + (share * columns).round() as u16 + 1;
     let place = Rect { x, y: plot.bottom().saturating_sub(1), width: plot.right().saturating_sub(x), height: 1 };
     Line::styled(fit(&ridge, place.width as usize), style).render(place, buffer);
@@ -150,39 +159,60 @@ fn draw_plot(
     axes: &Axes,
     roofline: &Roofline,
     selected: usize,
-    point: Option<RunPoint>,
+    state: &State,
     look: &Look,
     plot: Rect,
     buffer: &mut Buffer,
 ) {
     let theme = &look.theme;
     let (roof, guide) = (theme.roof_colour(), theme.guide_colour());
-    let ridge = (Axes::x(roofline.ridge), axes.y(roofline.peak));
-    let guide_points = dotted(ridge.0, axes.floor, ridge.1, f64::from(plot.height) * 2.0);
-    let start = axes.y(roofline.roof_at(Intensity(10_f64.powf(DECADES.0))));
+    let memory = |x: f64| FlopsPerSec(10_f64.powf(x) * roofline.bandwidth.0);
+    let ridge_shown = axes.shows(roofline.ridge);
+    let guide_points = if ridge_shown {
+        dotted(axes.x(roofline.ridge), axes.floor, axes.y(roofline.peak), f64::from(plot.height) * 2.0)
+    } else {
+        Vec::new()
+    };
+    let ops: Vec<&RooflineOp> = state.roofline.ops(roofline).collect();
     Canvas::default()
         .marker(Marker::Braille)
-        .x_bounds([DECADES.0, DECADES.1])
+        .x_bounds([axes.left, axes.right])
         .y_bounds([axes.floor, axes.ceiling])
         .paint(|canvas| {
+            for (_, peak) in roofs(state, roofline) {
+                let from = axes.x(peak.ridge(roofline.bandwidth));
+                canvas.draw(&Stroke { x1: from, y1: axes.y(peak), x2: axes.right, y2: axes.y(peak), color: guide });
+            }
             canvas.draw(&Points { coords: &guide_points, color: guide });
-            canvas.draw(&Stroke { x1: DECADES.0, y1: start, x2: ridge.0, y2: ridge.1, color: roof });
-            canvas.draw(&Stroke { x1: ridge.0, y1: ridge.1, x2: DECADES.1, y2: ridge.1, color: roof });
+            let ridge = axes.x(roofline.ridge);
+            // Where the memory roof leaves the chart above, it is another type's ridge.
+            let highest = axes.x(Intensity(10_f64.powf(axes.ceiling) / roofline.bandwidth.0));
+            let lowest = axes.x(Intensity(10_f64.powf(axes.floor) / roofline.bandwidth.0));
+            let end = ridge.min(highest);
+            if lowest < end {
+                let (y1, y2) = (axes.y(memory(lowest)), axes.y(memory(end)));
+                canvas.draw(&Stroke { x1: lowest, y1, x2: end, y2, color: roof });
+            }
+            let peak = axes.y(roofline.peak);
+            canvas.draw(&Stroke { x1: ridge, y1: peak, x2: axes.right, y2: peak, color: roof });
             canvas.layer();
             let snap = |point| axes.snapped(point, plot);
-            let ops = roofline.ops.iter().enumerate();
-            for (index, op) in ops.filter(|(index, _)| *index != selected) {
+            for before in state.baseline.iter().flat_map(|baseline| state.roofline.ops(&baseline.prediction.roofline)) {
+                let Some((x, y)) = place(axes, before).map(snap) else { continue };
+                canvas.print(x, y, Span::styled("▫", theme.warning()));
+            }
+            for (index, op) in ops.iter().enumerate().filter(|(index, _)| *index != selected) {
                 let Some((x, y)) = place(axes, op).map(snap) else { continue };
                 let mark = if op.bound == Bound::Compute { "●" } else { "○" };
                 // The few operators that take most of the time stand out.
                 let style = if index < 5 { theme.text() } else { theme.dim() };
                 canvas.print(x, y, Span::styled(mark, style));
             }
-            if let Some(point) = point {
-                let (x, y) = snap((Axes::x(point.intensity), axes.y(point.rate)));
+            if let Some(point) = state.comparison.as_ref().and_then(|comparison| comparison.point) {
+                let (x, y) = snap((axes.x(point.intensity), axes.y(point.rate)));
                 canvas.print(x, y, Span::styled("◉", theme.observed()));
             }
-            if let Some((x, y)) = roofline.ops.get(selected).and_then(|op| place(axes, op)).map(snap) {
+            if let Some((x, y)) = ops.get(selected).and_then(|op| place(axes, op)).map(snap) {
                 canvas.print(x, y, Span::styled("◆", theme.accent()));
             }
         })
@@ -198,7 +228,8 @@ fn dotted(x: f64, from: f64, to: f64, count: f64) -> Vec<(f64, f64)> {
 /// Where an operator stands: at its intensity, as high as the prediction lets it get.
 fn place(axes: &Axes, op: &RooflineOp) -> Option<(f64, f64)> {
     let rate = attained(op)?;
-    Some((Axes::x(op.intensity?), axes.y(rate)))
+    let intensity = op.intensity.filter(|intensity| axes.shows(*intensity))?;
+    Some((axes.x(intensity), axes.y(rate)))
 }
 
 fn attained(op: &RooflineOp) -> Option<FlopsPerSec> {
@@ -208,9 +239,11 @@ fn attained(op: &RooflineOp) -> Option<FlopsPerSec> {
 fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let mut lines = Vec::new();
-    if let Some(op) = roofline.ops.get(selected) {
+    if let Some(op) = state.roofline.ops(roofline).nth(selected) {
         let intensity = op.intensity.map_or_else(|| "–".to_owned(), |intensity| intensity.to_string());
-        let facts = format!("  {intensity}  {}-bound  {:.0} % of time", op.bound.word(), share(roofline, op));
+        let since = table::since(state, op);
+        let since = if since.is_empty() { since } else { format!("  {since} to base") };
+        let facts = format!("  {intensity}  {}-bound  {:.0} % of time{since}", op.bound.word(), share(roofline, op));
         let room = (area.width as usize).saturating_sub(3 + op.name.len());
         lines.push(Line::from(vec![
             Span::styled(" ◆ ", theme.accent()),
@@ -249,44 +282,6 @@ fn no_point(state: &State) -> String {
 fn share(roofline: &Roofline, op: &RooflineOp) -> f64 {
     let all: f64 = roofline.ops.iter().map(|op| op.seconds.0).sum();
     if all > 0.0 { op.seconds.0 / all * 100.0 } else { 0.0 }
-}
-
-fn draw_table(state: &State, roofline: &Roofline, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let theme = &look.theme;
-    let name = (area.width as usize).saturating_sub(33).clamp(10, 40);
-    let row = |cells: [&str; 5]| {
-        let [operator, count, intensity, bound, time] = cells;
-        format!(
-            "{}{}{}  {}{}",
-            left(operator, name),
-            right(count, 7),
-            right(intensity, 9),
-            left(bound, 8),
-            right(time, 6)
-        )
-    };
-    let mut lines =
-        vec![Line::styled(format!(" {}", row(["operator", "runs", "FLOP/B", "bound", "time"])), theme.dim())];
-    let room = (area.height as usize).saturating_sub(1);
-    let first = scroll(selected, roofline.ops.len(), room);
-    for (index, op) in roofline.ops.iter().enumerate().skip(first).take(room) {
-        let chosen = index == selected && state.focus == Pane::Roofline;
-        let style = if chosen { theme.selected() } else { op_style(op, look) };
-        let intensity = op.intensity.map_or_else(|| "–".to_owned(), |value| crate::units::three_figures(value.0));
-        let time = format!("{:.1} %", share(roofline, op));
-        let text = row([&op.name, &op.count.to_string(), &intensity, op.bound.word(), &time]);
-        lines.push(Line::styled(format!("{}{text}", if chosen { "▸" } else { " " }), style));
-    }
-    for (line, place) in lines.into_iter().zip(area.rows()) {
-        line.render(place, buffer);
-    }
-}
-
-fn op_style(op: &RooflineOp, look: &Look) -> Style {
-    match op.bound {
-        Bound::Compute => look.theme.text(),
-        Bound::Memory => look.theme.dim(),
-    }
 }
 
 #[cfg(test)]

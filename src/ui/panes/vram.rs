@@ -1,24 +1,28 @@
 //! The predicted memory of one GPU, part by part, against the card and the run.
 
+mod layers;
+mod stages;
+mod timeline;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Style;
-use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
-use ratatui::widgets::canvas::{Canvas, Line as Stroke};
 
 use super::{say, scroll};
 use crate::app::{MemoryView, Pane, Source, State};
-use crate::predict::{Component, Layer, Phase, Prediction, StageMemory, Verdict};
+use crate::predict::{Component, Layer, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::bar;
 use crate::ui::text::{fit, left, right, wrapped};
-use crate::units::Bytes;
+use crate::units::{Bytes, three_figures};
 
 /// The list beside the timeline.
 const LIST: u16 = 36;
+
+/// What the difference to the baseline takes beside it.
+const SINCE: u16 = 8;
 
 /// A timeline narrower than this says nothing.
 const CHART: u16 = 32;
@@ -27,6 +31,10 @@ pub fn title(state: &State) -> String {
     let stages = state.editor.prediction().map_or(1, |prediction| prediction.stages.len());
     let stage = state.editor.prediction().map_or(0, |prediction| prediction.largest().stage);
     let view = if state.editor.faults().is_empty() { state.memory.view.word() } else { "last good plan" };
+    let view = match &state.baseline {
+        Some(baseline) => format!("{view} · against {}", baseline.name),
+        None => view.to_owned(),
+    };
     if stages > 1 {
         format!("{view} · stage {stage} of {stages}, the largest · GiB a GPU")
     } else {
@@ -43,7 +51,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     match state.memory.view {
         MemoryView::Components => draw_components(state, prediction, look, rest, buffer),
         MemoryView::Terms => draw_terms(state, prediction.largest(), look, rest, buffer),
-        MemoryView::Stages => draw_stages(state, prediction, look, rest, buffer),
+        MemoryView::Layers => layers::draw(state, prediction, look, rest, buffer),
+        MemoryView::Stages => stages::draw(state, prediction, look, rest, buffer),
+        MemoryView::Timeline => timeline::draw(state, prediction, look, rest, buffer),
     }
 }
 
@@ -81,29 +91,36 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     for (line, place) in [Line::from(plan), Line::from(run)].into_iter().zip(area.rows()) {
         line.render(place, buffer);
     }
+    if let Some(baseline) = &state.baseline {
+        // A tick where the baseline's plan ends.
+        let column = bar::cells(baseline.prediction.capacity.needed, scale, width.saturating_sub(1));
+        let tick = Rect { x: area.x + 6 + column as u16, width: 1, height: 1, ..area };
+        Line::styled("┊", theme.warning()).render(tick.intersection(area), buffer);
+    }
 }
 
 fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let stage = prediction.largest();
-    let lines = component_lines(prediction, look);
-    if area.width < LIST + CHART || area.height < 8 {
+    let lines = component_lines(state, prediction, look);
+    let wide = LIST + if state.baseline.is_some() { SINCE } else { 0 };
+    if area.width < wide + CHART || area.height < 8 {
         return render(lines, area, buffer);
     }
-    let [list, chart] = Layout::horizontal([Constraint::Length(LIST), Constraint::Fill(1)]).areas(area);
+    let [list, chart] = Layout::horizontal([Constraint::Length(wide), Constraint::Fill(1)]).areas(area);
     let spare = (area.height as usize).saturating_sub(lines.len());
     render(lines, list, buffer);
     if spare >= 6 {
         // A tall pane has room for the largest terms below the components.
         let below = Rect { y: list.bottom() - spare as u16 + 1, height: spare as u16 - 1, ..area };
         let chart = Rect { height: chart.height - below.height - 1, ..chart };
-        draw_timeline(prediction, stage, look, chart, buffer);
+        timeline::draw_curve(state, prediction, None, look, chart, buffer);
         draw_terms(state, stage, look, below, buffer);
     } else {
-        draw_timeline(prediction, stage, look, chart, buffer);
+        timeline::draw_curve(state, prediction, None, look, chart, buffer);
     }
 }
 
-fn component_lines<'a>(prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>> {
+fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>> {
     let theme = &look.theme;
     let stage = prediction.largest();
     let mut lines: Vec<Line<'_>> = Component::ALL
@@ -117,15 +134,18 @@ fn component_lines<'a>(prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>>
                 Span::styled(left(bar::word(component), 12), theme.text()),
                 Span::styled(right(&bytes.in_gib(), 7), theme.text()),
                 Span::styled(format!("{share:>5.0} %"), theme.dim()),
+                Span::styled(right(&since(state, prediction, component), 8), theme.warning()),
             ])
         })
         .collect();
-    for (name, bytes) in
-        [("allocated", stage.peak_allocated), ("reserved", stage.peak_reserved), ("device-used", stage.device_used)]
-    {
+    let figures = |stage: &StageMemory| [stage.peak_allocated, stage.peak_reserved, stage.device_used];
+    let before = state.baseline.as_ref().map(|baseline| figures(baseline.prediction.largest()));
+    for (index, (name, bytes)) in ["allocated", "reserved", "device-used"].into_iter().zip(figures(stage)).enumerate() {
+        let since = before.map_or_else(String::new, |before| more(bytes, before[index]));
         lines.push(Line::from(vec![
             Span::styled(format!("    {}", left(name, 12)), theme.dim()),
             Span::styled(right(&bytes.in_gib(), 7), theme.predicted()),
+            Span::styled(right(&since, 15), theme.warning()),
         ]));
     }
     lines.push(verdict_line(prediction, look));
@@ -138,6 +158,23 @@ fn component_lines<'a>(prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>>
     lines
 }
 
+/// GiB more or less than in the baseline; nothing where that is as much, or nothing is pinned.
+fn since(state: &State, prediction: &Prediction, component: Component) -> String {
+    let Some(baseline) = &state.baseline else { return String::new() };
+    let before = baseline.prediction.largest().component(component);
+    more(prediction.largest().component(component), before)
+}
+
+/// `+3.10`: GiB more than before; nothing for less than shows.
+pub fn more(now: Bytes, before: Bytes) -> String {
+    let difference = now.gib() - before.gib();
+    if difference.abs() < 0.005 {
+        return String::new();
+    }
+    let sign = if difference < 0.0 { '-' } else { '+' };
+    format!("{sign}{}", three_figures(difference.abs()))
+}
+
 fn verdict_line<'a>(prediction: &Prediction, look: &Look) -> Line<'a> {
     let capacity = prediction.capacity;
     let left = capacity.bytes.saturating_sub(capacity.needed);
@@ -147,51 +184,6 @@ fn verdict_line<'a>(prediction: &Prediction, look: &Look) -> Line<'a> {
         Verdict::DoesNotFit => format!(" does not fit, {} over", capacity.needed.saturating_sub(capacity.bytes)),
     };
     Line::styled(text, look.theme.verdict(capacity.verdict()))
-}
-
-/// Allocated bytes over one step, under the capacity.
-fn draw_timeline(prediction: &Prediction, stage: &StageMemory, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let points = &stage.timeline;
-    if points.len() < 2 || area.height < 5 {
-        return;
-    }
-    let theme = &look.theme;
-    let [head, chart, phases] =
-        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-    Line::styled("  allocated over one step, GiB", theme.dim()).render(head, buffer);
-    let top = prediction.capacity.bytes.max(stage.peak_allocated).gib();
-    let [axis, plot] = Layout::horizontal([Constraint::Length(7), Constraint::Fill(1)]).areas(chart);
-    for (row, place) in axis.rows().enumerate() {
-        let share = 1.0 - row as f64 / f64::from(chart.height.saturating_sub(1).max(1));
-        let labelled = row == 0 || row + 1 == chart.height as usize || row == chart.height as usize / 2;
-        // The middle row stands for the half, though it lies up to half a row beside it.
-        let share = if row == chart.height as usize / 2 { 0.5 } else { share };
-        let label = if labelled { format!("{:>5.0} ┤", top * share) } else { "      │".to_owned() };
-        Line::styled(label, theme.dim()).render(place, buffer);
-    }
-    let last = (points.len() - 1) as f64;
-    let colour = theme.roof_colour();
-    let guide = theme.guide_colour();
-    let capacity = prediction.capacity.bytes.gib();
-    Canvas::default()
-        .marker(Marker::Braille)
-        .x_bounds([0.0, last])
-        .y_bounds([0.0, top])
-        .paint(|canvas| {
-            canvas.draw(&Stroke { x1: 0.0, y1: capacity, x2: last, y2: capacity, color: guide });
-            for (index, pair) in points.windows(2).enumerate() {
-                let (x, from, to) = (index as f64, pair[0].allocated.gib(), pair[1].allocated.gib());
-                canvas.draw(&Stroke { x1: x, y1: from, x2: x + 1.0, y2: to, color: colour });
-            }
-        })
-        .render(plot, buffer);
-    let plot_width = plot.width as usize;
-    for phase in [Phase::Forward, Phase::Backward, Phase::Optimizer] {
-        let Some(first) = points.iter().position(|point| point.phase == phase) else { continue };
-        let column = (first as f64 / last * plot_width as f64) as u16;
-        let place = Rect { x: plot.x + column, width: plot.width.saturating_sub(column), ..phases };
-        Line::styled(fit(phase.word(), place.width as usize), theme.dim()).render(place, buffer);
-    }
 }
 
 fn draw_terms(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -230,41 +222,6 @@ fn draw_terms(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffe
         lines.push(Line::styled(fit(&format!(" {counted}; source: {}", term.source), width), theme.dim()));
     }
     render(lines, area, buffer);
-}
-
-fn draw_stages(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let theme = &look.theme;
-    let columns = |cells: [&str; 6]| -> String {
-        cells.iter().zip([7, 8, 9, 11, 10, 13]).map(|(cell, width)| right(cell, width)).collect()
-    };
-    let head = columns(["stage", "layers", "static", "allocated", "reserved", "device-used"]);
-    let mut lines = vec![Line::styled(head, theme.dim())];
-    let room = (area.height as usize).saturating_sub(1);
-    let selected = state.memory.selected.min(prediction.stages.len().saturating_sub(1));
-    let first = scroll(selected, prediction.stages.len(), room);
-    for (index, stage) in prediction.stages.iter().enumerate().skip(first).take(room) {
-        let text = columns([
-            &stage.stage.to_string(),
-            &stage.layers.to_string(),
-            &stage.static_bytes.in_gib(),
-            &stage.peak_allocated.in_gib(),
-            &stage.peak_reserved.in_gib(),
-            &stage.device_used.in_gib(),
-        ]);
-        let style = stage_style(prediction, index, state.focus == Pane::Vram && index == selected, look);
-        lines.push(Line::styled(text, style));
-    }
-    render(lines, area, buffer);
-}
-
-fn stage_style(prediction: &Prediction, index: usize, chosen: bool, look: &Look) -> Style {
-    if chosen {
-        look.theme.selected()
-    } else if prediction.stages[index].device_used > prediction.capacity.bytes {
-        look.theme.danger()
-    } else {
-        look.theme.text()
-    }
 }
 
 fn render(lines: Vec<Line<'_>>, area: Rect, buffer: &mut Buffer) {

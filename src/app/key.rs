@@ -1,0 +1,42 @@
+//! Key presses, free of any terminal library.
+
+/// A key press.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A printable character.
+    Char(char),
+    /// A character with Control held.
+    Ctrl(char),
+    /// Cursor up.
+    Up,
+    /// Cursor down.
+    Down,
+    /// Cursor left.
+    Left,
+    /// Cursor right.
+    Right,
+    /// Return.
+    Enter,
+    /// Escape.
+    Esc,
+    /// Tabulator.
+    Tab,
+    /// Shift and tabulator.
+    BackTab,
+    /// Deletes to the left.
+    Backspace,
+    /// Deletes to the right.
+    Delete,
+    /// Cursor left with Control held.
+    WordLeft,
+    /// Cursor right with Control held.
+    WordRight,
+    /// First.
+    Home,
+    /// Last.
+    End,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+}

@@ -1,0 +1,26 @@
+//! What the mouse can choose: the screen's parts, as whoever laid them out names them.
+
+use super::pane::Pane;
+
+/// Something that was clicked or scrolled over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A row inside a pane, from 0 below its frame.
+    Row {
+        /// The pane.
+        pane: Pane,
+        /// The row in the pane.
+        row: usize,
+        /// The column in the pane.
+        column: usize,
+    },
+    /// A pane's name among the tabs.
+    Tab(Pane),
+    /// The wheel over a pane: rows down, or up where below zero.
+    Scroll {
+        /// The pane.
+        pane: Pane,
+        /// Rows.
+        rows: isize,
+    },
+}

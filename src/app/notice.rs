@@ -1,0 +1,29 @@
+//! Messages of the bottom line.
+
+/// How a message is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// It worked.
+    Info,
+    /// It did not.
+    Problem,
+}
+
+/// A message in the bottom line, until the next key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// How it is meant.
+    pub severity: Severity,
+    /// What it says.
+    pub text: String,
+}
+
+/// It worked.
+pub fn info(text: impl Into<String>) -> Notice {
+    Notice { severity: Severity::Info, text: text.into() }
+}
+
+/// It did not.
+pub fn problem(text: impl Into<String>) -> Notice {
+    Notice { severity: Severity::Problem, text: text.into() }
+}

@@ -1,0 +1,303 @@
+//! The past at several spans, from a minute to a day, in memory that does not grow.
+//!
+//! Every span has its own row of buckets, each a fixed length of time, and every sample goes
+//! into all of them: none is made from another, so that turning from one span to the next shows
+//! what was seen. A bucket keeps the lowest, the highest and the mean, so that a peak of a
+//! second is still there after a day.
+
+use std::collections::VecDeque;
+
+use crate::reading::{Figure, Kind, Moment, Reading, Sample, Spread};
+
+/// A stretch of the past that can be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Span {
+    /// One minute.
+    Minute,
+    /// Ten minutes.
+    #[default]
+    TenMinutes,
+    /// One hour.
+    Hour,
+    /// Six hours.
+    SixHours,
+    /// 24 hours.
+    Day,
+}
+
+impl Span {
+    /// All of them, the shortest first.
+    pub const ALL: [Self; 5] = [Self::Minute, Self::TenMinutes, Self::Hour, Self::SixHours, Self::Day];
+
+    /// Its length and that of one of its buckets, in milliseconds.
+    const fn millis(self) -> (u64, u64) {
+        match self {
+            Self::Minute => (60_000, 250),
+            Self::TenMinutes => (600_000, 2_000),
+            Self::Hour => (3_600_000, 10_000),
+            Self::SixHours => (21_600_000, 60_000),
+            Self::Day => (86_400_000, 240_000),
+        }
+    }
+
+    /// Its length in words.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Minute => "1 min",
+            Self::TenMinutes => "10 min",
+            Self::Hour => "1 h",
+            Self::SixHours => "6 h",
+            Self::Day => "24 h",
+        }
+    }
+
+    /// The next shorter one; the shortest stays.
+    #[must_use]
+    pub const fn shorter(self) -> Self {
+        match self {
+            Self::Minute | Self::TenMinutes => Self::Minute,
+            Self::Hour => Self::TenMinutes,
+            Self::SixHours => Self::Hour,
+            Self::Day => Self::SixHours,
+        }
+    }
+
+    /// The next longer one; the longest stays.
+    #[must_use]
+    pub const fn longer(self) -> Self {
+        match self {
+            Self::Minute => Self::TenMinutes,
+            Self::TenMinutes => Self::Hour,
+            Self::Hour => Self::SixHours,
+            Self::SixHours | Self::Day => Self::Day,
+        }
+    }
+}
+
+/// A bucket: how the figures of a device were spread over its time; none where there was none.
+#[derive(Debug, Clone)]
+struct Bucket {
+    /// Which one, counted from the Unix epoch.
+    number: u64,
+    figures: [Option<Spread>; Figure::ALL.len()],
+}
+
+/// The past of every device, at every span.
+#[derive(Debug, Clone, Default)]
+pub struct Spans {
+    devices: Vec<[VecDeque<Bucket>; Span::ALL.len()]>,
+    newest: Moment,
+    /// Time between the last samples, in milliseconds, the newest first.
+    spacing: [u64; 2],
+}
+
+impl Spans {
+    /// Takes in a sample.
+    pub fn push(&mut self, sample: &Sample) {
+        if sample.at > self.newest {
+            self.spacing = [sample.at.0 - self.newest.0, self.spacing[0]];
+            self.newest = sample.at;
+        }
+        let hold = self.hold();
+        self.devices.resize_with(sample.devices.len().max(self.devices.len()), Default::default);
+        for (rows, device) in self.devices.iter_mut().zip(&sample.devices) {
+            let figures = Figure::ALL.map(|figure| spread(&figure.of(device)));
+            for (span, row) in Span::ALL.into_iter().zip(rows) {
+                put(row, span, sample.at, figures, hold);
+            }
+        }
+    }
+
+    /// For how long, in milliseconds, a figure stands for what follows: a sample may be late, but
+    /// where two are missing nobody knows.
+    fn hold(&self) -> u64 {
+        const LONGEST: u64 = 120_000;
+        self.spacing[0].min(self.spacing[1]).saturating_mul(2).min(LONGEST)
+    }
+
+    /// The end of the stretch that `columns` show of a span: they keep their borders as time
+    /// goes on, so that a picture of them moves only when one is complete.
+    fn end(&self, span: Span, columns: u64) -> u64 {
+        let width = (span.millis().0 / columns).max(1);
+        (self.newest.0 / width).saturating_add(1).saturating_mul(width)
+    }
+
+    /// A figure of a device over a span that ends now, in so many columns of equal time, the
+    /// newest last; none where nothing was read.
+    #[must_use]
+    pub fn columns(&self, device: usize, span: Span, figure: Figure, columns: usize) -> Vec<Option<Spread>> {
+        let mut spreads: Vec<Option<Spread>> = vec![None; columns];
+        let Some(rows) = self.devices.get(device).filter(|_| columns > 0) else { return spreads };
+        let (length, bucket_length) = span.millis();
+        let width = (length / columns as u64).max(1);
+        let end = self.end(span, columns as u64);
+        let start = end.saturating_sub(width * columns as u64);
+        let row = &rows[span as usize];
+        for (bucket, next) in row.iter().zip(row.iter().skip(1).map(Some).chain([None])) {
+            let Some(spread) = bucket.figures[figure as usize] else { continue };
+            // A bucket counts for every column that it reaches into, and until the next one.
+            let from = bucket.number * bucket_length;
+            let own = from.saturating_add(bucket_length);
+            let next = next.map(|next| next.number * bucket_length);
+            let next = next.filter(|next| next.saturating_sub(own) <= self.hold());
+            let until = next.unwrap_or(own).min(end);
+            if until <= start {
+                continue;
+            }
+            let first = from.saturating_sub(start) / width;
+            let last = (until - 1 - start) / width;
+            for column in first..=last {
+                let Some(into) = usize::try_from(column).ok().and_then(|column| spreads.get_mut(column)) else { break };
+                *into = Some(into.map_or(spread, |before| before.with(spread)));
+            }
+        }
+        spreads
+    }
+
+    /// A figure of a device over a whole span.
+    #[must_use]
+    pub fn whole(&self, device: usize, span: Span, figure: Figure) -> Option<Spread> {
+        let row = &self.devices.get(device)?[span as usize];
+        let (length, bucket_length) = span.millis();
+        let oldest = self.newest.0.saturating_sub(length);
+        let within = |bucket: &&Bucket| (bucket.number * bucket_length).saturating_add(bucket_length) > oldest;
+        row.iter().filter(within).filter_map(|bucket| bucket.figures[figure as usize]).reduce(Spread::with)
+    }
+}
+
+fn spread(reading: &Reading<f64>) -> Option<Spread> {
+    let kind = reading.kind().unwrap_or(Kind::Measured);
+    reading.value().filter(|value| value.is_finite()).map(|value| Spread::of(*value, kind))
+}
+
+/// Adds figures to the bucket of their time; what has left the span makes room.
+fn put(row: &mut VecDeque<Bucket>, span: Span, at: Moment, figures: [Option<Spread>; Figure::ALL.len()], hold: u64) {
+    let (length, bucket_length) = span.millis();
+    let number = at.0 / bucket_length;
+    match row.back_mut() {
+        // A clock that goes back a little adds to what is newest.
+        Some(newest) if newest.number >= number => {
+            for (into, figure) in newest.figures.iter_mut().zip(figures) {
+                *into = match (*into, figure) {
+                    (Some(before), Some(now)) => Some(before.with(now)),
+                    (before, now) => before.or(now),
+                };
+            }
+        }
+        _ => row.push_back(Bucket { number, figures }),
+    }
+    // The span, and what reaches into its first column.
+    let oldest = number.saturating_sub((length + hold) / bucket_length + 1);
+    while row.front().is_some_and(|bucket| bucket.number < oldest) {
+        row.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::DeviceSample;
+    use crate::units::Watts;
+
+    fn sample(at: Moment, watts: f64) -> Sample {
+        let device = DeviceSample { power: Reading::measured(Watts(watts), at), ..DeviceSample::default() };
+        Sample { at, devices: vec![device], ..Sample::default() }
+    }
+
+    /// A day and a half at one sample a second, with one second at 900 W ten hours before its end.
+    fn long_run() -> (Spans, Moment) {
+        let mut spans = Spans::default();
+        let seconds = 36 * 3600;
+        for second in 0..seconds {
+            let watts = if second == seconds - 36_000 { 900.0 } else { 500.0 };
+            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), watts));
+        }
+        (spans, Moment(1_790_000_000_000 + (seconds - 1) * 1000))
+    }
+
+    #[test]
+    fn a_peak_of_a_second_is_still_there_after_hours() {
+        let (spans, _) = long_run();
+        let day = spans.columns(0, Span::Day, Figure::Power, 100);
+        let peaks: Vec<usize> =
+            (0..100).filter(|column| day[*column].is_some_and(|spread| spread.high > 899.0)).collect();
+        // Ten of 24 hours before the end: at 58.3 % of the width, in one column or on the border of two.
+        assert!(!peaks.is_empty() && peaks.iter().all(|column| (57..=59).contains(column)), "{peaks:?}");
+        assert!(
+            spans.columns(0, Span::SixHours, Figure::Power, 100).iter().flatten().all(|spread| spread.high < 501.0)
+        );
+        let whole = spans.whole(0, Span::Day, Figure::Power).unwrap();
+        assert_eq!((whole.low, whole.high), (500.0, 900.0));
+        // 86 400 s with one at 900 W: 500 + 400 / 86 400.
+        assert!((whole.mean() - 500.0046).abs() < 1e-3, "{}", whole.mean());
+    }
+
+    #[test]
+    fn every_span_is_full_from_its_first_sample_to_its_last() {
+        let (spans, _) = long_run();
+        for span in Span::ALL {
+            for columns in [1, 37, 60, 200] {
+                let seen = spans.columns(0, span, Figure::Power, columns).iter().flatten().count();
+                assert_eq!(seen, columns, "{span:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn columns_keep_their_borders_as_time_goes_on() {
+        let mut spans = Spans::default();
+        let at = |second: u64| Moment(1_790_000_000_000 + second * 1000);
+        for second in 0..600 {
+            spans.push(&sample(at(second), (second % 17) as f64));
+        }
+        let before = spans.columns(0, Span::TenMinutes, Figure::Power, 60);
+        for second in 600..610 {
+            spans.push(&sample(at(second), (second % 17) as f64));
+        }
+        // Ten seconds are one column.
+        let after = spans.columns(0, Span::TenMinutes, Figure::Power, 60);
+        assert_eq!(before[2..59], after[1..58]);
+    }
+
+    #[test]
+    fn memory_does_not_grow() {
+        let (spans, _) = long_run();
+        let buckets: usize = spans.devices[0].iter().map(VecDeque::len).sum();
+        // 60 s at 1 a second, 300, 360, 360, 360; three seconds more of each, and a bucket begun at either end.
+        assert!(buckets <= (60 + 5) + (300 + 4) + 3 * (360 + 3), "{buckets}");
+    }
+
+    #[test]
+    fn times_that_no_clock_shows_do_no_harm() {
+        let mut spans = Spans::default();
+        for at in [0, 5, 5, 3, u64::MAX - 1, u64::MAX, 7] {
+            spans.push(&sample(Moment(at), 1.0));
+        }
+        for span in Span::ALL {
+            assert!(spans.columns(0, span, Figure::Power, 7)[6].is_some(), "{span:?}");
+            assert!(spans.whole(0, span, Figure::Power).is_some());
+        }
+    }
+
+    #[test]
+    fn a_gap_stays_a_gap() {
+        let mut spans = Spans::default();
+        for second in (0..20).chain(40..60) {
+            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), 500.0));
+        }
+        let minute = spans.columns(0, Span::Minute, Figure::Power, 60);
+        let seen: String = minute.iter().map(|spread| if spread.is_some() { '#' } else { '.' }).collect();
+        // The first 20 seconds are the first 20 columns, and 20 s are missing.
+        assert_eq!(seen, format!("{0}{1}{0}", "#".repeat(20), ".".repeat(20)));
+    }
+
+    #[test]
+    fn what_was_not_read_is_no_zero() {
+        let mut spans = Spans::default();
+        spans.push(&Sample { at: Moment(5_000), devices: vec![DeviceSample::default()], ..Sample::default() });
+        assert!(spans.columns(0, Span::Minute, Figure::Memory, 10).iter().all(Option::is_none));
+        assert_eq!(spans.whole(0, Span::Minute, Figure::Memory), None);
+        assert_eq!(spans.whole(7, Span::Minute, Figure::Memory), None);
+    }
+}

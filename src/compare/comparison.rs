@@ -1,0 +1,200 @@
+//! Predicted against observed: the same quantity, in the same unit, side by side.
+
+use super::bands::Bands;
+use super::calibration::Calibration;
+use super::expected::Expected;
+use super::observation::{Observation, Whose};
+use super::residual::Residual;
+use crate::predict::Prediction;
+use crate::reading::{Kind, Reading};
+use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Intensity, Seconds, TokensPerSec};
+
+/// Of which pipeline stage the prediction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// There is only one.
+    Whole,
+    /// The one that the observed GPU holds.
+    Stage(u64),
+    /// Nobody can tell which one the observed GPU holds: the one that needs most.
+    LargestStage(u64),
+}
+
+/// The run on the roofline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RunPoint {
+    /// Operations for each byte of DRAM traffic.
+    pub intensity: Intensity,
+    /// Rate of the matrix units.
+    pub rate: FlopsPerSec,
+    /// The lesser of the two kinds.
+    pub kind: Kind,
+}
+
+/// Everything that is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Whose figures were observed.
+    pub whose: Whose,
+    /// Of which stage the predicted memory is.
+    pub of: Of,
+    /// Device-used bytes at their highest.
+    pub memory: Residual<Bytes>,
+    /// Device-used bytes now.
+    pub memory_now: Reading<Bytes>,
+    /// What the caching allocator held at its highest.
+    pub reserved: Residual<Bytes>,
+    /// What was in tensors at its highest.
+    pub allocated: Residual<Bytes>,
+    /// DRAM traffic averaged over a step.
+    pub bandwidth: Residual<BytesPerSec>,
+    /// Matrix operations a second averaged over a step.
+    pub compute: Residual<FlopsPerSec>,
+    /// Time of one optimizer step.
+    pub step: Residual<Seconds>,
+    /// Tokens a second of the whole run; none for plans without tokens.
+    pub tokens: Option<Residual<TokensPerSec>>,
+    /// Model FLOP utilization, both by the prediction's formula; none where that does not apply.
+    pub mfu: Option<Residual<Fraction>>,
+    /// Where the run stands on the roofline; none while either rate is unknown.
+    pub point: Option<RunPoint>,
+}
+
+/// Beyond this many standard deviations a difference is worth a word: 95 % of the figures
+/// that nothing is wrong with lie within.
+const WIDTH: f64 = 2.0;
+
+/// Sets an observation against a prediction; `bands`: how far such predictions stray,
+/// `calibration`: what this machine is known to show over them.
+///
+/// Memory is compared at its peak, since the prediction is of a peak. Compute is compared
+/// as hardware operations (recomputation included) over the step time, because the
+/// counters see those too.
+#[must_use]
+pub fn compare(
+    prediction: &Prediction,
+    observation: &Observation,
+    bands: &Bands,
+    calibration: &Calibration,
+) -> Comparison {
+    let evidence = &observation.evidence;
+    let held = observation.whose.device().and_then(|index| prediction.stage_of(index, observation.devices));
+    let (of, stage) = match held {
+        Some(stage) if prediction.stages.len() > 1 => (Of::Stage(stage.stage), stage),
+        Some(stage) => (Of::Whole, stage),
+        None => (Of::LargestStage(prediction.largest().stage), prediction.largest()),
+    };
+    let expected = calibration.applied(&Expected::of(prediction, stage));
+    // Another stage than the largest may well need less.
+    let settled = evidence.settled && !matches!(of, Of::LargestStage(_));
+    let memory = |predicted: Bytes, observed: &Reading<Bytes>| {
+        Residual::new(predicted, observed.clone(), Bytes::as_f64, WIDTH * bands.memory, settled)
+    };
+    let (time, rate) = (WIDTH * bands.time, WIDTH * bands.time.hypot(bands.traffic));
+    let tokens = prediction
+        .time
+        .tokens_per_s
+        .map(|_| Residual::new(expected.tokens_per_s(), evidence.tokens.clone(), |rate| rate.0, time, true));
+    Comparison {
+        whose: observation.whose,
+        of,
+        memory: memory(expected.device_used, &evidence.device_used),
+        memory_now: observation.memory.clone(),
+        reserved: memory(expected.reserved, &evidence.reserved),
+        allocated: memory(expected.allocated, &evidence.allocated),
+        bandwidth: Residual::new(expected.bandwidth(), evidence.bandwidth.clone(), |rate| rate.0, rate, true),
+        compute: Residual::new(expected.rate(), evidence.compute.clone(), |rate| rate.0, rate, true),
+        step: Residual::new(expected.step, evidence.step.clone(), |step| step.0, time, true),
+        mfu: prediction.time.mfu.zip(tokens.as_ref()).map(|(predicted, tokens)| {
+            let predicted = Fraction(predicted * prediction.time.step.0 / expected.step.0);
+            // The same model operations over the tokens that were seen: everyone counts them otherwise.
+            let observed = tokens.observed.map(|seen| predicted * (seen.0 / tokens.predicted.0));
+            Residual::new(predicted, observed, |share| share.0, time, true)
+        }),
+        tokens,
+        point: run_point(observation),
+    }
+}
+
+fn run_point(observation: &Observation) -> Option<RunPoint> {
+    let evidence = &observation.evidence;
+    let (rate, bandwidth) = (evidence.compute.value()?, evidence.bandwidth.value()?);
+    if bandwidth.0 <= 0.0 || rate.0 <= 0.0 {
+        return None;
+    }
+    // Less traffic than the bound would move the point to the right: where it is shown is a bound too.
+    let kind = evidence.compute.kind()?.weaker(evidence.bandwidth.kind()?);
+    Some(RunPoint { intensity: Intensity(rate.0 / bandwidth.0), rate: *rate, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Evidence;
+    use crate::reading::{Absence, Moment};
+
+    const NOW: Moment = Moment(1_000);
+
+    fn observation(bandwidth: Reading<BytesPerSec>, compute: Reading<FlopsPerSec>) -> Observation {
+        Observation {
+            whose: Whose::Device { device: 0 },
+            memory: Reading::not_read(),
+            devices: 1,
+            evidence: Evidence { bandwidth, compute, settled: true, ..Evidence::default() },
+        }
+    }
+
+    #[test]
+    fn an_absent_observation_leaves_no_difference() {
+        let residual = Residual::new(Bytes(100), Reading::Absent(Absence::Gone), Bytes::as_f64, 0.05, true);
+        assert_eq!(residual.relative, None);
+        assert!(!residual.conclusive);
+        assert_eq!(residual.verdict(), None);
+    }
+
+    #[test]
+    fn the_difference_is_relative_to_the_prediction() {
+        // (75 - 60) / 60 = 0.25
+        let residual = Residual::new(Bytes(60), Reading::measured(Bytes(75), NOW), Bytes::as_f64, 0.05, true);
+        assert_eq!((residual.relative, residual.notable), (Some(0.25), true));
+        assert_eq!(residual.verdict(), Some("above plan"));
+    }
+
+    #[test]
+    fn a_bound_above_the_prediction_concludes_nothing() {
+        let bound = |value| {
+            Residual::new(BytesPerSec(10.0), Reading::upper_bound(BytesPerSec(value), NOW), |rate| rate.0, 0.1, true)
+        };
+        assert!(!bound(12.0).conclusive);
+        assert!(bound(8.0).conclusive);
+    }
+
+    #[test]
+    fn a_peak_that_may_still_rise_is_no_difference_and_one_above_is() {
+        let now = |bytes, settled| {
+            Residual::new(Bytes(100), Reading::measured(Bytes(bytes), NOW), Bytes::as_f64, 0.05, settled)
+        };
+        assert!(!now(20, false).notable);
+        assert_eq!(now(20, false).verdict(), Some("may still rise"));
+        assert!(now(20, true).notable);
+        assert!(now(120, false).notable);
+    }
+
+    #[test]
+    fn the_run_stands_where_its_rates_say() {
+        // 300e12 FLOP/s over 1.5e12 B/s = 200 FLOP a byte.
+        let seen =
+            observation(Reading::measured(BytesPerSec(1.5e12), NOW), Reading::estimated(FlopsPerSec(300e12), NOW));
+        let point = run_point(&seen).unwrap();
+        assert_eq!(point.intensity, Intensity(200.0));
+        assert_eq!(point.kind, Kind::Estimated);
+    }
+
+    #[test]
+    fn an_idle_or_unknown_rate_is_no_point() {
+        let idle = observation(Reading::measured(BytesPerSec(0.0), NOW), Reading::measured(FlopsPerSec(1.0), NOW));
+        assert_eq!(run_point(&idle), None);
+        let unknown = observation(Reading::measured(BytesPerSec(1.0), NOW), Reading::Absent(Absence::NotSupported));
+        assert_eq!(run_point(&unknown), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! What one GPU of a run should show if a plan, and nothing else, decides.
+
+use super::bands::Bands;
+use super::evidence::{Deviations, Evidence, Misfit, NOISE};
+use crate::predict::{Prediction, StageMemory};
+use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Fraction, Seconds, TokensPerSec};
+
+/// What one GPU of a run should show.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expected {
+    /// What the driver charges.
+    pub device_used: Bytes,
+    /// What the caching allocator holds.
+    pub reserved: Bytes,
+    /// What is in tensors.
+    pub allocated: Bytes,
+    /// One optimizer step.
+    pub step: Seconds,
+    /// Of which in operators that the clock speeds up.
+    pub compute: Seconds,
+    /// Of which in collectives that nothing hides.
+    pub communication: Seconds,
+    /// DRAM traffic of a step.
+    pub traffic: Bytes,
+    /// Matrix operations of a step, recomputation included.
+    pub flops: Flops,
+    /// Tokens of a step over all GPUs; 0 for plans without tokens.
+    pub tokens: f64,
+    /// Share of time with a kernel running.
+    pub busy: Fraction,
+    /// The SM clock over the highest that the card holds under such load.
+    pub clock: Fraction,
+    /// GPUs of the run.
+    pub gpus: u64,
+}
+
+impl Expected {
+    /// What `prediction` says of the GPU that holds `stage`.
+    #[must_use]
+    pub fn of(prediction: &Prediction, stage: &StageMemory) -> Self {
+        let time = &prediction.time;
+        Self {
+            device_used: stage.device_used,
+            reserved: stage.peak_reserved,
+            allocated: stage.peak_allocated,
+            step: time.step,
+            compute: time.compute,
+            communication: time.communication,
+            traffic: prediction.traffic.total(),
+            flops: prediction.flops.forward + prediction.flops.backward,
+            tokens: time.tokens_per_s.map_or(0.0, |rate| rate * time.step.0),
+            busy: Fraction(1.0),
+            clock: Fraction(1.0),
+            gpus: prediction.num_gpus,
+        }
+    }
+
+    /// Mean DRAM traffic.
+    #[must_use]
+    pub fn bandwidth(&self) -> BytesPerSec {
+        BytesPerSec(self.traffic.as_f64() / self.step.0)
+    }
+
+    /// Mean rate of the matrix units.
+    #[must_use]
+    pub fn rate(&self) -> FlopsPerSec {
+        FlopsPerSec(self.flops.0 / self.step.0)
+    }
+
+    /// Tokens a second of the whole run.
+    #[must_use]
+    pub fn tokens_per_s(&self) -> TokensPerSec {
+        TokensPerSec(self.tokens / self.step.0)
+    }
+
+    /// How badly the evidence meets this.
+    ///
+    /// Rates are held against the step that was observed, where one was: what a step moves
+    /// and computes is predicted far better than how long it takes, and a slow step must
+    /// not count three times.
+    #[must_use]
+    pub fn misfit(&self, evidence: &Evidence, bands: &Bands) -> Misfit {
+        let mut sum = Deviations::default();
+        self.memory(evidence, bands, &mut sum);
+        self.time(evidence, bands, &mut sum);
+        if let Some(busy) = evidence.busy.value() {
+            sum.add((busy.0 - self.busy.0) / BUSY);
+        }
+        if let Some(clock) = evidence.clock.value() {
+            sum.add((clock.0 - self.clock.0) / CLOCK);
+        }
+        sum.misfit()
+    }
+
+    fn memory(&self, evidence: &Evidence, bands: &Bands, sum: &mut Deviations) {
+        let deviation = bands.memory.hypot(NOISE);
+        let figures = [
+            (&evidence.allocated, self.allocated),
+            (&evidence.reserved, self.reserved),
+            (&evidence.device_used, self.device_used),
+        ];
+        // The three stray together: what the outer ones add is their difference to the inner one.
+        let mut inner: Option<f64> = None;
+        for (observed, expected) in figures {
+            let Some(seen) = observed.value().map(|bytes| bytes.as_f64()) else { continue };
+            if !evidence.settled && seen < expected.as_f64() {
+                continue;
+            }
+            let off = (seen / expected.as_f64()).ln();
+            match inner {
+                None => sum.add(off / deviation),
+                Some(before) => sum.add((off - before) / deviation),
+            }
+            inner = Some(off);
+        }
+    }
+
+    fn time(&self, evidence: &Evidence, bands: &Bands, sum: &mut Deviations) {
+        let step = evidence.step.value().copied().filter(|step| step.0 > 0.0);
+        let tokens = evidence.tokens.value().copied().filter(|rate| rate.0 > 0.0 && self.tokens > 0.0);
+        let step = match (step, tokens) {
+            (Some(step), Some(rate)) => {
+                // How many tokens a step takes is no prediction: the run says it.
+                sum.add((step.0 * rate.0 / self.tokens).ln() / NOISE);
+                Some(step)
+            }
+            (None, Some(rate)) => Some(Seconds(self.tokens / rate.0)),
+            (step, None) => step,
+        };
+        match step {
+            Some(step) => {
+                sum.add((step.0 / self.step.0).ln() / bands.time.hypot(NOISE));
+                let of_step = |rate: f64| rate * step.0;
+                let traffic = bands.traffic.hypot(NOISE);
+                sum.share(&evidence.bandwidth, |rate| of_step(rate.0), self.traffic.as_f64(), traffic);
+                sum.share(&evidence.compute, |rate| of_step(rate.0), self.flops.0, bands.flops.hypot(NOISE));
+            }
+            None => {
+                let traffic = bands.time.hypot(bands.traffic).hypot(NOISE);
+                sum.share(&evidence.bandwidth, |rate| rate.0, self.bandwidth().0, traffic);
+                sum.share(&evidence.compute, |rate| rate.0, self.rate().0, bands.time.hypot(bands.flops).hypot(NOISE));
+            }
+        }
+    }
+}
+
+/// Kernels run back to back in a healthy step; what is idle between them is a few percent.
+const BUSY: f64 = 0.04;
+
+/// Power capping moves clocks by some percent on healthy cards.
+const CLOCK: f64 = 0.05;

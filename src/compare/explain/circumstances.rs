@@ -1,0 +1,139 @@
+//! What may befall a run that does what its plan says: the machine, its neighbours, its data.
+
+use crate::compare::evidence::Evidence;
+use crate::compare::expected::Expected;
+use crate::units::{Bytes, Fraction, Seconds};
+
+/// Something outside the plan that changes what a run shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Circumstance {
+    /// Another process holds memory on the same device.
+    OtherProcess,
+    /// The GPUs wait for their samples.
+    DataLoading,
+    /// Heat or the board slows the clocks.
+    Throttling,
+    /// Collectives take longer than the links should.
+    SlowLink,
+    /// The caching allocator holds more than it should need.
+    Fragmentation,
+}
+
+/// What a figure that is free to take any value costs: a cause with one explains anything,
+/// so it must explain more. About the logarithm of the range that it could have taken
+/// over the width that the evidence leaves it.
+const FREE: f64 = 2.5;
+
+/// Allocators have been seen to hold a third more than was asked of them (Megatron-Bridge's
+/// 70B fine-tuning ran out of 80 GB with 58.8 GB allocated).
+const WORST_FRAGMENTATION: f64 = 0.36;
+
+impl Circumstance {
+    /// All of them: those whose size is observed come before those that take what is left.
+    pub const ALL: [Self; 5] =
+        [Self::OtherProcess, Self::Throttling, Self::DataLoading, Self::SlowLink, Self::Fragmentation];
+
+    /// What one would say.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::OtherProcess => "another process on the card",
+            Self::DataLoading => "waiting for data",
+            Self::Throttling => "clocks slowed down",
+            Self::SlowLink => "collectives slower than the links",
+            Self::Fragmentation => "fragmented allocator",
+        }
+    }
+
+    /// What to look at, or do.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::OtherProcess => "end the other process, or lower hardware.memory_limit_gb to what is left",
+            Self::DataLoading => "more data-loader workers, prefetching, a faster store",
+            Self::Throttling => "look at the card's temperature, airflow and power limit",
+            Self::SlowLink => "look at NVLink and network errors, at NCCL's rings, at who shares the switch",
+            Self::Fragmentation => "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        }
+    }
+
+    /// What `plain` becomes under it, with how far that stretches belief: the size of the
+    /// effect is read from the evidence. None where the evidence speaks against it.
+    pub fn applied(self, plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+        match self {
+            Self::OtherProcess => other_process(plain, evidence),
+            Self::DataLoading => data_loading(plain, evidence),
+            Self::Throttling => throttling(plain, evidence),
+            Self::SlowLink => slow_link(plain, evidence),
+            Self::Fragmentation => fragmentation(plain, evidence),
+        }
+    }
+}
+
+/// How much longer a step takes than it should, from the step or, without one, from the
+/// rate at which the matrix units work.
+fn delay(plain: &Expected, evidence: &Evidence) -> Option<Seconds> {
+    let step = evidence.step.value().copied();
+    let by_tokens = || evidence.tokens.value().filter(|rate| rate.0 > 0.0).map(|rate| Seconds(plain.tokens / rate.0));
+    let by_rate = || evidence.compute.value().filter(|rate| rate.0 > 0.0).map(|rate| Seconds(plain.flops.0 / rate.0));
+    let step = step.or_else(by_tokens).or_else(by_rate)?;
+    Some(step - plain.step).filter(|delay| delay.0 > 0.0)
+}
+
+fn other_process(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+    let others = evidence.others.value().copied().filter(|others| *others > Bytes::ZERO)?;
+    let device_used = plain.device_used + others;
+    // Whether it computes too nobody can tell: its memory is what is certain.
+    Some((Expected { device_used, ..*plain }, 0.0))
+}
+
+fn data_loading(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+    let step = plain.step + delay(plain, evidence)?;
+    let busy = Fraction(plain.busy.0 * plain.step.0 / step.0);
+    Some((Expected { step, busy, ..*plain }, FREE))
+}
+
+fn throttling(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+    if evidence.slowed.value() == Some(&false) {
+        return None;
+    }
+    let said = evidence.slowed.value().is_some();
+    let clock = match evidence.clock.value().copied().filter(|clock| clock.0 > 0.0) {
+        Some(clock) => clock,
+        // Without a clock the delay says how slow it must be.
+        None => {
+            let delay = delay(plain, evidence).filter(|_| plain.compute.0 > 0.0)?;
+            Fraction(plain.compute.0 / (plain.compute.0 + delay.0))
+        }
+    };
+    if clock.0 >= plain.clock.0 {
+        return None;
+    }
+    let step = plain.step + plain.compute * (plain.clock.0 / clock.0 - 1.0);
+    let free = if evidence.clock.value().is_some() { 0.0 } else { FREE };
+    Some((Expected { step, clock, ..*plain }, if said { free } else { free + 1.0 }))
+}
+
+fn slow_link(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+    if plain.gpus < 2 {
+        return None;
+    }
+    let delay = delay(plain, evidence)?;
+    let (step, communication) = (plain.step + delay, plain.communication + delay);
+    // Kernels of collectives spin while they wait: the device looks busy.
+    Some((Expected { step, communication, ..*plain }, FREE))
+}
+
+fn fragmentation(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+    let observed = evidence.reserved.value().zip(Some(plain.reserved));
+    let (seen, expected) = observed.or_else(|| evidence.device_used.value().zip(Some(plain.device_used)))?;
+    let extra = seen.saturating_sub(expected);
+    let worst = plain.reserved.as_f64() * WORST_FRAGMENTATION;
+    if extra == Bytes::ZERO || extra.as_f64() > worst {
+        return None;
+    }
+    let (device_used, reserved) = (plain.device_used + extra, plain.reserved + extra);
+    // Seen from outside alone, fragmentation is a name for anything that holds more memory.
+    let blind = if evidence.allocated.value().is_some() { 0.0 } else { 2.0 };
+    Some((Expected { device_used, reserved, ..*plain }, FREE + blind))
+}

@@ -1,0 +1,276 @@
+//! Why a run differs from its plan: the changes to the plan, and the circumstances outside
+//! of it, that would make the prediction meet what is seen.
+//!
+//! Every candidate is predicted like any plan and held against the evidence. A candidate's
+//! misfit is a negative log-likelihood; what it assumes beyond the plan adds to it, so that
+//! a simple cause wins over an elaborate one that fits no better. The shares of the
+//! explanations are what Bayes' rule makes of that, the plan itself among them.
+
+mod circumstances;
+mod plan_causes;
+
+pub use circumstances::Circumstance;
+
+use std::cmp::Ordering;
+
+use super::bands::Bands;
+use super::calibration::Calibration;
+use super::evidence::Evidence;
+use super::expected::Expected;
+use crate::catalog::Catalog;
+use crate::plan::{Change, Document, HfConfig};
+use crate::predict::{self, Job, Prediction, StageMemory};
+use crate::units::Fraction;
+
+/// One deviation from the plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cause {
+    /// In words: what the run does, or what befalls it.
+    pub words: String,
+    /// The change of the plan that makes it so; none for what lies outside of the plan.
+    pub change: Option<Change>,
+    /// What befalls the run; none where the plan is what differs.
+    pub circumstance: Option<Circumstance>,
+}
+
+impl Cause {
+    fn of_plan(words: impl Into<String>, change: Change) -> Self {
+        Self { words: words.into(), change: Some(change), circumstance: None }
+    }
+
+    fn outside(circumstance: Circumstance) -> Self {
+        Self { words: circumstance.words().to_owned(), change: None, circumstance: Some(circumstance) }
+    }
+}
+
+/// A plan that could explain a run, and what it would show.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// One cause, or two that act together.
+    pub causes: Vec<Cause>,
+    /// Other causes that would show the very same.
+    pub alike: Vec<Cause>,
+    /// How much of the belief falls on it, among everything that was tried.
+    pub share: Fraction,
+    /// What the run would show.
+    pub expected: Expected,
+}
+
+impl Explanation {
+    /// The causes in one line.
+    #[must_use]
+    pub fn words(&self) -> String {
+        self.causes.iter().map(|cause| cause.words.as_str()).collect::<Vec<_>>().join(" and ")
+    }
+
+    /// What to change in the plan so that it says what the run does; none where the plan is right.
+    #[must_use]
+    pub fn change(&self) -> Option<Change> {
+        let mut changes = self.causes.iter().filter_map(|cause| cause.change.as_ref());
+        let first = changes.next()?.clone();
+        changes.try_fold(first, |all, change| all.with(change))
+    }
+}
+
+/// The plan that a run is held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Its text.
+    pub document: &'a Document,
+    /// The configuration file that the text names, where it names one.
+    pub config: Option<&'a HfConfig>,
+    /// Names of hardware and models.
+    pub catalog: &'a Catalog,
+    /// The stage of the observed GPU; none: the one that needs most.
+    pub stage: Option<u64>,
+    /// What this machine is known to show over predictions.
+    pub calibration: Calibration,
+}
+
+impl Subject<'_> {
+    fn job(&self, document: &Document) -> Option<Job> {
+        let mut plan = document.plan().ok()?;
+        if let (Some(HfConfig::Path(_)), Some(config)) = (&plan.model.hf_config, self.config) {
+            plan.model.hf_config = Some(config.clone());
+        }
+        Job::resolve(&plan, self.catalog).ok()
+    }
+
+    fn expected(&self, change: &Change) -> Option<Expected> {
+        let document = self.document.changed(change).ok()?;
+        Some(self.shown(&predict::predict(&self.job(&document)?)))
+    }
+
+    fn shown(&self, prediction: &Prediction) -> Expected {
+        self.calibration.applied(&Expected::of(prediction, self.stage_of(prediction)))
+    }
+
+    fn stage_of<'p>(&self, prediction: &'p Prediction) -> &'p StageMemory {
+        let stage = self.stage.and_then(|stage| prediction.stages.get(usize::try_from(stage).ok()?));
+        stage.unwrap_or_else(|| prediction.largest())
+    }
+}
+
+/// A second cause is as rare as this: what it takes beyond a first one, as a logarithm.
+const SECOND: f64 = 3.0;
+
+/// A cause must be this many times as likely as the plan itself before it is offered: e^3 = 20.
+const CONVINCING: f64 = 3.0;
+
+/// Pairs that are predicted in full, after all were estimated.
+const PAIRS: usize = 60;
+
+/// Explanations that are handed out.
+const OFFERED: usize = 5;
+
+/// Two candidates whose figures differ by less than this show the same.
+const SAME: f64 = 0.004;
+
+/// A candidate and how well it does.
+#[derive(Debug, Clone)]
+struct Tried {
+    causes: Vec<Cause>,
+    expected: Expected,
+    /// What it takes beyond the plan, as a negative log-probability.
+    assumed: f64,
+    /// Misfit and what it assumes.
+    cost: f64,
+}
+
+/// The best explanations, most likely first; none where the plan itself does.
+#[must_use]
+pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec<Explanation> {
+    let Some(job) = subject.job(subject.document) else { return Vec::new() };
+    let plain = subject.shown(&predict::predict(&job));
+    let cost_of = |expected: &Expected, assumed: f64| expected.misfit(evidence, bands).0 + assumed;
+    let nothing = cost_of(&plain, 0.0);
+    if nothing < CONVINCING {
+        // No cause could be convincing: the search would be for nothing.
+        return Vec::new();
+    }
+    let befallen = |circumstances: &[Circumstance], to: &Tried| {
+        let mut tried = Vec::new();
+        for circumstance in circumstances {
+            let Some((expected, free)) = circumstance.applied(&to.expected, evidence) else { continue };
+            let assumed = to.assumed + free + if to.causes.is_empty() { 0.0 } else { SECOND };
+            let causes = to.causes.iter().cloned().chain([Cause::outside(*circumstance)]).collect();
+            tried.push(Tried { causes, cost: cost_of(&expected, assumed), expected, assumed });
+        }
+        tried
+    };
+    let single: Vec<Tried> = plan_causes::of(&job)
+        .into_iter()
+        .filter_map(|cause| {
+            let expected = subject.expected(cause.change.as_ref()?)?;
+            Some(Tried { cost: cost_of(&expected, 0.0), expected, assumed: 0.0, causes: vec![cause] })
+        })
+        .filter(|tried| !same(&tried.expected, &plain))
+        .collect();
+    let as_planned = Tried { causes: Vec::new(), expected: plain, assumed: 0.0, cost: nothing };
+    let mut tried = Vec::new();
+    for (index, first) in Circumstance::ALL.iter().enumerate() {
+        for one in befallen(&[*first], &as_planned) {
+            tried.extend(befallen(&Circumstance::ALL[index + 1..], &one));
+            tried.push(one);
+        }
+    }
+    tried.extend(single.iter().flat_map(|one| befallen(&Circumstance::ALL, one)));
+    tried.extend(pairs(subject, &single, &plain, &cost_of));
+    tried.extend(single);
+    ranked(tried, nothing)
+}
+
+/// Two changes of the plan together. What both do is estimated as what each does, one
+/// after the other; those that come out best are predicted.
+fn pairs(
+    subject: &Subject<'_>,
+    single: &[Tried],
+    plain: &Expected,
+    cost_of: &impl Fn(&Expected, f64) -> f64,
+) -> Vec<Tried> {
+    let mut estimated: Vec<(f64, &Tried, &Tried)> = Vec::new();
+    for (index, first) in single.iter().enumerate() {
+        for second in &single[index + 1..] {
+            estimated.push((cost_of(&together(&first.expected, &second.expected, plain), 0.0), first, second));
+        }
+    }
+    estimated.sort_by(|one, other| one.0.total_cmp(&other.0));
+    estimated
+        .into_iter()
+        .filter_map(|(_, first, second)| {
+            let causes: Vec<Cause> = first.causes.iter().chain(&second.causes).cloned().collect();
+            let change = causes[0].change.as_ref()?.with(causes[1].change.as_ref()?)?;
+            Some((causes, change))
+        })
+        .take(PAIRS)
+        .filter_map(|(causes, change)| {
+            let expected = subject.expected(&change)?;
+            Some(Tried { cost: cost_of(&expected, SECOND), expected, assumed: SECOND, causes })
+        })
+        .collect()
+}
+
+/// What each of two does to `plain`, multiplied.
+fn together(one: &Expected, other: &Expected, plain: &Expected) -> Expected {
+    let bytes = |of: fn(&Expected) -> f64| of(one) * of(other) / of(plain).max(1.0);
+    let time = |of: fn(&Expected) -> f64| if of(plain) > 0.0 { of(one) * of(other) / of(plain) } else { of(plain) };
+    Expected {
+        device_used: crate::units::Bytes::from_f64(bytes(|e| e.device_used.as_f64())),
+        reserved: crate::units::Bytes::from_f64(bytes(|e| e.reserved.as_f64())),
+        allocated: crate::units::Bytes::from_f64(bytes(|e| e.allocated.as_f64())),
+        step: crate::units::Seconds(time(|e| e.step.0)),
+        traffic: crate::units::Bytes::from_f64(bytes(|e| e.traffic.as_f64())),
+        flops: crate::units::Flops(time(|e| e.flops.0)),
+        tokens: time(|e| e.tokens),
+        ..*plain
+    }
+}
+
+/// Whether nothing that is observed could tell one from the other.
+fn same(one: &Expected, other: &Expected) -> bool {
+    let close = |one: f64, other: f64| (one - other).abs() <= SAME * one.abs().max(other.abs());
+    [
+        (one.device_used.as_f64(), other.device_used.as_f64()),
+        (one.reserved.as_f64(), other.reserved.as_f64()),
+        (one.allocated.as_f64(), other.allocated.as_f64()),
+        (one.step.0, other.step.0),
+        (one.traffic.as_f64(), other.traffic.as_f64()),
+        (one.flops.0, other.flops.0),
+        (one.tokens, other.tokens),
+        (one.busy.0, other.busy.0),
+        (one.clock.0, other.clock.0),
+    ]
+    .into_iter()
+    .all(|(one, other)| close(one, other))
+}
+
+/// Orders what was tried, puts alike ones together, and keeps what convinces.
+fn ranked(mut tried: Vec<Tried>, nothing: f64) -> Vec<Explanation> {
+    tried.sort_by(|one, other| {
+        one.cost.total_cmp(&other.cost).then_with(|| one.causes.len().cmp(&other.causes.len())).then(Ordering::Equal)
+    });
+    let Some(best) = tried.first().map(|tried| tried.cost) else { return Vec::new() };
+    if nothing - best < CONVINCING {
+        return Vec::new();
+    }
+    let mut kept: Vec<(Tried, Vec<Cause>)> = Vec::new();
+    for one in tried {
+        match kept.iter_mut().find(|(known, _)| same(&known.expected, &one.expected)) {
+            // Two causes that show what one does explain nothing more.
+            Some((_, alike)) if one.causes.len() == 1 => alike.extend(one.causes),
+            Some(_) => {}
+            None => kept.push((one, Vec::new())),
+        }
+    }
+    let weight = |cost: f64| (best - cost).exp();
+    let all: f64 = weight(nothing) + kept.iter().map(|(tried, _)| weight(tried.cost)).sum::<f64>();
+    kept.into_iter()
+        .take(OFFERED)
+        .map(|(tried, alike)| Explanation {
+            share: Fraction(weight(tried.cost) / all),
+            causes: tried.causes,
+            alike,
+            expected: tried.expected,
+        })
+        .collect()
+}

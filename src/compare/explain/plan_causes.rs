@@ -1,0 +1,249 @@
+//! What a run may do otherwise than its plan says: changes of the plan, each with the words for it.
+
+use super::Cause;
+use crate::model::Element;
+use crate::plan::keywords::{
+    Attention, CpuOffload, Dtype, Framework, Loss, Mode, Optimizer, Precision, Schedule, Sharding,
+};
+use crate::plan::{Change, Checkpointing};
+use crate::predict::Job;
+
+/// Every single change that is worth trying on `job`.
+pub fn of(job: &Job) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    if job.training.mode == Mode::Train {
+        recomputation(job, &mut causes);
+        precision(job, &mut causes);
+        optimizer(job, &mut causes);
+        switches(job, &mut causes);
+        loss(job, &mut causes);
+    }
+    attention(job, &mut causes);
+    sharding(job, &mut causes);
+    batch(job, &mut causes);
+    causes.0
+}
+
+#[derive(Default)]
+struct Causes(Vec<Cause>);
+
+impl Causes {
+    fn add(&mut self, words: impl Into<String>, change: Change) {
+        self.0.push(Cause::of_plan(words, change));
+    }
+}
+
+fn recomputation(job: &Job, causes: &mut Causes) {
+    const KEY: &str = "training.activation_checkpointing";
+    let now = &job.training.checkpointing;
+    for (word, words, itself) in [
+        ("none", "checkpointing off", Checkpointing::None),
+        ("selective", "only attention checkpointed", Checkpointing::Selective),
+        ("full", "every block checkpointed", Checkpointing::Full),
+    ] {
+        if *now != itself {
+            causes.add(words, Change::to(KEY, word));
+        }
+    }
+    if job.framework == Framework::Torchtitan && *now != Checkpointing::SelectiveOp {
+        causes.add("selective-op checkpointing", Change::to(KEY, "selective-op"));
+    }
+}
+
+fn precision(job: &Job, causes: &mut Causes) {
+    const KEY: &str = "training.precision";
+    let megatron = job.framework == Framework::Megatron;
+    for (precision, words) in [
+        (Precision::Fp32, "everything in fp32, no autocast"),
+        (Precision::Bf16Mixed, "fp32 weights with bf16 autocast"),
+        (Precision::Bf16, "weights, gradients and states in bf16"),
+        (Precision::Bf16Fp32Master, "bf16 weights with fp32 masters"),
+    ] {
+        // Autocast over fp32 weights is not something that Megatron does.
+        let there = !(megatron && precision == Precision::Bf16Mixed);
+        if there && job.storage.precision != precision {
+            causes.add(words, Change::to(KEY, precision.name()));
+        }
+    }
+    if job.storage.fp8 && megatron {
+        causes.add("products in bf16, not FP8", Change::to(KEY, Precision::Bf16Fp32Master.name()));
+    }
+}
+
+fn optimizer(job: &Job, causes: &mut Causes) {
+    const KEY: &str = "training.optimizer";
+    let now = job.training.optimizer;
+    let others: &[(Optimizer, &str)] = match now {
+        Optimizer::Adamw => &[
+            (Optimizer::AdamwFused, "AdamW fused, not foreach"),
+            (Optimizer::Adamw8bit, "AdamW states in 8 bit"),
+            (Optimizer::Sgd, "SGD, no optimizer states"),
+        ],
+        Optimizer::AdamwFused => {
+            &[(Optimizer::Adamw, "AdamW foreach, not fused"), (Optimizer::Adamw8bit, "AdamW states in 8 bit")]
+        }
+        Optimizer::Adamw8bit => &[(Optimizer::Adamw, "AdamW states not in 8 bit")],
+        Optimizer::Adafactor | Optimizer::Lion | Optimizer::Muon => &[(Optimizer::Adamw, "AdamW's two states")],
+        Optimizer::Sgd => &[(Optimizer::Adamw, "AdamW, not SGD"), (Optimizer::SgdMomentum, "SGD with momentum")],
+        Optimizer::SgdMomentum => &[(Optimizer::Adamw, "AdamW, not SGD")],
+        Optimizer::AdamwLoop => &[],
+    };
+    for (optimizer, words) in others {
+        // These two choose the kernels themselves.
+        let chosen = matches!(job.framework, Framework::Megatron | Framework::Torchtitan);
+        if !(chosen && matches!(now, Optimizer::AdamwFused)) {
+            causes.add(*words, Change::to(KEY, optimizer.name()));
+        }
+    }
+    if job.framework == Framework::Megatron {
+        let (dtype, words) = match job.storage.gradient {
+            Element::F32 => (Dtype::Bf16, "main gradients in bf16"),
+            _ => (Dtype::Fp32, "main gradients in fp32"),
+        };
+        causes.add(words, Change::to("training.gradient_dtype", dtype.name()));
+    }
+}
+
+/// Savings that the plan counts on and the run may not have.
+fn switches(job: &Job, causes: &mut Causes) {
+    let training = &job.training;
+    let off = |key: &'static str| Change::to(key, "false");
+    if training.compile {
+        causes.add("not compiled", off("training.compile"));
+    }
+    if training.optimizer_in_backward {
+        causes.add("gradients kept until the optimizer step", off("training.optimizer_in_backward"));
+    }
+    if training.cpu_offload != CpuOffload::None {
+        causes.add("nothing offloaded", Change::to("training.cpu_offload", "none"));
+    }
+    if training.lora.is_some() {
+        let change = Change { set: Vec::new(), remove: vec!["training.lora"] };
+        causes.add("all weights trained, no LoRA", change);
+        if training.lora.as_ref().is_some_and(|lora| lora.base_bits.is_some()) {
+            let change = Change { set: Vec::new(), remove: vec!["training.lora.base_bits"] };
+            causes.add("base weights not quantised", change);
+        }
+    }
+    if !training.frozen.is_empty() {
+        causes.add("frozen parts are trained", Change { set: Vec::new(), remove: vec!["training.frozen"] });
+    }
+    if !training.padded_batch && job.framework == Framework::Pytorch && training.attention == Attention::Sdpa {
+        causes.add("padded batches", Change::to("training.padded_batch", "true"));
+    }
+    if !training.keep_outputs && job.framework == Framework::Pytorch {
+        causes.add("outputs kept until the next step", Change::to("training.keep_outputs", "true"));
+    }
+}
+
+fn loss(job: &Job, causes: &mut Causes) {
+    const KEY: &str = "training.loss";
+    let words = "the loss keeps all logits";
+    match job.training.loss {
+        Loss::Fused | Loss::Chunked => {
+            let plain = if job.framework == Framework::Pytorch { Loss::Hf } else { Loss::Plain };
+            causes.add(words, Change::to(KEY, plain.name()));
+        }
+        Loss::VocabParallelFused | Loss::TeFused => {
+            causes.add("cross-entropy not fused", Change::to(KEY, Loss::VocabParallel.name()));
+        }
+        Loss::Plain if job.framework == Framework::Pytorch => {
+            causes.add("logits upcast to fp32", Change::to(KEY, Loss::Hf.name()));
+        }
+        Loss::Hf | Loss::Plain | Loss::VocabParallel => {}
+    }
+}
+
+fn attention(job: &Job, causes: &mut Causes) {
+    const KEY: &str = "training.attention";
+    if job.decoder().is_none() {
+        return;
+    }
+    match job.training.attention {
+        Attention::Eager => causes.add("fused attention", Change::to(KEY, "flash")),
+        Attention::Sdpa | Attention::Flash => causes.add("eager attention", Change::to(KEY, "eager")),
+    }
+}
+
+fn sharding(job: &Job, causes: &mut Causes) {
+    const KEY: &str = "distribution.sharding";
+    let degrees = &job.degrees;
+    if degrees.sequence_parallel {
+        causes.add("sequence parallel off", Change::to("distribution.sequence_parallel", "false"));
+    } else if degrees.tensor > 1 && job.framework == Framework::Megatron {
+        causes.add("sequence parallel on", Change::to("distribution.sequence_parallel", "true"));
+    }
+    if degrees.data * degrees.context > 1 {
+        for (sharding, words) in [
+            (Sharding::None, "nothing is sharded"),
+            (Sharding::Zero1, "only optimizer states are sharded"),
+            (Sharding::Zero2, "parameters are not sharded"),
+            (Sharding::Zero3, "parameters are sharded"),
+        ] {
+            // Megatron's distributed optimizer is there or not.
+            let there = job.framework != Framework::Megatron || matches!(sharding, Sharding::None | Sharding::Zero1);
+            if there && degrees.sharding != sharding {
+                let same = Change::to(KEY, sharding.name());
+                let megatron = job.framework == Framework::Megatron;
+                let change = if megatron {
+                    same.and("training.distributed_optimizer", (sharding == Sharding::Zero1).to_string())
+                } else {
+                    same
+                };
+                causes.add(words, change);
+            }
+        }
+    }
+    if degrees.schedule == Schedule::OneFOneB && degrees.pipeline > 1 {
+        causes.add("GPipe, all micro batches in flight", Change::to("distribution.pipeline_schedule", "gpipe"));
+    }
+    if degrees.schedule == Schedule::Gpipe && degrees.pipeline > 1 {
+        causes.add("1F1B", Change::to("distribution.pipeline_schedule", "1f1b"));
+    }
+}
+
+fn batch(job: &Job, causes: &mut Causes) {
+    let batch = &job.batch;
+    let sizes = |micro: u64, accumulation: u64| {
+        let global = micro.checked_mul(accumulation)?.checked_mul(job.degrees.data)?;
+        Some(
+            Change::to("model.batch_size", global.to_string())
+                .and("training.micro_batch_size", micro.to_string())
+                .and("training.gradient_accumulation_steps", accumulation.to_string()),
+        )
+    };
+    let mut add = |words: String, change: Option<Change>| {
+        if let Some(change) = change {
+            causes.add(words, change);
+        }
+    };
+    for micro in scaled(batch.micro) {
+        // The batch of a step stays, where the larger or smaller part divides it.
+        let per_rank = batch.micro * batch.accumulation;
+        if per_rank.is_multiple_of(micro) {
+            add(format!("micro batch {micro}"), sizes(micro, per_rank / micro));
+        }
+        if batch.accumulation == 1 || !per_rank.is_multiple_of(micro) {
+            add(
+                format!("micro batch {micro}, batch {}", micro * batch.accumulation * job.degrees.data),
+                sizes(micro, batch.accumulation),
+            );
+        }
+    }
+    for accumulation in scaled(batch.accumulation) {
+        let global = batch.micro * accumulation * job.degrees.data;
+        add(format!("batch {global} by accumulation"), sizes(batch.micro, accumulation));
+    }
+    if batch.sequence > 0 && batch.image == 0 {
+        for sequence in scaled(batch.sequence).into_iter().filter(|sequence| *sequence >= 16) {
+            causes.add(format!("sequences of {sequence}"), Change::to("model.sequence_length", sequence.to_string()));
+        }
+    }
+}
+
+/// Twice, four times, half and a quarter.
+fn scaled(now: u64) -> Vec<u64> {
+    let up = [2, 4].into_iter().filter_map(|times| now.checked_mul(times));
+    let down = [2, 4].into_iter().filter(|by| now.is_multiple_of(*by)).map(|by| now / by);
+    up.chain(down).filter(|value| *value > 0 && *value != now).collect()
+}

@@ -1,0 +1,47 @@
+//! What a source saw of a run, boiled down to what a plan predicts.
+
+use super::evidence::Evidence;
+use crate::reading::Reading;
+use crate::units::Bytes;
+
+/// Whose memory was observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The attached process, as the driver charges it.
+    Process {
+        /// Its pid.
+        pid: u32,
+        /// The device of which its memory is meant: the one where it holds most. None while
+        /// it is on none.
+        device: Option<u32>,
+    },
+    /// Everything on one device.
+    Device {
+        /// Its index.
+        device: u32,
+    },
+}
+
+impl Whose {
+    /// The device that the figures are of.
+    #[must_use]
+    pub const fn device(self) -> Option<u32> {
+        match self {
+            Self::Process { device, .. } => device,
+            Self::Device { device } => Some(device),
+        }
+    }
+}
+
+/// What was seen of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// Whose figures these are.
+    pub whose: Whose,
+    /// Device-used bytes now.
+    pub memory: Reading<Bytes>,
+    /// Devices that the source sees.
+    pub devices: usize,
+    /// The rest: peaks, rates and what may befall a run.
+    pub evidence: Evidence,
+}

@@ -1,0 +1,51 @@
+//! One quantity, predicted and observed.
+
+use crate::reading::{Kind, Reading};
+
+/// One quantity, predicted and observed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Residual<T> {
+    /// What the plan should use.
+    pub predicted: T,
+    /// What the run uses.
+    pub observed: Reading<T>,
+    /// (observed - predicted) / predicted; none without an observation or with a prediction of 0.
+    pub relative: Option<f64>,
+    /// How far such figures stray from their predictions anyway, as a share.
+    pub tolerance: f64,
+    /// Whether the difference says something: not a bound above the prediction, nor a peak
+    /// that may still rise to it.
+    pub conclusive: bool,
+    /// Whether it is conclusive and beyond the tolerance.
+    pub notable: bool,
+}
+
+impl<T: Copy> Residual<T> {
+    /// Sets `observed` against `predicted`; `settled`: the observation will not rise any more.
+    pub fn new(predicted: T, observed: Reading<T>, number: impl Fn(T) -> f64, tolerance: f64, settled: bool) -> Self {
+        let expected = number(predicted);
+        let relative = observed.value().filter(|_| expected > 0.0).map(|value| (number(*value) - expected) / expected);
+        let below = relative.is_some_and(|relative| relative < 0.0);
+        let conclusive = match observed.kind() {
+            // An upper bound above the prediction neither confirms nor contradicts it.
+            Some(Kind::UpperBound) => below,
+            Some(Kind::Measured | Kind::Estimated) => settled || !below,
+            None => false,
+        };
+        let notable = conclusive && relative.is_some_and(|relative| relative.abs() >= tolerance);
+        Self { predicted, observed, relative, tolerance, conclusive, notable }
+    }
+
+    /// The verdict in words; none where nothing was observed.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&'static str> {
+        let relative = self.relative?;
+        Some(match (self.conclusive, self.notable, relative > 0.0) {
+            (true, false, _) => "as planned",
+            (true, true, true) => "above plan",
+            (true, true, false) => "below plan",
+            (false, _, true) => "a bound above the plan says nothing",
+            (false, _, false) => "may still rise",
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! gpt-oss in transformers: its router, its loop over experts and its attention sinks
+//! (transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py).
+
+use super::Ctx;
+use super::attention::product;
+use super::experts::best;
+use super::kernels::Core;
+use crate::model::architecture::{Act, Moe};
+use crate::model::builder::{Builder, Keeps};
+use crate::model::element::Element;
+use crate::model::rules::Experts;
+use crate::model::tape::{Flow, Id, Spec};
+use crate::model::weight::Part;
+
+impl Ctx<'_> {
+    /// Whether transformers' gpt-oss modules run.
+    pub(super) fn is_clamped_loop(&self) -> bool {
+        self.d.act == Act::ClampedSwiglu && self.run.rules.experts.is == Experts::Loop
+    }
+
+    /// The best logits, then a softmax over those alone (`GptOssTopKRouter`).
+    pub(super) fn route_best(&self, b: &mut Builder<'_>, logits: Id, moe: &Moe) -> Id {
+        let rows = self.run.stream_tokens();
+        let element = b.element(logits);
+        let top = best(b, logits, rows.saturating_mul(moe.per_token));
+        let weights = b.pointwise("moe.softmax", top, Keeps::Output);
+        b.unary("moe.scatter", (weights, Flow::New), (rows.saturating_mul(moe.experts), element), Keeps::Nothing)
+    }
+
+    /// The matrices of the experts over `rows` tokens, with biases added apart and both halves clamped
+    /// (`GptOssExperts.forward`).
+    pub(super) fn clamped_mlp(&self, b: &mut Builder<'_>, x: Id, rows: u64, moe: &Moe) -> Id {
+        let d = self.d;
+        let (name, half) = ("moe.act", rows.saturating_mul(moe.intermediate));
+        let both = self.biased(b, x, moe, (rows, d.hidden, moe.intermediate.saturating_mul(2)));
+        let [gate, up] = b.split(name, both, [half, half]);
+        let gate = b.pointwise(name, gate, Keeps::Input);
+        let up = b.pointwise(name, up, Keeps::Input);
+        let scaled = b.pointwise(name, gate, Keeps::Nothing);
+        let sigmoid = b.pointwise(name, scaled, Keeps::Output);
+        let active = b.mul(name, gate, sigmoid);
+        let up = b.pointwise(name, up, Keeps::Nothing);
+        let gated = b.mul(name, up, active);
+        self.biased(b, gated, moe, (rows, moe.intermediate, d.hidden))
+    }
+
+    /// One matrix of each expert, and its bias in the type that it is stored in.
+    fn biased(&self, b: &mut Builder<'_>, x: Id, moe: &Moe, shape: (u64, u64, u64)) -> Id {
+        let name = "moe.experts";
+        let plain = Moe { expert_bias: false, ..moe.clone() };
+        let out = self.expert_matrix(b, x, &plain, moe.experts, shape, name);
+        let bias = b.weights(Part::Expert, shape.2, 1, moe.experts, moe.per_token);
+        b.add(name, out, bias)
+    }
+
+    /// Masked scores with a sink beside each row, the largest subtracted, and a softmax in their own type
+    /// (`eager_attention_forward`).
+    pub(super) fn with_sinks(&self, b: &mut Builder<'_>, scores: Id, core: &Core) -> Id {
+        let name = "attention.sinks";
+        let (stream, grad) = (self.stream_element(), b.needs_grad(scores));
+        let element = b.element(scores).promoted(stream);
+        let rows = product(&[core.batch, core.heads, core.queries]);
+        let wide = b.cast("attention.mask", scores, element);
+        let joined = b.unary(name, (wide, Flow::New), (b.numel(wide).saturating_add(rows), element), Keeps::Nothing);
+        let shifted = b.make(b.numel(joined), element, grad);
+        let index = b.make(rows, Element::I64, false);
+        let saved = [index];
+        b.op(&Spec {
+            name,
+            inputs: &[(joined, Flow::Pass)],
+            outputs: &[shifted, index],
+            saved: if grad { &saved } else { &[] },
+            elementwise: true,
+            ..Spec::default()
+        });
+        b.pointwise("attention.softmax", shifted, Keeps::Output)
+    }
+}

@@ -1,0 +1,107 @@
+//! Attention over a sequence that context-parallel ranks share: what exchanging keys and values takes beside the
+//! kernel. Each rank holds the same number of queries; of the ranks that a causal mask makes unequal the one that
+//! needs most is meant.
+
+use super::Ctx;
+use super::attention::product;
+use super::kernels::Core;
+use crate::model::builder::Builder;
+use crate::model::rules::SharedSequence;
+use crate::model::tape::Id;
+use crate::model::weight::{Collective, CollectiveKind, RankGroup};
+use crate::plan::keywords::CpComm;
+
+/// What a shared sequence changes about a fused attention operator.
+pub(super) struct Exchange {
+    /// Queries, keys and values as they are saved; the last are one buffer with the ring.
+    pub saved: [Id; 3],
+    /// Tensors that it makes and saves.
+    pub made: Vec<Id>,
+    /// The output leaves as a copy of the saved one.
+    pub output_sent: bool,
+    /// Bytes that it needs while it runs forward.
+    pub forward: u64,
+    /// The same backward.
+    pub backward: u64,
+}
+
+impl Ctx<'_> {
+    /// Keys and values that context parallel exchanges.
+    pub(super) fn exchange(&self, b: &mut Builder<'_>, core: &Core) {
+        let context = self.run.cut.context;
+        if context > 1 {
+            let bytes = product(&[core.batch, core.keys, core.kv_heads, core.dim + core.value_dim])
+                .saturating_mul(self.run.compute().bytes());
+            b.collective(Collective {
+                kind: CollectiveKind::Ring,
+                group: RankGroup::Context,
+                bytes,
+                forward: 1,
+                backward: 2,
+            });
+        }
+    }
+
+    /// The exchange around the kernel over `qkv`; none where one rank holds whole sequences.
+    pub(super) fn context_exchange(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Option<Exchange> {
+        let ranks = self.run.cut.context;
+        if ranks < 2 {
+            return None;
+        }
+        let of = |b: &Builder<'_>, id: Id| b.numel(id).saturating_mul(b.element(id).bytes());
+        let [query, key, value] = qkv.map(|id| of(b, id));
+        let both = key.saturating_add(value);
+        let out = core.output().saturating_mul(b.element(qkv[0]).bytes());
+        let scaled = |bytes: u64, times: u64| bytes.saturating_mul(times);
+        let plain =
+            |forward, backward| Exchange { saved: qkv, made: Vec::new(), output_sent: false, forward, backward };
+        Some(match (self.run.rules.shared_sequence.is, self.run.cut.exchange) {
+            // AttnFuncWithCPAndKVP2P. Forward: a buffer of keys and values for each rank, of which the last is saved,
+            // and each step's output until they are merged. Backward: two pairs of such a buffer and its gradient's, a
+            // step's gradients, and those of keys and values put together.
+            (SharedSequence::Engine, CpComm::P2p) => {
+                let element = b.element(qkv[1]);
+                let ring = b.make(both / element.bytes(), element, false);
+                Exchange {
+                    saved: [qkv[0], ring, ring],
+                    made: vec![ring],
+                    forward: scaled(both, ranks - 1).saturating_add(scaled(out, ranks)),
+                    backward: query.saturating_add(scaled(both, 5)),
+                    ..plain(0, 0)
+                }
+            }
+            // AttnFuncWithCPAndKVAllGather. Forward: all keys and values, while the second of them is put in order
+            // once more; then two halves of the queries and their outputs. Backward: the same, their gradients, and
+            // both steps' gradients, which together see little more than all of them.
+            (SharedSequence::Engine, CpComm::AllGather) => {
+                let all = scaled(both, ranks);
+                let halves = query.saturating_add(out);
+                plain(
+                    all.saturating_add(halves.max(scaled(key.max(value), ranks))),
+                    scaled(all, 3).saturating_add(scaled(halves, 2)),
+                )
+            }
+            // AttnFuncWithCPAndQKVOA2A. Heads are sent for tokens: each tensor is made contiguous by rank, sent, and put
+            // in order; the kernel's tensors are saved as it saw them, the output once more as it leaves.
+            (SharedSequence::Engine, CpComm::AllToAll) => {
+                let saved = qkv.map(|id| {
+                    let (numel, element) = (b.numel(id), b.element(id));
+                    b.make(numel, element, false)
+                });
+                Exchange {
+                    saved,
+                    made: saved.to_vec(),
+                    output_sent: true,
+                    forward: scaled(query, 2).saturating_add(both).max(scaled(out, 2)),
+                    backward: out.saturating_add(scaled(query.saturating_add(both), 2)),
+                }
+            }
+            // _templated_ring_attention and its backward: keys and values of all ranks gathered once; outputs merged
+            // and gradients added up in fp32.
+            (SharedSequence::Gathered, _) => plain(
+                scaled(both, ranks + 1).saturating_add(scaled(out, 9)),
+                scaled(both, ranks + 8).saturating_add(scaled(query, 3)),
+            ),
+        })
+    }
+}

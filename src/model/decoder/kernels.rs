@@ -1,0 +1,322 @@
+//! The attention core: its sizes, which kernel computes it, and what each kernel keeps.
+
+use super::Ctx;
+use super::attention::product;
+use crate::model::architecture::Family;
+use crate::model::builder::{Builder, Keeps};
+use crate::model::element::Element;
+use crate::model::rules::Softmax;
+use crate::model::tape::{Flow, Id, Spec, Unit};
+use crate::model::walk::{AttentionChoice, Kernel};
+use crate::model::work::{Product, Scores, Work};
+use crate::plan::keywords::Position;
+
+/// Sizes of the attention core on one rank.
+#[derive(Clone, Copy)]
+pub struct Core {
+    pub batch: u64,
+    /// Query positions on this rank.
+    pub queries: u64,
+    /// Key positions that they attend to.
+    pub keys: u64,
+    pub heads: u64,
+    pub kv_heads: u64,
+    /// Head size of queries and keys.
+    pub dim: u64,
+    /// Head size of values.
+    pub value_dim: u64,
+    /// A window narrower than the sequence needs a mask outside flash kernels.
+    pub masked: bool,
+    /// Queries and keys lie contiguous by head (a `cat` made them).
+    pub by_head: bool,
+    /// Share of the pairs of query and key that a kernel which skips masked blocks computes.
+    pub visible: f64,
+}
+
+impl Core {
+    pub(super) fn query(&self) -> u64 {
+        product(&[self.batch, self.queries, self.heads, self.dim])
+    }
+
+    pub(super) fn output(&self) -> u64 {
+        product(&[self.batch, self.queries, self.heads, self.value_dim])
+    }
+
+    pub fn scores(&self) -> u64 {
+        product(&[self.batch, self.heads, self.queries, self.keys])
+    }
+
+    /// A product broadcasts a single head of one sample by a view.
+    const fn is_view(&self) -> bool {
+        self.kv_heads == 1 && self.batch == 1
+    }
+
+    fn rows(&self) -> u64 {
+        product(&[self.batch, self.heads, self.queries])
+    }
+
+    /// Operations of the five products of a fused backward pass: scores again, and gradients of scores, queries, keys
+    /// and values.
+    fn flops_backward(&self) -> f64 {
+        2.0 * self.rows() as f64 * self.keys as f64 * (3 * self.dim + 2 * self.value_dim) as f64
+    }
+
+    /// The fused kernel's work.
+    pub(super) fn work(&self) -> Work {
+        Work::Attention(Scores {
+            heads: self.batch.saturating_mul(self.heads),
+            queries: self.queries,
+            dim: u64::midpoint(self.dim, self.value_dim),
+            visible: self.visible,
+        })
+    }
+
+    /// Operations of both products, not halved for causality.
+    pub(super) fn flops(&self) -> f64 {
+        2.0 * self.rows() as f64 * self.keys as f64 * (self.dim + self.value_dim) as f64
+    }
+}
+
+impl Ctx<'_> {
+    /// Sizes of the core in a layer with or without a window.
+    pub fn core(&self, windowed: bool) -> Core {
+        let (d, run) = (self.d, self.run);
+        // transformers spares itself the mask where the whole sequence is shorter than the window
+        // (masking_utils.py, _ignore_causal_mask_sdpa).
+        let window = d.sliding_window.filter(|window| windowed && *window <= run.sequence);
+        let biased = self.family == Family::Falcon && d.position == Position::Alibi;
+        let reach = window.map_or(1.0, |window| window as f64 / run.sequence.max(1) as f64);
+        let skips = self.causal && run.cache.is_none_or(|cache| cache.past == 0);
+        Core {
+            batch: run.batch,
+            queries: run.local_sequence(),
+            keys: run.context_tokens(),
+            heads: self.split(d.heads),
+            kv_heads: self.split(d.kv_heads),
+            dim: d.head_dim,
+            value_dim: d.value_dim(),
+            masked: run.padded || window.is_some() || biased,
+            by_head: self.joins_rotated() && d.mla.is_none(),
+            // Of a window's w, all but the first w queries see w keys; without one w is the whole sequence.
+            visible: if skips { reach - reach * reach / 2.0 } else { 1.0 },
+        }
+    }
+
+    /// Which kernel runs (PyTorch 2.9, `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`).
+    pub(super) fn kernel(&self, core: &Core) -> Kernel {
+        let element = self.run.compute();
+        match self.run.attention {
+            AttentionChoice::Eager => Kernel::Eager,
+            AttentionChoice::Flash => Kernel::Flash,
+            // Sinks or a position bias on the scores leave transformers no fused kernel. A score cap does not: it is
+            // dropped (integrations/sdpa_attention.py).
+            AttentionChoice::Dispatch if self.d.attention_sinks && self.run.rules.fused_sinks.is => Kernel::Flash,
+            AttentionChoice::Dispatch if self.d.attention_sinks => Kernel::Eager,
+            AttentionChoice::Dispatch if self.d.position == Position::Alibi && self.family == Family::Bloom => {
+                Kernel::Eager
+            }
+            AttentionChoice::Dispatch => {
+                let half = matches!(element, Element::Bf16 | Element::F16 | Element::Fp8);
+                // Falcon calls SDPA without `enable_gqa` (models/falcon/modeling_falcon.py).
+                let grouped = core.heads == core.kv_heads || self.family != Family::Falcon;
+                if half && grouped && !core.masked && core.dim <= 256 && core.dim == core.value_dim {
+                    Kernel::Flash
+                } else if core.heads == core.kv_heads || (core.masked && grouped) {
+                    Kernel::Efficient
+                } else {
+                    Kernel::Math
+                }
+            }
+        }
+    }
+
+    /// The attention core; its output lies as the output matrix reads it.
+    pub fn attend(&self, b: &mut Builder<'_>, q: Id, k: Id, v: Id, core: &Core) -> Id {
+        match self.kernel(core) {
+            kernel @ (Kernel::Flash | Kernel::Efficient) => self.fused(b, [q, k, v], core, kernel),
+            Kernel::Math => self.math(b, [q, k, v], core),
+            Kernel::Eager if self.run.rules.softmax.is == Softmax::Fused => self.fused_softmax(b, [q, k, v], core),
+            Kernel::Eager => self.eager(b, [q, k, v], core),
+        }
+    }
+
+    /// A fused kernel: saves queries, keys, values, its output and the log-sum of each row.
+    fn fused(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core, kernel: Kernel) -> Id {
+        let name = "attention.core";
+        let [q, k, v] = qkv;
+        // transformers repeats keys and values for a kernel with a mask (integrations/sdpa_attention.py).
+        let repeat = core.heads != core.kv_heads && (kernel == Kernel::Efficient || self.run.rules.repeated_kv.is);
+        let [k, v] = [k, v].map(|x| if repeat { self.repeated_once(b, x, core) } else { x });
+        let [q, k, v] = [q, k, v].map(|x| b.lower(name, x));
+        let element = b.element(q);
+        let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
+        // BERT makes its mask once for all layers (models/bert/modeling_bert.py).
+        let shared = matches!(self.family, Family::Bert | Family::Roberta);
+        // Falcon's is a bias of the stream's type for each head, which autocast casts in each call.
+        let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
+        let shared = shared || (biased && element == self.stream_element());
+        let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
+            // A boolean mask is turned into one of the score's type in each call.
+            let heads = if biased { core.heads } else { 1 };
+            let mask = b.make(product(&[core.batch, heads, core.queries, core.keys]), element, false);
+            b.op(&Spec { name: "attention.mask", outputs: &[mask], elementwise: true, ..Spec::default() });
+            mask
+        });
+        let out = b.make(core.output(), element, grad);
+        // The memory-efficient kernel pads each head's rows to 32.
+        let rows = if kernel == Kernel::Efficient {
+            product(&[core.batch, core.heads, core.queries.div_ceil(32).saturating_mul(32)])
+        } else {
+            core.rows()
+        };
+        let log_sum = b.make(rows, Element::F32, false);
+        let (seed, offset) = (b.make(1, Element::I64, false), b.make(1, Element::I64, false));
+        let exchange = self.context_exchange(b, [q, k, v], core);
+        let [kept_q, kept_k, kept_v] = exchange.as_ref().map_or([q, k, v], |exchange| exchange.saved);
+        let saved = [kept_q, kept_k, kept_v, out, log_sum, seed, offset, mask.unwrap_or(log_sum)];
+        let mut outputs = vec![out, log_sum, seed, offset];
+        outputs.extend(exchange.iter().flat_map(|exchange| &exchange.made));
+        b.op(&Spec {
+            name,
+            unit: Unit::Attention(element),
+            work: core.work(),
+            inputs: &[(q, Flow::New), (k, Flow::New), (v, Flow::New)],
+            outputs: &outputs,
+            saved: if grad { &saved } else { &[] },
+            scratch_forward: exchange.as_ref().map_or(0, |exchange| exchange.forward),
+            scratch_backward: exchange.as_ref().map_or(0, |exchange| exchange.backward),
+            flops: (core.flops(), core.flops_backward()),
+            ..Spec::default()
+        });
+        let sent = exchange.is_some_and(|exchange| exchange.output_sent);
+        if sent || (core.by_head && kernel == Kernel::Flash) { b.copy("attention.merge", out) } else { out }
+    }
+
+    pub(super) fn repeated(&self, b: &mut Builder<'_>, x: Id, core: &Core) -> Id {
+        b.copy_of("attention.repeat_kv", x, core.query())
+    }
+
+    /// Keys or values repeated to the number of query heads: those of a single head by a view, of which autocast's
+    /// cast makes a whole copy.
+    fn repeated_once(&self, b: &mut Builder<'_>, x: Id, core: &Core) -> Id {
+        let lower = self.run.compute();
+        if core.kv_heads > 1 {
+            self.repeated(b, x, core)
+        } else if self.run.types.autocast.is_some() && b.element(x) != lower {
+            b.unary("attention.repeat_kv", (x, Flow::New), (core.query(), lower), Keeps::Nothing)
+        } else {
+            x
+        }
+    }
+
+    /// The math fallback of PyTorch: products and a softmax in memory, in fp32
+    /// (aten/src/ATen/native/transformers/attention.cpp, `_scaled_dot_product_attention_math`).
+    fn math(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+        let name = "attention.core";
+        let [q, k, v] = qkv.map(|x| b.lower(name, x));
+        let own = b.element(q);
+        let [q, k, v] = [q, k, v].map(|x| b.cast(name, x, Element::F32));
+        let repeat = core.heads != core.kv_heads && !core.is_view();
+        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
+        let q = b.pointwise(name, q, Keeps::Nothing);
+        let k = b.pointwise(name, k, Keeps::Nothing);
+        let v = if repeat || own != Element::F32 { v } else { b.copy(name, v) };
+        let scores = self.scores(b, q, k, core);
+        // Causal masking adds a bias to the scores.
+        let masked = b.pointwise(name, scores, Keeps::Nothing);
+        let masked = b.upper("attention.softmax", masked);
+        let probabilities = b.pointwise("attention.softmax", masked, Keeps::Output);
+        let out = self.weigh(b, probabilities, v, core);
+        let out = b.cast(name, out, own);
+        b.copy("attention.merge", out)
+    }
+
+    /// Attention written out in the module: scores scaled, masked, an fp32 softmax, dropout.
+    fn eager(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+        let name = "attention.core";
+        let [q, k, v] = qkv;
+        // Heads of one sample lie as a batched product reads them.
+        let one = core.batch == 1;
+        let q = if core.by_head || one { q } else { b.copy_of("attention.contiguous", q, core.query()) };
+        // Falcon leaves the repetition to the product.
+        let broadcast = self.family == Family::Falcon && core.is_view();
+        let whole = core.heads == core.kv_heads;
+        let k = if broadcast || (whole && (core.by_head || one)) { k } else { self.repeated(b, k, core) };
+        let in_place = broadcast || (whole && one);
+        let v = if in_place { v } else { b.copy_of("attention.contiguous", v, core.output()) };
+        let [q, k, v] = [q, k, v].map(|x| b.lower(name, x));
+        let element = b.element(q);
+        let scores = self.scores(b, q, k, core);
+        // BLOOM's baddbmm scales and adds its bias in the product.
+        let scaled = if self.family == Family::Bloom { scores } else { b.pointwise(name, scores, Keeps::Nothing) };
+        let capped = if self.d.attention_softcap {
+            let tanh = b.pointwise(name, scaled, Keeps::Output);
+            b.pointwise(name, tanh, Keeps::Nothing)
+        } else {
+            scaled
+        };
+        let masked = b.pointwise("attention.mask", capped, Keeps::Nothing);
+        let probabilities = if self.d.attention_sinks {
+            self.with_sinks(b, masked, core)
+        } else {
+            let wide = b.cast("attention.softmax", masked, Element::F32);
+            let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+            b.cast("attention.softmax", softmax, element)
+        };
+        let dropout = self.run.dropout_or(self.d.attention_dropout);
+        let probabilities = b.dropout("attention.dropout", probabilities, dropout);
+        let out = self.weigh(b, probabilities, v, core);
+        b.copy("attention.merge", out)
+    }
+
+    /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).
+    fn fused_softmax(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+        let [q, k, v] = qkv;
+        let repeat = core.heads != core.kv_heads;
+        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
+        let scores = self.scores(b, q, k, core);
+        let probabilities = b.pointwise("attention.softmax", scores, Keeps::Output);
+        let dropout = self.run.dropout_or(self.d.attention_dropout);
+        let probabilities = b.dropout("attention.dropout", probabilities, dropout);
+        let out = self.weigh(b, probabilities, v, core);
+        b.copy("attention.merge", out)
+    }
+
+    pub fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
+        self.bmm(b, "attention.scores", (q, k), core, (core.dim, core.keys))
+    }
+
+    pub fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
+        self.bmm(b, "attention.values", (probabilities, v), core, (core.keys, core.value_dim))
+    }
+
+    /// A product of two activations for each head, with its inner size and its columns: saves both.
+    fn bmm(
+        &self,
+        b: &mut Builder<'_>,
+        name: &'static str,
+        (x, y): (Id, Id),
+        core: &Core,
+        (inner, columns): (u64, u64),
+    ) -> Id {
+        let batch = core.batch.saturating_mul(core.heads);
+        let numel = product(&[batch, core.queries, columns]);
+        let (x, y) = (b.lower(name, x), b.lower(name, y));
+        let element = b.element(x);
+        let grad = b.needs_grad(x) || b.needs_grad(y);
+        let out = b.make(numel, element, grad);
+        let flops = 2.0 * numel as f64 * inner as f64;
+        let saved = [x, y];
+        b.op(&Spec {
+            name,
+            unit: Unit::Matrix(element),
+            work: Work::Product(Product { batch, rows: core.queries, inner, columns, layer: false }),
+            inputs: &[(x, Flow::New), (y, Flow::New)],
+            outputs: &[out],
+            saved: if grad { &saved } else { &[] },
+            flops: (flops, 2.0 * flops),
+            ..Spec::default()
+        });
+        out
+    }
+}

@@ -1,0 +1,364 @@
+//! Reads a recording: all of its parts, up to where one is damaged.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::format::{Header, VERSION, decode};
+use super::writer::part_path;
+use crate::reading::{Moment, Sample};
+
+/// No line of a recording is longer; a file that is no text may have no end of line at all.
+const LONGEST_LINE: u64 = 64 << 20;
+
+impl OpenError {
+    /// Whether another file was meant, rather than something being wrong with this one.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Io(_, error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory),
+            Self::NoRecording(_) | Self::Newer(..) => true,
+            Self::Empty(_) | Self::Damaged(_) => false,
+        }
+    }
+}
+
+/// Why a recording cannot be played at all.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The file cannot be read.
+    #[error("{0}: {1}")]
+    Io(PathBuf, io::Error),
+    /// It is something else.
+    #[error("{0}: not a recording of memwall: its first line is no header")]
+    NoRecording(PathBuf),
+    /// It is from a later version.
+    #[error("{0}: recorded in schema {1} by a newer memwall; this one reads up to {VERSION}")]
+    Newer(PathBuf, u32),
+    /// It ended before its first sample.
+    #[error("{0}: the recording holds no sample")]
+    Empty(PathBuf),
+    /// It is damaged before its first sample.
+    #[error("{0}")]
+    Damaged(Damage),
+}
+
+/// Where a recording breaks off, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// The line in it, from 1.
+    pub line: u64,
+    /// The byte at which that line begins, of the unpacked text, from 0.
+    pub byte: u64,
+    /// The time of the last sample before it.
+    pub after: Option<Moment>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, byte, after, what } = self;
+        write!(f, "{}: damaged at line {line}, byte {byte}", path.display())?;
+        if let Some(after) = after {
+            write!(f, ", after {after}")?;
+        }
+        write!(f, ": {what}")
+    }
+}
+
+/// Where a sample stands.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    part: usize,
+    /// Lines before it in its file.
+    line: u64,
+    /// Bytes of unpacked text before it.
+    byte: u64,
+    at: Moment,
+}
+
+/// What every line of a sample has; reading it checks the whole line's syntax.
+#[derive(Deserialize)]
+struct Stamp {
+    at: Moment,
+}
+
+/// A recording: its header, and where each of its samples stands.
+#[derive(Debug)]
+pub struct Recording {
+    header: Header,
+    parts: Vec<PathBuf>,
+    entries: Vec<Entry>,
+    damage: Option<Damage>,
+}
+
+impl Header {
+    /// What a recording says of itself.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn read(path: &Path) -> Result<Self, OpenError> {
+        let mut lines = Lines::open(path).map_err(|error| OpenError::Io(path.to_owned(), error))?;
+        header_of(path, &mut lines)
+    }
+}
+
+impl Recording {
+    /// Looks a recording through: this file, and the parts that follow it.
+    ///
+    /// # Errors
+    /// Where there is no sample to be played.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let mut lines = Lines::open(path).map_err(|error| OpenError::Io(path.to_owned(), error))?;
+        let header = header_of(path, &mut lines)?;
+        let first = header.part;
+        let base = base_of(path, first);
+        let mut recording = Self { header, parts: vec![path.to_owned()], entries: Vec::new(), damage: None };
+        recording.scan(lines);
+        while recording.damage.is_none() {
+            let number = first.saturating_add(u32::try_from(recording.parts.len()).unwrap_or(u32::MAX));
+            let next = part_path(&base, number);
+            let Ok(mut lines) = Lines::open(&next) else { break };
+            match header_of(&next, &mut lines) {
+                Ok(header) if header.started == recording.header.started && header.part == number => {}
+                // Another recording's, or none.
+                _ => break,
+            }
+            recording.parts.push(next);
+            recording.scan(lines);
+        }
+        match (recording.entries.is_empty(), recording.damage.take()) {
+            (true, Some(damage)) => Err(OpenError::Damaged(damage)),
+            (true, None) => Err(OpenError::Empty(path.to_owned())),
+            (false, damage) => Ok(Self { damage, ..recording }),
+        }
+    }
+
+    /// Notes where the samples of the newest part stand.
+    fn scan(&mut self, mut lines: Lines) {
+        let part = self.parts.len() - 1;
+        // The header is the line before the first.
+        for line in 1.. {
+            let byte = lines.byte;
+            let what = match lines.next() {
+                Ok(Some(text)) => match serde_json::from_slice::<Stamp>(text) {
+                    Ok(Stamp { at }) if self.entries.last().is_none_or(|last| last.at <= at) => {
+                        self.entries.push(Entry { part, line, byte, at });
+                        continue;
+                    }
+                    Ok(_) => "the time goes back".to_owned(),
+                    Err(error) => format!("no sample: {}", fault(&error)),
+                },
+                Ok(None) => return,
+                Err(error) => error.to_string(),
+            };
+            let after = self.entries.last().map(|last| last.at);
+            let path = self.parts[part].clone();
+            self.damage = Some(Damage { path, line: line + 1, byte, after, what });
+            return;
+        }
+    }
+
+    /// What its first line says.
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Its files, in order.
+    #[must_use]
+    pub fn parts(&self) -> &[PathBuf] {
+        &self.parts
+    }
+
+    /// Where it breaks off, where it does.
+    #[must_use]
+    pub const fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
+    }
+
+    /// How many samples it has.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Never: a recording without samples is not opened.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The time of a sample; of the last one where there are not so many.
+    #[must_use]
+    pub fn time(&self, index: usize) -> Moment {
+        self.entries.get(index).or(self.entries.last()).map_or(Moment::default(), |entry| entry.at)
+    }
+
+    /// The last sample at or before that time; the first where all are later.
+    #[must_use]
+    pub fn index_at(&self, at: Moment) -> usize {
+        self.entries.partition_point(|entry| entry.at <= at).saturating_sub(1)
+    }
+}
+
+/// The samples of a recording, read one after the other from wherever is wanted.
+#[derive(Debug)]
+pub struct Samples {
+    recording: Recording,
+    open: Option<(usize, Lines)>,
+}
+
+impl Samples {
+    /// Of this recording.
+    #[must_use]
+    pub const fn of(recording: Recording) -> Self {
+        Self { recording, open: None }
+    }
+
+    /// The recording.
+    #[must_use]
+    pub const fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// The sample at that place; none beyond the last. What cannot be read any more, or is no
+    /// sample to its last field, is the recording's end from then on.
+    pub fn get(&mut self, index: usize) -> Option<Sample> {
+        let entry = *self.recording.entries.get(index)?;
+        match self.read(entry) {
+            Ok(sample) => Some(sample),
+            Err(what) => {
+                let after = index.checked_sub(1).map(|before| self.recording.time(before));
+                let path = self.recording.parts[entry.part].clone();
+                self.recording.damage = Some(Damage { path, line: entry.line + 1, byte: entry.byte, after, what });
+                self.recording.entries.truncate(index);
+                None
+            }
+        }
+    }
+
+    fn read(&mut self, entry: Entry) -> Result<Sample, String> {
+        let path = &self.recording.parts[entry.part];
+        let mut lines = match self.open.take() {
+            Some((part, lines)) if part == entry.part => lines,
+            _ => Lines::open(path).map_err(|error| error.to_string())?,
+        };
+        lines.go_to(entry.byte, path).map_err(|error| error.to_string())?;
+        let line = lines.next().map_err(|error| error.to_string())?.ok_or("the file has become shorter")?;
+        let sample = decode(line).map_err(|error| format!("no sample: {}", fault(&error)))?;
+        self.open = Some((entry.part, lines));
+        Ok(sample)
+    }
+}
+
+/// The error without its place: that is the line's, which is told already.
+fn fault(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_owned()
+}
+
+/// The header of a file.
+fn header_of(path: &Path, lines: &mut Lines) -> Result<Header, OpenError> {
+    /// What a header of any version says.
+    #[derive(Deserialize)]
+    struct Version {
+        memwall_recording: u32,
+    }
+    let none = || OpenError::NoRecording(path.to_owned());
+    let line = match lines.next() {
+        Ok(line) => line.ok_or_else(none)?,
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(none()),
+        Err(error) => return Err(OpenError::Io(path.to_owned(), error)),
+    };
+    let Version { memwall_recording: version } = serde_json::from_slice(line).map_err(|_| none())?;
+    if version > VERSION {
+        return Err(OpenError::Newer(path.to_owned(), version));
+    }
+    serde_json::from_slice(line).map_err(|_| none())
+}
+
+/// The path of a recording's first part, from that of any.
+fn base_of(path: &Path, part: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let number = format!(".{part}");
+    let Some(at) = name.rfind(&number) else { return path.to_owned() };
+    let base = path.with_file_name(format!("{}{}", &name[..at], &name[at + number.len()..]));
+    if part_path(&base, part) == path { base } else { path.to_owned() }
+}
+
+/// The lines of a file, unpacked where it is packed.
+#[derive(Debug)]
+struct Lines {
+    input: Input,
+    /// Bytes of unpacked text before the next line.
+    byte: u64,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Input {
+    Plain(BufReader<File>),
+    Gzip(Box<BufReader<MultiGzDecoder<BufReader<File>>>>),
+}
+
+impl Lines {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut file = BufReader::new(File::open(path)?);
+        let packed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+        let input =
+            if packed { Input::Gzip(Box::new(BufReader::new(MultiGzDecoder::new(file)))) } else { Input::Plain(file) };
+        Ok(Self { input, byte: 0, buffer: Vec::new() })
+    }
+
+    /// The next line without its end; none at the end of the file.
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.buffer.clear();
+        let buffer = &mut self.buffer;
+        let read = match &mut self.input {
+            Input::Plain(input) => input.take(LONGEST_LINE).read_until(b'\n', buffer),
+            Input::Gzip(input) => input.take(LONGEST_LINE).read_until(b'\n', buffer),
+        };
+        match read {
+            Ok(0) => return Ok(None),
+            Ok(_) => {}
+            // A packed file that nobody ended: fine where its last line was.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && self.buffer.is_empty() => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) => return Err(error),
+        }
+        let length = self.buffer.len() as u64;
+        match self.buffer.strip_suffix(b"\n") {
+            Some(line) => {
+                self.byte += length;
+                Ok(Some(line))
+            }
+            None => Err(io::Error::new(io::ErrorKind::InvalidData, "the line breaks off")),
+        }
+    }
+
+    /// Goes to where a line begins. Forward, packed text is read over; back, from the beginning.
+    fn go_to(&mut self, byte: u64, path: &Path) -> io::Result<()> {
+        if byte == self.byte {
+            return Ok(());
+        }
+        if let Input::Plain(input) = &mut self.input {
+            input.seek(SeekFrom::Start(byte))?;
+            self.byte = byte;
+            return Ok(());
+        }
+        if byte < self.byte {
+            *self = Self::open(path)?;
+        }
+        while self.byte < byte && self.next()?.is_some() {}
+        Ok(())
+    }
+}

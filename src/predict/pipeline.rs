@@ -1,0 +1,63 @@
+//! What a pipeline adds to a stage's memory: micro-batches under way, the inputs that each stage loads, and what a
+//! step leaves behind.
+
+use super::job::{Job, StageLayers};
+use super::optimizer::rounded;
+use super::resident::Held;
+use super::step::Step;
+use crate::model::Home;
+use crate::plan::keywords::{Framework, Mode, Schedule};
+
+/// What a pipeline's step leaves behind until the next one: each of Megatron's model chunks keeps the hidden state
+/// that it was sent last, whose gradient is retained with it (megatron-core 0.16, transformer/transformer_block.py,
+/// `set_input_tensor`; pipeline_parallel/schedules.py, `input_tensor.retain_grad()`).
+pub(super) fn left_over(job: &Job, step: &Step, layers: &StageLayers, first: bool) -> u64 {
+    if job.framework != Framework::Megatron || job.stages.len() < 2 || job.training.mode == Mode::Inference {
+        return 0;
+    }
+    let sent = (layers.chunks.len() as u64).saturating_sub(u64::from(first));
+    let tape = step.walk.kinds.first().map(|(_, tape)| tape);
+    let state = tape.and_then(|tape| tape.tensors.iter().find(|tensor| tensor.home == Home::Input));
+    state.map_or(0, |state| state.allocated().saturating_mul(2 * sent))
+}
+
+/// The micro-batch's ids, labels and masks on a stage.
+pub(super) fn inputs(job: &Job, step: &Step, first: bool, last: bool) -> u64 {
+    if !loaded_by_stage(job) {
+        return step.walk.inputs;
+    }
+    let tokens = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context));
+    let of = |bytes: u64| rounded(tokens.saturating_mul(bytes));
+    // Token and position ids; labels and the mask of the loss. Plans do not say whether the loader makes an
+    // attention mask as well: it is left out.
+    let ids = if first { 2 * of(8) } else { 0 };
+    let labels = if last { of(8) + of(4) } else { 0 };
+    ids + labels
+}
+
+/// Whether each stage loads only what it reads (megatron, training/utils.py, get_batch_on_this_tp_rank).
+pub(super) fn loaded_by_stage(job: &Job) -> bool {
+    job.framework == Framework::Megatron && job.training.mode == Mode::Train && job.decoder().is_some()
+}
+
+/// Saved bytes of the micro-batches that are under way beside the one that is played.
+pub(super) fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
+    let stages = job.stages.len() as u64;
+    if stages < 2 {
+        return 0;
+    }
+    let chunks = job.degrees.virtual_pipeline;
+    let all = job.batch.accumulation.saturating_mul(chunks);
+    let behind = stages - 1 - index as u64;
+    let chunks_alive = match job.degrees.schedule {
+        Schedule::Gpipe => all,
+        Schedule::OneFOneB => (behind + 1).min(all),
+        // megatron-core, pipeline_parallel/schedules.py, get_pp_rank_microbatches: warm-up micro-batches.
+        Schedule::Interleaved if chunks > 1 => (behind * 2 + (chunks - 1) * stages + 1).min(all),
+        Schedule::Interleaved => (behind + 1).min(all),
+    };
+    let one: u64 = held.layers.iter().map(|layer| held.step.layer(*layer).retained_bytes()).sum();
+    let ends = if held.first { held.step.first.retained_bytes() } else { 0 };
+    let waiting = chunks_alive.saturating_sub(chunks);
+    (one / chunks).saturating_add(ends / chunks).saturating_mul(waiting)
+}

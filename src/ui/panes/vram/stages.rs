@@ -1,0 +1,64 @@
+//! Every pipeline stage: what it needs, what was seen of its GPUs.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::{more, render};
+use crate::app::{Pane, State};
+use crate::predict::Prediction;
+use crate::ui::Look;
+use crate::ui::panes::scroll;
+use crate::ui::text::right;
+use crate::units::Bytes;
+
+pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let columns = |cells: [&str; 8]| -> String {
+        let wide = area.width >= 76;
+        let cells = cells.iter().zip([6, 7, 8, 10, 9, 12, 10, 9]);
+        cells.take(if wide { 8 } else { 7 }).map(|(cell, width)| right(cell, width)).collect()
+    };
+    let base = if state.baseline.is_some() { "Δbase" } else { "" };
+    let head = columns(["stage", "layers", "static", "allocated", "reserved", "device-used", "observed", base]);
+    let mut lines = vec![Line::styled(head, theme.dim())];
+    let room = (area.height as usize).saturating_sub(1);
+    let selected = state.memory.selected.min(prediction.stages.len().saturating_sub(1));
+    let first = scroll(selected, prediction.stages.len(), room);
+    for (index, stage) in prediction.stages.iter().enumerate().skip(first).take(room) {
+        let before = state.baseline.as_ref().and_then(|baseline| baseline.prediction.stages.get(index));
+        let text = columns([
+            &stage.stage.to_string(),
+            &stage.layers.to_string(),
+            &stage.static_bytes.in_gib(),
+            &stage.peak_allocated.in_gib(),
+            &stage.peak_reserved.in_gib(),
+            &stage.device_used.in_gib(),
+            &observed(state, prediction, stage.stage).map_or_else(|| "–".to_owned(), Bytes::in_gib),
+            &before.map_or_else(String::new, |before| more(stage.device_used, before.device_used)),
+        ]);
+        let style = stage_style(prediction, index, state.focus == Pane::Vram && index == selected, look);
+        lines.push(Line::styled(text, style));
+    }
+    render(lines, area, buffer);
+}
+
+/// The most that any GPU of that stage holds now; none where nobody can tell which those are.
+fn observed(state: &State, prediction: &Prediction, stage: u64) -> Option<Bytes> {
+    let devices = state.monitor.devices();
+    let of_stage = devices
+        .iter()
+        .filter(|device| prediction.stage_of(device.index, devices.len()).is_some_and(|held| held.stage == stage));
+    of_stage.filter_map(|device| device.memory.value().map(|memory| memory.used)).max()
+}
+
+fn stage_style(prediction: &Prediction, index: usize, chosen: bool, look: &Look) -> Style {
+    if chosen {
+        look.theme.selected()
+    } else if prediction.stages[index].device_used > prediction.capacity.bytes {
+        look.theme.danger()
+    } else {
+        look.theme.text()
+    }
+}

@@ -1,0 +1,261 @@
+"""Follows a training step of a real PyTorch model storage by storage, without a GPU.
+
+Fake tensors on device `cuda` run the real modules, the real autograd engine, autocast's CUDA
+lists with its weight cache, and the real optimizers; only the kernels do not run. Each storage
+is followed from its allocation to its release and rounded up to 512 bytes, as PyTorch's CUDA
+caching allocator rounds. The loop is that of transformers' Trainer: only the loss is kept, and
+gradients are set to None. The second step is measured, so that the optimizer's states exist.
+
+    pip install torch==2.9.1 transformers==4.57.6 peft torchvision
+    python measure.py | jq -s . > ../truth/ours.json
+
+The plans are in plans.json; arguments choose those whose id holds one of them. Where there is no
+GPU, build no_gpu.so first (no_gpu.cpp says how). What differs from a GPU: no library workspaces,
+no CUDA context, no scratch inside kernels; experts are chosen evenly.
+"""
+
+import ctypes
+import gc
+import json
+import sys
+import weakref
+from pathlib import Path
+
+if (no_gpu := Path(__file__).with_name("no_gpu.so")).exists():
+    # Before PyTorch registers hooks of its own.
+    stand_in = ctypes.CDLL(str(no_gpu), mode=ctypes.RTLD_GLOBAL)
+else:
+    stand_in = None
+
+import peft
+import torch
+import torch.nn.functional as F
+import torch.utils.flop_counter as flop_counter
+import transformers
+import transformers.masking_utils
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+GRANULE = 512
+aten = torch.ops.aten
+ANSWERED = (aten._local_scalar_dense.default, aten.nonzero.default)
+
+
+class Ledger(TorchDispatchMode):
+    """Bytes alive, the most there were, and the operations that ran."""
+
+    def __init__(self, experts=1, padded=False):
+        super().__init__()
+        self.experts, self.padded, self.turn = experts, padded, -1
+        self.made_by_all = False
+        self.alive = {}
+        self.now = self.peak = self.flops = 0
+        self.at = self.phase = ""
+
+    def follow(self, tensor):
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self.alive:
+            return
+        size = -(-storage.size() // GRANULE) * GRANULE
+        self.alive[key] = (size, weakref.ref(storage, lambda _, key=key: self.release(key)))
+        self.now += size
+
+    def release(self, key):
+        size, _ = self.alive.pop(key, (0, None))
+        self.now -= size
+
+    def answer(self, func, args):
+        """What the values of a tensor decide: masks that hide nothing, and even routing."""
+        of = args[0]
+        if func is aten.nonzero.default:
+            # The experts that have tokens, then the tokens of each.
+            rows = self.experts if of.dim() == 1 else of.numel() // self.experts
+            return of.new_empty((rows, of.dim()), dtype=torch.int64)
+        if of.dtype == torch.bool:
+            # Whether a mask hides nothing; whether an expert is the one that stands for nothing.
+            return self.made_by_all and not self.padded
+        if of.is_floating_point():
+            return 1.0
+        self.turn += 1
+        return self.turn % self.experts
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        # On the host a fake step knows its own numbers (an optimizer's count), except those that chance makes (layer drop).
+        known = func is aten._local_scalar_dense.default and getattr(args[0], "constant", None) is not None
+        decided = func in ANSWERED and not known
+        out = self.answer(func, args) if decided else func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
+            self.made_by_all = func._overloadpacket is aten.all
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor) and leaf.device.type == "cuda":
+                self.follow(leaf)
+        count = flop_counter.flop_registry.get(func._overloadpacket)
+        if count:
+            self.flops += count(*args, **(kwargs or {}), out_val=out)
+        if self.now > self.peak:
+            self.peak, self.at = self.now, f"{self.phase}: {func}"
+        return out
+
+
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """PyTorch's choice of kernel on Hopper (sdp_utils.cpp), which it makes from the device."""
+    if torch.is_autocast_enabled("cuda"):
+        lower = torch.get_autocast_dtype("cuda")
+        query, key, value = (x.to(lower) for x in (query, key, value))
+        if attn_mask is not None and attn_mask.is_floating_point():
+            attn_mask = attn_mask.to(lower)
+    half = query.dtype in (torch.float16, torch.bfloat16)
+    dim = query.size(-1)
+    same = key.size(-3) == query.size(-3)
+    if half and (same or enable_gqa) and attn_mask is None and dim <= 256 and value.size(-1) == dim:
+        pad = -dim % 8
+        if pad:
+            scale = scale or dim ** -0.5
+            query, key, value = (F.pad(x, (0, pad)) for x in (query, key, value))
+        out = aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+        return out[..., :dim] if pad else out
+    if same:
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            bias = torch.zeros_like(attn_mask, dtype=query.dtype)
+            attn_mask = bias.masked_fill_(attn_mask.logical_not(), float("-inf"))
+        if attn_mask is not None:
+            attn_mask = attn_mask.expand(query.size(0), query.size(1), query.size(2), key.size(2))
+        needs = any(x.requires_grad for x in (query, key, value))
+        return aten._scaled_dot_product_efficient_attention(
+            query, key, value, attn_mask, needs, dropout_p, is_causal, scale=scale)[0]
+    return aten._scaled_dot_product_attention_math(
+        query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
+
+
+def stand_in_for_cuda():
+    """What asks for a GPU before it would run."""
+    if stand_in:
+        stand_in.install()
+    torch.cuda.amp.common.amp_definitely_not_available = lambda: False
+    torch.amp.autocast_mode.torch.cuda.amp.common.amp_definitely_not_available = lambda: False
+    torch.cuda.is_bf16_supported = lambda *_: True
+    torch.cuda.is_current_stream_capturing = lambda: False
+    F.scaled_dot_product_attention = attention
+    torch.nn.functional.scaled_dot_product_attention = attention
+    # Grouped queries: each key head counts as often as it is used.
+    forward, backward = flop_counter.sdpa_flop_count, flop_counter.sdpa_backward_flop_count
+    grouped = lambda query, key: (*key[:1], query[1], *key[2:])
+    flop_counter.sdpa_flop_count = lambda q, k, v: forward(q, grouped(q, k), grouped(q, v))
+    flop_counter.sdpa_backward_flop_count = lambda g, q, k, v: backward(g, q, grouped(q, k), grouped(q, v))
+    # Positions that are not packed: the values say so on a GPU.
+    transformers.masking_utils.find_packed_sequence_indices = lambda *_: None
+    torch.autograd.set_multithreading_enabled(False)
+
+
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+SOURCE = f"tests/allocator/measure.py with PyTorch {torch.__version__.split('+')[0]}, transformers {transformers.__version__}"
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def optimizer_of(name, parameters):
+    if name == "adafactor":
+        from transformers.optimization import Adafactor
+        return Adafactor(parameters, scale_parameter=False, relative_step=False, lr=1e-3)
+    if name == "muon":
+        return torch.optim.Muon(parameters)
+    if name.startswith("sgd"):
+        return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9 if name == "sgd-momentum" else 0.0, foreach=True)
+    kernel = {"adamw": {"foreach": True}, "adamw-fused": {"fused": True}, "adamw-loop": {"foreach": False}}[name]
+    return torch.optim.AdamW(parameters, lr=1e-3, **kernel)
+
+
+def measure(plan):
+    """The second step of a plan: its measured quantities, and the operation at the peak."""
+    config, training = dict(plan["model"]["hf_config"]), plan["training"]
+    kind, (name,) = config.pop("model_type"), config.pop("architectures")
+    config = transformers.CONFIG_MAPPING[kind](**config)
+    experts = next((count for key in EXPERTS if (count := getattr(config, key, None))), 1)
+    mixed = training["precision"].endswith("-mixed")
+    dtype = DTYPES[training["precision"].removesuffix("-mixed")]
+    lora = training.get("lora")
+    checkpointing = training.get("activation_checkpointing") == "full"
+    ledger = Ledger(experts, training.get("padded_batch", False))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model = getattr(transformers, name)._from_config(config, attn_implementation=training["attention"]).to("cuda")
+        if not mixed:
+            model = model.to(dtype)
+        model.train()
+        model.config.use_cache = False
+        if lora:
+            model = peft.get_peft_model(model, peft.LoraConfig(
+                r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
+        if checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        parameters = list(model.parameters())
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        optimizer = optimizer_of(training["optimizer"], trained)
+        batch = inputs_of(plan, config, dtype if not mixed else torch.float32)
+        held = [*model.buffers(), *batch.values()]
+
+        def loss_of():
+            with torch.autocast("cuda", dtype=dtype, enabled=mixed):
+                return model(**batch)["loss"]
+
+        with ledger:
+            for tensor in [*parameters, *held]:
+                ledger.follow(tensor.data)
+            for _ in range(2):
+                gc.collect()
+                ledger.peak = ledger.now
+                flops = {"forward": 0, "backward": 0}
+                for _ in range(training.get("gradient_accumulation_steps", 1)):
+                    before, ledger.flops, ledger.phase = ledger.now, 0, "forward"
+                    loss = loss_of()
+                    activations = ledger.now - before
+                    flops["forward"] += ledger.flops
+                    ledger.flops, ledger.phase = 0, "backward"
+                    loss.backward()
+                    del loss
+                    flops["backward"] += ledger.flops
+                ledger.phase = "optimizer"
+                optimizer.step()
+                for parameter in parameters:
+                    parameter.grad = None
+        return {
+            "params": sum(parameter.numel() for parameter in parameters),
+            "trainable_params": sum(parameter.numel() for parameter in trained),
+            "peak_allocated_bytes": ledger.peak,
+            "activation_bytes": activations,
+            "flops_forward": flops["forward"],
+            "flops_backward": flops["backward"],
+        }, ledger.at
+
+
+def inputs_of(plan, config, dtype):
+    """What a collator hands over: ids and labels; a mask where the batch is padded; pixels; spectra."""
+    samples, model = plan["training"]["micro_batch_size"], plan["model"]
+
+    def ids(*shape):
+        return torch.zeros(*shape, dtype=torch.int64, device="cuda")
+
+    if "image_size" in model:
+        size = (samples, getattr(config, "num_channels", 3), model["image_size"], model["image_size"])
+        return {"pixel_values": torch.zeros(size, dtype=dtype, device="cuda"), "labels": ids(samples)}
+    length = model["sequence_length"]
+    target = model.get("decoder_sequence_length", length)
+    if config.model_type == "whisper":
+        size = (samples, config.num_mel_bins, 2 * config.max_source_positions)
+        return {"input_features": torch.zeros(size, dtype=dtype, device="cuda"), "labels": ids(samples, target)}
+    batch = {"input_ids": ids(samples, length), "labels": ids(samples, target)}
+    if plan["training"].get("padded_batch"):
+        batch["attention_mask"] = ids(samples, length)
+    return batch
+
+
+if __name__ == "__main__":
+    stand_in_for_cuda()
+    transformers.logging.set_verbosity_error()
+    wanted = sys.argv[1:]
+    for case in json.load(open(Path(__file__).with_name("plans.json"))):
+        if wanted and not any(text in case["id"] for text in wanted):
+            continue
+        measured, at = measure(case["plan"])
+        print(case["id"], at, file=sys.stderr)
+        print(json.dumps({**case, "group": "followed", "source": SOURCE, "measured": measured}))

@@ -1,0 +1,73 @@
+//! From a key press to the frame that answers it, with all panes updated, through the built
+//! program in a pseudo-terminal: 200x50, a 70B plan on 512 GPUs. 99 of 100 are to take no more
+//! than 8 ms. The time includes the terminal's side: the pseudo-terminal and reading the frame.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, dead_code)]
+
+#[path = "../support/screen.rs"]
+mod screen;
+#[path = "../support/standin.rs"]
+mod standin;
+#[path = "../support/terminal.rs"]
+mod terminal;
+
+use std::time::{Duration, Instant};
+
+use terminal::{Program, Terminal, keys};
+
+/// 16 data x 8 tensor x 4 pipeline.
+const PLAN: &str = "\
+model: {preset: llama-2-70b, batch_size: 1024, sequence_length: 4096, framework: megatron}
+training: {precision: bf16-fp32-master, micro_batch_size: 1}
+hardware: {gpu_type: NVIDIA H100}
+cluster: {num_gpus: 512}
+distribution: {data_parallel: 16, tensor_parallel: 8, pipeline_parallel: 4, sequence_parallel: true}
+";
+
+/// Presses of each kind.
+const PRESSES: usize = 300;
+
+/// What one kind of key press takes, sorted.
+fn measure(terminal: &mut Terminal, press: [&str; 2], shown: [&str; 2]) -> Vec<Duration> {
+    let mut taken = Vec::with_capacity(PRESSES);
+    for turn in 0..PRESSES {
+        let frames = terminal.frames();
+        let start = Instant::now();
+        terminal.keys(press[turn % 2]);
+        terminal.first_frame(frames, shown[turn % 2], |frame| frame.contains(shown[turn % 2]));
+        taken.push(start.elapsed());
+    }
+    taken.sort_unstable();
+    taken
+}
+
+fn report(what: &str, taken: &[Duration]) {
+    let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+    println!("{what:<28} median {:5.2} ms   p99 {:5.2} ms   most {:5.2} ms", at(0.5), at(0.99), at(1.0));
+}
+
+fn main() {
+    let args = ["mine.yaml", "--source", "demo", "--interval", "60s"];
+    let mut terminal = Program::memwall().args(&args).file("mine.yaml", PLAN).size(200, 50).start();
+    terminal.wait_for("demo");
+    // The sequence's field.
+    terminal.keys(&keys::DOWN.repeat(6));
+    terminal.wait_for("‹ 4096 ›");
+    report("a value stepped", &measure(&mut terminal, [keys::RIGHT, keys::LEFT], ["‹ 8192 ›", "‹ 4096 ›"]));
+    terminal.keys("b");
+    terminal.wait_for("pinned");
+    report("with a baseline", &measure(&mut terminal, [keys::RIGHT, keys::LEFT], ["‹ 8192 ›", "‹ 4096 ›"]));
+    terminal.keys(&keys::DOWN.repeat(7));
+    terminal.wait_for("‹ 8 ›");
+    report("a degree stepped", &measure(&mut terminal, [keys::LEFT, keys::RIGHT], ["‹ 4 ›", "‹ 8 ›"]));
+    terminal.keys("e");
+    terminal.wait_for("distribution.tensor_parallel");
+    report(
+        "a letter in the text",
+        &measure(&mut terminal, ["7", "\x7f"], ["tensor_parallel: 78", "tensor_parallel: 8"]),
+    );
+    terminal.keys("\x1b");
+    terminal.wait_for("‹ 8 ›");
+    terminal.keys("qq");
+    terminal.exit_code();
+}

@@ -1,0 +1,95 @@
+//! Sources beside NVIDIA's driver, as the screen shows them.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread;
+
+use crate::terminal::{Program, Terminal};
+
+fn header(screen: &str) -> &str {
+    screen.lines().next().unwrap_or_default()
+}
+
+/// One MI300X under `root`, at 96 of 192 GiB and 612 W.
+fn mi300x(root: &Path) {
+    let device = root.join("sys/class/drm/card0/device");
+    fs::create_dir_all(device.join("hwmon/hwmon0")).unwrap();
+    fs::create_dir_all(root.join("proc")).unwrap();
+    for (file, text) in [
+        ("vendor", "0x1002"),
+        ("device", "0x74a1"),
+        ("uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:c1:00.0"),
+        ("mem_info_vram_total", "206141652992"),
+        ("mem_info_vram_used", "103079215104"),
+        ("gpu_busy_percent", "98"),
+        ("mem_busy_percent", "40"),
+        ("hwmon/hwmon0/power1_input", "612000000"),
+    ] {
+        fs::write(device.join(file), format!("{text}\n")).unwrap();
+    }
+}
+
+fn watch(args: &[&str], root: &Path) -> Terminal {
+    Program::memwall().args(args).args(&["--interval", "100ms"]).env("MEMWALL_SYS_ROOT", root).start()
+}
+
+#[test]
+fn an_amd_card_is_watched_by_choice_and_where_there_is_no_other() {
+    let root = tempfile::tempdir().unwrap();
+    mi300x(root.path());
+    for args in [&["--source", "amdgpu"][..], &[]] {
+        let mut terminal = watch(args, root.path());
+        let screen = terminal.wait_for("612");
+        // 5.3 TB/s busy for 40 % of the time: at most 2.12.
+        assert!(header(&screen).contains("amdgpu live") && screen.contains("≤2.12"), "{screen}");
+        assert!(screen.contains("96.0") && screen.contains("98%"), "{screen}");
+        terminal.keys("q");
+        terminal.assert_left_well();
+    }
+    let mut terminal = watch(&["--source", "amdgpu"], &root.path().join("none"));
+    terminal.wait_for("no AMD GPU");
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
+
+/// Serves one page to whoever asks, until the test's process ends; its address.
+fn serve(page: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1024];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            // A program that has been left asks for nothing more.
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len());
+        }
+    });
+    address
+}
+
+#[test]
+fn a_page_of_metrics_is_watched_and_what_is_not_on_it_says_so() {
+    let address = serve(
+        "DCGM_FI_DEV_FB_USED{gpu=\"3\",modelName=\"NVIDIA H100 80GB HBM3\"} 20480\n\
+         DCGM_FI_DEV_FB_FREE{gpu=\"3\",modelName=\"NVIDIA H100 80GB HBM3\"} 60527\n\
+         DCGM_FI_DEV_POWER_USAGE{gpu=\"3\",modelName=\"NVIDIA H100 80GB HBM3\"} 612.3\n\
+         DCGM_FI_PROF_DRAM_ACTIVE{gpu=\"3\",modelName=\"NVIDIA H100 80GB HBM3\"} 0.25\n",
+    );
+    let root = tempfile::tempdir().unwrap();
+    let mut terminal = watch(&["--source", &format!("prometheus:{address}")], root.path());
+    let screen = terminal.wait_for("612");
+    // 20480 MiB are 20 GiB; a quarter of 3.35 TB/s is derived.
+    assert!(header(&screen).contains("prometheus live") && screen.contains("20.0"), "{screen}");
+    assert!(screen.contains("~0.84") && screen.contains("processes: not exported"), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut terminal = watch(&["--source", &format!("prometheus:{nobody}")], root.path());
+    let screen = terminal.wait_for("refused");
+    assert!(header(&screen).contains("no source"), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
+}

@@ -1,0 +1,380 @@
+//! Scenarios: plans, what the runs do instead, and what is seen of them.
+
+use memwall::catalog::Catalog;
+use memwall::compare::{Bands, Calibration, Cause, Circumstance, Evidence, Expected, Explanation, Subject, explain};
+use memwall::plan::Document;
+use memwall::predict;
+use memwall::reading::{Moment, Reading};
+use memwall::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec};
+
+/// Each figure is off by this much, one standard deviation.
+const NOISE: f64 = 0.02;
+
+const BANDS: Bands = Bands { memory: 0.02, time: 0.06, traffic: 0.06, flops: 0.03 };
+
+/// Plans and what a run may do instead: keys with values, blanks between, "-" for a key that goes.
+const PLANS: &[(&str, &str, &[&str])] = &[
+    (
+        "8b_fsdp",
+        "model: {preset: llama-3-8b, framework: torchtitan, sequence_length: 8192}\n\
+         training: {micro_batch_size: 1, activation_checkpointing: selective-op, compile: true}\n\
+         hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 8}\ndistribution: {strategy: fsdp}\n",
+        &[
+            "training.activation_checkpointing=none",
+            "training.activation_checkpointing=full",
+            "training.compile=false",
+            "training.micro_batch_size=2",
+            "model.sequence_length=4096",
+            "training.precision=fp32",
+            "distribution.sharding=zero2",
+            "distribution.sharding=none",
+        ],
+    ),
+    (
+        "13b_megatron",
+        "model: {preset: llama-2-13b, framework: megatron, sequence_length: 4096, batch_size: 32}\n\
+         training: {micro_batch_size: 1, distributed_optimizer: true}\n\
+         hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 8}\n\
+         distribution: {tensor_parallel: 2, sequence_parallel: true}\n",
+        &[
+            "distribution.sequence_parallel=false",
+            "training.activation_checkpointing=full",
+            "training.micro_batch_size=2",
+            "training.distributed_optimizer=false distribution.sharding=none",
+            "training.attention=eager",
+            "model.sequence_length=8192",
+            "training.gradient_dtype=bf16",
+        ],
+    ),
+    (
+        "gpt2_hf",
+        "model: {preset: gpt2-medium, framework: pytorch, sequence_length: 1024}\n\
+         training: {micro_batch_size: 8, precision: bf16-mixed, gradient_accumulation_steps: 4}\n\
+         hardware: {gpu_type: NVIDIA A100 40GB}\n",
+        &[
+            "training.attention=eager",
+            "training.precision=fp32",
+            "training.precision=bf16",
+            "training.activation_checkpointing=full",
+            "training.micro_batch_size=16 training.gradient_accumulation_steps=2",
+            "training.micro_batch_size=4 training.gradient_accumulation_steps=8",
+            "model.sequence_length=512",
+            "training.gradient_accumulation_steps=8",
+        ],
+    ),
+    (
+        "7b_lora",
+        "model: {preset: llama-2-7b, framework: pytorch, sequence_length: 2048}\n\
+         training: {precision: bf16, micro_batch_size: 4, activation_checkpointing: full, \
+         lora: {rank: 16, targets: [q_proj, v_proj]}}\nhardware: {gpu_type: NVIDIA A100 80GB}\n",
+        &[
+            "training.lora=-",
+            "training.activation_checkpointing=none",
+            "training.micro_batch_size=8",
+            "model.sequence_length=4096",
+            "training.attention=eager",
+            "training.precision=fp32",
+        ],
+    ),
+    (
+        "1b_8bit",
+        "model: {preset: llama-3.2-1b, framework: pytorch, sequence_length: 4096}\n\
+         training: {precision: bf16, micro_batch_size: 2, optimizer: adamw-8bit, activation_checkpointing: full, \
+         loss: fused}\nhardware: {gpu_type: NVIDIA A100 40GB}\n",
+        &[
+            "training.optimizer=adamw",
+            "training.loss=hf",
+            "training.activation_checkpointing=none",
+            "training.precision=bf16-mixed",
+            "training.micro_batch_size=4",
+            "training.attention=eager",
+        ],
+    ),
+    (
+        "moe_megatron",
+        "model: {preset: mixtral-8x7b, framework: megatron, sequence_length: 4096, batch_size: 64}\n\
+         training: {micro_batch_size: 1, distributed_optimizer: true, activation_checkpointing: selective}\n\
+         hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 16, nodes: 2, gpus_per_node: 8}\n\
+         distribution: {tensor_parallel: 2, expert_parallel: 8, expert_tensor_parallel: 1, sequence_parallel: true}\n",
+        &[
+            "distribution.sequence_parallel=false",
+            "training.activation_checkpointing=full",
+            "training.micro_batch_size=2",
+            "model.sequence_length=2048",
+            "training.distributed_optimizer=false distribution.sharding=none",
+        ],
+    ),
+    (
+        "bert_hf",
+        "model: {preset: bert-large, framework: pytorch, sequence_length: 512}\n\
+         training: {precision: fp16-mixed, micro_batch_size: 16}\nhardware: {gpu_type: NVIDIA V100 32GB}\n",
+        &[
+            "training.attention=eager",
+            "training.precision=fp32",
+            "training.activation_checkpointing=full",
+            "training.micro_batch_size=32",
+            "model.sequence_length=256",
+            "training.optimizer=sgd",
+        ],
+    ),
+];
+
+/// What may befall a run, as this test makes it happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Befallen {
+    /// The GPUs are idle for a third of each step.
+    DataLoading,
+    /// Heat takes a third of the clock.
+    Throttling,
+    /// Exposed collectives add two fifths to the step.
+    SlowLink,
+    /// 9 GiB of somebody else's.
+    OtherProcess,
+    /// A seventh more reserved than needed.
+    Fragmentation,
+}
+
+/// What a run does otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deviation {
+    /// Keys and values of the plan.
+    Plan(&'static str),
+    /// Something outside of it.
+    Befallen(Befallen),
+}
+
+/// What there is to look with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Looking {
+    /// GPM counters, a log and the hook.
+    Everything,
+    /// GPM counters and a log.
+    WithLog,
+}
+
+impl Looking {
+    pub const ALL: [Self; 2] = [Self::Everything, Self::WithLog];
+}
+
+pub struct Scenario {
+    plan: &'static str,
+    text: &'static str,
+    deviations: Vec<Deviation>,
+    evidence: Evidence,
+    planned: Expected,
+    truth: Expected,
+}
+
+/// SplitMix64, and normal deviates by summing twelve uniform ones.
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+pub fn catalog() -> &'static Catalog {
+    static CATALOG: std::sync::OnceLock<Catalog> = std::sync::OnceLock::new();
+    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
+}
+
+fn changed(text: &str, deviations: &[Deviation]) -> Option<Document> {
+    let mut document = Document::parse(text).unwrap();
+    for deviation in deviations {
+        let Deviation::Plan(edits) = deviation else { continue };
+        for edit in edits.split(' ') {
+            let (key, value) = edit.split_once('=').unwrap();
+            document = if value == "-" { document.without(key) } else { document.with_value(key, value) }.unwrap();
+        }
+    }
+    document.plan().ok().map(|_| document)
+}
+
+fn expected(document: &Document) -> Option<Expected> {
+    let prediction = predict::of(&document.plan().ok()?, catalog()).ok()?;
+    Some(Expected::of(&prediction, prediction.largest()))
+}
+
+impl Scenario {
+    pub fn of(plan: &str, deviations: Vec<Deviation>, seed: u64, looking: Looking) -> Self {
+        let (plan, text, _) = PLANS.iter().find(|(name, ..)| *name == plan).unwrap();
+        let planned = expected(&Document::parse(text).unwrap()).expect("the plan itself");
+        let mut truth = expected(&changed(text, &deviations).unwrap()).expect("the changed plan");
+        let (mut others, mut slowed, mut idle) = (Bytes::ZERO, false, 0.0);
+        for deviation in &deviations {
+            let Deviation::Befallen(befallen) = deviation else { continue };
+            match befallen {
+                Befallen::DataLoading => {
+                    idle = 1.0 / 3.0;
+                    truth.step = truth.step * 1.5;
+                }
+                Befallen::Throttling => {
+                    slowed = true;
+                    truth.clock = Fraction(0.67);
+                    truth.step += truth.compute * (1.0 / 0.67 - 1.0);
+                }
+                Befallen::SlowLink => truth.step = truth.step * 1.4,
+                Befallen::OtherProcess => others = Bytes::from_gib(9.0),
+                Befallen::Fragmentation => {
+                    let extra = Bytes::from_f64(truth.reserved.as_f64() / 7.0);
+                    truth.reserved += extra;
+                    truth.device_used += extra;
+                }
+            }
+        }
+        let mut chance = Chance::new(seed);
+        let at = Moment(1_000_000);
+        let mut noisy = |value: f64| value * (NOISE * chance.normal()).exp();
+        let step = noisy(truth.step.0);
+        let everything = looking == Looking::Everything;
+        let hook =
+            |bytes: f64| if everything { Reading::measured(Bytes::from_f64(bytes), at) } else { Reading::not_read() };
+        let evidence = Evidence {
+            device_used: Reading::measured(Bytes::from_f64(noisy((truth.device_used + others).as_f64())), at),
+            reserved: hook(noisy(truth.reserved.as_f64())),
+            allocated: hook(noisy(truth.allocated.as_f64())),
+            settled: true,
+            others: Reading::measured(others, at),
+            step: Reading::measured(Seconds(step), at),
+            tokens: Reading::measured(TokensPerSec(noisy(truth.tokens / truth.step.0)), at),
+            bandwidth: Reading::measured(BytesPerSec(noisy(truth.traffic.as_f64() / truth.step.0)), at),
+            compute: Reading::estimated(FlopsPerSec(noisy(truth.flops.0 / truth.step.0)), at),
+            busy: Reading::measured(Fraction((noisy(1.0 - idle)).min(1.0)), at),
+            clock: Reading::measured(Fraction(noisy(truth.clock.0)), at),
+            slowed: Reading::measured(slowed, at),
+        };
+        Self { plan, text, deviations, evidence, planned, truth }
+    }
+
+    pub fn explanations(&self) -> Vec<Explanation> {
+        let document = Document::parse(self.text).unwrap();
+        let calibration = Calibration::default();
+        let subject = Subject { document: &document, config: None, catalog: catalog(), stage: None, calibration };
+        explain(&subject, &self.evidence, &BANDS)
+    }
+
+    /// Where the true causes stand among the explanations.
+    pub fn rank(&self) -> Option<usize> {
+        self.explanations().iter().position(|explanation| {
+            let named = self.deviations.iter().filter(|deviation| {
+                explanation.causes.iter().chain(&explanation.alike).any(|cause| is(cause, deviation))
+            });
+            named.count() == self.deviations.len() && explanation.causes.len() == self.deviations.len()
+        })
+    }
+
+    /// Whether it shows: a deviation within what figures stray anyway is none that anybody could find.
+    fn shows(&self) -> bool {
+        let off = |now: f64, then: f64, band: f64| ((now / then).ln() / band).abs() > 3.0;
+        let (now, then) = (&self.truth, &self.planned);
+        let others = self.evidence.others.value().copied().unwrap_or_default();
+        off((now.device_used + others).as_f64(), then.device_used.as_f64(), 0.03)
+            || off(now.step.0, then.step.0, 0.065)
+            || off(now.traffic.as_f64(), then.traffic.as_f64(), 0.065)
+            || off(now.flops.0, then.flops.0, 0.04)
+    }
+
+    pub fn story(&self) -> String {
+        let said: Vec<String> = self
+            .explanations()
+            .iter()
+            .map(|explanation| format!("{} ({:.0} %)", explanation.words(), explanation.share.percent()))
+            .collect();
+        format!("{} {:?}: said {}", self.plan, self.deviations, said.join("; "))
+    }
+}
+
+fn is(cause: &Cause, deviation: &Deviation) -> bool {
+    match deviation {
+        Deviation::Plan(edits) => cause.change.as_ref().is_some_and(|change| {
+            edits.split(' ').all(|edit| {
+                let (key, value) = edit.split_once('=').unwrap();
+                if value == "-" {
+                    change.remove.contains(&key)
+                } else {
+                    change.set.iter().any(|(known, said)| *known == key && said == value)
+                }
+            })
+        }),
+        Deviation::Befallen(befallen) => {
+            let circumstance = match befallen {
+                Befallen::DataLoading => Circumstance::DataLoading,
+                Befallen::Throttling => Circumstance::Throttling,
+                Befallen::SlowLink => Circumstance::SlowLink,
+                Befallen::OtherProcess => Circumstance::OtherProcess,
+                Befallen::Fragmentation => Circumstance::Fragmentation,
+            };
+            cause.circumstance == Some(circumstance)
+        }
+    }
+}
+
+/// Everything that may happen to a plan.
+fn possible(deviations: &'static [&'static str], text: &str, looking: Looking) -> Vec<Deviation> {
+    let mut all: Vec<Deviation> = deviations.iter().map(|edits| Deviation::Plan(edits)).collect();
+    all.extend([Befallen::DataLoading, Befallen::Throttling, Befallen::OtherProcess].map(Deviation::Befallen));
+    if text.contains("num_gpus") {
+        all.push(Deviation::Befallen(Befallen::SlowLink));
+    }
+    // From outside, fragmentation is a name for anything that holds more.
+    if looking == Looking::Everything {
+        all.push(Deviation::Befallen(Befallen::Fragmentation));
+    }
+    all
+}
+
+/// `count` scenarios with `causes` causes each, whose effects show.
+pub fn scenarios(seed: u64, count: usize, causes: usize, looking: Looking) -> Vec<Scenario> {
+    let mut chance = Chance::new(seed);
+    let mut found = Vec::new();
+    while found.len() < count {
+        let (plan, text, deviations) = PLANS[chance.below(PLANS.len())];
+        let mut all = possible(deviations, text, looking);
+        let mut chosen = Vec::new();
+        for _ in 0..causes {
+            chosen.push(all.swap_remove(chance.below(all.len())));
+        }
+        let Some(document) = changed(text, &chosen) else { continue };
+        if expected(&document).is_none() || clash(&chosen) {
+            continue;
+        }
+        let scenario = Scenario::of(plan, chosen, chance.next(), looking);
+        if causes == 0 || scenario.shows() {
+            found.push(scenario);
+        }
+    }
+    found
+}
+
+/// Two values of one key are no two causes.
+fn clash(chosen: &[Deviation]) -> bool {
+    let keys = |deviation: &Deviation| match deviation {
+        Deviation::Plan(edits) => edits.split(' ').map(|edit| edit.split_once('=').unwrap().0).collect::<Vec<_>>(),
+        Deviation::Befallen(_) => Vec::new(),
+    };
+    match chosen {
+        [one, other] => keys(one).iter().any(|key| keys(other).contains(key)),
+        _ => false,
+    }
+}
