@@ -16,7 +16,7 @@ gpus:
   - name: NVIDIA H100 80GB HBM3
     memory: { total: 85520809984, used: 21474836480 }
     busy: 97
-    memory_busy: 40
+    memory_busy: 20
     power: 612000
     temperature: 67
     memory_clock_max: 2619
