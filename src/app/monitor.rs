@@ -83,6 +83,8 @@ pub struct Monitor {
     pub attached: Option<Attached>,
     /// What is selected.
     pub selected: Selected,
+    /// The page of what is known of one device, where that takes several; past the last it begins again.
+    pub page: usize,
     /// How processes are listed.
     pub list: ProcessList,
     /// The question whether to end a process.
@@ -110,6 +112,7 @@ impl Monitor {
             span: Span::default(),
             attached: attach.map(Attached::to),
             selected: Selected::Device(0),
+            page: 0,
             list: ProcessList::default(),
             ending: None,
             asked_to_end: None,
@@ -144,10 +147,12 @@ impl Monitor {
         self.sample.as_ref().map_or(&[], |sample| &sample.devices)
     }
 
-    /// The processes of the newest sample: those that are sought, in the order that was chosen.
+    /// The processes of the newest sample: those that are sought, in the order that was chosen;
+    /// with their children where they are looked at closely.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessRow<'_>> {
-        self.sample.as_ref().map_or_else(Vec::new, |sample| processes::rows(sample, &self.list))
+        let tree = self.view == MonitorView::Processes;
+        self.sample.as_ref().map_or_else(Vec::new, |sample| processes::rows(sample, &self.list, tree))
     }
 
     /// What the host knows of a process on a device.

@@ -124,9 +124,9 @@ impl ProcessRow<'_> {
     }
 }
 
-/// The rows of a sample: those that are sought, in order, each with its children below it.
+/// The rows of a sample: those that are sought, in order; as a tree, each with its children below it.
 #[must_use]
-pub fn rows<'a>(sample: &'a Sample, list: &ProcessList) -> Vec<ProcessRow<'a>> {
+pub fn rows<'a>(sample: &'a Sample, list: &ProcessList, tree: bool) -> Vec<ProcessRow<'a>> {
     let mut rows = on_devices(sample);
     rows.sort_by_key(|row| (row.on.first().map(|(index, _)| *index), row.pid));
     if list.sort != SortBy::Gpu {
@@ -137,7 +137,9 @@ pub fn rows<'a>(sample: &'a Sample, list: &ProcessList) -> Vec<ProcessRow<'a>> {
     for row in rows {
         let pid = row.host.and_then(|host| host.here).unwrap_or(row.pid);
         all.push(row);
-        add_children(sample, pid, 1, &mut all);
+        if tree {
+            add_children(sample, pid, 1, &mut all);
+        }
     }
     if !list.sought.is_empty() {
         let found = matches(&all, &list.sought);
@@ -239,7 +241,7 @@ mod tests {
     }
 
     fn pids(list: &ProcessList) -> Vec<u32> {
-        rows(&sample(), list).iter().map(|row| row.pid).collect()
+        rows(&sample(), list, true).iter().map(|row| row.pid).collect()
     }
 
     #[test]
@@ -254,7 +256,7 @@ mod tests {
             assert_eq!(pids(&ProcessList { sort, ..ProcessList::default() }), expected, "{sort:?}");
         }
         let sample = sample();
-        let depths: Vec<usize> = rows(&sample, &ProcessList::default()).iter().map(|row| row.depth).collect();
+        let depths: Vec<usize> = rows(&sample, &ProcessList::default(), true).iter().map(|row| row.depth).collect();
         assert_eq!(depths, [0, 1, 2, 0, 0]);
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use super::import_args::{ExportArgs, ImportArgs, InferArgs};
 use crate::observe::Choice;
 use crate::reading::playback::SPEEDS;
 use crate::report::roofline::OwnOp;
@@ -38,6 +39,9 @@ impl Cli {
             Some(Headless::Search(args)) => Command::Search(args),
             Some(Headless::Roofline(args)) => Command::Roofline(args),
             Some(Headless::Validate(args)) => Command::Validate(args),
+            Some(Headless::Infer(args)) => Command::Infer(args),
+            Some(Headless::Import(args)) => Command::Import(args),
+            Some(Headless::Export(args)) => Command::Export(args),
             Some(Headless::Record(args)) => Command::Record(args),
             Some(Headless::Replay(args)) => Command::Replay(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
@@ -65,6 +69,12 @@ pub enum Command {
     Roofline(RooflineArgs),
     /// `memwall validate`
     Validate(ValidateArgs),
+    /// `memwall infer`
+    Infer(InferArgs),
+    /// `memwall import`
+    Import(ImportArgs),
+    /// `memwall export`
+    Export(ExportArgs),
     /// `memwall record`
     Record(RecordArgs),
     /// `memwall replay`
@@ -105,6 +115,17 @@ enum Headless {
     Roofline(RooflineArgs),
     /// Hold predictions against measured cases
     Validate(ValidateArgs),
+    /// Write the plan that a running training process seems to have
+    Infer(InferArgs),
+    /// Write the plan that a file of another tool, or a training command, spells
+    ///
+    /// A Hugging Face config.json, a DeepSpeed JSON, a torchtitan TOML, the YAML of axolotl,
+    /// LLaMA-Factory, torchtune, llm-foundry, litgpt or accelerate, a nanoGPT configuration, a shell
+    /// script; or, behind `--`, a command as one types it. Nothing is run.
+    #[command(override_usage = "memwall import [OPTIONS] FILE\n       memwall import [OPTIONS] -- COMMAND...")]
+    Import(ImportArgs),
+    /// Write a plan as another tool's file or command
+    Export(ExportArgs),
     /// Write what is observed to a file, until a signal or --duration ends it
     Record(RecordArgs),
     /// Play a recording in the dashboard; without a terminal, summarise it

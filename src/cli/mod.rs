@@ -7,6 +7,10 @@ pub mod dashboard;
 mod ending;
 mod exit;
 mod explain;
+mod export;
+mod import;
+pub mod import_args;
+mod infer;
 mod limits;
 mod output;
 mod plans;
@@ -58,6 +62,9 @@ pub fn run(
             Some(format) => replay::summarise(&args.file, format, streams),
             None => dashboard(args.dashboard(), catalog, streams),
         },
+        Command::Infer(args) => infer::run(&args, &catalog, streams),
+        Command::Import(args) => import::run(&args, &catalog, streams),
+        Command::Export(args) => export::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Run(args) => run::run(&args, &catalog, streams),

@@ -12,6 +12,7 @@ use crate::printable::printable;
 use crate::reading::{DeviceSample, NvLinks, Peer, Reading};
 use crate::ui::Look;
 use crate::ui::text::{fit, left, marked};
+use crate::units::Celsius;
 
 /// Cells of a column.
 const COLUMN: usize = 37;
@@ -40,15 +41,17 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let lines = lines(&groups, look);
     let columns = ((body.width as usize) / COLUMN).max(1);
     let height = (body.height as usize).max(1);
-    for (column, part) in lines.chunks(height).take(columns).enumerate() {
+    let pages = lines.len().div_ceil(columns * height).max(1);
+    let page = state.monitor.page % pages;
+    for (column, part) in lines.chunks(height).skip(page * columns).take(columns).enumerate() {
         let x = body.x + (column * COLUMN) as u16;
         let place = Rect { x, width: COLUMN as u16 - 1, ..body }.intersection(body);
         for (line, place) in part.iter().zip(place.rows()) {
             line.render(place, buffer);
         }
     }
-    if lines.len() > columns * height {
-        let more = format!(" {} more: z", lines.len() - columns * height);
+    if pages > 1 {
+        let more = format!(" {} of {pages}: PgDn ", page + 1);
         Line::styled(more, theme.accent()).right_aligned().render(Rect { y: head.y + 1, height: 1, ..head }, buffer);
     }
 }
@@ -94,6 +97,10 @@ fn plain<T: ToString>(value: &T) -> String {
     value.to_string()
 }
 
+fn degrees(temperature: &Celsius) -> String {
+    format!("{:.0} °C", temperature.0)
+}
+
 fn memory(device: &DeviceSample) -> Group {
     let bandwidth = match device.dram_bandwidth.kind() {
         Some(kind) => format!("{} {}", marked(&device.dram_bandwidth, plain), kind.word()),
@@ -135,10 +142,10 @@ fn power(device: &DeviceSample) -> Group {
     let figures = vec![
         ("power", pair((&device.power, plain), " of ", (&device.power_limit, plain))),
         ("energy", said(&board.energy, plain)),
-        ("temperature", pair((&device.temperature, plain), ", memory ", (&board.memory_temperature, plain))),
+        ("temperature", pair((&device.temperature, degrees), ", memory ", (&board.memory_temperature, degrees))),
         ("fan", said(&board.fan, percent)),
         ("SM clock", pair((&device.sm_clock, plain), " of ", (&device.sm_clock_max, plain))),
-        ("memory clock", pair((&device.memory_clock, plain), " of ", (&board.memory_clock_max, plain))),
+        ("mem clock", pair((&device.memory_clock, plain), " of ", (&board.memory_clock_max, plain))),
         ("slowed", slowed),
         ("state", said(&board.performance_state, |state| format!("P{state}"))),
     ];

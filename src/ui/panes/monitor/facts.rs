@@ -55,7 +55,7 @@ fn figures_of(device: &DeviceSample) -> String {
         marked(&device.temperature, |value| format!("{:.0}", value.0)) + " °C",
         marked(&device.sm_clock, megahertz) + " MHz",
     ];
-    format!(" GPU {} · {}", device.label(), parts.join(" · "))
+    format!(" GPU {}  {}", device.label(), parts.join("  "))
 }
 
 /// What is wrong with a device, if something is.
