@@ -14,7 +14,7 @@
 //! | [`units`] | quantities as types: bytes, flops, rates, time | no |
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
 //! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
-//! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving | files |
+//! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving; plans out of other tools' commands and files ([`plan::import`]), and into them ([`plan::export`]) | files |
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
@@ -39,7 +39,8 @@
 //! A [`observe::Source`] lives on a thread of its own, because drivers block, and hands
 //! [`reading::Sample`]s over. [`cli::dashboard::watch`] is the one owner of the state: it
 //! waits for keys, samples, ticks and signals, runs [`app::update`] for each, carries out the
-//! [`app::Effect`]s and draws one frame with [`ui::draw`]. An edit of the plan predicts at
+//! [`app::Effect`]s and draws one frame with [`ui::draw`]. [`ui::wanted`] says what is on the screen,
+//! and sources leave out what costs something and is not. An edit of the plan predicts at
 //! once, in the same turn: a prediction takes less time than drawing it.
 //!
 //! A recording is played by a source too ([`observe::Replay`]): its samples take the same way, with

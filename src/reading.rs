@@ -12,13 +12,13 @@ mod progress;
 mod run;
 mod snapshot;
 mod spread;
+mod written;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 pub use hardware::{
     Board, Closely, Counters, Health, HostDetail, Links, MigInstance, NvLinks, Peer, Place, Wanted, Work, Xid, Xids,
@@ -225,47 +225,6 @@ impl<T> Default for Reading<T> {
     }
 }
 
-/// A [`Reading`] as it is written.
-#[derive(Serialize, Deserialize)]
-struct Written<T> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<T>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<Moment>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<Kind>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    absent: Option<Absence>,
-}
-
-impl<T: Serialize> Serialize for Reading<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let written = match self {
-            Self::Known { value, at, kind } => Written {
-                value: Some(value),
-                at: Some(*at),
-                kind: Some(*kind).filter(|kind| *kind != Kind::Measured),
-                absent: None,
-            },
-            Self::Absent(why) => Written { value: None, at: None, kind: None, absent: Some(why.clone()) },
-        };
-        written.serialize(serializer)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reading<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let written = Written::deserialize(deserializer)?;
-        match (written.value, written.at, written.absent) {
-            (Some(value), Some(at), _) => Ok(Self::Known { value, at, kind: written.kind.unwrap_or(Kind::Measured) }),
-            (Some(_), None, _) => Err(D::Error::missing_field("at")),
-            (None, _, Some(why)) => Ok(Self::Absent(why)),
-            // JSON has no word for a number that is none: it stands there as null.
-            (None, _, None) => Ok(Self::Absent(Absence::Failed("not a number".into()))),
-        }
-    }
-}
-
 /// Memory of a device as the driver counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -467,6 +426,12 @@ impl SourceKind {
             Self::Demo => "demo",
         }
     }
+
+    /// Whether the processes that it tells of are on this machine now.
+    #[must_use]
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Nvml | Self::Amdgpu)
+    }
 }
 
 /// What a source says of itself when it starts.
@@ -493,37 +458,6 @@ mod tests {
         // `date -u -d @1790000000`
         assert_eq!(Moment(1_790_000_000_000).to_string(), "2026-09-21T14:13:20Z");
         assert_eq!(Moment(u64::MAX).to_string(), "9999-12-31T23:59:59Z");
-    }
-
-    #[test]
-    fn a_reading_is_read_as_it_was_written() {
-        let bound = Reading::upper_bound(BytesPerSec(1.5e12), Moment(7));
-        let absent: Reading<BytesPerSec> = Reading::Absent(Absence::Failed("NVML error 77".into()));
-        for (reading, text) in [
-            (Reading::measured(BytesPerSec(0.5), Moment(7)), r#"{"value":0.5,"at":7}"#),
-            (bound, r#"{"value":1500000000000.0,"at":7,"kind":"upper_bound"}"#),
-            (Reading::Absent(Absence::NotSupported), r#"{"absent":"not_supported"}"#),
-            (absent, r#"{"absent":{"failed":"NVML error 77"}}"#),
-        ] {
-            assert_eq!(serde_json::to_string(&reading).unwrap(), text);
-            assert_eq!(serde_json::from_str::<Reading<BytesPerSec>>(text).unwrap(), reading);
-        }
-    }
-
-    #[test]
-    fn a_sample_of_before_a_field_was_known_has_not_read_it() {
-        let text = r#"{"at":5,"devices":[{"index":3,"power":{"value":700.0,"at":5}}]}"#;
-        let sample: Sample = serde_json::from_str(text).unwrap();
-        let device = &sample.devices[0];
-        assert_eq!((device.index, &device.power), (3, &Reading::measured(Watts(700.0), Moment(5))));
-        assert_eq!(device.memory, Reading::not_read());
-    }
-
-    #[test]
-    fn a_number_that_is_none_is_absent() {
-        let text = serde_json::to_string(&Reading::measured(Watts(f64::NAN), Moment(5))).unwrap();
-        let reading: Reading<Watts> = serde_json::from_str(&text).unwrap();
-        assert_eq!(reading, Reading::Absent(Absence::Failed("not a number".into())));
     }
 
     #[test]

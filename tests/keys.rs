@@ -6,11 +6,11 @@ mod plan;
 
 use std::path::PathBuf;
 
-use memwall::app::{Effect, Event, Expected, Key, Overlay, Pane, Recording, State, update};
+use memwall::app::{AttachedState, Effect, Event, Expected, Key, Meant, Overlay, Pane, Recording, State, update};
 use memwall::compare::Whose;
 use memwall::reading::playback::{Playback, Steer};
 use memwall::reading::{
-    Absence, DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind,
+    Absence, DeviceMemory, DeviceProcess, DeviceSample, HostProcess, Moment, Reading, Sample, SourceInfo, SourceKind,
 };
 use memwall::units::Bytes;
 use plan::open;
@@ -429,4 +429,71 @@ fn r_begins_and_ends_a_recording_and_what_fails_is_told() {
     assert_eq!(press(&mut state, &[Key::Char('r')]), [Effect::Record]);
     update(&mut state, Event::RecordFailed("x: no space".to_owned()));
     assert_eq!((state.recording.clone(), state.notice.unwrap().text.as_str()), (Recording::Off, "x: no space"));
+}
+
+/// A process on a GPU that the host knows, under a live source.
+fn live(state: &mut State, started: u64) {
+    let info = SourceInfo { kind: SourceKind::Nvml, detail: String::new() };
+    update(state, Event::SourceStarted(info));
+    let Event::Sample(mut seen) = sample(1, &[(200, 30)]) else { panic!("a sample") };
+    let started = Reading::measured(started, seen.at);
+    seen.processes = vec![HostProcess { pid: 200, started, ..HostProcess::default() }];
+    update(state, Event::Sample(seen));
+    press(state, &[Key::Char('4'), Key::End]);
+}
+
+fn typed(text: &str) -> Vec<Key> {
+    text.chars().map(Key::Char).chain([Key::Enter]).collect()
+}
+
+#[test]
+fn a_process_is_ended_only_when_its_pid_is_typed_and_asked_before_it_is_forced() {
+    let mut state = open(PLAN);
+    live(&mut state, 77);
+    let meant = Meant { pid: 200, started: 77 };
+    for wrong in ["", "20", "2000", "y"] {
+        press(&mut state, &[Key::Char('x')]);
+        assert_eq!(press(&mut state, &typed(wrong)), [], "{wrong}");
+    }
+    press(&mut state, &[Key::Char('x')]);
+    assert_eq!(press(&mut state, &[Key::Char('2'), Key::Esc]), []);
+    press(&mut state, &[Key::Char('x')]);
+    assert_eq!(press(&mut state, &typed("200")), [Effect::End { meant, forced: false }]);
+    update(&mut state, Event::EndSent { meant, forced: false });
+    // It stays: the next time it is not asked, and the pid alone will not do.
+    press(&mut state, &[Key::Char('x')]);
+    assert_eq!(press(&mut state, &typed("200")), []);
+    press(&mut state, &[Key::Char('x')]);
+    assert_eq!(press(&mut state, &typed("kill 200")), [Effect::End { meant, forced: true }]);
+    // Another process under the same pid is asked first.
+    live(&mut state, 99);
+    press(&mut state, &[Key::Char('x')]);
+    let another = Meant { pid: 200, started: 99 };
+    assert_eq!(press(&mut state, &typed("200")), [Effect::End { meant: another, forced: false }]);
+}
+
+#[test]
+fn made_up_processes_are_not_ended() {
+    let mut state = open(PLAN);
+    live(&mut state, 77);
+    update(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Demo, detail: String::new() }));
+    press(&mut state, &[Key::Char('x')]);
+    assert!(state.monitor.ending.is_none() && state.notice.is_some());
+}
+
+#[test]
+fn an_attached_process_that_is_none_or_cannot_be_matched_is_said() {
+    let mut state = open(PLAN);
+    for (why, expected) in [(Absence::Gone, AttachedState::Missing), (Absence::NotRead, AttachedState::Unmatched)] {
+        state.monitor = memwall::app::Monitor::new(Some(999));
+        let Event::Sample(mut seen) = sample(1, &[(200, 30)]) else { panic!("a sample") };
+        let host = |pid, why| HostProcess { pid, started: Reading::Absent(why), ..HostProcess::default() };
+        seen.processes = vec![host(200, Absence::Elsewhere), host(999, why)];
+        update(&mut state, Event::Sample(seen));
+        assert_eq!(state.monitor.attached.as_ref().unwrap().state, expected);
+    }
+    // Which process it is cannot be told: the GPU's total, 30 GiB, is what there is.
+    let comparison = state.comparison.clone().unwrap();
+    assert_eq!(comparison.whose, Whose::Device { device: 0 });
+    assert_eq!(comparison.memory_now.value(), Some(&Bytes::from_mib(30 * 1024)));
 }

@@ -1,13 +1,21 @@
-//! What to do about a plan: sweeps over its keys, and later searches and fixes. Whatever is said of a change
+//! What to do about a plan: sweeps over its keys, searches, bottlenecks with their fixes. Whatever is said of a change
 //! was computed by predicting the changed plan.
 
 mod axis;
+mod findings;
+mod fixes;
 mod follow;
+mod limits;
 mod relief;
+mod search;
 mod sweep;
 mod walls;
 
 pub use axis::{Axis, MOST_POINTS};
+pub use findings::{Advice, Finding, Severity, advise};
+pub use fixes::Fix;
+pub use limits::{LargestModel, fewest_gpus, largest_model};
 pub use relief::{Relief, relief};
+pub use search::{Found, KNOBS, Knobs, Progress, Ranked, Request, Seen, divisors, search, why_slower};
 pub use sweep::{Point, Sweep, sweep};
 pub use walls::{Capacity, Throughput, Wall, throughput};

@@ -1,6 +1,6 @@
 //! The process that is watched: whether it is there, still there, or another one by now.
 
-use crate::reading::{DeviceSample, Sample};
+use crate::reading::{Absence, DeviceSample, Sample};
 use crate::units::Bytes;
 
 /// The process that the plan is compared with.
@@ -23,6 +23,10 @@ pub struct Attached {
 pub enum AttachedState {
     /// Not seen on a GPU so far.
     Awaited,
+    /// Not on a GPU, and no process has that pid.
+    Missing,
+    /// The driver tells pids of another namespace: which process is it, nobody can tell.
+    Unmatched,
     /// It holds memory on a GPU.
     Present,
     /// It held memory and does so no more.
@@ -44,6 +48,7 @@ impl Attached {
             return;
         }
         let host = sample.processes.iter().find(|host| host.pid == self.pid);
+        let absence = host.and_then(|host| host.started.absence());
         let started = host.and_then(|host| host.started.value().copied());
         if let (Some(before), Some(now)) = (self.started, started)
             && before != now
@@ -66,10 +71,29 @@ impl Attached {
                 self.peak = self.peak.max(most);
                 self.device = Some(index);
             }
-        } else if self.state == AttachedState::Present && sample.devices.iter().all(lists_processes) {
-            self.state = AttachedState::Ended;
+        } else if self.state == AttachedState::Present {
+            if sample.devices.iter().all(lists_processes) {
+                self.state = AttachedState::Ended;
+            }
+        } else {
+            let (elsewhere, all) = elsewhere(sample);
+            self.state = match absence {
+                Some(Absence::Gone | Absence::Elsewhere) => AttachedState::Missing,
+                _ if all > 0 && elsewhere == all => AttachedState::Unmatched,
+                _ => AttachedState::Awaited,
+            };
         }
     }
+}
+
+/// How many processes on devices have pids of another namespace, and how many there are.
+pub fn elsewhere(sample: &Sample) -> (usize, usize) {
+    let on_devices = sample.devices.iter().filter_map(|device| device.processes.value()).flatten();
+    let mut pids: Vec<u32> = on_devices.map(|process| process.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    let absence = |pid: u32| sample.processes.iter().find(|host| host.pid == pid)?.started.absence();
+    (pids.iter().filter(|pid| absence(**pid) == Some(&Absence::Elsewhere)).count(), pids.len())
 }
 
 /// A device whose list could not be read says nothing about who is on it.

@@ -45,7 +45,7 @@ pub fn set_against(state: &mut State) {
         return;
     }
     state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
-        let observation = observation(&state.monitor, &state.run, prediction)?;
+        let observation = observation(&state.monitor, &state.run, prediction, &job.hardware.gpu)?;
         Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
     });
 }
@@ -279,7 +279,9 @@ pub fn complete(state: &mut State) {
 
 /// Pasted text goes where letters go.
 pub fn paste(state: &mut State, text: &str) {
-    if let Some(picker) = &mut state.picker {
+    if state.focus == Pane::Monitor && state.monitor.list.typing {
+        state.monitor.list.type_text(text);
+    } else if let Some(picker) = &mut state.picker {
         text.chars().for_each(|letter| picker.type_letter(letter));
     } else if state.context() == Context::Text {
         if state.text.as_mut().is_some_and(|view| view.paste(text)) {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::ending::Meant;
+use super::inferred::Proposal;
 use super::key::Key;
 use super::mouse::Target;
 use crate::plan::HfConfig;
@@ -37,6 +39,15 @@ pub enum Event {
     Recorded(String),
     /// The recording could not be begun, or broke off.
     RecordFailed(String),
+    /// The signal to end a process was sent.
+    EndSent {
+        /// Which.
+        meant: Meant,
+        /// SIGKILL, not SIGTERM.
+        forced: bool,
+    },
+    /// It could not be sent.
+    EndFailed(String),
     /// The plan is on disk.
     Saved {
         /// Where.
@@ -75,6 +86,13 @@ pub enum Event {
         /// What it holds.
         config: Result<HfConfig, String>,
     },
+    /// The plan of a process was read; or why it was not.
+    Inferred {
+        /// The process.
+        pid: u32,
+        /// What was read.
+        outcome: Result<Box<Proposal>, String>,
+    },
     /// The mouse chose something.
     Click(Target),
 }
@@ -93,6 +111,8 @@ pub enum Effect {
         /// What may be written over.
         expected: Expected,
     },
+    /// Read the plan of a process, and tell what it seems to be.
+    Infer(u32),
     /// Read a plan's file, and tell what it holds.
     Open(PathBuf),
     /// Look for plans in the working directory, and tell which there are.
@@ -121,6 +141,13 @@ pub enum Effect {
     StopRecording,
     /// Steer the recording that is played.
     Steer(Steer),
+    /// Ask a process to end, and tell how that went.
+    End {
+        /// Which.
+        meant: Meant,
+        /// Do not ask: SIGKILL, not SIGTERM.
+        forced: bool,
+    },
     /// Leave.
     Quit,
 }

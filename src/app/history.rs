@@ -19,6 +19,8 @@ pub struct Point {
     pub busy: Option<Fraction>,
     /// Share of peak of the matrix units.
     pub tensor: Option<Fraction>,
+    /// Share of the time in which the FP32 pipes were active.
+    pub fp32: Option<Fraction>,
     /// DRAM traffic and the kind of that figure.
     pub bandwidth: Option<(BytesPerSec, Kind)>,
     /// Power drawn.
@@ -48,6 +50,7 @@ impl History {
                 memory: device.memory.value().map(|memory| memory.used),
                 busy: device.busy.value().copied(),
                 tensor: device.tensor_activity.value().copied(),
+                fp32: device.counters.fp32.value().copied(),
                 bandwidth,
                 power: device.power.value().copied(),
             });
@@ -130,6 +133,12 @@ impl Stretch<'_> {
     #[must_use]
     pub fn tensor(&self, newest: &Reading<Fraction>, step: Seconds) -> Reading<Fraction> {
         self.mean(newest, step, |point| point.tensor.map(|share| share.0), Fraction)
+    }
+
+    /// Mean activity of the FP32 pipes over it, at least one `step` long.
+    #[must_use]
+    pub fn fp32(&self, newest: &Reading<Fraction>, step: Seconds) -> Reading<Fraction> {
+        self.mean(newest, step, |point| point.fp32.map(|share| share.0), Fraction)
     }
 
     /// Mean share of time with a kernel running over it, at least one `step` long.

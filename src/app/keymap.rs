@@ -52,6 +52,14 @@ pub enum Action {
     View,
     /// Attach to the selected process, or let go of it.
     Attach,
+    /// Read the plan of the attached or selected process.
+    Infer,
+    /// Order processes by the next figure.
+    Sort,
+    /// Type which processes to show.
+    Find,
+    /// Ask whether to end the selected process.
+    EndProcess,
     /// Show the past instead of the tables, and back.
     History,
     /// A shorter stretch of the past.
@@ -382,6 +390,46 @@ pub const BINDINGS: &[Binding] = &[
         word: "attach",
         help: "compare the plan with the process; again lets go of it",
         actions: &[A::Attach],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('i')],
+        shown: "i",
+        word: "infer",
+        help: "propose the plan that the process seems to run",
+        actions: &[A::Infer],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('v')],
+        shown: "v",
+        word: "view",
+        help: "all GPUs, all of the selected GPU, all of the processes",
+        actions: &[A::View],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('s')],
+        shown: "s",
+        word: "sort",
+        help: "order processes by GPU, memory, sm, cpu, host memory, time",
+        actions: &[A::Sort],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('/')],
+        shown: "/",
+        word: "find",
+        help: "show processes whose pid, user and command have these letters; Esc shows all",
+        actions: &[A::Find],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('x')],
+        shown: "x",
+        word: "",
+        help: "end the selected process, after its pid is typed: SIGTERM, then SIGKILL",
+        actions: &[A::EndProcess],
     },
     Binding {
         context: In(Pane::Monitor),

@@ -2,7 +2,8 @@
 
 use super::editor::Editor;
 use super::field::Field;
-use super::step::{change, divisors};
+use super::step::change;
+use crate::advise::divisors;
 use crate::catalog::Catalog;
 use crate::plan::Change;
 use crate::predict::{Job, largest};

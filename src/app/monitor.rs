@@ -1,9 +1,12 @@
 //! What the monitor pane knows: the newest sample, the recent past, the attached process.
 
-use super::attached::Attached;
+use super::attached::{self, Attached};
+use super::ending::{Ending, Meant};
 use super::history::History;
+use super::key::Key;
+use super::processes::{self, ProcessList, ProcessRow};
 use super::spans::{Span, Spans};
-use crate::reading::{DeviceProcess, DeviceSample, HostProcess, Moment, Reading, Sample, SourceInfo};
+use crate::reading::{DeviceSample, HostProcess, Moment, Sample, SourceInfo};
 use crate::units::{Bytes, Seconds};
 
 /// A row of the pane, by what it shows: it stays selected while others come and go.
@@ -15,23 +18,37 @@ pub enum Selected {
     Process(u32),
 }
 
-/// What the monitor pane shows of the devices.
+/// What the monitor pane shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MonitorView {
-    /// What they do now.
+    /// What all devices do now, and who is on them.
     #[default]
     Now,
-    /// What they did.
+    /// Everything that is known of one device.
+    Device,
+    /// Everything that is known of the processes.
+    Processes,
+    /// What the devices did.
     History,
 }
 
 impl MonitorView {
-    /// The one that is not shown.
+    /// To the past, and from there back to now.
     #[must_use]
-    pub const fn other(self) -> Self {
+    pub const fn history(self) -> Self {
         match self {
-            Self::Now => Self::History,
             Self::History => Self::Now,
+            Self::Now | Self::Device | Self::Processes => Self::History,
+        }
+    }
+
+    /// The view after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Now => Self::Device,
+            Self::Device => Self::Processes,
+            Self::Processes | Self::History => Self::Now,
         }
     }
 }
@@ -45,17 +62,6 @@ pub enum Source {
     Running(SourceInfo),
     /// It gave up, and why.
     Failed(String),
-}
-
-/// A process with everything it holds, over all devices.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProcessRow<'a> {
-    /// Its pid.
-    pub pid: u32,
-    /// Device index and memory held there, in device order.
-    pub on: Vec<(u32, &'a Reading<Bytes>)>,
-    /// What the host knows of it.
-    pub host: Option<&'a HostProcess>,
 }
 
 /// What the monitor pane shows.
@@ -77,6 +83,14 @@ pub struct Monitor {
     pub attached: Option<Attached>,
     /// What is selected.
     pub selected: Selected,
+    /// The page of what is known of one device, where that takes several; past the last it begins again.
+    pub page: usize,
+    /// How processes are listed.
+    pub list: ProcessList,
+    /// The question whether to end a process.
+    pub ending: Option<Ending>,
+    /// The process that was asked to end last.
+    pub asked_to_end: Option<Meant>,
     /// The most that each device held since the start, or since the last attach.
     pub peaks: Vec<Option<Bytes>>,
     /// Samples lost since the start.
@@ -98,10 +112,33 @@ impl Monitor {
             span: Span::default(),
             attached: attach.map(Attached::to),
             selected: Selected::Device(0),
+            page: 0,
+            list: ProcessList::default(),
+            ending: None,
+            asked_to_end: None,
             peaks: Vec::new(),
             dropped: 0,
             interval: Seconds(1.0),
         }
+    }
+
+    /// A key while the processes to show are being typed: they follow at once.
+    pub(super) fn search(&mut self, key: Key) {
+        let list = &mut self.list;
+        match key {
+            Key::Char(c) => list.type_text(c.encode_utf8(&mut [0; 4])),
+            Key::Backspace => {
+                list.sought.pop();
+            }
+            Key::Ctrl('u') => list.sought.clear(),
+            Key::Enter => list.typing = false,
+            Key::Esc | Key::Ctrl('c') => {
+                list.typing = false;
+                list.sought.clear();
+            }
+            _ => {}
+        }
+        self.keep_selection();
     }
 
     /// The devices of the newest sample.
@@ -110,25 +147,24 @@ impl Monitor {
         self.sample.as_ref().map_or(&[], |sample| &sample.devices)
     }
 
-    /// The processes of the newest sample, by device and pid: rows that keep their places.
+    /// The processes of the newest sample: those that are sought, in the order that was chosen;
+    /// with their children where they are looked at closely.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessRow<'_>> {
-        let Some(sample) = &self.sample else { return Vec::new() };
-        let mut rows: Vec<ProcessRow<'_>> = Vec::new();
-        for device in &sample.devices {
-            for DeviceProcess { pid, memory, .. } in device.processes.value().into_iter().flatten() {
-                match rows.iter_mut().find(|row| row.pid == *pid) {
-                    Some(row) => row.on.push((device.index, memory)),
-                    None => rows.push(ProcessRow {
-                        pid: *pid,
-                        on: vec![(device.index, memory)],
-                        host: sample.processes.iter().find(|host| host.pid == *pid),
-                    }),
-                }
-            }
-        }
-        rows.sort_by_key(|row| (row.on.first().map(|(index, _)| *index), row.pid));
-        rows
+        let tree = self.view == MonitorView::Processes;
+        self.sample.as_ref().map_or_else(Vec::new, |sample| processes::rows(sample, &self.list, tree))
+    }
+
+    /// What the host knows of a process on a device.
+    #[must_use]
+    pub fn host(&self, pid: u32) -> Option<&HostProcess> {
+        self.sample.as_ref()?.processes.iter().find(|host| host.pid == pid)
+    }
+
+    /// How many processes have numbers of another PID namespace, and how many there are.
+    #[must_use]
+    pub fn elsewhere(&self) -> (usize, usize) {
+        self.sample.as_ref().map_or((0, 0), attached::elsewhere)
     }
 
     /// Rows that can be selected.
@@ -210,6 +246,7 @@ impl Monitor {
             selected: self.selected,
             view: self.view,
             span: self.span,
+            list: std::mem::take(&mut self.list),
             interval: self.interval,
             ..Self::new(self.attached.as_ref().map(|attached| attached.pid))
         };
@@ -222,6 +259,11 @@ impl Monitor {
         self.dropped = sample.dropped;
         self.sample = Some(sample);
         self.note_peaks();
+        self.keep_selection();
+    }
+
+    /// What is selected and no longer shown is not selected any more.
+    pub fn keep_selection(&mut self) {
         if let Selected::Process(pid) = self.selected
             && !self.processes().iter().any(|row| row.pid == pid)
         {
@@ -247,21 +289,11 @@ impl Monitor {
     }
 }
 
-impl ProcessRow<'_> {
-    /// All memory that it holds; none where no device tells.
-    #[must_use]
-    pub fn memory(&self) -> Option<Bytes> {
-        let mut known = self.on.iter().filter_map(|(_, memory)| memory.value().copied()).peekable();
-        known.peek()?;
-        Some(known.sum())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::attached::AttachedState;
     use super::*;
-    use crate::reading::{Absence, DeviceMemory};
+    use crate::reading::{Absence, DeviceMemory, DeviceProcess, Reading};
 
     fn device(index: u32, used_gib: f64, processes: &[(u32, f64)]) -> DeviceSample {
         let at = Moment(1_000);

@@ -3,6 +3,7 @@
 use super::attached::{Attached, AttachedState};
 use super::monitor::Monitor;
 use super::run::Run;
+use crate::catalog::Gpu;
 use crate::compare::{Evidence, Observation, Whose};
 use crate::predict::Prediction;
 use crate::reading::{Absence, DeviceProcess, DeviceSample, Moment, Reading, Sample, ToldBy};
@@ -19,18 +20,19 @@ struct Found {
     without: Absence,
 }
 
-/// What was observed: of the attached process where there is one, else of the device that
+/// What was observed, on the plan's `gpu`: of the attached process where there is one, else of the device that
 /// holds most. None before the first sample and without devices.
 #[must_use]
-pub fn observation(monitor: &Monitor, run: &Run, prediction: &Prediction) -> Option<Observation> {
+pub fn observation(monitor: &Monitor, run: &Run, prediction: &Prediction, gpu: &Gpu) -> Option<Observation> {
     let sample = monitor.sample.as_ref()?;
     let found = match &monitor.attached {
-        Some(attached) => of_process(sample, attached),
-        None => of_fullest_device(monitor, sample)?,
+        // Which process it is cannot be told: the device's totals are what there is.
+        Some(attached) if attached.state != AttachedState::Unmatched => of_process(sample, attached),
+        Some(_) | None => of_fullest_device(monitor, sample)?,
     };
     let device = found.position.and_then(|position| Some((position, sample.devices.get(position)?)));
     let rates = match device {
-        Some((position, device)) => rates(monitor, prediction, position, device),
+        Some((position, device)) => rates(monitor, prediction, gpu, position, device),
         None => absent(&found.without),
     };
     let others = match (found.whose, device) {
@@ -70,16 +72,12 @@ fn told(evidence: Evidence, run: &Run, monitor: &Monitor, prediction: &Predictio
 }
 
 /// What a device does, averaged over whole steps.
-fn rates(monitor: &Monitor, prediction: &Prediction, position: usize, device: &DeviceSample) -> Evidence {
+fn rates(monitor: &Monitor, prediction: &Prediction, gpu: &Gpu, position: usize, device: &DeviceSample) -> Evidence {
     let step = prediction.time.step;
     let stretch = monitor.history.stretch(position, window(step));
-    let compute = match stretch.tensor(&device.tensor_activity, step) {
-        Reading::Known { value, at, .. } => {
-            // Activity is measured; which type's peak it is a share of is the plan's word.
-            Reading::estimated(FlopsPerSec(value.0 * prediction.roofline.peak.0), at)
-        }
-        Reading::Absent(why) => Reading::Absent(why),
-    };
+    let tensor = stretch.tensor(&device.tensor_activity, step);
+    let fp32 = stretch.fp32(&device.counters.fp32, step);
+    let compute = executed(&tensor, &fp32, prediction.roofline.peak, gpu);
     let clock = match (device.sm_clock.value(), device.sm_clock_max.value()) {
         (Some(_), Some(highest)) if highest.0 > 0.0 => device.sm_clock.map(|clock| Fraction(clock.0 / highest.0)),
         _ => Reading::not_read(),
@@ -112,6 +110,24 @@ fn others(device: &DeviceSample) -> Reading<Bytes> {
     })
 }
 
+/// Operations a second: the matrix units' share of their peak, and what the FP32 pipes add to it.
+///
+/// Activity is measured; which type's peak the matrix units' is a share of is the plan's word.
+pub fn executed(
+    tensor: &Reading<Fraction>,
+    fp32: &Reading<Fraction>,
+    peak: FlopsPerSec,
+    gpu: &Gpu,
+) -> Reading<FlopsPerSec> {
+    match tensor {
+        Reading::Known { value, at, .. } => {
+            let outside = fp32.value().zip(gpu.peaks.fp32).map_or(0.0, |(share, peak)| share.0 * peak.0);
+            Reading::estimated(FlopsPerSec(value.0 * peak.0 + outside), *at)
+        }
+        Reading::Absent(why) => Reading::Absent(why.clone()),
+    }
+}
+
 /// Rates are averaged over at least three steps, so that it does not matter where in a step
 /// a sample falls, and over half a minute at least, so that they do not swing.
 fn window(step: Seconds) -> Seconds {
@@ -140,7 +156,8 @@ fn of_process(sample: &Sample, attached: &Attached) -> Found {
             Found { whose, position: Some(position), memory, memory_peak: peak(&without), without }
         }
         (state, _) => {
-            let without = if state == AttachedState::Awaited { Absence::NotThere } else { Absence::Gone };
+            let awaited = matches!(state, AttachedState::Awaited | AttachedState::Missing);
+            let without = if awaited { Absence::NotThere } else { Absence::Gone };
             let memory = Reading::Absent(without.clone());
             let whose = Whose::Process { pid, device: attached.device };
             Found { whose, position: None, memory, memory_peak: peak(&without), without }

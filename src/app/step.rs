@@ -5,6 +5,7 @@ use super::amount;
 use super::editor::Editor;
 use super::field::Field;
 use super::picker;
+use crate::advise::divisors;
 use crate::catalog::Catalog;
 use crate::plan::schema::Kind;
 use crate::plan::{Change, Document, Fault};
@@ -172,14 +173,6 @@ fn prefer_powers(values: Vec<u64>, now: u64) -> Vec<u64> {
     values.into_iter().filter(|value| powers.contains(value) || missing(*value > now)).collect()
 }
 
-/// Every divisor, ascending.
-pub fn divisors(of: u64) -> Vec<u64> {
-    let mut low: Vec<u64> = (1..=of.isqrt()).filter(|candidate| of.is_multiple_of(*candidate)).collect();
-    let high: Vec<u64> = low.iter().rev().map(|small| of / small).filter(|large| large * large != of).collect();
-    low.extend(high);
-    low
-}
-
 /// The change of the text that gives `field` this value and keeps the keys that depend
 /// on it consistent, as far as the text says them. None when they cannot be.
 pub fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Change> {
@@ -274,12 +267,6 @@ pub fn with_value(field: Field, value: &str, editor: &Editor) -> Result<Document
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn divisors_ascend() {
-        assert_eq!(divisors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
-        assert_eq!(divisors(1), [1]);
-    }
 
     #[test]
     fn doubling_and_halving_win_where_they_are_possible() {

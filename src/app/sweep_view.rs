@@ -9,8 +9,8 @@ use super::key::Key;
 use super::notice::{info, problem};
 use super::picker::{Picker, Purpose};
 use super::state::{Overlay, State};
-use super::step::{divisors, with_value};
-use crate::advise::{Axis, Capacity, Sweep, Throughput, sweep};
+use super::step::with_value;
+use crate::advise::{Axis, Capacity, Sweep, Throughput, divisors, sweep};
 use crate::catalog::Catalog;
 use crate::plan::schema::Kind;
 

@@ -3,11 +3,13 @@
 use super::baseline::Baseline;
 use super::editing::{self, set_against};
 use super::editor::Editor;
+use super::ending;
 use super::event::{Effect, Event};
+use super::inferred;
 use super::key::Key;
 use super::keymap::{Action, Context};
 use super::listing::help_shape;
-use super::monitor::Source;
+use super::monitor::{MonitorView, Source};
 use super::mouse::Target;
 use super::notice::{info, problem};
 use super::pane::Pane;
@@ -19,6 +21,7 @@ use super::saving;
 use super::state::{Overlay, Saving, State};
 use super::step::Direction;
 use super::sweep_view;
+use super::trail;
 use super::views::{MOST_ZOOM, MemoryView};
 
 /// Rows that PageUp and PageDown go.
@@ -47,7 +50,12 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         // While a recording is played, its time is the time.
         Event::Tick(now) if state.playback.is_none() => state.now = state.now.max(now),
         Event::Tick(_) => {}
-        Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
+        Event::SourceStarted(info) => {
+            state.monitor.source = Source::Running(info);
+            if state.monitor.attached.is_some() && inferred::is_wanted(state) {
+                return inferred::ask(state);
+            }
+        }
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
         Event::Sample(sample) => {
             state.now = state.now.max(sample.at);
@@ -56,6 +64,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
                 state.run.feel(&state.monitor.history, state.monitor.attached_device());
             }
             set_against(state);
+            trail::note(state);
         }
         Event::Run(news) => {
             state.run.take(*news, &mut state.monitor, state.now);
@@ -65,6 +74,8 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Recording(path) => recording::began(state, path),
         Event::Recorded(what) => recording::ended(state, info(what)),
         Event::RecordFailed(why) => recording::ended(state, problem(why)),
+        Event::EndSent { meant, forced } => ending::sent(state, meant, forced),
+        Event::EndFailed(why) => state.notice = Some(problem(why)),
         Event::Saved { path, text } => return saving::saved(state, path, text),
         Event::SaveFailed(why) => {
             state.saving = Saving::Idle;
@@ -77,6 +88,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             let plan = Editor::open_text(name, Some(path), text, &state.catalog);
             plans::open(state, plan, recovered);
         }
+        Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
         Event::OpenFailed(why) => state.notice = Some(problem(why)),
         Event::PlansListed(files) => plans::listed(state, &files),
         Event::ConfigRead { named, config } => {
@@ -100,6 +112,13 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     }
     if let Some(overlay) = state.overlay {
         return on_overlay(state, overlay, key);
+    }
+    if state.monitor.ending.is_some() {
+        return ending::on_key(state, key);
+    }
+    if state.focus == Pane::Monitor && state.monitor.list.typing {
+        state.monitor.search(key);
+        return Vec::new();
     }
     if state.focus == Pane::Plan && state.form.typing.is_some() {
         editing::type_key(state, key);
@@ -136,6 +155,7 @@ fn on_overlay(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
                 return saving::save(state, false);
             }
         }
+        Overlay::Proposal(_) => inferred::on_key(state, key),
         Overlay::Sweep => sweep_view::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
         Overlay::Help(_) => state.overlay = None,
@@ -150,6 +170,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
             state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
         }
+        Overlay::Proposal(_) => state.proposal.as_ref().map_or(0, |proposal| proposal.lines().saturating_sub(1)),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => 0,
     };
     let to = |line: usize| match key {
@@ -164,6 +185,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Diff(line) => to(line).map(Overlay::Diff),
         Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
         Overlay::Recovered(line) => to(line).map(Overlay::Recovered),
+        Overlay::Proposal(line) => to(line).map(Overlay::Proposal),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => None,
     }
 }
@@ -197,6 +219,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Help => state.overlay = Some(Overlay::Help(0)),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
+        Action::PageUp if is_detail(state) => state.monitor.page = state.monitor.page.saturating_sub(1),
+        Action::PageDown if is_detail(state) => state.monitor.page += 1,
         Action::PageUp => select(state, |row, _| row.saturating_sub(PAGE)),
         Action::PageDown => select(state, |row, last| (row + PAGE).min(last)),
         Action::First => select(state, |_, _| 0),
@@ -219,8 +243,12 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             state.notice = Some(info(format!("the mouse {who}")));
             return vec![Effect::Mouse(state.mouse)];
         }
-        Action::Attach => attach(state),
-        Action::History => state.monitor.view = state.monitor.view.other(),
+        Action::Attach => return attach(state),
+        Action::Infer => return inferred::ask(state),
+        Action::History => state.monitor.view = state.monitor.view.history(),
+        Action::Sort => state.monitor.list.sort = state.monitor.list.sort.next(),
+        Action::Find => state.monitor.list.typing = true,
+        Action::EndProcess => ending::ask(state),
         Action::ShorterSpan => state.monitor.span = state.monitor.span.shorter(),
         Action::LongerSpan => state.monitor.span = state.monitor.span.longer(),
         Action::Record => return recording::toggle(state),
@@ -288,6 +316,11 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
     }
 }
 
+/// Whether the focused pane shows one device closely, which has pages and not rows.
+fn is_detail(state: &State) -> bool {
+    state.focus == Pane::Monitor && state.monitor.view == MonitorView::Device
+}
+
 fn turn_view(state: &mut State) {
     match state.focus {
         Pane::Vram => {
@@ -295,7 +328,8 @@ fn turn_view(state: &mut State) {
             state.memory.selected = 0;
         }
         Pane::Roofline => state.roofline.table = !state.roofline.table,
-        Pane::Plan | Pane::Monitor | Pane::Compare => {}
+        Pane::Monitor => state.monitor.view = state.monitor.view.next(),
+        Pane::Plan | Pane::Compare => {}
     }
 }
 
@@ -306,7 +340,7 @@ fn turn_kind(state: &mut State) {
     }
 }
 
-fn attach(state: &mut State) {
+fn attach(state: &mut State) -> Vec<Effect> {
     match state.monitor.selected_pid() {
         Some(pid) => {
             state.monitor.toggle_attach(pid);
@@ -315,9 +349,13 @@ fn attach(state: &mut State) {
                 None => info(format!("let go of {pid}: the fullest GPU is compared with the plan")),
             });
             set_against(state);
+            if state.monitor.attached.is_some() && inferred::is_wanted(state) {
+                return vec![Effect::Infer(pid)];
+            }
         }
         None => state.notice = Some(problem("no process on this GPU to attach to")),
     }
+    Vec::new()
 }
 
 /// What the mouse chose is focused; in the plan its field or place in the text is gone to.

@@ -1,5 +1,6 @@
 //! What the panes with several views show.
 
+use super::trail::Trail;
 use crate::predict::{Bound, Roofline, RooflineOp};
 
 /// What the VRAM pane lists.
@@ -120,6 +121,8 @@ pub struct RooflinePane {
     pub every_roof: bool,
     /// How often the chart was narrowed by half.
     pub zoom: u8,
+    /// Where the run has been.
+    pub trail: Trail,
 }
 
 /// The chart is not narrowed further: less than a third of a decade says nothing.

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use super::import_args::{ExportArgs, ImportArgs, InferArgs};
 use crate::observe::Choice;
 use crate::reading::playback::SPEEDS;
+use crate::report::roofline::OwnOp;
 use crate::units::Bytes;
 
 /// The command line.
@@ -34,7 +36,12 @@ impl Cli {
             None => Command::Dashboard(self.dashboard),
             Some(Headless::Predict(args)) => Command::Predict(args),
             Some(Headless::Sweep(args)) => Command::Sweep(args),
+            Some(Headless::Search(args)) => Command::Search(args),
+            Some(Headless::Roofline(args)) => Command::Roofline(args),
             Some(Headless::Validate(args)) => Command::Validate(args),
+            Some(Headless::Infer(args)) => Command::Infer(args),
+            Some(Headless::Import(args)) => Command::Import(args),
+            Some(Headless::Export(args)) => Command::Export(args),
             Some(Headless::Record(args)) => Command::Record(args),
             Some(Headless::Replay(args)) => Command::Replay(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
@@ -56,8 +63,18 @@ pub enum Command {
     Predict(Box<PredictArgs>),
     /// `memwall sweep`
     Sweep(SweepArgs),
+    /// `memwall search`
+    Search(SearchArgs),
+    /// `memwall roofline`
+    Roofline(RooflineArgs),
     /// `memwall validate`
     Validate(ValidateArgs),
+    /// `memwall infer`
+    Infer(InferArgs),
+    /// `memwall import`
+    Import(ImportArgs),
+    /// `memwall export`
+    Export(ExportArgs),
     /// `memwall record`
     Record(RecordArgs),
     /// `memwall replay`
@@ -88,8 +105,27 @@ enum Headless {
     ///
     /// One row a value, and the two walls: where memory ends, and where throughput flattens.
     Sweep(SweepArgs),
+    /// Find the best plans over every parallel and memory knob
+    ///
+    /// Model, batch and cluster stay as the plan has them; data, tensor, pipeline, context, expert and sequence
+    /// parallelism, sharding, micro batch, schedule, recomputation and offload are searched. Ctrl-C stops it with the
+    /// best so far. Exits 0 if a plan fits, 3 if none does, 1 if it was stopped.
+    Search(SearchArgs),
+    /// Draw a plan's operators under the roofs of its card
+    Roofline(RooflineArgs),
     /// Hold predictions against measured cases
     Validate(ValidateArgs),
+    /// Write the plan that a running training process seems to have
+    Infer(InferArgs),
+    /// Write the plan that a file of another tool, or a training command, spells
+    ///
+    /// A Hugging Face config.json, a DeepSpeed JSON, a torchtitan TOML, the YAML of axolotl,
+    /// LLaMA-Factory, torchtune, llm-foundry, litgpt or accelerate, a nanoGPT configuration, a shell
+    /// script; or, behind `--`, a command as one types it. Nothing is run.
+    #[command(override_usage = "memwall import [OPTIONS] FILE\n       memwall import [OPTIONS] -- COMMAND...")]
+    Import(ImportArgs),
+    /// Write a plan as another tool's file or command
+    Export(ExportArgs),
     /// Write what is observed to a file, until a signal or --duration ends it
     Record(RecordArgs),
     /// Play a recording in the dashboard; without a terminal, summarise it
@@ -182,6 +218,12 @@ pub struct PredictArgs {
     /// Every term with its formula and source, and the curve over the step
     #[arg(long, short)]
     pub verbose: bool,
+    /// What holds the plan back, and what each change would do
+    ///
+    /// Every fix is a changed plan, predicted. In JSON they are always there, unless the plan says
+    /// `analysis: {enable_bottlenecks: false}`.
+    #[arg(long, short)]
+    pub bottlenecks: bool,
     /// Find the largest batch that fits
     #[arg(long)]
     pub max_batch_size: bool,
@@ -249,6 +291,50 @@ pub struct SweepArgs {
     #[arg(long, value_enum)]
     pub format: Option<Format>,
     /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `search`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct SearchArgs {
+    /// The plan file, `-` for standard input
+    pub plan: String,
+    /// Leave this knob as the plan has it
+    #[arg(long, value_name = "KEY")]
+    pub keep: Vec<String>,
+    /// Change a key of the plan first; a knob that is set stays
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// How many plans to list
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = top)]
+    pub top: usize,
+    /// Instead: the fewest GPUs on which any plan fits
+    #[arg(long, conflicts_with = "largest_model")]
+    pub fewest_gpus: bool,
+    /// Instead: the largest model for which any plan fits
+    #[arg(long)]
+    pub largest_model: bool,
+    /// How to write what is found [default: by the extension of --output, else text]
+    #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model"])]
+    pub format: Option<Format>,
+    /// Write what is found to this file; to FILE.yaml, your plan with the best settings, comments and order kept
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `roofline`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct RooflineArgs {
+    /// The plan file, `-` for standard input
+    pub plan: String,
+    /// An operator of your own: its operations and its bytes, `mine=1.2e12:3e9`
+    #[arg(long, value_name = "NAME=FLOPS:BYTES", value_parser = OwnOp::parse)]
+    pub op: Vec<OwnOp>,
+    /// Change a key of the plan first
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Write the chart to FILE.svg or FILE.txt instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -389,6 +475,11 @@ pub enum ListFormat {
     Text,
     /// An array of objects
     Json,
+}
+
+/// More than these in a list nobody compares.
+fn top(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|top| (1..=1000).contains(top)).ok_or_else(|| "is not between 1 and 1000".to_owned())
 }
 
 /// `500ms`, `1s`, `1m`: quicker readings cost the host more than they tell, slower ones miss steps.

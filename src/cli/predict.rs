@@ -3,6 +3,7 @@
 use super::args::{DashboardArgs, Format, PredictArgs, ShapeArgs};
 use super::plans::{self, Source};
 use super::{Exit, Streams, limits, output, replay, shape};
+use crate::advise::{Advice, advise};
 use crate::catalog::Catalog;
 use crate::observe::Choice;
 use crate::plan::keywords::{Mode, Position};
@@ -21,7 +22,7 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
     };
     let mut answers = Vec::new();
     for source in &sources {
-        match answer(source, args.max_batch_size, catalog) {
+        match answer(source, args, format, catalog) {
             Ok(answer) => answers.push(answer),
             Err(faults) => exit = exit.and(source.tell(faults, streams)),
         }
@@ -53,6 +54,7 @@ pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Str
         format: None,
         output: None,
         verbose: false,
+        bottlenecks: false,
         max_batch_size: false,
         shape: ShapeArgs::default(),
     };
@@ -64,6 +66,7 @@ struct Answer<'a> {
     prediction: Prediction,
     max_batch: Option<MaxBatch>,
     max_sequence: Option<MaxSequence>,
+    advice: Option<Advice>,
 }
 
 /// The plans that the command line names.
@@ -85,16 +88,25 @@ fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<Source>, Ex
     Ok((all, exit))
 }
 
-fn answer<'a>(source: &'a Source, max_batch_size: bool, catalog: &Catalog) -> Result<Answer<'a>, Vec<Fault>> {
+fn answer<'a>(
+    source: &'a Source,
+    args: &PredictArgs,
+    format: Format,
+    catalog: &Catalog,
+) -> Result<Answer<'a>, Vec<Fault>> {
     let job = Job::resolve(source.plan(), catalog)?;
     let prediction = predict(&job);
     let again = |plan: &Plan| Job::resolve(plan, catalog).ok().map(|job| predict(&job));
     let ratio = job.batch.global / job.batch.micro.max(1);
-    let max_batch = max_batch_size.then(|| limits::batch(source.plan(), ratio, again));
+    let max_batch = args.max_batch_size.then(|| limits::batch(source.plan(), ratio, again));
     let generates = job.training.mode == Mode::Inference;
     let max_sequence =
-        (max_batch_size && generates).then(|| limits::sequence(source.plan(), longest_sequence(&job), again));
-    Ok(Answer { name: &source.name, prediction, max_batch, max_sequence })
+        (args.max_batch_size && generates).then(|| limits::sequence(source.plan(), longest_sequence(&job), again));
+    // Always in what scripts read, unless the plan says no; people ask for it, here or in the plan.
+    let said = source.plan().analysis.enable_bottlenecks;
+    let wanted = args.bottlenecks || said.unwrap_or(format != Format::Text);
+    let advice = wanted.then(|| advise(source.plan(), &job, &prediction, catalog));
+    Ok(Answer { name: &source.name, prediction, max_batch, max_sequence, advice })
 }
 
 /// As far as the plan's key goes, or a table of learned positions.
@@ -112,6 +124,7 @@ fn written(answers: &[Answer], format: Format, verbose: bool) -> Result<String, 
             prediction: &answer.prediction,
             max_batch: answer.max_batch,
             max_sequence: answer.max_sequence,
+            advice: answer.advice.as_ref(),
         })
         .collect();
     Ok(match format {

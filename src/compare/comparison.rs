@@ -112,18 +112,19 @@ pub fn compare(
             Residual::new(predicted, observed, |share| share.0, time, true)
         }),
         tokens,
-        point: run_point(observation),
+        point: run_point(&observation.evidence.compute, &observation.evidence.bandwidth),
     }
 }
 
-fn run_point(observation: &Observation) -> Option<RunPoint> {
-    let evidence = &observation.evidence;
-    let (rate, bandwidth) = (evidence.compute.value()?, evidence.bandwidth.value()?);
+/// Where a run stands that computes and moves so much; none while either is unknown or nothing.
+#[must_use]
+pub fn run_point(compute: &Reading<FlopsPerSec>, traffic: &Reading<BytesPerSec>) -> Option<RunPoint> {
+    let (rate, bandwidth) = (compute.value()?, traffic.value()?);
     if bandwidth.0 <= 0.0 || rate.0 <= 0.0 {
         return None;
     }
     // Less traffic than the bound would move the point to the right: where it is shown is a bound too.
-    let kind = evidence.compute.kind()?.weaker(evidence.bandwidth.kind()?);
+    let kind = compute.kind()?.weaker(traffic.kind()?);
     Some(RunPoint { intensity: Intensity(rate.0 / bandwidth.0), rate: *rate, kind })
 }
 
@@ -185,7 +186,7 @@ mod tests {
         // 300e12 FLOP/s over 1.5e12 B/s = 200 FLOP a byte.
         let seen =
             observation(Reading::measured(BytesPerSec(1.5e12), NOW), Reading::estimated(FlopsPerSec(300e12), NOW));
-        let point = run_point(&seen).unwrap();
+        let point = run_point(&seen.evidence.compute, &seen.evidence.bandwidth).unwrap();
         assert_eq!(point.intensity, Intensity(200.0));
         assert_eq!(point.kind, Kind::Estimated);
     }
@@ -193,8 +194,8 @@ mod tests {
     #[test]
     fn an_idle_or_unknown_rate_is_no_point() {
         let idle = observation(Reading::measured(BytesPerSec(0.0), NOW), Reading::measured(FlopsPerSec(1.0), NOW));
-        assert_eq!(run_point(&idle), None);
+        assert_eq!(run_point(&idle.evidence.compute, &idle.evidence.bandwidth), None);
         let unknown = observation(Reading::measured(BytesPerSec(1.0), NOW), Reading::Absent(Absence::NotSupported));
-        assert_eq!(run_point(&unknown), None);
+        assert_eq!(run_point(&unknown.evidence.compute, &unknown.evidence.bandwidth), None);
     }
 }

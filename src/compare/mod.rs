@@ -13,7 +13,7 @@ mod rhythm;
 
 pub use bands::Bands;
 pub use calibration::{Calibration, Factor};
-pub use comparison::{Comparison, Of, RunPoint, compare};
+pub use comparison::{Comparison, Of, RunPoint, compare, run_point};
 pub use evidence::Evidence;
 pub use expected::Expected;
 pub use explain::{Cause, Circumstance, Explanation, Subject, explain};

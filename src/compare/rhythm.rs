@@ -2,8 +2,9 @@
 //! with every step. By autocorrelation, so an estimate; nothing is offered for a series that has
 //! no clear rhythm.
 //!
-//! A step shorter than four samples cannot be told: its rhythm is seen too rarely, and one that
-//! nearly fits the sampling would look like a longer one.
+//! A step shorter than four samples cannot be told. One that the sampling meets nearly once, twice,
+//! … a sample (1.1 s at one sample a second) looks like a long one, and no look at the samples alone can
+//! tell: whoever shows the estimate says that it is one.
 
 use crate::reading::Moment;
 use crate::units::Seconds;
@@ -20,6 +21,9 @@ const SHORTEST: usize = 4;
 /// How alike a series must be to itself one period later, 1 being the same. White noise of `n`
 /// samples stays under 3/√n, 0.39 for 60.
 const ALIKE: f64 = 0.5;
+
+/// From this on a peak below the first one is a rhythm of its own.
+const BELOW: f64 = 0.25;
 
 /// How much less alike it must be in between.
 const CONTRAST: f64 = 0.6;
@@ -83,17 +87,26 @@ fn autocorrelation(level: &[f64], longest: usize) -> Option<Vec<f64>> {
 }
 
 /// The first lag at which the series is like itself again: a peak high enough, behind a dip deep
-/// enough, and again after as long.
+/// enough, and again after as long. None where a shorter rhythm shows below it: steps that the
+/// sampling meets between two samples, or the micro batches of a step. Which is the step, nobody can say.
 fn first_peak(alike: &[f64], longest: usize) -> Option<usize> {
     let highest = alike[SHORTEST..=longest.min(alike.len().checked_sub(1)?)].iter().copied().fold(f64::MIN, f64::max);
-    (SHORTEST..=longest).find(|lag| {
+    let is_peak = |lag: usize| {
+        let next = alike.get(lag + 1).copied().unwrap_or(f64::MAX);
+        alike[lag - 1] <= alike[lag] && next <= alike[lag]
+    };
+    let found = (SHORTEST..=longest).find(|lag| {
         let here = alike[*lag];
-        let is_peak = alike[lag - 1] <= here && alike.get(lag + 1).is_some_and(|next| *next <= here);
         let dip = alike[1..*lag].iter().copied().fold(f64::MAX, f64::min);
         // A peak a sample beside twice the lag is still the second one.
         let second = (2 * lag - 1..=2 * lag + 1).filter_map(|twice| alike.get(twice)).copied().fold(f64::MIN, f64::max);
-        is_peak && here >= ALIKE && here >= 0.8 * highest && here - dip >= CONTRAST && second >= 0.7 * ALIKE
-    })
+        // A period that is no whole number of samples is met up to half a sample beside its top.
+        let beside = 2.0 / *lag as f64;
+        let high = here >= ALIKE && here >= (0.9 - beside) * highest;
+        is_peak(*lag) && high && here - dip >= CONTRAST && second >= 0.7 * ALIKE
+    })?;
+    let shorter = (2..found).any(|lag| is_peak(lag) && alike[lag] >= BELOW);
+    (!shorter).then_some(found)
 }
 
 /// The lag between samples: the top of the parabola through the peak and its neighbours.
@@ -175,9 +188,11 @@ mod tests {
     fn what_is_too_short_or_too_fast_has_no_period() {
         let (times, values) = wave(10.0, 20, 0.0, 0.0, 1);
         assert_eq!(period(&times, &values), None, "two periods");
-        // Sampled every second, a step of 2.1 s would look like one of 42 s.
-        let (times, values) = wave(2.1, 300, 0.1, 0.1, 1);
-        assert_eq!(period(&times, &values), None);
+        // Sampled every second, a step of 2.1 s would look like one of 21 s, one of 3.5 s like 7 s.
+        for fast in [2.1, 2.3, 2.6, 3.1, 3.5, 4.5] {
+            let (times, values) = wave(fast, 300, 0.1, 0.1, 1);
+            assert_eq!(period(&times, &values), None, "{fast} s");
+        }
         assert_eq!(period(&[], &[]), None);
         assert_eq!(period(&[Moment(1); 50], &[1.0; 50]), None);
     }

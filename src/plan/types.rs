@@ -185,6 +185,23 @@ pub enum Checkpointing {
     Modules(Vec<RecomputeModule>),
 }
 
+impl std::fmt::Display for Checkpointing {
+    /// As a plan has it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => f.pad("none"),
+            Self::Selective => f.pad("selective"),
+            Self::SelectiveOp => f.pad("selective-op"),
+            Self::Full => f.pad("full"),
+            Self::Every(blocks) => f.pad(&format!("{{every: {blocks}}}")),
+            Self::Modules(modules) => {
+                let names: Vec<&str> = modules.iter().map(|module| module.name()).collect();
+                f.pad(&format!("{{modules: [{}]}}", names.join(", ")))
+            }
+        }
+    }
+}
+
 /// `training.lora:`
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoraPart {

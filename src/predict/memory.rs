@@ -1,13 +1,14 @@
 //! A stage's memory over one step: the tapes of its layers, played one after another on
 //! top of what the stage holds, up to the peak.
 
-use super::job::{Job, StageLayers};
+use super::job::Job;
 use super::pipeline::{in_flight, inputs, left_over};
 use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, TimelinePoint};
 use super::prefill::looked_up;
 use super::reserved::hole;
 use super::resident::{Held, Resident};
+use super::stage_layers;
 use super::step::Step;
 use super::summit::{Place, Summit};
 use crate::model::{GROUPS, Group};
@@ -43,6 +44,8 @@ struct Player<'a> {
     offload: bool,
     summit: Summit,
     timeline: Vec<TimelinePoint>,
+    /// The timeline is wanted.
+    curve: bool,
     /// Each how many-th layer is a point of the timeline.
     stride: u64,
     /// Retained so far.
@@ -50,22 +53,15 @@ struct Player<'a> {
     gradients: u64,
 }
 
-/// Plays stage `index`.
-pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, workspaces: u64) -> StageRun {
-    let list: Vec<u64> = layers.chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)).collect();
+/// Plays stage `index`; with a `curve` of its course over the step.
+pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve: bool) -> StageRun {
+    let layers = &job.stages[index];
+    let list = stage_layers(job, index);
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = Held { job, step, layers: list, first, last };
     let resident = held.resident();
     let inputs = inputs(job, step, first, last).saturating_add(step.walk.buffers);
-    let base = resident.weights
-        + resident.kv_cache_waiting
-        + resident.masters
-        + resident.states
-        + resident.buckets
-        + resident.dummies
-        + resident.global_buffer
-        + workspaces
-        + inputs;
+    let base = lasting(&resident) + workspaces + inputs;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
     let left = left_over(job, step, layers, first);
     let static_bytes =
@@ -73,6 +69,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
     let train = job.training.mode == Mode::Train;
     let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player::of(&held, resident, base, in_flight);
+    player.curve = curve;
     player.left = left;
     player.start();
     player.forward(&held);
@@ -84,7 +81,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         player.backward(&held);
         player.optimizer();
     }
-    if player.timeline.is_empty() {
+    if player.summit.total == 0 {
         // A stage without layers between others: it holds what it has.
         player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers(0), true);
     }
@@ -99,6 +96,25 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, layers: &StageLayers, 
         static_bytes,
         timeline: player.timeline,
     }
+}
+
+/// What a stage holds in every phase of a step.
+const fn lasting(resident: &Resident) -> u64 {
+    resident.weights
+        + resident.kv_cache_waiting
+        + resident.masters
+        + resident.states
+        + resident.buckets
+        + resident.dummies
+        + resident.global_buffer
+}
+
+/// Bytes that stage `index` needs at least, whatever it runs: no peak is below what is always there.
+pub(super) fn least(job: &Job, step: &Step, index: usize, workspaces: u64) -> u64 {
+    let layers = stage_layers(job, index);
+    let resident = Held { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() }.resident();
+    let stays = if resident.gradients_stay { resident.gradients } else { 0 };
+    lasting(&resident) + stays + workspaces
 }
 
 impl<'a> Player<'a> {
@@ -116,7 +132,8 @@ impl<'a> Player<'a> {
             shared: if held.layers.is_empty() { 0 } else { step.shared() },
             offload: train && job.training.cpu_offload == CpuOffload::Activations,
             summit: Summit::none(),
-            timeline: Vec::with_capacity(64),
+            timeline: Vec::new(),
+            curve: true,
             stride: (held.layers.len() as u64).div_ceil(24).max(1),
             retained: [0; GROUPS],
             gradients: if resident.gradients_before { resident.gradients } else { 0 },
@@ -242,7 +259,9 @@ impl<'a> Player<'a> {
         let gradients = resident.gradients;
         let total = self.base + gradients + resident.optimizer_temporary + self.left;
         let at = Place::Named("optimizer step");
-        self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
+        if self.curve {
+            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
+        }
         if total > self.summit.total {
             let mut groups = [0; GROUPS];
             groups[Group::Residual as usize] = self.left;
@@ -296,7 +315,7 @@ impl<'a> Player<'a> {
     /// Puts the peak on the timeline where the layer that makes it is between two points.
     fn show_summit(&mut self) {
         let Summit { phase, at, total, missing, .. } = self.summit;
-        if let Some(index) = missing {
+        if let Some(index) = missing.filter(|_| self.curve) {
             self.timeline.insert(index, TimelinePoint { phase, at: at.name(), allocated: Bytes(total) });
         }
     }
@@ -311,7 +330,7 @@ impl<'a> Player<'a> {
         let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers]
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
-        if shown {
+        if shown && self.curve {
             self.timeline.push(TimelinePoint { phase, at: place.name(), allocated: Bytes(total) });
         }
         if total > self.summit.total {

@@ -54,12 +54,8 @@ pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
 pub fn predict(job: &Job) -> Prediction {
     let step = Step::of(job);
     let workspaces = workspaces(job);
-    let runs: Vec<StageRun> = job
-        .stages
-        .iter()
-        .enumerate()
-        .map(|(index, layers)| memory::stage(job, &step, index, layers, workspaces))
-        .collect();
+    let runs: Vec<StageRun> =
+        job.stages.iter().enumerate().map(|(index, _)| memory::stage(job, &step, index, workspaces, true)).collect();
     let stages: Vec<StageMemory> = runs.iter().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
     let largest = largest_stage(stages.iter().map(|stage| stage.device_used));
     let layers = stage_layers(job, largest);

@@ -6,7 +6,7 @@ use super::memory::{self, StageRun};
 use super::prediction::{Capacity, StepTime};
 use super::step::Step;
 use super::{cost, decode, largest_stage, stage_layers, terms, time, workspaces};
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 
 /// Memory against the card, and time, of one plan: the same figures as in its [`super::Prediction`].
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,8 @@ pub struct Outline {
     pub time: StepTime,
     /// Time of one more token for each request (inference with a cache).
     pub decode: Option<StepTime>,
+    /// The optimizer's part of the step.
+    pub optimizer: Seconds,
 }
 
 /// The operators of one micro-batch, walked once for all plans that run them alike.
@@ -70,6 +72,31 @@ impl Walked {
     }
 }
 
+impl Walked {
+    /// Seconds that a micro-batch of `job` spends at least in any of its stages, their layers alone. A step is no
+    /// quicker than that for each micro-batch, and once more a stage and chunk to fill the pipeline.
+    #[must_use]
+    pub fn least_in_a_stage(&self, job: &Job) -> Seconds {
+        let order = &self.step.walk.order;
+        let mut each: Vec<Option<f64>> = vec![None; self.step.walk.kinds.len()];
+        let mut of_layer = |layer: u64| {
+            let kind = order[usize::try_from(layer).unwrap_or(0)];
+            *each[kind].get_or_insert_with(|| time::of_layer(job, &self.step, layer))
+        };
+        let stages = (0..job.stages.len()).map(|stage| stage_layers(job, stage).into_iter().map(&mut of_layer).sum());
+        Seconds(stages.fold(f64::INFINITY, f64::min))
+    }
+
+    /// Bytes of device memory that `job` needs at least: what stays in it in every phase of a step. No checkpointing
+    /// and no micro batch brings a plan below that.
+    #[must_use]
+    pub fn least_memory(&self, job: &Job) -> Bytes {
+        let workspaces = workspaces(job);
+        let least = (0..job.stages.len()).map(|index| memory::least(job, &self.step, index, workspaces)).max();
+        Bytes(least.unwrap_or(0).saturating_add(terms::outside(job)))
+    }
+}
+
 /// The figures of one plan.
 #[must_use]
 pub fn outline(job: &Job) -> Outline {
@@ -78,24 +105,49 @@ pub fn outline(job: &Job) -> Outline {
 
 fn of_step(job: &Job, step: &Step) -> Outline {
     let workspaces = workspaces(job);
-    let runs: Vec<StageRun> = job
-        .stages
-        .iter()
-        .enumerate()
-        .map(|(index, layers)| memory::stage(job, step, index, layers, workspaces))
+    let runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
+        .into_iter()
+        .map(|index| (index, memory::stage(job, step, index, workspaces, false)))
         .collect();
-    let used: Vec<(Bytes, Bytes)> = runs.iter().map(|run| terms::figures(job, run)).collect();
-    let largest = largest_stage(used.iter().map(|(_, device)| *device));
+    let used: Vec<(Bytes, Bytes)> = runs.iter().map(|(_, run)| terms::figures(job, run)).collect();
+    let place = largest_stage(used.iter().map(|(_, device)| *device));
+    let (largest, run) = &runs[place];
+    let largest = *largest;
     let layers = stage_layers(job, largest);
-    let ends = (largest == 0, largest + 1 == runs.len());
-    let resident = &runs[largest].resident;
+    let ends = (largest == 0, largest + 1 == job.stages.len());
+    let resident = &run.resident;
     let cost = cost::of_stage(job, step, &layers, ends, resident);
     Outline {
-        capacity: Capacity { bytes: job.hardware.capacity, needed: used[largest].1 },
-        peak_allocated: used[largest].0,
-        static_bytes: Bytes(runs[largest].static_bytes),
+        capacity: Capacity { bytes: job.hardware.capacity, needed: used[place].1 },
+        peak_allocated: used[place].0,
+        static_bytes: Bytes(run.static_bytes),
         num_gpus: job.degrees.num_gpus,
         time: time::of_step(job, step, &cost, &layers, ends, resident),
         decode: decode::of(job, largest, &layers, resident),
+        optimizer: cost.optimizer,
     }
+}
+
+/// The stages among which the one is that needs most. Of neighbours between the ends that hold the same layers the
+/// first has the most micro-batches in flight, whatever the schedule.
+fn distinct_stages(job: &Job, step: &Step) -> Vec<usize> {
+    let kinds = |stage: usize| -> Vec<(usize, bool)> {
+        let layers = stage_layers(job, stage);
+        let kind = |layer: u64| step.walk.order[usize::try_from(layer).unwrap_or(0)];
+        layers.into_iter().map(|layer| (kind(layer), step.is_checkpointed(layer))).collect()
+    };
+    let last = job.stages.len() - 1;
+    let mut distinct = vec![0];
+    let mut before: Option<Vec<(usize, bool)>> = None;
+    for stage in 1..last {
+        let own = kinds(stage);
+        if before.as_ref() != Some(&own) {
+            distinct.push(stage);
+            before = Some(own);
+        }
+    }
+    if last > 0 {
+        distinct.push(last);
+    }
+    distinct
 }

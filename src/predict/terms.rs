@@ -88,12 +88,14 @@ pub(super) fn account(job: &Job, layers: u64, run: &StageRun) -> Account {
 /// What [`account`] comes to, without the names: allocated and device-used bytes.
 pub(super) fn figures(job: &Job, run: &StageRun) -> (Bytes, Bytes) {
     let allocated = run.summit.total;
-    let outside = context(job.hardware.gpu.generation)
-        .bytes
-        .0
-        .saturating_add(NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators(job)));
-    let device = allocated.saturating_add(beyond(job, run, allocated).bytes).saturating_add(outside);
+    let device = allocated.saturating_add(beyond(job, run, allocated).bytes).saturating_add(outside(job));
     (Bytes(allocated), Bytes(device))
+}
+
+/// Bytes that the driver charges beside the allocator's.
+pub(super) fn outside(job: &Job) -> u64 {
+    let buffers = NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators(job));
+    context(job.hardware.gpu.generation).bytes.0.saturating_add(buffers)
 }
 
 /// Groups of ranks that talk, each with buffers of its own.

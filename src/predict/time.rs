@@ -83,6 +83,13 @@ fn within(job: &Job, step: &Step, layers: &[u64], ends: (bool, bool), train: boo
     seconds * job.batch.accumulation as f64
 }
 
+/// Seconds of one micro-batch in layer `layer`: its kernels and the collectives within it.
+pub(super) fn of_layer(job: &Job, step: &Step, layer: u64) -> f64 {
+    let cost = super::cost::of_stage(job, step, &[layer], (false, false), &Resident::default());
+    let kernels = (cost.compute.0 + cost.memory_bound.0) / job.batch.accumulation as f64;
+    kernels + of_tape(job, step.tape(layer), job.training.mode == Mode::Train)
+}
+
 /// Data-parallel traffic of a step: what a rank's gradients and gathered weights cost.
 fn between(job: &Job, resident: &Resident) -> f64 {
     let degrees = &job.degrees;

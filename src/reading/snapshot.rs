@@ -25,8 +25,8 @@ pub struct DeviceSnapshot {
     pub segments: u64,
     /// Whether segments grow (`expandable_segments:True`).
     pub expandable: bool,
-    /// The largest free block.
-    pub largest_free: Bytes,
+    /// The largest of the split blocks.
+    pub largest_split: Bytes,
     /// What the allocated bytes are for, the largest first; they sum to `allocated`.
     pub terms: Vec<SnapshotTerm>,
     /// Requests that found no memory, as the trace has them: bytes asked for, bytes the driver had free.

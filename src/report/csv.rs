@@ -70,7 +70,13 @@ mod tests {
     #[test]
     fn one_header_and_one_row_a_plan() {
         let prediction = sample::two_stages();
-        let odd = Report { plan: "a, \"b\".yaml", prediction: &prediction, max_batch: None, max_sequence: None };
+        let odd = Report {
+            plan: "a, \"b\".yaml",
+            prediction: &prediction,
+            max_batch: None,
+            max_sequence: None,
+            advice: None,
+        };
         let text = reports(&[odd, odd]).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
@@ -82,8 +88,14 @@ mod tests {
     #[test]
     fn unknown_is_empty_and_figures_are_unrounded() {
         let prediction = sample::two_stages();
-        let text =
-            reports(&[Report { plan: "a", prediction: &prediction, max_batch: None, max_sequence: None }]).unwrap();
+        let text = reports(&[Report {
+            plan: "a",
+            prediction: &prediction,
+            max_batch: None,
+            max_sequence: None,
+            advice: None,
+        }])
+        .unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let headers = reader.headers().unwrap().clone();
         let row = reader.records().next().unwrap().unwrap();

@@ -145,7 +145,9 @@ fn against(text: &mut String, oom: &OutOfMemory, prediction: &Prediction) {
     );
     if let Some(wanted) = wanted {
         let difference = wanted - stage.peak_allocated;
-        let _ = writeln!(text, "the run wanted {wanted} allocated so far: {difference} beside the plan's peak");
+        let side = if difference.is_negative() { "below" } else { "above" };
+        let away = difference.magnitude();
+        let _ = writeln!(text, "the run wanted {wanted} allocated so far: {away} {side} the plan's peak");
     }
 }
 
@@ -170,8 +172,11 @@ fn one_device(device: &DeviceSnapshot, plan: Option<&Prediction>) -> String {
     let _ = write!(text, "\n{}", places(device).render("  "));
     if let Some((asked, free)) = device.failed.last() {
         let free = free.map_or(String::new(), |free| format!(" with {free} free"));
-        let count = device.failed.len();
-        let _ = writeln!(text, "\n{count} requests failed, the last for {asked}{free}");
+        let count = match device.failed.len() {
+            1 => "a request failed:".to_owned(),
+            several => format!("{several} requests failed, the last for"),
+        };
+        let _ = writeln!(text, "\n{count} {asked}{free}");
     }
     text
 }
@@ -183,7 +188,7 @@ fn states(device: &DeviceSnapshot) -> Table {
     if device.pending > Bytes::ZERO {
         row("pending", device.pending, "freed, but another stream still uses it".to_owned());
     }
-    let largest = format!("free pieces beside others, the largest {}: fragmentation", device.largest_free);
+    let largest = format!("free pieces beside others, the largest {}: fragmentation", device.largest_split);
     row("split", device.split, largest);
     row("empty", device.empty, "whole free segments: empty_cache() gives them back".to_owned());
     let kind = if device.expandable { ", expandable" } else { "" };
@@ -256,7 +261,7 @@ fn parts(device: &DeviceSnapshot) -> Vec<(&'static str, Bytes)> {
     for term in device.terms.iter().filter(|term| term.purpose == Purpose::Activations) {
         let name = term.part.unwrap_or("elsewhere in the model");
         match parts.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, bytes)) => *bytes = *bytes + term.bytes,
+            Some((_, bytes)) => *bytes += term.bytes,
             None => parts.push((name, term.bytes)),
         }
     }

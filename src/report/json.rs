@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{MaxSequence, Report};
+use crate::advise::{Advice, Finding};
 use crate::predict::{Component, Prediction, RooflineOp, StageMemory, StepTime, Term};
 use crate::units::Bytes;
 
@@ -48,7 +49,7 @@ pub fn report(report: &Report) -> Value {
             "ridge": number(prediction.roofline.ridge.0),
             "ops": prediction.roofline.ops.iter().map(operator).collect::<Vec<_>>(),
         },
-        "bottlenecks": [],
+        "bottlenecks": report.advice.map_or_else(Vec::new, bottlenecks),
         "assumptions": prediction.assumptions,
     });
     if let (Some(found), Some(object)) = (report.max_batch, object.as_object_mut()) {
@@ -159,6 +160,18 @@ fn time(time: &StepTime) -> Value {
     })
 }
 
+fn bottlenecks(advice: &Advice) -> Vec<Value> {
+    let finding = |finding: &Finding| {
+        json!({
+            "severity": finding.severity.word(),
+            "kind": finding.kind,
+            "message": finding.message,
+            "fixes": finding.fixes.iter().map(|fix| fix.line(&advice.outline)).collect::<Vec<_>>(),
+        })
+    };
+    advice.findings.iter().map(finding).collect()
+}
+
 fn operator(op: &RooflineOp) -> Value {
     json!({
         "name": op.name,
@@ -185,7 +198,7 @@ mod tests {
     }
 
     fn of(prediction: &Prediction) -> Value {
-        report(&Report { plan: "a.yaml", prediction, max_batch: None, max_sequence: None })
+        report(&Report { plan: "a.yaml", prediction, max_batch: None, max_sequence: None, advice: None })
     }
 
     #[test]

@@ -8,13 +8,16 @@ pub mod hooked;
 pub mod json;
 mod limits;
 pub mod recording;
+pub mod roofline;
 #[cfg(test)]
 pub mod sample;
+pub mod search;
 pub mod sweep;
 pub mod table;
 pub mod text;
 pub mod validate;
 
+use crate::advise::Advice;
 use crate::predict::Prediction;
 
 pub use limits::{MaxBatch, MaxSequence};
@@ -28,6 +31,8 @@ pub struct Report<'a> {
     pub prediction: &'a Prediction,
     /// How large its batch may get, where that was asked.
     pub max_batch: Option<MaxBatch>,
+    /// What holds it back, where that is wanted.
+    pub advice: Option<&'a Advice>,
     /// How long its requests may get, where that was asked of an inference plan.
     pub max_sequence: Option<MaxSequence>,
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::Report;
 use super::table::{Align, Table};
+use crate::advise::Advice;
 use crate::predict::{Component, Prediction, StageMemory, StepTime, Verdict};
 use crate::printable::printable;
 use crate::units::{Bytes, Fraction, three_figures};
@@ -26,6 +27,9 @@ pub fn report(report: &Report, verbose: bool) -> String {
     }
     if let Some(found) = report.max_sequence {
         paragraph(&mut text, "", &found.words(prediction.capacity.bytes));
+    }
+    if let Some(advice) = report.advice.filter(|advice| !advice.findings.is_empty()) {
+        bottlenecks(&mut text, advice);
     }
     memory(&mut text, prediction);
     if prediction.stages.len() > 1 {
@@ -81,6 +85,16 @@ fn subject(text: &mut String, report: &Report) {
         let _ = write!(counts, ", {} active for each token", count(params.active_per_token));
     }
     let _ = writeln!(text, "{counts}");
+}
+
+fn bottlenecks(text: &mut String, advice: &Advice) {
+    text.push_str("\nbottlenecks\n");
+    for finding in &advice.findings {
+        paragraph(text, "  ", &format!("{}: {}", finding.severity.word(), finding.message));
+        for fix in &finding.fixes {
+            paragraph(text, "      ", &fix.line(&advice.outline));
+        }
+    }
 }
 
 fn memory(text: &mut String, prediction: &Prediction) {
@@ -311,7 +325,7 @@ mod tests {
     use crate::report::sample;
 
     fn of(prediction: &Prediction, verbose: bool) -> String {
-        report(&Report { plan: "a.yaml", prediction, max_batch: None, max_sequence: None }, verbose)
+        report(&Report { plan: "a.yaml", prediction, max_batch: None, max_sequence: None, advice: None }, verbose)
     }
 
     #[test]

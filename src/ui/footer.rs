@@ -33,6 +33,15 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return Line::styled(fit(&format!(" {}", printable(&notice.text)), area.width as usize), style)
             .render(area, buffer);
     }
+    if let Some(ending) = &state.monitor.ending {
+        let how = if ending.forced { "kill it (SIGKILL)" } else { "ask it to end (SIGTERM)" };
+        let name = fit(&printable(&ending.name), (area.width as usize).saturating_sub(60).max(10));
+        let question = format!(" {name}: type {} and ⏎ to {how}, esc leaves: {}▏", ending.word(), ending.typed);
+        return Line::styled(fit(&question, area.width as usize), theme.warning()).render(area, buffer);
+    }
+    if state.monitor.list.typing && state.focus == Pane::Monitor {
+        return keys(&[("⏎", "keep"), ("esc", "show all")], look, area, buffer);
+    }
     if state.form.typing.is_some() && state.focus == Pane::Plan {
         return keys(&[("⏎", "take"), ("esc", "leave")], look, area, buffer);
     }
@@ -61,6 +70,7 @@ fn question(state: &State) -> Option<&'static str> {
         }
         Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   any other key goes back"),
         Overlay::Sweep => Some("↑↓←→ choose   ⏎ takes it into the plan   a second key   any other key goes back"),
+        Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
         Overlay::Help(_) => None,
     }
 }

@@ -145,15 +145,13 @@ fn age<'a>(state: &State, look: &Look) -> Span<'a> {
 
 fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
-    let name = state
-        .monitor
-        .processes()
-        .into_iter()
-        .find(|row| row.pid == attached.pid)
-        .and_then(|row| row.host?.name.value().map(|name| fit(&printable(name), 12)))
-        .unwrap_or_default();
+    let host = state.monitor.host(attached.pid);
+    let name = host.and_then(|host| host.name.value()).map(|name| format!("{} ", fit(&printable(name), 12)));
+    let name = name.unwrap_or_default();
     let (style, state) = match attached.state {
         AttachedState::Awaited => (theme.warning(), "not on a GPU yet"),
+        AttachedState::Missing => (theme.danger(), "no such process"),
+        AttachedState::Unmatched => (theme.warning(), "pids not matched: GPU totals"),
         AttachedState::Present => (theme.observed(), ""),
         AttachedState::Ended => (theme.danger(), "ended"),
         AttachedState::Replaced => (theme.danger(), "pid reused"),

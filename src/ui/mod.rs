@@ -6,6 +6,7 @@ mod diff;
 mod footer;
 mod header;
 mod help;
+mod inferred;
 mod layout;
 mod panes;
 mod picker;
@@ -14,9 +15,11 @@ mod point;
 mod sweep;
 mod text;
 mod theme;
+mod wanted;
 
 pub use point::{Pointer, hit};
 pub use theme::{EMBEDDED, Theme, ThemeError};
+pub use wanted::wanted;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -96,6 +99,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
         Some(Overlay::Sweep) => {
             if let Some(view) = &state.sweep {
                 sweep::draw(view, look, body, buffer);
+            }
+        }
+        Some(Overlay::Proposal(line)) => {
+            if let Some(proposal) = &state.proposal {
+                inferred::draw(proposal, line, look, body, buffer);
             }
         }
         Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),

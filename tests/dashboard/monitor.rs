@@ -1,5 +1,7 @@
 //! Real processes on made-up cards, through a driver that does what drivers do.
 
+use std::time::{Duration, Instant};
+
 use crate::plan::PLAN;
 use crate::standin::{RealProcess, Scenario};
 use crate::terminal::{Program, Terminal, contains, keys};
@@ -173,10 +175,19 @@ fn a_call_that_hangs_leaves_the_keys_alone_and_the_age_of_the_figures_is_shown()
     let power = || scenario.calls().iter().filter(|call| call.starts_with("nvmlDeviceGetPowerUsage")).count();
     terminal.wait_until("old figures", |screen| header(screen).contains(" old"));
     let stuck = power();
-    terminal.keys("?");
-    terminal.wait_for("key closes");
-    terminal.keys("x");
-    terminal.wait_without("key closes");
+    // The best of several, because the machine has others to serve; a key that waited for the
+    // driver would wait each time.
+    let answers = (0..8).map(|_| {
+        let start = Instant::now();
+        terminal.keys("?");
+        terminal.wait_for("key closes");
+        let answered = start.elapsed();
+        terminal.keys("x");
+        terminal.wait_without("key closes");
+        answered
+    });
+    let quickest = answers.min().unwrap();
+    assert!(quickest < Duration::from_millis(50), "{quickest:?}");
     terminal.keys("3");
     terminal.keys("z");
     let screen = terminal.wait_until("a zoomed pane", |screen| screen.matches('╭').count() == 1);
@@ -227,4 +238,28 @@ fn names_from_outside_do_not_reach_the_terminal_as_they_are() {
     for part in ["\x1b[31mRED", "\x1b]0;", "\x07", "\u{202e}", "\u{2066}", "\u{9b}", "\x08", "\x1b[2J\x1b]"] {
         assert!(!contains(&raw, part.as_bytes()), "{part:?} was written");
     }
+}
+
+#[test]
+fn a_process_is_ended_from_the_table_after_its_pid_is_typed() {
+    let run = RealProcess::start(&["train.py"]);
+    let pid = run.pid();
+    let scenario = Scenario::new(&held_by(&run));
+    let mut terminal = start(&scenario, &[]);
+    terminal.wait_for("train.py");
+    terminal.keys("4x");
+    terminal.wait_for(&format!("type {pid}"));
+    terminal.keys("1\r");
+    terminal.wait_for("the pid was not typed");
+    assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
+    terminal.keys("x");
+    terminal.wait_for(&format!("type {pid}"));
+    terminal.keys(&format!("{pid}\r"));
+    terminal.wait_for(&format!("asked {pid} to end"));
+    // Its parent, this test, has not waited for it: a zombie is what is left of it.
+    crate::standin::wait_for("its end", || {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+    });
+    terminal.keys("q");
+    terminal.assert_left_well();
 }

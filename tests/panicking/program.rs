@@ -9,7 +9,7 @@ use std::time::Duration;
 use memwall::app::State;
 use memwall::catalog::Catalog;
 use memwall::cli::dashboard::{Clock, Outside, watch};
-use memwall::observe::{Follow, Source};
+use memwall::observe::{Follow, Source, Wants};
 use memwall::plan::{EXAMPLES, Loaded};
 use memwall::reading::{Moment, Sample, SourceInfo, SourceKind};
 use memwall::ui::{EMBEDDED, Look, Theme};
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let state = State::new(Loaded::from_text(name, text).unwrap(), Catalog::embedded().unwrap(), None, clock.now());
     let (name, text) = EMBEDDED[0];
     let look = Look { theme: Theme::parse(name, text).unwrap(), ascii: false };
-    let open = move || {
+    let open = move |_: &Wants| {
         assert!(way != "while opening", "the source panicked while opening");
         let source: Box<dyn Source> = Box::new(Panicking { way, samples: 0 });
         Ok(source)

@@ -48,8 +48,8 @@ impl Program {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let none = home.path().join("no-driver.so");
-        // Hooks of other runs on this machine are not heard.
-        let hooks = home.path().join("hooks");
+        // Hooks of other runs on this machine are not heard: there is no such place.
+        let hooks = none.join("hooks");
         let env = [("MEMWALL_NVML_LIB", none.clone()), ("MEMWALL_SYS_ROOT", none), ("MEMWALL_HOOK_DIR", hooks)];
         let env = env.map(|(name, path)| (name.to_owned(), path)).into();
         Self { path: path.into(), args: Vec::new(), env, size: (120, 40), home, elsewhere: None, stderr_apart: false }

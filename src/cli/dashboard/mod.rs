@@ -15,7 +15,7 @@ pub use recovery::Store;
 pub use watch::{Outside, watch};
 
 use super::replay::exit_for;
-use super::{DashboardArgs, Exit, Streams, plans, user_catalog};
+use super::{DashboardArgs, Exit, Streams, import, plans, user_catalog};
 use crate::app::{self, Keymap, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
@@ -124,7 +124,7 @@ fn open_plan(args: &DashboardArgs, recorded: Option<&Header>, catalog: &Catalog)
         faults.into_iter().map(|fault| plans::line(file.as_deref(), fault)).collect::<Vec<_>>()
     };
     let loaded = match (&args.plan, kept) {
-        (Some(path), _) => Loaded::load(path),
+        (Some(path), _) => import::open(path),
         (None, Some(plan)) => plan.load(),
         (None, None) => example(),
     }
@@ -147,7 +147,7 @@ fn example() -> Result<Loaded, Vec<Fault>> {
 fn source(
     args: &DashboardArgs,
     state: &State,
-) -> impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static {
+) -> impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static {
     let choice = args.source.clone();
     let demo = state.editor.prediction().zip(state.editor.job()).map(|(prediction, job)| {
         let demo = observe::Demo::new(prediction, &job.hardware.gpu);
@@ -155,7 +155,6 @@ fn source(
         let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
         if fits { demo.after(DEMO_HEAD_START) } else { demo }
     });
-    // Bandwidth and tensor activity are in the header, so the counters are always wanted.
-    let means = Means { demo, wants: Wants::everything(), catalog: state.catalog.clone() };
-    move || observe::open(choice, means)
+    let catalog = state.catalog.clone();
+    move |wants| observe::open(choice, Means { demo, wants: wants.clone(), catalog })
 }

@@ -16,10 +16,10 @@ use super::panics::Panics;
 use super::recovery::{Store, Wish};
 use super::tape::Tape;
 use super::terminal::Screen;
-use crate::app::{Effect, Event, Source, State, update};
+use crate::app::{Effect, Event, Meant, Source, State, update};
 use crate::cli::ending::Ending;
-use crate::observe::{self, Follow, Header, PlanText, Report};
-use crate::ui::{Look, Pointer, hit};
+use crate::observe::{self, End, Follow, Header, PlanText, Report, Wants};
+use crate::ui::{Look, Pointer, hit, wanted};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
 const QUEUE: usize = 256;
@@ -48,7 +48,7 @@ pub struct Outside {
 pub fn watch(
     state: State,
     look: &Look,
-    open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    open: impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     outside: Outside,
 ) -> Result<(), String> {
     let runtime =
@@ -83,14 +83,16 @@ async fn watch_on(
     around: Around,
     mut state: State,
     look: &Look,
-    open: impl FnOnce() -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    open: impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     outside: Outside,
 ) -> Result<(), String> {
     let Outside { every, clock, store, follow } = outside;
     let Around { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
-    let source = observe::spawn(open, every, move || clock.now(), reports)
+    let wants = Wants::nothing();
+    let shared = wants.clone();
+    let source = observe::spawn(move || open(&shared), every, move || clock.now(), reports)
         .map_err(|error| format!("no thread for the source: {error}"))?;
     let (news, mut heard) = mpsc::channel(REPORTS);
     let mut following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
@@ -102,6 +104,7 @@ async fn watch_on(
     if state.mouse {
         screen.take_mouse(true)?;
     }
+    wants.set(wanted(&state));
     screen.draw(&state, look)?;
     let keeper = store.clone().map(Keeper::start);
     let mut hands = Hands { source, tape: None, events, every, clock, store, keeper };
@@ -132,6 +135,7 @@ async fn watch_on(
             }
         }
         following.attend(state.monitor.attached.as_ref().map(|attached| attached.pid));
+        wants.set(wanted(&state));
         screen.draw(&state, look)?;
     }
     hands.rest();
@@ -158,6 +162,7 @@ impl Hands {
             Effect::Quit => {}
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
             Effect::Open(path) => files::open(path, self.store.clone(), events),
+            Effect::Infer(pid) => files::infer(pid, state, events),
             Effect::ListPlans => files::list(events),
             Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),
             Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),
@@ -166,6 +171,7 @@ impl Hands {
             Effect::Record => self.tape = self.header(state).map(|header| Tape::start(header, events)),
             Effect::StopRecording => self.tape = None,
             Effect::Steer(steer) => self.source.steer(steer),
+            Effect::End { meant, forced } => end(meant, forced, events),
         }
         Ok(())
     }
@@ -236,4 +242,17 @@ async fn tick(events: Sender<Event>, clock: Clock) {
             return;
         }
     }
+}
+
+/// Sends a signal on a thread that may block: looking at a process can.
+fn end(meant: Meant, forced: bool, events: Sender<Event>) {
+    let how = if forced { End::Forced } else { End::Asked };
+    tokio::task::spawn_blocking(move || {
+        let event = match observe::end(meant.pid, meant.started, how) {
+            Ok(()) => Event::EndSent { meant, forced },
+            Err(why) => Event::EndFailed(why),
+        };
+        // A dashboard that has gone meanwhile needs no telling.
+        drop(events.blocking_send(event));
+    });
 }

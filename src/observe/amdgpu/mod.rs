@@ -108,7 +108,7 @@ impl Source for Amdgpu {
                 DeviceSample { processes, ..card.sample(index, now) }
             })
             .collect();
-        let processes = self.hosts.of(&pids(&devices), now);
+        let processes = self.hosts.of(&pids(&devices, None), now);
         Sample { at: now, devices, processes, ..Sample::default() }
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! The same plan, seed and times always give the same samples.
 
+mod board;
 mod noise;
 mod run;
 
@@ -20,7 +21,8 @@ use super::Source;
 use crate::catalog::{Generation, Gpu};
 use crate::predict::Prediction;
 use crate::reading::{
-    Absence, DeviceMemory, DeviceProcess, DeviceSample, HostProcess, Moment, Reading, Sample, SourceInfo, SourceKind,
+    Absence, DeviceMemory, DeviceProcess, DeviceSample, HostDetail, HostProcess, Moment, Place, Reading, Sample,
+    SourceInfo, SourceKind,
 };
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, GIB, Megahertz, Seconds, Watts};
 
@@ -31,6 +33,8 @@ const SEED: u64 = 0x6d65_6d77_616c_6c00;
 const MORE_MEMORY: f64 = 1.03;
 /// Above the largest pid that Linux gives out (2^22), so that none of these is ever a real process.
 const FIRST_PID: u32 = 4_200_000;
+/// Data loaders of each process.
+const LOADERS: u32 = 2;
 /// How fast a card warms up: seconds to cover 63 % of the way.
 const WARMING: f64 = 45.0;
 /// Board power and clock where the catalogue has none.
@@ -174,6 +178,7 @@ impl Demo {
         };
         self.put_activity(&mut sample, gpu, now);
         self.put_power(&mut sample, gpu, now);
+        board::put(self, &mut sample, gpu.index, now);
         sample
     }
 
@@ -260,8 +265,31 @@ impl Demo {
             user: Reading::estimated("demo".to_owned(), at),
             cpu: Reading::estimated(Fraction(cpu), at),
             resident: Reading::estimated(Bytes(6 * GIB + u64::from(gpu.index) * 37 * (GIB >> 10)), at),
+            detail: HostDetail {
+                threads: Reading::estimated(118, at),
+                read: Reading::estimated(BytesPerSec(4e6), at),
+                written: Reading::estimated(BytesPerSec(0.0), at),
+                place: Reading::estimated(Place::Host, at),
+                swapped: Reading::estimated(Bytes::ZERO, at),
+            },
             ..HostProcess::default()
         }
+    }
+
+    /// Processes that feed a GPU's own with data.
+    fn loaders(&self, gpu: &Card, now: &Tick) -> Vec<HostProcess> {
+        let parent = self.host(gpu, now);
+        (0..LOADERS)
+            .map(|number| HostProcess {
+                pid: parent.pid + 100_000 * (number + 1),
+                parent: Some(parent.pid),
+                command: Reading::estimated("pt_data_worker (demo)".to_owned(), now.at),
+                cpu: parent.cpu.map(|cpu| Fraction(cpu.0 * 0.4)),
+                resident: parent.resident.map(|bytes| Bytes(bytes.0 / 8)),
+                detail: HostDetail { threads: Reading::estimated(2, now.at), ..parent.detail.clone() },
+                ..parent.clone()
+            })
+            .collect()
     }
 }
 
@@ -277,6 +305,7 @@ impl Source for Demo {
             at: now.at,
             devices: self.gpus.iter().map(|gpu| self.device(gpu, &now)).collect(),
             processes: self.gpus.iter().filter(|_| runs).map(|gpu| self.host(gpu, &now)).collect(),
+            children: self.gpus.iter().filter(|_| runs).flat_map(|gpu| self.loaders(gpu, &now)).collect(),
             ..Sample::default()
         }
     }
@@ -310,7 +339,9 @@ fn process_on(gpu: &Card, now: &Tick, used: Bytes) -> Vec<DeviceProcess> {
     if now.doing == Doing::Nothing {
         return Vec::new();
     }
-    vec![DeviceProcess::holding(pid_on(gpu, now), Reading::measured(used, now.at))]
+    let process = DeviceProcess::holding(pid_on(gpu, now), Reading::measured(used, now.at));
+    let share = if matches!(now.doing, Doing::Stepping(_)) { 0.98 } else { 0.0 };
+    vec![DeviceProcess { busy: Reading::measured(Fraction(share), now.at), ..process }]
 }
 
 #[cfg(test)]

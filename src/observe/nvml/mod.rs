@@ -87,15 +87,16 @@ impl Source for Nvml {
         let mut devices: Vec<DeviceSample> =
             self.cards.iter_mut().flat_map(|card| card.sample(self.library, now, &wanted)).collect();
         self.put_events(&mut devices, &wanted, now);
-        let processes = self.hosts.of(&pids(&devices), now);
-        Sample { at: now, devices, processes, ..Sample::default() }
+        let mut processes = self.hosts.of(&pids(&devices, wanted.process), now);
+        let children = if wanted.processes { self.hosts.closely(&mut processes, now) } else { Vec::new() };
+        Sample { at: now, devices, processes, children, ..Sample::default() }
     }
 }
 
-/// The processes on any device, in order.
-pub(super) fn pids(devices: &[DeviceSample]) -> Vec<u32> {
-    let mut pids: Vec<u32> =
-        devices.iter().filter_map(|device| device.processes.value()).flatten().map(|process| process.pid).collect();
+/// The processes on any device and the one that was asked for, in order.
+pub(super) fn pids(devices: &[DeviceSample], asked: Option<u32>) -> Vec<u32> {
+    let on_devices = devices.iter().filter_map(|device| device.processes.value()).flatten().map(|process| process.pid);
+    let mut pids: Vec<u32> = on_devices.chain(asked).collect();
     pids.sort_unstable();
     pids.dedup();
     pids

@@ -1,7 +1,11 @@
+use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::namespace::search;
+use super::users::login_name;
 use super::*;
+use crate::reading::Place;
 
 /// A process of this test, ended with it.
 struct Running(Child);
@@ -160,4 +164,52 @@ fn facts_of_a_process_in_another_namespace_carry_the_drivers_pid() {
     drop(root);
     let seen = facts.of(&[told], Moment(2000)).remove(0);
     assert!(seen.cpu.value().is_some());
+}
+
+#[test]
+fn a_pid_that_nobody_here_ever_had_is_of_another_namespace_unless_all_are_in_sight() {
+    // Above the largest pid.
+    let told = 4_200_124;
+    for (on_host, why) in [(false, Absence::Elsewhere), (true, Absence::Gone)] {
+        let mut facts = HostFacts { on_host, ..HostFacts::new() };
+        assert_eq!(facts.of(&[told], Moment(1000)).remove(0), without_facts(told, &why));
+    }
+}
+
+#[test]
+fn who_is_looked_at_closely_tells_of_threads_and_children() {
+    // A loader with a child of its own; all wait for a line.
+    let script = "sh -c 'sh -c \"read line; :\" worker; :' loader; :";
+    let child = Running::shell(script, &[]);
+    let mut facts = HostFacts::new();
+    let start = Instant::now();
+    loop {
+        let now = Moment(1_000_000 + u64::try_from(start.elapsed().as_millis()).unwrap() * 100);
+        let mut known = facts.of(&[child.pid()], now);
+        let children = facts.closely(&mut known, now);
+        assert_eq!(known[0].detail.threads.value(), Some(&1));
+        assert!(matches!(known[0].detail.place.value(), Some(Place::Host | Place::Container(_))));
+        if let [loader, worker] = children.as_slice() {
+            assert_eq!((loader.parent, worker.parent), (Some(child.pid()), Some(loader.pid)));
+            // Its bytes are counted from the second look on.
+            if known[0].detail.read.value().is_some() {
+                return;
+            }
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "waited too long: {children:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn ending_means_that_process_and_no_other() {
+    let mut child = Running::shell("trap '' TERM; read line; :", &[]);
+    let pid = child.pid();
+    let started = *HostFacts::new().of(&[pid], Moment(1000)).remove(0).started.value().unwrap();
+    let refused = end(pid, started + 7, End::Forced).unwrap_err();
+    assert!(refused.contains("another process"), "{refused}");
+    assert!(child.0.try_wait().unwrap().is_none());
+    end(pid, started, End::Forced).unwrap();
+    assert!(!child.0.wait().unwrap().success());
+    assert!(end(4_200_125, started, End::Asked).unwrap_err().contains("is gone"));
 }

@@ -168,6 +168,9 @@ pub fn place(frames: &[Frame]) -> String {
 mod tests {
     use super::*;
 
+    /// Frames, what they are for, and the named term.
+    type Case<'a> = (&'a [(&'a str, &'a str)], Purpose, Option<&'a str>);
+
     fn frames(stack: &[(&str, &str)]) -> Vec<Frame> {
         stack.iter().map(|(file, name)| Frame { file: (*file).to_owned(), name: (*name).to_owned(), line: 7 }).collect()
     }
@@ -184,7 +187,7 @@ mod tests {
                 .collect();
             frames(&whole.iter().map(|(file, name)| (file.as_str(), *name)).collect::<Vec<_>>())
         };
-        let cases: [(&[(&str, &str)], Purpose, Option<&str>); 9] = [
+        let cases: [Case<'_>; 9] = [
             (
                 &[
                     ("torch/nn/modules/linear.py", "__init__"),

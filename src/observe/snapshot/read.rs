@@ -57,7 +57,7 @@ struct Found {
     requested: Option<u64>,
     segments: u64,
     expandable: bool,
-    largest_free: u64,
+    largest_split: u64,
     terms: HashMap<Origin, (u64, u64)>,
     failed: Vec<(Bytes, Option<Bytes>)>,
 }
@@ -179,8 +179,8 @@ impl Found {
             (_, false) => &mut self.empty,
         };
         *into = into.saturating_add(size);
-        if state == State::Free {
-            self.largest_free = self.largest_free.max(size);
+        if state == State::Free && beside_others {
+            self.largest_split = self.largest_split.max(size);
         }
     }
 
@@ -209,7 +209,7 @@ impl Found {
             rounding: self.requested.map(|requested| Bytes(self.allocated).saturating_sub(Bytes(requested))),
             segments: self.segments,
             expandable: self.expandable,
-            largest_free: Bytes(self.largest_free),
+            largest_split: Bytes(self.largest_split),
             terms,
             failed: self.failed,
         }

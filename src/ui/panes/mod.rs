@@ -74,7 +74,7 @@ fn say(text: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// Values as bars of one cell each up to `top`. No value is blank; nothing at all looks other than little.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn sparks(values: impl Iterator<Item = Option<f64>>, top: f64) -> String {
+pub fn sparks(values: impl Iterator<Item = Option<f64>>, top: f64) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let cell = |value: Option<f64>| match value.filter(|_| top > 0.0) {
         None => ' ',

@@ -6,13 +6,14 @@ mod table;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke, Points};
 
 use super::say;
-use crate::app::{OpKind, State};
+use crate::app::{OpKind, State, TRAIL};
 use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
@@ -155,6 +156,15 @@ fn tick(decade: i32) -> String {
     }
 }
 
+/// How a point of the trail is drawn that is so far back, as a share of the whole trail.
+fn faded(age: f64, look: &Look) -> (&'static str, Style) {
+    match age {
+        ..0.2 => ("•", look.theme.observed()),
+        ..0.6 => ("∙", look.theme.observed()),
+        _ => ("∙", look.theme.dim()),
+    }
+}
+
 fn draw_plot(
     axes: &Axes,
     roofline: &Roofline,
@@ -221,6 +231,11 @@ fn draw_marks(
         let mark = if op.bound == Bound::Compute { "●" } else { "○" };
         // The few operators that take most of the time stand out.
         let style = if index < 5 { theme.text() } else { theme.dim() };
+        canvas.print(x, y, Span::styled(mark, style));
+    }
+    for (back, point) in state.roofline.trail.points().rev().enumerate().collect::<Vec<_>>().into_iter().rev() {
+        let (x, y) = snap((axes.x(point.intensity), axes.y(point.rate)));
+        let (mark, style) = faded(back as f64 / TRAIL as f64, look);
         canvas.print(x, y, Span::styled(mark, style));
     }
     if let Some(point) = state.comparison.as_ref().and_then(|comparison| comparison.point) {

@@ -1,12 +1,24 @@
 //! What the host knows of the processes that are on a GPU: asked for those alone, because
 //! asking for all costs more than the rest of the program.
 
+mod children;
+mod detail;
+mod end;
+mod namespace;
+mod users;
+
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
+
+use children::Children;
+use detail::Details;
+use namespace::search;
+use users::Users;
+
+pub use end::{End, end};
 
 use crate::reading::{Absence, HostProcess, Moment, Reading};
 use crate::units::{Bytes, Fraction};
@@ -26,6 +38,10 @@ pub struct HostFacts {
     users: Users,
     cpu_before: HashMap<u32, CpuTime>,
     elsewhere: HashMap<u32, Elsewhere>,
+    details: Details,
+    children: Children,
+    /// Every process is in sight.
+    on_host: bool,
 }
 
 /// Processor time that a process had used by some moment.
@@ -52,6 +68,9 @@ impl HostFacts {
             users: Users::default(),
             cpu_before: HashMap::new(),
             elsewhere: HashMap::new(),
+            details: Details::default(),
+            children: Children::default(),
+            on_host: namespace::is_the_hosts(),
         }
     }
 
@@ -59,10 +78,34 @@ impl HostFacts {
     pub fn of(&mut self, pids: &[u32], now: Moment) -> Vec<HostProcess> {
         self.forget(pids);
         let Some(system) = &mut self.system else {
-            return pids.iter().map(|pid| without_facts(*pid, &Absence::NotSupported)).collect();
+            let why = Absence::Failed("no /proc here: mount it to see whose processes these are".into());
+            return pids.iter().map(|pid| without_facts(*pid, &why)).collect();
         };
         refresh(system, pids);
         pids.iter().map(|pid| self.one(*pid, now)).collect()
+    }
+
+    /// Fills in what is asked only while processes are looked at, and tells of what they have
+    /// started that is not among them.
+    pub fn closely(&mut self, known: &mut [HostProcess], now: Moment) -> Vec<HostProcess> {
+        let here = |host: &HostProcess| host.here.unwrap_or(host.pid);
+        let roots: Vec<u32> = known.iter().filter(|host| host.started.value().is_some()).map(here).collect();
+        let family = self.children.of(&self.proc_root, &roots, now).to_vec();
+        let pids: Vec<u32> = family.iter().map(|(pid, _)| *pid).collect();
+        if let Some(system) = &mut self.system {
+            refresh(system, &pids);
+        }
+        let mut children: Vec<HostProcess> = family
+            .into_iter()
+            .map(|(pid, parent)| HostProcess { parent: Some(parent), ..self.one(pid, now) })
+            // Ended since it was found.
+            .filter(|child| child.started.value().is_some())
+            .collect();
+        for host in known.iter_mut().chain(&mut children) {
+            host.detail = self.details.of(&self.proc_root, here(host), now);
+        }
+        self.details.forget(now);
+        children
     }
 
     fn one(&mut self, pid: u32, now: Moment) -> HostProcess {
@@ -75,8 +118,10 @@ impl HostFacts {
             local = here;
         }
         let Some(process) = self.system.as_ref().and_then(|system| system.process(Pid::from_u32(local))) else {
-            self.cpu_before.remove(&pid);
-            return without_facts(pid, &Absence::Gone);
+            // Who was here has gone; who never was has its number in another namespace, unless
+            // this is the one of all.
+            let gone = self.cpu_before.contains_key(&pid) || self.on_host;
+            return without_facts(pid, &if gone { Absence::Gone } else { Absence::Elsewhere });
         };
         let started = process.start_time();
         let time = CpuTime { started, millis: process.accumulated_cpu_time(), at: now };
@@ -89,6 +134,8 @@ impl HostFacts {
             user: user(process, &mut self.users, now),
             cpu: cpu(before, time),
             resident: Reading::measured(Bytes(process.memory()), now),
+            here: (local != pid).then_some(local),
+            parent: process.parent().map(Pid::as_u32),
             ..HostProcess::default()
         }
     }
@@ -114,10 +161,11 @@ impl HostFacts {
 
     /// Drops what belongs to processes that nobody asks for any more.
     fn forget(&mut self, pids: &[u32]) {
-        self.cpu_before.retain(|pid, _| pids.contains(pid));
+        let children = self.children.pids();
+        self.cpu_before.retain(|pid, _| pids.contains(pid) || children.contains(pid));
         self.elsewhere.retain(|pid, _| pids.contains(pid));
         let known = self.system.as_ref().map_or(0, |system| system.processes().len());
-        if known > pids.len() + MOST_STALE {
+        if known > pids.len() + self.children.pids().len() + MOST_STALE {
             self.system = System::new().ok();
         }
     }
@@ -188,47 +236,6 @@ fn cut(mut text: String) -> String {
 fn user(process: &Process, users: &mut Users, now: Moment) -> Reading<String> {
     // sysinfo leaves it out when /proc/PID/status cannot be read.
     process.user_id().map_or(Reading::Absent(Absence::NoPermission), |id| Reading::measured(users.name(**id), now))
-}
-
-/// Login names by user id, from the password file, which is read when an unknown id turns up.
-#[derive(Debug, Default)]
-struct Users {
-    names: HashMap<u32, String>,
-}
-
-impl Users {
-    fn name(&mut self, id: u32) -> String {
-        let name = self.names.entry(id).or_insert_with(|| {
-            let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-            // Directory services are not asked: that may block for long. The number will do.
-            login_name(&passwd, id).unwrap_or_else(|| id.to_string())
-        });
-        name.clone()
-    }
-}
-
-/// The first account with that id: `name:password:id:…`.
-fn login_name(passwd: &str, id: u32) -> Option<String> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        let number: u32 = fields.nth(1)?.parse().ok()?;
-        (number == id && !name.is_empty()).then(|| cut(name.to_owned()))
-    })
-}
-
-/// The one process under `root` that has `pid` in some other namespace.
-fn search(root: &Path, pid: u32) -> Option<u32> {
-    let processes = procfs::process::all_processes_with_root(root).ok()?;
-    let mut found = processes.flatten().filter(|process| {
-        let pids = process.status().ok().and_then(|status| status.nspid).unwrap_or_default();
-        pids.len() > 1 && pids.iter().any(|known| u32::try_from(*known) == Ok(pid))
-    });
-    let first = found.next()?;
-    if found.next().is_some() {
-        return None;
-    }
-    u32::try_from(first.pid()).ok()
 }
 
 #[cfg(test)]

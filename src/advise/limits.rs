@@ -1,0 +1,147 @@
+//! How small a cluster may be, and how large a model: searches that end at the first plan that fits.
+
+use super::search::{Progress, Ranked, Request, search};
+use crate::catalog::Catalog;
+use crate::plan::{Fault, Plan};
+use crate::predict::Job;
+
+/// Beyond this nobody asks for more GPUs.
+const MOST_GPUS: u64 = 1 << 16;
+
+/// Sizes are found to this share.
+const EXACT: f64 = 0.02;
+
+/// Billions of parameters that are tried at most.
+const MOST_BILLIONS: f64 = 20_000.0;
+
+/// The fewest GPUs on which the plan fits with any setting of its knobs, and the quickest such plan. Up to a node
+/// their number doubles; above it is whole nodes.
+///
+/// # Errors
+/// Every fault of the plan itself.
+pub fn fewest_gpus(
+    request: &Request<'_>,
+    catalog: &Catalog,
+    progress: &Progress,
+) -> Result<Option<(u64, Ranked)>, Vec<Fault>> {
+    let node = Job::resolve(request.plan, catalog)?.hardware.gpus_per_node.max(1);
+    let fits = |gpus: u64| with_gpus(request, gpus, catalog, progress);
+    let within = std::iter::successors(Some(1_u64), |gpus| Some(gpus * 2)).take_while(|gpus| *gpus < node);
+    for gpus in within {
+        if let Some(found) = fits(gpus) {
+            return Ok(Some((gpus, found)));
+        }
+    }
+    // Doubling the nodes first, then between the last that is too small and the first that is not.
+    let (mut small, mut large) = (0, 1);
+    let mut found = loop {
+        if progress.is_cancelled() || large * node > MOST_GPUS {
+            return Ok(None);
+        }
+        match fits(large * node) {
+            Some(found) => break found,
+            None => (small, large) = (large, large * 2),
+        }
+    };
+    while large - small > 1 && !progress.is_cancelled() {
+        let middle = small + (large - small) / 2;
+        match fits(middle * node) {
+            Some(better) => (found, large) = (better, middle),
+            None => small = middle,
+        }
+    }
+    Ok(Some((large * node, found)))
+}
+
+fn with_gpus(request: &Request<'_>, gpus: u64, catalog: &Catalog, progress: &Progress) -> Option<Ranked> {
+    let mut plan = request.plan.clone();
+    for key in ["cluster.nodes", "distribution.data_parallel"] {
+        plan.clear(key);
+    }
+    plan.cluster.num_gpus = Some(gpus);
+    any(request, &plan, catalog, progress)
+}
+
+/// A plan that fits, with any setting of the knobs.
+fn any(request: &Request<'_>, plan: &Plan, catalog: &Catalog, progress: &Progress) -> Option<Ranked> {
+    let mut plan = plan.clone();
+    // Degrees that only suited another size are the search's to choose.
+    for key in super::search::KNOBS.iter().filter(|key| !request.keep.contains(key)) {
+        plan.clear(key);
+    }
+    plan.distribution.strategy = None;
+    plan.training.distributed_optimizer = None;
+    let batch = Job::resolve(request.plan, catalog).ok()?.batch.global;
+    plan.model.batch_size = Some(batch);
+    // Whatever the number of GPUs: one replica is always legal to start from.
+    plan.distribution.tensor_parallel = plan.distribution.tensor_parallel.or(Some(1));
+    let request = Request { plan: &plan, keep: request.keep.clone(), top: 1, until_fit: true };
+    search(&request, catalog, progress).ok()?.ranked.into_iter().next()
+}
+
+/// The largest models that fit the plan's cluster with any setting of its knobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LargestModel {
+    /// Of the catalogue: its name, and a plan for it.
+    pub preset: Option<(String, Ranked)>,
+    /// A standard decoder: billions of parameters, to two percent.
+    pub billions: Option<(f64, Ranked)>,
+}
+
+/// Finds them.
+///
+/// # Errors
+/// Every fault of the plan itself.
+pub fn largest_model(
+    request: &Request<'_>,
+    catalog: &Catalog,
+    progress: &Progress,
+) -> Result<LargestModel, Vec<Fault>> {
+    let job = Job::resolve(request.plan, catalog)?;
+    let kind = job.architecture.kind();
+    let fits = |change: &dyn Fn(&mut Plan)| {
+        let mut plan = request.plan.clone();
+        for key in ["model.hf_config", "model.preset", "model.architecture", "model.size_billions", "model.type"] {
+            plan.clear(key);
+        }
+        change(&mut plan);
+        any(request, &plan, catalog, progress)
+    };
+    let mut presets: Vec<(u64, &str)> = catalog
+        .models
+        .iter()
+        .filter_map(|model| {
+            let mut plan = request.plan.clone();
+            plan.model.hf_config = None;
+            plan.model.preset = Some(model.name.clone());
+            plan.model.model_type = Some(kind);
+            let job = Job::resolve(&plan, catalog).ok()?;
+            Some((job.params.total, model.name.as_str()))
+        })
+        .collect();
+    presets.sort_unstable_by(|a, b| b.cmp(a));
+    let preset = presets.into_iter().find_map(|(_, name)| {
+        let found = fits(&|plan: &mut Plan| plan.model.preset = Some(name.to_owned()))?;
+        Some((name.to_owned(), found))
+    });
+    let of_size = |billions: f64| {
+        fits(&|plan: &mut Plan| {
+            plan.model.size_billions = Some(billions);
+            plan.model.model_type = Some(kind);
+        })
+    };
+    Ok(LargestModel { preset, billions: largest_size(of_size, progress) })
+}
+
+fn largest_size(fits: impl Fn(f64) -> Option<Ranked>, progress: &Progress) -> Option<(f64, Ranked)> {
+    let (mut small, mut large) = (0.1, MOST_BILLIONS);
+    let mut found = fits(small)?;
+    while large / small > 1.0 + EXACT && !progress.is_cancelled() {
+        let middle = (small * large).sqrt();
+        match fits(middle) {
+            Some(plan) => (found, small) = (plan, middle),
+            None => large = middle,
+        }
+    }
+    Some((small, found))
+}

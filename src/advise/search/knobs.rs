@@ -1,0 +1,221 @@
+//! The knobs of a search: how GPUs share the work, and what is done to save memory.
+
+use crate::plan::keywords::{CpuOffload, Schedule, Sharding, Strategy};
+use crate::plan::{Change, Checkpointing, Plan};
+use crate::predict::Job;
+
+use super::space::Group;
+
+/// One setting of every knob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Knobs {
+    /// `distribution.data_parallel`
+    pub data: u64,
+    /// `distribution.tensor_parallel`
+    pub tensor: u64,
+    /// `distribution.pipeline_parallel`
+    pub pipeline: u64,
+    /// `distribution.context_parallel`
+    pub context: u64,
+    /// `distribution.expert_parallel`
+    pub expert: u64,
+    /// `distribution.expert_tensor_parallel`
+    pub expert_tensor: u64,
+    /// `distribution.sequence_parallel`
+    pub sequence: bool,
+    /// `distribution.sharding`
+    pub sharding: Sharding,
+    /// `distribution.pipeline_schedule`
+    pub schedule: Schedule,
+    /// `distribution.virtual_pipeline`
+    pub chunks: u64,
+    /// `training.micro_batch_size`
+    pub micro: u64,
+    /// `training.gradient_accumulation_steps`
+    pub accumulation: u64,
+    /// `training.activation_checkpointing`
+    pub checkpointing: Checkpointing,
+    /// `training.cpu_offload`
+    pub offload: CpuOffload,
+}
+
+/// The keys of the knobs.
+pub const KEYS: [&str; 14] = [
+    "distribution.data_parallel",
+    "distribution.tensor_parallel",
+    "distribution.pipeline_parallel",
+    "distribution.context_parallel",
+    "distribution.expert_parallel",
+    "distribution.expert_tensor_parallel",
+    "distribution.sequence_parallel",
+    "distribution.sharding",
+    "distribution.pipeline_schedule",
+    "distribution.virtual_pipeline",
+    "training.micro_batch_size",
+    "training.gradient_accumulation_steps",
+    "training.activation_checkpointing",
+    "training.cpu_offload",
+];
+
+impl Knobs {
+    /// As `job` has them.
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        let degrees = &job.degrees;
+        Self {
+            data: degrees.data,
+            tensor: degrees.tensor,
+            pipeline: degrees.pipeline,
+            context: degrees.context,
+            expert: degrees.expert,
+            expert_tensor: degrees.expert_tensor,
+            sequence: degrees.sequence_parallel,
+            sharding: degrees.sharding,
+            schedule: degrees.schedule,
+            chunks: degrees.virtual_pipeline,
+            micro: job.batch.micro,
+            accumulation: job.batch.accumulation,
+            checkpointing: job.training.checkpointing.clone(),
+            offload: job.training.cpu_offload,
+        }
+    }
+
+    /// The degrees and the micro batch of a group, and nothing done to save memory.
+    pub(super) const fn of_group(group: &Group) -> Self {
+        Self {
+            data: group.data,
+            tensor: group.tensor,
+            pipeline: group.pipeline,
+            context: group.context,
+            expert: group.expert,
+            expert_tensor: group.expert_tensor,
+            sequence: group.sequence,
+            sharding: Sharding::None,
+            schedule: Schedule::OneFOneB,
+            chunks: 1,
+            micro: group.micro,
+            accumulation: group.accumulation,
+            checkpointing: Checkpointing::None,
+            offload: CpuOffload::None,
+        }
+    }
+
+    /// How much is done to save memory: offload before recomputation before sharding.
+    pub(super) fn effort(&self) -> (u8, u8, u8) {
+        let recomputed = match &self.checkpointing {
+            Checkpointing::None => 0,
+            Checkpointing::Selective | Checkpointing::SelectiveOp | Checkpointing::Modules(_) => 1,
+            Checkpointing::Every(_) => 2,
+            Checkpointing::Full => 3,
+        };
+        (self.offload as u8, recomputed, self.sharding as u8)
+    }
+
+    /// An order over all settings, for plans that are alike in everything that counts.
+    pub(super) fn sequence_of(&self) -> [u64; 9] {
+        let schedule = self.schedule as u64;
+        let (chunks, split) = (self.chunks, u64::from(self.sequence));
+        [self.tensor, self.pipeline, self.context, self.expert, self.expert_tensor, self.micro, split, chunks, schedule]
+    }
+
+    /// `plan` with these; everything else that it says stays.
+    pub fn apply(&self, plan: &mut Plan, batch: u64) {
+        let part = &mut plan.distribution;
+        // What it would fill is all given, and what it would contradict is the knobs' to say.
+        part.strategy = None;
+        part.data_parallel = Some(self.data);
+        part.tensor_parallel = Some(self.tensor);
+        part.pipeline_parallel = Some(self.pipeline);
+        part.context_parallel = Some(self.context);
+        part.expert_parallel = Some(self.expert);
+        part.expert_tensor_parallel = Some(self.expert_tensor);
+        part.sequence_parallel = Some(self.sequence);
+        part.sharding = Some(self.sharding);
+        part.pipeline_schedule = Some(self.schedule);
+        part.virtual_pipeline = Some(self.chunks);
+        plan.model.batch_size = Some(batch);
+        plan.training.micro_batch_size = Some(self.micro);
+        plan.training.gradient_accumulation_steps = Some(self.accumulation);
+        plan.training.activation_checkpointing = Some(self.checkpointing.clone());
+        plan.training.cpu_offload = Some(self.offload);
+        plan.training.distributed_optimizer = None;
+    }
+
+    /// What must change in `plan`, which comes to `job`, for it to come to these: no key that would say what is so
+    /// anyway.
+    #[must_use]
+    pub fn change(&self, plan: &Plan, job: &Job) -> Change {
+        let mut change = Change::default();
+        self.change_degrees(plan, job, &mut change);
+        let (given, now) = (&plan.training, Self::of(job));
+        let mut set = |needed: bool, key: &'static str, value: String| {
+            if needed {
+                change.set.push((key, value));
+            }
+        };
+        set(plan.model.batch_size.is_none(), "model.batch_size", job.batch.global.to_string());
+        set(given.micro_batch_size != Some(self.micro), "training.micro_batch_size", self.micro.to_string());
+        let steps = given.gradient_accumulation_steps.is_some_and(|steps| steps != self.accumulation);
+        set(steps, "training.gradient_accumulation_steps", self.accumulation.to_string());
+        let recomputed = self.checkpointing != now.checkpointing;
+        set(recomputed, "training.activation_checkpointing", self.checkpointing.to_string());
+        set(self.offload != now.offload, "training.cpu_offload", self.offload.to_string());
+        change
+    }
+
+    fn change_degrees(&self, plan: &Plan, job: &Job, change: &mut Change) {
+        let (given, now) = (&plan.distribution, Self::of(job));
+        // A strategy fills what is absent: with another one everything must be said.
+        let refill = given.strategy.is_some_and(|strategy| strategy != Strategy::Hybrid);
+        let counted = plan.cluster.num_gpus.is_none() && plan.cluster.nodes.zip(plan.cluster.gpus_per_node).is_none();
+        let mut set = |needed: bool, key: &'static str, value: String| {
+            if needed {
+                change.set.push((key, value));
+            }
+        };
+        set(refill, "distribution.strategy", Strategy::Hybrid.to_string());
+        set(counted, "cluster.num_gpus", job.degrees.num_gpus.to_string());
+        set(
+            given.data_parallel.is_some_and(|data| data != self.data),
+            "distribution.data_parallel",
+            self.data.to_string(),
+        );
+        // A degree that is absent is 1, or what the strategy that goes had filled in.
+        let degree = |own: u64, given: Option<u64>| own != given.unwrap_or(1);
+        set(degree(self.tensor, given.tensor_parallel), "distribution.tensor_parallel", self.tensor.to_string());
+        set(
+            degree(self.pipeline, given.pipeline_parallel),
+            "distribution.pipeline_parallel",
+            self.pipeline.to_string(),
+        );
+        set(
+            self.context != given.context_parallel.unwrap_or(1),
+            "distribution.context_parallel",
+            self.context.to_string(),
+        );
+        set(self.expert != given.expert_parallel.unwrap_or(1), "distribution.expert_parallel", self.expert.to_string());
+        let within = given.expert_tensor_parallel.unwrap_or(self.tensor);
+        set(self.expert_tensor != within, "distribution.expert_tensor_parallel", self.expert_tensor.to_string());
+        let split = self.tensor > 1 && self.sequence != given.sequence_parallel.unwrap_or(false);
+        set(split, "distribution.sequence_parallel", self.sequence.to_string());
+        let several = self.chunks > 1;
+        let schedule =
+            given.pipeline_schedule.unwrap_or(if several { Schedule::Interleaved } else { Schedule::OneFOneB });
+        set(
+            self.pipeline > 1 && self.schedule != schedule,
+            "distribution.pipeline_schedule",
+            self.schedule.to_string(),
+        );
+        set(
+            self.chunks != given.virtual_pipeline.unwrap_or(1),
+            "distribution.virtual_pipeline",
+            self.chunks.to_string(),
+        );
+        let distributed = plan.training.distributed_optimizer.is_some();
+        let shards = self.sharding != now.sharding || refill;
+        set(shards, "distribution.sharding", self.sharding.to_string());
+        if shards && distributed {
+            change.remove.push("training.distributed_optimizer");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The best plans for a model on a cluster, over every knob of parallelism and memory, at the plan's own batch.
+//!
+//! Every legal setting is either evaluated or ruled out by bounds that hold whatever else is chosen: what stays in
+//! device memory all the time is more than the card has; or its layers alone take longer than plans that were found
+//! to be better in both speed and memory. Settings that mean the same (a schedule without a pipeline) are one.
+
+mod knobs;
+mod progress;
+mod rank;
+mod reason;
+mod space;
+
+pub use knobs::{KEYS as KNOBS, Knobs};
+pub use progress::{Progress, Seen};
+pub use reason::why_slower;
+pub use space::divisors;
+
+use std::sync::{Arc, RwLock};
+
+use rayon::prelude::*;
+
+use super::walls::throughput;
+use crate::catalog::Catalog;
+use crate::plan::keywords::{CpuOffload, Mode, Schedule};
+use crate::plan::{Change, Checkpointing, Fault, Plan};
+use crate::predict::{Job, Outline, Walked, outline};
+use crate::units::{Bytes, Seconds};
+use rank::{Candidate, Gathered, Incumbents};
+use space::{Group, Space};
+
+/// Branches that are looked into before what they gave is held against the next.
+const AT_ONCE: usize = 64;
+
+/// What is asked of a search.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Model, batch, cluster and everything that is no knob.
+    pub plan: &'a Plan,
+    /// Keys of [`KNOBS`] that stay as they are.
+    pub keep: Vec<&'static str>,
+    /// How many of the best to tell apart.
+    pub top: usize,
+    /// End at the first plan that fits.
+    pub until_fit: bool,
+}
+
+/// One plan that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranked {
+    /// Its settings.
+    pub knobs: Knobs,
+    /// What they change in the plan's text.
+    pub change: Change,
+    /// Its figures.
+    pub outline: Outline,
+}
+
+/// What came of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The best plans that fit, by throughput; ties go to the one that does less to save memory.
+    pub ranked: Vec<Ranked>,
+    /// Of the plans that fit and take at most half as long again as the best, those that no other beats in both
+    /// speed and memory, fastest first.
+    pub front: Vec<Ranked>,
+    /// The plan as it was given.
+    pub own: Ranked,
+    /// The plan that needs least memory, where none fits.
+    pub nearest: Option<Ranked>,
+    /// Plans that fit.
+    pub fitting: u64,
+    /// Plans whose figures were computed.
+    pub evaluated: u64,
+    /// Plans that were ruled out without.
+    pub pruned: u64,
+    /// It was stopped before its end: better plans may be left.
+    pub cancelled: bool,
+}
+
+/// Searches. `progress` may be watched and cancelled from another thread.
+///
+/// # Errors
+/// Every fault of the plan itself.
+pub fn search(request: &Request<'_>, catalog: &Catalog, progress: &Progress) -> Result<Found, Vec<Fault>> {
+    let job = Job::resolve(request.plan, catalog)?;
+    let space = Space::of(&job, &request.keep);
+    let explorer = Explorer {
+        request,
+        catalog,
+        space: &space,
+        batch: job.batch.global,
+        checkpointings: space.checkpointings(),
+        offloads: space.offloads(),
+        incumbents: RwLock::default(),
+        progress,
+    };
+    let gathered = explorer.explore();
+    let ranked = |candidate: Candidate| Ranked {
+        change: candidate.knobs.change(request.plan, &job),
+        knobs: candidate.knobs,
+        outline: candidate.outline,
+    };
+    let seen = progress.seen();
+    Ok(Found {
+        own: Ranked { knobs: Knobs::of(&job), change: Change::default(), outline: outline(&job) },
+        nearest: gathered.nearest.filter(|_| gathered.best.is_empty()).map(ranked),
+        ranked: gathered.best.into_iter().map(ranked).collect(),
+        front: gathered.front.into_iter().map(ranked).collect(),
+        fitting: gathered.fitting,
+        evaluated: seen.evaluated,
+        pruned: seen.pruned,
+        cancelled: progress.is_cancelled(),
+    })
+}
+
+/// Degrees, micro batch and schedule: what is left to choose does not make it quicker than `least`.
+struct Branch {
+    group: Group,
+    schedule: (Schedule, u64),
+    least: Seconds,
+    walks: Arc<Walks>,
+}
+
+/// Walks of a group, one for each way to recompute and to keep gradients.
+#[derive(Default)]
+struct Walks(RwLock<Vec<Arc<Walked>>>);
+
+impl Walks {
+    fn of(&self, job: &Job) -> Arc<Walked> {
+        let known = self.0.read().ok().and_then(|walks| walks.iter().find(|walked| walked.serves(job)).cloned());
+        known.unwrap_or_else(|| {
+            let walked = Arc::new(Walked::of(job));
+            if let Ok(mut walks) = self.0.write() {
+                walks.push(Arc::clone(&walked));
+            }
+            walked
+        })
+    }
+}
+
+struct Explorer<'a> {
+    request: &'a Request<'a>,
+    catalog: &'a Catalog,
+    space: &'a Space<'a>,
+    batch: u64,
+    checkpointings: Vec<Checkpointing>,
+    offloads: Vec<CpuOffload>,
+    incumbents: RwLock<Incumbents>,
+    progress: &'a Progress,
+}
+
+impl Explorer<'_> {
+    /// Best first, so that what was found rules out most of what comes later.
+    fn explore(&self) -> Gathered {
+        let groups = self.space.groups();
+        let mut branches: Vec<Branch> = groups.par_iter().flat_map_iter(|group| self.branches(group)).collect();
+        branches.sort_by(|a, b| a.least.0.total_cmp(&b.least.0));
+        self.progress.begin(branches.len());
+        let mut gathered = Gathered::none();
+        for some in branches.chunks(AT_ONCE) {
+            let found = some
+                .par_iter()
+                .map(|branch| if self.progress.is_cancelled() { Gathered::none() } else { self.branch(branch) })
+                .reduce(Gathered::none, |a, b| a.with(b, self.request.top));
+            gathered = gathered.with(found, self.request.top);
+            if self.request.until_fit && gathered.fitting > 0 {
+                break;
+            }
+            if let Ok(mut incumbents) = self.incumbents.write() {
+                *incumbents = gathered.incumbents(self.request.top);
+            }
+        }
+        gathered.trim_front();
+        gathered
+    }
+
+    /// A group with each schedule, and the least time of each.
+    fn branches(&self, group: &Group) -> Vec<Branch> {
+        if self.progress.is_cancelled() {
+            return Vec::new();
+        }
+        let walks = Arc::new(Walks::default());
+        let schedules = self.space.schedules(group);
+        let mut knobs = Knobs::of_group(group);
+        knobs.schedule = Schedule::OneFOneB;
+        let Some(job) = self.resolved(&knobs) else { return Vec::new() };
+        // Requests are ranked by the tokens that answer them, of which the bound says nothing.
+        let answers = job.training.mode == Mode::Inference;
+        let stage = if answers { Seconds(0.0) } else { walks.of(&job).least_in_a_stage(&job) };
+        let branch = |schedule: (Schedule, u64)| {
+            // (p - 1) / v more micro-batches' time to fill and drain (arXiv 2104.04473, section 2.2).
+            let passes = group.accumulation as f64 + (group.pipeline - 1) as f64 / schedule.1 as f64;
+            Branch { group: *group, schedule, least: stage * passes, walks: Arc::clone(&walks) }
+        };
+        schedules.into_iter().map(branch).collect()
+    }
+
+    fn resolved(&self, knobs: &Knobs) -> Option<Job> {
+        let mut plan = self.request.plan.clone();
+        knobs.apply(&mut plan, self.batch);
+        Job::resolve(&plan, self.catalog).ok()
+    }
+
+    /// Every plan of a branch.
+    fn branch(&self, branch: &Branch) -> Gathered {
+        let mut gathered = Gathered::none();
+        let variants = (self.checkpointings.len() * self.offloads.len()) as u64;
+        let mut pruned = 0;
+        for sharding in self.space.shardings(&branch.group) {
+            if !self.may_matter(branch.least, Bytes::ZERO) {
+                pruned += variants;
+                continue;
+            }
+            let mut knobs = Knobs::of_group(&branch.group);
+            ((knobs.schedule, knobs.chunks), knobs.sharding) = (branch.schedule, sharding);
+            if let Some(mut job) = self.resolved(&knobs) {
+                pruned += self.variants(branch, &mut job, &mut knobs, &mut gathered);
+            }
+        }
+        let best = gathered.best.first().map(|best| throughput(&best.outline));
+        self.progress.advance(gathered.evaluated, pruned, best);
+        gathered
+    }
+
+    /// Every way to offload and to recompute; how many were ruled out.
+    fn variants(&self, branch: &Branch, job: &mut Job, knobs: &mut Knobs, gathered: &mut Gathered) -> u64 {
+        let mut pruned = 0;
+        let mut least_time = branch.least;
+        for (at, offload) in self.offloads.iter().enumerate() {
+            (job.training.cpu_offload, knobs.offload) = (*offload, *offload);
+            job.training.checkpointing.clone_from(&self.checkpointings[0]);
+            let least = branch.walks.of(job).least_memory(job);
+            let too_large = least > job.hardware.capacity;
+            for (place, checkpointing) in self.checkpointings.iter().enumerate() {
+                if too_large || !self.may_matter(least_time, least) {
+                    pruned += 1;
+                    continue;
+                }
+                job.training.checkpointing.clone_from(checkpointing);
+                knobs.checkpointing.clone_from(checkpointing);
+                let outline = branch.walks.of(job).outline(job);
+                if at == 0 && place == 0 && *checkpointing == Checkpointing::None && *offload == CpuOffload::None {
+                    // Recomputing and offloading only take time; the optimizer's part is of the largest stage, which
+                    // may be another one then.
+                    least_time = Seconds(least_time.0.max(outline.time.step.0 - outline.optimizer.0));
+                }
+                gathered.add(Candidate { knobs: knobs.clone(), outline }, self.request.top);
+            }
+        }
+        pruned
+    }
+
+    /// Whether a plan that takes at least so long and needs at least so much can be among the best or on the front.
+    fn may_matter(&self, least: Seconds, memory: Bytes) -> bool {
+        self.incumbents.read().is_ok_and(|incumbents| incumbents.may_matter(least, memory))
+    }
+}

@@ -1,0 +1,167 @@
+//! `memwall search`.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::args::{Format, SearchArgs};
+use super::plans::{self, Source};
+use super::{Exit, Streams, output};
+use crate::advise::{Found, KNOBS, LargestModel, Progress, Ranked, Request, fewest_gpus, largest_model, search};
+use crate::catalog::Catalog;
+use crate::plan::{self, Fault, schema};
+use crate::report::search as report;
+
+/// Between two looks at the progress.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What was asked for.
+enum Answer {
+    Plans(Box<Found>),
+    Gpus(Box<Option<(u64, Ranked)>>),
+    Model(Box<LargestModel>),
+}
+
+pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    let written_plan = args.output.as_deref().filter(|file| is_plan(file));
+    let format = match output::format(args.format, args.output.as_deref().filter(|file| !is_plan(file))) {
+        Ok(format) => format,
+        Err(message) => return streams.fail(Exit::Usage, &message),
+    };
+    let source = match plans::only(&args.plan, &args.set, streams) {
+        Ok(source) => source,
+        Err(exit) => return exit,
+    };
+    let keep = match kept(args) {
+        Ok(keep) => keep,
+        Err(fault) => return streams.fail(Exit::Usage, &format!("--keep: {fault}")),
+    };
+    let request = Request { plan: source.plan(), keep, top: args.top, until_fit: false };
+    let start = Instant::now();
+    let asked = |progress: &Progress| ask(args, &request, catalog, progress);
+    let (answer, cancelled) = match watched(asked, streams) {
+        Ok(answer) => answer,
+        Err(message) => return streams.fail(Exit::Failed, &message),
+    };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(faults) => return source.tell(faults, streams),
+    };
+    let stopped =
+        if cancelled { streams.fail(Exit::Failed, "stopped: what follows is the best so far") } else { Exit::Done };
+    let told = match &answer {
+        Answer::Plans(found) => plans_told(&source, found, start.elapsed(), format, args, streams),
+        Answer::Gpus(found) => {
+            streams.print(&report::gpus(&source.name, found.as_ref().as_ref())).and(fits(found.is_some()))
+        }
+        Answer::Model(found) => streams.print(&report::model(&source.name, found)).and(fits(found.billions.is_some())),
+    };
+    let winner = match &answer {
+        Answer::Plans(found) => found.ranked.first(),
+        Answer::Gpus(found) => found.as_ref().as_ref().map(|(_, plan)| plan),
+        Answer::Model(_) => None,
+    };
+    let saved = written_plan.zip(winner).map_or(Exit::Done, |(file, winner)| save(&source, winner, file, streams));
+    stopped.and(told).and(saved)
+}
+
+fn is_plan(file: &Path) -> bool {
+    file.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("yaml") || extension.eq_ignore_ascii_case("yml"))
+}
+
+fn fits(does: bool) -> Exit {
+    if does { Exit::Done } else { Exit::DoesNotFit }
+}
+
+/// Knobs that stay: those of `--keep`, and those that `--set` decided.
+fn kept(args: &SearchArgs) -> Result<Vec<&'static str>, Fault> {
+    let mut keep = Vec::new();
+    for name in &args.keep {
+        let key = schema::named(name)?.path;
+        let known = KNOBS.iter().find(|knob| **knob == key);
+        keep.push(
+            *known
+                .ok_or_else(|| Fault::of(key, format!("is no knob of the search; those are {}", KNOBS.join(", "))))?,
+        );
+    }
+    for text in &args.set {
+        let name = text.split('=').next().unwrap_or(text).trim();
+        keep.extend(schema::named(name).ok().and_then(|key| KNOBS.iter().find(|knob| **knob == key.path)));
+    }
+    Ok(keep)
+}
+
+fn ask(args: &SearchArgs, request: &Request<'_>, catalog: &Catalog, progress: &Progress) -> Result<Answer, Vec<Fault>> {
+    if args.fewest_gpus {
+        return fewest_gpus(request, catalog, progress).map(|found| Answer::Gpus(Box::new(found)));
+    }
+    if args.largest_model {
+        return largest_model(request, catalog, progress).map(|found| Answer::Model(Box::new(found)));
+    }
+    search(request, catalog, progress).map(|found| Answer::Plans(Box::new(found)))
+}
+
+/// Runs `work` on a thread of its own; shows how far it is on a terminal, and stops it at Ctrl-C. With what came of
+/// it, whether it was stopped.
+fn watched<T: Send>(work: impl FnOnce(&Progress) -> T + Send, streams: &mut Streams) -> Result<(T, bool), String> {
+    let failed = |error: std::io::Error| format!("no search could be started: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let progress = Progress::default();
+    let shown = std::io::stderr().is_terminal();
+    let result = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| work(&progress));
+        runtime.block_on(async {
+            while !worker.is_finished() {
+                tokio::select! {
+                    stopped = tokio::signal::ctrl_c() => if stopped.is_ok() { progress.cancel() },
+                    () = tokio::time::sleep(LOOK) => if shown { show(&progress, streams) },
+                }
+            }
+        });
+        worker.join()
+    });
+    if shown {
+        // The line is for the eye; a terminal that takes no more has none.
+        let _ = write!(streams.err, "\r\x1b[K");
+    }
+    let result = result.map_err(|_| "the search failed".to_owned())?;
+    Ok((result, progress.is_cancelled()))
+}
+
+fn show(progress: &Progress, streams: &mut Streams) {
+    let _ = write!(streams.err, "\r\x1b[K{}", report::progress(&progress.seen()));
+    let _ = streams.err.flush();
+}
+
+fn plans_told(
+    source: &Source,
+    found: &Found,
+    took: Duration,
+    format: Format,
+    args: &SearchArgs,
+    streams: &mut Streams,
+) -> Exit {
+    let text = match format {
+        Format::Text => report::text(&source.name, found, took),
+        Format::Json => format!("{}\n", report::json(&source.name, found, took)),
+        Format::Csv => match report::csv(found) {
+            Ok(text) => text,
+            Err(error) => return streams.fail(Exit::Failed, &error.to_string()),
+        },
+    };
+    let file = args.output.as_deref().filter(|file| !is_plan(file));
+    streams.deliver(file, &text).and(fits(!found.ranked.is_empty()))
+}
+
+/// The user's plan with the winner's changes, comments and order kept.
+fn save(source: &Source, winner: &Ranked, file: &Path, streams: &mut Streams) -> Exit {
+    let edited = match source.document().changed(&winner.change) {
+        Ok(edited) => edited,
+        Err(fault) => return streams.fail(Exit::Failed, &fault.to_string()),
+    };
+    match plan::save(file, edited.text()) {
+        Ok(()) => Exit::Done,
+        Err(fault) => streams.fail(Exit::Failed, &format!("{}: {fault}", file.display())),
+    }
+}

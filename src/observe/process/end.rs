@@ -1,0 +1,47 @@
+//! Ending a process, and no other one.
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
+
+/// How a process is asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It may clean up: SIGTERM.
+    Asked,
+    /// It is not asked: SIGKILL.
+    Forced,
+}
+
+/// Ends the process `pid` of this namespace that started at `started` (seconds since the Unix epoch).
+///
+/// # Errors
+/// One line: it is gone, the pid is another's by now, or the system does not let us.
+pub fn end(pid: u32, started: u64, how: End) -> Result<(), String> {
+    let gone = || format!("{pid} is gone");
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+    // From here on it is this process that is meant, whoever gets its number after it.
+    let process = pidfd_open(number, PidfdFlags::empty()).map_err(|error| refused(pid, error))?;
+    if start_of(pid) != Some(started) {
+        return Err(format!("{pid} is another process by now: nothing was sent"));
+    }
+    let signal = match how {
+        End::Asked => Signal::TERM,
+        End::Forced => Signal::KILL,
+    };
+    pidfd_send_signal(process, signal).map_err(|error| refused(pid, error))
+}
+
+fn start_of(pid: u32) -> Option<u64> {
+    let pid = sysinfo::Pid::from_u32(pid);
+    let mut system = System::new().ok()?;
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, ProcessRefreshKind::nothing());
+    system.process(pid).map(sysinfo::Process::start_time)
+}
+
+fn refused(pid: u32, error: rustix::io::Errno) -> String {
+    match error {
+        rustix::io::Errno::SRCH => format!("{pid} is gone"),
+        rustix::io::Errno::PERM => format!("no permission to end {pid}: it belongs to another user"),
+        error => format!("{pid} cannot be ended: {error}"),
+    }
+}

@@ -1,0 +1,85 @@
+//! Readings as text: a value with its time, or the reason why there is none.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{Absence, Kind, Moment, Reading};
+
+/// A [`Reading`] as it is written.
+#[derive(Serialize, Deserialize)]
+struct Written<T> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<Kind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    absent: Option<Absence>,
+}
+
+impl<T: Serialize> Serialize for Reading<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = match self {
+            Self::Known { value, at, kind } => Written {
+                value: Some(value),
+                at: Some(*at),
+                kind: Some(*kind).filter(|kind| *kind != Kind::Measured),
+                absent: None,
+            },
+            Self::Absent(why) => Written { value: None, at: None, kind: None, absent: Some(why.clone()) },
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reading<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(deserializer)?;
+        match (written.value, written.at, written.absent) {
+            (Some(value), Some(at), _) => Ok(Self::Known { value, at, kind: written.kind.unwrap_or(Kind::Measured) }),
+            (Some(_), None, _) => Err(D::Error::missing_field("at")),
+            (None, _, Some(why)) => Ok(Self::Absent(why)),
+            // JSON has no word for a number that is none: it stands there as null.
+            (None, _, None) => Ok(Self::Absent(Absence::Failed("not a number".into()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::Sample;
+    use crate::units::{BytesPerSec, Watts};
+
+    #[test]
+    fn a_reading_is_read_as_it_was_written() {
+        let bound = Reading::upper_bound(BytesPerSec(1.5e12), Moment(7));
+        let absent: Reading<BytesPerSec> = Reading::Absent(Absence::Failed("NVML error 77".into()));
+        for (reading, text) in [
+            (Reading::measured(BytesPerSec(0.5), Moment(7)), r#"{"value":0.5,"at":7}"#),
+            (bound, r#"{"value":1500000000000.0,"at":7,"kind":"upper_bound"}"#),
+            (Reading::Absent(Absence::NotSupported), r#"{"absent":"not_supported"}"#),
+            (absent, r#"{"absent":{"failed":"NVML error 77"}}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&reading).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Reading<BytesPerSec>>(text).unwrap(), reading);
+        }
+    }
+
+    #[test]
+    fn a_sample_of_before_a_field_was_known_has_not_read_it() {
+        let text = r#"{"at":5,"devices":[{"index":3,"power":{"value":700.0,"at":5}}]}"#;
+        let sample: Sample = serde_json::from_str(text).unwrap();
+        let device = &sample.devices[0];
+        assert_eq!((device.index, &device.power), (3, &Reading::measured(Watts(700.0), Moment(5))));
+        assert_eq!(device.memory, Reading::not_read());
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_absent() {
+        let text = serde_json::to_string(&Reading::measured(Watts(f64::NAN), Moment(5))).unwrap();
+        let reading: Reading<Watts> = serde_json::from_str(&text).unwrap();
+        assert_eq!(reading, Reading::Absent(Absence::Failed("not a number".into())));
+    }
+}

@@ -1,0 +1,300 @@
+//! What a search found, for people and for scripts.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::csv::{cell, table};
+use super::sweep::figures_json;
+use super::table::{Align, Table};
+use super::text::{grouped, paragraph};
+use crate::advise::{Found, KNOBS, Knobs, LargestModel, Ranked, Seen, throughput, why_slower};
+use crate::plan::Change;
+use crate::predict::Outline;
+use crate::units::{Bytes, Fraction, three_figures};
+
+/// A search as text: the answer, why the next ones lost, memory against speed.
+#[must_use]
+pub fn text(plan: &str, found: &Found, took: Duration) -> String {
+    let mut text = String::new();
+    match found.ranked.first() {
+        Some(best) => winner(&mut text, plan, found, best),
+        None => nothing(&mut text, plan, found),
+    }
+    if !found.ranked.is_empty() {
+        text.push('\n');
+        text.push_str(&plans(&found.ranked).render("  "));
+    }
+    if let [best, rest @ ..] = found.ranked.as_slice() {
+        lost(&mut text, best, rest);
+    }
+    if found.front.len() > 1 {
+        text.push_str("\nless memory for less speed: nothing is better in both\n");
+        text.push_str(&plans(&found.front).render("  "));
+    }
+    text.push('\n');
+    paragraph(&mut text, "", &counts(found, took));
+    text
+}
+
+fn winner(text: &mut String, plan: &str, found: &Found, best: &Ranked) {
+    let time = &best.outline.time;
+    let mfu = time.mfu.map_or_else(String::new, |mfu| format!(", MFU {}", Fraction(mfu)));
+    let capacity = best.outline.capacity;
+    paragraph(
+        text,
+        "",
+        &format!(
+            "{plan}: best of {} that fit: {} {}{mfu}, step {}, {} of {}",
+            found.fitting,
+            grouped(throughput(&best.outline)),
+            unit(&best.outline),
+            time.step,
+            capacity.needed,
+            capacity.bytes
+        ),
+    );
+    let own = &found.own.outline;
+    let than = throughput(&best.outline) / throughput(own) - 1.0;
+    let fits = own.capacity.needed <= own.capacity.bytes;
+    let compared = match (fits, than) {
+        (false, _) => format!("the plan as it is does not fit: {}", own.capacity.needed),
+        (true, than) if than < 0.0005 => "the plan as it is is as fast".to_owned(),
+        (true, than) => format!("{} faster than the plan as it is", Fraction(than)),
+    };
+    paragraph(text, "", &compared);
+    let change = changes(&best.change);
+    paragraph(text, "", &if change.is_empty() { "nothing to change".to_owned() } else { format!("change: {change}") });
+}
+
+fn nothing(text: &mut String, plan: &str, found: &Found) {
+    paragraph(text, "", &format!("{plan}: no plan fits"));
+    if let Some(nearest) = &found.nearest {
+        let capacity = nearest.outline.capacity;
+        let over = Bytes(capacity.needed.0.saturating_sub(capacity.bytes.0));
+        let closest = format!("the closest needs {}, {over} too much: {}", capacity.needed, changes(&nearest.change));
+        paragraph(text, "", &closest);
+    }
+}
+
+/// A change in words: keys by their last part.
+pub(super) fn changes(change: &Change) -> String {
+    let name = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+    let set = change.set.iter().map(|(key, value)| format!("{} {value}", name(key)));
+    let removed = change.remove.iter().map(|key| format!("without {}", name(key)));
+    set.chain(removed).collect::<Vec<_>>().join(", ")
+}
+
+fn plans(ranked: &[Ranked]) -> Table {
+    let right = |head: &'static str| (head, Align::Right);
+    let moe = ranked.iter().any(|one| one.knobs.expert > 1);
+    let unit = ranked.first().map_or("tokens/s", |one| unit(&one.outline));
+    let mut heads =
+        vec![right("#"), right(unit), right("MFU %"), right("GiB"), right("dp"), right("tp"), right("pp"), right("cp")];
+    if moe {
+        heads.extend([right("ep"), right("etp")]);
+    }
+    heads.extend([
+        right("micro"),
+        ("schedule", Align::Left),
+        ("shard", Align::Left),
+        ("recompute", Align::Left),
+        ("offload", Align::Left),
+    ]);
+    let mut table = Table::new(heads);
+    for (at, one) in ranked.iter().enumerate() {
+        let knobs = &one.knobs;
+        let mut cells = vec![
+            (at + 1).to_string(),
+            grouped(throughput(&one.outline)),
+            one.outline.time.mfu.map_or_else(|| "–".to_owned(), |mfu| three_figures(100.0 * mfu)),
+            one.outline.capacity.needed.in_gib(),
+            knobs.data.to_string(),
+            format!("{}{}", knobs.tensor, if knobs.sequence { "+sp" } else { "" }),
+            knobs.pipeline.to_string(),
+            knobs.context.to_string(),
+        ];
+        if moe {
+            cells.extend([knobs.expert.to_string(), knobs.expert_tensor.to_string()]);
+        }
+        cells.extend([
+            knobs.micro.to_string(),
+            schedule(knobs),
+            knobs.sharding.to_string(),
+            knobs.checkpointing.to_string(),
+            knobs.offload.to_string(),
+        ]);
+        table.row(cells);
+    }
+    table
+}
+
+fn schedule(knobs: &Knobs) -> String {
+    match (knobs.pipeline, knobs.chunks) {
+        (1, _) => "–".to_owned(),
+        (_, 1) => knobs.schedule.to_string(),
+        (_, chunks) => format!("{} {chunks}", knobs.schedule),
+    }
+}
+
+/// Why the runner-up lost, and the next that differs in more than a detail.
+fn lost(text: &mut String, best: &Ranked, rest: &[Ranked]) {
+    let degrees = |one: &Ranked| (one.knobs.tensor, one.knobs.pipeline, one.knobs.context, one.knobs.expert);
+    let Some(second) = rest.first() else { return };
+    text.push('\n');
+    paragraph(text, "", &format!("why #2 lost: {}", why_slower(best, second)));
+    let other = rest.iter().enumerate().skip(1).find(|(_, one)| degrees(one) != degrees(best));
+    if let Some((at, other)) = other.filter(|_| degrees(second) == degrees(best)) {
+        paragraph(
+            text,
+            "",
+            &format!("why #{}, the first with other degrees, lost: {}", at + 2, why_slower(best, other)),
+        );
+    }
+}
+
+fn counts(found: &Found, took: Duration) -> String {
+    let all = found.evaluated + found.pruned;
+    let seconds = took.as_secs_f64();
+    let mut line = format!(
+        "{} plans in {}: {} evaluated ({} a second), {} pruned",
+        grouped_whole(all),
+        crate::units::Seconds(seconds),
+        grouped_whole(found.evaluated),
+        grouped(found.evaluated as f64 / seconds.max(1e-9)),
+        grouped_whole(found.pruned),
+    );
+    if found.cancelled {
+        line.push_str("; stopped before the end: better plans may be left");
+    }
+    line
+}
+
+/// Every digit, thousands set apart.
+fn grouped_whole(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn unit(outline: &Outline) -> &'static str {
+    let time = outline.decode.as_ref().unwrap_or(&outline.time);
+    if time.tokens_per_s.is_some() { "tokens/s" } else { "samples/s" }
+}
+
+/// A line for whoever waits.
+#[must_use]
+pub fn progress(seen: &Seen) -> String {
+    let best = seen.best.map_or_else(|| "none fits yet".to_owned(), |best| format!("best {}/s", grouped(best)));
+    format!(
+        "searching: {:.0} %, {} evaluated, {} pruned, {best}",
+        100.0 * seen.share,
+        grouped_whole(seen.evaluated),
+        grouped_whole(seen.pruned)
+    )
+}
+
+/// The fewest GPUs, as text.
+#[must_use]
+pub fn gpus(plan: &str, found: Option<&(u64, Ranked)>) -> String {
+    let mut text = String::new();
+    let Some((gpus, one)) = found else {
+        paragraph(&mut text, "", &format!("{plan}: fits on no number of these GPUs"));
+        return text;
+    };
+    let capacity = one.outline.capacity;
+    let line = format!("{plan}: fits on {gpus} GPUs and not on fewer ({} of {})", capacity.needed, capacity.bytes);
+    paragraph(&mut text, "", &line);
+    text.push_str(&plans(std::slice::from_ref(one)).render("  "));
+    text
+}
+
+/// The largest models, as text.
+#[must_use]
+pub fn model(plan: &str, found: &LargestModel) -> String {
+    let mut text = String::new();
+    let gpus = found.billions.as_ref().map_or(0, |(_, one)| one.outline.num_gpus);
+    match &found.billions {
+        Some((billions, _)) => {
+            paragraph(&mut text, "", &format!("{plan}: {} B parameters fit on {gpus} GPUs", three_figures(*billions)));
+        }
+        None => paragraph(&mut text, "", &format!("{plan}: no model fits")),
+    }
+    if let Some((name, _)) = &found.preset {
+        paragraph(&mut text, "", &format!("largest of the catalogue: {name}"));
+    }
+    let both = found.billions.iter().map(|(_, one)| one).chain(found.preset.iter().map(|(_, one)| one));
+    text.push_str(&plans(&both.cloned().collect::<Vec<_>>()).render("  "));
+    text
+}
+
+/// The search as one JSON object; figures as in the report of a plan.
+#[must_use]
+pub fn json(plan: &str, found: &Found, took: Duration) -> Value {
+    let best = found.ranked.first();
+    let all = |ranked: &[Ranked]| ranked.iter().map(|one| Value::Object(row(one, best))).collect::<Vec<_>>();
+    json!({
+        "plan": plan,
+        "ranked": all(&found.ranked),
+        "front": all(&found.front),
+        "given": row(&found.own, best),
+        "nearest": found.nearest.as_ref().map(|one| row(one, None)),
+        "fitting": found.fitting,
+        "evaluated": found.evaluated,
+        "pruned": found.pruned,
+        "seconds": took.as_secs_f64(),
+        "complete": !found.cancelled,
+    })
+}
+
+/// The ranked plans as CSV.
+///
+/// # Errors
+/// Where a row cannot be written.
+pub fn csv(found: &Found) -> Result<String, ::csv::Error> {
+    let best = found.ranked.first();
+    table(found.ranked.iter().map(|one| {
+        row(one, best)
+            .into_iter()
+            .filter(|(name, _)| name != "change")
+            .map(|(name, value)| (name, cell(&value)))
+            .collect()
+    }))
+}
+
+fn row(one: &Ranked, best: Option<&Ranked>) -> Map<String, Value> {
+    let mut row = Map::new();
+    let knobs = &one.knobs;
+    let values: [Value; KNOBS.len()] = [
+        knobs.data.into(),
+        knobs.tensor.into(),
+        knobs.pipeline.into(),
+        knobs.context.into(),
+        knobs.expert.into(),
+        knobs.expert_tensor.into(),
+        knobs.sequence.into(),
+        knobs.sharding.name().into(),
+        knobs.schedule.name().into(),
+        knobs.chunks.into(),
+        knobs.micro.into(),
+        knobs.accumulation.into(),
+        knobs.checkpointing.to_string().into(),
+        knobs.offload.name().into(),
+    ];
+    for (key, value) in KNOBS.iter().zip(values) {
+        row.insert((*key).to_owned(), value);
+    }
+    figures_json(Some(&one.outline), &mut row);
+    let why = best.filter(|best| *best != one).map(|best| why_slower(best, one));
+    row.insert("why_slower".to_owned(), why.map_or(Value::Null, Value::from));
+    let set: Map<String, Value> =
+        one.change.set.iter().map(|(key, value)| ((*key).to_owned(), value.as_str().into())).collect();
+    row.insert("change".to_owned(), json!({"set": set, "remove": one.change.remove}));
+    row
+}

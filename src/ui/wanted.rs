@@ -1,0 +1,34 @@
+//! What is on the screen, and so what has to be asked for.
+
+use ratatui::layout::Rect;
+
+use super::layout;
+use crate::app::{MonitorView, Pane, Recording, State};
+use crate::reading::{Closely, Wanted};
+
+/// What the screen shows beyond what every sample has; everything while a recording is written.
+#[must_use]
+pub fn wanted(state: &State) -> Wanted {
+    let process = state.monitor.attached.as_ref().map(|attached| attached.pid);
+    if state.recording != Recording::Off {
+        return Wanted { process, ..Wanted::everything() };
+    }
+    let area = Rect::new(0, 0, state.size.0, state.size.1);
+    let Some(screen) = layout::arrange(area, state.focus, state.zoomed, state.text.is_some()) else {
+        return Wanted { process, ..Wanted::default() };
+    };
+    let monitor = screen.panes.iter().any(|(pane, _)| *pane == Pane::Monitor);
+    let view = monitor.then_some(state.monitor.view);
+    let shown = state.monitor.devices().get(state.monitor.shown_device());
+    Wanted {
+        // Bandwidth and tensor activity are in the header and most panes.
+        counters: true,
+        health: monitor,
+        closely: match (view, shown) {
+            (Some(MonitorView::Device), Some(device)) => Closely::Device(device.index),
+            _ => Closely::None,
+        },
+        processes: view == Some(MonitorView::Processes),
+        process,
+    }
+}
