@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::field::Field;
 use super::revisions::Revisions;
 use crate::catalog::Catalog;
-use crate::plan::{Change, Document, Fault, HfConfig, Loaded, Overlay, Plan};
+use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan};
 use crate::predict::{self, Job, Outline, Prediction};
 
 /// The key that names a configuration file.
@@ -51,6 +51,12 @@ impl Editor {
         editor.configs = configs;
         editor.read_again(catalog);
         editor
+    }
+
+    /// Opens a plan that is in no file yet: it counts as modified until it is saved.
+    #[must_use]
+    pub fn unsaved(loaded: Loaded, catalog: &Catalog) -> Self {
+        Self { saved: String::new(), path: None, ..Self::open(loaded, catalog) }
     }
 
     /// Opens a text as it stands, which need not be a plan yet.
@@ -97,8 +103,8 @@ impl Editor {
 
     /// A plan that came with the program.
     #[must_use]
-    pub const fn is_example(&self) -> bool {
-        self.path.is_none()
+    pub fn is_example(&self) -> bool {
+        self.path.is_none() && EXAMPLES.iter().any(|(name, _)| *name == self.name)
     }
 
     /// The text as it would be saved.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::ending::Meant;
+use super::inferred::Proposal;
 use super::key::Key;
 use super::mouse::Target;
 use crate::plan::HfConfig;
@@ -85,6 +86,13 @@ pub enum Event {
         /// What it holds.
         config: Result<HfConfig, String>,
     },
+    /// The plan of a process was read; or why it was not.
+    Inferred {
+        /// The process.
+        pid: u32,
+        /// What was read.
+        outcome: Result<Box<Proposal>, String>,
+    },
     /// The mouse chose something.
     Click(Target),
 }
@@ -103,6 +111,8 @@ pub enum Effect {
         /// What may be written over.
         expected: Expected,
     },
+    /// Read the plan of a process, and tell what it seems to be.
+    Infer(u32),
     /// Read a plan's file, and tell what it holds.
     Open(PathBuf),
     /// Look for plans in the working directory, and tell which there are.

@@ -52,6 +52,8 @@ pub enum Action {
     View,
     /// Attach to the selected process, or let go of it.
     Attach,
+    /// Read the plan of the attached or selected process.
+    Infer,
     /// Order processes by the next figure.
     Sort,
     /// Type which processes to show.
@@ -388,6 +390,14 @@ pub const BINDINGS: &[Binding] = &[
         word: "attach",
         help: "compare the plan with the process; again lets go of it",
         actions: &[A::Attach],
+    },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('i')],
+        shown: "i",
+        word: "infer",
+        help: "propose the plan that the process seems to run",
+        actions: &[A::Infer],
     },
     Binding {
         context: In(Pane::Monitor),

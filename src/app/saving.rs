@@ -19,7 +19,7 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
     if state.saving == Saving::UnderWay {
         return Vec::new();
     }
-    if !state.editor.modified() && !state.editor.is_example() {
+    if !state.editor.modified() && state.editor.path().is_some() {
         state.notice = Some(info("nothing to save: the file holds this text"));
         return Vec::new();
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::baseline::Baseline;
 use super::editor::Editor;
 use super::form::Form;
+use super::inferred::Proposal;
 use super::keymap::Context;
 use super::monitor::Monitor;
 use super::notice::Notice;
@@ -40,6 +41,8 @@ pub enum Overlay {
     Plans(usize),
     /// What happens over the values of one key or two.
     Sweep,
+    /// The plan of a process, from that line on.
+    Proposal(usize),
 }
 
 /// How saving stands.
@@ -105,6 +108,8 @@ pub struct State {
     pub zoomed: bool,
     /// What lies on top.
     pub overlay: Option<Overlay>,
+    /// The plan that a process seems to run, until it is taken or dismissed.
+    pub proposal: Option<Proposal>,
     /// The message in the bottom line.
     pub notice: Option<Notice>,
     /// Columns and lines of the terminal.
@@ -175,6 +180,7 @@ impl State {
             focus: Pane::Plan,
             zoomed: false,
             overlay: None,
+            proposal: None,
             notice: None,
             size: (80, 24),
             now,

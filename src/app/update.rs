@@ -5,6 +5,7 @@ use super::editing::{self, set_against};
 use super::editor::Editor;
 use super::ending;
 use super::event::{Effect, Event};
+use super::inferred;
 use super::key::Key;
 use super::keymap::{Action, Context};
 use super::listing::help_shape;
@@ -49,7 +50,12 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         // While a recording is played, its time is the time.
         Event::Tick(now) if state.playback.is_none() => state.now = state.now.max(now),
         Event::Tick(_) => {}
-        Event::SourceStarted(info) => state.monitor.source = Source::Running(info),
+        Event::SourceStarted(info) => {
+            state.monitor.source = Source::Running(info);
+            if state.monitor.attached.is_some() && inferred::is_wanted(state) {
+                return inferred::ask(state);
+            }
+        }
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
         Event::Sample(sample) => {
             state.now = state.now.max(sample.at);
@@ -82,6 +88,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             let plan = Editor::open_text(name, Some(path), text, &state.catalog);
             plans::open(state, plan, recovered);
         }
+        Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
         Event::OpenFailed(why) => state.notice = Some(problem(why)),
         Event::PlansListed(files) => plans::listed(state, &files),
         Event::ConfigRead { named, config } => {
@@ -148,6 +155,7 @@ fn on_overlay(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
                 return saving::save(state, false);
             }
         }
+        Overlay::Proposal(_) => inferred::on_key(state, key),
         Overlay::Sweep => sweep_view::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
         Overlay::Help(_) => state.overlay = None,
@@ -162,6 +170,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
             state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
         }
+        Overlay::Proposal(_) => state.proposal.as_ref().map_or(0, |proposal| proposal.lines().saturating_sub(1)),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => 0,
     };
     let to = |line: usize| match key {
@@ -176,6 +185,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Diff(line) => to(line).map(Overlay::Diff),
         Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
         Overlay::Recovered(line) => to(line).map(Overlay::Recovered),
+        Overlay::Proposal(line) => to(line).map(Overlay::Proposal),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => None,
     }
 }
@@ -233,7 +243,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             state.notice = Some(info(format!("the mouse {who}")));
             return vec![Effect::Mouse(state.mouse)];
         }
-        Action::Attach => attach(state),
+        Action::Attach => return attach(state),
+        Action::Infer => return inferred::ask(state),
         Action::History => state.monitor.view = state.monitor.view.history(),
         Action::Sort => state.monitor.list.sort = state.monitor.list.sort.next(),
         Action::Find => state.monitor.list.typing = true,
@@ -329,7 +340,7 @@ fn turn_kind(state: &mut State) {
     }
 }
 
-fn attach(state: &mut State) {
+fn attach(state: &mut State) -> Vec<Effect> {
     match state.monitor.selected_pid() {
         Some(pid) => {
             state.monitor.toggle_attach(pid);
@@ -338,9 +349,13 @@ fn attach(state: &mut State) {
                 None => info(format!("let go of {pid}: the fullest GPU is compared with the plan")),
             });
             set_against(state);
+            if state.monitor.attached.is_some() && inferred::is_wanted(state) {
+                return vec![Effect::Infer(pid)];
+            }
         }
         None => state.notice = Some(problem("no process on this GPU to attach to")),
     }
+    Vec::new()
 }
 
 /// What the mouse chose is focused; in the plan its field or place in the text is gone to.

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use super::import_args::{ExportArgs, ImportArgs, InferArgs};
 use crate::observe::Choice;
 use crate::reading::playback::SPEEDS;
+use crate::report::roofline::OwnOp;
 use crate::units::Bytes;
 
 /// The command line.
@@ -35,7 +37,11 @@ impl Cli {
             Some(Headless::Predict(args)) => Command::Predict(args),
             Some(Headless::Sweep(args)) => Command::Sweep(args),
             Some(Headless::Search(args)) => Command::Search(args),
+            Some(Headless::Roofline(args)) => Command::Roofline(args),
             Some(Headless::Validate(args)) => Command::Validate(args),
+            Some(Headless::Infer(args)) => Command::Infer(args),
+            Some(Headless::Import(args)) => Command::Import(args),
+            Some(Headless::Export(args)) => Command::Export(args),
             Some(Headless::Record(args)) => Command::Record(args),
             Some(Headless::Replay(args)) => Command::Replay(args),
             Some(Headless::Gpus(args)) => Command::Gpus(args),
@@ -59,8 +65,16 @@ pub enum Command {
     Sweep(SweepArgs),
     /// `memwall search`
     Search(SearchArgs),
+    /// `memwall roofline`
+    Roofline(RooflineArgs),
     /// `memwall validate`
     Validate(ValidateArgs),
+    /// `memwall infer`
+    Infer(InferArgs),
+    /// `memwall import`
+    Import(ImportArgs),
+    /// `memwall export`
+    Export(ExportArgs),
     /// `memwall record`
     Record(RecordArgs),
     /// `memwall replay`
@@ -97,8 +111,21 @@ enum Headless {
     /// parallelism, sharding, micro batch, schedule, recomputation and offload are searched. Ctrl-C stops it with the
     /// best so far. Exits 0 if a plan fits, 3 if none does, 1 if it was stopped.
     Search(SearchArgs),
+    /// Draw a plan's operators under the roofs of its card
+    Roofline(RooflineArgs),
     /// Hold predictions against measured cases
     Validate(ValidateArgs),
+    /// Write the plan that a running training process seems to have
+    Infer(InferArgs),
+    /// Write the plan that a file of another tool, or a training command, spells
+    ///
+    /// A Hugging Face config.json, a DeepSpeed JSON, a torchtitan TOML, the YAML of axolotl,
+    /// LLaMA-Factory, torchtune, llm-foundry, litgpt or accelerate, a nanoGPT configuration, a shell
+    /// script; or, behind `--`, a command as one types it. Nothing is run.
+    #[command(override_usage = "memwall import [OPTIONS] FILE\n       memwall import [OPTIONS] -- COMMAND...")]
+    Import(ImportArgs),
+    /// Write a plan as another tool's file or command
+    Export(ExportArgs),
     /// Write what is observed to a file, until a signal or --duration ends it
     Record(RecordArgs),
     /// Play a recording in the dashboard; without a terminal, summarise it
@@ -292,6 +319,22 @@ pub struct SearchArgs {
     #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model"])]
     pub format: Option<Format>,
     /// Write what is found to this file; to FILE.yaml, your plan with the best settings, comments and order kept
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `roofline`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct RooflineArgs {
+    /// The plan file, `-` for standard input
+    pub plan: String,
+    /// An operator of your own: its operations and its bytes, `mine=1.2e12:3e9`
+    #[arg(long, value_name = "NAME=FLOPS:BYTES", value_parser = OwnOp::parse)]
+    pub op: Vec<OwnOp>,
+    /// Change a key of the plan first
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Write the chart to FILE.svg or FILE.txt instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

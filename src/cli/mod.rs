@@ -7,12 +7,17 @@ pub mod dashboard;
 mod ending;
 mod exit;
 mod explain;
+mod export;
+mod import;
+pub mod import_args;
+mod infer;
 mod limits;
 mod output;
 mod plans;
 mod predict;
 mod record;
 mod replay;
+mod roofline;
 mod run;
 mod search;
 mod shape;
@@ -50,12 +55,16 @@ pub fn run(
         Command::Predict(args) => predict::run(&args, &catalog, streams),
         Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Search(args) => search::run(&args, &catalog, streams),
+        Command::Roofline(args) => roofline::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) => match args.format {
             Some(format) => replay::summarise(&args.file, format, streams),
             None => dashboard(args.dashboard(), catalog, streams),
         },
+        Command::Infer(args) => infer::run(&args, &catalog, streams),
+        Command::Import(args) => import::run(&args, &catalog, streams),
+        Command::Export(args) => export::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Run(args) => run::run(&args, &catalog, streams),

@@ -31,9 +31,14 @@ impl Streams<'_> {
 
     /// One line for a fault, and the exit code that goes with it.
     pub fn fail(&mut self, exit: Exit, message: &str) -> Exit {
+        self.note(message);
+        exit
+    }
+
+    /// One line that is no fault, beside the output.
+    pub fn note(&mut self, message: &str) {
         // Nobody is left to be told when standard error is closed too.
         let _ = writeln!(self.err, "memwall: {}", printable(message.trim_end()));
-        exit
     }
 
     /// Writes `text` to `file`, or to standard output where none is given.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Exit, Streams};
+use super::{Exit, Streams, import};
 use crate::plan::{Change, Document, Fault, Loaded, Plan, plan_of, schema};
 
 /// A plan that was read, with its text for the places of later faults.
@@ -44,10 +44,15 @@ pub fn of_file(word: &str, streams: &mut Streams) -> (Vec<Source>, Exit) {
     if word == "-" {
         return of_stream(streams);
     }
-    match Loaded::load(word) {
-        Ok(loaded) => (vec![Source { name: word.to_owned(), file: Some(word.to_owned()), loaded }], Exit::Done),
+    match import::open(Path::new(word)) {
+        Ok(loaded) => (vec![Source { name: named(word, &loaded), file: Some(word.to_owned()), loaded }], Exit::Done),
         Err(faults) => (Vec::new(), tell(Some(word), faults, streams)),
     }
+}
+
+/// What a report calls a plan: its file, and what that was read as where it is no plan's.
+fn named(word: &str, loaded: &Loaded) -> String {
+    if loaded.path.is_some() { word.to_owned() } else { loaded.name.clone() }
 }
 
 fn of_stream(streams: &mut Streams) -> (Vec<Source>, Exit) {

@@ -6,6 +6,7 @@
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
 mod amdgpu;
+mod command;
 mod demo;
 mod follow;
 pub mod hook;
@@ -20,6 +21,7 @@ pub mod snapshot;
 mod thread;
 
 pub use amdgpu::Amdgpu;
+pub use command::{Command, regular_file};
 pub use demo::Demo;
 pub use follow::{Follow, Following, follow};
 pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};

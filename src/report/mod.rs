@@ -8,6 +8,7 @@ pub mod hooked;
 pub mod json;
 mod limits;
 pub mod recording;
+pub mod roofline;
 #[cfg(test)]
 pub mod sample;
 pub mod search;

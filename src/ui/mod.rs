@@ -6,6 +6,7 @@ mod diff;
 mod footer;
 mod header;
 mod help;
+mod inferred;
 mod layout;
 mod panes;
 mod picker;
@@ -98,6 +99,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
         Some(Overlay::Sweep) => {
             if let Some(view) = &state.sweep {
                 sweep::draw(view, look, body, buffer);
+            }
+        }
+        Some(Overlay::Proposal(line)) => {
+            if let Some(proposal) = &state.proposal {
+                inferred::draw(proposal, line, look, body, buffer);
             }
         }
         Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),

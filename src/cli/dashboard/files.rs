@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
 use super::recovery::{Store, Wish};
-use crate::app::{Event, Expected};
+use crate::app::{Event, Expected, State};
+use crate::cli::infer::proposal;
 use crate::plan::{self, HfConfig};
 
 /// More plans than this are not listed.
@@ -20,6 +21,13 @@ fn aside(events: Sender<Event>, work: impl FnOnce() -> Event + Send + 'static) {
         // A dashboard that has gone meanwhile needs no telling.
         drop(events.blocking_send(work()));
     });
+}
+
+/// Reads the plan of a process: files of its own may lie anywhere.
+pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
+    let gpus = state.monitor.devices().iter().filter_map(|device| device.name.value().cloned()).collect();
+    let catalog = state.catalog.clone();
+    aside(events, move || Event::Inferred { pid, outcome: proposal(pid, gpus, &catalog).map(Box::new) });
 }
 
 /// Writes the plan; where it has no file, to a new one of its name.

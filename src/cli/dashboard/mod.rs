@@ -15,7 +15,7 @@ pub use recovery::Store;
 pub use watch::{Outside, watch};
 
 use super::replay::exit_for;
-use super::{DashboardArgs, Exit, Streams, plans, user_catalog};
+use super::{DashboardArgs, Exit, Streams, import, plans, user_catalog};
 use crate::app::{self, Keymap, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
@@ -124,7 +124,7 @@ fn open_plan(args: &DashboardArgs, recorded: Option<&Header>, catalog: &Catalog)
         faults.into_iter().map(|fault| plans::line(file.as_deref(), fault)).collect::<Vec<_>>()
     };
     let loaded = match (&args.plan, kept) {
-        (Some(path), _) => Loaded::load(path),
+        (Some(path), _) => import::open(path),
         (None, Some(plan)) => plan.load(),
         (None, None) => example(),
     }

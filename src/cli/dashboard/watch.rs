@@ -162,6 +162,7 @@ impl Hands {
             Effect::Quit => {}
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
             Effect::Open(path) => files::open(path, self.store.clone(), events),
+            Effect::Infer(pid) => files::infer(pid, state, events),
             Effect::ListPlans => files::list(events),
             Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),
             Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),

@@ -1,0 +1,80 @@
+//! The plan that a process seems to run: proposed with the origin of each value, taken or
+//! dismissed by the user, never put in place of a plan unasked.
+
+use super::editor::Editor;
+use super::event::Effect;
+use super::key::Key;
+use super::monitor::Source;
+use super::notice::{info, problem};
+use super::plans;
+use super::state::{Overlay, State};
+use crate::plan::Loaded;
+use crate::reading::SourceKind;
+
+/// A plan that was read out of a process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// The process.
+    pub pid: u32,
+    /// Whose run it was read as: `Megatron-LM`; empty where nobody was recognised.
+    pub tool: String,
+    /// The plan, with its text.
+    pub plan: Loaded,
+    /// Key, value and what said so.
+    pub rows: Vec<[String; 3]>,
+    /// What was not inferred, and what a plan has no word for.
+    pub open: Vec<String>,
+}
+
+impl Proposal {
+    /// Lines that it takes to show all of it.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.rows.len() + if self.open.is_empty() { 0 } else { self.open.len() + 2 }
+    }
+}
+
+/// Whether attaching to a process is a reason to look at its plan: nobody has given one, and
+/// the processes are real.
+pub fn is_wanted(state: &State) -> bool {
+    let real = matches!(&state.monitor.source, Source::Running(info) if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
+    real && state.editor.is_example()
+}
+
+/// Asks for the plan of the attached process, or of the selected one.
+pub fn ask(state: &mut State) -> Vec<Effect> {
+    let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
+    match attached.or_else(|| state.monitor.selected_pid()) {
+        Some(pid) => vec![Effect::Infer(pid)],
+        None => {
+            state.notice = Some(problem("no process on this GPU whose plan could be read"));
+            Vec::new()
+        }
+    }
+}
+
+/// A plan has been read, or could not be.
+pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, String>) {
+    match outcome {
+        Ok(proposal) => {
+            state.proposal = Some(*proposal);
+            // A question that is open keeps its place.
+            if state.overlay.is_none() && state.picker.is_none() {
+                state.overlay = Some(Overlay::Proposal(0));
+            } else {
+                state.notice = Some(info(format!("the plan of {pid} was read: i in the monitor shows it")));
+            }
+        }
+        Err(why) => state.notice = Some(problem(format!("the plan of {pid} was not read: {why}"))),
+    }
+}
+
+/// A key that does not scroll the proposal.
+pub fn on_key(state: &mut State, key: Key) {
+    state.overlay = None;
+    let Some(proposal) = state.proposal.take().filter(|_| key == Key::Enter) else { return };
+    let plan = Editor::unsaved(proposal.plan, &state.catalog);
+    plans::open(state, plan, None);
+    let name = state.editor.name();
+    state.notice = Some(info(format!("the plan of {}: edit it here; saved it is {name}.yaml", proposal.pid)));
+}

@@ -1,0 +1,80 @@
+//! Arguments of the commands that read plans out of others and write them for others.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Arguments of `infer`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct InferArgs {
+    /// The process: a rank, or the launcher that started it
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+    /// Where the plan is written, and how
+    #[command(flatten)]
+    pub to: PlanOutput,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ImportArgs {
+    /// The file; `-` for standard input
+    #[arg(value_name = "FILE", required_unless_present = "command")]
+    pub file: Option<PathBuf>,
+    /// The number of GPUs, where the file does not tell it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub gpus: Option<u64>,
+    /// A training command
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "file")]
+    pub command: Vec<String>,
+    /// Where the plan is written, and how
+    #[command(flatten)]
+    pub to: PlanOutput,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ExportArgs {
+    /// The plan
+    #[arg(value_name = "PLAN")]
+    pub plan: String,
+    /// What to write it as
+    #[arg(long, value_enum, value_name = "TOOL")]
+    pub to: ExportTarget,
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// What a plan can be written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportTarget {
+    /// Megatron-LM's arguments
+    Megatron,
+    /// The command that starts the run
+    Torchrun,
+    /// DeepSpeed's JSON
+    Deepspeed,
+    /// torchtitan's TOML
+    Torchtitan,
+}
+
+/// Where a plan that was inferred goes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PlanOutput {
+    /// Write the plan to this file; one that exists is left alone
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// YAML with each value's origin, or JSON with values and origins apart
+    #[arg(long, value_enum, default_value = "yaml")]
+    pub format: PlanFormat,
+}
+
+/// How an inferred plan is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlanFormat {
+    /// A plan file with comments
+    Yaml,
+    /// One object: plan, origins, what is missing, notes
+    Json,
+}

@@ -1,0 +1,159 @@
+//! `memwall infer PID`.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::import_args::{InferArgs, PlanFormat, PlanOutput};
+use super::{Exit, Streams};
+use crate::app::Proposal;
+use crate::catalog::Catalog;
+use crate::observe::{self, Means};
+use crate::plan::import::{self, Files, Imported, Run};
+use crate::plan::{self, Loaded};
+use crate::reading::Moment;
+
+/// A file that a command names is read up to here: the largest configurations have some 100 kB.
+const MOST_BYTES: u64 = plan::MAX_BYTES as u64;
+
+/// A driver that has not answered by then is left out.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    match of_process(args.pid, gpus(), catalog) {
+        Ok((heading, imported)) => deliver(&heading, &imported, &args.to, streams),
+        Err(message) => streams.fail(Exit::Failed, &message),
+    }
+}
+
+/// What a process says about its plan, with a line that says which it is.
+///
+/// # Errors
+/// One line: why it cannot be looked at.
+pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(String, Imported), String> {
+    let command = observe::Command::of(pid)?;
+    let files = HostFiles { folder: command.folder.clone() };
+    let run = Run {
+        command: command.words,
+        variables: command.variables,
+        ancestors: command.ancestors,
+        gpus,
+        withheld: command.withheld.is_some(),
+        world: None,
+        files: &files,
+    };
+    let mut imported = import::run(&run, catalog);
+    imported.notes.extend(command.withheld);
+    let shown: String = run.command.join(" ").chars().take(200).collect();
+    Ok((format!("Inferred from process {pid}: {shown}"), imported))
+}
+
+/// The same as the dashboard shows it.
+///
+/// # Errors
+/// One line: why it cannot be looked at, or that nothing is known of it.
+pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Proposal, String> {
+    let (heading, imported) = of_process(pid, gpus, catalog)?;
+    if imported.values.is_empty() {
+        return Err(nothing_known(&imported));
+    }
+    let plan = Loaded::from_text(&format!("inferred-{pid}"), &imported.yaml(&heading))
+        .map_err(|faults| faults.first().map_or_else(|| "no plan".to_owned(), ToString::to_string))?;
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let rows = imported.values.iter().map(|row| [row.key.to_owned(), shown(&row.value), row.origin.to_string()]);
+    let missing = imported.missing.iter().map(|missing| format!("{}: {}", missing.key, missing.why));
+    let open = missing.chain(imported.notes.iter().cloned()).collect();
+    Ok(Proposal { pid, tool: imported.tool.clone(), plan, rows: rows.collect(), open })
+}
+
+fn nothing_known(imported: &Imported) -> String {
+    imported.missing.first().map_or_else(|| "nothing is known of it".to_owned(), |missing| missing.why.clone())
+}
+
+/// The files of a working directory.
+pub struct HostFiles {
+    /// Where relative paths start; none where nobody may know.
+    pub folder: Option<PathBuf>,
+}
+
+impl HostFiles {
+    /// Never relative to this program's own directory: that may hold another file of the name.
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        match &self.folder {
+            Some(folder) => Some(folder.join(name)),
+            None => Some(PathBuf::from(name)).filter(|path| path.is_absolute()),
+        }
+    }
+}
+
+impl Files for HostFiles {
+    fn read(&self, path: &str) -> Result<String, String> {
+        if path.is_empty() || path.contains('\0') {
+            return Err("no file is named".to_owned());
+        }
+        let path = self.path(path).ok_or_else(|| format!("{path}: the working directory is not known"))?;
+        observe::regular_file(&path, MOST_BYTES)
+    }
+
+    fn absolute(&self, path: &str) -> String {
+        self.path(path).unwrap_or_else(|| PathBuf::from(path)).display().to_string()
+    }
+}
+
+/// The names of this machine's GPUs; none without a driver, or where it does not answer.
+pub fn gpus() -> Vec<String> {
+    let (answer, answered) = mpsc::channel();
+    // A driver that hangs keeps this thread, not the program.
+    let asked = thread::Builder::new().spawn(move || {
+        let names = observe::open(observe::Choice::Auto, Means::default()).map(|mut source| {
+            let devices = source.sample(Moment::default()).devices;
+            devices.iter().filter_map(|device| device.name.value().cloned()).collect::<Vec<_>>()
+        });
+        // Nobody listens any more when it took too long.
+        drop(answer.send(names.unwrap_or_default()));
+    });
+    asked.ok().and_then(|_| answered.recv_timeout(PATIENCE).ok()).unwrap_or_default()
+}
+
+/// Writes an inferred plan where it is wanted.
+pub fn deliver(heading: &str, imported: &Imported, to: &PlanOutput, streams: &mut Streams) -> Exit {
+    let text = match to.format {
+        PlanFormat::Yaml => imported.yaml(heading),
+        PlanFormat::Json => format!("{}\n", as_json(imported)),
+    };
+    if imported.values.is_empty() {
+        return streams.fail(Exit::Failed, &format!("no plan: {}", nothing_known(imported)));
+    }
+    let Some(path) = &to.save else { return streams.print(&text) };
+    match save_new(path, &text) {
+        Ok(()) => streams.print(&format!("saved {}\n", path.display())),
+        Err(message) => streams.fail(Exit::Failed, &message),
+    }
+}
+
+/// Writes a file that is not there yet.
+fn save_new(path: &Path, text: &str) -> Result<(), String> {
+    if path.symlink_metadata().is_ok() {
+        return Err(format!("{}: exists already", path.display()));
+    }
+    plan::save(path, text).map_err(|fault| format!("{}: {fault}", path.display()))
+}
+
+fn as_json(imported: &Imported) -> Value {
+    let mut origins = Map::new();
+    for inferred in &imported.values {
+        origins.insert(inferred.key.to_owned(), inferred.origin.to_string().into());
+    }
+    let missing: Map<String, Value> =
+        imported.missing.iter().map(|missing| (missing.key.to_owned(), Value::from(missing.why.clone()))).collect();
+    json!({
+        "tool": imported.tool,
+        "plan": imported.json(),
+        "origins": origins,
+        "missing": missing,
+        "notes": imported.notes,
+    })
+}

@@ -1,0 +1,31 @@
+//! `memwall roofline`.
+
+use super::args::RooflineArgs;
+use super::{Exit, Streams, plans};
+use crate::catalog::Catalog;
+use crate::predict::{Job, predict};
+use crate::report::roofline::Chart;
+
+pub fn run(args: &RooflineArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    let extension =
+        args.output.as_ref().map(|file| file.extension().unwrap_or_default().to_string_lossy().to_lowercase());
+    if let Some(other) = extension.as_deref().filter(|extension| !matches!(*extension, "svg" | "txt")) {
+        let message = format!("--output: no chart is written as `{other}`: use .svg or .txt");
+        return streams.fail(Exit::Usage, &message);
+    }
+    let source = match plans::only(&args.plan, &args.set, streams) {
+        Ok(source) => source,
+        Err(exit) => return exit,
+    };
+    let job = match Job::resolve(source.plan(), catalog) {
+        Ok(job) => job,
+        Err(faults) => return source.tell(faults, streams),
+    };
+    let peaks = &job.hardware.gpu.peaks;
+    let roofs =
+        [("fp32", peaks.fp32), ("tf32", peaks.tf32), ("fp16", peaks.fp16), ("bf16", peaks.bf16), ("fp8", peaks.fp8)];
+    let roofs = roofs.into_iter().filter_map(|(name, peak)| Some((name, peak?))).collect();
+    let chart = Chart::of(&source.name, &predict(&job), roofs, &args.op);
+    let drawn = if extension.as_deref() == Some("svg") { chart.svg() } else { chart.text() };
+    streams.deliver(args.output.as_deref(), &drawn)
+}

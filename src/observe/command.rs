@@ -1,0 +1,214 @@
+//! What the system tells of one process: its command, working directory, environment and
+//! ancestors, read from `/proc`. Read-only and bounded: whatever a process has made of its
+//! own command line is taken as bytes from a stranger.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// The system's own bound on arguments is a quarter of the stack, mostly 2 MiB; a process may
+/// have set a larger one.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// More ancestors than this are a loop.
+const MOST_ANCESTORS: usize = 32;
+
+/// One process as the system has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Its id in this namespace.
+    pub pid: u32,
+    /// The words of its command line.
+    pub words: Vec<String>,
+    /// Its working directory; none where that is not told.
+    pub folder: Option<PathBuf>,
+    /// Its environment as it started; empty where that is not told.
+    pub variables: BTreeMap<String, String>,
+    /// Why the environment or the working directory are not known.
+    pub withheld: Option<String>,
+    /// The command lines of its parent, its parent's parent and so on.
+    pub ancestors: Vec<Vec<String>>,
+}
+
+impl Command {
+    /// Reads a process.
+    ///
+    /// # Errors
+    /// One line: there is none, it may not be looked at, or it has no command line.
+    pub fn of(pid: u32) -> Result<Self, String> {
+        Self::under(Path::new("/proc"), pid)
+    }
+
+    /// The same with the system's files elsewhere.
+    fn under(root: &Path, pid: u32) -> Result<Self, String> {
+        let folder = root.join(pid.to_string());
+        let words = command_line(&folder).map_err(|error| refusal(pid, &error, "command line"))?;
+        if words.is_empty() {
+            return Err(format!("process {pid} has no command line: it has ended, or is a thread of the kernel"));
+        }
+        let mut withheld = None;
+        let mut told = |what: &str, error: &io::Error| {
+            withheld = Some(refusal(pid, error, what));
+        };
+        let cwd = fs::read_link(folder.join("cwd")).map_err(|error| told("working directory", &error)).ok();
+        let variables =
+            bounded(&folder.join("environ")).map_err(|error| told("environment", &error)).unwrap_or_default();
+        let ancestors = ancestors(root, &folder);
+        Ok(Self { pid, words, folder: cwd, variables: pairs(&variables), withheld, ancestors })
+    }
+}
+
+/// Why a process cannot be read, in one line.
+fn refusal(pid: u32, error: &io::Error, what: &str) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => format!("there is no process {pid}"),
+        ErrorKind::PermissionDenied => {
+            format!("process {pid} is another user's: its {what} cannot be read (as that user or root it can)")
+        }
+        ErrorKind::FileTooLarge => format!("process {pid} has a {what} of more than {} MiB", MOST_BYTES >> 20),
+        // The system answers so for one that has just ended.
+        _ if error.raw_os_error() == Some(3) => format!("process {pid} has ended"),
+        _ => format!("process {pid}: {what}: {error}"),
+    }
+}
+
+fn command_line(folder: &Path) -> io::Result<Vec<String>> {
+    let bytes = bounded(&folder.join("cmdline"))?;
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let bytes = bytes.get(..end).unwrap_or_default();
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let words: Vec<String> =
+        bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    // A process that has changed its title has one word with blanks in it.
+    match words.as_slice() {
+        [title] if title.contains(' ') => Ok(title.split_whitespace().map(str::to_owned).collect()),
+        _ => Ok(words),
+    }
+}
+
+fn pairs(bytes: &[u8]) -> BTreeMap<String, String> {
+    let entries = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    entries.filter_map(|entry| entry.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))).collect()
+}
+
+fn ancestors(root: &Path, folder: &Path) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut parent = parent(folder);
+    while let Some(pid) = parent.filter(|pid| *pid > 1) {
+        if found.len() >= MOST_ANCESTORS {
+            break;
+        }
+        let folder = root.join(pid.to_string());
+        found.push(command_line(&folder).unwrap_or_default());
+        parent = self::parent(&folder);
+    }
+    found
+}
+
+/// `pid (name) state ppid …`; the name may hold anything, brackets too.
+fn parent(folder: &Path) -> Option<u32> {
+    let stat = bounded(&folder.join("stat")).ok()?;
+    let text = String::from_utf8_lossy(&stat);
+    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES { Err(ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+}
+
+/// The text of a regular file that a stranger has named: never a pipe or device, which might
+/// block or never end, and never more than `most` bytes.
+///
+/// # Errors
+/// One line: why it is not read.
+pub fn regular_file(path: &Path, most: u64) -> Result<String, String> {
+    let shown = path.display();
+    // Asked before it is opened: to open a pipe is to wait for its writer.
+    let meta = fs::metadata(path).map_err(|error| format!("{shown}: {}", plain(&error)))?;
+    if !meta.is_file() {
+        return Err(format!("{shown}: not a regular file"));
+    }
+    if meta.len() > most {
+        return Err(format!("{shown}: {} bytes are too large", meta.len()));
+    }
+    let mut bytes = Vec::new();
+    let read = open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    read.map_err(|error| format!("{shown}: {}", plain(&error)))?;
+    if bytes.len() as u64 > most {
+        return Err(format!("{shown}: more than {most} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|_| format!("{shown}: not UTF-8 text"))
+}
+
+/// Opens without waiting, should the file have become a pipe meanwhile.
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    const NON_BLOCKING: i32 = 0o4000;
+    fs::OpenOptions::new().read(true).custom_flags(NON_BLOCKING).open(path)
+}
+
+fn plain(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "there is no such file".to_owned(),
+        ErrorKind::PermissionDenied => "no permission".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(root: &Path, pid: u32, cmdline: &[u8], parent: u32) {
+        let folder = root.join(pid.to_string());
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("cmdline"), cmdline).unwrap();
+        fs::write(folder.join("stat"), format!("{pid} (a) b) S {parent} 1 1")).unwrap();
+        fs::write(folder.join("environ"), b"A=1\0B=x=y\0broken\0").unwrap();
+    }
+
+    #[test]
+    fn a_process_is_read_with_its_ancestors() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 30, b"python\0train.py\0\0--x\0\0", 20);
+        process(root.path(), 20, b"torchrun --n 2 train.py", 1);
+        let found = Command::under(root.path(), 30).unwrap();
+        assert_eq!(found.words, ["python", "train.py", "", "--x"]);
+        assert_eq!(found.ancestors, [["torchrun", "--n", "2", "train.py"]]);
+        assert_eq!(found.variables["B"], "x=y");
+        assert!(found.withheld.unwrap().contains("working directory") || found.folder.is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_one_line() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Command::under(root.path(), 7).unwrap_err(), "there is no process 7");
+        process(root.path(), 8, b"", 1);
+        assert!(Command::under(root.path(), 8).unwrap_err().contains("no command line"));
+        process(root.path(), 9, &vec![b'x'; (MOST_BYTES + 1) as usize], 1);
+        assert!(Command::under(root.path(), 9).unwrap_err().contains("more than 8 MiB"));
+        process(root.path(), 10, b"loop", 10);
+        assert_eq!(Command::under(root.path(), 10).unwrap().ancestors.len(), MOST_ANCESTORS);
+        process(root.path(), 11, &[0xff, 0xfe, 0, b'a'], 1);
+        assert_eq!(Command::under(root.path(), 11).unwrap().words[1], "a");
+    }
+
+    #[test]
+    fn only_regular_files_of_bounded_size_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, "12345").unwrap();
+        assert_eq!(regular_file(&path, 5).unwrap(), "12345");
+        assert!(regular_file(&path, 4).unwrap_err().contains("too large"));
+        assert!(regular_file(folder.path(), 5).unwrap_err().contains("not a regular file"));
+        assert!(regular_file(Path::new("/dev/zero"), 5).unwrap_err().contains("not a regular file"));
+        assert!(regular_file(&folder.path().join("b"), 5).unwrap_err().contains("no such file"));
+        fs::write(&path, [0xff]).unwrap();
+        assert!(regular_file(&path, 5).unwrap_err().contains("UTF-8"));
+    }
+}

@@ -1,0 +1,273 @@
+//! A plan as arguments of Megatron-LM (`megatron/training/arguments.py`).
+
+use super::shape::{self, Degrees};
+use super::{Exported, recomputation_name};
+use crate::catalog::Catalog;
+use crate::plan::keywords::{
+    Activation, Attention, CpuOffload, Dtype, Loss, MoeDispatcher, Norm, Optimizer, Position, Precision, Sharding,
+};
+use crate::plan::types::{ArchitecturePart, Checkpointing, Plan};
+
+/// Arguments as they come together.
+#[derive(Debug, Default)]
+pub struct Arguments {
+    lines: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Arguments {
+    fn flag(&mut self, name: &str, on: bool) {
+        if on {
+            self.lines.push(format!("--{name}"));
+        }
+    }
+
+    fn value(&mut self, name: &str, value: Option<impl ToString>) {
+        if let Some(value) = value {
+            self.lines.push(format!("--{name} {}", value.to_string()));
+        }
+    }
+
+    fn note(&mut self, line: impl Into<String>) {
+        self.notes.push(line.into());
+    }
+}
+
+/// The arguments, one option a line.
+pub fn arguments(plan: &Plan, catalog: &Catalog) -> Exported {
+    let Arguments { lines, notes } = list(plan, catalog);
+    Exported { text: lines.iter().map(|line| format!("{line}\n")).collect(), notes }
+}
+
+/// The same for a command.
+pub fn lines(plan: &Plan, catalog: &Catalog) -> (Vec<String>, Vec<String>) {
+    let Arguments { lines, notes } = list(plan, catalog);
+    (lines, notes)
+}
+
+fn list(plan: &Plan, catalog: &Catalog) -> Arguments {
+    let mut list = Arguments::default();
+    match shape::architecture(plan, catalog) {
+        Some(part) => model(&mut list, &part),
+        None => list.note("model: its shape is not one that these arguments can spell; --num-layers, --hidden-size and --num-attention-heads are missing"),
+    }
+    let degrees = Degrees::of(plan);
+    let (micro, _, global) = shape::batch(plan, degrees.data);
+    list.value("seq-length", plan.model.sequence_length);
+    if shape::architecture(plan, catalog).is_none_or(|part| part.max_position_embeddings.is_none()) {
+        list.value("max-position-embeddings", plan.model.sequence_length);
+    }
+    list.value("micro-batch-size", micro);
+    list.value("global-batch-size", global);
+    training(&mut list, plan);
+    distribution(&mut list, plan, degrees);
+    unsaid(&mut list, plan);
+    list
+}
+
+fn model(list: &mut Arguments, part: &ArchitecturePart) {
+    list.value("num-layers", part.num_layers);
+    list.value("hidden-size", part.hidden_size);
+    list.value("ffn-hidden-size", part.intermediate_size);
+    list.value("num-attention-heads", part.num_attention_heads);
+    if let Some(groups) = part.num_kv_heads.filter(|groups| Some(*groups) != part.num_attention_heads) {
+        list.flag("group-query-attention", true);
+        list.value("num-query-groups", Some(groups));
+    }
+    list.value("kv-channels", part.head_dim);
+    list.value("vocab-size", part.vocab_size);
+    list.value("max-position-embeddings", part.max_position_embeddings);
+    list.flag("untie-embeddings-and-output-weights", part.tie_embeddings == Some(false));
+    let position = part.position.map(|position| match position {
+        Position::Rope => "rope",
+        Position::Learned => "learned_absolute",
+        Position::Alibi => "alibi",
+        Position::None => "none",
+    });
+    list.value("position-embedding-type", position);
+    match part.activation {
+        Some(Activation::Swiglu) => list.flag("swiglu", true),
+        Some(Activation::Geglu) => list.flag("quick-geglu", true),
+        Some(Activation::Relu2) => list.flag("squared-relu", true),
+        Some(Activation::Relu) => list.note("model.architecture.activation: ReLU has no argument"),
+        Some(Activation::Gelu) | None => {}
+    }
+    let norm = part.norm.map(|norm| if norm == Norm::Rmsnorm { "RMSNorm" } else { "LayerNorm" });
+    list.value("normalization", norm);
+    list.flag("disable-bias-linear", part.linear_bias == Some(false));
+    list.flag("add-qkv-bias", part.qkv_bias == Some(true));
+    list.flag("qk-layernorm", part.qk_norm == Some(true));
+    list.value("window-size", part.sliding_window.map(|tokens| format!("{},0", tokens.saturating_sub(1))));
+    list.value("mtp-num-layers", part.mtp_layers);
+    if let Some(moe) = &part.moe {
+        list.value("num-experts", moe.num_experts);
+        list.value("moe-router-topk", moe.experts_per_token);
+        list.value("moe-ffn-hidden-size", moe.intermediate_size);
+        list.value("moe-shared-expert-intermediate-size", moe.shared_intermediate_size.filter(|width| *width > 0));
+        let dense = moe.first_dense_layers.filter(|layers| *layers > 0).zip(part.num_layers);
+        let pattern = dense.map(|(dense, all)| format!("([0]*{dense}+[1]*{})", all.saturating_sub(dense)));
+        list.value("moe-layer-freq", pattern.or_else(|| moe.layer_frequency.map(|every| every.to_string())));
+    }
+    if let Some(mla) = &part.mla {
+        list.flag("multi-latent-attention", true);
+        list.value("q-lora-rank", mla.q_lora_rank);
+        list.value("kv-lora-rank", mla.kv_lora_rank);
+        list.value("qk-head-dim", mla.qk_nope_head_dim);
+        list.value("qk-pos-emb-head-dim", mla.qk_rope_head_dim);
+        list.value("v-head-dim", mla.v_head_dim);
+    }
+}
+
+fn training(list: &mut Arguments, plan: &Plan) {
+    let part = &plan.training;
+    precision(list, plan);
+    kernels(list, plan);
+    recomputation(list, plan);
+    list.value("hidden-dropout", part.dropout);
+    list.value("attention-dropout", part.dropout);
+    list.value("weight-decay", part.weight_decay);
+    list.value("clip-grad", part.gradient_clipping.map(|on| if on { "1.0" } else { "0.0" }));
+    list.flag("no-gradient-accumulation-fusion", part.gradient_accumulation_fusion == Some(false));
+    list.flag("attention-softmax-in-fp32", part.attention_softmax_fp32 == Some(true));
+    list.flag("defer-embedding-wgrad-compute", part.defer_embedding_wgrad == Some(true));
+    list.flag("deterministic-mode", part.deterministic == Some(true));
+    list.flag("moe-grouped-gemm", part.moe_grouped_gemm == Some(true));
+    list.value("moe-expert-capacity-factor", part.moe_capacity_factor);
+    list.value("cuda-graph-impl", part.cuda_graph.map(|graph| graph.name()));
+    match part.cpu_offload {
+        Some(CpuOffload::Optimizer) => list.flag("optimizer-cpu-offload", true),
+        Some(CpuOffload::None) | None => {}
+        Some(other) => list.note(format!("training.cpu_offload: {other} has no argument")),
+    }
+}
+
+/// Optimizer, attention and loss.
+fn kernels(list: &mut Arguments, plan: &Plan) {
+    let part = &plan.training;
+    match part.optimizer {
+        None | Some(Optimizer::Adamw | Optimizer::AdamwFused) => {}
+        Some(Optimizer::SgdMomentum) => list.value("optimizer", Some("sgd")),
+        Some(Optimizer::Sgd) => {
+            list.value("optimizer", Some("sgd"));
+            list.value("sgd-momentum", Some("0.0"));
+        }
+        Some(Optimizer::Muon) => list.value("optimizer", Some("muon")),
+        Some(Optimizer::Lion) => list.value("optimizer", Some("lion")),
+        Some(other) => list.note(format!("training.optimizer: {other} has no argument; Adam it is")),
+    }
+    match part.attention {
+        Some(Attention::Eager) => list.value("attention-backend", Some("unfused")),
+        Some(Attention::Flash) => list.value("attention-backend", Some("flash")),
+        Some(Attention::Sdpa) | None => {}
+    }
+    let implementation = plan.model.transformer_impl.map(|implementation| implementation.name());
+    list.value("transformer-impl", implementation);
+    match part.loss {
+        Some(Loss::VocabParallelFused) => list.flag("cross-entropy-loss-fusion", true),
+        Some(Loss::TeFused) => {
+            list.flag("cross-entropy-loss-fusion", true);
+            list.value("cross-entropy-fusion-impl", Some("te"));
+        }
+        Some(Loss::VocabParallel) | None => {}
+        Some(other) => list.note(format!("training.loss: {other} has no argument")),
+    }
+}
+
+fn recomputation(list: &mut Arguments, plan: &Plan) {
+    match &plan.training.activation_checkpointing {
+        None | Some(Checkpointing::None) => {}
+        Some(Checkpointing::Selective) => list.value("recompute-granularity", Some("selective")),
+        Some(Checkpointing::Full) => {
+            list.value("recompute-granularity", Some("full"));
+            list.value("recompute-method", Some("uniform"));
+            list.value("recompute-num-layers", Some(1));
+        }
+        Some(Checkpointing::Modules(modules)) => {
+            let names: Vec<_> = modules.iter().map(|module| module.name()).collect();
+            list.value("recompute-granularity", Some("selective"));
+            list.value("recompute-modules", Some(names.join(" ")));
+        }
+        Some(other) => {
+            list.note(format!("training.activation_checkpointing: {} has no argument", recomputation_name(other)))
+        }
+    }
+}
+
+fn precision(list: &mut Arguments, plan: &Plan) {
+    let part = &plan.training;
+    match part.precision {
+        None | Some(Precision::Bf16Fp32Master) => list.flag("bf16", true),
+        Some(Precision::Fp16Fp32Master) => {
+            list.flag("fp16", true);
+            list.flag("accumulate-allreduce-grads-in-fp32", part.gradient_dtype != Some(Dtype::Fp16));
+        }
+        Some(Precision::Fp8Mixed) => {
+            list.flag("bf16", true);
+            list.value("fp8-format", Some("hybrid"));
+            list.value("fp8-recipe", part.fp8_recipe.map(|recipe| recipe.name()));
+            list.flag("fp8-param-gather", part.fp8_param_gather == Some(true));
+        }
+        Some(Precision::Fp32) => {}
+        Some(other) => {
+            list.note(format!("training.precision: {other} has no argument; the nearest is --bf16 with fp32 masters"))
+        }
+    }
+    list.flag("grad-reduce-in-bf16", part.gradient_dtype == Some(Dtype::Bf16));
+}
+
+fn distribution(list: &mut Arguments, plan: &Plan, degrees: Degrees) {
+    let part = &plan.distribution;
+    list.value("tensor-model-parallel-size", Some(degrees.tensor));
+    list.value("pipeline-model-parallel-size", Some(degrees.pipeline));
+    list.value("context-parallel-size", Some(degrees.context).filter(|ranks| *ranks > 1));
+    list.value("expert-model-parallel-size", part.expert_parallel);
+    list.value("expert-tensor-parallel-size", part.expert_tensor_parallel);
+    list.flag("sequence-parallel", part.sequence_parallel == Some(true));
+    list.value("num-virtual-stages-per-pipeline-rank", part.virtual_pipeline.filter(|pieces| *pieces > 1));
+    list.value("pipeline-model-parallel-layout", part.pipeline_layout.as_deref().map(|layout| format!("'{layout}'")));
+    list.value("decoder-first-pipeline-num-layers", part.first_stage_layers);
+    list.value("decoder-last-pipeline-num-layers", part.last_stage_layers);
+    for name in ["account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"] {
+        list.flag(name, part.pipeline_counts_embedding_and_loss == Some(true));
+    }
+    match shape::sharding(plan) {
+        Sharding::None => {}
+        Sharding::Zero1 => list.flag("use-distributed-optimizer", true),
+        sharding => {
+            list.flag("use-megatron-fsdp", true);
+            let strategy = if sharding == Sharding::Zero2 { "optim_grads" } else { "optim_grads_params" };
+            list.value("data-parallel-sharding-strategy", Some(strategy));
+        }
+    }
+    list.value("num-distributed-optimizer-instances", part.optimizer_instances);
+    list.flag("overlap-grad-reduce", part.overlap_grad_reduce == Some(true));
+    list.flag("overlap-param-gather", part.overlap_param_gather == Some(true));
+    list.flag("tp-comm-overlap", part.overlap_tensor_parallel == Some(true));
+    list.flag("overlap-moe-expert-parallel-comm", part.overlap_expert_parallel == Some(true));
+    list.value("cp-comm-type", part.cp_comm.map(|comm| comm.name()));
+    match part.moe_dispatcher {
+        Some(MoeDispatcher::Hybridep) => {
+            list.value("moe-token-dispatcher-type", Some("flex"));
+            list.value("moe-flex-dispatcher-backend", Some("hybridep"));
+        }
+        Some(other) => list.value("moe-token-dispatcher-type", Some(other.name())),
+        None => {}
+    }
+}
+
+/// Keys that have no argument.
+fn unsaid(list: &mut Arguments, plan: &Plan) {
+    let training = &plan.training;
+    for (key, set) in [
+        ("training.lora", training.lora.is_some()),
+        ("training.frozen", training.frozen.as_ref().is_some_and(|parts| !parts.is_empty())),
+        ("training.compile", training.compile == Some(true)),
+        ("training.optimizer_in_backward", training.optimizer_in_backward == Some(true)),
+        ("distribution.shard_group", plan.distribution.shard_group.is_some()),
+        ("distribution.async_tensor_parallel", plan.distribution.async_tensor_parallel == Some(true)),
+    ] {
+        if set {
+            list.note(format!("{key}: no argument says it"));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A plan as others write it: Megatron's arguments, a torchrun command, DeepSpeed's JSON,
+//! torchtitan's TOML. What the target has no word for is listed, never dropped in silence.
+
+mod deepspeed;
+mod megatron;
+mod shape;
+mod torchrun;
+mod torchtitan;
+
+use crate::catalog::Catalog;
+use crate::plan::types::{Checkpointing, Plan};
+
+pub use shape::Degrees;
+
+/// What a plan can be written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Megatron-LM's arguments, one a line.
+    Megatron,
+    /// The command that starts the run.
+    Torchrun,
+    /// A DeepSpeed configuration.
+    Deepspeed,
+    /// A torchtitan configuration.
+    Torchtitan,
+}
+
+/// A plan in another's words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// The text.
+    pub text: String,
+    /// What it does not say, one line each.
+    pub notes: Vec<String>,
+}
+
+/// Writes `plan` for `target`. A preset's shape comes from the catalogue.
+#[must_use]
+pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> Exported {
+    match target {
+        Target::Megatron => megatron::arguments(plan, catalog),
+        Target::Torchrun => torchrun::command(plan, catalog),
+        Target::Deepspeed => deepspeed::json(plan),
+        Target::Torchtitan => torchtitan::toml(plan, catalog),
+    }
+}
+
+/// What recomputation is called where it has no word of the target's own.
+fn recomputation_name(checkpointing: &Checkpointing) -> String {
+    match checkpointing {
+        Checkpointing::None => "none".to_owned(),
+        Checkpointing::Selective => "selective".to_owned(),
+        Checkpointing::SelectiveOp => "selective-op".to_owned(),
+        Checkpointing::Full => "full".to_owned(),
+        Checkpointing::Every(each) => format!("every {each} blocks"),
+        Checkpointing::Modules(modules) => {
+            let names: Vec<_> = modules.iter().map(|module| module.name()).collect();
+            format!("of {}", names.join(", "))
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A plan as torchtitan's TOML (`torchtitan/config/job_config.py`).
+
+use std::fmt::Write;
+
+use super::shape::{self, Degrees};
+use super::{Exported, recomputation_name};
+use crate::catalog::Catalog;
+use crate::plan::import::flavor_of;
+use crate::plan::keywords::{CpuOffload, Optimizer, Precision, Schedule, Sharding};
+use crate::plan::types::{Checkpointing, Plan};
+
+/// The file.
+pub fn toml(plan: &Plan, catalog: &Catalog) -> Exported {
+    let mut text = String::new();
+    let mut notes = Vec::new();
+    let degrees = Degrees::of(plan);
+    section(&mut text, "model", &model(plan, catalog, &mut notes));
+    section(&mut text, "optimizer", &optimizer(plan, &mut notes));
+    section(&mut text, "training", &training(plan, degrees, &mut notes));
+    section(&mut text, "parallelism", &parallelism(plan, degrees, &mut notes));
+    section(&mut text, "activation_checkpoint", &recomputation(plan, &mut notes));
+    let compile = vec![("enable", plan.training.compile.unwrap_or(false).to_string())];
+    section(&mut text, "compile", &compile);
+    unsaid(plan, &mut notes);
+    Exported { text, notes }
+}
+
+type Lines = Vec<(&'static str, String)>;
+
+fn section(text: &mut String, name: &str, lines: &Lines) {
+    if lines.is_empty() {
+        return;
+    }
+    let blank = if text.is_empty() { "" } else { "\n" };
+    // A text takes whatever is written to it.
+    let _ = writeln!(text, "{blank}[{name}]");
+    for (key, value) in lines {
+        let _ = writeln!(text, "{key} = {value}");
+    }
+}
+
+fn quoted(word: &str) -> String {
+    format!("\"{word}\"")
+}
+
+fn model(plan: &Plan, catalog: &Catalog, notes: &mut Vec<String>) -> Lines {
+    let mut lines = Vec::new();
+    let preset = plan.model.preset.as_deref().and_then(|name| catalog.model(name));
+    match preset.and_then(|preset| flavor_of(&preset.name)) {
+        Some((name, flavor)) => lines.extend([("name", quoted(name)), ("flavor", quoted(flavor))]),
+        None => notes.push("model: torchtitan has no flavor of that shape; name and flavor are missing".to_owned()),
+    }
+    if plan.training.precision == Some(Precision::Fp8Mixed) {
+        lines.push(("converters", "[\"float8\"]".to_owned()));
+    }
+    lines
+}
+
+fn optimizer(plan: &Plan, notes: &mut Vec<String>) -> Lines {
+    let kernels = match plan.training.optimizer {
+        None | Some(Optimizer::AdamwFused) => "fused",
+        Some(Optimizer::Adamw) => "foreach",
+        Some(Optimizer::AdamwLoop) => "for-loop",
+        Some(other) => {
+            notes.push(format!("training.optimizer: {other} is none of torchtitan's"));
+            return Vec::new();
+        }
+    };
+    let mut lines = vec![("name", quoted("AdamW")), ("implementation", quoted(kernels))];
+    lines.extend(plan.training.weight_decay.map(|decay| ("weight_decay", format!("{decay:?}"))));
+    lines.extend(plan.training.optimizer_in_backward.map(|on| ("early_step_in_backward", on.to_string())));
+    lines
+}
+
+/// A rank's samples of one step of accumulation go through a pipeline in pieces of the micro batch.
+fn training(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines {
+    let mut lines = Vec::new();
+    let (micro, steps, global) = shape::batch(plan, degrees.data);
+    let local = if degrees.pipeline > 1 {
+        micro.zip(steps.or(Some(1))).and_then(|(micro, steps)| micro.checked_mul(steps))
+    } else {
+        micro
+    };
+    lines.extend(local.map(|size| ("local_batch_size", size.to_string())));
+    lines.extend(global.map(|size| ("global_batch_size", size.to_string())));
+    lines.extend(plan.model.sequence_length.map(|length| ("seq_len", length.to_string())));
+    match plan.training.precision {
+        None | Some(Precision::Bf16Mixed | Precision::Fp8Mixed) => {}
+        Some(Precision::Bf16) => lines.push(("dtype", quoted("bfloat16"))),
+        Some(Precision::Fp32) => lines.push(("mixed_precision_param", quoted("float32"))),
+        Some(other) => notes.push(format!("training.precision: {other} is none of torchtitan's; bf16-mixed it is")),
+    }
+    lines.extend(plan.training.gradient_clipping.filter(|on| !on).map(|_| ("max_norm", "0.0".to_owned())));
+    match plan.training.cpu_offload {
+        None | Some(CpuOffload::None) => {}
+        Some(CpuOffload::Parameters) => lines.push(("enable_cpu_offload", "true".to_owned())),
+        Some(other) => notes.push(format!("training.cpu_offload: {other} is none of torchtitan's")),
+    }
+    lines
+}
+
+fn parallelism(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines {
+    let (replicas, shards) = match shape::sharding(plan) {
+        Sharding::Zero3 => {
+            let shards = plan.distribution.shard_group.unwrap_or(degrees.data).max(1);
+            (degrees.data / shards, shards)
+        }
+        Sharding::None => (degrees.data, 1),
+        other => {
+            notes.push(format!(
+                "distribution.sharding: {other} is none of torchtitan's; its FSDP shards parameters too"
+            ));
+            (1, degrees.data)
+        }
+    };
+    let mut lines = vec![
+        ("data_parallel_replicate_degree", replicas.max(1).to_string()),
+        ("data_parallel_shard_degree", shards.to_string()),
+        ("tensor_parallel_degree", degrees.tensor.to_string()),
+        ("pipeline_parallel_degree", degrees.pipeline.to_string()),
+        ("context_parallel_degree", degrees.context.to_string()),
+    ];
+    lines.extend(plan.distribution.expert_parallel.map(|ranks| ("expert_parallel_degree", ranks.to_string())));
+    lines.extend(
+        plan.distribution.expert_tensor_parallel.map(|ranks| ("expert_tensor_parallel_degree", ranks.to_string())),
+    );
+    lines.extend(plan.distribution.async_tensor_parallel.map(|on| ("enable_async_tensor_parallel", on.to_string())));
+    if degrees.pipeline > 1 {
+        let name = match plan.distribution.pipeline_schedule {
+            Some(Schedule::Gpipe) => "GPipe",
+            Some(Schedule::Interleaved) => "Interleaved1F1B",
+            Some(Schedule::OneFOneB) | None => "1F1B",
+        };
+        lines.push(("pipeline_parallel_schedule", quoted(name)));
+        lines.extend(
+            shape::batch(plan, degrees.data).0.map(|micro| ("pipeline_parallel_microbatch_size", micro.to_string())),
+        );
+    }
+    lines
+}
+
+fn recomputation(plan: &Plan, notes: &mut Vec<String>) -> Lines {
+    let mode = |mode: &str| vec![("mode", quoted(mode))];
+    match &plan.training.activation_checkpointing {
+        None | Some(Checkpointing::None) => mode("none"),
+        Some(Checkpointing::Full) => mode("full"),
+        Some(Checkpointing::SelectiveOp) => vec![("mode", quoted("selective")), ("selective_ac_option", quoted("op"))],
+        Some(Checkpointing::Every(each)) => {
+            vec![("mode", quoted("selective")), ("selective_ac_option", quoted(&each.to_string()))]
+        }
+        Some(other) => {
+            notes.push(format!(
+                "training.activation_checkpointing: {} is none of torchtitan's",
+                recomputation_name(other)
+            ));
+            Vec::new()
+        }
+    }
+}
+
+fn unsaid(plan: &Plan, notes: &mut Vec<String>) {
+    for (key, set) in [
+        ("training.lora", plan.training.lora.is_some()),
+        ("training.dropout", plan.training.dropout.is_some_and(|share| share > 0.0)),
+        ("distribution.virtual_pipeline", plan.distribution.virtual_pipeline.is_some_and(|pieces| pieces > 2)),
+    ] {
+        if set {
+            notes.push(format!("{key}: no key says it"));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! accelerate: `accelerate launch`'s arguments, its YAML, and the variables that it sets for
+//! the processes that it starts (`src/accelerate/utils/launch.py` at 16cb6eb8).
+
+use super::common::Context;
+use super::deepspeed;
+use super::imported::Imported;
+use super::launch::{Kind, Launcher, World};
+use super::origin::{Found, Origin};
+use super::settings::Settings;
+
+/// Variables of a started process, and the settings of the YAML that they come from.
+const VARIABLES: &[(&str, &str)] = &[
+    ("ACCELERATE_MIXED_PRECISION", "mixed_precision"),
+    ("ACCELERATE_USE_FSDP", "use_fsdp"),
+    ("ACCELERATE_USE_DEEPSPEED", "use_deepspeed"),
+    ("ACCELERATE_DEEPSPEED_ZERO_STAGE", "deepspeed_config.zero_stage"),
+    ("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "gradient_accumulation_steps"),
+    ("ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", "deepspeed_config.offload_optimizer_device"),
+    ("ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE", "deepspeed_config.offload_param_device"),
+    ("ACCELERATE_DEEPSPEED_CONFIG_FILE", "deepspeed_config.deepspeed_config_file"),
+    ("FSDP_SHARDING_STRATEGY", "fsdp_config.fsdp_sharding_strategy"),
+    ("FSDP_RESHARD_AFTER_FORWARD", "fsdp_config.fsdp_reshard_after_forward"),
+    ("FSDP_VERSION", "fsdp_config.fsdp_version"),
+    ("FSDP_OFFLOAD_PARAMS", "fsdp_config.fsdp_offload_params"),
+    ("FSDP_ACTIVATION_CHECKPOINTING", "fsdp_config.fsdp_activation_checkpointing"),
+    ("PARALLELISM_CONFIG_DP_REPLICATE_SIZE", "parallelism_config.parallelism_config_dp_replicate_size"),
+    ("PARALLELISM_CONFIG_DP_SHARD_SIZE", "parallelism_config.parallelism_config_dp_shard_size"),
+    ("PARALLELISM_CONFIG_TP_SIZE", "parallelism_config.parallelism_config_tp_size"),
+    ("PARALLELISM_CONFIG_CP_SIZE", "parallelism_config.parallelism_config_cp_size"),
+];
+
+/// Arguments of `accelerate launch` that the YAML has under a heading.
+const SECTIONS: &[(&str, &str)] = &[
+    ("fsdp_", "fsdp_config"),
+    ("zero_stage", "deepspeed_config"),
+    ("offload_", "deepspeed_config"),
+    ("gradient_accumulation_steps", "deepspeed_config"),
+    ("gradient_clipping", "deepspeed_config"),
+    ("deepspeed_config_file", "deepspeed_config"),
+    ("parallelism_config_", "parallelism_config"),
+];
+
+/// Whether settings are accelerate's YAML.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("compute_environment") || (settings.holds("distributed_type") && settings.holds("num_processes"))
+}
+
+/// The world of a launcher; what accelerate's arguments leave open its YAML says, or the GPUs do.
+pub fn configured(context: &Context, launcher: &Launcher, world: World) -> World {
+    if launcher.kind != Kind::Accelerate {
+        return world;
+    }
+    let settings = of_launcher(context, launcher, &mut Imported::default());
+    let gpus = || context.visible_gpus();
+    let single = settings.text("distributed_type").filter(|kind| kind.value.eq_ignore_ascii_case("no"));
+    let one = single.map(|kind| kind.map(|_| 1));
+    let total = settings.whole("num_processes").or(one).or_else(gpus);
+    let default = || Found::new(1, Origin::Default { framework: "accelerate", option: "--num_machines 1".to_owned() });
+    World { total, nodes: settings.whole("num_machines").or_else(|| Some(default())), per_node: None }.completed()
+}
+
+/// A launcher's own settings: its YAML, and its arguments over that.
+fn of_launcher(context: &Context, launcher: &Launcher, imported: &mut Imported) -> Settings {
+    let mut settings = Settings::default();
+    let path = launcher.options.text("config_file").map(|found| found.value).or_else(|| default_config(context));
+    if let Some(path) = path {
+        let named = launcher.options.get("config_file").is_some();
+        if named || context.run.files.read(&path).is_ok() {
+            settings.over(context.settings(&path, imported).unwrap_or_default());
+        }
+    }
+    for (name, found) in launcher.options.iter() {
+        let section = SECTIONS.iter().find(|(start, _)| name.starts_with(start));
+        let full = section.map_or_else(|| name.to_owned(), |(_, section)| format!("{section}.{name}"));
+        settings.set(&full, found.value.clone(), found.origin.clone());
+    }
+    settings
+}
+
+/// Where `accelerate config` writes.
+fn default_config(context: &Context) -> Option<String> {
+    let variable = |name: &str| context.variable(name).map(|found| found.value);
+    let home = variable("HF_HOME").or_else(|| variable("HOME").map(|home| format!("{home}/.cache/huggingface")))?;
+    Some(format!("{home}/accelerate/default_config.yaml"))
+}
+
+/// What accelerate is told: by its launcher, or by the variables that one sets.
+pub fn settings(context: &Context, imported: &mut Imported) -> Option<Settings> {
+    let launcher = context.launchers.iter().find(|launcher| launcher.kind == Kind::Accelerate);
+    let mut settings = launcher.map(|launcher| of_launcher(context, launcher, imported)).unwrap_or_default();
+    for (variable, name) in VARIABLES {
+        if let Some(found) = context.variable(variable) {
+            settings.set(name, found.value.into(), found.origin);
+        }
+    }
+    let anything = settings.iter().next().is_some();
+    anything.then_some(settings)
+}
+
+/// The plan of a YAML alone.
+pub fn of_file(settings: &Settings, context: &Context) -> Imported {
+    let mut imported = Imported::of("accelerate");
+    imported.set("cluster.num_gpus", settings.whole("num_processes"));
+    imported.set("cluster.nodes", settings.whole("num_machines"));
+    set(&mut imported, settings, context, true);
+    imported.miss("model.preset", "an accelerate configuration names no model");
+    imported
+}
+
+/// Sets what accelerate decides: precision where `weights` are fp32 (else autocast changes
+/// nothing that is stored), sharding, offloading.
+pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, weights: bool) {
+    let mixed = settings.text("mixed_precision");
+    if let Some(found) = mixed.filter(|_| weights) {
+        let word = match found.value.to_lowercase().as_str() {
+            "bf16" => Some("bf16-mixed"),
+            "fp16" => Some("fp16-mixed"),
+            "fp8" => Some("fp8-mixed"),
+            "no" | "false" => Some("fp32"),
+            _ => None,
+        };
+        imported.set("training.precision", word.map(|word| found.map(|_| word)));
+    }
+    let kind = settings.text("distributed_type").map_or(String::new(), |found| found.value.to_uppercase());
+    if kind == "FSDP" || settings.is("use_fsdp") {
+        set_fsdp(imported, &settings.below("fsdp_config"));
+    }
+    if kind == "DEEPSPEED" || settings.is("use_deepspeed") {
+        deepspeed_part(imported, settings, context);
+    }
+    if kind == "MULTI_GPU" {
+        imported.set("distribution.sharding", settings.text("distributed_type").map(|found| found.map(|_| "none")));
+    }
+    let dynamo = settings
+        .first_text(&["dynamo_config.dynamo_backend", "dynamo_backend"])
+        .filter(|found| !found.value.eq_ignore_ascii_case("no"));
+    imported.set("training.compile", dynamo.map(|found| found.map(|_| true)));
+    for (name, key) in [("tp", "distribution.tensor_parallel"), ("cp", "distribution.context_parallel")] {
+        let found = settings.whole(&format!("parallelism_config.parallelism_config_{name}_size"));
+        imported.set(key, found.filter(|found| found.value > 1));
+    }
+    let shard = settings.whole("parallelism_config.parallelism_config_dp_shard_size").filter(|found| found.value > 1);
+    let replicas =
+        settings.whole("parallelism_config.parallelism_config_dp_replicate_size").filter(|found| found.value > 1);
+    if replicas.is_some() {
+        imported.set("distribution.shard_group", shard);
+    }
+}
+
+/// Sharding as FSDP's settings have it, by their names with or without `fsdp_`.
+pub fn set_fsdp(imported: &mut Imported, settings: &Settings) {
+    let text = |name: &str| settings.text(&format!("fsdp_{name}")).or_else(|| settings.text(name));
+    let flag = |name: &str| settings.flag(&format!("fsdp_{name}")).or_else(|| settings.flag(name));
+    let strategy = text("sharding_strategy").map(|found| found.map(|name| strategy(&name)));
+    // FSDP2 says it by whether what was gathered is freed after the forward pass.
+    let reshard = text("reshard_after_forward").map(|found| {
+        found.map(|name| match name.to_lowercase().as_str() {
+            "false" | "shard_grad_op" => "zero2",
+            "no_shard" => "none",
+            _ => "zero3",
+        })
+    });
+    let default = Found::new(
+        "zero3",
+        Origin::Default { framework: "accelerate", option: "fsdp_sharding_strategy FULL_SHARD".to_owned() },
+    );
+    imported.set("distribution.sharding", Some(strategy.or(reshard).unwrap_or(default)));
+    if let Some(found) = text("sharding_strategy")
+        .filter(|found| found.value.to_uppercase().contains("HYBRID") || matches!(found.value.as_str(), "4" | "5"))
+    {
+        imported.note(format!("{}: shards within a node; distribution.shard_group is the GPUs of one", found.origin));
+    }
+    let offload = flag("offload_params").or_else(|| flag("cpu_offload")).filter(|found| found.value);
+    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "parameters")));
+    let recompute = flag("activation_checkpointing").filter(|found| found.value);
+    imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
+}
+
+/// A strategy of FSDP by name or number (`torch.distributed.fsdp.ShardingStrategy`).
+pub fn strategy(name: &str) -> &'static str {
+    match name.to_uppercase().as_str() {
+        "SHARD_GRAD_OP" | "2" | "HYBRID_SHARD_ZERO2" | "_HYBRID_SHARD_ZERO2" | "5" => "zero2",
+        "NO_SHARD" | "3" => "none",
+        _ => "zero3",
+    }
+}
+
+fn deepspeed_part(imported: &mut Imported, settings: &Settings, context: &Context) {
+    if let Some(path) = settings.text("deepspeed_config.deepspeed_config_file") {
+        if let Some(file) = context.settings(&path.value, imported) {
+            deepspeed::set(imported, &file);
+        }
+        return;
+    }
+    let default = || Found::new(2, Origin::Default { framework: "accelerate", option: "--zero_stage 2".to_owned() });
+    let stage = settings.whole("deepspeed_config.zero_stage").unwrap_or_else(default);
+    let gradients = stage.value > 0;
+    imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
+    let device = |name: &str| {
+        settings.text(&format!("deepspeed_config.{name}")).filter(|found| !found.value.eq_ignore_ascii_case("none"))
+    };
+    if let Some(found) = device("offload_param_device") {
+        imported.set("training.cpu_offload", Some(found.map(|_| "parameters")));
+    } else if let Some(found) = device("offload_optimizer_device") {
+        imported.set("training.cpu_offload", Some(found.map(|_| "optimizer")));
+    }
+    imported
+        .set("training.gradient_accumulation_steps", settings.whole("deepspeed_config.gradient_accumulation_steps"));
+    // DeepSpeed keeps 16-bit weights and fp32 masters, not autocast.
+    let word = settings.text("mixed_precision").and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "bf16" => Some(("bf16-fp32-master", "bf16")),
+            "fp16" => Some(("fp16-fp32-master", "fp16")),
+            _ => None,
+        })
+    });
+    if let Some(found) = word {
+        imported.say("training.precision", found.value.0, found.origin.clone());
+        imported.set("training.gradient_dtype", Some(found.map(|(_, gradients)| gradients)).filter(|_| gradients));
+    }
+}

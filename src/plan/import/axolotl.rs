@@ -1,0 +1,242 @@
+//! axolotl's YAML (`src/axolotl/utils/schemas/config.py` at 067b021c).
+
+use super::accelerate;
+use super::adapters;
+use super::arguments;
+use super::common::Context;
+use super::deepspeed;
+use super::imported::Imported;
+use super::launch::World;
+use super::model;
+use super::origin::{Found, Origin};
+use super::settings::{Plain, Settings};
+use super::trainer::{self, Stored};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "axolotl 0.13";
+
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("sequence_len", Plain::Whole(512)),
+    ("micro_batch_size", Plain::Whole(1)),
+    ("gradient_accumulation_steps", Plain::Whole(1)),
+    ("optimizer", Plain::Text("adamw_torch_fused")),
+    ("weight_decay", Plain::Number(0.0)),
+    ("max_grad_norm", Plain::Number(1.0)),
+    ("gradient_checkpointing", Plain::Flag(false)),
+];
+
+/// Whether the program is axolotl.
+pub fn runs(context: &Context) -> bool {
+    let program = context.program;
+    program.name() == "axolotl" || program.path.starts_with("axolotl.") || program.path.contains("axolotl/")
+}
+
+/// Whether settings are axolotl's.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("base_model")
+        && (settings.holds("sequence_len") || settings.holds("micro_batch_size") || settings.holds("datasets"))
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("axolotl");
+    let given = arguments::read(&context.program.words);
+    let path = given.words.iter().find(|word| word.ends_with(".yml") || word.ends_with(".yaml"));
+    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    if let Some(file) = path.and_then(|path| context.settings(path, &mut imported)) {
+        settings.over(file);
+    }
+    settings.over(given.options);
+    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    if context.world.total.is_none() {
+        self_launched(&mut imported, context, "axolotl starts accelerate on every GPU in sight");
+    }
+    set(&mut imported, &settings, context);
+    imported
+}
+
+/// The world of a command that starts a launcher by itself.
+pub fn self_launched(imported: &mut Imported, context: &Context, why: &str) {
+    let Some(gpus) = context.visible_gpus() else {
+        return imported.miss("cluster.num_gpus", format!("{why}, and none is"));
+    };
+    let nodes = context.variable("NNODES").and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
+    let per_node =
+        context.variable("NPROC_PER_NODE").and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
+    let per_node =
+        per_node.unwrap_or_else(|| Found::new(gpus.value, Origin::Derived(format!("{why} ({})", gpus.origin))));
+    let world = World {
+        total: None,
+        nodes: Some(nodes.unwrap_or_else(|| Found::new(1, Origin::Derived("one node".to_owned())))),
+        per_node: Some(per_node),
+    };
+    let world = world.completed();
+    imported.set("cluster.num_gpus", world.total);
+    imported.set("cluster.nodes", world.nodes);
+    imported.set("cluster.gpus_per_node", world.per_node);
+}
+
+/// The plan of a file alone.
+pub fn of_file(file: Settings, context: &Context) -> Imported {
+    let mut imported = Imported::of("axolotl");
+    imported.say("model.framework", "pytorch", Origin::Program("axolotl's own keys".to_owned()));
+    set(&mut imported, &Settings::defaults(VERSION, DEFAULTS).with(file), context);
+    imported
+}
+
+fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
+    let named = settings.first_text(&["base_model", "base_model_config"]);
+    match named {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "no base_model"),
+    }
+    imported.set("model.sequence_length", settings.whole("sequence_len"));
+    lora(imported, settings);
+    let arguments = as_arguments(settings, context);
+    // Weights are loaded in the type that is computed in.
+    trainer::set(imported, &arguments, context, Stored::Half);
+    if let Some(global) = settings.whole("batch_size").filter(|_| !settings.is_set("gradient_accumulation_steps")) {
+        let micro = settings.whole("micro_batch_size").map_or(1, |found| found.value.max(1));
+        imported.set("training.gradient_accumulation_steps", Some(global.map(|batch| (batch / micro).max(1))));
+    }
+    degrees(imported, settings);
+    loss(imported, settings);
+    let offload = settings.text("gradient_checkpointing").filter(|found| found.value.starts_with("offload"));
+    if let Some(found) = offload {
+        imported.say("training.activation_checkpointing", "full", found.origin.clone());
+        imported.note(format!(
+            "{}: checkpoints go to host memory, which a plan cannot say together with recomputation",
+            found.origin
+        ));
+    }
+}
+
+/// axolotl's keys by the names that `TrainingArguments` have.
+fn as_arguments(settings: &Settings, context: &Context) -> Settings {
+    const NAMES: &[(&str, &str)] = &[
+        ("micro_batch_size", "per_device_train_batch_size"),
+        ("gradient_accumulation_steps", "gradient_accumulation_steps"),
+        ("optimizer", "optim"),
+        ("weight_decay", "weight_decay"),
+        ("max_grad_norm", "max_grad_norm"),
+        ("gradient_checkpointing", "gradient_checkpointing"),
+        ("torch_compile", "torch_compile"),
+        ("deepspeed", "deepspeed"),
+        ("fsdp", "fsdp"),
+        ("attn_implementation", "attn_implementation"),
+        ("flash_attention", "flash_attention"),
+        ("tf32", "tf32"),
+        ("fp16", "fp16"),
+        ("bf16", "bf16"),
+    ];
+    let mut arguments = Settings::default();
+    for (theirs, ours) in NAMES {
+        if let Some(found) = settings.get(theirs) {
+            arguments.set(ours, found.value.clone(), found.origin.clone());
+        }
+    }
+    for (name, found) in
+        settings.iter().filter(|(name, _)| name.starts_with("fsdp_config.") || name.starts_with("deepspeed."))
+    {
+        arguments.set(name, found.value.clone(), found.origin.clone());
+    }
+    for (option, word) in [("eager_attention", "eager"), ("sdp_attention", "sdpa"), ("xformers_attention", "sdpa")] {
+        if let Some(found) = settings.on(option) {
+            arguments.set("attn_implementation", word.into(), found.origin);
+        }
+    }
+    // `auto`: bf16 where the card has it, which is all but the oldest two generations.
+    let auto = settings.get("bf16").is_none_or(|found| found.value == "auto") || settings.is("bfloat16");
+    if auto && !settings.is("fp16") && !settings.is("float16") {
+        let old = context.run.gpus.iter().any(|name| name.contains("V100") || name.contains("T4"));
+        let origin = settings
+            .get("bf16")
+            .map_or(Origin::Default { framework: VERSION, option: "bf16 auto".to_owned() }, |found| {
+                found.origin.clone()
+            });
+        arguments.set(if old { "fp16" } else { "bf16" }, true.into(), origin);
+    }
+    // FSDP2 is told by `fsdp_config` alone.
+    if arguments.get("fsdp").is_none() && settings.holds("fsdp_config") {
+        let origin =
+            settings.iter().find(|(name, _)| name.starts_with("fsdp_config.")).map(|(_, found)| found.origin.clone());
+        if let Some(origin) = origin {
+            arguments.set("fsdp", "auto_wrap".into(), origin);
+        }
+    }
+    arguments
+}
+
+fn lora(imported: &mut Imported, settings: &Settings) {
+    let Some(kind) = settings.text("adapter").filter(|found| ["lora", "qlora", "dora"].contains(&found.value.as_str()))
+    else {
+        return;
+    };
+    let four = settings.on("load_in_4bit").map(|found| found.map(|_| 4));
+    let eight = settings.on("load_in_8bit").map(|found| found.map(|_| 8));
+    let implied = (kind.value == "qlora").then(|| kind.clone().map(|_| 4));
+    adapters::set(imported, settings.whole("lora_r"), ("peft", 8), four.or(eight).or(implied));
+    let linear = settings.on("lora_target_linear").map(|found| found.map(|_| vec!["all-linear".to_owned()]));
+    adapters::set_targets(imported, linear.or_else(|| settings.texts("lora_target_modules")));
+    imported.set(
+        "training.lora.dropout",
+        settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
+    );
+    if settings.texts("lora_modules_to_save").is_some_and(|found| !found.value.is_empty()) {
+        imported.note("lora_modules_to_save: modules that are trained whole have no word in a plan beside adapters");
+    }
+}
+
+fn degrees(imported: &mut Imported, settings: &Settings) {
+    let above_one = |found: &Found<u64>| found.value > 1;
+    imported.set("distribution.tensor_parallel", settings.whole("tensor_parallel_size").filter(above_one));
+    let context = settings.first_whole(&["context_parallel_size", "sequence_parallel_degree"]).filter(above_one);
+    imported.set("distribution.context_parallel", context);
+    imported.set("distribution.expert_parallel", settings.whole("expert_parallel_size").filter(above_one));
+    let shard = settings.whole("dp_shard_size").filter(above_one);
+    if let Some(replicas) = settings.whole("dp_replicate_size").filter(above_one) {
+        let ranks = shard.as_ref().and_then(|shard| shard.value.checked_mul(replicas.value));
+        imported.set(
+            "distribution.data_parallel",
+            ranks.map(|ranks| Found::new(ranks, Origin::Derived("dp_replicate_size x dp_shard_size".to_owned()))),
+        );
+        imported.set("distribution.shard_group", shard);
+    } else {
+        imported.set("distribution.data_parallel", shard);
+    }
+    if deepspeed_stage_of_name(settings).is_some()
+        && imported.get("distribution.sharding").is_none_or(|found| found.value == "none")
+    {
+        let stage = deepspeed_stage_of_name(settings);
+        imported.set("distribution.sharding", stage.map(|found| found.map(deepspeed::stage)));
+    }
+    let recompute = settings.on("fsdp_config.activation_checkpointing");
+    imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
+    let resharding = settings.below("fsdp_config");
+    if resharding.holds("reshard_after_forward") || resharding.holds("fsdp_sharding_strategy") {
+        accelerate::set_fsdp(imported, &resharding);
+    }
+}
+
+/// `deepspeed_configs/zero3_bf16.json` comes with axolotl: where the file is not at hand, its
+/// name tells the stage.
+fn deepspeed_stage_of_name(settings: &Settings) -> Option<Found<u64>> {
+    let path = settings.text("deepspeed")?;
+    path.and_then(|path| {
+        let at = path.find("zero")? + "zero".len();
+        path.get(at..at + 1)?.parse().ok()
+    })
+}
+
+fn loss(imported: &mut Imported, settings: &Settings) {
+    let on = |name: &str| settings.on(name);
+    let fused = ["liger_fused_linear_cross_entropy", "cut_cross_entropy", "unsloth_cross_entropy_loss"]
+        .iter()
+        .find_map(|name| on(name));
+    let plugin =
+        settings.texts("plugins").filter(|found| found.value.iter().any(|name| name.contains("CutCrossEntropy")));
+    let fused = fused.or(plugin.map(|found| found.map(|_| true)));
+    let chunked = on("chunked_cross_entropy");
+    let word = fused.map(|found| found.map(|_| "fused")).or(chunked.map(|found| found.map(|_| "chunked")));
+    imported.set("training.loss", word);
+}

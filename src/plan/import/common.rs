@@ -1,0 +1,222 @@
+//! What all frameworks share: the surroundings of a run, and the arithmetic between degrees
+//! and batches.
+
+use std::collections::BTreeMap;
+
+use super::Run;
+use super::imported::Imported;
+use super::launch::{Launcher, Program, World};
+use super::origin::{Found, Origin};
+use super::settings::Settings;
+use super::text;
+use crate::catalog::Catalog;
+
+/// Everything that is known of a run.
+pub struct Context<'a> {
+    /// The run.
+    pub run: &'a Run<'a>,
+    /// Models and GPUs by name.
+    pub catalog: &'a Catalog,
+    /// What is run.
+    pub program: &'a Program,
+    /// What started it: the command's own launchers, then those of its ancestors.
+    pub launchers: Vec<&'a Launcher>,
+    /// The environment with what the command line adds to it.
+    pub variables: &'a BTreeMap<String, String>,
+    /// How many processes there are.
+    pub world: World,
+}
+
+impl Context<'_> {
+    /// A variable of the environment that is not empty.
+    pub fn variable(&self, name: &str) -> Option<Found<String>> {
+        let value = self.variables.get(name).filter(|value| !value.trim().is_empty())?;
+        Some(Found::new(value.clone(), Origin::Environment(name.to_owned())))
+    }
+
+    /// How many GPUs a process here can see.
+    pub fn visible_gpus(&self) -> Option<Found<u64>> {
+        if let Some(list) = self.variable("CUDA_VISIBLE_DEVICES") {
+            // The driver stops at the first that is none.
+            let count = list.value.split(',').take_while(|gpu| !gpu.trim().is_empty() && gpu.trim() != "-1").count();
+            return (count > 0).then(|| Found::new(count as u64, list.origin));
+        }
+        let count = self.run.gpus.len() as u64;
+        let per_node =
+            self.variable("SLURM_GPUS_ON_NODE").and_then(|found| found.and_then(|text| text.trim().parse().ok()));
+        per_node.or_else(|| (count > 0).then(|| Found::new(count, Origin::Gpu(format!("{count} GPUs in sight")))))
+    }
+
+    /// A file of settings; the kind by its name. A file that cannot be read is noted.
+    pub fn settings(&self, path: &str, imported: &mut Imported) -> Option<Settings> {
+        let read = self.run.files.read(path).and_then(|text| {
+            let read = match path.rsplit('.').next() {
+                Some("toml") => text::toml(path, &text),
+                _ => text::yaml(path, &text),
+            };
+            read.map_err(|why| format!("{path}:{why}"))
+        });
+        match read {
+            Ok(settings) => Some(settings),
+            Err(why) => {
+                imported.note(format!("not read: {why}"));
+                None
+            }
+        }
+    }
+}
+
+/// Fills in what the surroundings say: GPUs, their number, the degrees and batches that follow.
+pub fn surroundings(imported: &mut Imported, context: &Context) {
+    let world = &context.world;
+    // One process of a command that nothing starts several times; but who may not look cannot tell.
+    let alone = !context.program.path.is_empty() && world.total.is_none() && !context.run.withheld;
+    let one = || World::here(1, Origin::Derived("no launcher: one process".to_owned()));
+    let world = if alone && !unsettled(imported) { &one() } else { world };
+    imported.fill("cluster.num_gpus", world.total.clone());
+    imported.fill("cluster.nodes", world.nodes.clone());
+    imported.fill("cluster.gpus_per_node", world.per_node.clone());
+    if imported.get("cluster.num_gpus").is_none() {
+        imported
+            .miss("cluster.num_gpus", "no launcher, no WORLD_SIZE and no task of Slurm tells the number of processes");
+    }
+    match context.run.gpus.first() {
+        Some(name) => match context.catalog.gpu(name) {
+            Some(gpu) => imported
+                .fill("hardware.gpu_type", Some(Found::new(gpu.name.clone(), Origin::Gpu(format!("NVML: {name}"))))),
+            None => imported.miss("hardware.gpu_type", format!("the catalogue has no {name}")),
+        },
+        None => imported.miss("hardware.gpu_type", "no GPU in sight"),
+    }
+    degrees(imported);
+    batches(imported);
+}
+
+/// Whether the number of GPUs was told, or looked for in vain, by the framework's own rules.
+fn unsettled(imported: &Imported) -> bool {
+    imported.get("cluster.num_gpus").is_some()
+        || imported.missing.iter().any(|missing| missing.key == "cluster.num_gpus")
+}
+
+/// The degrees that share out a replica's work.
+const MODEL_DEGREES: [&str; 3] =
+    ["distribution.tensor_parallel", "distribution.pipeline_parallel", "distribution.context_parallel"];
+
+/// Data parallelism: what the other degrees leave of the GPUs.
+fn degrees(imported: &mut Imported) {
+    let others: Vec<u64> = MODEL_DEGREES.iter().map(|key| imported.whole(key).unwrap_or(1).max(1)).collect();
+    let share = others.iter().try_fold(1_u64, |product, degree| product.checked_mul(*degree));
+    let (Some(gpus), Some(share)) = (imported.whole("cluster.num_gpus"), share) else { return };
+    if imported.get("distribution.data_parallel").is_some() {
+        return;
+    }
+    if !gpus.is_multiple_of(share) {
+        imported.note(format!("{gpus} GPUs are no multiple of tensor x pipeline x context = {share}"));
+        for key in ["cluster.num_gpus", "cluster.nodes", "cluster.gpus_per_node"] {
+            imported.drop(key);
+        }
+        imported.miss("cluster.num_gpus", format!("the launcher's {gpus} do not go with the degrees"));
+        imported.miss("distribution.data_parallel", "needs the number of GPUs");
+        return;
+    }
+    let words: Vec<String> = others.iter().map(u64::to_string).collect();
+    let origin = if share == 1 {
+        Origin::Derived(if gpus == 1 { "the only GPU".to_owned() } else { format!("all {gpus} GPUs") })
+    } else {
+        Origin::Derived(format!("{gpus} GPUs / tensor x pipeline x context ({})", words.join(" x ")))
+    };
+    imported.say("distribution.data_parallel", gpus / share, origin);
+}
+
+/// Global batch = micro batch x accumulation x data parallel, whichever is not said.
+fn batches(imported: &mut Imported) {
+    const GLOBAL: &str = "model.batch_size";
+    const MICRO: &str = "training.micro_batch_size";
+    const STEPS: &str = "training.gradient_accumulation_steps";
+    let data = imported.whole("distribution.data_parallel");
+    let (global, micro, steps) = (imported.whole(GLOBAL), imported.whole(MICRO), imported.whole(STEPS));
+    match (global, micro, steps, data) {
+        (None, Some(micro), _, Some(data)) => {
+            let steps = steps.unwrap_or(1);
+            let product = micro.checked_mul(steps).and_then(|local| local.checked_mul(data));
+            let Some(product) = product else { return };
+            let origin = Origin::Derived(format!("micro batch {micro} x {steps} steps x {data} data-parallel ranks"));
+            imported.say(GLOBAL, product, origin);
+        }
+        (Some(global), Some(micro), None, Some(data)) => {
+            let pass = micro.saturating_mul(data);
+            if pass > 0 && global.is_multiple_of(pass) {
+                let origin =
+                    Origin::Derived(format!("batch {global} / micro batch {micro} / {data} data-parallel ranks"));
+                imported.say(STEPS, global / pass, origin);
+            } else {
+                imported
+                    .note(format!("batch {global} is no multiple of micro batch {micro} x {data} data-parallel ranks"));
+            }
+        }
+        (Some(global), None, Some(steps), Some(data)) => {
+            let passes = steps.saturating_mul(data);
+            if passes > 0 && global.is_multiple_of(passes) {
+                let origin = Origin::Derived(format!("batch {global} / {steps} steps / {data} data-parallel ranks"));
+                imported.say(MICRO, global / passes, origin);
+            }
+        }
+        (Some(global), Some(micro), Some(steps), Some(data))
+            if micro.checked_mul(steps).and_then(|local| local.checked_mul(data)) != Some(global) =>
+        {
+            imported.note(format!(
+                "batch {global} is not micro batch {micro} x {steps} steps x {data} ranks: the batch is left out"
+            ));
+            imported.drop(GLOBAL);
+        }
+        (None, _, _, None) => imported.miss(GLOBAL, "needs the number of data-parallel ranks"),
+        _ => {}
+    }
+    if imported.get(MICRO).is_none() && imported.get(GLOBAL).is_none() {
+        imported.miss(MICRO, "no argument or file says it");
+    }
+    if imported.get("model.sequence_length").is_none() {
+        imported.miss("model.sequence_length", "no argument or file says it");
+    }
+}
+
+/// The plan's word for an optimizer by whatever name a framework has for it, and what that
+/// leaves unsaid.
+pub fn optimizer(name: &str) -> Option<&'static str> {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).flat_map(char::to_lowercase).collect();
+    let has = |part: &str| plain.contains(part);
+    Some(match plain.as_str() {
+        _ if has("adafactor") => "adafactor",
+        _ if has("muon") => "muon",
+        _ if has("lion") => "lion",
+        _ if has("adam") && (has("8bit") || has("bnb8") || has("4bit")) => "adamw-8bit",
+        _ if has("fusedadam")
+            || has("adamwtorchfused")
+            || has("apexfused")
+            || has("fusedadamw")
+            || has("adamwfused") =>
+        {
+            "adamw-fused"
+        }
+        _ if has("cpuadam") || has("adam") => "adamw",
+        _ if has("sgd") => "sgd",
+        _ => return None,
+    })
+}
+
+/// Sets the optimizer by a framework's name for it; one without a word in plans is noted.
+pub fn set_optimizer(imported: &mut Imported, found: Option<Found<String>>) {
+    let Some(found) = found else { return };
+    match optimizer(&found.value) {
+        Some(word) => {
+            if found.value.to_lowercase().contains("4bit") {
+                imported.note(format!("{}: states of 4 bits are counted as 8", found.value));
+            }
+            imported.say("training.optimizer", word, found.origin);
+        }
+        None => {
+            imported.note(format!("{}: optimizer `{}` has no word in a plan", found.origin, found.value));
+            imported.miss("training.optimizer", format!("`{}` has no word in a plan", found.value));
+        }
+    }
+}

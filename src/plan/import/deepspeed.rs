@@ -1,0 +1,175 @@
+//! DeepSpeed's JSON (<https://www.deepspeed.ai/docs/config-json/>).
+
+use super::arguments;
+use super::common::{self, Context};
+use super::imported::Imported;
+use super::origin::{Found, Origin};
+use super::settings::{Settings, text};
+use super::{file, model};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "DeepSpeed 0.18";
+
+/// Whether the program takes a DeepSpeed configuration.
+pub fn runs(context: &Context) -> bool {
+    config_path(context).is_some()
+}
+
+fn config_path(context: &Context) -> Option<Found<String>> {
+    let options = arguments::read(&context.program.words).options;
+    let path = options.first_text(&["deepspeed_config", "ds_config", "deepspeed"])?;
+    path.value.ends_with(".json").then_some(path)
+}
+
+/// The plan of a script of one's own that DeepSpeed trains.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("DeepSpeed");
+    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    if let Some(settings) = config_path(context).and_then(|path| context.settings(&path.value, &mut imported)) {
+        set(&mut imported, &settings);
+    }
+    let options = arguments::read(&context.program.words).options;
+    let named = options.first_text(&["model_name_or_path", "model_name", "model"]);
+    match named {
+        Some(found) => model::set(&mut imported, context, found),
+        None => imported.miss("model.preset", format!("{} does not tell its model", context.program.shown())),
+    }
+    imported.set(
+        "model.sequence_length",
+        options.first_whole(&["max_seq_len", "max_seq_length", "seq_length", "seq_len", "block_size", "max_length"]),
+    );
+    imported.fill(
+        "training.micro_batch_size",
+        options.first_whole(&[
+            "per_device_train_batch_size",
+            "micro_batch_size",
+            "train_micro_batch_size",
+            "batch_size",
+        ]),
+    );
+    imported
+}
+
+/// The plan of the file alone.
+pub fn of_file(settings: &Settings) -> Imported {
+    let mut imported = Imported::of("DeepSpeed");
+    set(&mut imported, settings);
+    imported.miss("model.preset", "a DeepSpeed configuration names no model");
+    imported
+}
+
+/// A stage of ZeRO in a plan's words.
+pub fn stage(stage: u64) -> &'static str {
+    match stage {
+        0 => "none",
+        1 => "zero1",
+        2 => "zero2",
+        _ => "zero3",
+    }
+}
+
+/// Sets what a DeepSpeed configuration says. `auto` says nothing: whoever fills it in does.
+pub fn set(imported: &mut Imported, settings: &Settings) {
+    imported.set("training.micro_batch_size", settings.whole("train_micro_batch_size_per_gpu"));
+    imported.set("model.batch_size", settings.whole("train_batch_size"));
+    imported.set("training.gradient_accumulation_steps", settings.whole("gradient_accumulation_steps"));
+    let stages = settings.whole("zero_optimization.stage");
+    let level = stages.as_ref().map_or(0, |found| found.value);
+    imported.set(
+        "distribution.sharding",
+        Some(stages.map_or_else(|| Found::new("none", default("zero_optimization.stage 0")), |found| found.map(stage))),
+    );
+    precision(imported, settings, level);
+    if let Some(found) = settings.text("optimizer.type") {
+        optimizer(imported, settings, found);
+    }
+    imported.set(
+        "training.weight_decay",
+        settings.number("optimizer.params.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
+    );
+    imported.set(
+        "training.gradient_clipping",
+        settings.number("gradient_clipping").map(|found| found.map(|norm| norm > 0.0)),
+    );
+    let device =
+        |name: &str| settings.text(&format!("zero_optimization.{name}.device")).filter(|found| found.value != "none");
+    let old = |name: &str| settings.on(&format!("zero_optimization.{name}"));
+    let parameters =
+        device("offload_param").map(|found| found.origin).or(old("cpu_offload_params").map(|found| found.origin));
+    let states = device("offload_optimizer").map(|found| found.origin).or(old("cpu_offload").map(|found| found.origin));
+    if let Some(origin) = parameters {
+        imported.say("training.cpu_offload", "parameters", origin);
+    } else if let Some(origin) = states {
+        imported.say("training.cpu_offload", "optimizer", origin);
+    }
+    imported.set(
+        "distribution.tensor_parallel",
+        settings.first_whole(&["tensor_parallel.autotp_size"]).filter(|found| found.value > 0),
+    );
+    let group = settings.whole("zero_optimization.zero_hpz_partition_size").filter(|found| found.value > 1);
+    if let Some(found) = group {
+        imported.note(format!(
+            "{}: a second copy of the weights in groups of {} has no word in a plan",
+            found.origin, found.value
+        ));
+    }
+    let kept = settings.first_text(&["data_types.grad_accum_dtype"]);
+    imported.set("training.gradient_dtype", kept.filter(|found| found.value != "auto"));
+    let reduce = settings
+        .text("communication_data_type")
+        .filter(|found| ["fp16", "bf16", "bfp16", "fp32"].contains(&found.value.as_str()));
+    imported.set(
+        "distribution.reduce_dtype",
+        reduce.map(|found| found.map(|name| if name == "bfp16" { "bf16".to_owned() } else { name })),
+    );
+    imported.set("distribution.overlap_grad_reduce", settings.flag("zero_optimization.overlap_comm"));
+    imported.set("training.compile", settings.flag("compile.deepcompile"));
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+/// 16-bit weights with fp32 masters and states. Gradients stay in the weights' type where ZeRO
+/// shards them (`engine.get_data_types`: fp32 only for bf16 without ZeRO).
+fn precision(imported: &mut Imported, settings: &Settings, stage: u64) {
+    let on = |names: &[&str]| names.iter().find_map(|name| settings.flag(name)).filter(|found| found.value);
+    let (word, gradients) = if let Some(found) = on(&["bf16.enabled", "bfloat16.enabled"]) {
+        (found.map(|_| "bf16-fp32-master"), Some("bf16").filter(|_| stage > 0))
+    } else if let Some(found) = on(&["fp16.enabled"]) {
+        (found.map(|_| "fp16-fp32-master"), Some("fp16"))
+    } else {
+        let auto =
+            |name: &str| settings.get(name).is_some_and(|found| text(&found.value).is_some_and(|word| word == "auto"));
+        if ["bf16.enabled", "fp16.enabled"].into_iter().any(auto) {
+            return;
+        }
+        (Found::new("fp32", default("neither bf16 nor fp16 enabled")), None)
+    };
+    if let Some(gradients) = gradients {
+        let said = format!("gradients in the weights' type, ZeRO stage {stage}");
+        imported.say("training.gradient_dtype", gradients, default(&said));
+    }
+    imported.set("training.precision", Some(word));
+}
+
+/// Adam is `FusedAdam`, unless told to take PyTorch's.
+fn optimizer(imported: &mut Imported, settings: &Settings, found: Found<String>) {
+    let name = found.value.to_lowercase();
+    let torch = settings.is("optimizer.params.torch_adam");
+    if (name == "adam" || name == "adamw") && !torch {
+        return imported.say("training.optimizer", "adamw-fused", found.origin);
+    }
+    if name.contains("onebit") || name.contains("zeroone") || name == "lamb" {
+        imported.note(format!("{}: `{}` is counted as Adam: two states", found.origin, found.value));
+        return imported.say("training.optimizer", "adamw", found.origin);
+    }
+    common::set_optimizer(imported, Some(found));
+}
+
+/// Whether settings are a DeepSpeed configuration.
+pub fn is_config(settings: &Settings) -> bool {
+    let own =
+        ["zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "fp16.enabled", "bf16.enabled"];
+    own.iter().any(|name| settings.holds(name)) && !file::is_plan(settings)
+}

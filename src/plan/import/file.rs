@@ -1,0 +1,137 @@
+//! Files of other tools as plans: the kind is told by what is in them.
+
+use std::collections::BTreeMap;
+
+use super::common::{self, Context};
+use super::imported::Imported;
+use super::launch::{self, Program};
+use super::origin::Origin;
+use super::settings::Settings;
+use super::{
+    Run, accelerate, axolotl, deepspeed, litgpt, llama_factory, llm_foundry, nanogpt, run, shell, text, told,
+    torchtitan, torchtune,
+};
+use crate::catalog::Catalog;
+
+/// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
+/// or a script or text with a training command in it.
+///
+/// # Errors
+/// One line: why it cannot be read, or that it is none of these.
+pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Result<Imported, String> {
+    let program = Program::default();
+    let variables = BTreeMap::new();
+    let context = Context {
+        run: around,
+        catalog,
+        program: &program,
+        launchers: Vec::new(),
+        variables: &variables,
+        world: told(around).unwrap_or_default(),
+    };
+    let mut imported = match name.rsplit('.').next().unwrap_or("").to_lowercase().as_str() {
+        "toml" => of_settings(text::toml(name, content).map_err(|why| format!("{name}:{why}"))?, name, &context),
+        "json" | "yaml" | "yml" | "jsonc" => {
+            of_settings(text::yaml(name, content).map_err(|why| format!("{name}:{why}"))?, name, &context)
+        }
+        "py" => {
+            let settings = text::python(name, content);
+            nanogpt::is_config(&settings).then(|| nanogpt::of_file(settings, &context))
+        }
+        _ => return of_script(name, content, around, catalog),
+    }
+    .ok_or_else(|| format!("{name}: neither a plan nor a configuration of a framework that is known"))?;
+    common::surroundings(&mut imported, &context);
+    Ok(imported.settle())
+}
+
+/// Whether a text that is no plan may be one of these, by its name and its keys.
+#[must_use]
+pub fn is_foreign(name: &str, content: &str) -> bool {
+    let ending = name.rsplit('.').next().unwrap_or("").to_lowercase();
+    match ending.as_str() {
+        "toml" | "sh" | "py" | "sbatch" | "slurm" => true,
+        _ => text::yaml(name, content).is_ok_and(|settings| !is_plan(&settings) && kind(&settings).is_some()),
+    }
+}
+
+/// Whether settings are a plan's: no section of another's name.
+pub fn is_plan(settings: &Settings) -> bool {
+    const SECTIONS: [&str; 7] = ["model", "training", "hardware", "cluster", "distribution", "run", "analysis"];
+    let mut names = settings.iter().map(|(name, _)| name.split('.').next().unwrap_or(name)).peekable();
+    names.peek().is_some() && names.all(|name| SECTIONS.contains(&name))
+}
+
+type Reader = fn(Settings, &str, &Context) -> Imported;
+
+/// Who reads settings, by what is in them.
+fn kind(settings: &Settings) -> Option<Reader> {
+    type Kind = (fn(&Settings) -> bool, Reader);
+    const KINDS: &[Kind] = &[
+        (torchtune::is_config, torchtune::of_file),
+        (torchtitan::is_config, |settings, _, context| torchtitan::of_file(settings, context)),
+        (axolotl::is_config, |settings, _, context| axolotl::of_file(settings, context)),
+        (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
+        (llm_foundry::is_config, |settings, _, context| llm_foundry::of_file(settings, context)),
+        (litgpt::is_config, |settings, _, context| litgpt::of_file(settings, context)),
+        (accelerate::is_config, |settings, _, context| accelerate::of_file(&settings, context)),
+        (deepspeed::is_config, |settings, _, _| deepspeed::of_file(&settings)),
+        (is_hugging_face, hugging_face),
+    ];
+    KINDS.iter().find(|(is, _)| is(settings)).map(|(_, read)| *read)
+}
+
+fn of_settings(settings: Settings, name: &str, context: &Context) -> Option<Imported> {
+    kind(&settings).map(|read| read(settings, name, context))
+}
+
+fn is_hugging_face(settings: &Settings) -> bool {
+    let sized = [
+        "hidden_size",
+        "n_embd",
+        "d_model",
+        "dim",
+        "hidden_sizes",
+        "text_config",
+        "block_out_channels",
+        "num_layers",
+        "sample_size",
+        "depths",
+    ];
+    let named = settings.holds("model_type") || settings.holds("architectures") || settings.holds("_class_name");
+    named && sized.iter().any(|key| settings.holds(key))
+}
+
+fn hugging_face(_: Settings, name: &str, context: &Context) -> Imported {
+    let mut imported = Imported::of("Hugging Face");
+    let origin = Origin::Program("the configuration of a model".to_owned());
+    imported.say("model.hf_config", context.run.files.absolute(name), origin);
+    imported.miss("training", "a model's configuration says nothing about its training");
+    imported
+}
+
+fn of_script(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Result<Imported, String> {
+    let known = |variable: &str| around.variables.get(variable).cloned();
+    let Some(command) = training_command(content, &known) else {
+        return Err(format!("{name}: no training command in it"));
+    };
+    let inner = Run {
+        command,
+        variables: around.variables.clone(),
+        ancestors: Vec::new(),
+        gpus: around.gpus.clone(),
+        withheld: around.withheld,
+        world: around.world,
+        files: around.files,
+    };
+    Ok(run(&inner, catalog))
+}
+
+/// The last command of a script that trains: that starts Python or a launcher.
+pub fn training_command(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<Vec<String>> {
+    let commands = shell::read(content, known).commands;
+    commands.into_iter().rev().find(|words| {
+        let launched = launch::take_apart(words);
+        !launched.launchers.is_empty() || (launched.program.python && !launched.program.words.is_empty())
+    })
+}

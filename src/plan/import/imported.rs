@@ -1,0 +1,213 @@
+//! A plan as it comes together out of what others wrote: a value and its origin for each key,
+//! what nobody said, and what a plan has no word for.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+
+use super::origin::{Found, Origin};
+use crate::plan::render::needs_quotes;
+use crate::plan::types::Plan;
+use crate::plan::{Document, Fault, schema};
+use crate::printable::printable;
+
+/// A plan from elsewhere.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Imported {
+    /// Whose it was: `Megatron-LM`; empty where nobody was recognised.
+    pub tool: String,
+    /// Its values, each key once.
+    pub values: Vec<Inferred>,
+    /// What could not be told.
+    pub missing: Vec<Missing>,
+    /// What a plan has no word for, and what was passed over.
+    pub notes: Vec<String>,
+}
+
+/// One value of a plan and what said so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inferred {
+    /// The plan's key: `training.micro_batch_size`.
+    pub key: &'static str,
+    /// Its value.
+    pub value: Value,
+    /// What said so.
+    pub origin: Origin,
+}
+
+/// A key that could not be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The plan's key.
+    pub key: &'static str,
+    /// Why, in one line.
+    pub why: String,
+}
+
+impl Imported {
+    /// Nothing yet, of that tool.
+    pub(super) fn of(tool: impl Into<String>) -> Self {
+        Self { tool: tool.into(), ..Self::default() }
+    }
+
+    /// Sets a key, where something was found for it. What was there is gone.
+    pub(super) fn set<T: Into<Value>>(&mut self, key: &'static str, found: Option<Found<T>>) {
+        let Some(found) = found else { return };
+        let found = found.into_value();
+        let inferred = Inferred { key, value: found.value, origin: found.origin };
+        self.missing.retain(|missing| missing.key != key);
+        match self.values.iter_mut().find(|old| old.key == key) {
+            Some(old) => *old = inferred,
+            None => self.values.push(inferred),
+        }
+    }
+
+    /// Sets a key.
+    pub(super) fn say(&mut self, key: &'static str, value: impl Into<Value>, origin: Origin) {
+        self.set(key, Some(Found::new(value.into(), origin)));
+    }
+
+    /// Sets a key where it has no value yet.
+    pub(super) fn fill<T: Into<Value>>(&mut self, key: &'static str, found: Option<Found<T>>) {
+        if self.get(key).is_none() {
+            self.set(key, found);
+        }
+    }
+
+    /// Takes a key out again.
+    pub(super) fn drop(&mut self, key: &str) {
+        self.values.retain(|inferred| inferred.key != key);
+    }
+
+    /// Says why a key has no value, unless it has one.
+    pub(super) fn miss(&mut self, key: &'static str, why: impl Into<String>) {
+        if self.get(key).is_none() && !self.missing.iter().any(|missing| missing.key == key) {
+            self.missing.push(Missing { key, why: why.into() });
+        }
+    }
+
+    /// Notes what a plan has no word for.
+    pub(super) fn note(&mut self, line: impl Into<String>) {
+        let line = line.into();
+        if !self.notes.contains(&line) {
+            self.notes.push(line);
+        }
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Inferred> {
+        self.values.iter().find(|inferred| inferred.key == key)
+    }
+
+    /// The whole number of a key.
+    pub(super) fn whole(&self, key: &str) -> Option<u64> {
+        self.get(key)?.value.as_u64()
+    }
+
+    /// Holds every value against the schema: one that no plan may have becomes a note. The
+    /// values are in the schema's order then.
+    pub(super) fn settle(mut self) -> Self {
+        let place = |key: &str| schema::keys().iter().position(|known| known.path == key);
+        self.values.retain(|inferred| place(inferred.key).is_some());
+        self.values.sort_by_key(|inferred| place(inferred.key));
+        for _ in 0..self.values.len() {
+            let Err(faults) = self.plan() else { break };
+            let blamed: Vec<&Fault> = faults.iter().filter(|fault| self.get(&fault.key).is_some()).collect();
+            let Some(fault) = blamed.first().map(|fault| (*fault).clone()) else { break };
+            let origin = self.get(&fault.key).map(|inferred| inferred.origin.to_string()).unwrap_or_default();
+            self.drop(&fault.key);
+            self.note(format!("{origin}: {}", Fault { at: None, ..fault }));
+        }
+        self
+    }
+
+    /// What the values spell. A configuration that is named by path is not read here.
+    ///
+    /// # Errors
+    /// Where a value is none that a plan may have.
+    pub fn plan(&self) -> Result<Plan, Vec<Fault>> {
+        Document::parse(&self.json().to_string())?.plan()
+    }
+
+    /// The values as a plan file in JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let mut root = Map::new();
+        for inferred in &self.values {
+            place(&mut root, inferred.key, inferred.value.clone());
+        }
+        Value::Object(root)
+    }
+
+    /// The plan as a file: each value with its origin beside it, then what was not inferred.
+    /// `heading` goes above.
+    #[must_use]
+    pub fn yaml(&self, heading: &str) -> String {
+        let mut text = String::new();
+        for line in heading.lines() {
+            let _ = writeln!(text, "# {}", printable(line));
+        }
+        let mut above: Vec<&str> = Vec::new();
+        for inferred in &self.values {
+            let parts: Vec<&str> = inferred.key.split('.').collect();
+            let (name, sections) = parts.split_last().unwrap_or((&inferred.key, &[]));
+            let same = above.iter().zip(sections).take_while(|(a, b)| a == b).count();
+            for (depth, section) in sections.iter().enumerate().skip(same) {
+                let _ = writeln!(text, "{:width$}{section}:", "", width = depth * 2);
+            }
+            above = sections.to_vec();
+            let entry = format!("{:width$}{name}: {}", "", flow(&inferred.value), width = sections.len() * 2);
+            let _ = writeln!(text, "{entry:<44} # {}", comment(&inferred.origin.to_string()));
+        }
+        for (title, lines) in [("Not inferred", self.missing_lines()), ("Notes", self.notes.clone())] {
+            if lines.is_empty() {
+                continue;
+            }
+            let _ = writeln!(text, "\n# {title}:");
+            for line in lines {
+                let _ = writeln!(text, "#   {}", comment(&line));
+            }
+        }
+        text
+    }
+
+    fn missing_lines(&self) -> Vec<String> {
+        self.missing.iter().map(|missing| format!("{}: {}", missing.key, missing.why)).collect()
+    }
+}
+
+/// Puts a value at a dotted path.
+fn place(root: &mut Map<String, Value>, key: &str, value: Value) {
+    match key.split_once('.') {
+        None => {
+            root.insert(key.to_owned(), value);
+        }
+        Some((section, rest)) => {
+            let inner = root.entry(section).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(inner) = inner {
+                place(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// A value in one line, as YAML has it.
+fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) if !needs_quotes(text, true) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Value::Object(map) => {
+            let entries: Vec<_> = map.iter().map(|(key, value)| format!("{key}: {}", flow(value))).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// One line of bounded length without control characters.
+fn comment(line: &str) -> String {
+    const LONGEST: usize = 160;
+    let line = printable(line).replace(['\n', '\r'], " ");
+    if line.chars().count() <= LONGEST { line } else { line.chars().take(LONGEST).chain(['…']).collect() }
+}

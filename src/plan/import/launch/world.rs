@@ -1,0 +1,187 @@
+//! How many processes a launcher starts, or an environment tells of.
+
+use super::{Kind, Launcher};
+use crate::plan::import::origin::{Found, Origin};
+use crate::plan::import::settings::Settings;
+
+/// How many processes there are.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct World {
+    /// Processes, one a GPU.
+    pub total: Option<Found<u64>>,
+    /// Nodes.
+    pub nodes: Option<Found<u64>>,
+    /// Processes on a node.
+    pub per_node: Option<Found<u64>>,
+}
+
+impl World {
+    /// From any two the third.
+    pub fn completed(mut self) -> Self {
+        match (&self.total, &self.nodes, &self.per_node) {
+            (None, Some(nodes), Some(per_node)) => {
+                let origin = Origin::Derived(format!(
+                    "{} nodes ({}) x {} ({})",
+                    nodes.value, nodes.origin, per_node.value, per_node.origin
+                ));
+                self.total = nodes.value.checked_mul(per_node.value).map(|total| Found::new(total, origin));
+            }
+            (Some(total), Some(nodes), None) if nodes.value > 0 && total.value.is_multiple_of(nodes.value) => {
+                let origin = Origin::Derived(format!("{} processes / {} nodes", total.value, nodes.value));
+                self.per_node = Some(Found::new(total.value / nodes.value, origin));
+            }
+            (Some(total), None, Some(per_node)) if per_node.value > 0 => {
+                let origin = Origin::Derived(format!("{} processes / {} a node", total.value, per_node.value));
+                self.nodes = Some(Found::new(total.value.div_ceil(per_node.value), origin));
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// `n` processes on this machine.
+    pub fn here(n: u64, origin: Origin) -> Self {
+        let one = Found::new(1, origin.clone());
+        Self { total: Some(Found::new(n, origin.clone())), nodes: Some(one), per_node: Some(Found::new(n, origin)) }
+    }
+}
+
+/// Surroundings that decide how many processes a launcher starts.
+pub struct Around<'a> {
+    /// A variable of the environment.
+    pub variable: &'a dyn Fn(&str) -> Option<Found<String>>,
+    /// The GPUs that are in sight.
+    pub gpus: Option<Found<u64>>,
+    /// A file that the launcher names.
+    pub file: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Launcher {
+    /// How many processes it starts.
+    pub fn world(&self, around: &Around) -> World {
+        let options = &self.options;
+        let whole = |names: &[&str]| options.first_whole(names);
+        match self.kind {
+            Kind::Torchrun => torchrun(options, around),
+            Kind::Accelerate => {
+                World { total: whole(&["num_processes"]), nodes: whole(&["num_machines"]), per_node: None }
+            }
+            Kind::Deepspeed => deepspeed(options, around),
+            Kind::Composer => World {
+                total: whole(&["world_size"]),
+                nodes: options.get("world_size").is_none().then(|| {
+                    let option = "no --world_size: this node".to_owned();
+                    Found::new(1, Origin::Default { framework: "composer", option })
+                }),
+                per_node: whole(&["n", "nproc"]).or_else(|| around.gpus.clone()),
+            },
+            Kind::Srun => World {
+                total: whole(&["n", "ntasks"]),
+                nodes: options.first_text(&["N", "nodes"]).and_then(|nodes| nodes.and_then(|text| range(&text))),
+                per_node: whole(&["ntasks_per_node"]),
+            },
+            Kind::Mpirun => mpirun(options),
+        }
+        .completed()
+    }
+}
+
+/// `2`, or `1:4` and `1-4`: the most that may take part.
+fn range(text: &str) -> Option<u64> {
+    text.rsplit([':', '-']).next()?.trim().parse().ok()
+}
+
+fn torchrun(options: &Settings, around: &Around) -> World {
+    const FRAMEWORK: &str = "torchrun";
+    let default = |option: &str| Origin::Default { framework: FRAMEWORK, option: option.to_owned() };
+    let given = |names: &[&str], variable: &str| options.first_text(names).or_else(|| (around.variable)(variable));
+    let nodes = given(&["nnodes"], "PET_NNODES")
+        .and_then(|nodes| nodes.and_then(|text| range(&text)))
+        .unwrap_or_else(|| Found::new(1, default("--nnodes 1")));
+    let per_node = match given(&["nproc_per_node"], "PET_NPROC_PER_NODE") {
+        None => Some(Found::new(1, default("--nproc-per-node 1"))),
+        Some(found) => match found.value.parse() {
+            Ok(number) => Some(Found::new(number, found.origin)),
+            // `gpu` and `auto`: as many as there are.
+            Err(_) => around.gpus.clone(),
+        },
+    };
+    World { total: None, nodes: Some(nodes), per_node }
+}
+
+/// `--num_nodes`, `--num_gpus`, `--include`, the host file; else every GPU in sight.
+fn deepspeed(options: &Settings, around: &Around) -> World {
+    if let Some(include) = options.first_text(&["i", "include"]) {
+        // worker-0:0,1@worker-1:0,1
+        let slots: Vec<Option<u64>> = include
+            .value
+            .split('@')
+            .map(|host| host.split_once(':').map(|(_, slots)| slots.split(',').count() as u64))
+            .collect();
+        if let Some(total) = slots.iter().copied().sum::<Option<u64>>() {
+            let nodes = Found::new(slots.len() as u64, include.origin.clone());
+            return World { total: Some(Found::new(total, include.origin)), nodes: Some(nodes), per_node: None };
+        }
+    }
+    let hostfile = options.first_text(&["H", "hostfile"]).map_or("/job/hostfile".to_owned(), |found| found.value);
+    let hosts = (around.file)(&hostfile).map(|text| slots(&text)).filter(|slots| !slots.is_empty());
+    let from_file = |line: &str| Origin::File { name: hostfile.clone(), line: None, key: line.to_owned() };
+    let positive = |found: &Found<u64>| found.value > 0;
+    let nodes = options.whole("num_nodes").filter(positive);
+    let per_node = options.first_whole(&["num_gpus", "num_accelerators"]).filter(positive);
+    let nodes = nodes.or_else(|| hosts.as_ref().map(|hosts| Found::new(hosts.len() as u64, from_file("hosts"))));
+    let per_node = per_node
+        .or_else(|| hosts.as_ref()?.first().map(|slots| Found::new(*slots, from_file("slots"))))
+        .or_else(|| around.gpus.clone());
+    let one =
+        || Found::new(1, Origin::Default { framework: "deepspeed", option: "no host file: this node".to_owned() });
+    World { total: None, nodes: nodes.or_else(|| Some(one())), per_node }
+}
+
+/// `worker-1 slots=4`, a line each.
+fn slots(text: &str) -> Vec<u64> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once("slots=")?.1.trim().parse().ok()).collect()
+}
+
+fn mpirun(options: &Settings) -> World {
+    let total = options.first_whole(&["np", "n", "c", "_np"]);
+    let per_node = options.first_whole(&["npernode", "ppn", "N"]).or_else(|| {
+        // ppr:8:node
+        let map = options.first_text(&["map_by"])?;
+        map.and_then(|text| text.strip_prefix("ppr:")?.split(':').next()?.parse().ok())
+    });
+    let hosts =
+        options.first_text(&["H", "host", "hosts"]).map(|found| found.map(|text| text.split(',').count() as u64));
+    let nodes = if total.is_some() && per_node.is_some() { None } else { hosts };
+    World { total, nodes, per_node }
+}
+
+/// The world as the process's own environment tells it.
+pub fn of_environment(variable: &dyn Fn(&str) -> Option<Found<String>>) -> World {
+    let whole = |name: &str| variable(name).and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
+    // A cluster sets WORLD_SIZE for its launchers too; a rank has only what the launcher has started.
+    let rank = ["LOCAL_RANK", "RANK"].iter().any(|name| whole(name).is_some());
+    if rank && let Some(total) = whole("WORLD_SIZE") {
+        let nodes = whole("GROUP_WORLD_SIZE");
+        return World { total: Some(total), nodes, per_node: whole("LOCAL_WORLD_SIZE") }.completed();
+    }
+    if let Some(total) = whole("OMPI_COMM_WORLD_SIZE").or_else(|| whole("PMI_SIZE")) {
+        let per_node = whole("OMPI_COMM_WORLD_LOCAL_SIZE").or_else(|| whole("MPI_LOCALNRANKS"));
+        return World { total: Some(total), nodes: None, per_node }.completed();
+    }
+    World::default()
+}
+
+/// The world of a job step of Slurm in which every task is a training process.
+pub fn of_slurm(variable: &dyn Fn(&str) -> Option<Found<String>>) -> World {
+    let whole = |name: &str| variable(name).and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
+    let in_step =
+        variable("SLURM_PROCID").is_some() && variable("SLURM_STEP_ID").is_none_or(|step| step.value != "batch");
+    if !in_step {
+        return World::default();
+    }
+    let total = ["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"].iter().find_map(|name| whole(name));
+    let nodes = ["SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"].iter().find_map(|name| whole(name));
+    World { total, nodes, per_node: None }.completed()
+}

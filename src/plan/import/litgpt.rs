@@ -1,0 +1,188 @@
+//! litgpt: `litgpt pretrain|finetune…`, its YAML and arguments (`litgpt/args.py` and the commands'
+//! own at 26857050).
+
+use super::adapters;
+use super::arguments;
+use super::axolotl::self_launched;
+use super::common::{self, Context};
+use super::imported::Imported;
+use super::launch::{World, base};
+use super::model;
+use super::origin::{Found, Origin};
+use super::settings::{Plain, Settings};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "litgpt 0.5";
+
+/// What every command has where nothing is said.
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("train.micro_batch_size", Plain::Whole(4)),
+    ("precision", Plain::Text("bf16-true")),
+    ("num_nodes", Plain::Whole(1)),
+];
+
+/// Whether the program is litgpt.
+pub fn runs(context: &Context) -> bool {
+    let program = context.program;
+    program.name() == "litgpt" || program.path.contains("litgpt/") || program.path.starts_with("litgpt")
+}
+
+/// Whether settings are litgpt's.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("train.micro_batch_size") && settings.holds("train.global_batch_size")
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("litgpt");
+    let given = arguments::read(&context.program.words);
+    let mut words = given.words.iter();
+    let command = words.next().cloned().unwrap_or_else(|| context.program.name().to_owned());
+    let mut settings = defaults(&command);
+    if let Some(file) = given.options.text("config").and_then(|path| context.settings(&path.value, &mut imported)) {
+        settings.over(file);
+    }
+    if let Some(name) = words.next() {
+        let key = if command.starts_with("pretrain") { "model_name" } else { "checkpoint_dir" };
+        settings.set(key, name.clone().into(), Origin::Argument(command.clone()));
+    }
+    settings.over(given.options);
+    imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
+    devices(&mut imported, &settings, context);
+    set(&mut imported, &settings, context, &command);
+    imported
+}
+
+/// The plan of a file alone: what it does its keys tell.
+pub fn of_file(file: Settings, context: &Context) -> Imported {
+    let mut imported = Imported::of("litgpt");
+    imported.say("model.framework", "torchtitan", Origin::Program("litgpt's own keys".to_owned()));
+    let command = if file.holds("model_name") {
+        "pretrain"
+    } else if file.holds("lora_r") {
+        "finetune_lora"
+    } else {
+        "finetune_full"
+    };
+    let settings = defaults(command).with(file);
+    devices(&mut imported, &settings, context);
+    set(&mut imported, &settings, context, command);
+    imported
+}
+
+fn defaults(command: &str) -> Settings {
+    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    let pretraining = command.starts_with("pretrain");
+    let batch = if pretraining { 512 } else { 16 };
+    let more: [(&str, Plain); 1] = [("train.global_batch_size", Plain::Whole(batch))];
+    settings.over(Settings::defaults(VERSION, &more));
+    if pretraining {
+        settings.over(Settings::defaults(VERSION, &[("devices", Plain::Text("auto"))]));
+    } else {
+        settings.over(Settings::defaults(VERSION, &[("devices", Plain::Whole(1)), ("lora_r", Plain::Whole(8))]));
+    }
+    settings
+}
+
+/// Lightning starts its own processes: as many as `devices` says.
+fn devices(imported: &mut Imported, settings: &Settings, context: &Context) {
+    if context.world.total.is_some() {
+        return;
+    }
+    match settings.whole("devices") {
+        Some(per_node) => {
+            let world = World { total: None, nodes: settings.whole("num_nodes"), per_node: Some(per_node) }.completed();
+            imported.set("cluster.num_gpus", world.total);
+            imported.set("cluster.nodes", world.nodes);
+            imported.set("cluster.gpus_per_node", world.per_node);
+        }
+        None => self_launched(imported, context, "devices auto: every GPU in sight"),
+    }
+}
+
+fn set(imported: &mut Imported, settings: &Settings, context: &Context, command: &str) {
+    let named = settings.first_text(&["model_name", "checkpoint_dir", "initial_checkpoint_dir"]);
+    match named.map(|found| found.map(|path| hub_name(&path))) {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "neither a model nor a checkpoint is named"),
+    }
+    imported.set("model.sequence_length", settings.whole("train.max_seq_length"));
+    imported.set("model.batch_size", settings.whole("train.global_batch_size"));
+    imported.set("training.micro_batch_size", settings.whole("train.micro_batch_size"));
+    let word = settings.text("precision").and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "bf16-true" => Some("bf16"),
+            "16-true" => Some("fp16"),
+            "bf16-mixed" => Some("bf16-mixed"),
+            "16-mixed" => Some("fp16-mixed"),
+            "32-true" => Some("fp32"),
+            _ => None,
+        })
+    });
+    imported.set("training.precision", word);
+    let optimizer = settings.first_text(&["optimizer.class_path", "optimizer"]);
+    let default =
+        || Found::new("AdamW".to_owned(), Origin::Default { framework: VERSION, option: "optimizer AdamW".to_owned() });
+    common::set_optimizer(imported, Some(optimizer.unwrap_or_else(default)));
+    imported.set(
+        "training.weight_decay",
+        settings.number("optimizer.init_args.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
+    );
+    imported
+        .set("training.gradient_clipping", settings.number("train.max_norm").map(|found| found.map(|norm| norm > 0.0)));
+    let lora = command.contains("lora") || command == "finetune";
+    if lora {
+        adapters(imported, settings);
+    }
+    let several = imported
+        .whole("cluster.num_gpus")
+        .or(context.world.total.as_ref().map(|found| found.value))
+        .is_none_or(|gpus| gpus > 1);
+    let fsdp = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
+    if several {
+        imported.say("distribution.sharding", "zero3", fsdp("FSDP over several devices"));
+    }
+    let recomputed = several && !command.starts_with("pretrain");
+    imported.say(
+        "training.activation_checkpointing",
+        if recomputed { "full" } else { "none" },
+        fsdp("blocks recomputed under FSDP in fine-tuning"),
+    );
+    imported.say("training.compile", command.starts_with("pretrain"), fsdp("torch.compile in pretraining"));
+    imported.say("training.loss", "chunked", fsdp("chunked_cross_entropy"));
+}
+
+fn adapters(imported: &mut Imported, settings: &Settings) {
+    let bits = settings.text("quantize").and_then(|found| {
+        found.and_then(|name| if name.contains('4') { Some(4) } else { name.contains('8').then_some(8) })
+    });
+    adapters::set(imported, settings.whole("lora_r"), (VERSION, 8), bits);
+    let parts: [(&str, &[&str], bool); 5] = [
+        ("lora_query", &["q_proj"], true),
+        ("lora_key", &["k_proj"], false),
+        ("lora_value", &["v_proj"], true),
+        ("lora_projection", &["o_proj"], false),
+        ("lora_mlp", &["gate_proj", "up_proj", "down_proj"], false),
+    ];
+    let on = |name: &str, usual: bool| settings.flag(name).map_or(usual, |found| found.value);
+    let targets: Vec<String> = parts
+        .iter()
+        .filter(|(name, _, usual)| on(name, *usual))
+        .flat_map(|(_, names, _)| names.iter().map(|name| (*name).to_owned()))
+        .collect();
+    let origin = settings.get("lora_query").map_or_else(
+        || Origin::Default { framework: VERSION, option: "lora_query, lora_value".to_owned() },
+        |found| found.origin.clone(),
+    );
+    adapters::set_targets(imported, Some(Found::new(targets, origin)));
+    imported.set(
+        "training.lora.dropout",
+        settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
+    );
+}
+
+/// `checkpoints/meta-llama/Llama-2-7b-hf`: the hub's name without what stands before it.
+fn hub_name(path: &str) -> String {
+    let trimmed = path.trim_end_matches('/');
+    base(trimmed).replace("tiny-llama", "tinyllama")
+}

@@ -1,0 +1,125 @@
+//! LLaMA-Factory's YAML and arguments (`src/llamafactory/hparams` at ff6d4d12).
+
+use super::adapters;
+use super::arguments;
+use super::axolotl::self_launched;
+use super::common::Context;
+use super::imported::Imported;
+use super::model;
+use super::origin::Origin;
+use super::settings::{Plain, Settings};
+use super::trainer::{self, Stored};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "LLaMA-Factory 0.9";
+
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("cutoff_len", Plain::Whole(2048)),
+    ("finetuning_type", Plain::Text("lora")),
+    ("lora_target", Plain::Text("all")),
+    ("lora_dropout", Plain::Number(0.0)),
+    ("flash_attn", Plain::Text("auto")),
+];
+
+/// Whether the program is LLaMA-Factory.
+pub fn runs(context: &Context) -> bool {
+    let program = context.program;
+    let names = ["llamafactory-cli", "lmf", "llamafactory"];
+    let words = &program.words;
+    let own = words.iter().any(|word| word.starts_with("--finetuning_type") || word.starts_with("--cutoff_len"));
+    names.contains(&program.name())
+        || program.path.contains("llamafactory")
+        || program.path.contains("LLaMA-Factory")
+        || own
+        || config(context)
+            .is_some_and(|path| context.run.files.read(&path).is_ok_and(|text| text.contains("finetuning_type:")))
+}
+
+fn config(context: &Context) -> Option<String> {
+    let endings = [".yaml", ".yml", ".json"];
+    let words = context.program.words.iter().take_while(|word| !word.starts_with("--"));
+    words.filter(|word| endings.iter().any(|ending| word.ends_with(ending))).last().cloned()
+}
+
+/// Whether settings are LLaMA-Factory's.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("finetuning_type") || (settings.holds("stage") && settings.holds("model_name_or_path"))
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("LLaMA-Factory");
+    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    if let Some(file) = config(context).and_then(|path| context.settings(&path, &mut imported)) {
+        settings.over(file);
+    }
+    settings.over(arguments::overrides(&context.program.words));
+    settings.over(arguments::read(&context.program.words).options);
+    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    let starts = ["llamafactory-cli", "lmf"].contains(&context.program.name());
+    if context.world.total.is_none() && starts {
+        self_launched(&mut imported, context, "llamafactory-cli starts torchrun on every GPU in sight");
+    }
+    set(&mut imported, &settings, context);
+    imported
+}
+
+/// The plan of a file alone.
+pub fn of_file(file: Settings, context: &Context) -> Imported {
+    let mut imported = Imported::of("LLaMA-Factory");
+    imported.say("model.framework", "pytorch", Origin::Program("LLaMA-Factory's own keys".to_owned()));
+    set(&mut imported, &Settings::defaults(VERSION, DEFAULTS).with(file), context);
+    imported
+}
+
+fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
+    match settings.text("model_name_or_path") {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "no model_name_or_path"),
+    }
+    imported.set("model.sequence_length", settings.whole("cutoff_len"));
+    let mut arguments = Settings::defaults("transformers 4.57", trainer::DEFAULTS).with(settings.clone());
+    match settings.text("flash_attn") {
+        Some(found) if found.value == "fa2" => {
+            arguments.set("attn_implementation", "flash_attention_2".into(), found.origin)
+        }
+        Some(found) if found.value == "disabled" => arguments.set("attn_implementation", "eager".into(), found.origin),
+        Some(found) => arguments.set("attn_implementation", "sdpa".into(), found.origin),
+        None => {}
+    }
+    // Blocks are recomputed unless that is turned off.
+    let off = settings.on("disable_gradient_checkpointing");
+    let default = Origin::Default { framework: VERSION, option: "gradient checkpointing on".to_owned() };
+    arguments.set("gradient_checkpointing", off.is_none().into(), off.map_or(default, |found| found.origin));
+    lora(imported, settings);
+    // Weights are loaded in the computing type; what is trained is raised to fp32, unless
+    // `pure_bf16` or adapters, whose base stays.
+    let adapted = imported.get("training.lora.rank").is_some();
+    let pure = settings.on("pure_bf16");
+    if let Some(found) = &pure {
+        arguments.set("bf16", true.into(), found.origin.clone());
+    }
+    let stored = if adapted || pure.is_some() { Stored::Half } else { Stored::Full };
+    trainer::set(imported, &arguments, context, stored);
+    if settings.is("use_unsloth") {
+        imported.note("use_unsloth: its own kernels keep less than those that are counted");
+    }
+}
+
+fn lora(imported: &mut Imported, settings: &Settings) {
+    let Some(kind) = settings.text("finetuning_type") else { return };
+    match kind.value.as_str() {
+        "lora" | "oft" => {
+            let bits = settings.whole("quantization_bit").filter(|found| matches!(found.value, 4 | 8));
+            adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
+            adapters::set_targets(imported, settings.texts("lora_target"));
+            imported.set(
+                "training.lora.dropout",
+                settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
+            );
+        }
+        "freeze" => imported
+            .note("finetuning_type freeze: which layers are frozen has no word in a plan; all are counted as trained"),
+        _ => {}
+    }
+}

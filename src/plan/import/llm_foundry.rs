@@ -1,0 +1,222 @@
+//! llm-foundry's YAML and `key=value` over it (`scripts/train` at 8c8dd48f).
+
+use serde_json::Value;
+
+use super::accelerate;
+use super::arguments;
+use super::common::{self, Context};
+use super::imported::Imported;
+use super::model;
+use super::origin::{Found, Origin};
+use super::settings::Settings;
+
+/// The version whose defaults are meant.
+const VERSION: &str = "llm-foundry 0.22";
+
+/// Whether settings are llm-foundry's.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("global_train_batch_size") || settings.holds("device_train_microbatch_size")
+}
+
+/// Whether the program trains by such a file.
+pub fn runs(context: &Context) -> bool {
+    context.program.path.contains("llmfoundry")
+        || config(context).is_some_and(|path| {
+            context.run.files.read(&path).is_ok_and(|text| text.contains("global_train_batch_size"))
+        })
+}
+
+fn config(context: &Context) -> Option<String> {
+    let mut words = context.program.words.iter().filter(|word| arguments::override_of(word).is_none());
+    words.rfind(|word| word.ends_with(".yaml") || word.ends_with(".yml")).cloned()
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("llm-foundry");
+    let mut settings = Settings::default();
+    if let Some(file) = config(context).and_then(|path| context.settings(&path, &mut imported)) {
+        settings.over(file);
+    }
+    settings.over(arguments::overrides(&context.program.words));
+    imported.say("model.framework", "llm-foundry", Origin::Program(context.program.shown()));
+    set(&mut imported, settings, context);
+    imported
+}
+
+/// The plan of a file alone.
+pub fn of_file(file: Settings, context: &Context) -> Imported {
+    let mut imported = Imported::of("llm-foundry");
+    imported.say("model.framework", "llm-foundry", Origin::Program("llm-foundry's own keys".to_owned()));
+    set(&mut imported, file, context);
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+fn set(imported: &mut Imported, mut settings: Settings, context: &Context) {
+    settings.interpolate();
+    let settings = &settings;
+    if let Some(found) = settings.first_text(&["model.pretrained_model_name_or_path"]) {
+        model::set(imported, context, found);
+        imported.say("model.framework", "pytorch", Origin::Derived("a Hugging Face model under Composer".to_owned()));
+    } else {
+        shape(imported, settings);
+    }
+    imported.set(
+        "model.sequence_length",
+        settings.first_whole(&[
+            "max_seq_len",
+            "variables.max_seq_len",
+            "model.max_seq_len",
+            "train_loader.dataset.max_seq_len",
+        ]),
+    );
+    imported.set("model.batch_size", settings.whole("global_train_batch_size"));
+    match settings
+        .first_whole(&["device_train_microbatch_size", "device_train_grad_accum"])
+        .filter(|found| found.value > 0)
+    {
+        Some(found) => imported.set("training.micro_batch_size", Some(found)),
+        None => imported.miss("training.micro_batch_size", "device_train_microbatch_size is auto: found while it runs"),
+    }
+    precision(imported, settings);
+    optimizer(imported, settings);
+    attention(imported, settings);
+    sharding(imported, settings);
+    let clipped = settings.number("algorithms.gradient_clipping.clipping_threshold");
+    imported.set("training.gradient_clipping", clipped.map(|found| found.map(|norm| norm > 0.0)));
+    imported.set(
+        "training.compile",
+        Some(settings.holds("compile_config")).filter(|on| *on).map(|on| Found::new(on, default("compile_config"))),
+    );
+}
+
+/// An MPT model: `llmfoundry/models/mpt/configuration_mpt.py`.
+fn shape(imported: &mut Imported, settings: &Settings) {
+    for (name, key, usual) in [
+        ("d_model", "model.architecture.hidden_size", 2048),
+        ("n_layers", "model.architecture.num_layers", 24),
+        ("n_heads", "model.architecture.num_attention_heads", 16),
+        ("vocab_size", "model.architecture.vocab_size", 50_368),
+        ("max_seq_len", "model.architecture.max_position_embeddings", 2048),
+    ] {
+        let stood_in = || Found::new(usual, default(&format!("model.{name} {usual}")));
+        imported.set(key, Some(settings.whole(&format!("model.{name}")).unwrap_or_else(stood_in)));
+    }
+    imported.set("model.architecture.num_kv_heads", settings.whole("model.attn_config.kv_n_heads"));
+    if settings.text("model.attn_config.attn_type").is_some_and(|found| found.value == "multiquery_attention") {
+        imported.say("model.architecture.num_kv_heads", 1, Origin::Derived("multiquery_attention".to_owned()));
+    }
+    let hidden = imported.whole("model.architecture.hidden_size").unwrap_or(2048);
+    let wide = settings.whole("model.ffn_config.ffn_hidden_size").or_else(|| {
+        let ratio = settings.whole("model.expansion_ratio");
+        let ratio = ratio.unwrap_or_else(|| Found::new(4, default("model.expansion_ratio 4")));
+        ratio.and_then(|ratio| ratio.checked_mul(hidden))
+    });
+    imported.set("model.architecture.intermediate_size", wide);
+    let alibi = settings.on("model.attn_config.alibi").map(|found| found.map(|_| "alibi"));
+    let rope = settings.on("model.attn_config.rope").map(|found| found.map(|_| "rope"));
+    let learned =
+        settings.flag("model.learned_pos_emb").filter(|found| !found.value).map(|found| found.map(|_| "none"));
+    let position =
+        alibi.or(rope).or(learned).unwrap_or_else(|| Found::new("learned", default("model.learned_pos_emb true")));
+    imported.set("model.architecture.position", Some(position));
+    let tied = settings.flag("model.tie_word_embeddings");
+    imported.set(
+        "model.architecture.tie_embeddings",
+        Some(tied.unwrap_or_else(|| Found::new(true, default("model.tie_word_embeddings true")))),
+    );
+    let bias = settings.flag("model.no_bias").map(|found| found.map(|off| !off));
+    let bias = bias.unwrap_or_else(|| Found::new(true, default("model.no_bias false")));
+    for key in ["model.architecture.linear_bias", "model.architecture.norm_bias"] {
+        imported.set(key, Some(bias.clone()));
+    }
+    let gated = settings.text("model.ffn_config.ffn_type").filter(|found| found.value.contains("glu"));
+    let activation =
+        gated.map(|found| found.map(|_| "swiglu")).unwrap_or_else(|| Found::new("gelu", default("mptmlp")));
+    imported.set("model.architecture.activation", Some(activation));
+    let norm = settings
+        .text("model.norm_type")
+        .map(|found| found.map(|name| if name.contains("rms") { "rmsnorm" } else { "layernorm" }));
+    imported.set(
+        "model.architecture.norm",
+        Some(norm.unwrap_or_else(|| Found::new("layernorm", default("low_precision_layernorm")))),
+    );
+    experts(imported, settings);
+}
+
+fn experts(imported: &mut Imported, settings: &Settings) {
+    let Some(experts) = settings.whole("model.ffn_config.moe_num_experts").filter(|found| found.value > 1) else {
+        return;
+    };
+    imported.set("model.architecture.moe.num_experts", Some(experts));
+    imported.set("model.architecture.moe.experts_per_token", settings.whole("model.ffn_config.moe_top_k"));
+    if let Some(width) = imported.get("model.architecture.intermediate_size").cloned() {
+        imported.say("model.architecture.moe.intermediate_size", width.value, width.origin);
+    }
+}
+
+/// Weights are fp32 shards; FSDP casts what it gathers.
+fn precision(imported: &mut Imported, settings: &Settings) {
+    let found =
+        settings.text("precision").unwrap_or_else(|| Found::new("amp_bf16".to_owned(), default("precision amp_bf16")));
+    let word = found.map(|name| match name.as_str() {
+        "amp_bf16" => "bf16-mixed",
+        "amp_fp16" => "fp16-mixed",
+        "amp_fp8" => "fp8-mixed",
+        _ => "fp32",
+    });
+    imported.set("training.precision", Some(word));
+}
+
+fn optimizer(imported: &mut Imported, settings: &Settings) {
+    common::set_optimizer(imported, settings.text("optimizer.name"));
+    imported.set(
+        "training.weight_decay",
+        settings.number("optimizer.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
+    );
+}
+
+fn attention(imported: &mut Imported, settings: &Settings) {
+    let word = settings
+        .text("model.attn_config.attn_impl")
+        .map(|found| found.map(|name| if name == "torch" { "eager" } else { "flash" }));
+    let hugging = settings.is("model.use_flash_attention_2");
+    let default = if hugging || imported.get("model.architecture.hidden_size").is_some() {
+        Found::new("flash", default("attn_impl flash"))
+    } else {
+        Found::new("sdpa", default("attn_implementation sdpa"))
+    };
+    imported.set("training.attention", Some(word.unwrap_or(default)));
+    let fused = settings.text("model.loss_fn").map(|found| found.map(|_| Value::from("plain")));
+    imported.set("training.loss", fused);
+}
+
+fn sharding(imported: &mut Imported, settings: &Settings) {
+    if !settings.holds("fsdp_config") {
+        return imported.say("distribution.sharding", "none", default("no fsdp_config: DDP"));
+    }
+    let strategy =
+        settings.text("fsdp_config.sharding_strategy").map(|found| found.map(|name| accelerate::strategy(&name)));
+    imported.set(
+        "distribution.sharding",
+        Some(strategy.unwrap_or_else(|| Found::new("zero3", default("fsdp_config.sharding_strategy FULL_SHARD")))),
+    );
+    let mixed = settings
+        .text("fsdp_config.mixed_precision")
+        .map(|found| found.map(|name| if name == "PURE" { "bf16" } else { "fp32" }));
+    let half = settings.text("precision").is_none_or(|found| found.value == "amp_bf16");
+    imported.set("distribution.reduce_dtype", mixed.filter(|_| half));
+    let recompute = settings.flag("fsdp_config.activation_checkpointing");
+    imported.set(
+        "training.activation_checkpointing",
+        Some(recompute.map_or(Found::new("none", default("fsdp_config.activation_checkpointing false")), |found| {
+            found.map(|on| if on { "full" } else { "none" })
+        })),
+    );
+    let offload = settings.on("fsdp_config.activation_cpu_offload");
+    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "activations")));
+}

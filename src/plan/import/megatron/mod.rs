@@ -1,0 +1,85 @@
+//! Megatron-LM's arguments, and what Megatron-DeepSpeed adds to them. Names and meaning are
+//! those of `megatron/training/arguments.py` and the configuration classes that it is made of.
+
+mod shape;
+mod training;
+
+use super::arguments;
+use super::common::Context;
+use super::imported::Imported;
+use super::origin::{Found, Origin};
+use super::settings::{Plain, Settings};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "Megatron-LM core 0.15";
+
+/// What `arguments.py` fills in, where it matters here.
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("tensor_model_parallel_size", Plain::Whole(1)),
+    ("pipeline_model_parallel_size", Plain::Whole(1)),
+    ("context_parallel_size", Plain::Whole(1)),
+    ("hidden_dropout", Plain::Number(0.1)),
+    ("optimizer", Plain::Text("adam")),
+    ("normalization", Plain::Text("LayerNorm")),
+    ("position_embedding_type", Plain::Text("learned_absolute")),
+    ("attention_backend", Plain::Text("auto")),
+    ("weight_decay", Plain::Number(0.01)),
+    ("clip_grad", Plain::Number(1.0)),
+];
+
+/// Whether the program takes Megatron's arguments.
+pub fn runs(context: &Context) -> bool {
+    let words = &context.program.words;
+    let has =
+        |name: &str| words.iter().any(|word| word.split('=').next().is_some_and(|word| word.replace('_', "-") == name));
+    let script = context.program.name();
+    let shape = has("--num-layers") && has("--hidden-size") && has("--num-attention-heads");
+    shape && (has("--micro-batch-size") || has("--tensor-model-parallel-size") || has("--batch-size"))
+        || (script.starts_with("pretrain_") && has("--micro-batch-size"))
+        || (has("--tensor-model-parallel-size") && has("--micro-batch-size"))
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("Megatron-LM");
+    let given = arguments::read(&context.program.words).options;
+    let settings = Settings::defaults(VERSION, DEFAULTS).with(given);
+    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    if let Some(file) = settings.text("yaml_cfg") {
+        imported.note(format!("--yaml-cfg {}: not followed", file.value));
+    }
+    if settings.is("use_checkpoint_args") {
+        imported.note("--use-checkpoint-args: the checkpoint's own shape goes over the arguments");
+    }
+    let job = Job { context, settings: &settings };
+    shape::set(&mut imported, &job);
+    training::set(&mut imported, &job);
+    training::degrees(&mut imported, &job);
+    imported
+}
+
+/// The settings with what surrounds them.
+struct Job<'a> {
+    context: &'a Context<'a>,
+    settings: &'a Settings,
+}
+
+impl Job<'_> {
+    fn is(&self, name: &str) -> bool {
+        self.settings.is(name)
+    }
+
+    /// A flag that turns something off (`--no-…`, `--disable-…`): what it leaves.
+    fn unless(&self, name: &str) -> Option<Found<bool>> {
+        self.settings.flag(name).map(|found| found.map(|off| !off))
+    }
+
+    fn value(&self, name: &str) -> u64 {
+        self.settings.whole(name).map_or(1, |found| found.value.max(1))
+    }
+
+    /// A default with its name.
+    fn default(option: &str) -> Origin {
+        Origin::Default { framework: VERSION, option: option.to_owned() }
+    }
+}

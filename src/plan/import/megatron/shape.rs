@@ -1,0 +1,243 @@
+//! The architecture that Megatron's arguments spell.
+
+use super::Job;
+use crate::plan::import::imported::Imported;
+use crate::plan::import::launch::base;
+use crate::plan::import::model;
+use crate::plan::import::origin::{Found, Origin};
+
+/// Tokenizers whose vocabulary everyone knows: the files that they come with are fixed.
+const VOCABULARIES: [(&str, u64); 2] = [("GPT2BPETokenizer", 50_257), ("Llama2Tokenizer", 32_000)];
+
+/// Sets `model.architecture` and the kind of model.
+pub fn set(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    let script = job.context.program.name().to_owned();
+    let kind = match script.as_str() {
+        name if name.contains("bert") => Some("transformer_encoder"),
+        name if name.contains("t5") => Some("transformer_encoder_decoder"),
+        _ => None,
+    };
+    imported.set("model.type", kind.map(|kind| Found::new(kind, Origin::Program(script.clone()))));
+    if settings.get("hybrid_layer_pattern").or(settings.get("hybrid_override_pattern")).is_some()
+        || script.contains("mamba")
+    {
+        imported.note("layers of Mamba have no word in a plan: all are counted as attention and MLP");
+    }
+    let layers = settings.first_whole(&["num_layers", "encoder_num_layers", "decoder_num_layers"]);
+    imported.set("model.architecture.num_layers", layers);
+    imported.set("model.architecture.hidden_size", settings.whole("hidden_size"));
+    imported.set("model.architecture.num_attention_heads", settings.whole("num_attention_heads"));
+    // Megatron-DeepSpeed's name.
+    imported.set("model.architecture.num_kv_heads", settings.whole("num_key_value_heads"));
+    if job.is("group_query_attention") {
+        let groups = settings.whole("num_query_groups");
+        imported.set(
+            "model.architecture.num_kv_heads",
+            groups.or_else(|| Some(Found::new(1, Job::default("--num-query-groups 1")))),
+        );
+    }
+    imported.set("model.architecture.head_dim", settings.whole("kv_channels"));
+    imported.set("model.architecture.intermediate_size", feed_forward(job));
+    vocabulary(imported, job);
+    imported.set("model.architecture.max_position_embeddings", settings.whole("max_position_embeddings"));
+    let untied = job.unless("untie_embeddings_and_output_weights");
+    imported.set(
+        "model.architecture.tie_embeddings",
+        untied.or_else(|| Some(Found::new(true, Job::default("embeddings tied")))),
+    );
+    imported.set("model.architecture.position", position(job));
+    imported.set("model.architecture.activation", Some(activation(job)));
+    let norm = settings.text("normalization");
+    imported.set(
+        "model.architecture.norm",
+        norm.map(|found| found.map(|name| if name.eq_ignore_ascii_case("rmsnorm") { "rmsnorm" } else { "layernorm" })),
+    );
+    let bias = job.unless("disable_bias_linear");
+    imported.set(
+        "model.architecture.linear_bias",
+        bias.or_else(|| Some(Found::new(true, Job::default("biases in linear layers")))),
+    );
+    imported.set("model.architecture.qkv_bias", settings.flag("add_qkv_bias"));
+    imported.set("model.architecture.qk_norm", settings.flag("qk_layernorm"));
+    // `--window-size 127,0`: so many tokens before, and itself.
+    let window =
+        settings.texts("window_size").and_then(|found| found.and_then(|sizes| sizes.first()?.parse::<u64>().ok()));
+    imported.set("model.architecture.sliding_window", window.map(|found| found.map(|before| before.saturating_add(1))));
+    imported.set("model.architecture.mtp_layers", settings.whole("mtp_num_layers"));
+    experts(imported, job);
+    latent(imported, job);
+    if imported.get("model.architecture.hidden_size").is_none() {
+        imported.miss("model.architecture", "no --hidden-size");
+    }
+}
+
+/// `ffn_hidden_size`; its default is four times the width, two thirds of that when gated.
+fn feed_forward(job: &Job) -> Option<Found<u64>> {
+    let given = job.settings.whole("ffn_hidden_size");
+    given.or_else(|| {
+        let hidden = job.settings.whole("hidden_size")?.value;
+        let wide = hidden.checked_mul(4)?;
+        Some(if job.is("swiglu") {
+            Found::new(wide * 2 / 3 / 64 * 64, Job::default("--ffn-hidden-size 8/3 x hidden, to 64"))
+        } else {
+            Found::new(wide, Job::default("--ffn-hidden-size 4 x hidden"))
+        })
+    })
+}
+
+fn vocabulary(imported: &mut Imported, job: &Job) {
+    const KEY: &str = "model.architecture.vocab_size";
+    let settings = job.settings;
+    // A multiple that is not the usual 128 is final: times the tensor ranks, as the code pads.
+    if let Some(multiple) = settings.whole("make_vocab_size_divisible_by").filter(|found| found.value != 128) {
+        let tensor = job.value("tensor_model_parallel_size");
+        imported.set(
+            "model.architecture.vocab_padding_multiple",
+            multiple.and_then(|multiple| multiple.checked_mul(tensor)),
+        );
+    }
+    if let Some(size) = settings.first_whole(&["padded_vocab_size", "vocab_size"]) {
+        return imported.set(KEY, Some(size));
+    }
+    let tokenizer = settings.text("tokenizer_type");
+    let known = tokenizer.clone().and_then(|found| {
+        found.and_then(|name| VOCABULARIES.iter().find(|(known, _)| *known == name).map(|(_, size)| *size))
+    });
+    let model = settings.text("tokenizer_model").and_then(|found| {
+        let preset = model::preset(job.context, &found.value).or_else(|| {
+            // A path to a tokenizer's file: its folder may be named like the model.
+            let folder = found.value.rsplit_once('/')?.0;
+            model::preset(job.context, base(folder))
+        })?;
+        let size = job.context.catalog.model(&preset)?.hf_config.get("vocab_size")?.as_u64()?;
+        Some(Found::new(size, Origin::Derived(format!("{}: the vocabulary of {preset}", found.origin))))
+    });
+    // A GPT without a word about its tokenizer comes with GPT-2's files.
+    let files = settings.text("vocab_file").filter(|_| tokenizer.is_none());
+    let gpt2 = files.map(|found| found.map(|_| 50_257));
+    match model.or(known).or(gpt2) {
+        Some(size) => imported.set(KEY, Some(size)),
+        None => imported.miss(KEY, "the tokenizer is not told, or its size is not known here"),
+    }
+}
+
+fn position(job: &Job) -> Option<Found<&'static str>> {
+    let given = job.settings.text("position_embedding_type")?;
+    let rope =
+        ["use_rotary_position_embeddings"].iter().find_map(|name| job.settings.flag(name)).filter(|found| found.value);
+    let word = |name: String| match name.as_str() {
+        "rope" | "yarn" | "mrope" => "rope",
+        "learned_absolute" => "learned",
+        "alibi" => "alibi",
+        _ => "none",
+    };
+    Some(rope.map_or_else(|| given.map(word), |found| found.map(|_| "rope")))
+}
+
+fn activation(job: &Job) -> Found<&'static str> {
+    for (option, word) in
+        [("swiglu", "swiglu"), ("quick_geglu", "geglu"), ("geglu", "geglu"), ("squared_relu", "relu2")]
+    {
+        if let Some(found) = job.settings.on(option) {
+            return found.map(|_| word);
+        }
+    }
+    Found::new("gelu", Job::default("GELU"))
+}
+
+fn experts(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    let Some(experts) = settings.whole("num_experts").filter(|found| found.value > 1) else { return };
+    imported.set("model.architecture.moe.num_experts", Some(experts));
+    let top = settings.whole("moe_router_topk");
+    imported.set(
+        "model.architecture.moe.experts_per_token",
+        top.or_else(|| Some(Found::new(2, Job::default("--moe-router-topk 2")))),
+    );
+    let width = settings.whole("moe_ffn_hidden_size");
+    imported.set(
+        "model.architecture.moe.intermediate_size",
+        width.or_else(|| {
+            let origin = Job::default("--moe-ffn-hidden-size as --ffn-hidden-size");
+            feed_forward(job).map(|found| Found::new(found.value, origin))
+        }),
+    );
+    imported
+        .set("model.architecture.moe.shared_intermediate_size", settings.whole("moe_shared_expert_intermediate_size"));
+    let Some(frequency) = settings.text("moe_layer_freq") else { return };
+    match pattern(&frequency.value) {
+        Some((dense, every)) => {
+            imported.set(
+                "model.architecture.moe.first_dense_layers",
+                Some(Found::new(dense, frequency.origin.clone())).filter(|found| found.value > 0),
+            );
+            imported.set(
+                "model.architecture.moe.layer_frequency",
+                Some(Found::new(every, frequency.origin)).filter(|found| found.value > 1),
+            );
+        }
+        None => imported.note(format!("--moe-layer-freq {}: a pattern that a plan has no word for", frequency.value)),
+    }
+}
+
+/// `([0]*3+[1]*58)`: dense layers first, then experts in every one; `2`: in every second.
+fn pattern(text: &str) -> Option<(u64, u64)> {
+    let text: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
+    if let Ok(every) = text.parse() {
+        return Some((0, every));
+    }
+    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(&text);
+    let mut dense = 0;
+    let mut seen_experts = false;
+    for part in inner.split('+') {
+        let (list, times) = part.split_once('*').unwrap_or((part, "1"));
+        let times: u64 = times.parse().ok()?;
+        for layer in list.strip_prefix('[')?.strip_suffix(']')?.split(',') {
+            match layer {
+                "0" if !seen_experts => dense += times,
+                "1" => seen_experts = true,
+                _ => return None,
+            }
+        }
+    }
+    seen_experts.then_some((dense, 1))
+}
+
+fn latent(imported: &mut Imported, job: &Job) {
+    if !job.is("multi_latent_attention") {
+        return;
+    }
+    const RANKS: [(&str, &str, u64, &str); 4] = [
+        ("kv_lora_rank", "model.architecture.mla.kv_lora_rank", 512, "--kv-lora-rank 512"),
+        ("qk_head_dim", "model.architecture.mla.qk_nope_head_dim", 128, "--qk-head-dim 128"),
+        ("qk_pos_emb_head_dim", "model.architecture.mla.qk_rope_head_dim", 64, "--qk-pos-emb-head-dim 64"),
+        ("v_head_dim", "model.architecture.mla.v_head_dim", 128, "--v-head-dim 128"),
+    ];
+    for (option, key, default, said) in RANKS {
+        let given = job.settings.whole(option);
+        imported.set(key, given.or_else(|| Some(Found::new(default, Job::default(said)))));
+    }
+    imported.set("model.architecture.mla.q_lora_rank", job.settings.whole("q_lora_rank"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pattern;
+
+    #[test]
+    fn patterns_of_dense_and_expert_layers() {
+        for (text, meant) in [
+            ("1", Some((0, 1))),
+            ("2", Some((0, 2))),
+            ("([0]*3+[1]*58)", Some((3, 1))),
+            ("[0]+[1]*23", Some((1, 1))),
+            ("[0,0]*1+[1]*3", Some((2, 1))),
+            ("([1]*3+[0]*2)*2", None),
+            ("[0]*3", None),
+            ("", None),
+        ] {
+            assert_eq!(pattern(text), meant, "{text}");
+        }
+    }
+}

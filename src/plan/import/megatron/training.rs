@@ -1,0 +1,325 @@
+//! How Megatron's arguments train: batch, precision, recomputation, degrees.
+
+use serde_json::{Value, json};
+
+use super::{Job, VERSION};
+use crate::plan::import::common;
+use crate::plan::import::deepspeed;
+use crate::plan::import::imported::Imported;
+use crate::plan::import::origin::{Found, Origin};
+
+/// Options that mean a plan's key as they stand.
+const FLAGS: &[(&str, &str)] = &[
+    ("use_distributed_optimizer", "training.distributed_optimizer"),
+    ("fp8_param_gather", "training.fp8_param_gather"),
+    ("moe_grouped_gemm", "training.moe_grouped_gemm"),
+    ("defer_embedding_wgrad_compute", "training.defer_embedding_wgrad"),
+    ("deterministic_mode", "training.deterministic"),
+    ("attention_softmax_in_fp32", "training.attention_softmax_fp32"),
+    ("overlap_grad_reduce", "distribution.overlap_grad_reduce"),
+    ("overlap_param_gather", "distribution.overlap_param_gather"),
+    ("tp_comm_overlap", "distribution.overlap_tensor_parallel"),
+    ("overlap_moe_expert_parallel_comm", "distribution.overlap_expert_parallel"),
+];
+
+const WHOLES: &[(&str, &str)] = &[
+    ("micro_batch_size", "training.micro_batch_size"),
+    ("global_batch_size", "model.batch_size"),
+    ("cpu_offloading_num_layers", "training.offload_layers"),
+    ("expert_model_parallel_size", "distribution.expert_parallel"),
+    ("expert_tensor_parallel_size", "distribution.expert_tensor_parallel"),
+    ("decoder_first_pipeline_num_layers", "distribution.first_stage_layers"),
+    ("decoder_last_pipeline_num_layers", "distribution.last_stage_layers"),
+    ("num_distributed_optimizer_instances", "distribution.optimizer_instances"),
+    ("tensor_model_parallel_size", "distribution.tensor_parallel"),
+    ("pipeline_model_parallel_size", "distribution.pipeline_parallel"),
+    ("context_parallel_size", "distribution.context_parallel"),
+];
+
+/// Sets `training` and what of `model` the run decides.
+pub fn set(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    for (option, key) in FLAGS {
+        imported.set(key, settings.flag(option));
+    }
+    for (option, key) in WHOLES {
+        imported.set(key, settings.whole(option));
+    }
+    imported.set("model.sequence_length", settings.first_whole(&["seq_length", "encoder_seq_length"]));
+    imported.set("model.decoder_sequence_length", settings.whole("decoder_seq_length"));
+    // Of old Megatron: the micro batch.
+    imported.fill("training.micro_batch_size", settings.whole("batch_size"));
+    if imported.get("training.micro_batch_size").is_some() && imported.get("model.batch_size").is_none() {
+        let origin = Job::default("--global-batch-size micro batch x data parallel");
+        imported.say("training.gradient_accumulation_steps", 1, origin);
+    }
+    for option in ["rampup_batch_size", "step_batch_size_schedule"] {
+        if settings.get(option).is_some() {
+            imported.note(format!("--{}: the batch is the one that it ends with", option.replace('_', "-")));
+        }
+    }
+    precision(imported, job);
+    optimizer(imported, job);
+    attention(imported, job);
+    recomputation(imported, job);
+    loss(imported, job);
+    if let Some(dropout) = settings.number("hidden_dropout").filter(|found| found.value < 1.0) {
+        if settings.number("attention_dropout").is_some_and(|attention| (attention.value - dropout.value).abs() > 1e-9)
+        {
+            imported.note("--attention-dropout differs from --hidden-dropout: the plan has the latter for both");
+        }
+        imported.set("training.dropout", Some(dropout));
+    }
+    imported.set("training.weight_decay", settings.number("weight_decay").filter(|found| found.value <= 1.0));
+    imported.set("training.gradient_clipping", settings.number("clip_grad").map(|found| found.map(|norm| norm > 0.0)));
+    imported.set("training.gradient_accumulation_fusion", job.unless("no_gradient_accumulation_fusion"));
+    imported.set("training.moe_capacity_factor", settings.number("moe_expert_capacity_factor"));
+    imported.set("training.offload_modules", settings.texts("offload_modules").filter(|found| !found.value.is_empty()));
+    imported.set("training.cuda_graph", cuda_graph(job));
+    tokens(imported, job);
+}
+
+fn precision(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    let on = |name: &str| settings.on(name);
+    let fp8 = settings.first_text(&["fp8_format", "fp8"]);
+    let (word, sixteen) = match (on("bf16"), on("fp16")) {
+        (Some(found), _) => (found.map(|_| "bf16-fp32-master"), Some("bf16")),
+        (_, Some(found)) => (found.map(|_| "fp16-fp32-master"), Some("fp16")),
+        _ => (Found::new("fp32", Job::default("neither --bf16 nor --fp16")), None),
+    };
+    let word = match &fp8 {
+        Some(found) => Found::new("fp8-mixed", found.origin.clone()),
+        None => word,
+    };
+    imported.set("training.precision", Some(word));
+    if fp8.is_some() {
+        let recipe = settings
+            .text("fp8_recipe")
+            .unwrap_or_else(|| Found::new("delayed".to_owned(), Job::default("--fp8-recipe delayed")));
+        imported.set("training.fp8_recipe", Some(recipe));
+    }
+    if let Some(found) = settings.first_text(&["fp4_format", "fp4"]) {
+        imported.note(format!("{}: products of FP4 have no word in a plan", found.origin));
+    }
+    let reduce = match sixteen {
+        Some("bf16") => on("grad_reduce_in_bf16").map(|found| found.map(|_| "bf16")),
+        // Half precision keeps its gradients in it, unless told otherwise.
+        Some(_) if on("accumulate_allreduce_grads_in_fp32").is_none() => {
+            Some(Found::new("fp16", Job::default("gradients in --fp16's own type")))
+        }
+        _ => None,
+    };
+    let main = if job.is("use_precision_aware_optimizer") { settings.text("main_grads_dtype") } else { None };
+    imported.set(
+        "training.gradient_dtype",
+        main.map(|found| found.map(Value::from)).or(reduce.map(|found| found.map(Value::from))),
+    );
+    if job.is("use_precision_aware_optimizer") {
+        imported.set("training.optimizer_state_dtype", settings.text("exp_avg_dtype"));
+    }
+}
+
+fn optimizer(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    let found = settings.text("optimizer").map(|found| {
+        found.map(|name| match name.as_str() {
+            // Apex's or Transformer Engine's FusedAdam.
+            "adam" => "fused_adam".to_owned(),
+            other => other.to_owned(),
+        })
+    });
+    let momentum = settings.number("sgd_momentum").is_none_or(|found| found.value > 0.0);
+    match found {
+        Some(found) if found.value == "sgd" && momentum => {
+            imported.say("training.optimizer", "sgd-momentum", found.origin)
+        }
+        other => common::set_optimizer(imported, other),
+    }
+    if let Some(found) =
+        settings.flag("optimizer_cpu_offload").or_else(|| settings.flag("cpu_optimizer")).filter(|found| found.value)
+    {
+        imported.set("training.cpu_offload", Some(found.map(|_| "optimizer")));
+    }
+}
+
+fn attention(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    let local = settings.text("transformer_impl").filter(|found| found.value == "local");
+    imported.set(
+        "model.transformer_impl",
+        settings.text("transformer_impl").filter(|found| found.value != "inference_optimized"),
+    );
+    let flash =
+        settings.flag("use_flash_attn").or_else(|| settings.flag("use_flash_attn_v2")).filter(|found| found.value);
+    let backend = settings.text("attention_backend").filter(|_| settings.is_set("attention_backend"));
+    let word = match (backend, flash, local) {
+        (Some(backend), ..) if matches!(backend.value.as_str(), "unfused" | "local") => backend.map(|_| "eager"),
+        (Some(backend), ..) => backend.map(|_| "flash"),
+        (None, Some(flash), _) => flash.map(|_| "flash"),
+        (None, None, Some(local)) => local.map(|_| "eager"),
+        (None, None, None) => Found::new("flash", Job::default("--attention-backend auto")),
+    };
+    imported.set("training.attention", Some(word));
+}
+
+fn recomputation(imported: &mut Imported, job: &Job) {
+    const KEY: &str = "training.activation_checkpointing";
+    let settings = job.settings;
+    let on = |name: &str| settings.on(name);
+    if let Some(found) = on("recompute_activations") {
+        return imported.set(KEY, Some(found.map(|_| "selective")));
+    }
+    if let Some(found) = on("checkpoint_activations").or_else(|| on("deepspeed_activation_checkpointing")) {
+        return imported.set(KEY, Some(found.map(|_| "full")));
+    }
+    let Some(granularity) = settings.text("recompute_granularity") else {
+        if on("moe_layer_recompute").is_some() {
+            return imported.say(KEY, json!({"modules": ["moe"]}), Origin::Argument("--moe-layer-recompute".into()));
+        }
+        return imported.say(KEY, "none", Job::default("no --recompute-granularity"));
+    };
+    if granularity.value == "selective" {
+        let modules = settings.texts("recompute_modules").filter(|found| found.value != ["core_attn"]);
+        return match modules {
+            Some(found) => imported.set(KEY, Some(found.map(|modules| json!({"modules": modules})))),
+            None => imported.set(KEY, Some(granularity.map(|_| "selective"))),
+        };
+    }
+    let block = settings.text("recompute_method").is_some_and(|method| method.value == "block");
+    let layers = settings.whole("recompute_num_layers").map_or(1, |found| found.value);
+    let all = job.settings.whole("num_layers").map_or(u64::MAX, |found| found.value);
+    let of_stage = all.div_ceil(job.value("pipeline_model_parallel_size"));
+    if block && layers < of_stage {
+        imported.note(format!("--recompute-method block: {layers} of a stage's {of_stage} layers are recomputed, which a plan cannot say; all are counted as such"));
+    } else if !block && layers > 1 {
+        imported.note(format!(
+            "--recompute-num-layers {layers}: inputs are kept of every {layers}-th layer only; the plan has one of each"
+        ));
+    }
+    imported.set(KEY, Some(granularity.map(|_| "full")));
+}
+
+fn loss(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    let fused = settings.on("cross_entropy_loss_fusion");
+    let word = match fused {
+        Some(found) if settings.text("cross_entropy_fusion_impl").is_some_and(|kind| kind.value == "te") => {
+            found.map(|_| "te_fused")
+        }
+        Some(found) => found.map(|_| "vocab_parallel_fused"),
+        None => Found::new("vocab_parallel", Job::default("no --cross-entropy-loss-fusion")),
+    };
+    imported.set("training.loss", Some(word));
+}
+
+fn cuda_graph(job: &Job) -> Option<Found<String>> {
+    let settings = job.settings;
+    let old = settings.flag("enable_cuda_graph").map(|found| found.map(|_| "local".to_owned()));
+    let external = settings.flag("external_cuda_graph").map(|found| found.map(|_| "transformer_engine".to_owned()));
+    settings.text("cuda_graph_impl").or(old).or(external)
+}
+
+/// The tokens of the whole run.
+fn tokens(imported: &mut Imported, job: &Job) {
+    let Some(length) = imported.whole("model.sequence_length") else { return };
+    let samples = job.settings.whole("train_samples").or_else(|| {
+        let steps = job.settings.whole("train_iters")?;
+        let batch = imported.whole("model.batch_size")?;
+        steps.and_then(|steps| steps.checked_mul(batch))
+    });
+    let tokens = samples.and_then(|found| found.and_then(|samples| samples.checked_mul(length)));
+    imported.set("run.total_tokens", tokens);
+}
+
+/// Sets `distribution` beyond the plain degrees.
+pub fn degrees(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    let tensor = job.value("tensor_model_parallel_size");
+    let stages = job.value("pipeline_model_parallel_size");
+    if let Some(found) = settings.on("sequence_parallel") {
+        // The code turns it off without tensor ranks.
+        imported.set("distribution.sequence_parallel", Some(found.map(|_| tensor > 1)));
+    }
+    let layers = settings.whole("num_layers_per_virtual_pipeline_stage").and_then(|found| {
+        let per_stage = settings.whole("num_layers")?.value / stages;
+        let origin = Origin::Derived(format!("{}: {per_stage} layers a stage / {}", found.origin, found.value));
+        per_stage.checked_div(found.value).map(|pieces| Found::new(pieces, origin))
+    });
+    let pieces =
+        layers.or_else(|| settings.whole("num_virtual_stages_per_pipeline_rank")).filter(|found| found.value > 1);
+    if stages > 1 {
+        let schedule = match &pieces {
+            Some(found) => Found::new("interleaved", found.origin.clone()),
+            None => Found::new("1f1b", Job::default("1F1B")),
+        };
+        imported.set("distribution.pipeline_schedule", Some(schedule));
+        imported.set("distribution.virtual_pipeline", pieces);
+    }
+    imported.set("distribution.pipeline_layout", settings.text("pipeline_model_parallel_layout"));
+    let both = ["account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"];
+    if both.iter().all(|name| settings.is(name)) {
+        let origin = Origin::Argument("--account-for-embedding-in-pipeline-split".into());
+        imported.say("distribution.pipeline_counts_embedding_and_loss", true, origin);
+    } else if both.iter().any(|name| settings.is(name)) {
+        imported.note("only one of embedding and loss counts in the pipeline's split: a plan has both or none");
+    }
+    sharding(imported, job);
+    experts(imported, job);
+    if job.value("context_parallel_size") > 1 {
+        let kind =
+            settings.text("cp_comm_type").filter(|found| ["p2p", "all_gather", "a2a"].contains(&found.value.as_str()));
+        imported.set(
+            "distribution.cp_comm",
+            kind.or_else(|| Some(Found::new("p2p".to_owned(), Job::default("--cp-comm-type p2p")))),
+        );
+    }
+}
+
+fn sharding(imported: &mut Imported, job: &Job) {
+    const KEY: &str = "distribution.sharding";
+    let settings = job.settings;
+    let word = |name: String| match name.as_str() {
+        "optim" => "zero1",
+        "optim_grads" => "zero2",
+        "optim_grads_params" => "zero3",
+        _ => "none",
+    };
+    if let Some(found) = settings.on("use_torch_fsdp2") {
+        imported.set(KEY, Some(found.map(|_| "zero3")));
+    } else if settings.is("use_megatron_fsdp") || settings.is("use_custom_fsdp") {
+        let given = settings.text("data_parallel_sharding_strategy");
+        imported.set(
+            KEY,
+            Some(given.map_or_else(
+                || Found::new("none", Job::default("--data-parallel-sharding-strategy no_shard")),
+                |found| found.map(word),
+            )),
+        );
+    }
+    if settings.is_set("deepspeed") || settings.is_set("deepspeed_config") {
+        let file = settings.text("deepspeed_config").and_then(|path| job.context.settings(&path.value, imported));
+        deepspeed::set(imported, &file.unwrap_or_default());
+        let stage = settings.whole("zero_stage");
+        imported.set(KEY, stage.map(|found| found.map(deepspeed::stage)));
+    }
+}
+
+fn experts(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    if imported.get("model.architecture.moe.num_experts").is_none() {
+        return;
+    }
+    let given = settings.text("moe_token_dispatcher_type");
+    let hybrid = settings.text("moe_flex_dispatcher_backend").is_some_and(|backend| backend.value == "hybridep");
+    let word = |name: String| match name.as_str() {
+        "flex" if hybrid => "hybridep",
+        "allgather" => "allgather",
+        _ => "alltoall",
+    };
+    let default = Origin::Default { framework: VERSION, option: "--moe-token-dispatcher-type allgather".to_owned() };
+    imported.set(
+        "distribution.moe_dispatcher",
+        Some(given.map_or(Found::new("allgather", default), |found| found.map(word))),
+    );
+}

@@ -1,0 +1,184 @@
+//! Plans from elsewhere: what a training command, its files and its surroundings say about
+//! the plan that it runs. Texts in, a plan out, every value with its origin: nothing here
+//! reads a file or a process by itself, and nothing of what is read is ever run.
+
+mod accelerate;
+mod adapters;
+mod arguments;
+mod axolotl;
+mod common;
+mod deepspeed;
+mod expression;
+mod file;
+mod imported;
+mod launch;
+mod litgpt;
+mod llama_factory;
+mod llm_foundry;
+mod megatron;
+mod model;
+mod nanogpt;
+mod origin;
+mod settings;
+mod shell;
+mod text;
+mod torchtitan;
+mod torchtune;
+mod trainer;
+
+use std::collections::BTreeMap;
+
+use crate::catalog::Catalog;
+use common::Context;
+use launch::{Around, Launched, Launcher, Program, World};
+
+pub use file::{file, is_foreign};
+pub use imported::{Imported, Inferred, Missing};
+pub use origin::{Found, Origin};
+pub use torchtitan::flavor_of;
+
+/// Files as the process that is looked at sees them.
+pub trait Files {
+    /// The text of a file; a relative path starts at the process's working directory.
+    ///
+    /// # Errors
+    /// One line: why it cannot be read.
+    fn read(&self, path: &str) -> Result<String, String>;
+
+    /// The path as it leads there from anywhere.
+    fn absolute(&self, path: &str) -> String;
+}
+
+/// A training run as it looks from outside.
+pub struct Run<'a> {
+    /// The words of its command.
+    pub command: Vec<String>,
+    /// Its environment.
+    pub variables: BTreeMap<String, String>,
+    /// The commands of its parent, its parent's parent and so on.
+    pub ancestors: Vec<Vec<String>>,
+    /// The names of the GPUs that it may use, or of the machine's.
+    pub gpus: Vec<String>,
+    /// Whether its environment could not be read, so that what is not there may be all the same.
+    pub withheld: bool,
+    /// The number of its processes, where the user says it.
+    pub world: Option<u64>,
+    /// Its files.
+    pub files: &'a dyn Files,
+}
+
+impl<'a> Run<'a> {
+    /// A command and nothing else.
+    #[must_use]
+    pub fn of(command: Vec<String>, files: &'a dyn Files) -> Self {
+        Self {
+            command,
+            variables: BTreeMap::new(),
+            ancestors: Vec::new(),
+            gpus: Vec::new(),
+            withheld: false,
+            world: None,
+            files,
+        }
+    }
+}
+
+/// What a run says about its plan. What nobody says is in [`Imported::missing`].
+#[must_use]
+pub fn run(run: &Run, catalog: &Catalog) -> Imported {
+    let mut launched = launch::take_apart(&run.command);
+    if let Some(inner) = script_command(run, &launched.program) {
+        let outer = std::mem::take(&mut launched.launchers);
+        launched = launch::take_apart(&inner);
+        launched.launchers.splice(0..0, outer);
+    }
+    let Launched { launchers: own, program, variables } = launched;
+    let mut all = run.variables.clone();
+    all.extend(variables);
+    let above = run.ancestors.iter().rev().flat_map(|words| launch::take_apart(words).launchers);
+    let inherited: Vec<Launcher> = above.collect();
+    let mut context = Context {
+        run,
+        catalog,
+        program: &program,
+        launchers: own.iter().chain(&inherited).collect(),
+        variables: &all,
+        world: World::default(),
+    };
+    context.world = world(&context, &own, &inherited);
+    let mut imported = framework(&context);
+    common::surroundings(&mut imported, &context);
+    imported.settle()
+}
+
+/// The training command in a shell script that is being run.
+fn script_command(run: &Run, program: &Program) -> Option<Vec<String>> {
+    let may_be = !program.python && !program.module && !program.path.is_empty();
+    let text = may_be.then(|| run.files.read(&program.path).ok())??;
+    let first = text.lines().next().unwrap_or("");
+    if !(program.path.ends_with(".sh") || (first.starts_with("#!") && first.ends_with("sh"))) {
+        return None;
+    }
+    file::training_command(&text, &|name| run.variables.get(name).cloned())
+}
+
+/// What the user says.
+fn told(run: &Run) -> Option<World> {
+    let total = Some(Found::new(run.world?, Origin::Argument("--gpus".to_owned())));
+    Some(World { total, ..World::default() })
+}
+
+/// How many processes there are: what the rank itself was told, else its launcher, else a
+/// launcher among its ancestors, else Slurm.
+fn world(context: &Context, own: &[Launcher], inherited: &[Launcher]) -> World {
+    if let Some(told) = told(context.run) {
+        return told;
+    }
+    let variable = |name: &str| context.variable(name);
+    let file = |path: &str| context.run.files.read(path).ok();
+    let around = Around { variable: &variable, gpus: context.visible_gpus(), file: &file };
+    let starts = |launcher: &&Launcher| !matches!(launcher.kind, launch::Kind::Srun | launch::Kind::Mpirun);
+    // srun around torchrun starts one torchrun a node: the inner launcher counts.
+    let inner = own.iter().rev().find(starts).or_else(|| own.last());
+    if let Some(launcher) = inner {
+        let mut world = accelerate::configured(context, launcher, launcher.world(&around));
+        if world.total.is_none() {
+            world = launcher.world(&around);
+        }
+        return world;
+    }
+    let told = launch::of_environment(&variable);
+    if told.total.is_some() {
+        return told;
+    }
+    if let Some(launcher) = inherited.iter().rev().find(starts).or_else(|| inherited.last()) {
+        return accelerate::configured(context, launcher, launcher.world(&around));
+    }
+    launch::of_slurm(&variable)
+}
+
+/// The framework that runs, by its program's name and arguments.
+fn framework(context: &Context) -> Imported {
+    type Reader = (fn(&Context) -> bool, fn(&Context) -> Imported);
+    const READERS: &[Reader] = &[
+        (megatron::runs, megatron::import),
+        (torchtitan::runs, torchtitan::import),
+        (axolotl::runs, axolotl::import),
+        (llama_factory::runs, llama_factory::import),
+        (torchtune::runs, torchtune::import),
+        (llm_foundry::runs, llm_foundry::import),
+        (litgpt::runs, litgpt::import),
+        (nanogpt::runs, nanogpt::import),
+        (trainer::runs, trainer::import),
+        (deepspeed::runs, deepspeed::import),
+    ];
+    let reader = READERS.iter().find(|(runs, _)| runs(context));
+    reader.map_or_else(|| unknown(context), |(_, import)| import(context))
+}
+
+/// A program of nobody's: what stands around it is still told.
+fn unknown(context: &Context) -> Imported {
+    let mut imported = Imported::default();
+    imported.miss("model", format!("`{}` is of no framework that is known", context.program.shown()));
+    imported
+}

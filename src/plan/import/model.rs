@@ -1,0 +1,152 @@
+//! Models by the names that training commands have for them: a folder, a name on the Hugging
+//! Face hub, a preset.
+
+use super::common::Context;
+use super::imported::Imported;
+use super::launch::base;
+use super::origin::{Found, Origin};
+
+const CONFIG: &str = "config.json";
+
+/// Endings of hub names that leave the architecture as it is.
+const VARIANTS: [&str; 31] = [
+    "-hf",
+    "-instruct",
+    "-chat",
+    "-base",
+    "-it",
+    "-pt",
+    "-bnb-4bit",
+    "-unsloth",
+    "-fp16",
+    "-bf16",
+    "-awq",
+    "-gptq",
+    "-gptq-int4",
+    "-instruct-v0.1",
+    "-instruct-v0.2",
+    "-instruct-v0.3",
+    "-v0.1",
+    "-v0.2",
+    "-v0.3",
+    "-v1.0",
+    "-2407",
+    "-2507",
+    "-instruct-2507",
+    "-thinking-2507",
+    "-nf4",
+    "-dequantized",
+    "-preview",
+    "-deduped",
+    "-v0",
+    "-text",
+    "-chat-v1.0",
+];
+
+/// Sets the model that `found` names: a folder with a `config.json` or that file, a name of the
+/// catalogue, a configuration in the hub's cache; else a size that the name tells.
+pub fn set(imported: &mut Imported, context: &Context, found: Found<String>) {
+    let name = found.value.trim().trim_end_matches('/').to_owned();
+    let origin = found.origin;
+    if let Some(path) = folder(context, &name) {
+        return imported.say("model.hf_config", path, origin);
+    }
+    if let Some(preset) = preset(context, &name) {
+        return imported.say("model.preset", preset, named(&origin, &name));
+    }
+    if let Some(path) = cached(context, &name) {
+        return imported.say("model.hf_config", path, Origin::Derived(format!("{origin}: {name} in the hub's cache")));
+    }
+    let why = format!("{name}: neither a model of the catalogue nor a config.json on this machine");
+    match billions(&name) {
+        Some(size) => {
+            imported.say("model.size_billions", size, Origin::Derived(format!("guessed from the name {name}")));
+            imported.note(format!("model: {why}; a standard architecture of that size stands in"));
+        }
+        None => imported.miss("model.preset", why),
+    }
+}
+
+fn named(origin: &Origin, name: &str) -> Origin {
+    match origin {
+        Origin::Argument(option) => Origin::Argument(format!("{option} {name}")),
+        Origin::File { name: file, line, key } => {
+            Origin::File { name: file.clone(), line: *line, key: format!("{key}: {name}") }
+        }
+        other => other.clone(),
+    }
+}
+
+/// The configuration of a folder or file on this machine.
+fn folder(context: &Context, name: &str) -> Option<String> {
+    let files = context.run.files;
+    let path = if name.ends_with(".json") { name.to_owned() } else { format!("{name}/{CONFIG}") };
+    files.read(&path).is_ok().then(|| files.absolute(&path))
+}
+
+/// The catalogue's name of a model.
+pub fn preset(context: &Context, name: &str) -> Option<String> {
+    let known = |name: &str| context.catalog.model(name).map(|model| model.name.clone());
+    let plain = base(name).to_lowercase();
+    known(name).or_else(|| known(&plain)).or_else(|| {
+        let mut rest = plain.as_str();
+        // `Meta-Llama-3.1-8B-Instruct-bnb-4bit`: one ending after the other.
+        while let Some(shorter) = VARIANTS.iter().find_map(|ending| rest.strip_suffix(ending)) {
+            rest = shorter;
+            if let Some(preset) = known(rest).or_else(|| known(rest.strip_prefix("meta-").unwrap_or(rest))) {
+                return Some(preset);
+            }
+        }
+        known(rest.strip_prefix("meta-")?)
+    })
+}
+
+/// A configuration that the hub's library has stored: `hub/models--A--B/snapshots/HASH/config.json`.
+fn cached(context: &Context, name: &str) -> Option<String> {
+    let variable = |name: &str| context.variable(name).map(|found| found.value);
+    let hub = ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE"].iter().find_map(|name| variable(name));
+    let hub = hub
+        .or_else(|| variable("HF_HOME").map(|home| format!("{home}/hub")))
+        .or_else(|| variable("HOME").map(|home| format!("{home}/.cache/huggingface/hub")))?;
+    if name.contains("..") || name.matches('/').count() > 1 {
+        return None;
+    }
+    let files = context.run.files;
+    let model = format!("{hub}/models--{}", name.replace('/', "--"));
+    let revision = files.read(&format!("{model}/refs/main")).ok()?;
+    let path = format!("{model}/snapshots/{}/{CONFIG}", revision.trim());
+    files.read(&path).is_ok().then(|| files.absolute(&path))
+}
+
+/// A size in a name: `my-7B-model`, `opt_1.3b`, `350m`.
+fn billions(name: &str) -> Option<f64> {
+    let lower = base(name).to_lowercase();
+    lower.split(['-', '_', '/']).find_map(|part| {
+        let (number, of_a_billion) = match part.strip_suffix('b') {
+            Some(number) => (number, 1.0),
+            None => (part.strip_suffix('m')?, 1000.0),
+        };
+        let digits = number.starts_with(|letter: char| letter.is_ascii_digit());
+        let size = number.parse::<f64>().ok().filter(|size| digits && size.is_finite() && *size > 0.0)?;
+        let size = size / of_a_billion;
+        (size < 1e4).then_some(size)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::billions;
+
+    #[test]
+    fn sizes_are_read_out_of_names() {
+        for (name, size) in [
+            ("org/My-7B-chat", Some(7.0)),
+            ("a_1.3b", Some(1.3)),
+            ("x-350M", Some(0.35)),
+            ("bert", None),
+            ("4bit", None),
+        ] {
+            assert_eq!(billions(name), size, "{name}");
+        }
+    }
+}

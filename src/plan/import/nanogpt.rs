@@ -1,0 +1,219 @@
+//! nanoGPT: `train.py`, its configuration files of plain assignments, and `--key=value` over
+//! both. Defaults: `train.py` and `model.py` at 3adf61e1.
+
+use serde_json::Value;
+
+use super::common::Context;
+use super::imported::Imported;
+use super::origin::{Found, Origin};
+use super::settings::{Plain, Settings};
+use super::text;
+
+/// The version whose defaults are meant.
+const VERSION: &str = "nanoGPT train.py";
+
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("gradient_accumulation_steps", Plain::Whole(40)),
+    ("batch_size", Plain::Whole(12)),
+    ("block_size", Plain::Whole(1024)),
+    ("n_layer", Plain::Whole(12)),
+    ("n_head", Plain::Whole(12)),
+    ("n_embd", Plain::Whole(768)),
+    ("dropout", Plain::Number(0.0)),
+    ("bias", Plain::Flag(false)),
+    ("init_from", Plain::Text("scratch")),
+    ("dataset", Plain::Text("openwebtext")),
+    ("weight_decay", Plain::Number(0.1)),
+    ("grad_clip", Plain::Number(1.0)),
+    ("compile", Plain::Flag(true)),
+    ("dtype", Plain::Text("bfloat16")),
+    ("max_iters", Plain::Whole(600_000)),
+];
+
+/// Names that no other framework has together.
+const OWN: [&str; 8] = [
+    "n_embd",
+    "n_layer",
+    "n_head",
+    "block_size",
+    "gradient_accumulation_steps",
+    "eval_interval",
+    "max_iters",
+    "init_from",
+];
+
+/// Whether the program is nanoGPT's `train.py`.
+pub fn runs(context: &Context) -> bool {
+    let words = &context.program.words;
+    let script = context.program.name();
+    if script != "train.py" && script != "bench.py" {
+        return false;
+    }
+    // Its configurator takes `--key=value` and file names, nothing else.
+    let configured = words.iter().all(|word| word.ends_with(".py") || (word.starts_with("--") && word.contains('=')));
+    if !configured {
+        return false;
+    }
+    let named = words.iter().any(|word| OWN.iter().any(|name| word.starts_with(&format!("--{name}="))));
+    let config = words.iter().any(|word| word.ends_with(".py") && !word.starts_with("--"));
+    named || config || script_says_so(context)
+}
+
+fn script_says_so(context: &Context) -> bool {
+    context
+        .run
+        .files
+        .read(&context.program.path)
+        .is_ok_and(|text| text.contains("configurator.py") && text.contains("n_embd"))
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("nanoGPT");
+    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    if let Ok(script) = context.run.files.read(&context.program.path)
+        && script.contains("n_embd")
+    {
+        let own = text::python(&context.program.path, &script);
+        settings.over(known(own));
+    }
+    for word in &context.program.words {
+        if let Some((name, value)) = word.strip_prefix("--").and_then(|word| word.split_once('=')) {
+            let value = text::python_literal(value).unwrap_or_else(|| Value::from(value));
+            settings.set(name, value, Origin::Argument(format!("--{name}")));
+        } else {
+            match context.run.files.read(word) {
+                Ok(file) => settings.over(text::python(word, &file)),
+                Err(why) => imported.note(format!("not read: {why}")),
+            }
+        }
+    }
+    imported.say("model.framework", "nanogpt", Origin::Program(context.program.shown()));
+    set(&mut imported, &settings, context);
+    imported
+}
+
+/// The plan of a configuration file alone.
+pub fn of_file(file: Settings, context: &Context) -> Imported {
+    let mut imported = Imported::of("nanoGPT");
+    imported.say("model.framework", "nanogpt", Origin::Program("nanoGPT's own names".to_owned()));
+    set(&mut imported, &Settings::defaults(VERSION, DEFAULTS).with(file), context);
+    imported
+}
+
+/// Whether assignments are those of nanoGPT.
+pub fn is_config(settings: &Settings) -> bool {
+    OWN.iter().filter(|name| settings.holds(name)).count() >= 2
+}
+
+/// Of a script's assignments those that are settings: the rest is its own business.
+fn known(all: Settings) -> Settings {
+    let mut kept = Settings::default();
+    for (name, found) in all.iter().filter(|(name, _)| DEFAULTS.iter().any(|(known, _)| known == name)) {
+        kept.set(name, found.value.clone(), found.origin.clone());
+    }
+    kept
+}
+
+fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
+    let start = settings.text("init_from");
+    match start.filter(|found| found.value.starts_with("gpt2")) {
+        Some(found) => imported.set("model.preset", Some(found)),
+        None => shape(imported, settings, context),
+    }
+    imported.set("model.sequence_length", settings.whole("block_size"));
+    imported.set("training.micro_batch_size", settings.whole("batch_size"));
+    accumulation(imported, settings, context);
+    let word = settings.text("dtype").map(|found| {
+        found.map(|name| match name.as_str() {
+            "float32" => "fp32",
+            "float16" => "fp16-mixed",
+            _ => "bf16-mixed",
+        })
+    });
+    imported.set("training.precision", word);
+    imported.say(
+        "training.optimizer",
+        "adamw-fused",
+        Origin::Default { framework: VERSION, option: "AdamW, fused on CUDA".to_owned() },
+    );
+    imported.say(
+        "training.attention",
+        "sdpa",
+        Origin::Default { framework: VERSION, option: "scaled_dot_product_attention".to_owned() },
+    );
+    imported.set("training.dropout", settings.number("dropout"));
+    imported.set("training.compile", settings.flag("compile"));
+    imported.set("training.weight_decay", settings.number("weight_decay").filter(|found| found.value <= 1.0));
+    imported.set("training.gradient_clipping", settings.number("grad_clip").map(|found| found.map(|norm| norm > 0.0)));
+    let none = || Origin::Default { framework: VERSION, option: "DDP".to_owned() };
+    imported.say("distribution.sharding", "none", none());
+    for key in ["distribution.tensor_parallel", "distribution.pipeline_parallel"] {
+        imported.say(key, 1, none());
+    }
+    tokens(imported, settings);
+}
+
+fn shape(imported: &mut Imported, settings: &Settings, context: &Context) {
+    for (name, key) in [
+        ("n_embd", "model.architecture.hidden_size"),
+        ("n_layer", "model.architecture.num_layers"),
+        ("n_head", "model.architecture.num_attention_heads"),
+        ("block_size", "model.architecture.max_position_embeddings"),
+    ] {
+        imported.set(key, settings.whole(name));
+    }
+    imported.set("model.architecture.vocab_size", Some(vocabulary(settings, context)));
+    for (key, value) in [
+        ("model.architecture.tie_embeddings", Value::from(true)),
+        ("model.architecture.position", "learned".into()),
+        ("model.architecture.activation", "gelu".into()),
+        ("model.architecture.norm", "layernorm".into()),
+    ] {
+        imported.say(key, value, Origin::Default { framework: "nanoGPT model.py", option: "GPT".to_owned() });
+    }
+    for key in ["model.architecture.linear_bias", "model.architecture.norm_bias"] {
+        imported.set(key, settings.flag("bias"));
+    }
+}
+
+/// The data set's own vocabulary (`data/*/prepare.py`), else GPT-2's rounded up to 64.
+fn vocabulary(settings: &Settings, context: &Context) -> Found<u64> {
+    let Some(dataset) = settings.text("dataset") else {
+        return Found::new(50_304, Origin::Default { framework: VERSION, option: "vocabulary 50304".to_owned() });
+    };
+    // meta.pkl is a pickle: read it nobody does, but that it is there tells characters from BPE.
+    if dataset.value == "shakespeare_char" {
+        return dataset.map(|_| 65);
+    }
+    let meta = format!("data/{}/meta.pkl", dataset.value);
+    let origin = if context.run.files.read(&meta).is_ok() {
+        Origin::Derived(format!("{meta} may say otherwise; the vocabulary of GPT-2"))
+    } else {
+        Origin::Default { framework: VERSION, option: "vocabulary 50304".to_owned() }
+    };
+    Found::new(50_304, origin)
+}
+
+/// The steps are shared out among the ranks.
+fn accumulation(imported: &mut Imported, settings: &Settings, context: &Context) {
+    let Some(steps) = settings.whole("gradient_accumulation_steps") else { return };
+    let ranks = context.world.total.as_ref().map_or(1, |found| found.value);
+    match steps.value.checked_div(ranks) {
+        Some(share) if ranks > 1 && share > 0 && steps.value.is_multiple_of(ranks) => {
+            let origin = Origin::Derived(format!("{}: {} / {ranks} ranks", steps.origin, steps.value));
+            imported.say("training.gradient_accumulation_steps", share, origin);
+        }
+        _ if ranks > 1 => imported.note(format!("{} accumulation steps are no multiple of {ranks} ranks", steps.value)),
+        _ => imported.set("training.gradient_accumulation_steps", Some(steps)),
+    }
+}
+
+fn tokens(imported: &mut Imported, settings: &Settings) {
+    let all = ["max_iters", "batch_size", "gradient_accumulation_steps", "block_size"];
+    let product = all.iter().try_fold(1_u64, |product, name| product.checked_mul(settings.whole(name)?.value));
+    if let (Some(tokens), true) = (product, settings.is_set("max_iters")) {
+        let origin = settings.whole("max_iters").map(|found| found.origin);
+        imported.set("run.total_tokens", origin.map(|origin| Found::new(tokens, origin)));
+    }
+}

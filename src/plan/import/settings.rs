@@ -1,0 +1,254 @@
+//! Settings of a framework by name, whatever they were written in: files, arguments,
+//! variables, the framework's own defaults. A later layer goes over an earlier one.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::origin::{Found, Origin};
+
+/// Settings by dotted name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    entries: BTreeMap<String, Found<Value>>,
+}
+
+/// A framework's default, for a table of them.
+#[derive(Debug, Clone, Copy)]
+pub enum Plain {
+    /// A whole number.
+    Whole(u64),
+    /// A number.
+    Number(f64),
+    /// A truth value.
+    Flag(bool),
+    /// A text.
+    Text(&'static str),
+}
+
+impl From<Plain> for Value {
+    fn from(plain: Plain) -> Self {
+        match plain {
+            Plain::Whole(value) => value.into(),
+            Plain::Number(value) => value.into(),
+            Plain::Flag(value) => value.into(),
+            Plain::Text(value) => value.into(),
+        }
+    }
+}
+
+impl Settings {
+    /// What a framework does where nobody says otherwise.
+    pub fn defaults(framework: &'static str, table: &[(&str, Plain)]) -> Self {
+        let mut settings = Self::default();
+        for (name, value) in table {
+            let option = (*name).to_owned();
+            settings.set(name, (*value).into(), Origin::Default { framework, option });
+        }
+        settings
+    }
+
+    /// Sets a value; one that was there is gone.
+    pub fn set(&mut self, name: &str, value: Value, origin: Origin) {
+        self.entries.insert(name.to_owned(), Found { value, origin });
+    }
+
+    /// Puts a later layer over this one.
+    pub fn over(&mut self, later: Self) {
+        self.entries.extend(later.entries);
+    }
+
+    /// These, with a later layer over them.
+    #[must_use]
+    pub fn with(mut self, later: Self) -> Self {
+        self.over(later);
+        self
+    }
+
+    /// The value, where there is one that is not null.
+    pub fn get(&self, name: &str) -> Option<&Found<Value>> {
+        self.entries.get(name).filter(|found| !found.value.is_null())
+    }
+
+    /// Whether somebody, not the framework itself, has set it.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|found| !matches!(found.origin, Origin::Default { .. }))
+    }
+
+    /// Whether any setting has this name or stands below it.
+    pub fn holds(&self, name: &str) -> bool {
+        let below = format!("{name}.");
+        self.get(name).is_some()
+            || self.entries.range(below.clone()..).next().is_some_and(|(key, _)| key.starts_with(&below))
+    }
+
+    /// Every setting by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Found<Value>)> {
+        self.entries.iter().map(|(name, found)| (name.as_str(), found))
+    }
+
+    /// A whole number, also where it is written as `8.0`, `1e3` or in quotes.
+    pub fn whole(&self, name: &str) -> Option<Found<u64>> {
+        self.read(name, whole)
+    }
+
+    /// A number.
+    pub fn number(&self, name: &str) -> Option<Found<f64>> {
+        self.read(name, number)
+    }
+
+    /// A truth value, as YAML 1.1, JSON, Python and argparse write them.
+    pub fn flag(&self, name: &str) -> Option<Found<bool>> {
+        self.read(name, truth)
+    }
+
+    /// A truth value that is true.
+    pub fn on(&self, name: &str) -> Option<Found<bool>> {
+        self.flag(name).filter(|found| found.value)
+    }
+
+    /// Whether it is set to true.
+    pub fn is(&self, name: &str) -> bool {
+        self.flag(name).is_some_and(|found| found.value)
+    }
+
+    /// A text, or a number as one.
+    pub fn text(&self, name: &str) -> Option<Found<String>> {
+        self.read(name, text)
+    }
+
+    /// A list of texts: a list, or words separated by commas or blanks.
+    pub fn texts(&self, name: &str) -> Option<Found<Vec<String>>> {
+        self.read(name, |value| match value {
+            Value::Array(items) => items.iter().map(text).collect(),
+            other => text(other).map(|line| words(&line)),
+        })
+    }
+
+    /// The first of several names that has a whole number.
+    pub fn first_whole(&self, names: &[&str]) -> Option<Found<u64>> {
+        names.iter().find_map(|name| self.whole(name))
+    }
+
+    /// The first of several names that has a text.
+    pub fn first_text(&self, names: &[&str]) -> Option<Found<String>> {
+        names.iter().find_map(|name| self.text(name))
+    }
+
+    fn read<T>(&self, name: &str, read: impl Fn(&Value) -> Option<T>) -> Option<Found<T>> {
+        let found = self.get(name)?;
+        let first = found.value.as_array().and_then(|items| items.first());
+        let value = read(&found.value).or_else(|| read(first?));
+        value.map(|value| Found { value, origin: found.origin.clone() })
+    }
+
+    /// Settings below `section`, by what is left of their names.
+    pub fn below(&self, section: &str) -> Self {
+        let above = format!("{section}.");
+        let inner = self
+            .entries
+            .iter()
+            .filter_map(|(name, found)| name.strip_prefix(&above).map(|rest| (rest.to_owned(), found.clone())));
+        Self { entries: inner.collect() }
+    }
+
+    /// Puts in what `${name}` refers to (`OmegaConf`'s interpolation), as often as it takes
+    /// but not for ever.
+    pub fn interpolate(&mut self) {
+        const DEEPEST: usize = 8;
+        for _ in 0..DEEPEST {
+            let replaced: Vec<(String, Value)> = self
+                .entries
+                .iter()
+                .filter_map(|(name, found)| {
+                    let text = found.value.as_str().filter(|text| text.contains("${"))?;
+                    Some((name.clone(), self.referred(text)?))
+                })
+                .collect();
+            if replaced.is_empty() {
+                return;
+            }
+            for (name, value) in replaced {
+                if let Some(found) = self.entries.get_mut(&name) {
+                    found.value = value;
+                }
+            }
+        }
+    }
+
+    /// A text with its first reference replaced; where it is nothing else, the value itself.
+    fn referred(&self, text: &str) -> Option<Value> {
+        let (before, rest) = text.split_once("${")?;
+        let (name, after) = rest.split_once('}')?;
+        let value = &self.get(name.trim())?.value;
+        if before.is_empty() && after.is_empty() {
+            return Some(value.clone());
+        }
+        let inner = self::text(value).filter(|inner| inner.len() + text.len() < LONGEST)?;
+        Some(format!("{before}{inner}{after}").into())
+    }
+}
+
+/// No setting that matters is longer.
+const LONGEST: usize = 4096;
+
+fn words(line: &str) -> Vec<String> {
+    let bare = line.trim().trim_start_matches('[').trim_end_matches(']');
+    let separators = |letter: char| letter == ',' || letter.is_whitespace();
+    bare.split(separators)
+        .map(|word| word.trim_matches(['"', '\'']))
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A value's whole number.
+pub fn whole(value: &Value) -> Option<u64> {
+    if let Some(whole) = value.as_u64() {
+        return Some(whole);
+    }
+    if let Some(text) = value.as_str() {
+        let bare = text.trim().replace('_', "");
+        if let Ok(whole) = bare.parse() {
+            return Some(whole);
+        }
+    }
+    let value = number(value)?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let whole = value as u64;
+    (value >= 0.0 && value <= 2_f64.powi(53) && value.fract() == 0.0).then_some(whole)
+}
+
+/// A value's number.
+pub fn number(value: &Value) -> Option<f64> {
+    let found = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().replace('_', "").parse().ok(),
+        _ => None,
+    };
+    found.filter(|number: &f64| number.is_finite())
+}
+
+/// A value's truth.
+pub fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(truth) => Some(*truth),
+        Value::Number(number) => number.as_u64().filter(|number| *number < 2).map(|number| number == 1),
+        Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "y" | "t" | "1" => Some(true),
+            "false" | "no" | "off" | "n" | "f" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A value's text.
+pub fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(truth) => Some(truth.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,128 @@
+//! What torchtitan's own code decides: defaults, names that have changed, flavors of models,
+//! and the configurations of its registry.
+
+use crate::plan::import::settings::Plain;
+
+/// The version whose defaults are meant.
+pub const VERSION: &str = "torchtitan 0.2";
+
+pub const DEFAULTS: &[(&str, Plain)] = &[
+    ("model.name", Plain::Text("llama3")),
+    ("model.flavor", Plain::Text("debugmodel")),
+    ("training.local_batch_size", Plain::Whole(8)),
+    ("training.seq_len", Plain::Whole(2048)),
+    ("training.max_norm", Plain::Number(1.0)),
+    ("training.dtype", Plain::Text("float32")),
+    ("training.mixed_precision_param", Plain::Text("bfloat16")),
+    ("optimizer.name", Plain::Text("AdamW")),
+    ("activation_checkpoint.mode", Plain::Text("selective")),
+    ("activation_checkpoint.selective_ac_option", Plain::Text("2")),
+    ("parallelism.pipeline_parallel_schedule", Plain::Text("1F1B")),
+];
+
+/// Old names of settings, and the ones that they have now.
+pub const RENAMED: &[(&str, &str)] = &[
+    ("training.batch_size", "training.local_batch_size"),
+    ("training.data_parallel_degree", "parallelism.data_parallel_shard_degree"),
+    ("training.data_parallel_replicate_degree", "parallelism.data_parallel_replicate_degree"),
+    ("training.data_parallel_shard_degree", "parallelism.data_parallel_shard_degree"),
+    ("training.tensor_parallel_degree", "parallelism.tensor_parallel_degree"),
+    ("training.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree"),
+    ("experimental.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree"),
+    ("experimental.pipeline_parallel_schedule", "parallelism.pipeline_parallel_schedule"),
+    ("experimental.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_microbatches"),
+    ("experimental.context_parallel_degree", "parallelism.context_parallel_degree"),
+    ("experimental.context_parallel_rotate_method", "parallelism.context_parallel_rotate_method"),
+    ("experimental.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel"),
+    ("compile.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel"),
+    ("training.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel"),
+    ("training.compile", "compile.enable"),
+    ("training.max_context_length", "training.seq_len"),
+];
+
+/// Flavors of models, and the presets with the same architecture.
+pub const FLAVORS: &[(&str, &str, &str)] = &[
+    ("llama2", "7B", "llama-2-7b"),
+    ("llama2", "13B", "llama-2-13b"),
+    ("llama2", "70B", "llama-2-70b"),
+    ("llama3", "8B", "llama-3.1-8b"),
+    ("llama3", "70B", "llama-3.1-70b"),
+    ("llama3", "405B", "llama-3.1-405b"),
+    ("llama3", "8B", "llama-3-8b"),
+    ("llama3", "70B", "llama-3-70b"),
+    ("deepseek_v3", "16B", "deepseek-v2-lite"),
+    ("deepseek_v3", "236B", "deepseek-v2"),
+    ("deepseek_v3", "671B", "deepseek-v3"),
+    ("qwen3", "0.6B", "qwen3-0.6b"),
+    ("qwen3", "1.7B", "qwen3-1.7b"),
+    ("qwen3", "4B", "qwen3-4b"),
+    ("qwen3", "8B", "qwen3-8b"),
+    ("qwen3", "14B", "qwen3-14b"),
+    ("qwen3", "32B", "qwen3-32b"),
+    ("qwen3", "30B-A3B", "qwen3-30b-a3b"),
+    ("qwen3", "235B-A22B", "qwen3-235b-a22b"),
+    ("gpt_oss", "20b", "gpt-oss-20b"),
+    ("gpt_oss", "120b", "gpt-oss-120b"),
+];
+
+/// The name and flavor that have a preset's shape.
+pub fn flavor_of(preset: &str) -> Option<(&'static str, &'static str)> {
+    let same = |known: &str| known.eq_ignore_ascii_case(preset);
+    FLAVORS.iter().find(|(.., known)| same(known)).map(|(name, flavor, _)| (*name, *flavor))
+}
+
+/// A configuration of the registry: flavor, samples a rank, sequence, tensor and expert ranks, whole
+/// blocks recomputed, compiled, FP8.
+pub struct Registered {
+    pub name: &'static str,
+    pub model: &'static str,
+    pub flavor: &'static str,
+    pub samples: u64,
+    pub sequence: u64,
+    pub tensor: u64,
+    pub experts: u64,
+    pub full: bool,
+    pub compiled: bool,
+    pub fp8: bool,
+}
+
+macro_rules! registered {
+    ($($name:literal $model:literal $flavor:literal $samples:literal x $sequence:literal tp $tensor:literal ep $experts:literal $($flag:ident)*;)+) => {
+        &[$(Registered {
+            samples: $samples, sequence: $sequence, tensor: $tensor, experts: $experts,
+            $($flag: true,)*
+            ..plain($name, $model, $flavor)
+        },)+]
+    };
+}
+
+const fn plain(name: &'static str, model: &'static str, flavor: &'static str) -> Registered {
+    Registered {
+        name,
+        model,
+        flavor,
+        samples: 8,
+        sequence: 2048,
+        tensor: 1,
+        experts: 1,
+        full: false,
+        compiled: false,
+        fp8: false,
+    }
+}
+
+/// `torchtitan/models/*/config_registry.py` at b5bcd76c.
+pub const REGISTRY: &[Registered] = registered! {
+    "llama3_debugmodel" "llama3" "debugmodel" 8 x 2048 tp 1 ep 1;
+    "llama3_8b" "llama3" "8B" 1 x 8192 tp 1 ep 1;
+    "llama3_8b_mxfp8" "llama3" "8B" 1 x 8192 tp 1 ep 1 compiled fp8;
+    "llama3_70b" "llama3" "70B" 8 x 8192 tp 8 ep 1 full;
+    "llama3_405b" "llama3" "405B" 2 x 8192 tp 8 ep 1 full compiled fp8;
+    "deepseek_v3_16b" "deepseek_v3" "16B" 4 x 4096 tp 1 ep 8;
+    "deepseek_v3_671b" "deepseek_v3" "671B" 4 x 4096 tp 1 ep 2;
+    "qwen3_0_6b" "qwen3" "0.6B" 4 x 4096 tp 1 ep 1;
+    "qwen3_1_7b" "qwen3" "1.7B" 4 x 4096 tp 1 ep 1;
+    "qwen3_14b" "qwen3" "14B" 4 x 4096 tp 1 ep 1 full;
+    "qwen3_32b" "qwen3" "32B" 2 x 4096 tp 1 ep 1 full;
+    "qwen3_30b_a3b" "qwen3" "30B-A3B" 2 x 4096 tp 1 ep 1 full;
+};

@@ -1,0 +1,269 @@
+//! torchtune: `tune run`, its YAML and `key=value` over it (recipes at bd2a0fc7).
+
+use super::adapters;
+use super::arguments;
+use super::common::{self, Context};
+use super::imported::Imported;
+use super::launch::base;
+use super::model;
+use super::origin::{Found, Origin};
+use super::settings::Settings;
+
+/// The version whose defaults are meant.
+const VERSION: &str = "torchtune 0.6";
+
+/// Ways to train in the names of recipes.
+const RECIPES: [&str; 8] = [
+    "full_finetune",
+    "lora_finetune",
+    "qat_distributed",
+    "qat_lora",
+    "lora_dpo",
+    "full_dpo",
+    "knowledge_distillation",
+    "ppo_full_finetune",
+];
+
+/// Whether the program is one of torchtune's recipes.
+pub fn runs(context: &Context) -> bool {
+    let name = context.program.name();
+    RECIPES.iter().any(|recipe| name.starts_with(recipe)) || context.program.path.contains("torchtune")
+}
+
+/// Whether settings are torchtune's.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("model._component_")
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("torchtune");
+    let given = arguments::read(&context.program.words);
+    let mut settings = Settings::default();
+    match given.options.text("config") {
+        Some(name) => settings.over(config(context, &name.value, &mut imported).unwrap_or_default()),
+        None => imported.note("no --config"),
+    }
+    settings.over(arguments::overrides(&given.words));
+    settings.interpolate();
+    imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
+    let distributed = !context.program.name().contains("single_device");
+    set(&mut imported, &settings, context, distributed);
+    imported
+}
+
+/// The plan of a file alone.
+pub fn of_file(mut file: Settings, name: &str, context: &Context) -> Imported {
+    let mut imported = Imported::of("torchtune");
+    imported.say("model.framework", "torchtitan", Origin::Program("torchtune's own keys".to_owned()));
+    file.interpolate();
+    let single = name.contains("single_device");
+    if single {
+        imported.say("cluster.num_gpus", 1, Origin::Derived("a recipe for a single device".to_owned()));
+    }
+    set(&mut imported, &file, context, !single);
+    imported
+}
+
+/// A file, or a configuration that comes with the recipes: beside the recipe's script, or in
+/// the environment of the process.
+fn config(context: &Context, name: &str, imported: &mut Imported) -> Option<Settings> {
+    if name.ends_with(".yaml") || name.ends_with(".yml") {
+        return context.settings(name, imported);
+    }
+    let beside = context.program.path.rsplit_once('/').map(|(folder, _)| format!("{folder}/configs/{name}.yaml"));
+    let homes = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|home| context.variable(home));
+    let installed = homes.flat_map(|home| {
+        (9..=15)
+            .map(move |minor| format!("{}/lib/python3.{minor}/site-packages/recipes/configs/{name}.yaml", home.value))
+    });
+    let found = beside.into_iter().chain(installed).find(|path| context.run.files.read(path).is_ok());
+    let Some(path) = found else {
+        imported.note(format!("--config {name}: not found beside the recipe or in the process's environment"));
+        return None;
+    };
+    context.settings(&path, imported)
+}
+
+fn set(imported: &mut Imported, settings: &Settings, context: &Context, distributed: bool) {
+    architecture(imported, settings, context);
+    let length = settings.first_whole(&["tokenizer.max_seq_len", "dataset.max_seq_len", "max_seq_len"]);
+    imported.set("model.sequence_length", length);
+    imported.miss("model.sequence_length", "tokenizer.max_seq_len is not set: the data decides");
+    imported.set("training.micro_batch_size", settings.whole("batch_size"));
+    let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
+    let steps = settings.whole("gradient_accumulation_steps");
+    imported.set(
+        "training.gradient_accumulation_steps",
+        Some(steps.unwrap_or_else(|| Found::new(1, default("gradient_accumulation_steps 1")))),
+    );
+    let word = settings.text("dtype").map(|found| {
+        found.map(|name| match name.as_str() {
+            "bf16" => "bf16",
+            "fp16" => "fp16",
+            _ => "fp32",
+        })
+    });
+    imported.set("training.precision", word);
+    optimizer(imported, settings);
+    memory(imported, settings);
+    let loss = settings.first_text(&["loss._component_", "loss"]);
+    let chunked = |name: &str| name.contains("Chunked") || name.contains("LinearCrossEntropy");
+    imported.set("training.loss", loss.map(|found| found.map(|name| if chunked(&name) { "chunked" } else { "plain" })));
+    let clipped = settings.number("clip_grad_norm").map(|found| found.map(|norm| norm > 0.0));
+    imported.set("training.gradient_clipping", clipped);
+    lora(imported, settings);
+    if distributed {
+        sharding(imported, settings);
+    }
+}
+
+/// Recomputation, offloading, compilation.
+fn memory(imported: &mut Imported, settings: &Settings) {
+    let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
+    let recompute = settings.flag("enable_activation_checkpointing");
+    imported.set(
+        "training.activation_checkpointing",
+        Some(recompute.map_or(Found::new("none", default("no activation checkpointing")), |found| {
+            found.map(|on| if on { "full" } else { "none" })
+        })),
+    );
+    let selective = settings.text("ac_mode").filter(|found| found.value == "selective");
+    imported.set("training.activation_checkpointing", selective.map(|found| found.map(|_| "selective-op")));
+    imported.set("training.compile", settings.flag("compile"));
+    imported.set("training.optimizer_in_backward", settings.flag("optimizer_in_bwd"));
+    let offload = settings.on("enable_activation_offloading").map(|found| found.map(|_| "activations"));
+    let parameters = settings.on("fsdp_cpu_offload").map(|found| found.map(|_| "parameters"));
+    imported.set("training.cpu_offload", offload.or(parameters));
+}
+
+fn sharding(imported: &mut Imported, settings: &Settings) {
+    let above_one = |found: &Found<u64>| found.value > 1;
+    imported.set("distribution.tensor_parallel", settings.whole("tensor_parallel_dim").filter(above_one));
+    imported.set("distribution.context_parallel", settings.whole("context_parallel_dim").filter(above_one));
+    let kept =
+        settings.flag("fsdp_reshard_after_forward").filter(|found| !found.value).map(|found| found.map(|_| "zero2"));
+    let default =
+        Found::new("zero3", Origin::Default { framework: VERSION, option: "FSDP2 over all ranks".to_owned() });
+    imported.set("distribution.sharding", Some(kept.unwrap_or(default)));
+    if settings.whole("data_parallel_replicate_dim").filter(above_one).is_some() {
+        imported.set("distribution.shard_group", settings.whole("data_parallel_shard_dim").filter(above_one));
+    }
+}
+
+/// `torchtune.models.llama3_1.qlora_llama3_1_8b`: a builder's name tells model and adapters.
+fn architecture(imported: &mut Imported, settings: &Settings, context: &Context) {
+    let Some(component) = settings.text("model._component_") else {
+        return imported.miss("model.preset", "no model._component_");
+    };
+    let builder = component.value.rsplit('.').next().unwrap_or("").to_owned();
+    let plain = builder.strip_prefix("qlora_").or_else(|| builder.strip_prefix("lora_")).unwrap_or(&builder);
+    if let Some(preset) = names(plain).iter().find_map(|name| model::preset(context, name)) {
+        return imported.say("model.preset", preset, named(component, &builder));
+    }
+    // The checkpoint's folder mostly is the hub's.
+    let folder = settings.first_text(&["checkpointer.checkpoint_dir", "checkpoint_dir"]);
+    match folder.map(|found| found.map(|path| base(path.trim_end_matches('/')).to_owned())) {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", format!("{builder}: not known here")),
+    }
+}
+
+fn named(found: Found<String>, builder: &str) -> Origin {
+    match found.origin {
+        Origin::File { name, line, key } => Origin::File { name, line, key: format!("{key}: {builder}") },
+        other => other,
+    }
+}
+
+/// Names that a builder's may stand for in the catalogue: `llama3_1_8b` is llama-3.1-8b.
+fn names(builder: &str) -> Vec<String> {
+    let plain = builder.strip_suffix("_base").or_else(|| builder.strip_suffix("_instruct")).unwrap_or(builder);
+    let parts: Vec<&str> = plain.split('_').collect();
+    let Some((family, rest)) = parts.split_first() else { return Vec::new() };
+    let digits = family.len() - family.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
+    let (word, version) = family.split_at(family.len() - digits);
+    let number = |text: &str| !text.is_empty() && text.chars().all(|letter| letter.is_ascii_digit());
+    let (minor, size) = match rest {
+        // `qwen2_5_0_5b`: the point is written as a line, in versions and in sizes.
+        [minor, size @ ..] if number(minor) && !size.is_empty() && !version.is_empty() => {
+            (Some(*minor), size.join("."))
+        }
+        size => (None, size.join(".")),
+    };
+    let full = |minor: Option<&str>, size: &str| {
+        let version = minor.map_or_else(|| version.to_owned(), |minor| format!("{version}.{minor}"));
+        let joined = if word == "llama" || word == "gemma" || word == "phi" {
+            format!("{word}-{version}")
+        } else {
+            format!("{word}{version}")
+        };
+        format!("{}-{size}", joined.trim_end_matches('-'))
+    };
+    // Both readings of a leading number: of the version, or of the size.
+    vec![full(minor, &size), full(None, &rest.join(".")), format!("{family}-{}", rest.join("-"))]
+}
+
+fn optimizer(imported: &mut Imported, settings: &Settings) {
+    let Some(component) = settings.text("optimizer._component_") else { return };
+    let fused = settings.on("optimizer.fused");
+    let name = component.clone().map(|name| name.rsplit('.').next().unwrap_or("").to_owned());
+    match (common::optimizer(&name.value), fused) {
+        (Some("adamw"), Some(fused)) => imported.set("training.optimizer", Some(fused.map(|_| "adamw-fused"))),
+        _ => common::set_optimizer(imported, Some(name)),
+    }
+    imported.set(
+        "training.weight_decay",
+        settings.number("optimizer.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
+    );
+}
+
+fn lora(imported: &mut Imported, settings: &Settings) {
+    let Some(component) = settings.text("model._component_") else { return };
+    let builder = component.value.rsplit('.').next().unwrap_or("").to_owned();
+    if !builder.contains("lora_") {
+        return;
+    }
+    let quantised = settings.is("model.quantize_base") || builder.starts_with("qlora");
+    let bits = quantised.then(|| Found::new(4, component.origin.clone()));
+    adapters::set(imported, settings.whole("model.lora_rank"), (VERSION, 8), bits);
+    let modules = settings.texts("model.lora_attn_modules").map(|found| {
+        found.map(|names| {
+            let mut names: Vec<String> =
+                names.into_iter().map(|name| if name == "output_proj" { "o_proj".to_owned() } else { name }).collect();
+            if settings.is("model.apply_lora_to_mlp") {
+                names.extend(["gate_proj", "up_proj", "down_proj"].map(str::to_owned));
+            }
+            names
+        })
+    });
+    adapters::set_targets(imported, modules);
+    imported.set(
+        "training.lora.dropout",
+        settings.number("model.lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn builders_name_models() {
+        for (builder, name) in [
+            ("llama3_8b", "llama-3-8b"),
+            ("llama3_1_70b", "llama-3.1-70b"),
+            ("llama2_7b", "llama-2-7b"),
+            ("qwen2_5_7b_instruct", "qwen2.5-7b"),
+            ("qwen2_5_0_5b_base", "qwen2.5-0.5b"),
+            ("qwen2_0_5b", "qwen2-0.5b"),
+            ("gemma_2b", "gemma-2b"),
+            ("gemma2_9b", "gemma-2-9b"),
+            ("mistral_7b", "mistral-7b"),
+            ("phi3_mini", "phi-3-mini"),
+            ("qwen3_0_6b_instruct", "qwen3-0.6b"),
+        ] {
+            assert!(names(builder).iter().any(|found| found == name), "{builder}: {:?}", names(builder));
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Hugging Face's Trainer: `TrainingArguments`, the arguments of the example scripts and of
+//! TRL, and training loops on accelerate with the same names.
+
+use serde_json::Value;
+
+use super::accelerate;
+use super::adapters;
+use super::arguments;
+use super::common::{self, Context};
+use super::deepspeed;
+use super::imported::Imported;
+use super::launch::World;
+use super::model;
+use super::origin::{Found, Origin};
+use super::settings::{Plain, Settings};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "transformers 4.57";
+
+/// `TrainingArguments` where nothing is said. AdamW is the fused one with `PyTorch` 2.8 and later.
+pub const DEFAULTS: &[(&str, Plain)] = &[
+    ("per_device_train_batch_size", Plain::Whole(8)),
+    ("gradient_accumulation_steps", Plain::Whole(1)),
+    ("weight_decay", Plain::Number(0.0)),
+    ("max_grad_norm", Plain::Number(1.0)),
+    ("optim", Plain::Text("adamw_torch_fused")),
+    ("gradient_checkpointing", Plain::Flag(false)),
+];
+
+/// Words that only these commands have.
+const OWN: [&str; 6] = [
+    "--per_device_train_batch_size",
+    "--per-device-train-batch-size",
+    "--per_gpu_train_batch_size",
+    "--model_name_or_path",
+    "--model-name-or-path",
+    "--config_name",
+];
+
+/// Whether the program takes `TrainingArguments`.
+pub fn runs(context: &Context) -> bool {
+    let words = &context.program.words;
+    let has = |name: &str| words.iter().any(|word| word.split('=').next() == Some(name));
+    OWN.iter().any(|name| has(name)) || config_file(context).is_some() || script(context).is_some()
+}
+
+/// Scripts of transformers that may be run with a file of arguments alone.
+fn script(context: &Context) -> Option<&'static str> {
+    const SCRIPTS: [&str; 12] = [
+        "run_clm.py",
+        "run_clm_no_trainer.py",
+        "run_mlm.py",
+        "run_mlm_no_trainer.py",
+        "run_fim.py",
+        "run_glue.py",
+        "run_summarization.py",
+        "run_translation.py",
+        "run_qa.py",
+        "run_squad.py",
+        "sft.py",
+        "run_plm.py",
+    ];
+    SCRIPTS.iter().find(|name| **name == context.program.name()).copied()
+}
+
+/// The one argument that holds all the others: `run_clm.py args.json`, TRL's `--config sft.yaml`.
+fn config_file(context: &Context) -> Option<String> {
+    let words = &context.program.words;
+    let is_trl = context.program.name().starts_with("trl");
+    let given = arguments::read(words).options.text("config").filter(|_| is_trl || script(context).is_some());
+    let alone = match words.as_slice() {
+        [only] if only.ends_with(".json") && script(context).is_some() => Some(only.clone()),
+        _ => None,
+    };
+    given.map(|found| found.value).or(alone)
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("transformers");
+    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    if let Some(file) = config_file(context).and_then(|path| context.settings(&path, &mut imported)) {
+        settings.over(file);
+    }
+    settings.over(arguments::read(&context.program.words).options);
+    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    named_model(&mut imported, &settings, context);
+    length(&mut imported, &settings, context);
+    low_rank(&mut imported, &settings);
+    set(&mut imported, &settings, context, stored(&settings));
+    data_parallel(&mut imported, context);
+    imported
+}
+
+/// Without a launcher the Trainer wraps the model in `DataParallel` over every GPU in sight.
+fn data_parallel(imported: &mut Imported, context: &Context) {
+    if context.world.total.is_some() {
+        return;
+    }
+    let Some(gpus) = context.visible_gpus() else {
+        return imported
+            .miss("cluster.num_gpus", "no launcher; a Trainer by itself takes every GPU in sight, and none is");
+    };
+    if gpus.value > 1 {
+        imported.note("no launcher: nn.DataParallel over all GPUs in sight, whose first holds the outputs of all");
+    }
+    let world = World::here(gpus.value, gpus.origin);
+    imported.set("cluster.num_gpus", world.total);
+    imported.set("cluster.nodes", world.nodes);
+    imported.set("cluster.gpus_per_node", world.per_node);
+}
+
+/// How the weights are stored by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// In fp32: autocast computes in 16 bits.
+    Full,
+    /// In 16 bits, gradients and states too.
+    Half,
+}
+
+fn stored(settings: &Settings) -> Stored {
+    let dtype = settings.first_text(&["torch_dtype", "dtype", "model_dtype"]);
+    match dtype {
+        Some(found) if ["bfloat16", "float16", "bf16", "fp16"].contains(&found.value.as_str()) => Stored::Half,
+        _ => Stored::Full,
+    }
+}
+
+fn named_model(imported: &mut Imported, settings: &Settings, context: &Context) {
+    let named = settings.first_text(&["model_name_or_path", "config_name", "model_name", "base_model", "model_type"]);
+    match named {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "no --model_name_or_path"),
+    }
+    if let Some(found) = settings.get("config_overrides") {
+        imported.note(format!("{}: sizes that go over the model's own are not followed", found.origin));
+    }
+}
+
+/// The length of a sample has a name of its own in every script.
+fn length(imported: &mut Imported, settings: &Settings, context: &Context) {
+    const NAMES: [&str; 10] = [
+        "block_size",
+        "max_seq_length",
+        "max_seq_len",
+        "max_length",
+        "model_max_length",
+        "cutoff_len",
+        "max_source_length",
+        "seq_length",
+        "max_tokens",
+        "sequence_length",
+    ];
+    let default = |tokens: u64, option: &str| {
+        Found::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
+    };
+    let found = settings.first_whole(&NAMES).or_else(|| match context.program.name() {
+        // min(the tokenizer's longest, 1024)
+        "run_clm.py" | "run_clm_no_trainer.py" | "run_fim.py" | "run_mlm.py" => {
+            let longest = longest(imported, context).unwrap_or(1024);
+            Some(default(longest.min(1024), "--block_size: the tokenizer's, at most 1024"))
+        }
+        "run_glue.py" => Some(default(128, "--max_seq_length 128")),
+        "run_qa.py" => Some(default(384, "--max_seq_length 384")),
+        "run_summarization.py" | "run_translation.py" => Some(default(1024, "--max_source_length 1024")),
+        "sft.py" => Some(default(1024, "--max_length 1024 (TRL)")),
+        _ => None,
+    });
+    imported.set("model.sequence_length", found);
+    let target = settings.whole("max_target_length");
+    imported.set("model.decoder_sequence_length", target);
+    imported.set("training.padded_batch", settings.flag("pad_to_max_length"));
+}
+
+/// The longest sequence of a preset.
+fn longest(imported: &Imported, context: &Context) -> Option<u64> {
+    let preset = imported.get("model.preset")?.value.as_str()?.to_owned();
+    let config = &context.catalog.model(&preset)?.hf_config;
+    ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64())
+}
+
+/// Adapters by the names that scripts have for them.
+fn low_rank(imported: &mut Imported, settings: &Settings) {
+    let wanted = ["use_peft", "use_lora", "lora", "peft", "use_peft_lora"].iter().any(|name| settings.is(name));
+    let bits = bits(settings);
+    if !wanted && bits.is_none() {
+        return;
+    }
+    adapters::set(imported, settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]), ("peft", 8), bits);
+    adapters::set_targets(imported, settings.texts("lora_target_modules"));
+    imported.set(
+        "training.lora.dropout",
+        settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
+    );
+}
+
+/// Base weights of 4 or 8 bits.
+fn bits(settings: &Settings) -> Option<Found<u64>> {
+    let on = |name: &str, bits: u64| settings.on(name).map(|found| found.map(|_| bits));
+    ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation"]
+        .iter()
+        .find_map(|name| on(name, 4))
+        .or_else(|| ["load_in_8bit", "use_8bit_quantization"].iter().find_map(|name| on(name, 8)))
+        .or_else(|| settings.first_whole(&["bits", "quantization_bit"]).filter(|found| matches!(found.value, 4 | 8)))
+}
+
+/// Sets what `TrainingArguments` say, whoever filled them in. `stored` is how the weights are kept.
+pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stored: Stored) {
+    let micro = settings.whole("per_gpu_train_batch_size").or_else(|| settings.whole("per_device_train_batch_size"));
+    imported.set("training.micro_batch_size", micro);
+    let steps = settings.whole("gradient_accumulation_steps");
+    let steps_given = settings.is_set("gradient_accumulation_steps");
+    imported.set("training.gradient_accumulation_steps", steps);
+    precision(imported, settings, stored);
+    if let Some(launched) = accelerate::settings(context, imported) {
+        let told = ["bf16", "fp16"].iter().any(|name| settings.is(name));
+        accelerate::set(imported, &launched, context, stored == Stored::Full && !told);
+        if !steps_given {
+            imported.set("training.gradient_accumulation_steps", launched.whole("gradient_accumulation_steps"));
+        }
+    }
+    common::set_optimizer(imported, settings.text("optim"));
+    attention(imported, settings);
+    let recompute = settings.flag("gradient_checkpointing");
+    if recompute.as_ref().is_some_and(|found| found.value)
+        || imported.get("training.activation_checkpointing").is_none()
+    {
+        let word = recompute.map(|found| found.map(|on| if on { "full" } else { "none" }));
+        imported.set("training.activation_checkpointing", word);
+    }
+    imported.set("training.compile", settings.on("torch_compile"));
+    let liger = ["use_liger_kernel", "use_liger", "enable_liger_kernel"].iter().find_map(|name| settings.flag(name));
+    imported.set("training.loss", liger.filter(|found| found.value).map(|found| found.map(|_| "fused")));
+    imported.set(
+        "training.weight_decay",
+        settings.number("weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
+    );
+    imported
+        .set("training.gradient_clipping", settings.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0)));
+    imported.set("training.deterministic", settings.flag("full_determinism"));
+    sharding(imported, settings, context, stored);
+}
+
+fn precision(imported: &mut Imported, settings: &Settings, stored: Stored) {
+    let on = |name: &str| settings.on(name);
+    let dtype = settings.first_text(&["torch_dtype", "dtype"]);
+    let half = stored == Stored::Half;
+    let word = if let Some(found) = on("bf16") {
+        found.map(|_| if half { "bf16" } else { "bf16-mixed" })
+    } else if let Some(found) = on("fp16") {
+        found.map(|_| if half { "fp16" } else { "fp16-mixed" })
+    } else if let Some(found) = dtype.filter(|_| stored == Stored::Half) {
+        found.map(|name| if name.contains("bf") { "bf16" } else { "fp16" })
+    } else if let Some(found) = on("tf32") {
+        found.map(|_| "tf32")
+    } else {
+        Found::new("fp32", Origin::Default { framework: VERSION, option: "neither bf16 nor fp16".to_owned() })
+    };
+    imported.set("training.precision", Some(word));
+}
+
+fn attention(imported: &mut Imported, settings: &Settings) {
+    let flash = ["use_flash_attn", "use_flash_attention_2", "flash_attention", "use_flash_attention"]
+        .iter()
+        .find_map(|name| settings.on(name))
+        .map(|found| found.map(|_| "flash"));
+    let named = settings.first_text(&["attn_implementation", "_attn_implementation"]);
+    let word = named.map(|found| found.map(|name| implementation(&name))).or(flash);
+    let default =
+        Found::new("sdpa", Origin::Default { framework: VERSION, option: "attn_implementation sdpa".to_owned() });
+    imported.set("training.attention", Some(word.unwrap_or(default)));
+}
+
+/// A name of transformers for an attention in a plan's words.
+pub fn implementation(name: &str) -> &'static str {
+    match name {
+        "eager" => "eager",
+        name if name.contains("flash") => "flash",
+        _ => "sdpa",
+    }
+}
+
+/// DeepSpeed or FSDP, by the Trainer's own arguments.
+fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, stored: Stored) {
+    let path = settings.text("deepspeed").filter(|found| !["true", "false"].contains(&found.value.as_str()));
+    let inline = settings.below("deepspeed");
+    let file = match path.or_else(|| settings.text("deepspeed_config")) {
+        Some(path) if path.value.trim_start().starts_with('{') => {
+            super::text::yaml(&path.origin.to_string(), &path.value).ok()
+        }
+        Some(path) => context.settings(&path.value, imported),
+        None => Some(inline).filter(deepspeed::is_config),
+    };
+    if let Some(file) = file {
+        let (before, steps) =
+            (imported.get("training.precision").cloned(), imported.whole("training.gradient_accumulation_steps"));
+        deepspeed::set(imported, &file);
+        auto_precision(imported, &file, before.map(|inferred| Found::new(inferred.value, inferred.origin)));
+        if file.whole("gradient_accumulation_steps").is_none() && steps.is_none() {
+            imported.drop("training.gradient_accumulation_steps");
+        }
+        return;
+    }
+    if let Some(stage) = settings.whole("zero_stage") {
+        return own_zero(imported, settings, stage);
+    }
+    let Some(options) =
+        settings.texts("fsdp").filter(|found| found.value.iter().any(|word| !word.is_empty() && word != "false"))
+    else {
+        let default =
+            Found::new("none", Origin::Default { framework: VERSION, option: "neither fsdp nor deepspeed".to_owned() });
+        imported.fill("distribution.sharding", Some(default));
+        // accelerate's own settings may have turned it on.
+        let sharded = imported.get("distribution.sharding").is_some_and(|found| found.value != "none");
+        if sharded {
+            mixed_under_fsdp(imported, stored);
+        }
+        return;
+    };
+    let config = settings.text("fsdp_config").filter(|found| found.value.ends_with(".json"));
+    let below = settings.below("fsdp_config");
+    let config = config.and_then(|path| context.settings(&path.value, imported)).unwrap_or(below);
+    accelerate::set_fsdp(imported, &config);
+    let named = options
+        .value
+        .iter()
+        .find(|word| word.ends_with("shard") || word.contains("shard_grad_op") || word.contains("zero2"));
+    if let Some(word) = named {
+        imported.say("distribution.sharding", accelerate::strategy(word), options.origin.clone());
+    }
+    if options.value.iter().any(|word| word == "offload") {
+        imported.say("training.cpu_offload", "parameters", options.origin);
+    }
+    mixed_under_fsdp(imported, stored);
+}
+
+/// A script that makes its DeepSpeed configuration out of its own arguments, as DeepSpeed-Chat
+/// does (`training/utils/ds_utils.py`: fp16 unless `--dtype bf16`).
+fn own_zero(imported: &mut Imported, settings: &Settings, stage: Found<u64>) {
+    let gradients = stage.value > 0;
+    imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
+    let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
+    let dtype = settings.text("dtype").unwrap_or_else(|| Found::new("fp16".to_owned(), default()));
+    let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
+    imported.say("training.precision", format!("{half}-fp32-master"), dtype.origin.clone());
+    if gradients {
+        imported.say("training.gradient_dtype", half, dtype.origin);
+    }
+    let offload = settings.on("offload");
+    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
+}
+
+/// With FSDP accelerate raises what it trains to fp32 where it computes in 16 bits.
+pub fn mixed_under_fsdp(imported: &mut Imported, stored: Stored) {
+    let Some(inferred) = imported.get("training.precision").cloned() else { return };
+    let (Stored::Half, Some(word)) = (stored, inferred.value.as_str()) else { return };
+    if imported.get("training.lora.rank").is_some() || !matches!(word, "bf16" | "fp16") {
+        return;
+    }
+    let mixed = format!("{word}-mixed");
+    imported.say("training.precision", mixed, Origin::Derived(format!("{}; FSDP keeps fp32 shards", inferred.origin)));
+}
+
+/// `"bf16": {"enabled": "auto"}`: as the Trainer's own argument, with masters.
+fn auto_precision(imported: &mut Imported, file: &Settings, before: Option<Found<Value>>) {
+    let auto = |name: &str| file.text(name).is_some_and(|found| found.value == "auto");
+    let both = auto("bf16.enabled") || auto("fp16.enabled");
+    let named = file.is("bf16.enabled") || file.is("fp16.enabled");
+    let Some(before) = before.filter(|_| both && !named) else { return };
+    let word = match before.value.as_str() {
+        Some(word) if word.starts_with("bf16") && auto("bf16.enabled") => Some(("bf16-fp32-master", "bf16")),
+        Some(word) if word.starts_with("fp16") && auto("fp16.enabled") => Some(("fp16-fp32-master", "fp16")),
+        _ => None,
+    };
+    if let Some((precision, gradients)) = word {
+        imported.say("training.precision", precision, before.origin.clone());
+        if file.whole("zero_optimization.stage").is_some_and(|found| found.value > 0) {
+            imported.say("training.gradient_dtype", gradients, before.origin);
+        }
+    }
+}

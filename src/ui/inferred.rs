@@ -1,0 +1,65 @@
+//! The plan that a process seems to run, over the panes: each value with what said so.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Clear, Widget};
+
+use super::Look;
+use super::text::{fit, left};
+use crate::app::Proposal;
+use crate::printable::printable;
+
+const MOST_KEY: usize = 40;
+const MOST_VALUE: usize = 30;
+
+pub fn draw(proposal: &Proposal, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    Clear.render(area, buffer);
+    let tool = if proposal.tool.is_empty() { "a run".to_owned() } else { printable(&proposal.tool) };
+    let title = format!(" {tool}: the plan of {} ", proposal.pid);
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(theme.accent())
+        .title(Span::styled(fit(&title, area.width as usize), theme.accent()));
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let lines = lines(proposal, look, inner.width as usize);
+    // The last screenful stays full.
+    let first = first.min(lines.len().saturating_sub(inner.height as usize));
+    for (line, place) in lines.into_iter().skip(first).zip(inner.rows()) {
+        line.render(place, buffer);
+    }
+}
+
+fn lines(proposal: &Proposal, look: &Look, width: usize) -> Vec<Line<'static>> {
+    let theme = &look.theme;
+    let column = |at: usize, most: usize| {
+        let widest = proposal.rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+        widest.min(most).min(width / 3)
+    };
+    let (keys, values) = (column(0, MOST_KEY), column(1, MOST_VALUE));
+    let mut lines: Vec<Line<'static>> = proposal
+        .rows
+        .iter()
+        .map(|[key, value, origin]| {
+            let rest = width.saturating_sub(keys + values + 5);
+            Line::from(vec![
+                Span::styled(format!(" {}  ", left(&fit(key, keys), keys)), theme.text()),
+                Span::styled(format!("{}  ", left(&fit(&printable(value), values), values)), theme.accent()),
+                Span::styled(fit(&printable(origin), rest), theme.dim()),
+            ])
+        })
+        .collect();
+    if !proposal.open.is_empty() {
+        lines.push(Line::default());
+        lines.push(Line::styled(" not inferred, or not for a plan to say", theme.warning()));
+        lines.extend(
+            proposal
+                .open
+                .iter()
+                .map(|line| Line::styled(format!("  {}", fit(&printable(line), width.saturating_sub(3))), theme.dim())),
+        );
+    }
+    lines
+}

@@ -1,0 +1,130 @@
+//! Whatever bytes come: an answer in bounded time, and never a panic.
+
+use std::collections::BTreeMap;
+
+use memwall::plan::import::{self, Run};
+use proptest::prelude::*;
+
+use crate::CaseFiles;
+
+/// Words that mean something to some reader, to get behind the first test of each.
+const WORDS: &[&str] = &[
+    "torchrun",
+    "--nproc_per_node",
+    "8",
+    "pretrain_gpt.py",
+    "--num-layers",
+    "--hidden-size",
+    "--num-attention-heads",
+    "--micro-batch-size",
+    "-m",
+    "torchtitan.train",
+    "--job.config_file",
+    "a.toml",
+    "a.json",
+    "a.yaml",
+    "train.py",
+    "a.py",
+    "accelerate",
+    "launch",
+    "--config_file",
+    "deepspeed",
+    "--deepspeed",
+    "axolotl",
+    "train",
+    "tune",
+    "run",
+    "srun",
+    "-N4",
+    "bash",
+    "-c",
+    "env",
+    "python",
+    "-18446744073709551616",
+    "99999999999999999999",
+    "--moe-layer-freq",
+    "([0]*9+[1]*",
+    "--",
+    "=",
+    "--=",
+    "-",
+    "",
+    "--global-batch-size",
+    "0",
+    "--tensor-model-parallel-size",
+    "--num-experts",
+    "--seq-length",
+    "llamafactory-cli",
+    "litgpt",
+    "pretrain",
+    "composer",
+    "mpirun",
+    "-np",
+    "--window-size",
+    "--per_device_train_batch_size",
+];
+
+fn everything(command: Vec<String>, text: &str) {
+    let names = ["a.toml", "a.json", "a.yaml", "a.py", "a.sh", "train.py", "config.json"];
+    let files = CaseFiles(names.iter().map(|name| ((*name).to_owned(), text.to_owned())).collect());
+    let mut run = Run::of(command.clone(), &files);
+    run.ancestors = vec![command];
+    run.variables = BTreeMap::from([
+        ("WORLD_SIZE".to_owned(), "18446744073709551615".to_owned()),
+        ("RANK".to_owned(), "0".to_owned()),
+    ]);
+    let imported = import::run(&run, &crate::CATALOG);
+    assert!(memwall::plan::Document::parse(&imported.yaml("x")).is_ok());
+    for name in names {
+        if let Ok(imported) = import::file(name, text, &run, &crate::CATALOG) {
+            assert!(memwall::plan::Document::parse(&imported.yaml("x\ny")).is_ok());
+        }
+        let _ = import::is_foreign(name, text);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn random_words_and_bytes(command in prop::collection::vec(prop::sample::select(WORDS), 0..24), text in "\\PC{0,200}") {
+        everything(command.iter().map(|word| (*word).to_owned()).collect(), &text);
+    }
+
+    #[test]
+    fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300), words in prop::collection::vec("\\PC{0,20}", 0..8)) {
+        everything(words, &String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn bombs_and_depths_are_refused_in_a_line() {
+    let aliases = (1..40).fold("a0: &a0 [x, x, x, x]\n".to_owned(), |text, n| {
+        format!("{text}a{n}: &a{n} [*a{p}, *a{p}, *a{p}, *a{p}]\n", p = n - 1)
+    });
+    for (name, text) in [
+        ("a.yaml", aliases),
+        ("a.yaml", "[".repeat(100_000)),
+        ("a.json", "{\"a\":".repeat(100_000)),
+        ("a.toml", format!("a = {}", "[".repeat(100_000))),
+        ("a.toml", format!("a = {}", "{a = ".repeat(100_000))),
+        ("a.toml", "[a]\n".repeat(1000)),
+        ("a.yaml", "x".repeat(10_000_001)),
+        ("a.toml", "#".repeat(10_000_001)),
+        ("a.sh", "(".repeat(1_000_000)),
+        ("a.sh", "$".repeat(1_000_000)),
+        ("a.py", "a = (".repeat(100_000)),
+    ] {
+        let files = CaseFiles(BTreeMap::new());
+        let why = import::file(name, &text, &Run::of(Vec::new(), &files), &crate::CATALOG).unwrap_err();
+        assert!(!why.contains('\n') && why.len() < 400, "{name}: {why}");
+    }
+}
+
+#[test]
+fn a_command_of_megabytes_is_read_in_time() {
+    let many: Vec<String> =
+        std::iter::once("torchrun".to_owned()).chain((0..200_000).map(|n| format!("--option-{n}"))).collect();
+    everything(many, "");
+    everything(vec!["bash".to_owned(), "-c".to_owned(), "a=\"$a$a\";".repeat(100_000)], "");
+}

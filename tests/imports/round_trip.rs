@@ -1,0 +1,183 @@
+//! A plan written for another tool reads back as the same plan, as far as both can say it.
+
+use std::collections::BTreeMap;
+
+use memwall::plan::export::{Target, export};
+use memwall::plan::import::{self, Imported, Run};
+use memwall::plan::schema::{self, Key, Kind};
+use memwall::plan::{Document, Plan};
+
+use crate::CaseFiles;
+
+fn plan(text: &str) -> Plan {
+    Document::parse(text).unwrap().plan().unwrap()
+}
+
+fn back(text: &str, name: &str, gpus: u64) -> Imported {
+    let files = CaseFiles(BTreeMap::new());
+    let mut run = Run::of(Vec::new(), &files);
+    run.world = (gpus > 0).then_some(gpus);
+    import::file(name, text, &run, &crate::CATALOG).unwrap()
+}
+
+/// Every value of the plan that `text` spells is in `found`.
+fn holds(found: &Imported, text: &str) {
+    let document = Document::parse(text).unwrap();
+    // Of `{every: 3}` the whole is compared, not its part.
+    let whole = |key: &&Key| {
+        key.kind != Kind::Section && schema::key(key.section()).is_some_and(|above| above.kind == Kind::Section)
+    };
+    for key in schema::keys().iter().filter(whole) {
+        let Some(value) = document.value(key.path) else { continue };
+        let read = found.get(key.path).unwrap_or_else(|| panic!("{} is lost: {:?}", key.path, found.notes));
+        assert!(crate::same(&read.value, &value), "{}: {} became {}", key.path, value, read.value);
+    }
+}
+
+const MEGATRON: &str = "\
+model:
+  framework: megatron
+  architecture:
+    hidden_size: 2048
+    num_layers: 27
+    num_attention_heads: 16
+    intermediate_size: 10944
+    vocab_size: 102400
+    max_position_embeddings: 4096
+    tie_embeddings: false
+    position: rope
+    activation: swiglu
+    norm: rmsnorm
+    linear_bias: false
+    qk_norm: true
+    moe: {num_experts: 64, experts_per_token: 6, intermediate_size: 1408, shared_intermediate_size: 2816, first_dense_layers: 1}
+    mla: {kv_lora_rank: 512, qk_nope_head_dim: 128, qk_rope_head_dim: 64, v_head_dim: 128}
+  batch_size: 512
+  sequence_length: 4096
+training:
+  precision: fp8-mixed
+  fp8_recipe: blockwise
+  gradient_dtype: bf16
+  optimizer: adamw-fused
+  attention: flash
+  activation_checkpointing: {modules: [mla_up_proj, moe_act]}
+  loss: te_fused
+  micro_batch_size: 1
+  dropout: 0.0
+  weight_decay: 0.1
+  moe_grouped_gemm: true
+cluster: {num_gpus: 64, nodes: 8, gpus_per_node: 8}
+distribution:
+  data_parallel: 16
+  tensor_parallel: 2
+  pipeline_parallel: 2
+  virtual_pipeline: 2
+  pipeline_schedule: interleaved
+  expert_parallel: 8
+  expert_tensor_parallel: 1
+  sequence_parallel: true
+  sharding: zero3
+  moe_dispatcher: alltoall
+  overlap_grad_reduce: true
+  overlap_param_gather: true
+";
+
+#[test]
+fn megatron_by_its_command() {
+    let exported = export(&plan(MEGATRON), &crate::CATALOG, Target::Torchrun);
+    assert_eq!(exported.notes, Vec::<String>::new());
+    holds(&back(&exported.text, "a.sh", 0), MEGATRON);
+}
+
+#[test]
+fn megatron_by_its_arguments_alone() {
+    let exported = export(&plan(MEGATRON), &crate::CATALOG, Target::Megatron);
+    let command =
+        format!("torchrun --nnodes 8 --nproc-per-node 8 pretrain_gpt.py {}", exported.text.replace('\n', " "));
+    holds(&back(&command, "a.sh", 0), MEGATRON);
+}
+
+const TORCHTITAN: &str = "\
+model: {preset: llama-3.1-8b, framework: torchtitan, batch_size: 128, sequence_length: 8192}
+training:
+  precision: bf16-mixed
+  optimizer: adamw
+  activation_checkpointing: {every: 3}
+  micro_batch_size: 2
+  gradient_accumulation_steps: 4
+  compile: true
+  weight_decay: 0.1
+distribution:
+  data_parallel: 16
+  tensor_parallel: 4
+  pipeline_parallel: 2
+  pipeline_schedule: gpipe
+  context_parallel: 1
+  sharding: zero3
+  shard_group: 8
+";
+
+#[test]
+fn torchtitan_by_its_file() {
+    let exported = export(&plan(TORCHTITAN), &crate::CATALOG, Target::Torchtitan);
+    assert_eq!(exported.notes, Vec::<String>::new());
+    holds(&back(&exported.text, "a.toml", 128), TORCHTITAN);
+}
+
+const DEEPSPEED: &str = "\
+model: {batch_size: 256}
+training:
+  precision: bf16-fp32-master
+  gradient_dtype: bf16
+  optimizer: adamw-fused
+  micro_batch_size: 4
+  gradient_accumulation_steps: 8
+  weight_decay: 0.1
+  gradient_clipping: true
+  cpu_offload: optimizer
+distribution: {data_parallel: 8, sharding: zero2, overlap_grad_reduce: true}
+";
+
+#[test]
+fn deepspeed_by_its_file() {
+    let exported = export(&plan(DEEPSPEED), &crate::CATALOG, Target::Deepspeed);
+    holds(&back(&exported.text, "ds.json", 8), DEEPSPEED);
+}
+
+#[test]
+fn what_a_target_has_no_word_for_is_listed() {
+    let text = "\
+model: {preset: gpt2, batch_size: 8, sequence_length: 1024}
+training: {precision: bf16-mixed, optimizer: adamw-8bit, activation_checkpointing: selective, lora: {rank: 8}, cpu_offload: activations}
+distribution: {pipeline_parallel: 2, sharding: zero2}
+cluster: {num_gpus: 4}
+";
+    for (target, keys) in [
+        (Target::Megatron, &["training.precision", "training.optimizer", "training.lora", "training.cpu_offload"][..]),
+        (
+            Target::Torchtitan,
+            &[
+                "model",
+                "training.optimizer",
+                "training.activation_checkpointing",
+                "training.lora",
+                "distribution.sharding",
+            ],
+        ),
+        (
+            Target::Deepspeed,
+            &[
+                "training.precision",
+                "training.optimizer",
+                "training.activation_checkpointing",
+                "training.lora",
+                "distribution.pipeline_parallel",
+            ],
+        ),
+    ] {
+        let notes = export(&plan(text), &crate::CATALOG, target).notes;
+        for key in keys {
+            assert!(notes.iter().any(|note| note.starts_with(key)), "{target:?} {key}: {notes:?}");
+        }
+    }
+}
