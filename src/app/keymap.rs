@@ -420,7 +420,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('/')],
         shown: "/",
         word: "find",
-        help: "show processes whose pid, user and command have these letters; Esc shows all",
+        help: "find processes by letters of pid, user, command; Esc: all",
         actions: &[A::Find],
     },
     Binding {
@@ -428,7 +428,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('x')],
         shown: "x",
         word: "",
-        help: "end the selected process, after its pid is typed: SIGTERM, then SIGKILL",
+        help: "end the process: type its pid; SIGTERM before SIGKILL",
         actions: &[A::EndProcess],
     },
     Binding {
