@@ -188,9 +188,10 @@ fn a_token_takes_as_long_as_reading_weights_and_cache() {
     let read = (6_738_415_616_u64 - 32_000 * 4096) * 2 + 512 * 1024 * 16 * 4096;
     let moved = decode.bandwidth.0 * decode.step.0;
     assert!((moved / read as f64 - 1.0).abs() < 0.01, "{moved} for {read}");
-    // An H100 reads 3.35e12 bytes a second; not all of that is reached.
+    // An H100 reads 3.35e12 bytes a second; not all of that is reached, and each of the forty or so small kernels of
+    // a layer of transformers' modules takes a few microseconds to start: 32 x 40 x 3 us are 4 ms.
     let fastest = read as f64 / 3.35e12;
-    assert!((fastest..1.2 * fastest).contains(&decode.step.0), "{} for {fastest}", decode.step.0);
+    assert!((fastest..fastest / 0.85 + 4e-3).contains(&decode.step.0), "{} for {fastest}", decode.step.0);
     assert!((decode.tokens_per_s.unwrap() * decode.step.0 - 16.0).abs() < 1e-6);
     // A cache of one byte an element is read in half the time.
     let keys = [&tokens(16, 4096)[..], &[("training.kv_cache_dtype", json!("fp8"))]].concat();

@@ -1,12 +1,13 @@
 //! Reading the catalogue's YAML files.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{Catalog, Citation, Generation, Gpu, Link, ModelPreset, Peaks, Scope, Vendor};
+use super::{Catalog, Citation, Curves, Generation, Gpu, Link, LinkCurve, ModelPreset, Peaks, Scope, Stack, Vendor};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
 
 /// A catalogue file that cannot be used.
@@ -52,6 +53,12 @@ struct File {
     interconnects: Vec<LinkEntry>,
     #[serde(default)]
     models: Vec<ModelEntry>,
+    #[serde(default)]
+    curves: Vec<Curves>,
+    #[serde(default)]
+    stacks: Vec<Stack>,
+    #[serde(default)]
+    link_curves: Vec<LinkCurve>,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +78,7 @@ struct GpuEntry {
     memory_gib: Sourced<f64>,
     bandwidth_gb_s: Sourced<f64>,
     l2_mib: Option<Sourced<f64>>,
+    l2_bytes_per_clock: Option<Sourced<f64>>,
     tdp_w: Option<Sourced<f64>>,
     max_sm_clock_mhz: Option<Sourced<f64>>,
     boost_clock_mhz: Option<Sourced<f64>>,
@@ -133,6 +141,7 @@ impl Catalog {
         let cited = read.gpus.iter().flat_map(|gpu| gpu.sources().map(|(figure, key)| (&gpu.name, figure, key)));
         let links = read.interconnects.iter();
         let cited = cited.chain(links.flat_map(|link| link.sources().map(|(figure, key)| (&link.name, figure, key))));
+        let cited = cited.chain(read.efficiencies());
         for (entry, figure, key) in cited {
             let Some(source) = read.sources.get(key) else {
                 let (file, entry, key) = (file.to_owned(), entry.clone(), key.to_owned());
@@ -146,7 +155,29 @@ impl Catalog {
         self.gpus.extend(read.gpus.into_iter().map(GpuEntry::into_gpu));
         self.links.extend(read.interconnects.into_iter().map(LinkEntry::into_link));
         self.models.extend(read.models.into_iter().map(ModelEntry::into_preset));
+        self.curves.extend(read.curves.into_iter().map(Arc::new));
+        self.stacks.extend(read.stacks.into_iter().map(Arc::new));
+        self.link_curves.extend(read.link_curves.into_iter().map(Arc::new));
         Ok(())
+    }
+}
+
+impl File {
+    /// Each curve's entry and name with the key of its source.
+    fn efficiencies(&self) -> impl Iterator<Item = (&String, &'static str, &str)> {
+        let curves = self.curves.iter().flat_map(|curves| {
+            let others = curves.vendor.iter().chain(&curves.triton);
+            let others = others.map(|curve| ("other fused attention", curve.source.as_str()));
+            let own = [
+                ("matrix products", curves.matrix.source.as_str()),
+                ("memory-bound kernels", curves.memory.source.as_str()),
+                ("flash attention", curves.flash.source.as_str()),
+            ];
+            own.into_iter().chain(others).map(|(name, key)| (&curves.architecture, name, key))
+        });
+        let stacks = self.stacks.iter().map(|stack| (&stack.framework, "host and overlap", stack.source.as_str()));
+        let links = self.link_curves.iter().map(|link| (&link.scope, "collectives", link.source.as_str()));
+        curves.chain(stacks).chain(links)
     }
 }
 
@@ -157,6 +188,7 @@ impl GpuEntry {
             ("memory", Some(&self.memory_gib)),
             ("bandwidth", Some(&self.bandwidth_gb_s)),
             ("L2", self.l2_mib.as_ref()),
+            ("L2 bandwidth", self.l2_bytes_per_clock.as_ref()),
             ("power", self.tdp_w.as_ref()),
             ("highest SM clock", self.max_sm_clock_mhz.as_ref()),
             ("boost clock", self.boost_clock_mhz.as_ref()),
@@ -169,12 +201,15 @@ impl GpuEntry {
     fn into_gpu(self) -> Gpu {
         let tera = |peak: Option<f64>| peak.map(FlopsPerSec::from_tera);
         let peaks = &self.peak_tflops;
+        let clock = self.boost_clock_mhz.as_ref().map(|figure| figure.value * 1e6);
+        let l2_rate = self.l2_bytes_per_clock.as_ref().zip(clock).map(|(each, clock)| BytesPerSec(each.value * clock));
         Gpu {
             vendor: if self.vendor == "amd" { Vendor::Amd } else { Vendor::Nvidia },
             generation: generation(&self.architecture),
             // Four decimals of a GiB stand for whole MiB, as drivers print them.
             memory: nearest_mib(self.memory_gib.value),
             bandwidth: BytesPerSec::from_giga(self.bandwidth_gb_s.value),
+            l2_bandwidth: l2_rate,
             l2: self.l2_mib.map(|figure| Bytes::from_gib(figure.value / 1024.0)),
             sm_count: self.sm_count.map(|figure| figure.value),
             tdp: self.tdp_w.map(|figure| Watts(figure.value)),

@@ -3,10 +3,14 @@
 //! may be extended by files of the user's own. Every number there has its source
 //! beside it.
 
+mod efficiency;
 mod files;
 mod names;
 
+pub use efficiency::{AttentionCurve, AttentionLibrary, Curves, LinkCurve, MatrixCurve, MemoryCurve, Stack};
 pub use files::CatalogError;
+
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -21,6 +25,12 @@ pub struct Catalog {
     pub links: Vec<Link>,
     /// Model presets.
     pub models: Vec<ModelPreset>,
+    /// What kernels reach, by generation.
+    pub curves: Vec<Arc<Curves>>,
+    /// How frameworks drive a card.
+    pub stacks: Vec<Arc<Stack>>,
+    /// What collectives reach, by kind of link.
+    pub link_curves: Vec<Arc<LinkCurve>>,
     /// Where the figures of GPUs and links come from.
     pub citations: Vec<Citation>,
 }
@@ -68,6 +78,24 @@ pub enum Generation {
     Unknown,
 }
 
+impl Generation {
+    /// Its name in the catalogue's files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Volta => "volta",
+            Self::Turing => "turing",
+            Self::Ampere => "ampere",
+            Self::Ada => "ada",
+            Self::Hopper => "hopper",
+            Self::Blackwell => "blackwell",
+            Self::Cdna2 => "cdna2",
+            Self::Cdna3 => "cdna3",
+            Self::Unknown => "other",
+        }
+    }
+}
+
 /// Dense peaks by type. A type that a card has no units for is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Peaks {
@@ -85,6 +113,24 @@ pub struct Peaks {
     pub int8: Option<FlopsPerSec>,
     /// FP4 matrix units.
     pub fp4: Option<FlopsPerSec>,
+}
+
+impl Peaks {
+    /// Each type of floating point that the card has units for, with its peak, lowest first.
+    #[must_use]
+    pub fn named(&self) -> Vec<(&'static str, FlopsPerSec)> {
+        let all = [
+            ("fp32", self.fp32),
+            ("tf32", self.tf32),
+            ("fp16", self.fp16),
+            ("bf16", self.bf16),
+            ("fp8", self.fp8),
+            ("fp4", self.fp4),
+        ];
+        let mut named: Vec<_> = all.into_iter().filter_map(|(name, peak)| Some((name, peak?))).collect();
+        named.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        named
+    }
 }
 
 /// A card.
@@ -106,6 +152,8 @@ pub struct Gpu {
     pub bandwidth: BytesPerSec,
     /// L2 (or last-level) cache.
     pub l2: Option<Bytes>,
+    /// What all multiprocessors together read from it.
+    pub l2_bandwidth: Option<BytesPerSec>,
     /// Streaming multiprocessors (compute units).
     pub sm_count: Option<u64>,
     /// Board power.
@@ -168,6 +216,7 @@ impl Catalog {
         let mut catalog = Self::default();
         catalog.extend("gpus.yaml", include_str!("../../configs/gpus.yaml"))?;
         catalog.extend("interconnects.yaml", include_str!("../../configs/interconnects.yaml"))?;
+        catalog.extend("efficiency.yaml", include_str!("../../configs/efficiency.yaml"))?;
         catalog.extend("models.yaml", include_str!("../../configs/models.yaml"))?;
         Ok(catalog)
     }
@@ -182,6 +231,26 @@ impl Catalog {
     #[must_use]
     pub fn link(&self, name: &str) -> Option<&Link> {
         names::find(&self.links, name, |link| (&link.name, &link.aliases))
+    }
+
+    /// What kernels reach on a card of `generation`: its own curves, else those of `other`.
+    #[must_use]
+    pub fn curves(&self, generation: Generation) -> Option<&Arc<Curves>> {
+        let named = |name: &str| self.curves.iter().rev().find(|curves| curves.architecture == name);
+        named(generation.name()).or_else(|| named("other"))
+    }
+
+    /// How the framework of that name drives a card.
+    #[must_use]
+    pub fn stack(&self, framework: &str) -> Option<&Arc<Stack>> {
+        self.stacks.iter().rev().find(|stack| stack.framework == framework)
+    }
+
+    /// What collectives reach over links of `scope`.
+    #[must_use]
+    pub fn link_curve(&self, scope: Scope) -> Option<&Arc<LinkCurve>> {
+        let name = if scope == Scope::Node { "node" } else { "network" };
+        self.link_curves.iter().rev().find(|curve| curve.scope == name)
     }
 
     /// The preset of that name or alias.

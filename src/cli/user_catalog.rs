@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::catalog::Catalog;
 
 /// Any of these may stand in the user's folder, each with the lists of its namesake under `configs/`.
-const FILES: [&str; 3] = ["gpus.yaml", "interconnects.yaml", "models.yaml"];
+const FILES: [&str; 4] = ["gpus.yaml", "interconnects.yaml", "efficiency.yaml", "models.yaml"];
 
 /// What is embedded, extended by the files in `$XDG_CONFIG_HOME/memwall` (else
 /// `~/.config/memwall`). `variable` looks up an environment variable.

@@ -6,6 +6,7 @@
 use super::element::{Element, Group};
 use super::tape::{Flow, Home, Id, Spec, Tape, Tensor, Unit};
 use super::weight::{Collective, Part, Weight};
+use super::work::{Product, Work};
 
 /// Adapters on linear layers (peft).
 #[derive(Debug, Clone, PartialEq)]
@@ -188,6 +189,7 @@ impl<'a> Builder<'a> {
         let bias = layer.bias.then(|| self.weight(layer.part, layer.to, 1));
         let (inside, apart) = if self.bias_apart { (None, bias) } else { (bias, None) };
         let out = self.matrix(layer.name, x, weight, inside, (rows, layer.from, layer.to));
+        self.in_block(layer.part);
         let out = apart.map_or(out, |bias| self.add(layer.name, out, bias));
         self.adapted(x, out, rows, layer)
     }
@@ -220,6 +222,7 @@ impl<'a> Builder<'a> {
         self.tape.push(&Spec {
             name,
             unit: Unit::Matrix(element),
+            work: Work::Product(Product { batch: 1, rows: shape.0, inner: shape.1, columns: shape.2, layer: false }),
             inputs: &inputs[..if bias.is_some() { 3 } else { 2 }],
             outputs: &[out],
             saved,
@@ -227,6 +230,22 @@ impl<'a> Builder<'a> {
             ..Spec::default()
         });
         out
+    }
+
+    /// The product written last stands in a block, if its matrix is of attention, a feed-forward block or an expert:
+    /// those are what FP8 recipes cover (Transformer Engine's modules; torchao's filter leaves out the head).
+    pub fn in_block(&mut self, part: Part) {
+        let covered = matches!(part, Part::Attention | Part::Mlp | Part::Expert);
+        if let Some(Work::Product(product)) = self.tape.ops.last_mut().map(|op| &mut op.work) {
+            product.layer = covered;
+        }
+    }
+
+    /// The operator written last is a collective's arrival.
+    pub fn sent(&mut self) {
+        if let Some(op) = self.tape.ops.last_mut() {
+            op.work = Work::Sent;
+        }
     }
 
     /// peft's adapter beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).

@@ -4,6 +4,7 @@ use super::builder::Builder;
 use super::element::Group;
 use super::tape::{Flow, Id, Spec, Unit};
 use super::weight::Part;
+use super::work::{Product, Work};
 
 /// A convolution.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +40,13 @@ pub fn conv(b: &mut Builder<'_>, x: Id, c: Conv) -> Id {
     b.op(&Spec {
         name: c.name,
         unit: Unit::Matrix(element),
+        work: Work::Product(Product {
+            batch: 1,
+            rows: c.positions,
+            inner: c.from.saturating_mul(c.kernel),
+            columns: c.to,
+            layer: false,
+        }),
         inputs: &inputs[..if bias.is_some() { 3 } else { 2 }],
         outputs: &[out],
         saved: if needs_x || needs_w { &saved } else { &[] },

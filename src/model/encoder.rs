@@ -9,10 +9,11 @@ use super::element::{Element, Group};
 use super::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
 use super::walk::{LossRule, Run, Walk};
 use super::weight::Part;
+use super::work::{Product, Work};
 
 /// The tapes of an encoder.
 pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
-    let ctx = Ctx { d: &encoder.stack, family, run };
+    let ctx = Ctx { d: &encoder.stack, family, run, causal: false };
     let stream = ctx.stream_element();
     let (kinds, order) = ctx.layers(stream);
     let rounded = |bytes: u64| bytes.div_ceil(GRANULE).saturating_mul(GRANULE);
@@ -159,6 +160,7 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
     b.op(&Spec {
         name: "patch_embedding",
         unit: Unit::Matrix(element),
+        work: Work::Product(Product { batch: 1, rows: patches, inner, columns: d.hidden, layer: false }),
         inputs: &[(copied, Flow::Stop), (kernel, Flow::New), (bias, Flow::New)],
         outputs: &[out],
         // A convolution saves its weight even where its input needs no gradient.

@@ -19,6 +19,7 @@ mod rules;
 mod tape;
 mod walk;
 mod weight;
+mod work;
 
 pub use architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
 pub use builder::{Adapters, Types};
@@ -30,6 +31,7 @@ pub use rules::{Experts, Gate, Gather, PointwiseAct, RmsNorm, Rope, Rule, Rules,
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
 pub use weight::{Collective, CollectiveKind, Part, RankGroup, Weight};
+pub use work::{Product, Scores, Work};
 
 use crate::plan::keywords::{Framework, TransformerImpl};
 

@@ -137,6 +137,8 @@ pub struct Rules {
     pub vocab_multiple: Rule<u64>,
     /// Mixed precision runs under autocast with its cache of weight copies.
     pub autocast: Rule<bool>,
+    /// Its fused attention takes a learned sink.
+    pub fused_sinks: Rule<bool>,
     /// Keys and values repeated to the number of query heads before attention.
     pub repeated_kv: Rule<bool>,
     /// The logits, and the hidden state that they are made of, are held until the loss is there.
@@ -176,6 +178,7 @@ const HUGGING_FACE: Rules = Rules {
     fused_projections: rule(false, HF),
     vocab_multiple: rule(1, HF),
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
+    fused_sinks: rule(false, "transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward"),
     repeated_kv: rule(false, HF),
     logits_held: rule(
         true,
@@ -198,6 +201,7 @@ const TORCHTITAN: Rules = Rules {
     fused_projections: rule(false, TITAN),
     vocab_multiple: rule(1, TITAN),
     autocast: rule(false, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
+    fused_sinks: rule(true, "torchtitan, models/gpt_oss/model/model.py, FlexAttentionWrapper with sinks"),
     repeated_kv: rule(true, "torchtitan, models/llama3/model/model.py, repeat_kv; torchtune, modules/attention.py"),
     logits_held: rule(true, "torchtitan, train.py (pred is deleted after loss_fn); torchtune, recipes (del logits)"),
     inplace_relu: rule(false, TITAN),
@@ -223,6 +227,10 @@ const MEGATRON_TE: Rules = Rules {
     fused_projections: rule(true, MEGATRON),
     vocab_multiple: rule(128, "megatron, training/tokenizer/tokenizer.py, _vocab_size_with_padding"),
     autocast: rule(false, MEGATRON),
+    fused_sinks: rule(
+        true,
+        "Transformer Engine, pytorch/attention/dot_product_attention (softmax_type learnable in fused attention)",
+    ),
     repeated_kv: rule(false, MEGATRON),
     logits_held: rule(false, MEGATRON),
     inplace_relu: rule(false, MEGATRON),
@@ -258,6 +266,7 @@ const LLM_FOUNDRY: Rules = Rules {
     fused_projections: rule(false, FOUNDRY),
     vocab_multiple: rule(1, FOUNDRY),
     autocast: rule(false, "llm-foundry, FSDP MixedPrecision (fsdp_config mixed_precision)"),
+    fused_sinks: rule(false, FOUNDRY),
     repeated_kv: rule(false, FOUNDRY),
     logits_held: rule(false, FOUNDRY),
     inplace_relu: rule(false, FOUNDRY),

@@ -7,6 +7,7 @@
 
 use super::element::{Element, Group};
 use super::weight::{Collective, Weight};
+use super::work::Work;
 
 /// Index of a tensor in its tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -114,6 +115,8 @@ pub struct Op {
     pub name: &'static str,
     /// Which unit computes it.
     pub unit: Unit,
+    /// On what.
+    pub work: Work,
     /// What it reads.
     pub inputs: Span,
     /// What it writes.
@@ -168,6 +171,8 @@ pub struct Spec<'a> {
     pub name: &'static str,
     /// Unit.
     pub unit: Unit,
+    /// On what.
+    pub work: Work,
     /// Inputs with the flow of their gradients.
     pub inputs: &'a [(Id, Flow)],
     /// Outputs.
@@ -191,6 +196,7 @@ impl Default for Spec<'_> {
         Self {
             name: "",
             unit: Unit::Vector,
+            work: Work::Elements,
             inputs: &[],
             outputs: &[],
             saved: &[],
@@ -242,6 +248,7 @@ impl Tape {
         self.ops.push(Op {
             name: spec.name,
             unit: spec.unit,
+            work: spec.work,
             inputs,
             outputs,
             saved,

@@ -23,5 +23,5 @@ pub(super) fn of(job: &Job, stage: usize, layers: &[u64], resident: &Resident) -
     let step = Step::of(&job);
     let ends = (stage == 0, stage + 1 == job.stages.len());
     let cost = cost::of_stage(&job, &step, layers, ends, resident);
-    Some(time::of_step(&job, &step, &cost, layers, ends, resident))
+    Some(time::of_step(&job, &step, &cost, stage))
 }

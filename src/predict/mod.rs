@@ -3,9 +3,11 @@
 
 mod cost;
 mod decode;
+mod exchange;
 mod job;
 mod largest;
 mod layers;
+mod link;
 mod memory;
 mod optimizer;
 mod outline;
@@ -22,12 +24,12 @@ mod terms;
 mod time;
 mod wording;
 
-pub use job::{Batch, Degrees, Hardware, Job, Lora, StageLayers, Storage, Training};
+pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
 pub use largest::largest;
 pub use outline::{Outline, Walked, outline};
 pub use prediction::{
-    Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory,
-    StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict,
+    Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Prediction, Roofline, RooflineOp,
+    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict,
 };
 
 use std::borrow::Cow;
@@ -62,7 +64,7 @@ pub fn predict(job: &Job) -> Prediction {
     let ends = (largest == 0, largest + 1 == stages.len());
     let resident = &runs[largest].resident;
     let cost = cost::of_stage(job, &step, &layers, ends, resident);
-    let time = time::of_step(job, &step, &cost, &layers, ends, resident);
+    let time = time::of_step(job, &step, &cost, largest);
     let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_empty() { step.walk.count() } else { job.params };

@@ -122,7 +122,7 @@ fn of_step(job: &Job, step: &Step) -> Outline {
         peak_allocated: used[place].0,
         static_bytes: Bytes(run.static_bytes),
         num_gpus: job.degrees.num_gpus,
-        time: time::of_step(job, step, &cost, &layers, ends, resident),
+        time: time::of_step(job, step, &cost, largest),
         decode: decode::of(job, largest, &layers, resident),
         optimizer: cost.optimizer,
     }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Intensity, Seconds};
+use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Intensity, Joules, Seconds, Watts};
 
 /// What a byte of device memory is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -253,6 +253,10 @@ pub struct Roofline {
     pub peak_name: &'static str,
     /// Peak over bandwidth.
     pub ridge: Intensity,
+    /// Peaks of each type that the card has units for, lowest first.
+    pub roofs: Vec<(&'static str, FlopsPerSec)>,
+    /// Bandwidth of the L2 cache, where the catalogue has it: the roof of what stays in it.
+    pub l2: Option<BytesPerSec>,
     /// Operators, most time first.
     pub ops: Vec<RooflineOp>,
 }
@@ -319,8 +323,10 @@ pub struct StepTime {
     pub memory_bound: Seconds,
     /// In collectives that nothing hides.
     pub communication: Seconds,
-    /// Pipeline stages waiting.
+    /// Waiting for other pipeline stages.
     pub bubble: Seconds,
+    /// The card waiting for the host to launch kernels.
+    pub launch: Seconds,
     /// Of all GPUs; none for plans without tokens.
     pub tokens_per_s: Option<f64>,
     /// Of one GPU.
@@ -341,6 +347,66 @@ pub struct StepTime {
     pub total_hours: Option<f64>,
     /// What those cost. None without a price.
     pub total_cost: Option<f64>,
+    /// What one card draws on average over the step. None where its board power is not known.
+    pub power: Option<Watts>,
+}
+
+/// What most of a step is spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bottleneck {
+    /// Operators bound by the compute roof.
+    Compute,
+    /// Operators bound by DRAM bandwidth.
+    Hbm,
+    /// Collectives that nothing hides.
+    Link,
+    /// Waiting for other pipeline stages.
+    Bubble,
+    /// The card waiting for the host to launch kernels.
+    Launch,
+}
+
+impl Bottleneck {
+    /// The word in the report.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Hbm => "hbm",
+            Self::Link => "link",
+            Self::Bubble => "bubble",
+            Self::Launch => "launch",
+        }
+    }
+}
+
+impl StepTime {
+    /// The part of the step that takes most.
+    #[must_use]
+    pub fn bottleneck(&self) -> Bottleneck {
+        let parts = [
+            (Bottleneck::Compute, self.compute),
+            (Bottleneck::Hbm, self.memory_bound),
+            (Bottleneck::Link, self.communication),
+            (Bottleneck::Bubble, self.bubble),
+            (Bottleneck::Launch, self.launch),
+        ];
+        parts.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or(Bottleneck::Compute, |(part, _)| part)
+    }
+
+    /// Share of the step that a card spends on its own work: how many times as fast as one card that did all cards'
+    /// work at the same rate, over the number of cards. What is missing is lost to collectives and bubbles.
+    #[must_use]
+    pub fn scaling_efficiency(&self) -> f64 {
+        let lost = self.communication.0 + self.bubble.0;
+        if self.step.0 > 0.0 { 1.0 - lost / self.step.0 } else { 1.0 }
+    }
+
+    /// Tokens of the whole training. None where there is no such figure.
+    #[must_use]
+    pub fn total_tokens(&self) -> Option<f64> {
+        self.total_hours.zip(self.tokens_per_s).map(|(hours, rate)| hours * 3600.0 * rate)
+    }
 }
 
 /// One prediction of one plan.
@@ -385,6 +451,18 @@ impl Prediction {
     #[must_use]
     pub fn largest(&self) -> &StageMemory {
         &self.stages[self.largest_stage]
+    }
+
+    /// GPU-hours of the whole training. None where there is no such figure.
+    #[must_use]
+    pub fn gpu_hours(&self) -> Option<f64> {
+        self.time.total_hours.map(|hours| hours * self.num_gpus as f64)
+    }
+
+    /// Energy that the cards draw for the whole training; the rest of the machines comes on top.
+    #[must_use]
+    pub fn energy(&self) -> Option<Joules> {
+        self.gpu_hours().zip(self.time.power).map(|(hours, power)| Joules(hours * 3600.0 * power.0))
     }
 
     /// The stage that the GPU of that index holds, where `devices` are all GPUs of the run:

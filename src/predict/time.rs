@@ -1,139 +1,142 @@
-//! Time of a step: operators on their roofs, collectives that nothing hides, and the
-//! pipeline's bubble.
+//! Time of a step: passes of the stages, collectives that nothing hides, the host where it is slower than the card,
+//! and the pipeline's bubble.
 
-use super::cost::{Cost, peak};
+use super::cost::{Cost, Pass, peak};
+use super::exchange::{Weights, between, sharded, within};
 use super::job::Job;
+use super::link::Group;
 use super::prediction::StepTime;
 use super::resident::Resident;
 use super::step::Step;
-use crate::catalog::Link;
-use crate::model::{CollectiveKind, Input, RankGroup, Tape, Unit};
-use crate::plan::keywords::{Mode, Sharding};
-use crate::units::{BytesPerSec, Flops, Seconds};
+use crate::model::{Input, Tape, Unit};
+use crate::plan::keywords::{CudaGraph, Mode, Schedule};
+use crate::units::{BytesPerSec, Flops, Seconds, Watts};
 
-/// Share of a link's rate that collectives reach: calculon, systems/a100_80g.json (NVLink 0.65, network 0.9).
-const NODE_EFFICIENCY: f64 = 0.65;
-const NETWORK_EFFICIENCY: f64 = 0.9;
-/// Latency where the catalogue has none (calculon, systems/a100_80g.json).
-const LATENCY: f64 = 20e-6;
-/// Share of data-parallel traffic that the backward pass hides where it is overlapped: all but the last bucket
-/// (PyTorch DDP, arXiv 2006.15704, and FSDP, arXiv 2304.11277, overlap by bucket and by layer).
-const OVERLAPPED: f64 = 0.9;
-
-struct Path<'a> {
-    link: &'a Link,
-    efficiency: f64,
+/// One micro-batch through one stage, seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stage {
+    pass: Pass,
+    /// Waiting for collectives.
+    waits: f64,
+    /// Waiting for the host to read what the card routed.
+    reads: f64,
+    weights: Weights,
 }
 
-/// The link that a group of `ranks` ranks, `stride` apart, talks over.
-fn path<'a>(job: &'a Job, ranks: u64, stride: u64) -> Path<'a> {
-    let hardware = &job.hardware;
-    if ranks.saturating_mul(stride) <= hardware.node_gpus {
-        Path { link: &hardware.interconnect, efficiency: NODE_EFFICIENCY }
-    } else {
-        Path { link: &hardware.network, efficiency: NETWORK_EFFICIENCY }
+impl Stage {
+    fn add(&mut self, job: &Job, step: &Step, tape: &Tape, (pass, again): (&Pass, bool)) {
+        let train = job.training.mode == Mode::Train;
+        let weights = Weights::of(tape);
+        self.waits += within(job, step, tape, pass, (train, again)) + sharded(job, weights, pass, train);
+        self.pass.forward += pass.forward;
+        self.pass.backward += pass.backward;
+        self.pass.host += pass.host;
+        if weights.expert > 0.0 && job.speed.cuda_graph != CudaGraph::FullIteration {
+            self.reads += job.speed.stack.expert_us * 1e-6;
+        }
+        self.weights.add(weights);
+    }
+
+    /// Seconds that the card waits for the host to launch its kernels.
+    fn gap(&self, job: &Job) -> f64 {
+        let captured = match job.speed.cuda_graph {
+            CudaGraph::None => 1.0,
+            CudaGraph::TransformerEngine | CudaGraph::Local => 0.2,
+            CudaGraph::FullIteration => 0.0,
+        };
+        self.reads + (self.pass.host * captured - self.card()).max(0.0)
+    }
+
+    fn card(&self) -> f64 {
+        self.pass.forward + self.pass.backward + self.waits
+    }
+
+    fn seconds(&self, job: &Job) -> f64 {
+        self.card() + self.gap(job)
     }
 }
 
-/// A ring collective: latency and `scale` times the bytes, less one rank's share.
-fn collective(path: &Path<'_>, bytes: f64, ranks: u64, scale: f64) -> f64 {
-    if ranks < 2 {
+/// One micro-batch through stage `index`.
+fn stage(job: &Job, step: &Step, cost: &Cost, index: usize) -> Stage {
+    let mut stage = Stage::default();
+    let passes = &cost.passes;
+    if index == 0 {
+        stage.add(job, step, &step.walk.first, (&passes.first, false));
+    }
+    let kinds = &step.walk.kinds;
+    let mut counts = vec![[0_u64; 2]; kinds.len()];
+    for layer in job.stages[index].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)) {
+        counts[step.walk.order[usize::try_from(layer).unwrap_or(0)]][usize::from(step.is_checkpointed(layer))] += 1;
+    }
+    for (kind, counts) in counts.iter().enumerate() {
+        for (again, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let mut one = Stage::default();
+            one.add(job, step, &kinds[kind].1, (&passes.kinds[kind][again], again == 1));
+            let count = *count as f64;
+            stage.pass.forward += one.pass.forward * count;
+            stage.pass.backward += one.pass.backward * count;
+            stage.pass.host += one.pass.host * count;
+            stage.waits += one.waits * count;
+            stage.reads += one.reads * count;
+            stage.weights.dense += one.weights.dense * count;
+            stage.weights.expert += one.weights.expert * count;
+        }
+    }
+    if index + 1 == job.stages.len() {
+        stage.add(job, step, &step.walk.last, (&passes.last, false));
+    }
+    stage.waits += boundary(job);
+    stage
+}
+
+/// Seconds that a micro-batch waits at the boundary of a stage for activations and their gradients.
+fn boundary(job: &Job) -> f64 {
+    let stages = job.stages.len() as u64;
+    let degrees = &job.degrees;
+    // The interleaved schedule sends while another chunk computes (Megatron, --overlap-p2p-communication is its default).
+    if stages < 2 || degrees.schedule == Schedule::Interleaved {
         return 0.0;
     }
-    let share = (ranks - 1) as f64 / ranks as f64;
-    path.link.latency.map_or(LATENCY, |latency| latency.0)
-        + bytes * scale * share / (path.link.each_way.0 * path.efficiency)
+    let width = job.decoder().map_or(0, |decoder| decoder.hidden);
+    let cut = if degrees.sequence_parallel { degrees.tensor } else { 1 } * degrees.context;
+    let tokens = job.batch.micro.saturating_mul(job.batch.sequence);
+    let bytes = (tokens.saturating_mul(width).saturating_mul(job.storage.compute.bytes()) / cut.max(1)) as f64;
+    let one = Group { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes);
+    one * if job.training.mode == Mode::Train { 2.0 } else { 1.0 }
 }
 
-fn of_tape(job: &Job, tape: &Tape, train: bool) -> f64 {
-    let degrees = &job.degrees;
-    let each = tape.collectives.iter().map(|one| {
-        let (ranks, stride) = match one.group {
-            RankGroup::Tensor => (degrees.tensor, 1),
-            RankGroup::Context => (degrees.context, degrees.tensor),
-            RankGroup::Expert => (degrees.expert, degrees.expert_tensor),
-        };
-        let scale = if one.kind == CollectiveKind::AllReduce { 2.0 } else { 1.0 };
-        let runs = f64::from(one.forward) + if train { f64::from(one.backward) } else { 0.0 };
-        runs * collective(&path(job, ranks, stride), one.bytes as f64, ranks, scale)
-    });
-    each.sum()
-}
-
-/// Collectives within the model, of one stage and a whole step.
-fn within(job: &Job, step: &Step, layers: &[u64], ends: (bool, bool), train: bool) -> f64 {
-    let mut seconds: f64 = layers.iter().map(|layer| of_tape(job, step.tape(*layer), train)).sum();
-    if ends.0 {
-        seconds += of_tape(job, &step.walk.first, train);
-    }
-    if ends.1 {
-        seconds += of_tape(job, &step.walk.last, train);
-    }
-    if job.stages.len() > 1 {
-        let bytes = job.batch.micro as f64
-            * job.batch.sequence as f64
-            * job.decoder().map_or(0, |decoder| decoder.hidden) as f64
-            * 2.0;
-        let cut = if job.degrees.sequence_parallel { job.degrees.tensor } else { 1 } * job.degrees.context;
-        let stride = job.degrees.num_gpus / job.stages.len() as u64;
-        let path = path(job, 2, stride);
-        let one = LATENCY + bytes / cut as f64 / (path.link.each_way.0 * path.efficiency);
-        seconds += one * if train { 4.0 } else { 2.0 } * job.degrees.virtual_pipeline as f64;
-    }
-    seconds * job.batch.accumulation as f64
-}
-
-/// Seconds of one micro-batch in layer `layer`: its kernels and the collectives within it.
+/// Seconds that one micro-batch spends at least in layer `layer`: its kernels, and the collectives that nothing hides.
 pub(super) fn of_layer(job: &Job, step: &Step, layer: u64) -> f64 {
     let cost = super::cost::of_stage(job, step, &[layer], (false, false), &Resident::default());
-    let kernels = (cost.compute.0 + cost.memory_bound.0) / job.batch.accumulation as f64;
-    kernels + of_tape(job, step.tape(layer), job.training.mode == Mode::Train)
+    let kind = step.walk.order[usize::try_from(layer).unwrap_or(0)];
+    let again = step.is_checkpointed(layer);
+    let mut one = Stage::default();
+    one.add(job, step, &step.walk.kinds[kind].1, (&cost.passes.kinds[kind][usize::from(again)], again));
+    one.card() + one.reads
 }
 
-/// Data-parallel traffic of a step: what a rank's gradients and gathered weights cost.
-fn between(job: &Job, resident: &Resident) -> f64 {
-    let degrees = &job.degrees;
-    let ranks = degrees.shard_ranks.max(degrees.data);
-    let path = path(job, ranks, degrees.tensor);
-    let gradients = resident.trained as f64 * job.storage.gradient.bytes() as f64;
-    let weights = resident.params as f64 * job.storage.compute.bytes() as f64;
-    match degrees.sharding {
-        Sharding::None => collective(&path, gradients, ranks, 2.0),
-        Sharding::Zero1 | Sharding::Zero2 => {
-            collective(&path, gradients, ranks, 1.0) + collective(&path, weights, ranks, 1.0)
-        }
-        Sharding::Zero3 => {
-            let passes = job.batch.accumulation as f64;
-            passes * (2.0 * collective(&path, weights, ranks, 1.0) + collective(&path, gradients, ranks, 1.0))
-        }
-    }
-}
-
-/// The step's time and what comes of it.
-pub(super) fn of_step(
-    job: &Job,
-    step: &Step,
-    cost: &Cost,
-    layers: &[u64],
-    ends: (bool, bool),
-    resident: &Resident,
-) -> StepTime {
+/// The step's time and what comes of it; `largest` is the stage whose GPU the parts are of.
+pub(super) fn of_step(job: &Job, step: &Step, cost: &Cost, largest: usize) -> StepTime {
     let train = job.training.mode == Mode::Train;
-    let kernels = cost.compute.0 + cost.memory_bound.0;
-    let passes = kernels - cost.optimizer.0;
-    let inner = within(job, step, layers, ends, train);
-    let outer = if train { between(job, resident) } else { 0.0 };
-    let hidden = (outer * OVERLAPPED).min(passes * 2.0 / 3.0);
-    let communication = inner + outer - hidden;
-    let stages = job.stages.len() as f64;
+    let stages: Vec<Stage> = (0..job.stages.len()).map(|index| stage(job, step, cost, index)).collect();
     let micro_batches = job.batch.accumulation as f64;
-    // (p - 1) / (v m) of the time of the passes (arXiv 2104.04473, section 2.2).
-    let bubble = (passes + inner) * (stages - 1.0) / (micro_batches * job.degrees.virtual_pipeline as f64);
-    let seconds = kernels + communication + bubble;
-    finish(job, cost, [seconds, communication, bubble])
+    let through: f64 = stages.iter().map(|stage| stage.seconds(job)).sum();
+    let slowest = stages.iter().map(|stage| stage.seconds(job)).fold(0.0, f64::max);
+    // The slowest stage sets the pace; the others are passed once on the way in and out, a chunk of each at a time
+    // where they are interleaved: with equal stages (p - 1) / (v m) of the passes (arXiv 2104.04473, section 2.2).
+    let pipeline = micro_batches * slowest + (through - slowest) / job.degrees.virtual_pipeline as f64;
+    let exchange = |stage: &Stage| if train { between(job, stage.weights, &stage.pass) } else { 0.0 };
+    let slowest_exchange = stages.iter().map(exchange).fold(0.0, f64::max);
+    let seconds = pipeline + slowest_exchange + cost.optimizer.0;
+    let own = &stages[largest];
+    let kernels = cost.compute.0 + cost.memory_bound.0;
+    let launch = own.gap(job) * micro_batches;
+    let communication = own.waits * micro_batches + exchange(own);
+    let bubble = (seconds - kernels - launch - communication).max(0.0);
+    finish(job, cost, [seconds, communication, bubble, launch])
 }
 
-fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) -> StepTime {
+fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble, launch]: [f64; 4]) -> StepTime {
     let input = job.architecture.input();
     let tokens = job.batch.tokens() as f64;
     let gpus = job.degrees.num_gpus as f64;
@@ -145,7 +148,7 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) ->
         .decoder()
         .map_or(0.0, |decoder| 12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * seen);
     let share = if train { 1.0 } else { 1.0 / 3.0 };
-    let (dense, _) = peak(job, Unit::Matrix(job.storage.compute));
+    let (dense, _) = peak(job, Unit::Matrix(job.storage.compute), true);
     let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute;
     // The formula is one of single stacks that read tokens; for others the operators of the walk are counted.
     let formula = matches!(input, Input::Tokens(_));
@@ -162,6 +165,7 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) ->
         memory_bound: cost.memory_bound,
         communication: Seconds(communication),
         bubble: Seconds(bubble),
+        launch: Seconds(launch),
         tokens_per_s: has_tokens.then_some(tokens / seconds),
         tokens_per_s_per_gpu: has_tokens.then_some(per_gpu),
         samples_per_s: job.batch.global as f64 / seconds,
@@ -172,7 +176,25 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble]: [f64; 3]) ->
         mbu: bytes / seconds / job.hardware.gpu.bandwidth.0,
         total_hours: hours,
         total_cost: hours.zip(job.price_per_gpu_hour).map(|(hours, price)| hours * gpus * price),
+        power: power(job, cost, seconds),
     }
+}
+
+/// Share of its dynamic power that a card draws while DRAM bandwidth bounds its kernels, and while it waits.
+/// Training draws the board's limit in its products and falls between them (POLCA, arXiv 2308.12908, section 3: GPUs at
+/// or above their power limit in compute-bound phases, at 50 to 75 % in others, near idle at synchronisation points).
+const DRAM_POWER: f64 = 0.6;
+const WAITING_POWER: f64 = 0.15;
+
+/// Average power of one card over a step of `seconds`.
+fn power(job: &Job, cost: &Cost, seconds: f64) -> Option<Watts> {
+    let board = job.hardware.gpu.tdp?.0;
+    let limit = job.hardware.power_limit_w.map_or(board, |limit| limit.min(board));
+    let idle = board * job.speed.curves.matrix.idle_power;
+    let (compute, memory) = (cost.compute.0, cost.memory_bound.0);
+    let waiting = (seconds - compute - memory).max(0.0);
+    let busy = (compute + DRAM_POWER * memory + WAITING_POWER * waiting) / seconds;
+    Some(Watts(idle + (limit - idle).max(0.0) * busy.min(1.0)))
 }
 
 impl Flops {

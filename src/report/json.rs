@@ -43,10 +43,11 @@ pub fn report(report: &Report) -> Value {
             "recompute": number(prediction.flops.recompute.0),
         },
         "traffic": traffic(prediction),
-        "time": time(&prediction.time),
+        "time": time(prediction),
         "decode": decode(prediction.decode.as_ref()),
         "roofline": {
             "ridge": number(prediction.roofline.ridge.0),
+            "roofs": roofs(prediction),
             "ops": prediction.roofline.ops.iter().map(operator).collect::<Vec<_>>(),
         },
         "bottlenecks": report.advice.map_or_else(Vec::new, bottlenecks),
@@ -133,6 +134,7 @@ fn decode(token: Option<&StepTime>) -> Value {
         "memory_bound_s": figure(|time| time.memory_bound.0),
         "communication_s": figure(|time| time.communication.0),
         "bubble_s": figure(|time| time.bubble.0),
+        "launch_s": figure(|time| time.launch.0),
         "tokens_per_s": number(token.and_then(|time| time.tokens_per_s)),
         "tokens_per_s_per_gpu": number(token.and_then(|time| time.tokens_per_s_per_gpu)),
         "bandwidth_gb_s": figure(|time| time.bandwidth.0 / 1e9),
@@ -140,13 +142,15 @@ fn decode(token: Option<&StepTime>) -> Value {
     })
 }
 
-fn time(time: &StepTime) -> Value {
+fn time(prediction: &Prediction) -> Value {
+    let time = &prediction.time;
     json!({
         "step_s": number(time.step.0),
         "compute_s": number(time.compute.0),
         "memory_bound_s": number(time.memory_bound.0),
         "communication_s": number(time.communication.0),
         "bubble_s": number(time.bubble.0),
+        "launch_s": number(time.launch.0),
         "tokens_per_s": number(time.tokens_per_s),
         "tokens_per_s_per_gpu": number(time.tokens_per_s_per_gpu),
         "samples_per_s": number(time.samples_per_s),
@@ -157,6 +161,12 @@ fn time(time: &StepTime) -> Value {
         "mbu": number(time.mbu),
         "total_hours": number(time.total_hours),
         "total_cost": number(time.total_cost),
+        "total_tokens": number(time.total_tokens()),
+        "total_gpu_hours": number(prediction.gpu_hours()),
+        "total_energy_kwh": number(prediction.energy().map(|energy| energy.0 / 3.6e6)),
+        "power_w": number(time.power.map(|power| power.0)),
+        "scaling_efficiency": number(time.scaling_efficiency()),
+        "bottleneck": time.bottleneck().word(),
     })
 }
 
@@ -170,6 +180,16 @@ fn bottlenecks(advice: &Advice) -> Vec<Value> {
         })
     };
     advice.findings.iter().map(finding).collect()
+}
+
+/// Peaks by type in operations a second, and bandwidths in bytes a second.
+fn roofs(prediction: &Prediction) -> Value {
+    let roofline = &prediction.roofline;
+    let mut roofs: Map<String, Value> =
+        roofline.roofs.iter().map(|(name, peak)| ((*name).to_owned(), number(peak.0))).collect();
+    roofs.insert("hbm".to_owned(), number(roofline.bandwidth.0));
+    roofs.insert("l2".to_owned(), number(roofline.l2.map(|rate| rate.0)));
+    Value::Object(roofs)
 }
 
 fn operator(op: &RooflineOp) -> Value {
@@ -221,8 +241,9 @@ mod tests {
         assert_eq!(keys(&value["capacity"]), ["bytes", "headroom", "fits"]);
         assert_eq!(keys(&value["flops"]), ["forward", "backward", "recompute"]);
         assert_eq!(keys(&value["traffic"]["by"]), ["parameters", "gradients", "activations", "optimizer_states"]);
-        let time = "step_s compute_s memory_bound_s communication_s bubble_s tokens_per_s tokens_per_s_per_gpu \
-                    samples_per_s model_tflops_per_gpu mfu hfu bandwidth_gb_s mbu total_hours total_cost";
+        let time = "step_s compute_s memory_bound_s communication_s bubble_s launch_s tokens_per_s tokens_per_s_per_gpu \
+                    samples_per_s model_tflops_per_gpu mfu hfu bandwidth_gb_s mbu total_hours total_cost \
+                    total_tokens total_gpu_hours total_energy_kwh power_w scaling_efficiency bottleneck";
         assert_eq!(keys(&value["time"]).join(" "), time);
         let op = "name count flops bytes intensity bound seconds";
         assert_eq!(keys(&value["roofline"]["ops"][0]).join(" "), op);

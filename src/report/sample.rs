@@ -71,6 +71,7 @@ pub fn two_stages() -> Prediction {
             memory_bound: Seconds(0.125),
             communication: Seconds(0.0625),
             bubble: Seconds(0.0625),
+            launch: Seconds(0.0),
             tokens_per_s: Some(65_536.0),
             tokens_per_s_per_gpu: Some(16_384.0),
             samples_per_s: 64.0,
@@ -81,6 +82,7 @@ pub fn two_stages() -> Prediction {
             mbu: 0.6,
             total_hours: Some(30.0),
             total_cost: None,
+            power: None,
         },
         decode: None,
         roofline: Roofline {
@@ -88,6 +90,8 @@ pub fn two_stages() -> Prediction {
             peak: FlopsPerSec(989.4e12),
             peak_name: "bf16",
             ridge: Intensity(989.4 / 3.35),
+            roofs: vec![("bf16", FlopsPerSec(989.4e12))],
+            l2: None,
             ops: vec![RooflineOp {
                 name: "mlp.up".into(),
                 count: 12,

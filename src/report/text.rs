@@ -161,8 +161,13 @@ fn time(text: &mut String, prediction: &Prediction) {
     let _ = writeln!(text, "\n{what}: {}", time.step);
     let _ = writeln!(
         text,
-        "  compute-bound {}, memory-bound {}, communication {}, bubble {}",
-        time.compute, time.memory_bound, time.communication, time.bubble
+        "  compute-bound {}, memory-bound {}, communication {}, bubble {}, waiting for the host {}: mostly {}",
+        time.compute,
+        time.memory_bound,
+        time.communication,
+        time.bubble,
+        time.launch,
+        time.bottleneck().word()
     );
     let mut rates = vec![format!("{} samples/s", grouped(time.samples_per_s))];
     if let Some(tokens) = time.tokens_per_s {
@@ -182,7 +187,11 @@ fn time(text: &mut String, prediction: &Prediction) {
     }
     if let Some(hours) = time.total_hours {
         let cost = time.total_cost.map_or(String::new(), |cost| format!(", cost {}", grouped(cost)));
-        let _ = writeln!(text, "  whole training {}{cost}", crate::units::Seconds(hours * 3600.0));
+        let tokens = time.total_tokens().unwrap_or_default();
+        let energy = prediction.energy().map_or(String::new(), |energy| format!(", {} kWh", grouped(energy.0 / 3.6e6)));
+        let whole = crate::units::Seconds(hours * 3600.0);
+        let gpu_hours = grouped(prediction.gpu_hours().unwrap_or(hours));
+        let _ = writeln!(text, "  whole training {tokens:.3e} tokens: {whole}, {gpu_hours} GPU-hours{energy}{cost}");
     }
 }
 

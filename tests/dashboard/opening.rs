@@ -61,13 +61,13 @@ fn a_pane_is_zoomed_and_put_back() {
 
 #[test]
 fn the_help_shows_keys_and_any_key_closes_it() {
-    let mut terminal = Program::memwall().start();
+    let mut terminal = Program::memwall().size(200, 50).start();
     terminal.wait_for("demo");
     // Even the one that would quit.
     for key in ["q", keys::RIGHT, " ", "?"] {
         terminal.keys("?");
         let screen = terminal.wait_for("key closes");
-        for words in ["focus", "whole screen", "take back", "write the plan", "compare the plan", "leave"] {
+        for words in ["focus", "whole screen", "take back", "to be saved", "compare the plan", "leave"] {
             assert!(screen.contains(words), "{words}:\n{screen}");
         }
         terminal.keys(key);

@@ -16,7 +16,7 @@ gpus:
   - name: NVIDIA H100 80GB HBM3
     memory: { total: 85520809984, used: 21474836480 }
     busy: 97
-    memory_busy: 40
+    memory_busy: 20
     power: 612000
     temperature: 67
     memory_clock_max: 2619
@@ -112,7 +112,7 @@ fn a_frame_in_which_nothing_changed_is_cheap() {
     terminal.wait_until("the card", |screen| screen.lines().next().is_some_and(|header| header.contains("nvml")));
     // The first samples change something: the comparison waits until it has seen whole steps.
     terminal.wait_until("both differences", |screen| {
-        screen.lines().nth(1).is_some_and(|line| line.matches(" %").count() == 2)
+        screen.lines().nth(1).is_some_and(|line| line.contains('▼') && line.matches(" %").count() == 2)
     });
     let before = frames(&terminal.raw()).0.len();
     terminal.wait_frames(12);

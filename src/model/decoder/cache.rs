@@ -90,6 +90,7 @@ impl Ctx<'_> {
         b.op(&Spec {
             name: "attention.core",
             unit: Unit::Attention(element),
+            work: core.work(),
             inputs: &inputs,
             outputs: &[out],
             flops: (core.flops(), 0.0),

@@ -9,6 +9,7 @@ use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
 use crate::model::walk::{Kernel, LossRule};
 use crate::model::weight::Part;
+use crate::model::work::{Product, Work};
 use crate::plan::keywords::Position;
 
 impl Ctx<'_> {
@@ -46,7 +47,13 @@ impl Ctx<'_> {
         };
         // Scattered along the sequence before the dropout
         // (megatron-core 0.16, core/models/common/embeddings/language_model_embedding.py).
-        let x = if stream == tokens { x } else { b.copy_of("reduce_scatter", x, stream.saturating_mul(d.hidden)) };
+        let x = if stream == tokens {
+            x
+        } else {
+            let scattered = b.copy_of("reduce_scatter", x, stream.saturating_mul(d.hidden));
+            b.sent();
+            scattered
+        };
         let x = b.dropout("embedding.dropout", x, self.run.dropout_or(d.embedding_dropout));
         (b.finish(x), self.rotary_tables().saturating_add(self.score_bias()))
     }
@@ -236,6 +243,8 @@ impl Ctx<'_> {
         b.op(&Spec {
             name: "loss.fused",
             unit: Unit::Matrix(element),
+            // Logits, the input's gradient and the weight's: three products of the same size.
+            work: Work::Product(Product { batch: 3, rows: tokens, inner: columns, columns: rows, layer: false }),
             inputs: &[(x, Flow::New), (head, Flow::New)],
             outputs: &[loss, grad_x, grad_w],
             saved: if b.needs_grad(head) { &saved } else { &saved[..1] },

@@ -9,6 +9,7 @@ use crate::model::element::{Element, Group};
 use crate::model::rules::{Experts, Gate};
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
+use crate::model::work::Work;
 
 impl Ctx<'_> {
     /// Router, routed experts and shared experts.
@@ -135,7 +136,11 @@ impl Ctx<'_> {
         };
         let before = self.run.rules.experts.is == Experts::Weighted;
         // Probabilities go the way of their tokens.
-        let sent = before.then(|| b.copy_of("moe.all_to_all", weights, local));
+        let sent = before.then(|| {
+            let sent = b.copy_of("moe.all_to_all", weights, local);
+            b.sent();
+            sent
+        });
         let out = self.expert_mlp(b, tokens, local, moe, sent);
         let out = if cut.expert > 1 || cut.expert_tensor > 1 {
             sent_tokens(b, out, routed.saturating_mul(d.hidden))
@@ -198,8 +203,13 @@ impl Ctx<'_> {
         let weight = b.weights(Part::Expert, shape.2, shape.1, local, active);
         let bias = moe.expert_bias.then(|| b.weights(Part::Expert, shape.2, 1, local, active));
         let out = b.matrix(name, x, weight, bias, shape);
+        b.in_block(Part::Expert);
         if let Some(op) = b.tape.ops.last_mut() {
             op.launches = local;
+            if let Work::Product(product) = &mut op.work {
+                // Balanced: each expert multiplies its share of the tokens.
+                (product.batch, product.rows) = (local, shape.0.div_ceil(local.max(1)));
+            }
         }
         out
     }
@@ -259,5 +269,7 @@ fn weighted_gate(b: &mut Builder<'_>, both: Id, weights: Id) -> Id {
 /// (megatron-core, core/tensor_parallel/mappings.py, _AllToAll).
 fn sent_tokens(b: &mut Builder<'_>, x: Id, numel: u64) -> Id {
     let element = b.element(x);
-    b.unary("moe.all_to_all", (x, Flow::New), (numel, element), Keeps::Nothing)
+    let out = b.unary("moe.all_to_all", (x, Flow::New), (numel, element), Keeps::Nothing);
+    b.sent();
+    out
 }

@@ -8,6 +8,7 @@ use crate::model::element::Element;
 use crate::model::rules::Softmax;
 use crate::model::tape::{Flow, Id, Spec, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
+use crate::model::work::{Product, Scores, Work};
 use crate::plan::keywords::Position;
 
 /// Sizes of the attention core on one rank.
@@ -28,6 +29,8 @@ pub struct Core {
     pub masked: bool,
     /// Queries and keys lie contiguous by head (a `cat` made them).
     pub by_head: bool,
+    /// Share of the pairs of query and key that a kernel which skips masked blocks computes.
+    pub visible: f64,
 }
 
 impl Core {
@@ -58,6 +61,16 @@ impl Core {
         2.0 * self.rows() as f64 * self.keys as f64 * (3 * self.dim + 2 * self.value_dim) as f64
     }
 
+    /// The fused kernel's work.
+    pub(super) fn work(&self) -> Work {
+        Work::Attention(Scores {
+            heads: self.batch.saturating_mul(self.heads),
+            queries: self.queries,
+            dim: u64::midpoint(self.dim, self.value_dim),
+            visible: self.visible,
+        })
+    }
+
     /// Operations of both products, not halved for causality.
     pub(super) fn flops(&self) -> f64 {
         2.0 * self.rows() as f64 * self.keys as f64 * (self.dim + self.value_dim) as f64
@@ -72,6 +85,8 @@ impl Ctx<'_> {
         // (masking_utils.py, _ignore_causal_mask_sdpa).
         let window = d.sliding_window.filter(|window| windowed && *window <= run.sequence);
         let biased = self.family == Family::Falcon && d.position == Position::Alibi;
+        let reach = window.map_or(1.0, |window| window as f64 / run.sequence.max(1) as f64);
+        let skips = self.causal && run.cache.is_none_or(|cache| cache.past == 0);
         Core {
             batch: run.batch,
             queries: run.local_sequence(),
@@ -82,6 +97,8 @@ impl Ctx<'_> {
             value_dim: d.value_dim(),
             masked: run.padded || window.is_some() || biased,
             by_head: self.joins_rotated() && d.mla.is_none(),
+            // Of a window's w, all but the first w queries see w keys; without one w is the whole sequence.
+            visible: if skips { reach - reach * reach / 2.0 } else { 1.0 },
         }
     }
 
@@ -93,6 +110,7 @@ impl Ctx<'_> {
             AttentionChoice::Flash => Kernel::Flash,
             // Sinks or a position bias on the scores leave transformers no fused kernel. A score cap does not: it is
             // dropped (integrations/sdpa_attention.py).
+            AttentionChoice::Dispatch if self.d.attention_sinks && self.run.rules.fused_sinks.is => Kernel::Flash,
             AttentionChoice::Dispatch if self.d.attention_sinks => Kernel::Eager,
             AttentionChoice::Dispatch if self.d.position == Position::Alibi && self.family == Family::Bloom => {
                 Kernel::Eager
@@ -161,6 +179,7 @@ impl Ctx<'_> {
         b.op(&Spec {
             name,
             unit: Unit::Attention(element),
+            work: core.work(),
             inputs: &[(q, Flow::New), (k, Flow::New), (v, Flow::New)],
             outputs: &outputs,
             saved: if grad { &saved } else { &[] },
@@ -264,15 +283,24 @@ impl Ctx<'_> {
     }
 
     pub fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
-        self.bmm(b, "attention.scores", q, k, core.scores(), core.dim)
+        self.bmm(b, "attention.scores", (q, k), core, (core.dim, core.keys))
     }
 
     pub fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
-        self.bmm(b, "attention.values", probabilities, v, core.output(), core.keys)
+        self.bmm(b, "attention.values", (probabilities, v), core, (core.keys, core.value_dim))
     }
 
-    /// A batched product of two activations: saves both.
-    fn bmm(&self, b: &mut Builder<'_>, name: &'static str, x: Id, y: Id, numel: u64, inner: u64) -> Id {
+    /// A product of two activations for each head, with its inner size and its columns: saves both.
+    fn bmm(
+        &self,
+        b: &mut Builder<'_>,
+        name: &'static str,
+        (x, y): (Id, Id),
+        core: &Core,
+        (inner, columns): (u64, u64),
+    ) -> Id {
+        let batch = core.batch.saturating_mul(core.heads);
+        let numel = product(&[batch, core.queries, columns]);
         let (x, y) = (b.lower(name, x), b.lower(name, y));
         let element = b.element(x);
         let grad = b.needs_grad(x) || b.needs_grad(y);
@@ -282,6 +310,7 @@ impl Ctx<'_> {
         b.op(&Spec {
             name,
             unit: Unit::Matrix(element),
+            work: Work::Product(Product { batch, rows: core.queries, inner, columns, layer: false }),
             inputs: &[(x, Flow::New), (y, Flow::New)],
             outputs: &[out],
             saved: if grad { &saved } else { &[] },

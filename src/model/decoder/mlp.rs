@@ -53,7 +53,9 @@ impl Ctx<'_> {
     pub(super) fn reduced(&self, b: &mut Builder<'_>, out: Id) -> Id {
         if self.run.cut.sequence && self.run.cut.tensor > 1 {
             let numel = self.run.stream_tokens().saturating_mul(self.d.hidden);
-            return b.copy_of("reduce_scatter", out, numel);
+            let scattered = b.copy_of("reduce_scatter", out, numel);
+            b.sent();
+            return scattered;
         }
         out
     }

@@ -29,11 +29,13 @@ pub(super) struct Ctx<'a> {
     pub d: &'a Decoder,
     pub family: Family,
     pub run: &'a Run<'a>,
+    /// No token attends to later ones.
+    pub causal: bool,
 }
 
 /// The tapes of a decoder.
 pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
-    let ctx = Ctx { d, family, run };
+    let ctx = Ctx { d, family, run, causal: true };
     let stream = ctx.stream_element();
     let (kinds, order) = ctx.layers(stream);
     let (first, shared) = ctx.embedding();

@@ -22,7 +22,7 @@ struct Site<'a> {
 
 /// The tapes of a diffusion transformer.
 pub fn walk(net: &DiT, family: Family, run: &Run<'_>) -> Walk {
-    let site = Site { net, ctx: Ctx { d: &net.block, family, run } };
+    let site = Site { net, ctx: Ctx { d: &net.block, family, run, causal: false } };
     let bytes = run.types.weight.bytes();
     let latents = product(&[run.batch, net.channels, run.image, run.image, bytes]);
     let noise = product(&[run.batch, net.out_channels(), run.image, run.image, bytes]);

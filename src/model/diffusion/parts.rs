@@ -124,7 +124,7 @@ impl Site<'_> {
         let mut b = self.builder();
         let x = b.input(self.map(channels, side), self.compute(), true);
         let d = Decoder::plain(channels, 1, heads);
-        let ctx = Ctx { d: &d, family: Family::Unet, run: self.run };
+        let ctx = Ctx { d: &d, family: Family::Unet, run: self.run, causal: false };
         let core = Core { queries: side.saturating_mul(side), keys: side.saturating_mul(side), ..ctx.core(false) };
         b.group = Group::Norm;
         let normed = layer_norm(&mut b, x, "norm1", channels, true);

@@ -113,11 +113,11 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
 
 impl Site<'_> {
     fn encoder(&self) -> Ctx<'_> {
-        Ctx { d: &self.encoder_block, family: self.family, run: &self.encoder_run }
+        Ctx { d: &self.encoder_block, family: self.family, run: &self.encoder_run, causal: false }
     }
 
     fn decoder(&self) -> Ctx<'_> {
-        Ctx { d: &self.model.block, family: self.family, run: &self.decoder_run }
+        Ctx { d: &self.model.block, family: self.family, run: &self.decoder_run, causal: true }
     }
 
     fn stream(&self) -> Element {

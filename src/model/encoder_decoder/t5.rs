@@ -63,7 +63,7 @@ impl Site<'_> {
 
     /// Queries of the decoder, keys of the encoder.
     pub(super) fn cross_core(&self) -> Core {
-        Core { keys: self.encoder_run.sequence, ..self.decoder().core(false) }
+        Core { keys: self.encoder_run.sequence, visible: 1.0, ..self.decoder().core(false) }
     }
 
     /// `T5Block`.

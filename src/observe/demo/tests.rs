@@ -22,6 +22,7 @@ pub(in crate::observe) fn card(generation: Generation) -> Gpu {
         boost_clock: None,
         peaks: Peaks::default(),
         link: "none".to_owned(),
+        l2_bandwidth: None,
     }
 }
 
@@ -79,6 +80,7 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
             memory_bound: Seconds(1.0),
             communication: Seconds(0.0),
             bubble: Seconds(0.0),
+            launch: Seconds(0.0),
             tokens_per_s: None,
             tokens_per_s_per_gpu: None,
             samples_per_s: 1.0,
@@ -89,9 +91,18 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
             mbu: 1.0 / 3.0,
             total_hours: None,
             total_cost: None,
+            power: None,
         },
         decode: None,
-        roofline: Roofline { bandwidth, peak, peak_name: "bf16", ridge: Intensity(333.3), ops: Vec::new() },
+        roofline: Roofline {
+            bandwidth,
+            peak,
+            peak_name: "bf16",
+            ridge: Intensity(333.3),
+            roofs: Vec::new(),
+            l2: None,
+            ops: Vec::new(),
+        },
         assumptions: Vec::new(),
     }
 }

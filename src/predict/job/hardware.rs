@@ -125,6 +125,7 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
         memory: Bytes::ZERO,
         bandwidth: BytesPerSec(0.0),
         l2: None,
+        l2_bandwidth: None,
         sm_count: None,
         tdp: None,
         max_sm_clock: None,

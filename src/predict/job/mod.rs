@@ -5,6 +5,7 @@ mod batch;
 mod degrees;
 mod hardware;
 mod idle;
+mod speed;
 mod stages;
 mod storage;
 mod training;
@@ -12,6 +13,7 @@ mod training;
 pub use batch::Batch;
 pub use degrees::Degrees;
 pub use hardware::Hardware;
+pub use speed::Speed;
 pub use stages::StageLayers;
 pub use storage::Storage;
 pub use training::{Lora, Training};
@@ -46,6 +48,8 @@ pub struct Job {
     pub stages: Vec<StageLayers>,
     /// The card and its links.
     pub hardware: Hardware,
+    /// What decides how fast it runs.
+    pub speed: Speed,
     /// `run.total_tokens`.
     pub total_tokens: Option<f64>,
     /// `run.price_per_gpu_hour`.
@@ -105,7 +109,8 @@ impl Job {
         let storage = storage::resolve(plan, framework, &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
-        let (Some(batch), Some(stages)) = (batch, stages) else { return Err(notes.faults) };
+        let speed = speed::resolve(plan, catalog, &hardware, &degrees, framework, &mut notes);
+        let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };
         let rules = Rules::of(framework, transformer_impl, architecture.family);
         let rules = if training.compile { rules.compiled() } else { rules };
         let multiple = rules.vocab_multiple.is;
@@ -116,6 +121,7 @@ impl Job {
         if let Some(decoder) = architecture.block() {
             note_latents(&training, framework, decoder, &mut notes);
         }
+        let total_tokens = total_tokens(plan, &training, &architecture, &params, &mut notes);
         if !notes.faults.is_empty() {
             return Err(notes.faults);
         }
@@ -131,7 +137,8 @@ impl Job {
             degrees,
             stages,
             hardware,
-            total_tokens: plan.run.total_tokens,
+            speed,
+            total_tokens,
             price_per_gpu_hour: plan.run.price_per_gpu_hour,
             assumptions: notes.assumptions,
         })
@@ -150,6 +157,30 @@ impl Job {
         // Without padding of its own a framework splits the rows over the ranks as they are.
         if multiple > 1 { multiple.saturating_mul(self.degrees.tensor) } else { 1 }
     }
+}
+
+/// Tokens of the whole training: the plan's, else those by which a model of that size is trained with the least
+/// compute. Adapters are tuned on as much as there is: no law says how much.
+fn total_tokens(
+    plan: &Plan,
+    training: &Training,
+    architecture: &Architecture,
+    params: &Count,
+    notes: &mut Notes,
+) -> Option<f64> {
+    // Hoffmann et al. 2022, arXiv 2203.15556, table 3: about 20 tokens a parameter at every size.
+    const TOKENS_A_PARAMETER: f64 = 20.0;
+    let by_law = training.mode == Mode::Train
+        && training.lora.is_none()
+        && training.frozen.is_empty()
+        && matches!(architecture.shape, model::Shape::Decoder(_));
+    plan.run.total_tokens.or_else(|| {
+        let tokens = TOKENS_A_PARAMETER * params.active as f64;
+        by_law.then(|| {
+            notes.assume("run.total_tokens", format!("{tokens:.3e} (Chinchilla: 20 a parameter that a token passes)"));
+            tokens
+        })
+    })
 }
 
 /// What latent attention caches is a choice of whoever serves it.

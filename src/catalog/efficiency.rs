@@ -1,0 +1,161 @@
+//! How much of a card's and a link's peaks programs reach: the curves of `efficiency.yaml`.
+//!
+//! Each block names its source: a published measurement, or the rows of `tests/truth` that it was fitted on.
+
+use serde::Deserialize;
+
+/// What kernels reach on the cards of one generation.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curves {
+    /// The generation, as `gpus.yaml` names it; `other` for those without an entry.
+    pub architecture: String,
+    /// Matrix products.
+    pub matrix: MatrixCurve,
+    /// Kernels that DRAM bandwidth bounds.
+    pub memory: MemoryCurve,
+    /// FlashAttention-2, which is also what PyTorch's dispatcher runs.
+    pub flash: AttentionCurve,
+    /// The vendor's fused attention (cuDNN), where it is another.
+    pub vendor: Option<AttentionCurve>,
+    /// The Triton kernel of the first FlashAttention.
+    pub triton: Option<AttentionCurve>,
+}
+
+/// Matrix products: share of the dense peak by shape.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MatrixCurve {
+    /// A key of the file's `sources`.
+    pub source: String,
+    /// Share of the peak that a large 16-bit product sustains at the card's own power limit.
+    pub half: f64,
+    /// The same of FP8.
+    pub fp8: f64,
+    /// The same of TF32.
+    pub tf32: f64,
+    /// The same of FP32 on the vector units.
+    pub fp32: f64,
+    /// What is left of those where products of many experts run as one group.
+    pub grouped: f64,
+    /// What is left of those where the weight's gradient is computed, its result added to an FP32 one.
+    pub gradient: f64,
+    /// Inner size at which filling and draining the pipeline takes as long as the product itself.
+    pub fill: f64,
+    /// Side of a tile of the result, rows and columns.
+    pub tile: [f64; 2],
+    /// Power of (limit - idle) / (board power - idle) by which the matrix clock falls.
+    pub clock_power: f64,
+    /// Share of the board power that an idle card draws.
+    pub idle_power: f64,
+}
+
+/// Kernels that DRAM bandwidth bounds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryCurve {
+    /// A key of the file's `sources`.
+    pub source: String,
+    /// Share of the peak bandwidth that a long kernel reaches.
+    pub share: f64,
+    /// Microseconds that each kernel takes beside its bytes and operations: its start and its tail.
+    pub kernel_us: f64,
+}
+
+/// Fused attention: share of the 16-bit peak by head size.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttentionCurve {
+    /// A key of the file's `sources`.
+    pub source: String,
+    /// (head size, share forward, share backward), by head size.
+    pub heads: Vec<(f64, f64, f64)>,
+    /// Blocks of 128 queries for each multiprocessor at which a half of that is reached, forward and backward.
+    pub fill: (f64, f64),
+    /// Query positions at which a half of that is reached: the start of each row of blocks.
+    pub ramp: f64,
+}
+
+impl Curves {
+    /// Fused attention as `library` runs it: FlashAttention-2 where nobody measured that library on these cards.
+    #[must_use]
+    pub fn attention(&self, library: AttentionLibrary) -> &AttentionCurve {
+        let own = match library {
+            AttentionLibrary::Flash => None,
+            AttentionLibrary::Vendor => self.vendor.as_ref(),
+            AttentionLibrary::Triton => self.triton.as_ref(),
+        };
+        own.unwrap_or(&self.flash)
+    }
+}
+
+impl AttentionCurve {
+    /// Shares forward and backward at a head size, straight between the measured ones.
+    #[must_use]
+    pub fn shares(&self, dim: f64) -> (f64, f64) {
+        let after = self.heads.iter().position(|(size, ..)| *size >= dim);
+        match after {
+            Some(0) => self.heads.first().map_or((1.0, 1.0), |(_, forward, backward)| (*forward, *backward)),
+            Some(at) => {
+                let ((low, f0, b0), (high, f1, b1)) = (self.heads[at - 1], self.heads[at]);
+                let along = (dim - low) / (high - low);
+                (f0 + (f1 - f0) * along, b0 + (b1 - b0) * along)
+            }
+            None => self.heads.last().map_or((1.0, 1.0), |(_, forward, backward)| (*forward, *backward)),
+        }
+    }
+}
+
+/// Which fused attention a framework runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AttentionLibrary {
+    /// FlashAttention-2.
+    Flash,
+    /// The vendor's (cuDNN).
+    Vendor,
+    /// The first FlashAttention's, in Triton.
+    Triton,
+}
+
+/// How a framework drives the card.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stack {
+    /// Its name in plans.
+    pub framework: String,
+    /// A key of the file's `sources`.
+    pub source: String,
+    /// Its fused attention.
+    pub attention: AttentionLibrary,
+    /// Microseconds of the host for each kernel of the forward pass; the backward pass, which no Python runs, takes
+    /// a half.
+    pub host_us: f64,
+    /// Microseconds that the card idles in each layer of experts, forward and backward together: the host reads how
+    /// many tokens go to which expert before it can launch what computes them.
+    pub expert_us: f64,
+    /// Share of its tensor-parallel collectives in the backward pass that run behind matrix products.
+    pub tensor_overlap: f64,
+    /// Share of the time of a hidden collective by which it delays the kernels that run beside it.
+    pub contention: f64,
+}
+
+/// What collectives reach of a kind of link.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkCurve {
+    /// `node` or `network`.
+    pub scope: String,
+    /// A key of the file's `sources`.
+    pub source: String,
+    /// Share of the link's rate that ring collectives reach with long messages.
+    pub ring: f64,
+    /// The same of all-to-all.
+    pub all_to_all: f64,
+    /// The same of point to point.
+    pub point_to_point: f64,
+    /// Microseconds that a collective takes to start.
+    pub start_us: f64,
+    /// Microseconds of one step from rank to rank.
+    pub hop_us: f64,
+}

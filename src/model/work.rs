@@ -1,0 +1,43 @@
+//! What a kernel computes on, as far as its speed depends on it.
+
+/// A batch of matrix products: `rows` x `inner` by `inner` x `columns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Product {
+    /// How many alike.
+    pub batch: u64,
+    /// Rows of the result.
+    pub rows: u64,
+    /// What is summed over.
+    pub inner: u64,
+    /// Columns of the result.
+    pub columns: u64,
+    /// Of a linear layer within a block: it multiplies in FP8 where the plan says so.
+    pub layer: bool,
+}
+
+/// A fused attention kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scores {
+    /// Samples x heads.
+    pub heads: u64,
+    /// Query positions of each.
+    pub queries: u64,
+    /// Channels of a head, the mean of queries' and values'.
+    pub dim: u64,
+    /// Share of all pairs of query and key that the kernel computes: a half under a causal mask, less in a window.
+    pub visible: f64,
+}
+
+/// What a kernel computes on.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Work {
+    /// Elements, each for itself or in rows.
+    #[default]
+    Elements,
+    /// Matrix products.
+    Product(Product),
+    /// Fused attention.
+    Attention(Scores),
+    /// Nothing: a collective brings its output, and takes the time.
+    Sent,
+}

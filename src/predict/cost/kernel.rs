@@ -1,0 +1,138 @@
+//! Time of one kernel on the job's card: the roofs with what kernels reach of them.
+
+use super::super::job::Job;
+use crate::catalog::AttentionCurve;
+use crate::model::{Element, Product, Scores, Unit};
+use crate::plan::keywords::Fp8Recipe;
+use crate::units::FlopsPerSec;
+
+/// The dense peak of a unit on the job's card, and its name. Linear layers within blocks (`layer`) multiply in FP8
+/// where the plan says so.
+pub(in super::super) fn peak(job: &Job, unit: Unit, layer: bool) -> (FlopsPerSec, &'static str) {
+    let peaks = &job.hardware.gpu.peaks;
+    let vector = peaks.fp32.or(peaks.tf32).or(peaks.bf16).or(peaks.fp16).unwrap_or(FlopsPerSec(1e12));
+    let element = match unit {
+        Unit::Vector => return (vector, "fp32"),
+        Unit::Attention(element) => element,
+        Unit::Matrix(element) if layer && job.storage.fp8 && element != Element::F32 => {
+            return peaks.fp8.or(peaks.bf16).map_or((vector, "fp32"), |peak| (peak, "fp8"));
+        }
+        Unit::Matrix(element) => element,
+    };
+    match element {
+        Element::F16 => peaks.fp16.map_or((vector, "fp32"), |peak| (peak, "fp16")),
+        // A card without bf16 units computes it on the vector units.
+        Element::Bf16 | Element::Fp8 => peaks.bf16.map_or((vector, "fp32"), |peak| (peak, "bf16")),
+        _ if job.storage.tf32 => peaks.tf32.map_or((vector, "fp32"), |peak| (peak, "tf32")),
+        _ => (vector, "fp32"),
+    }
+}
+
+/// Tiles of the result by side, as parts of the largest, with what a smaller one keeps of its rate: it reads more
+/// for each operation (NVIDIA, "Matrix Multiplication Background User's Guide", section 4.1).
+const TILES: [(f64, f64, f64); 3] = [(1.0, 1.0, 1.0), (0.5, 1.0, 0.92), (0.5, 0.5, 0.78)];
+/// Share of the last, partly filled wave of tiles that is lost: kernels split their last tiles along the inner size
+/// (the same guide, section 4.2; stream-K, arXiv 2301.03598), so not all of it.
+const LOST_OF_LAST_WAVE: f64 = 0.5;
+
+/// Rates of the job's card.
+pub(super) struct Kernels<'a> {
+    job: &'a Job,
+    /// DRAM bandwidth that long kernels reach, bytes a second.
+    bandwidth: f64,
+    /// Seconds of a kernel beside its bytes and operations.
+    pub start: f64,
+    /// Share of the clock that the power limit leaves matrix units.
+    clock: f64,
+    multiprocessors: f64,
+    attention: &'a AttentionCurve,
+}
+
+impl<'a> Kernels<'a> {
+    pub fn of(job: &'a Job) -> Self {
+        let (curves, gpu) = (&job.speed.curves, &job.hardware.gpu);
+        Self {
+            job,
+            bandwidth: gpu.bandwidth.0 * curves.memory.share,
+            start: curves.memory.kernel_us * 1e-6,
+            clock: clock(job),
+            // Cards without a count in the catalogue: no waves are told apart.
+            multiprocessors: gpu.sm_count.map_or(1.0, |count| count as f64),
+            attention: curves.attention(job.speed.stack.attention),
+        }
+    }
+
+    /// Operations a second that large kernels of a unit sustain.
+    pub fn sustained(&self, unit: Unit, layer: bool) -> f64 {
+        let (peak, name) = peak(self.job, unit, layer);
+        let matrix = &self.job.speed.curves.matrix;
+        let share = match (unit, name) {
+            (Unit::Vector, _) | (_, "fp32") => matrix.fp32,
+            (_, "fp8") => matrix.fp8 * self.clock * scaled(self.job.speed.fp8_recipe),
+            (_, "tf32") => matrix.tf32 * self.clock,
+            _ => matrix.half * self.clock,
+        };
+        peak.0 * share
+    }
+
+    /// Seconds of a batch of products at a sustained rate: whole tiles, nearly whole waves of them over the
+    /// multiprocessors, each filled and drained once.
+    pub fn product(&self, product: &Product, rate: f64) -> f64 {
+        let curve = &self.job.speed.curves.matrix;
+        let [rows, inner, columns, batch] =
+            [product.rows, product.inner, product.columns, product.batch].map(|size| size as f64);
+        let rate = if product.batch > 1 && product.layer { rate * curve.grouped } else { rate };
+        let depth = 2.0 * (inner + curve.fill) / rate;
+        let tiled = TILES.map(|(tall, wide, keeps)| {
+            // Thin products have tiles as thin, down to the 16 rows of one matrix instruction.
+            let (tall, wide) =
+                ((curve.tile[0] * tall).min(rows.max(16.0)), (curve.tile[1] * wide).min(columns.max(16.0)));
+            let waves = (rows / tall).ceil() * (columns / wide).ceil() * batch / self.multiprocessors;
+            let last = waves.ceil() - waves;
+            let waves = if waves < 1.0 { 1.0 } else { last.mul_add(LOST_OF_LAST_WAVE, waves) };
+            waves * self.multiprocessors * tall * wide * depth / keeps
+        });
+        tiled.into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Seconds of fused attention forward, and backward with its five products for two.
+    pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> (f64, f64) {
+        let (peak, name) = peak(self.job, Unit::Attention(element), false);
+        let own = if name == "fp32" { self.job.speed.curves.matrix.fp32 } else { self.clock };
+        let (forward, backward) = self.attention.shares(scores.dim as f64);
+        let blocks = scores.heads as f64 * (scores.queries as f64 / 128.0).ceil() / self.multiprocessors;
+        let ramp = scores.queries as f64 / (scores.queries as f64 + self.attention.ramp);
+        let least = flops * scores.visible / (peak.0 * own * ramp);
+        let (fill_forward, fill_backward) = self.attention.fill;
+        let filled = |fill: f64| blocks / (blocks + fill);
+        (least / (forward * filled(fill_forward)), 2.5 * least / (backward * filled(fill_backward)))
+    }
+
+    /// Seconds that `bytes` of DRAM traffic take.
+    pub fn memory(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.bandwidth
+    }
+}
+
+/// What is left of the FP8 rate where scales are applied within the product: one for each row and column slows its end,
+/// one for each block its loop (torchao, float8/README.md: Llama-3 8B on 8 H100 trains 25 % faster than in BF16 with one
+/// scale a tensor and 10 % with one a row; `DeepGEMM`'s README: 1.5 of 1.98 PFLOP/s at best on H800). Blackwell applies
+/// MXFP8's in the matrix unit.
+const fn scaled(recipe: Fp8Recipe) -> f64 {
+    match recipe {
+        Fp8Recipe::Delayed | Fp8Recipe::Tensorwise | Fp8Recipe::Mxfp8 => 1.0,
+        Fp8Recipe::Rowwise => 0.7,
+        Fp8Recipe::Blockwise => 0.85,
+    }
+}
+
+/// What the plan's power limit leaves of the matrix clock.
+fn clock(job: &Job) -> f64 {
+    let curve = &job.speed.curves.matrix;
+    let Some((limit, board)) = job.hardware.power_limit_w.zip(job.hardware.gpu.tdp) else { return 1.0 };
+    let idle = board.0 * curve.idle_power;
+    if limit >= board.0 {
+        return 1.0;
+    }
+    ((limit - idle) / (board.0 - idle)).max(0.05).powf(curve.clock_power)
+}

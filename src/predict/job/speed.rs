@@ -1,0 +1,85 @@
+//! What decides how fast a job runs and not how much memory it takes: curves, overlap, graphs.
+
+use std::sync::Arc;
+
+use super::Notes;
+use super::{Degrees, Hardware};
+use crate::catalog::{Catalog, Curves, LinkCurve, Scope, Stack};
+use crate::plan::Plan;
+use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework, MoeDispatcher};
+
+/// What kernels and collectives reach, and what runs beside what.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Speed {
+    /// Kernels of the card's generation.
+    pub curves: Arc<Curves>,
+    /// How the framework drives the card.
+    pub stack: Arc<Stack>,
+    /// Collectives within a node.
+    pub node: Arc<LinkCurve>,
+    /// Collectives between nodes.
+    pub network: Arc<LinkCurve>,
+    /// How FP8 scales are kept.
+    pub fp8_recipe: Fp8Recipe,
+    /// What is captured as a graph, so that the host launches it once.
+    pub cuda_graph: CudaGraph,
+    /// Gradients are reduced while the backward pass runs.
+    pub overlap_gradients: bool,
+    /// Weights are gathered while the forward pass runs.
+    pub overlap_weights: bool,
+    /// Tensor-parallel collectives run in pieces beside the products that they feed.
+    pub overlap_tensor: bool,
+    /// All-to-alls of experts run beside other micro-batches.
+    pub overlap_experts: bool,
+    /// A token that several experts of one node want is sent there once.
+    pub sent_once: bool,
+}
+
+/// Looks the curves up and fills what the plan leaves open.
+pub(super) fn resolve(
+    plan: &Plan,
+    catalog: &Catalog,
+    hardware: &Hardware,
+    degrees: &Degrees,
+    framework: Framework,
+    notes: &mut Notes,
+) -> Option<Speed> {
+    let found = (
+        catalog.curves(hardware.gpu.generation),
+        catalog.stack(framework.name()),
+        catalog.link_curve(Scope::Node),
+        catalog.link_curve(Scope::Network),
+    );
+    let (Some(curves), Some(stack), Some(node), Some(network)) = found else {
+        notes.fault("hardware", "the catalogue has no efficiency curves for this card, framework or link");
+        return None;
+    };
+    let (training, part) = (&plan.training, &plan.distribution);
+    // PyTorch's DDP and FSDP overlap by themselves; Megatron's two flags are off by default
+    // (megatron/training/arguments.py, --overlap-grad-reduce and --overlap-param-gather).
+    let by_itself = framework != Framework::Megatron;
+    // Where experts are sent between nodes, NVIDIA's recipes send each token once to each node (DeepEP), beside
+    // another micro-batch where chunks of a pipeline allow it (NVIDIA-NeMo/Megatron-Bridge, perf_recipes:
+    // overlap_moe_expert_parallel_comm).
+    let far = !by_itself && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
+    let chunks = degrees.virtual_pipeline > 1;
+    if far && part.moe_dispatcher.is_none() {
+        notes.assume("distribution.moe_dispatcher", "hybridep (experts are sent between nodes)");
+    }
+    if far && chunks && part.overlap_expert_parallel.is_none() {
+        notes.assume("distribution.overlap_expert_parallel", true);
+    }
+    Some(Speed {
+        curves: Arc::clone(curves),
+        stack: Arc::clone(stack),
+        node: Arc::clone(node),
+        network: Arc::clone(network),
+        fp8_recipe: training.fp8_recipe.unwrap_or(Fp8Recipe::Delayed),
+        cuda_graph: training.cuda_graph.unwrap_or(CudaGraph::None),
+        overlap_gradients: part.overlap_grad_reduce.unwrap_or(by_itself),
+        overlap_weights: part.overlap_param_gather.unwrap_or(by_itself),
+        overlap_tensor: part.overlap_tensor_parallel.or(part.async_tensor_parallel).unwrap_or(false),
+        overlap_experts: part.overlap_expert_parallel.unwrap_or(far && chunks),
+        sent_once: part.moe_dispatcher.map_or(far, |dispatcher| dispatcher == MoeDispatcher::Hybridep),
+    })
+}
