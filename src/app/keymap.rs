@@ -412,7 +412,7 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[K::Char('s')],
         shown: "s",
         word: "sort",
-        help: "order processes by GPU, memory, sm, cpu, host memory, time",
+        help: "order by GPU, memory, sm, cpu, host memory or time",
         actions: &[A::Sort],
     },
     Binding {
