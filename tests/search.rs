@@ -228,3 +228,20 @@ fn the_largest_model_fits() {
     // Weights, gradients and states in 16 bit are 8 bytes a parameter: 79.6 GiB hold 10.7 billion at the very most.
     assert!((7.0..10.7).contains(&billions), "{billions}");
 }
+
+#[test]
+fn offload_takes_the_time_of_its_transfers() {
+    let text = "model: {preset: llama-3.2-1b, batch_size: 4, sequence_length: 2048}\ntraining: {precision: bf16}\n\
+                hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 1}\n";
+    let catalog = Catalog::embedded().unwrap();
+    let step = |offload: &str| {
+        let text = text.replace("bf16}", &format!("bf16, cpu_offload: {offload}}}"));
+        predict::of(&plan(&text), &catalog).unwrap().time.communication.0
+    };
+    assert!(step("none") == 0.0);
+    // 1.236 billion parameters: 2 bytes of gradient out, 2 of weight back at 64 GB/s are 77 ms; 0.24 s a billion on the
+    // host are 297 ms.
+    assert!((step("optimizer") / 0.374 - 1.0).abs() < 0.02, "{}", step("optimizer"));
+    // Weights twice more.
+    assert!((step("parameters") / 0.413 - 1.0).abs() < 0.02, "{}", step("parameters"));
+}

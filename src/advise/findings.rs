@@ -267,7 +267,7 @@ impl Look<'_> {
         if share.0 < 0.2 {
             return None;
         }
-        let fixes = self.faster(|fix| !fix.memory.is_negative());
+        let fixes = self.faster(|fix| fix.memory.0 > 0);
         let severity = match fixes.first() {
             Some(fix) if fix.speed > 0.1 => Severity::Medium,
             Some(_) => Severity::Low,

@@ -9,6 +9,7 @@ mod largest;
 mod layers;
 mod link;
 mod memory;
+mod offload;
 mod optimizer;
 mod outline;
 mod overhead;

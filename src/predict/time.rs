@@ -5,11 +5,12 @@ use super::cost::{Cost, Pass, peak};
 use super::exchange::{Weights, between, sharded, within};
 use super::job::Job;
 use super::link::Group;
+use super::offload;
 use super::prediction::StepTime;
 use super::resident::Resident;
 use super::step::Step;
 use crate::model::{Input, Tape, Unit};
-use crate::plan::keywords::{CudaGraph, Mode, Schedule};
+use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};
 use crate::units::{BytesPerSec, Flops, Seconds, Watts};
 
 /// One micro-batch through one stage, seconds.
@@ -127,11 +128,19 @@ pub(super) fn of_step(job: &Job, step: &Step, cost: &Cost, largest: usize) -> St
     let pipeline = micro_batches * slowest + (through - slowest) / job.degrees.virtual_pipeline as f64;
     let exchange = |stage: &Stage| if train { between(job, stage.weights, &stage.pass) } else { 0.0 };
     let slowest_exchange = stages.iter().map(exchange).fold(0.0, f64::max);
-    let seconds = pipeline + slowest_exchange + cost.optimizer.0;
+    let moved = |(index, stage): (usize, &Stage)| {
+        let layers = super::stage_layers(job, index);
+        offload::seconds(job, step, &layers, stage.weights, (stage.pass.forward, stage.pass.backward))
+    };
+    let host = match job.training.cpu_offload {
+        CpuOffload::None => 0.0,
+        _ => stages.iter().enumerate().map(moved).fold(0.0, f64::max),
+    };
+    let seconds = pipeline + slowest_exchange + host + cost.optimizer.0;
     let own = &stages[largest];
     let kernels = cost.compute.0 + cost.memory_bound.0;
     let launch = own.gap(job) * micro_batches;
-    let communication = own.waits * micro_batches + exchange(own);
+    let communication = own.waits * micro_batches + exchange(own) + host;
     let bubble = (seconds - kernels - launch - communication).max(0.0);
     finish(job, cost, [seconds, communication, bubble, launch])
 }

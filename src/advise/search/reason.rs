@@ -3,7 +3,7 @@
 use super::Ranked;
 use crate::plan::Checkpointing;
 use crate::predict::Outline;
-use crate::units::{Fraction, Seconds};
+use crate::units::{Seconds, three_figures};
 
 /// Parts of the difference that are left untold: less than this share of it.
 const SMALL: f64 = 0.1;
@@ -22,7 +22,7 @@ pub fn why_slower(best: &Ranked, other: &Ranked) -> String {
     parts.sort_by(|a, b| b.0.0.abs().total_cmp(&a.0.0.abs()));
     let told = parts.iter().filter(|(seconds, _)| seconds.0.abs() >= SMALL * longer.0.abs());
     let told: Vec<String> = told.take(3).map(|(seconds, what)| format!("{what} {}", signed(*seconds))).collect();
-    format!("{} longer: {}", Fraction(share), told.join(", "))
+    format!("{} % longer: {}", three_figures(100.0 * share), told.join(", "))
 }
 
 fn effort(best: &Ranked, other: &Ranked) -> String {

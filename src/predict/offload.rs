@@ -1,0 +1,56 @@
+//! What lies in host memory and moves over PCIe each step, and the update that the host computes itself.
+
+use super::exchange::Weights;
+use super::job::Job;
+use super::step::Step;
+use crate::catalog::Generation;
+use crate::plan::keywords::{CpuOffload, Mode, Sharding};
+
+/// Seconds in which the host updates a parameter: 0.24 s a billion with DeepSpeed's vectorised Adam (ZeRO-Offload,
+/// arXiv 2101.06840, table 4).
+const UPDATE: f64 = 0.24e-9;
+
+/// Bytes a second between card and host, each way: sixteen lanes of the PCIe generation that cards of the time have
+/// (configs/interconnects.yaml).
+const fn rate(generation: Generation) -> f64 {
+    match generation {
+        Generation::Hopper | Generation::Blackwell => 64e9,
+        Generation::Volta | Generation::Turing => 16e9,
+        _ => 32e9,
+    }
+}
+
+/// Seconds of a step that transfers and the host's update take beyond what the passes of a micro-batch, `(forward,
+/// backward)` seconds on the card, hide.
+pub(super) fn seconds(job: &Job, step: &Step, layers: &[u64], weights: Weights, passes: (f64, f64)) -> f64 {
+    let rate = rate(job.hardware.gpu.generation);
+    let train = job.training.mode == Mode::Train;
+    let all = weights.dense + weights.expert;
+    let degrees = &job.degrees;
+    let shared = if degrees.sharding == Sharding::None { 1 } else { degrees.shard_ranks };
+    let own = all / shared as f64;
+    let micro_batches = job.batch.accumulation as f64;
+    let seen = job.storage.seen.bytes() as f64;
+    let gradients = own * job.storage.gradient.bytes() as f64 / rate;
+    // The GPUs of a node share its cores.
+    let update = own * UPDATE * degrees.num_gpus.min(job.hardware.gpus_per_node.max(1)) as f64;
+    match job.training.cpu_offload {
+        CpuOffload::None => 0.0,
+        // Gradients go out and weights come back once (arXiv 2101.06840, section 4).
+        CpuOffload::Optimizer if train => gradients + own * seen / rate + update,
+        CpuOffload::Optimizer => 0.0,
+        // Weights come in for each pass and gradients go out after each backward pass (FSDP, CPUOffload).
+        CpuOffload::Parameters => {
+            let held = if degrees.sharding == Sharding::Zero3 { own } else { all };
+            let fetched = held * seen / rate;
+            let each = if train { 2.0 * fetched + gradients } else { fetched };
+            micro_batches * each + if train { update } else { 0.0 }
+        }
+        CpuOffload::Activations if train => {
+            let saved: u64 = layers.iter().map(|layer| step.layer(*layer).retained_bytes()).sum();
+            let one_way = saved as f64 / rate;
+            micro_batches * ((one_way - passes.0).max(0.0) + (one_way - passes.1).max(0.0))
+        }
+        CpuOffload::Activations => 0.0,
+    }
+}
