@@ -161,7 +161,7 @@ fn time(text: &mut String, prediction: &Prediction) {
     let _ = writeln!(text, "\n{what}: {}", time.step);
     let _ = writeln!(
         text,
-        "  compute-bound {}, memory-bound {}, communication {}, bubble {}, waiting for the host {}: mostly {}",
+        "  compute-bound {}, memory-bound {}, communication {}, bubble {},\n  waiting for the host {}: mostly {}",
         time.compute,
         time.memory_bound,
         time.communication,
