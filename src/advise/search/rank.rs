@@ -132,13 +132,18 @@ fn add_to_best(best: &mut Vec<Candidate>, candidate: Candidate, top: usize) {
     }
 }
 
-/// The front is fastest first, and so the most memory first.
+/// The front is fastest first, and so the most memory first. Of plans that are alike in both the first in order stays.
 fn add_to_front(front: &mut Vec<Candidate>, candidate: &Candidate) {
-    let needed = candidate.outline.capacity.needed;
-    let at = front.partition_point(|known| known.order(candidate) == Ordering::Less);
-    if at > 0 && front[at - 1].outline.capacity.needed <= needed {
+    let figures = |one: &Candidate| (one.outline.time.step.0, one.outline.capacity.needed);
+    let beats = |one: &Candidate, other: &Candidate| {
+        let ((step, needed), (its_step, its_needed)) = (figures(one), figures(other));
+        let alike = step.total_cmp(&its_step).is_eq() && needed == its_needed;
+        step <= its_step && needed <= its_needed && (!alike || one.order(other) != Ordering::Greater)
+    };
+    if front.iter().any(|known| beats(known, candidate)) {
         return;
     }
-    let beaten = front[at..].iter().take_while(|known| known.outline.capacity.needed >= needed).count();
-    front.splice(at..at + beaten, std::iter::once(candidate.clone()));
+    front.retain(|known| !beats(candidate, known));
+    let at = front.partition_point(|known| figures(known).0 < figures(candidate).0);
+    front.insert(at, candidate.clone());
 }

@@ -51,6 +51,11 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
     for (_, key) in given.iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: given, has no effect on the figures yet"));
     }
+    if t.cuda_graph.is_some() {
+        notes
+            .assumptions
+            .push("training.cuda_graph: changes the speed only; its pools are left out of memory".to_owned());
+    }
     if t.precision == Some(Precision::Fp8Mixed) {
         let line = "training.precision: fp8-mixed changes the speed only; what is saved is counted in 16 bit";
         notes.assumptions.push(line.to_owned());
