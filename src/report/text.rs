@@ -379,10 +379,11 @@ mod tests {
               1       6    3.00       6.00      6.50         7.00  backward
 
         time of a step: 500 ms
-          compute-bound 250 ms, memory-bound 125 ms, communication 62.5 ms, bubble 62.5 ms
+          compute-bound 250 ms, memory-bound 125 ms, communication 62.5 ms, bubble 62.5 ms,
+          waiting for the host 0 s: mostly compute
           64.0 samples/s, 65 536 tokens/s, 16 384 tokens/s a GPU
           model 12.5 TFLOP/s a GPU, MFU 40 %, DRAM 2.00 TB/s (60 % of peak)
-          whole training 30 h 00 min
+          whole training 7.078e9 tokens: 30 h 00 min, 120 GPU-hours
 
         roofline: 989 TFLOP/s in bf16, 3.35 TB/s, ridge 295 FLOP/B
           operator  runs        FLOP   traffic  FLOP/B  bound      time    %
