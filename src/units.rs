@@ -30,6 +30,20 @@ pub fn three_figures(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// Every digit, thousands set apart: `12 000`.
+#[must_use]
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A count of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -444,5 +458,10 @@ mod tests {
         // 989.4e12 / 3352e9 = 295.2 FLOP a byte.
         let ridge = FlopsPerSec::from_tera(989.4).ridge(BytesPerSec::from_giga(3352.0));
         assert_eq!(ridge.to_string(), "295 FLOP/B");
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        assert_eq!([0, 999, 1_840, 12_000, 1_234_567].map(grouped), ["0", "999", "1 840", "12 000", "1 234 567"]);
     }
 }

@@ -11,7 +11,7 @@ use super::text::{grouped, paragraph};
 use crate::advise::{Found, KNOBS, Knobs, LargestModel, Ranked, Seen, throughput, why_slower};
 use crate::plan::Change;
 use crate::predict::Outline;
-use crate::units::{Bytes, Fraction, three_figures};
+use crate::units::{self, Bytes, Fraction, three_figures};
 
 /// A search as text: the answer, why the next ones lost, memory against speed.
 #[must_use]
@@ -158,29 +158,16 @@ fn counts(found: &Found, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     let mut line = format!(
         "{} plans in {}: {} evaluated ({} a second), {} pruned",
-        grouped_whole(all),
+        units::grouped(all),
         crate::units::Seconds(seconds),
-        grouped_whole(found.evaluated),
+        units::grouped(found.evaluated),
         grouped(found.evaluated as f64 / seconds.max(1e-9)),
-        grouped_whole(found.pruned),
+        units::grouped(found.pruned),
     );
     if found.cancelled {
         line.push_str("; stopped before the end: better plans may be left");
     }
     line
-}
-
-/// Every digit, thousands set apart.
-fn grouped_whole(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 fn unit(outline: &Outline) -> &'static str {
@@ -195,8 +182,8 @@ pub fn progress(seen: &Seen) -> String {
     format!(
         "searching: {:.0} %, {} evaluated, {} pruned, {best}",
         100.0 * seen.share,
-        grouped_whole(seen.evaluated),
-        grouped_whole(seen.pruned)
+        units::grouped(seen.evaluated),
+        units::grouped(seen.pruned)
     )
 }
 

@@ -7,7 +7,7 @@ use super::table::{Align, Table};
 use crate::advise::Advice;
 use crate::predict::{Component, Prediction, StageMemory, StepTime, Verdict};
 use crate::printable::printable;
-use crate::units::{Bytes, Fraction, three_figures};
+use crate::units::{self, Bytes, Fraction, three_figures};
 
 /// No line is wider.
 const WIDTH: usize = 100;
@@ -315,15 +315,7 @@ pub fn count(value: u64) -> String {
 pub(super) fn grouped(value: f64) -> String {
     let text = three_figures(value);
     let (whole, rest) = text.split_once('.').map_or((text.as_str(), String::new()), |(w, r)| (w, format!(".{r}")));
-    let digits: Vec<char> = whole.chars().collect();
-    let mut grouped = String::new();
-    for (at, digit) in digits.iter().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && digit.is_ascii_digit() && digits[at - 1] != '-' {
-            grouped.push(' ');
-        }
-        grouped.push(*digit);
-    }
-    grouped + &rest
+    whole.parse().map_or_else(|_| whole.to_owned(), units::grouped) + &rest
 }
 
 #[cfg(test)]

@@ -278,3 +278,13 @@ pub fn difference<T: Copy>(residual: &Residual<T>, relative: f64, look: &Look) -
         (look.theme.observed(), " ▼")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_tokens_have_three_figures() {
+        assert_eq!([812.4, 9_077.2, 33_312.0, 1_520_000.0].map(tokens), ["812", "9.08 k", "33.3 k", "1.52 M"]);
+    }
+}

@@ -27,7 +27,7 @@ impl Files for CaseFiles {
     }
 
     fn absolute(&self, path: &str) -> String {
-        format!("/work/{path}")
+        format!("/runs/{path}")
     }
 }
 

@@ -10,8 +10,9 @@ use crate::app::State;
 use crate::printable::printable;
 use crate::reading::{LogFormat, Progress, Reading, ToldBy};
 use crate::ui::Look;
+use crate::ui::header::tokens;
 use crate::ui::text::{fit, width_of};
-use crate::units::{Bytes, TokensPerSec, three_figures};
+use crate::units::{Bytes, TokensPerSec, grouped, three_figures};
 
 /// Fewer lines are the processes' own.
 const LEAST: u16 = 3;
@@ -63,11 +64,11 @@ fn parts(progress: &Progress, style: Style, alarm: Style) -> Vec<(String, Style)
         ToldBy::Rhythm => format!("step time {text}"),
         _ => text,
     }));
-    let tokens = |reading: &Reading<TokensPerSec>| shown(reading, |rate| thousands(rate.0));
-    add(tokens(&progress.tokens_per_s)
+    let told = |reading: &Reading<TokensPerSec>| shown(reading, |rate| tokens(rate.0));
+    add(told(&progress.tokens_per_s)
         .map(|rate| format!("{rate} tok/s"))
-        .or_else(|| tokens(&progress.tokens_per_s_per_gpu).map(|rate| format!("{rate} tok/s/GPU")))
-        .or_else(|| shown(&progress.samples_per_s, |rate| thousands(*rate)).map(|rate| format!("{rate} samples/s"))));
+        .or_else(|| told(&progress.tokens_per_s_per_gpu).map(|rate| format!("{rate} tok/s/GPU")))
+        .or_else(|| shown(&progress.samples_per_s, |rate| tokens(*rate)).map(|rate| format!("{rate} samples/s"))));
     let left = progress.remaining();
     add(shown(&left, ToString::to_string).map(|left| format!("ETA {}", left.trim_start_matches('~'))));
     let is_number = progress.loss.value().is_none_or(|loss| loss.is_finite());
@@ -101,30 +102,6 @@ const fn told_by(progress: &Progress) -> &'static str {
     }
 }
 
-/// `12 000`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// `33.3 k`.
-fn thousands(rate: f64) -> String {
-    if rate >= 999_500.0 {
-        format!("{} M", three_figures(rate / 1e6))
-    } else if rate >= 9_995.0 {
-        format!("{} k", three_figures(rate / 1e3))
-    } else {
-        three_figures(rate)
-    }
-}
-
 /// The most allocated and reserved that the attached process told of, as ` →50.1` behind the
 /// plan's figure of that name.
 pub fn observed<'a>(state: &State, figure: &str, look: &Look) -> Option<Span<'a>> {
@@ -135,15 +112,4 @@ pub fn observed<'a>(state: &State, figure: &str, look: &Look) -> Option<Span<'a>
         _ => return None,
     };
     shown(&reading, |bytes: &Bytes| bytes.in_gib()).map(|text| Span::styled(format!("→{text}"), look.theme.observed()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        assert_eq!([0, 999, 1_840, 12_000, 1_234_567].map(grouped), ["0", "999", "1 840", "12 000", "1 234 567"]);
-        assert_eq!([812.4, 9_077.2, 33_312.0, 1_520_000.0].map(thousands), ["812", "9077", "33.3 k", "1.52 M"]);
-    }
 }
