@@ -54,6 +54,10 @@ pub enum Action {
     Attach,
     /// Read the plan of the attached or selected process.
     Infer,
+    /// Look for what explains that the run differs from its plan.
+    Explain,
+    /// Make the plan say what the selected explanation says that the run does.
+    TakeExplanation,
     /// Order processes by the next figure.
     Sort,
     /// Type which processes to show.
@@ -451,9 +455,33 @@ pub const BINDINGS: &[Binding] = &[
         context: In(Pane::Compare),
         keys: &[K::Up, K::Down, K::Char('k'), K::Char('j')],
         shown: "↑↓",
-        word: "scroll",
-        help: "go over what the prediction assumes",
+        word: "row",
+        help: "go over explanations, and what the prediction assumes",
         actions: &[A::Up, A::Down, A::Up, A::Down],
+    },
+    Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Enter],
+        shown: "⏎",
+        word: "take",
+        help: "make the plan say what the explanation says that runs",
+        actions: &[A::TakeExplanation],
+    },
+    Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Char('e')],
+        shown: "e",
+        word: "explain",
+        help: "look for what explains the difference now",
+        actions: &[A::Explain],
+    },
+    Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Char('u')],
+        shown: "u",
+        word: "undo",
+        help: "take back the last edit of the plan",
+        actions: &[A::Undo],
     },
     Binding {
         context: Replay,

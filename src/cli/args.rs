@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use super::import_args::{ExportArgs, ImportArgs, InferArgs};
-use crate::observe::Choice;
+use crate::observe::{Choice, Departure};
 use crate::reading::playback::SPEEDS;
 use crate::report::roofline::OwnOp;
 use crate::units::Bytes;
@@ -162,6 +162,8 @@ pub struct DashboardArgs {
     pub log_pattern: Option<String>,
     /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
     /// prometheus:URL
+    ///
+    /// The demo's run may depart from the plan: `demo:KEY=VALUE` with keys of the plan, `demo:leak`, or both.
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
     pub source: Choice,
     /// Time between readings, 100ms to 60s
@@ -499,12 +501,13 @@ fn duration(text: &str) -> Result<Duration, String> {
 fn source(text: &str) -> Result<Choice, String> {
     match text.split_once(':') {
         Some(("replay", path)) if !path.is_empty() => Ok(Choice::Replay { path: PathBuf::from(path), speed: 1.0 }),
+        Some(("demo", otherwise)) => Departure::parse(otherwise).map(Choice::Demo),
         Some(("prometheus", url)) if !url.is_empty() => Ok(Choice::Prometheus(url.to_owned())),
         _ => match text {
             "auto" => Ok(Choice::Auto),
             "nvml" => Ok(Choice::Nvml),
             "amdgpu" => Ok(Choice::Amdgpu),
-            "demo" => Ok(Choice::Demo),
+            "demo" => Ok(Choice::Demo(Departure::default())),
             _ => Err("known are auto, nvml, amdgpu, demo, replay:FILE and prometheus:URL".to_owned()),
         },
     }
@@ -542,7 +545,7 @@ mod tests {
             panic!("not the dashboard");
         };
         assert_eq!(args.plan, Some(PathBuf::from("plan.yaml")));
-        assert_eq!((args.interval, args.source), (Duration::from_millis(500), Choice::Demo));
+        assert_eq!((args.interval, args.source), (Duration::from_millis(500), Choice::Demo(Departure::default())));
         let Command::Dashboard(args) = command(&[]).unwrap() else { panic!("not the dashboard") };
         assert_eq!((args.plan, args.interval), (None, Duration::from_secs(1)));
         assert!(matches!(command(&["predict", "plan.yaml"]), Ok(Command::Predict(_))));

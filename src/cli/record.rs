@@ -62,7 +62,7 @@ fn record(args: &RecordArgs, plan: Option<Planned>, catalog: Catalog) -> Result<
     let (text, demo) = plan.map_or((None, None), |plan| (Some(plan.text), Some(plan.demo)));
     let choice = args.source.clone();
     // A made-up run is recorded where one is asked for, never for want of a GPU.
-    let demo = demo.filter(|_| choice == Choice::Demo);
+    let demo = demo.filter(|_| matches!(choice, Choice::Demo(_)));
     let means = Means { demo, wants: Wants::everything(), catalog };
     let open = move || observe::open(choice, means);
     let recorded = runtime.block_on(until_asked(args, text, open));

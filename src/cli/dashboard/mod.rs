@@ -16,10 +16,10 @@ pub use watch::{Outside, watch};
 
 use super::replay::exit_for;
 use super::{DashboardArgs, Exit, Streams, import, plans, user_catalog};
-use crate::app::{self, Keymap, State};
+use crate::app::{self, Editor, Keymap, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
-use crate::observe::{self, Choice, Follow, Header, Means, Wants};
+use crate::observe::{self, Choice, Departure, Follow, Header, Means, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
 use crate::predict::{Job, Verdict};
 use crate::reading::Moment;
@@ -27,6 +27,9 @@ use crate::units::Seconds;
 
 /// How long the demo's run has been going on when the dashboard opens.
 const DEMO_HEAD_START: Seconds = Seconds(300.0);
+
+/// How long the demo's leak takes to fill the card.
+const LEAK: Seconds = Seconds(1500.0);
 
 /// Time since the Unix epoch that never goes back, whatever is done to the system's clock.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +88,10 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     app::offer(&mut state, kept);
     state.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
-    let open = source(args, &state);
+    let open = match source(args, &state) {
+        Ok(open) => open,
+        Err(message) => return streams.fail(Exit::Usage, &message),
+    };
     // What a recording tells of has nothing to do with the processes that run now.
     let live = !matches!(args.source, Choice::Replay { .. });
     let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
@@ -144,17 +150,41 @@ fn example() -> Result<Loaded, Vec<Fault>> {
 }
 
 /// How to open the source that was asked for, on its own thread.
+///
+/// # Errors
+/// In a line, where the demo's run cannot depart from the plan as it is asked to.
 fn source(
     args: &DashboardArgs,
     state: &State,
-) -> impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static {
+) -> Result<impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static, String> {
     let choice = args.source.clone();
-    let demo = state.editor.prediction().zip(state.editor.job()).map(|(prediction, job)| {
-        let demo = observe::Demo::new(prediction, &job.hardware.gpu);
-        // A run that is under way says more at first sight than one that is loading.
-        let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
-        if fits { demo.after(DEMO_HEAD_START) } else { demo }
-    });
+    let demo = demo(&choice, &state.editor, &state.catalog).map_err(|why| format!("--source demo: {why}"))?;
     let catalog = state.catalog.clone();
-    move |wants| observe::open(choice, Means { demo, wants: wants.clone(), catalog })
+    Ok(move |wants: &Wants| observe::open(choice, Means { demo, wants: wants.clone(), catalog }))
+}
+
+/// The made-up run of the plan, departing from it where that was asked for.
+fn demo(choice: &Choice, plan: &Editor, catalog: &Catalog) -> Result<Option<observe::Demo>, String> {
+    let departure = match choice {
+        Choice::Demo(departure) => departure.clone(),
+        _ => Departure::default(),
+    };
+    let mut run = plan.clone();
+    if !departure.changes.is_empty() {
+        let change = plans::change(&departure.changes).map_err(|fault| plans::line(None, fault))?;
+        run.apply(run.with(&change).map_err(|fault| plans::line(None, fault))?, catalog);
+        if let Some(fault) = run.faults().first() {
+            return Err(plans::line(None, fault.clone()));
+        }
+    }
+    let Some((prediction, job)) = run.prediction().zip(run.job()) else { return Ok(None) };
+    let demo = observe::Demo::new(prediction, &job.hardware.gpu);
+    // A run that is under way says more at first sight than one that is loading.
+    let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
+    let demo = if departure.leak { demo.leaking(LEAK) } else { demo };
+    let demo = match departure.words() {
+        Some(words) => demo.because(&format!("a made-up run of the plan, with {words}")),
+        None => demo,
+    };
+    Ok(Some(if fits { demo.after(DEMO_HEAD_START) } else { demo }))
 }
