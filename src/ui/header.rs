@@ -156,7 +156,7 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
         AttachedState::Ended => (theme.danger(), "ended"),
         AttachedState::Replaced => (theme.danger(), "pid reused"),
     };
-    vec![Span::styled(format!("▶ {} {name}{state}", attached.pid), style)]
+    vec![Span::styled(format!("▶ {} {name}{state}", attached.pid).trim_end().to_owned(), style)]
 }
 
 fn verdict<'a>(prediction: &Prediction, look: &Look) -> Vec<Span<'a>> {

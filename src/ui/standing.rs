@@ -133,11 +133,16 @@ fn residual<'a, T: Copy>(
     look: &Look,
 ) -> Vec<Span<'a>> {
     let theme = &look.theme;
+    let observed = marked(&residual.observed, |value| show(*value));
+    let predicted = show(residual.predicted);
+    // A thousand that both have is written once: `35.2→33.1 k`.
+    let shared = predicted.rsplit_once(' ').filter(|(_, unit)| observed.ends_with(&format!(" {unit}")));
+    let predicted = shared.map_or(predicted.as_str(), |(figure, _)| figure).to_owned();
     let mut spans = vec![
         Span::styled(label, theme.dim()),
-        Span::styled(show(residual.predicted), theme.predicted()),
+        Span::styled(predicted, theme.predicted()),
         Span::styled(if look.ascii { "->" } else { "→" }, theme.dim()),
-        Span::styled(marked(&residual.observed, |value| show(*value)), theme.observed()),
+        Span::styled(observed, theme.observed()),
         Span::styled(unit, theme.dim()),
     ];
     if let Reading::Absent(why) = &residual.observed {

@@ -15,21 +15,18 @@ pub use recovery::Store;
 pub use watch::{Outside, watch};
 
 use super::replay::exit_for;
-use super::{DashboardArgs, Exit, Streams, import, plans, user_catalog};
-use crate::app::{self, Editor, Keymap, State};
+use super::{DashboardArgs, Exit, Streams, import, made_up, plans, user_catalog};
+use crate::app::{self, Keymap, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
-use crate::observe::{self, Choice, Departure, Follow, Header, Means, Wants};
+use crate::observe::{self, Choice, Follow, Header, Means, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
-use crate::predict::{Job, Verdict};
+use crate::predict::Job;
 use crate::reading::Moment;
 use crate::units::Seconds;
 
 /// How long the demo's run has been going on when the dashboard opens.
 const DEMO_HEAD_START: Seconds = Seconds(300.0);
-
-/// How long the demo's leak takes to fill the card.
-const LEAK: Seconds = Seconds(1500.0);
 
 /// Time since the Unix epoch that never goes back, whatever is done to the system's clock.
 #[derive(Debug, Clone, Copy)]
@@ -158,33 +155,7 @@ fn source(
     state: &State,
 ) -> Result<impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static, String> {
     let choice = args.source.clone();
-    let demo = demo(&choice, &state.editor, &state.catalog).map_err(|why| format!("--source demo: {why}"))?;
+    let demo = made_up::run(&choice, &state.editor, DEMO_HEAD_START, &state.catalog)?;
     let catalog = state.catalog.clone();
     Ok(move |wants: &Wants| observe::open(choice, Means { demo, wants: wants.clone(), catalog }))
-}
-
-/// The made-up run of the plan, departing from it where that was asked for.
-fn demo(choice: &Choice, plan: &Editor, catalog: &Catalog) -> Result<Option<observe::Demo>, String> {
-    let departure = match choice {
-        Choice::Demo(departure) => departure.clone(),
-        _ => Departure::default(),
-    };
-    let mut run = plan.clone();
-    if !departure.changes.is_empty() {
-        let change = plans::change(&departure.changes).map_err(|fault| plans::line(None, fault))?;
-        run.apply(run.with(&change).map_err(|fault| plans::line(None, fault))?, catalog);
-        if let Some(fault) = run.faults().first() {
-            return Err(plans::line(None, fault.clone()));
-        }
-    }
-    let Some((prediction, job)) = run.prediction().zip(run.job()) else { return Ok(None) };
-    let demo = observe::Demo::new(prediction, &job.hardware.gpu);
-    // A run that is under way says more at first sight than one that is loading.
-    let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
-    let demo = if departure.leak { demo.leaking(LEAK) } else { demo };
-    let demo = match departure.words() {
-        Some(words) => demo.because(&format!("a made-up run of the plan, with {words}")),
-        None => demo,
-    };
-    Ok(Some(if fits { demo.after(DEMO_HEAD_START) } else { demo }))
 }
