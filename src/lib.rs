@@ -46,6 +46,10 @@
 //! A recording is played by a source too ([`observe::Replay`]): its samples take the same way, with
 //! their own time, and [`app`] steers it through an effect. To go back it plays again from the
 //! beginning, at once, so that what is shown is what was shown then.
+//! What is seen is set against the plan with every sample ([`compare`]). Where it lies outside of what predictions
+//! stray by, [`app::Question`] is what a search for explanations reads: it is answered on a thread of its own and
+//! comes back as an event, and is asked again only when the evidence says something else. Only steady training counts
+//! ([`compare::Phases`]); alerts and calibrations are effects like files.
 //! The plan's text is the one buffer: [`app::Editor`] holds it with every change since it was
 //! opened; the form edits values in it, the text view its lines, and both read it back. While
 //! it cannot be read, the last good prediction stays. Saving, opening and what is kept against

@@ -156,3 +156,22 @@ fn what_cannot_be_explained_is_refused_with_a_line() {
     let (_, err, code) = explain(&["-"], "\u{0}\u{1}garbage");
     assert_eq!(code, 2, "{err}");
 }
+
+#[test]
+fn both_as_json_for_scripts() {
+    let (out, _, code) = explain(&["-", "--format", "json"], MESSAGE);
+    let said: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &said["kind"], &said["device"]), (0, &"out_of_memory".into(), &0.into()));
+    // 3 GiB; 20.81 GiB less 12.09 and 4.84 of PyTorch's allocator; no plan, so nothing predicted.
+    assert_eq!(said["asked"], Bytes::from_gib(3.0).0);
+    let outside = said["outside_torch"].as_f64().unwrap() / f64::from(1 << 30);
+    assert!((outside - (20.81 - 12.09 - 4.84)).abs() < 1e-6, "{outside}");
+    assert!(said["predicted"].is_null());
+    let (out, _, code) = explain(&[file("training.pickle").to_str().unwrap(), "--format", "json"], "");
+    let said: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &said["kind"]), (0, &"snapshot".into()));
+    let device = &said["devices"][0];
+    let purposes = device["allocated_for"].as_array().unwrap();
+    let all: u64 = purposes.iter().map(|purpose| purpose["bytes"].as_u64().unwrap()).sum();
+    assert_eq!((device["allocated"].as_u64(), all), (Some(99 << 19), 99 << 19));
+}

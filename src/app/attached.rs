@@ -47,6 +47,10 @@ impl Attached {
         if matches!(self.state, AttachedState::Ended | AttachedState::Replaced) {
             return;
         }
+        // In a container, the pid that people and hooks know is not the driver's.
+        if let Some(driver) = by_own_pid(sample, self.pid) {
+            self.pid = driver;
+        }
         let host = sample.processes.iter().find(|host| host.pid == self.pid);
         let absence = host.and_then(|host| host.started.absence());
         let started = host.and_then(|host| host.started.value().copied());
@@ -84,6 +88,11 @@ impl Attached {
             };
         }
     }
+}
+
+/// The driver's pid of the process that has that pid here, where they differ.
+pub fn by_own_pid(sample: &Sample, own: u32) -> Option<u32> {
+    sample.processes.iter().find(|host| host.here == Some(own)).map(|host| host.pid)
 }
 
 /// How many processes on devices have pids of another namespace, and how many there are.

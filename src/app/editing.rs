@@ -1,5 +1,6 @@
 //! Changing the plan: through its fields, through its text, back and forth.
 
+use super::calibrating;
 use super::field::Field;
 use super::key::Key;
 use super::keymap::{Action, Context};
@@ -12,7 +13,7 @@ use super::picker::{Picker, Purpose};
 use super::state::State;
 use super::step::{Direction, meant, with_value};
 use super::text::TextView;
-use crate::compare::{Bands, compare};
+use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, Kind};
 use crate::plan::{Change, Document};
 use crate::reading::SourceKind;
@@ -44,6 +45,7 @@ pub fn set_against(state: &mut State) {
         state.comparison = None;
         return;
     }
+    state.calibration = calibrating::holds(state).map_or_else(Calibration::default, |kept| kept.factors);
     state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
         let observation = observation(&state.monitor, &state.run, prediction, &job.hardware.gpu)?;
         Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::alerts::Alarm;
+use super::calibrating::{Calibrations, Kept};
 use super::ending::Meant;
 use super::inferred::Proposal;
 use super::key::Key;
@@ -101,12 +103,16 @@ pub enum Event {
         /// The best, most likely first; none where the plan itself does.
         found: Vec<Explanation>,
     },
+    /// The file of calibrations was written and holds these; or why it was not.
+    Calibrated(Result<Calibrations, String>),
+    /// The command of an alert could not be run, or failed.
+    AlarmFailed(String),
     /// The mouse chose something.
     Click(Target),
 }
 
 /// Something to be done outside.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Write the plan, and tell how it went.
     Save {
@@ -158,6 +164,10 @@ pub enum Effect {
         /// Do not ask: SIGKILL, not SIGTERM.
         forced: bool,
     },
+    /// Keep a calibration in the user's file, or take it out of it, and tell what the file holds then.
+    Calibrate(Box<Kept>, bool),
+    /// Tell the world outside of an alert.
+    Alarm(Box<Alarm>),
     /// Leave.
     Quit,
 }

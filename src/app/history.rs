@@ -58,7 +58,7 @@ impl History {
     }
 
     /// The points of a device, oldest first.
-    pub fn points(&self, device: usize) -> impl DoubleEndedIterator<Item = &Point> + ExactSizeIterator {
+    pub fn points(&self, device: usize) -> impl DoubleEndedIterator<Item = &Point> + ExactSizeIterator + Clone {
         static NONE: VecDeque<Point> = VecDeque::new();
         self.devices.get(device).unwrap_or(&NONE).iter()
     }
@@ -80,11 +80,14 @@ impl History {
     }
 
     /// The stretch of work that a device is in: back from now to where it last did nothing
-    /// twice in a row (once may be a pause between two steps), but no further than `longest`.
+    /// twice in a row (once may be a pause between two steps), but no further than `longest`. Moments that
+    /// are not `steady` are left out: it may go on before them.
     #[must_use]
-    pub fn stretch(&self, device: usize, longest: Seconds) -> Stretch<'_> {
-        let newest = self.points(device).next_back().map_or(Moment(0), |point| point.at);
-        let recent = self.points(device).rev().take_while(|point| newest.since(point.at).0 <= longest.0);
+    pub fn stretch(&self, device: usize, longest: Seconds, steady: impl Fn(Moment) -> bool) -> Stretch<'_> {
+        let is_steady = |point: &&Point| steady(point.at);
+        let newest = self.points(device).rev().find(is_steady).map_or(Moment(0), |point| point.at);
+        let recent =
+            self.points(device).rev().filter(is_steady).take_while(|point| newest.since(point.at).0 <= longest.0);
         let mut points: Vec<&Point> = Vec::new();
         let mut idle = 0;
         for point in recent {
@@ -95,7 +98,9 @@ impl History {
                 break;
             }
         }
-        Stretch { points }
+        // Nothing that is steady is no idleness.
+        let unsteady = points.is_empty() && idle == 0 && self.points(device).len() > 0;
+        Stretch { points, unsteady }
     }
 }
 
@@ -109,6 +114,8 @@ impl Point {
 #[derive(Debug, Clone)]
 pub struct Stretch<'a> {
     points: Vec<&'a Point>,
+    /// There are points, none of them steady.
+    unsteady: bool,
 }
 
 impl Stretch<'_> {
@@ -163,7 +170,7 @@ impl Stretch<'_> {
         let values: Vec<f64> = self.points.iter().filter_map(value).collect();
         match newest {
             Reading::Absent(why) => Reading::Absent(why.clone()),
-            Reading::Known { .. } if self.points.is_empty() => Reading::Absent(Absence::Idle),
+            Reading::Known { .. } if self.points.is_empty() && !self.unsteady => Reading::Absent(Absence::Idle),
             Reading::Known { .. } if values.len() < LEAST || self.lasted().0 < step.0 => {
                 Reading::Absent(Absence::TooShort)
             }
@@ -204,7 +211,7 @@ mod tests {
         }
         let newest = Reading::measured(BytesPerSec(6.0), Moment(3_000));
         // (1 + 2 + 6) / 3 = 3
-        let mean = history.stretch(0, LONGEST).bandwidth(&newest, STEP);
+        let mean = history.stretch(0, LONGEST, |_| true).bandwidth(&newest, STEP);
         assert_eq!((mean.value(), mean.kind()), (Some(&BytesPerSec(3.0)), Some(Kind::Measured)));
     }
 
@@ -215,15 +222,21 @@ mod tests {
         for second in 0..5 {
             history.push(&busy(second, 0.0, rate(second, 0.0)));
         }
-        assert_eq!(history.stretch(0, LONGEST).bandwidth(&rate(4, 0.0), STEP), Reading::Absent(Absence::Idle));
+        assert_eq!(
+            history.stretch(0, LONGEST, |_| true).bandwidth(&rate(4, 0.0), STEP),
+            Reading::Absent(Absence::Idle)
+        );
         history.push(&busy(5, 1.0, rate(5, 4.0)));
-        assert_eq!(history.stretch(0, LONGEST).bandwidth(&rate(5, 4.0), STEP), Reading::Absent(Absence::TooShort));
+        assert_eq!(
+            history.stretch(0, LONGEST, |_| true).bandwidth(&rate(5, 4.0), STEP),
+            Reading::Absent(Absence::TooShort)
+        );
         // One pause, and on.
         for (second, share, value) in [(6, 0.0, 0.0), (7, 1.0, 4.0), (8, 1.0, 4.0)] {
             history.push(&busy(second, share, rate(second, value)));
         }
         // (4 + 0 + 4 + 4) / 4 = 3
-        let mean = history.stretch(0, LONGEST).bandwidth(&rate(8, 4.0), STEP);
+        let mean = history.stretch(0, LONGEST, |_| true).bandwidth(&rate(8, 4.0), STEP);
         assert_eq!(mean.value(), Some(&BytesPerSec(3.0)));
     }
 
@@ -231,7 +244,7 @@ mod tests {
     fn a_device_that_is_gone_has_no_mean() {
         let mut history = History::default();
         history.push(&sample(0, Reading::measured(BytesPerSec(1.0), Moment(0))));
-        let mean = history.stretch(0, LONGEST).bandwidth(&Reading::Absent(Absence::Gone), STEP);
+        let mean = history.stretch(0, LONGEST, |_| true).bandwidth(&Reading::Absent(Absence::Gone), STEP);
         assert_eq!(mean, Reading::Absent(Absence::Gone));
     }
 

@@ -45,7 +45,7 @@ pub fn is_wanted(state: &State) -> bool {
 pub fn ask(state: &mut State) -> Vec<Effect> {
     let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
     match attached.or_else(|| state.monitor.selected_pid()) {
-        Some(pid) => vec![Effect::Infer(pid)],
+        Some(pid) => vec![Effect::Infer(state.monitor.here(pid))],
         None => {
             state.notice = Some(problem("no process on this GPU whose plan could be read"));
             Vec::new()

@@ -2,9 +2,11 @@
 //! wants done. Time arrives as an event, files and drivers as effects: the same events
 //! give the same frames every time.
 
+mod alerts;
 mod amount;
 mod attached;
 mod baseline;
+mod calibrating;
 mod choice;
 mod editing;
 mod editor;
@@ -23,6 +25,7 @@ mod monitor;
 mod mouse;
 mod notice;
 mod observation;
+mod outlook;
 mod pane;
 mod picker;
 mod picking;
@@ -43,8 +46,10 @@ mod update;
 mod user_keys;
 mod views;
 
+pub use alerts::{Alarm, Alert, Alerts, Raised, Rules, Ways};
 pub use attached::{Attached, AttachedState};
 pub use baseline::Baseline;
+pub use calibrating::{Calibrations, Kept};
 pub use choice::Choice;
 pub use editor::Editor;
 pub use ending::{Ending, Meant};
@@ -60,6 +65,7 @@ pub use listing::{Command, HELP_NOTES, HelpShape, by_context, commands, footer, 
 pub use monitor::{Monitor, MonitorView, Selected, Source};
 pub use mouse::Target;
 pub use notice::{Notice, Severity};
+pub use outlook::Outlook;
 pub use pane::Pane;
 pub use picker::{Picker, Purpose};
 pub use processes::{ProcessList, ProcessRow, SortBy};

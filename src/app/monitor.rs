@@ -155,6 +155,18 @@ impl Monitor {
         self.sample.as_ref().map_or_else(Vec::new, |sample| processes::rows(sample, &self.list, tree))
     }
 
+    /// The pid that the attached process has here: the driver may tell that of another namespace.
+    #[must_use]
+    pub fn attached_here(&self) -> Option<u32> {
+        self.attached.as_ref().map(|attached| self.here(attached.pid))
+    }
+
+    /// The pid that a process of the driver's has here.
+    #[must_use]
+    pub fn here(&self, pid: u32) -> u32 {
+        self.host(pid).and_then(|host| host.here).unwrap_or(pid)
+    }
+
     /// What the host knows of a process on a device.
     #[must_use]
     pub fn host(&self, pid: u32) -> Option<&HostProcess> {

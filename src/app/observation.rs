@@ -4,7 +4,7 @@ use super::attached::{Attached, AttachedState};
 use super::monitor::Monitor;
 use super::run::Run;
 use crate::catalog::Gpu;
-use crate::compare::{Evidence, Observation, Whose};
+use crate::compare::{Evidence, Observation, Phase, Whose};
 use crate::predict::Prediction;
 use crate::reading::{Absence, DeviceProcess, DeviceSample, Moment, Reading, Sample, ToldBy};
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
@@ -32,7 +32,7 @@ pub fn observation(monitor: &Monitor, run: &Run, prediction: &Prediction, gpu: &
     };
     let device = found.position.and_then(|position| Some((position, sample.devices.get(position)?)));
     let rates = match device {
-        Some((position, device)) => rates(monitor, prediction, gpu, position, device),
+        Some((position, device)) => rates((monitor, run), prediction, gpu, position, device),
         None => absent(&found.without),
     };
     let others = match (found.whose, device) {
@@ -41,9 +41,10 @@ pub fn observation(monitor: &Monitor, run: &Run, prediction: &Prediction, gpu: &
         _ => Reading::measured(Bytes::ZERO, sample.at),
     };
     let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
-    let evidence = match found.whose {
-        Whose::Process { .. } => told(evidence, run, monitor, prediction, sample.at),
-        Whose::Device { .. } => evidence,
+    // Also of one that the driver knows by another pid: somebody said that it is this run.
+    let evidence = match &monitor.attached {
+        Some(_) => told(evidence, run, monitor, prediction, sample.at),
+        None => evidence,
     };
     Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
 }
@@ -62,19 +63,30 @@ fn told(evidence: Evidence, run: &Run, monitor: &Monitor, prediction: &Predictio
         Some(_) => progress.tokens_per_s.clone(),
         None => all(&progress.tokens_per_s_per_gpu),
     };
-    Evidence {
-        step: progress.step_time,
-        tokens,
-        allocated: progress.peak_allocated,
-        reserved: progress.peak_reserved,
-        ..evidence
-    }
+    let warming = run.phases().phase(now) == Phase::WarmingUp;
+    let (step, tokens) = if warming {
+        // What the first steps take says nothing of the others.
+        (Reading::Absent(Absence::TooShort), Reading::Absent(Absence::TooShort))
+    } else {
+        (run.phases().usual(&progress.step_time), tokens)
+    };
+    // A step with something else in it is slower by as much.
+    let slower = progress.step_time.value().zip(step.value()).map_or(1.0, |(told, usual)| told.0 / usual.0);
+    let tokens = tokens.map(|rate| TokensPerSec(rate.0 * slower));
+    Evidence { step, tokens, allocated: progress.peak_allocated, reserved: progress.peak_reserved, ..evidence }
 }
 
 /// What a device does, averaged over whole steps.
-fn rates(monitor: &Monitor, prediction: &Prediction, gpu: &Gpu, position: usize, device: &DeviceSample) -> Evidence {
-    let step = prediction.time.step;
-    let stretch = monitor.history.stretch(position, window(step));
+fn rates(
+    (monitor, run): (&Monitor, &Run),
+    prediction: &Prediction,
+    gpu: &Gpu,
+    position: usize,
+    device: &DeviceSample,
+) -> Evidence {
+    let step = run.phases().step().unwrap_or(prediction.time.step);
+    let now = monitor.sample.as_ref().map_or(Moment::default(), |sample| sample.at);
+    let stretch = monitor.history.stretch(position, window(step), |at| run.phases().is_steady(at, now));
     let tensor = stretch.tensor(&device.tensor_activity, step);
     let fp32 = stretch.fp32(&device.counters.fp32, step);
     let compute = executed(&tensor, &fp32, prediction.roofline.peak, gpu);

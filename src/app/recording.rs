@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::event::Effect;
 use super::monitor::Source;
 use super::notice::{Notice, info, problem};
+use super::outlook::Outlook;
 use super::state::State;
 use crate::reading::playback::Playback;
 
@@ -31,6 +32,8 @@ pub fn played(state: &mut State, playback: Playback) {
         state.comparison = None;
         state.run.rewind();
         state.explaining.restart();
+        state.alerts.restart();
+        state.outlook = Outlook::default();
         state.now = playback.start;
     }
     let damage = playback.damage.clone().filter(|_| before.is_none_or(|before| before.damage.is_none()));

@@ -2,7 +2,7 @@
 
 use super::history::History;
 use super::monitor::{Monitor, Source};
-use crate::compare::period;
+use crate::compare::{Phases, period};
 use crate::reading::{Absence, HookedRun, Kind, Moment, Progress, Reading, RunNews, Sample, SourceKind, ToldBy};
 use crate::units::Seconds;
 
@@ -16,6 +16,10 @@ pub struct Run {
     pub news: RunNews,
     /// What the newest sample told: of a recorded run, or a made-up one.
     sampled: Option<Progress>,
+    /// What the run is about, by its steps.
+    phases: Phases,
+    /// The process that those are of.
+    of: Option<u32>,
     /// The step by the rhythm of the attached process's device.
     rhythm: Reading<Seconds>,
     /// Processes that were attached by themselves: once let go of, they stay so.
@@ -51,7 +55,25 @@ impl Run {
     /// What was played has not happened yet.
     pub fn rewind(&mut self) {
         self.sampled = None;
+        self.phases = Phases::default();
         self.rhythm = Reading::default();
+    }
+
+    /// Notes which steps are told by now, and so what the run is about.
+    pub fn follow(&mut self, monitor: &Monitor, now: Moment) {
+        let attached = monitor.attached.as_ref().map(|attached| attached.pid);
+        if self.of != attached {
+            (self.of, self.phases) = (attached, Phases::default());
+        }
+        if let Some((_, progress)) = self.progress(monitor, now).filter(|(_, known)| known.told_by != ToldBy::Rhythm) {
+            self.phases.note(&progress, now);
+        }
+    }
+
+    /// What the run is about, by its steps.
+    #[must_use]
+    pub const fn phases(&self) -> &Phases {
+        &self.phases
     }
 
     /// What a log tells, or the recording of one.
@@ -94,7 +116,7 @@ impl Run {
     #[must_use]
     pub fn progress(&self, monitor: &Monitor, now: Moment) -> Option<(Option<u32>, Progress)> {
         let attached = monitor.attached.as_ref().map(|attached| attached.pid);
-        let hook = self.hook(attached, now);
+        let hook = self.hooked(monitor, now);
         let log = self.log();
         let hooked = hook.map(HookedRun::progress);
         let pid = attached.or_else(|| hook.map(|run| run.pid)).or(self.news.pid);
@@ -115,7 +137,8 @@ impl Run {
     /// The hook of the attached process, else of the run that leads.
     #[must_use]
     pub fn hooked(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
-        self.hook(monitor.attached.as_ref().map(|attached| attached.pid), now)
+        // A hook knows the pid that its process has itself.
+        self.hook(monitor.attached_here(), now)
     }
 }
 

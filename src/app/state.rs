@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::alerts::Alerts;
 use super::baseline::Baseline;
+use super::calibrating::{self, Calibrations, Kept};
 use super::editor::Editor;
 use super::explaining::Explaining;
 use super::form::Form;
@@ -10,6 +12,7 @@ use super::inferred::Proposal;
 use super::keymap::Context;
 use super::monitor::Monitor;
 use super::notice::Notice;
+use super::outlook::Outlook;
 use super::pane::Pane;
 use super::picker::Picker;
 use super::recording::Recording;
@@ -103,8 +106,14 @@ pub struct State {
     pub comparison: Option<Comparison>,
     /// Why they differ.
     pub explaining: Explaining,
+    /// Where its memory is going.
+    pub outlook: Outlook,
+    /// What wants a hand.
+    pub alerts: Alerts,
     /// What runs on this machine showed over their predictions, for the plan's framework.
     pub calibration: Calibration,
+    /// All that is known of that.
+    pub calibrations: Calibrations,
     /// The pane that keys go to.
     pub focus: Pane,
     /// The focused pane has the whole screen.
@@ -140,6 +149,12 @@ impl State {
         // A card that the catalogue does not know may be the plan's own custom one.
         let seen = self.catalog.gpu(name)?;
         (seen.name != planned.name).then_some(name)
+    }
+
+    /// The calibration that predictions are held with; none where none is known here.
+    #[must_use]
+    pub fn calibrations_in_use(&self) -> Option<Kept> {
+        calibrating::holds(self)
     }
 
     /// What keys go to now.
@@ -180,7 +195,10 @@ impl State {
             run: Run::default(),
             comparison: None,
             explaining: Explaining::default(),
+            outlook: Outlook::default(),
+            alerts: Alerts::default(),
             calibration: Calibration::default(),
+            calibrations: Calibrations::default(),
             focus: Pane::Plan,
             zoomed: false,
             overlay: None,

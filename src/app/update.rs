@@ -1,6 +1,8 @@
 //! What each event does to the state.
 
+use super::alerts;
 use super::baseline::Baseline;
+use super::calibrating;
 use super::editing::{self, set_against};
 use super::editor::Editor;
 use super::ending;
@@ -13,6 +15,7 @@ use super::listing::help_shape;
 use super::monitor::{MonitorView, Source};
 use super::mouse::Target;
 use super::notice::{info, problem};
+use super::outlook;
 use super::pane::Pane;
 use super::picker::{Picker, Purpose};
 use super::picking;
@@ -66,12 +69,17 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             if state.monitor.attached.is_some() {
                 state.run.feel(&state.monitor.history, state.monitor.attached_device());
             }
+            state.run.follow(&state.monitor, state.now);
             set_against(state);
+            outlook::look(state);
             trail::note(state);
+            return alerts::look(state);
         }
         Event::Run(news) => {
             state.run.take(*news, &mut state.monitor, state.now);
+            state.run.follow(&state.monitor, state.now);
             set_against(state);
+            return alerts::look(state);
         }
         Event::Played(playback) => recording::played(state, playback),
         Event::Recording(path) => recording::began(state, path),
@@ -93,6 +101,8 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         }
         Event::Explained { number, found } => explaining::arrived(state, number, found),
         Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
+        Event::Calibrated(outcome) => calibrating::written(state, outcome),
+        Event::AlarmFailed(why) => state.notice = Some(problem(why)),
         Event::OpenFailed(why) => state.notice = Some(problem(why)),
         Event::PlansListed(files) => plans::listed(state, &files),
         Event::ConfigRead { named, config } => {
@@ -249,6 +259,9 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::Explain => return explaining::ask_now(state),
         Action::TakeExplanation => explaining::take(state),
+        Action::Calibrate => return calibrating::keep(state),
+        Action::DropCalibration => return calibrating::drop_it(state),
+        Action::Acknowledge => alerts::acknowledge(state),
         Action::Attach => return attach(state),
         Action::Infer => return inferred::ask(state),
         Action::History => state.monitor.view = state.monitor.view.history(),
@@ -359,7 +372,7 @@ fn attach(state: &mut State) -> Vec<Effect> {
             });
             set_against(state);
             if state.monitor.attached.is_some() && inferred::is_wanted(state) {
-                return vec![Effect::Infer(pid)];
+                return vec![Effect::Infer(state.monitor.here(pid))];
             }
         }
         None => state.notice = Some(problem("no process on this GPU to attach to")),

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::args::ExplainArgs;
+use super::args::{ExplainArgs, ListFormat};
 use super::{Exit, Streams, plans};
 use crate::advise::relief;
 use crate::catalog::Catalog;
 use crate::observe::{out_of_memory, snapshot};
 use crate::predict::{Job, predict};
-use crate::report::explain::{self, Beside};
+use crate::report::explain::{self, Beside, json};
 
 /// The largest snapshot that is read.
 const LARGEST: u64 = 2 << 30;
@@ -35,7 +35,10 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
     };
     if snapshot::is_snapshot(&bytes) {
         return match snapshot::read(&bytes) {
-            Ok(devices) => streams.print(&explain::snapshot(&devices, prediction.as_ref())),
+            Ok(devices) => streams.print(&match args.format {
+                ListFormat::Text => explain::snapshot(&devices, prediction.as_ref()),
+                ListFormat::Json => format!("{:#}\n", json::snapshot(&devices, prediction.as_ref())),
+            }),
             Err(why) => streams.fail(Exit::Usage, &format!("{shown}: {why}")),
         };
     }
@@ -45,7 +48,10 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
     };
     let fixes = plan.as_ref().map(|plan| relief(plan.plan(), catalog)).unwrap_or_default();
     let beside = prediction.as_ref().map(|prediction| Beside { prediction, relief: &fixes });
-    streams.print(&explain::out_of_memory(&message, beside))
+    streams.print(&match args.format {
+        ListFormat::Text => explain::out_of_memory(&message, beside),
+        ListFormat::Json => format!("{:#}\n", json::out_of_memory(&message, beside)),
+    })
 }
 
 /// A snapshot whole, a log's end; standard input for `-`.

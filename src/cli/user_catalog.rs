@@ -31,9 +31,18 @@ pub fn load(variable: impl Fn(&str) -> Option<OsString>) -> Result<Catalog, Stri
 
 /// Where the user's files are. A relative `XDG_CONFIG_HOME` counts as unset (XDG base directory specification).
 pub fn folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    based(variable, "XDG_CONFIG_HOME", ".config")
+}
+
+/// Where the program keeps what it has learnt: `$XDG_STATE_HOME/memwall`, else `~/.local/state/memwall`.
+pub fn state_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    based(variable, "XDG_STATE_HOME", ".local/state")
+}
+
+fn based(variable: impl Fn(&str) -> Option<OsString>, base: &str, otherwise: &str) -> Option<PathBuf> {
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
-    Some(config.join("memwall"))
+    let base = absolute(base).or_else(|| absolute("HOME").map(|home| home.join(otherwise)))?;
+    Some(base.join("memwall"))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use crate::reading::Moment;
 use crate::units::{Bytes, BytesPerSec, Seconds};
 
 /// What the memory of a run does over time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Forecast {
     /// Too little was seen to say.
+    #[default]
     TooShort,
     /// It does not grow beyond its noise.
     Flat,
@@ -25,6 +26,24 @@ pub struct Growth {
     pub soonest: Seconds,
     /// The latest; none where the slowest rate is no growth.
     pub latest: Option<Seconds>,
+    /// Since when it was seen to.
+    pub since: Moment,
+}
+
+impl Growth {
+    /// When memory will be full: `memory full in ~24 min`.
+    #[must_use]
+    pub fn short(&self) -> String {
+        format!("memory full in ~{}", self.left.roughly())
+    }
+
+    /// The same with how sure that is: `memory full in ~24 min (20 min to 31 min)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let latest = self.latest.map_or_else(|| "never".to_owned(), Seconds::roughly);
+        let soonest = self.soonest.roughly();
+        if soonest == latest { self.short() } else { format!("{} ({soonest} to {latest})", self.short()) }
+    }
 }
 
 /// Pieces that the time is divided into: each counts with its highest point, since that is
@@ -51,6 +70,7 @@ const SPREAD: f64 = 1.96;
 /// at the start of every run, is no growth: each quarter of the time must lie above the one before.
 #[must_use]
 pub fn forecast(points: impl Iterator<Item = (Moment, Bytes)> + Clone, capacity: Bytes) -> Forecast {
+    let start = points.clone().next().map_or(Moment::default(), |(at, _)| at);
     let pieces = pieces(points);
     if pieces.len() < LEAST {
         return Forecast::TooShort;
@@ -75,6 +95,7 @@ pub fn forecast(points: impl Iterator<Item = (Moment, Bytes)> + Clone, capacity:
         left: Seconds(room / rate),
         soonest: Seconds(room / high.max(rate)),
         latest: (low > 0.0).then(|| Seconds(room / low)),
+        since: start,
     })
 }
 

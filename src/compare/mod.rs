@@ -7,7 +7,9 @@ mod evidence;
 mod expected;
 mod explain;
 mod forecast;
+mod growth;
 mod observation;
+mod phases;
 mod residual;
 mod rhythm;
 
@@ -18,6 +20,8 @@ pub use evidence::Evidence;
 pub use expected::Expected;
 pub use explain::{Cause, Circumstance, Explanation, Subject, explain};
 pub use forecast::{Forecast, Growth, forecast};
+pub use growth::{Counts, Grows};
 pub use observation::{Observation, Whose};
+pub use phases::{Phase, Phases};
 pub use residual::Residual;
 pub use rhythm::period;

@@ -9,7 +9,7 @@ use ratatui::widgets::Widget;
 use super::text::{fit, width_of};
 use super::{Look, standing};
 use crate::app::{Attached, AttachedState, Recording, Source, State};
-use crate::compare::Residual;
+use crate::compare::{Phase, Residual};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
 use crate::reading::SourceKind;
@@ -148,11 +148,16 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
     let host = state.monitor.host(attached.pid);
     let name = host.and_then(|host| host.name.value()).map(|name| format!("{} ", fit(&printable(name), 12)));
     let name = name.unwrap_or_default();
+    let told = state.run.phases();
     let (style, state) = match attached.state {
         AttachedState::Awaited => (theme.warning(), "not on a GPU yet"),
         AttachedState::Missing => (theme.danger(), "no such process"),
         AttachedState::Unmatched => (theme.warning(), "pids not matched: GPU totals"),
-        AttachedState::Present => (theme.observed(), ""),
+        AttachedState::Present => match told.phase(state.now) {
+            Phase::WarmingUp => (theme.observed(), "warming up"),
+            Phase::Between => (theme.warning(), "between steps"),
+            Phase::Steady | Phase::Untold => (theme.observed(), ""),
+        },
         AttachedState::Ended => (theme.danger(), "ended"),
         AttachedState::Replaced => (theme.danger(), "pid reused"),
     };

@@ -8,8 +8,8 @@ use ratatui::widgets::Widget;
 use super::Look;
 use super::header::{difference, joined, terabytes, tokens};
 use super::text::{fit, marked, signed_percent, width_of};
-use crate::app::State;
-use crate::compare::{Comparison, Residual};
+use crate::app::{Alert, State};
+use crate::compare::{Comparison, Forecast, Residual};
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::Reading;
@@ -33,17 +33,56 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Some(comparison) => compared(comparison, look),
         None => alone(prediction, look),
     };
-    parts.extend(predicted(prediction, state.comparison.as_ref(), look));
-    // The reason stays where all else falls out.
-    let why = why(state, width.saturating_sub(1 + FIRST), look);
-    let bar = if why.is_empty() { 0 } else { 3 };
+    let mut predicted = predicted(prediction, state.comparison.as_ref(), look).into_iter();
+    parts.extend(predicted.next());
+    parts.extend(eta(state, look));
+    parts.extend(predicted);
+    if !state.calibration.is_empty() {
+        // What stands left of the arrows is no longer what the plan alone predicts.
+        parts.insert(1, vec![Span::styled("calibrated", theme.warning())]);
+    }
+    // What wants a hand comes first; the reason stays where all else falls out.
+    let urgent = urgent(state, width / 2, look);
+    let room = width.saturating_sub(1 + if urgent.is_empty() { 0 } else { width_of(&urgent) + 3 });
+    let why = why(state, room.saturating_sub(FIRST), look);
+    let middle = joined(parts, room.saturating_sub(if why.is_empty() { 0 } else { width_of(&why) + 3 }), look);
     let mut spans = vec![Span::raw(" ")];
-    spans.extend(joined(parts, width.saturating_sub(1 + bar + width_of(&why)), look));
-    if bar > 0 {
-        spans.push(Span::styled(" │ ", theme.frame()));
-        spans.extend(why);
+    for (index, part) in [urgent, middle, why].into_iter().filter(|part| !part.is_empty()).enumerate() {
+        if index > 0 {
+            spans.push(Span::styled(" │ ", theme.frame()));
+        }
+        spans.extend(part);
     }
     Line::from(spans).render(area, buffer);
+}
+
+/// Memory that will be full within this time is said at the top.
+const SOON: Seconds = Seconds(24.0 * 3600.0);
+
+/// The gravest alert that nobody has seen, in at most `width` cells; else when memory will be full, if that is soon.
+fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
+    if let Some((raised, more)) = state.alerts.unseen() {
+        let more = if more > 0 { format!(" (+{more})") } else { String::new() };
+        let said = match state.outlook.memory {
+            Forecast::Growing(growth) if raised.alert == Alert::FullIn => growth.short(),
+            _ => printable(&raised.text),
+        };
+        let text = fit(&said, width.saturating_sub(2 + more.len()));
+        return vec![Span::styled(format!("! {text}{more}"), look.theme.danger())];
+    }
+    match state.outlook.memory {
+        Forecast::Growing(growth) if growth.left.0 < SOON.0 => {
+            vec![Span::styled(growth.short(), look.theme.warning())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// When the run will be done.
+fn eta<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
+    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    let left = progress.remaining().value().copied()?;
+    Some(vec![Span::styled("ETA ", look.theme.dim()), Span::styled(left.roughly(), look.theme.observed())])
 }
 
 /// The likeliest reason for what lies outside, in at most `width` cells; nothing while there is none.

@@ -213,6 +213,25 @@ impl fmt::Display for Fraction {
     }
 }
 
+impl Seconds {
+    /// What can be said of a time that lies ahead: `45 s`, `24 min`, `5 h`, `3 d`.
+    #[must_use]
+    pub fn roughly(self) -> String {
+        let seconds = self.0;
+        if !seconds.is_finite() || seconds < 0.0 {
+            "–".to_owned()
+        } else if seconds < 90.0 {
+            format!("{seconds:.0} s")
+        } else if seconds < 5400.0 {
+            format!("{:.0} min", seconds / 60.0)
+        } else if seconds < 48.0 * 3600.0 {
+            format!("{:.0} h", seconds / 3600.0)
+        } else {
+            format!("{:.0} d", seconds / 86_400.0)
+        }
+    }
+}
+
 impl fmt::Display for Seconds {
     /// `85.0 µs`, `3.56 s`, `12 min 05 s`, `1 h 12 min`, `14 d 03 h`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

@@ -45,3 +45,9 @@ fn the_ridge_of_an_h100_in_bf16() {
 fn numbers_are_grouped_by_thousands() {
     assert_eq!([0, 999, 1_840, 12_000, 1_234_567].map(grouped), ["0", "999", "1 840", "12 000", "1 234 567"]);
 }
+
+#[test]
+fn what_lies_ahead_is_said_roughly() {
+    let said = [45.4, 89.0, 1_471.0, 5_399.0, 19_000.0, 200_000.0, f64::INFINITY].map(|time| Seconds(time).roughly());
+    assert_eq!(said, ["45 s", "89 s", "25 min", "90 min", "5 h", "2 d", "–"]);
+}

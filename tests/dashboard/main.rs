@@ -12,6 +12,7 @@ mod standin;
 #[path = "../support/terminal.rs"]
 mod terminal;
 
+mod attended;
 mod bad_input;
 mod edges;
 mod monitor;

@@ -50,7 +50,8 @@ fn main() -> ExitCode {
         let source: Box<dyn Source> = Box::new(Panicking { way, samples: 0 });
         Ok(source)
     };
-    let outside = Outside { every: Duration::from_millis(20), clock, store: None, follow: Follow::default() };
+    let follow = Follow::default();
+    let outside = Outside { every: Duration::from_millis(20), clock, store: None, calibration: None, follow };
     match watch(state, &look, open, outside) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

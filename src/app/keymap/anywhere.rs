@@ -133,6 +133,14 @@ pub(super) const ANYWHERE: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Char('A')],
+        shown: "A",
+        word: "",
+        help: "alerts are seen: off the top until they cross again",
+        actions: &[A::Acknowledge],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Char('M')],
         shown: "M",
         word: "",

@@ -56,6 +56,12 @@ pub enum Action {
     View,
     /// Attach to the selected process, or let go of it.
     Attach,
+    /// Keep the factor between what is observed and predicted, for this machine and framework.
+    Calibrate,
+    /// Drop that factor.
+    DropCalibration,
+    /// Take alerts off the top of the screen: somebody has seen them.
+    Acknowledge,
     /// Read the plan of the attached or selected process.
     Infer,
     /// Look for what explains that the run differs from its plan.

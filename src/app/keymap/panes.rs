@@ -174,6 +174,14 @@ pub(super) const COMPARE: &[Binding] = &[
     },
     Binding {
         context: In(Pane::Compare),
+        keys: &[K::Char('c'), K::Char('C')],
+        shown: "c C",
+        word: "calibrate",
+        help: "keep what this machine shows over plans; C: drop it",
+        actions: &[A::Calibrate, A::DropCalibration],
+    },
+    Binding {
+        context: In(Pane::Compare),
         keys: &[K::Char('u')],
         shown: "u",
         word: "undo",

@@ -240,12 +240,12 @@ pub enum Format {
     Csv,
 }
 
-/// How a catalogue is written.
+/// How what has no rows to compare is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
     /// For people
     Text,
-    /// An array of objects
+    /// As JSON, bytes and seconds unrounded
     Json,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::values::{duration, interval, size, source, speed};
-use super::{DashboardArgs, Format, LookArgs};
+use super::{DashboardArgs, Format, ListFormat, LookArgs};
 use crate::observe::Choice;
 use crate::units::Bytes;
 
@@ -83,6 +83,9 @@ pub struct ExplainArgs {
     /// The plan of the run: what it foresees stands beside, and fixes are predicted
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
+    /// How to write it
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: ListFormat,
 }
 
 /// Arguments of `run`.

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
 use super::recovery::{Store, Wish};
-use crate::app::{Event, Expected, Question, State};
+use super::{alarm, calibrations};
+use crate::app::{Alarm, Event, Expected, Kept, Question, State};
 use crate::cli::infer::proposal;
 use crate::plan::{self, HfConfig};
 
@@ -28,6 +29,21 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
     let gpus = state.monitor.devices().iter().filter_map(|device| device.name.value().cloned()).collect();
     let catalog = state.catalog.clone();
     aside(events, move || Event::Inferred { pid, outcome: proposal(pid, gpus, &catalog).map(Box::new) });
+}
+
+/// Keeps a calibration, or drops it.
+pub fn calibrate(file: Option<PathBuf>, kept: Kept, keep: bool, events: Sender<Event>) {
+    aside(events, move || Event::Calibrated(calibrations::write(file.as_deref(), kept, keep)));
+}
+
+/// Runs the command of an alert.
+pub fn sound(alarm: Alarm, events: Sender<Event>) {
+    tokio::task::spawn_blocking(move || {
+        if let Some(event) = alarm::run(&alarm) {
+            // A dashboard that has gone meanwhile needs no telling.
+            drop(events.blocking_send(event));
+        }
+    });
 }
 
 /// Searches for explanations of what is seen.

@@ -1,5 +1,7 @@
 //! The dashboard: one owner of the state, fed by tasks, drawing when something happened.
 
+mod alarm;
+mod calibrations;
 mod files;
 mod input;
 mod look;
@@ -16,7 +18,7 @@ pub use watch::{Outside, watch};
 
 use super::replay::exit_for;
 use super::{DashboardArgs, Exit, Streams, import, made_up, plans, user_catalog};
-use crate::app::{self, Keymap, State};
+use crate::app::{self, Keymap, Notice, Rules, Severity, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
 use crate::observe::{self, Choice, Follow, Header, Means, Wants};
@@ -74,12 +76,17 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::new(loaded, catalog, attach, clock.now());
-    state.keys = match own_keys() {
-        Ok(keys) => keys,
+    let files = own("keys.yaml", Keymap::parse).and_then(|keys| Ok((keys, own("alerts.yaml", Rules::parse)?)));
+    (state.keys, state.alerts.rules) = match files {
+        Ok(files) => files,
         Err(messages) => {
             return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
         }
     };
+    let calibration = calibrations::file(|name| std::env::var_os(name));
+    let (known, fault) = calibrations::read(calibration.as_deref());
+    state.calibrations = known;
+    state.notice = fault.map(|text| Notice { severity: Severity::Problem, text });
     let store = Store::of_user(|name| std::env::var_os(name));
     let kept = store.as_ref().and_then(|store| store.unsaved(state.editor.path(), state.editor.name()));
     app::offer(&mut state, kept);
@@ -92,23 +99,23 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     // What a recording tells of has nothing to do with the processes that run now.
     let live = !matches!(args.source, Choice::Replay { .. });
     let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
-    match watch(state, &look, open, Outside { every: args.interval, clock, store, follow }) {
+    match watch(state, &look, open, Outside { every: args.interval, clock, store, calibration, follow }) {
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
     }
 }
 
-/// The user's key map: `~/.config/memwall/keys.yaml`, where there is one.
-fn own_keys() -> Result<Keymap, Vec<String>> {
-    let Some(path) = user_catalog::folder(|name| std::env::var_os(name)).map(|folder| folder.join("keys.yaml")) else {
-        return Ok(Keymap::default());
+/// A file of the user's, `~/.config/memwall/NAME`, read as what it is; what holds without one.
+fn own<T: Default>(name: &str, parse: impl Fn(&str) -> Result<T, Vec<String>>) -> Result<T, Vec<String>> {
+    let Some(path) = user_catalog::folder(|name| std::env::var_os(name)).map(|folder| folder.join(name)) else {
+        return Ok(T::default());
     };
     if !path.is_file() {
-        return Ok(Keymap::default());
+        return Ok(T::default());
     }
     let shown = path.display();
     let text = std::fs::read_to_string(&path).map_err(|error| vec![format!("{shown}: {error}")])?;
-    Keymap::parse(&text).map_err(|faults| faults.into_iter().map(|fault| format!("{shown}:{fault}")).collect())
+    parse(&text).map_err(|faults| faults.into_iter().map(|fault| format!("{shown}:{fault}")).collect())
 }
 
 /// What the recording that is to be played says of itself; none where none is.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::app::Unsaved;
+use crate::cli::user_catalog;
 
 /// Where unsaved texts are kept.
 #[derive(Debug, Clone)]
@@ -53,9 +54,8 @@ impl Store {
     /// The store of the user: `$XDG_STATE_HOME/memwall/unsaved`, by the XDG base directory
     /// specification. None without a home.
     pub fn of_user(variable: impl Fn(&str) -> Option<OsString>) -> Option<Self> {
-        let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
-        Some(Self { folder: state.join("memwall/unsaved"), pid: std::process::id() })
+        let folder = user_catalog::state_folder(variable)?.join("unsaved");
+        Some(Self { folder, pid: std::process::id() })
     }
 
     /// Does what is wished. A store that cannot be written to must not get in the way of the work:

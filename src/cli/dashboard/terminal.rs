@@ -47,6 +47,13 @@ impl Screen {
         told.map_err(|error| format!("the terminal is gone: {error}"))
     }
 
+    /// Sends the terminal something that it does not draw.
+    pub fn send(&mut self, bytes: &str) -> Result<(), String> {
+        let out = self.terminal.backend_mut();
+        let sent = out.write_all(bytes.as_bytes()).and_then(|()| Write::flush(out));
+        sent.map_err(|error| format!("the terminal is gone: {error}"))
+    }
+
     /// Columns and lines.
     pub fn size(&self) -> (u16, u16) {
         // A terminal that does not tell its size is taken for the smallest usual one.

@@ -1,6 +1,7 @@
 //! The loop: events in, state changed, effects carried out, one frame for all of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
@@ -9,13 +10,13 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Clock;
 use super::files::{self, Keeper};
 use super::input::{pointed, translate};
 use super::panics::Panics;
 use super::recovery::{Store, Wish};
 use super::tape::Tape;
 use super::terminal::Screen;
+use super::{Clock, alarm};
 use crate::app::{Effect, Event, Meant, Source, State, update};
 use crate::cli::ending::Ending;
 use crate::observe::{self, End, Follow, Header, PlanText, Report, Wants};
@@ -36,6 +37,8 @@ pub struct Outside {
     pub clock: Clock,
     /// Where unsaved plans are kept against a crash; none: nowhere.
     pub store: Option<Store>,
+    /// The file of calibrations; none: none are kept.
+    pub calibration: Option<PathBuf>,
     /// Which logs and hooks are followed.
     pub follow: Follow,
 }
@@ -86,7 +89,7 @@ async fn watch_on(
     open: impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     outside: Outside,
 ) -> Result<(), String> {
-    let Outside { every, clock, store, follow } = outside;
+    let Outside { every, clock, store, calibration, follow } = outside;
     let Around { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
@@ -107,7 +110,7 @@ async fn watch_on(
     wants.set(wanted(&state));
     screen.draw(&state, look)?;
     let keeper = store.clone().map(Keeper::start);
-    let mut hands = Hands { source, tape: None, events, every, clock, store, keeper };
+    let mut hands = Hands { source, tape: None, events, every, clock, store, keeper, calibration };
     loop {
         let first = tokio::select! {
             event = happening.recv() => event.map(|event| vec![event]),
@@ -134,7 +137,7 @@ async fn watch_on(
                 hands.carry_out(effect, &state, &mut screen)?;
             }
         }
-        following.attend(state.monitor.attached.as_ref().map(|attached| attached.pid));
+        following.attend(state.monitor.attached_here());
         wants.set(wanted(&state));
         screen.draw(&state, look)?;
     }
@@ -152,6 +155,7 @@ struct Hands {
     clock: Clock,
     store: Option<Store>,
     keeper: Option<Keeper>,
+    calibration: Option<PathBuf>,
 }
 
 impl Hands {
@@ -172,6 +176,11 @@ impl Hands {
             Effect::Record => self.tape = self.header(state).map(|header| Tape::start(header, events)),
             Effect::StopRecording => self.tape = None,
             Effect::Steer(steer) => self.source.steer(steer),
+            Effect::Calibrate(kept, keep) => files::calibrate(self.calibration.clone(), *kept, keep, events),
+            Effect::Alarm(alarm) => {
+                screen.send(&alarm::bytes(&alarm, |name| std::env::var(name).ok()))?;
+                files::sound(*alarm, events);
+            }
             Effect::End { meant, forced } => end(meant, forced, events),
         }
         Ok(())

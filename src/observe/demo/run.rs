@@ -108,7 +108,8 @@ pub struct Memory {
     limit: Option<f64>,
     /// What the driver charges beside what PyTorch's allocator holds.
     beside: f64,
-    /// The most in tensors.
+    /// What is in tensors between steps, and the most within one.
+    left: f64,
     allocated: f64,
     /// Bytes a second that are never given back.
     leak: f64,
@@ -137,6 +138,7 @@ impl Memory {
             step_seconds: step.seconds(),
             limit: limit.map(Bytes::as_f64),
             beside: stage.device_used.saturating_sub(stage.peak_reserved).as_f64() * factor,
+            left: stage.static_bytes.as_f64() * factor,
             allocated: stage.peak_allocated.as_f64() * factor,
             leak: 0.0,
         }
@@ -151,11 +153,11 @@ impl Memory {
         self
     }
 
-    /// What PyTorch's allocator holds, and the most that was in tensors.
-    pub fn counted(&self, doing: Doing) -> (Bytes, Bytes) {
+    /// What PyTorch's allocator holds, the most that was in tensors, and what is between steps.
+    pub fn counted(&self, doing: Doing) -> [Bytes; 3] {
         let reserved = (self.at(doing).as_f64() - self.beside).max(0.0);
-        let allocated = self.allocated + self.leaked(doing);
-        (Bytes::from_f64(reserved), Bytes::from_f64(allocated.min(reserved)))
+        let leaked = self.leaked(doing);
+        [reserved, (self.allocated + leaked).min(reserved), (self.left + leaked).min(reserved)].map(Bytes::from_f64)
     }
 
     fn leaked(&self, doing: Doing) -> f64 {

@@ -4,7 +4,7 @@ use super::run::Doing;
 use super::{Card, Tick};
 use crate::predict::Prediction;
 use crate::reading::{Progress, Reading, ToldBy};
-use crate::units::{Bytes, Seconds, TokensPerSec};
+use crate::units::{Seconds, TokensPerSec};
 
 /// Optimizer steps of the run: a plan seldom says how long its run is, and months are no demo.
 const LENGTH: u64 = 12_000;
@@ -33,9 +33,8 @@ impl Told {
         }
         // Losses fall by a power of the steps: 11 is that of knowing nothing of 60 000 tokens.
         let loss = 1.8 + 9.2 * (done as f64).powf(-0.25);
-        let bytes =
-            |bytes: Option<Bytes>| bytes.map_or_else(Reading::not_read, |bytes| Reading::measured(bytes, now.at));
-        let (reserved, allocated) = card.map(|card| card.memory.counted(now.doing)).unzip();
+        let counted = card.map(|card| card.memory.counted(now.doing));
+        let bytes = |which: usize| counted.map_or_else(Reading::not_read, |all| Reading::measured(all[which], now.at));
         Some(Progress {
             told_by: ToldBy::Hook,
             step: Reading::measured(done, now.at),
@@ -45,8 +44,9 @@ impl Told {
             tokens_per_s: self
                 .tokens
                 .map_or_else(Reading::not_read, |tokens| Reading::measured(TokensPerSec(tokens / step), now.at)),
-            peak_allocated: bytes(allocated),
-            peak_reserved: bytes(reserved),
+            peak_reserved: bytes(0),
+            peak_allocated: bytes(1),
+            allocated: bytes(2),
             ..Progress::default()
         })
     }

@@ -60,6 +60,8 @@ fn parts(progress: &Progress, style: Style, alarm: Style) -> Vec<(String, Style)
     let mut add = |text: Option<String>| parts.extend(text.map(|text| (text, style)));
     let total = progress.total_steps.value().map(|total| format!(" of {}", grouped(*total))).unwrap_or_default();
     add(shown(&progress.step, |step| format!("{}{total}", grouped(*step))).map(|text| format!("step {text}")));
+    let left = progress.remaining();
+    add(shown(&left, |left| left.roughly()).map(|left| format!("ETA {}", left.trim_start_matches('~'))));
     add(shown(&progress.step_time, ToString::to_string).map(|text| match progress.told_by {
         ToldBy::Rhythm => format!("step time {text}"),
         _ => text,
@@ -69,8 +71,6 @@ fn parts(progress: &Progress, style: Style, alarm: Style) -> Vec<(String, Style)
         .map(|rate| format!("{rate} tok/s"))
         .or_else(|| told(&progress.tokens_per_s_per_gpu).map(|rate| format!("{rate} tok/s/GPU")))
         .or_else(|| shown(&progress.samples_per_s, |rate| tokens(*rate)).map(|rate| format!("{rate} samples/s"))));
-    let left = progress.remaining();
-    add(shown(&left, ToString::to_string).map(|left| format!("ETA {}", left.trim_start_matches('~'))));
     let is_number = progress.loss.value().is_none_or(|loss| loss.is_finite());
     let loss = shown(&progress.loss, |loss| if loss.is_finite() { three_figures(*loss) } else { loss.to_string() });
     if is_number {

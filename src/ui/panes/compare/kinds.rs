@@ -1,14 +1,19 @@
 //! What kind of figure each observation is, or why there is none; and of what.
 
-use crate::app::State;
+use crate::app::{AttachedState, State};
 use crate::compare::{Comparison, Of, Whose};
 use crate::printable::printable;
 use crate::reading::{Kind, Reading, ToldBy};
 
 /// A name and what is said of it.
 pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)> {
+    let unmatched = state.monitor.attached.as_ref().map(|attached| attached.state) == Some(AttachedState::Unmatched);
     let memory = match comparison.whose {
         Whose::Process { .. } => "peak since attached, as the driver charges the process",
+        Whose::Device { .. } if unmatched => {
+            "peak since attached, everything on the GPU: the driver tells pids of another namespace, and which of \
+             them is the attached process is not known"
+        }
         Whose::Device { .. } => "peak since start, everything on the GPU",
     };
     // Counters are the device's: they do not tell its processes apart.

@@ -2,10 +2,12 @@
 
 mod figures;
 mod kinds;
+mod run;
 mod why;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
@@ -34,6 +36,8 @@ pub fn title(state: &State) -> String {
 struct Page<'a> {
     lines: Vec<Line<'a>>,
     selected: Option<usize>,
+    /// It is the first row: all above it is shown.
+    at_top: bool,
     width: usize,
 }
 
@@ -44,10 +48,14 @@ impl<'a> Page<'a> {
 
     /// A name and what is said of it, over at most so many lines.
     fn note(&mut self, name: &str, text: &str, most: usize, look: &Look) {
+        self.styled_note(name, text, most, look.theme.dim(), look);
+    }
+
+    fn styled_note(&mut self, name: &str, text: &str, most: usize, style: Style, look: &Look) {
         for (index, line) in wrapped(text, self.width.saturating_sub(NAME + 1), most).into_iter().enumerate() {
             self.add(vec![
                 Span::styled(format!(" {}", left(if index == 0 { name } else { "" }, NAME)), look.theme.text()),
-                Span::styled(line, look.theme.dim()),
+                Span::styled(line, style),
             ]);
         }
     }
@@ -55,7 +63,10 @@ impl<'a> Page<'a> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let height = area.height as usize;
         // The selected row is in view, with what comes below it.
-        let first = self.selected.map_or(0, |selected| (selected + 4).min(self.lines.len()).saturating_sub(height));
+        let first = self
+            .selected
+            .filter(|_| !self.at_top)
+            .map_or(0, |selected| (selected + 4).min(self.lines.len()).saturating_sub(height));
         for (line, place) in self.lines.into_iter().skip(first).zip(area.rows()) {
             line.render(place, buffer);
         }
@@ -69,13 +80,15 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(comparison) = &state.comparison else {
         return say("nothing observed yet", look, area, buffer);
     };
-    let mut page = Page { lines: Vec::new(), selected: None, width: area.width as usize };
+    let mut page = Page { lines: Vec::new(), selected: None, at_top: state.compared == 0, width: area.width as usize };
     figures::add(comparison, look, &mut page);
     if let Some(line) = baseline_line(state, prediction, look) {
         page.add(line);
     }
     page.add(Line::default());
     why::add(state, comparison, look, &mut page);
+    page.add(Line::default());
+    run::add(state, look, &mut page);
     page.add(Line::default());
     for (what, text) in kinds::of(state, comparison) {
         page.note(what, &text, 2, look);

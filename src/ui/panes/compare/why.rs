@@ -4,13 +4,19 @@ use ratatui::text::{Line, Span};
 
 use super::Page;
 use crate::app::{Pane, State};
-use crate::compare::{Comparison, Explanation};
+use crate::compare::{Comparison, Explanation, Forecast};
 use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{left, right};
 
-/// Memory, step, bandwidth and how sure: what stands right of an explanation's words.
-const FIGURES: [usize; 4] = [11, 9, 11, 7];
+/// What stands left of an explanation's words: the mark of the selected one, and how sure it is.
+const SURE: usize = 10;
+
+/// Memory, step, bandwidth.
+const FIGURES: [usize; 3] = [11, 10, 12];
+
+/// From this width on they stand beside the words, else below.
+const BESIDE: usize = 76;
 
 /// Adds the explanations, each with what it would make of the run's figures.
 pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<'_>) {
@@ -18,38 +24,52 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
     if found.is_empty() {
         return page.note("why", none(state, comparison), 2, look);
     }
-    let [memory, step, traffic, sure] = FIGURES;
-    let room = page.width.saturating_sub(4 + FIGURES.iter().sum::<usize>());
-    let head = [("memory", memory), ("step", step), ("DRAM", traffic), ("sure", sure)];
-    let head: String = head.into_iter().map(|(word, width)| right(word, width)).collect();
-    page.add(Line::styled(format!(" {}{head}", left("why: the run would show this with", room + 2)), look.theme.dim()));
+    let figures = FIGURES.iter().sum::<usize>();
+    let beside = page.width >= BESIDE;
+    let room = page.width.saturating_sub(SURE + 1 + if beside { figures } else { 0 });
+    let head = ["memory", "step", "DRAM"].into_iter().zip(FIGURES).map(|(word, width)| right(word, width));
+    let head = if beside { head.collect() } else { String::new() };
+    page.add(Line::styled(
+        format!(" {}{head}", left("why, and what the run would show then", SURE - 1 + room)),
+        look.theme.dim(),
+    ));
     let selected = state.compared.min(found.len().saturating_sub(1));
-    let focused = state.focus == Pane::Compare && state.compared < found.len();
     for (index, explanation) in found.iter().enumerate() {
-        let chosen = focused && index == selected;
+        let chosen = state.focus == Pane::Compare && state.compared == index;
         if chosen {
             page.selected = Some(page.lines.len());
         }
         let style = if chosen { look.theme.selected() } else { look.theme.text() };
-        let expected = &explanation.expected;
-        page.add(vec![
-            Span::styled(if chosen { " ▸ " } else { "   " }, look.theme.accent()),
-            Span::styled(left(&printable(&explanation.words()), room), style),
-            Span::styled(right(&expected.device_used.to_string(), memory), look.theme.predicted()),
-            Span::styled(right(&expected.step.to_string(), step), look.theme.predicted()),
-            Span::styled(right(&expected.bandwidth().to_string(), traffic), look.theme.predicted()),
-            Span::styled(right(&explanation.share.to_string(), sure), style),
-        ]);
+        let mut spans = vec![
+            Span::styled(if chosen { " ▸" } else { "  " }, look.theme.accent()),
+            Span::styled(right(&explanation.share.to_string(), SURE - 4), style),
+            Span::styled(format!("  {}", left(&printable(&explanation.words()), room)), style),
+        ];
+        let shown = Span::styled(shown(explanation), look.theme.predicted());
+        if beside {
+            spans.push(shown);
+            page.add(spans);
+        } else {
+            page.add(spans);
+            page.add(vec![Span::raw(" ".repeat(SURE)), shown]);
+        }
         if index == selected {
-            for note in notes(explanation) {
+            for note in notes(state, explanation) {
                 page.note("", &note, 2, look);
             }
         }
     }
 }
 
+/// What the run would show, in columns.
+fn shown(explanation: &Explanation) -> String {
+    let expected = &explanation.expected;
+    let figures = [expected.device_used.to_string(), expected.step.to_string(), expected.bandwidth().to_string()];
+    figures.iter().zip(FIGURES).map(|(figure, width)| right(figure, width)).collect()
+}
+
 /// What to know of the selected one: what else would show the same, and what to do about it.
-fn notes(explanation: &Explanation) -> Vec<String> {
+fn notes(state: &State, explanation: &Explanation) -> Vec<String> {
     let mut notes = Vec::new();
     let alike: Vec<&str> = explanation.alike.iter().map(|cause| cause.words.as_str()).collect();
     if !alike.is_empty() {
@@ -58,9 +78,10 @@ fn notes(explanation: &Explanation) -> Vec<String> {
     let remedies = explanation.causes.iter().filter_map(|cause| Some(cause.circumstance?.remedy()));
     notes.extend(remedies.map(|remedy| format!("to do: {remedy}")));
     if let Some(change) = explanation.change() {
-        let set = change.set.iter().map(|(key, value)| format!("{key}: {value}"));
-        let keys: Vec<String> = set.chain(change.remove.iter().map(|key| format!("without {key}"))).collect();
-        notes.push(format!("⏎ makes the plan say: {}", keys.join(", ")));
+        let new = |(key, value): &&(&str, String)| state.editor.said(key).as_ref() != Some(value);
+        let set = change.set.iter().filter(new).map(|(key, value)| format!("{key}: {value}"));
+        let keys: Vec<String> = set.chain(change.remove.iter().map(|key| format!("no {key}"))).collect();
+        notes.push(format!("⏎ makes the plan say {}", keys.join(", ")));
     }
     notes
 }
@@ -71,9 +92,11 @@ fn none(state: &State, comparison: &Comparison) -> &'static str {
         "being searched for"
     } else if !comparison.evidence.settled {
         "looked for once the run has worked for whole steps; e looks now"
-    } else if comparison.is_notable() {
-        "no other plan explains this better than the plan itself; e looks again"
-    } else {
+    } else if !comparison.is_notable() {
         "nothing to explain: all within what predictions stray by"
+    } else if matches!(state.outlook.memory, Forecast::Growing(_)) {
+        "memory grows with time, which no plan's does: see below"
+    } else {
+        "no other plan explains this better than the plan itself; e looks again"
     }
 }

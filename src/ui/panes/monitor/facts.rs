@@ -8,6 +8,7 @@ use ratatui::widgets::Widget;
 
 use super::{megahertz, percent};
 use crate::app::State;
+use crate::compare::Forecast;
 use crate::printable::printable;
 use crate::reading::{Absence, DeviceSample, Health};
 use crate::ui::Look;
@@ -29,6 +30,12 @@ pub fn draw(state: &State, figures: bool, look: &Look, area: Rect, buffer: &mut 
     }
     if let Some(reasons) = device.throttle.value().filter(|reasons| !reasons.is_empty()) {
         spans.push(Span::styled(format!(" · slowed: {}", reasons.join(", ")), theme.warning()));
+    }
+    let watched = state.monitor.shown_device() == state.monitor.attached_device();
+    if let Forecast::Growing(growth) = state.outlook.memory
+        && watched
+    {
+        spans.push(Span::styled(format!(" · {}", growth.words()), theme.warning()));
     }
     for (why, what) in missing(device) {
         let room = (area.width as usize).saturating_sub(width_of(&spans));

@@ -1,12 +1,14 @@
-//! An out-of-memory message or a memory snapshot in words.
+//! An out-of-memory message or a memory snapshot in words, or as JSON.
+
+pub mod json;
 
 use std::fmt::Write as _;
 
-use super::table::{Align, Table};
 use crate::advise::Relief;
 use crate::predict::{Component, Prediction};
 use crate::printable::printable;
 use crate::reading::{DeviceSnapshot, OutOfMemory, Purpose};
+use crate::report::table::{Align, Table};
 use crate::units::{Bytes, three_figures};
 
 /// Places that are listed of a snapshot.

@@ -1,0 +1,162 @@
+//! Everything that can be alerted about, as it stands now against its threshold.
+
+use super::rules::{Alert, Rules};
+use crate::app::attached::AttachedState;
+use crate::app::state::State;
+use crate::compare::{Forecast, Phase};
+use crate::printable::printable;
+use crate::reading::{Absence, DeviceSample};
+use crate::units::{Seconds, three_figures};
+
+/// How a figure stands against its threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crossing {
+    /// Beyond it.
+    Over,
+    /// Well back from it.
+    Back,
+    /// In between: whatever was, stays.
+    Near,
+}
+
+/// One thing that can be alerted about.
+#[derive(Debug, Clone)]
+pub struct Condition {
+    pub alert: Alert,
+    pub gpu: Option<u32>,
+    pub state: Crossing,
+    pub text: String,
+    pub value: String,
+    pub threshold: String,
+}
+
+/// Of a share of memory, in points; of a temperature, in degrees; of other figures, as a share of the threshold:
+/// so far it must go back before it may cross again.
+const BACK_POINTS: f64 = 2.0;
+const BACK_DEGREES: f64 = 5.0;
+const BACK_SHARE: f64 = 0.25;
+
+/// Whether `value` is at or over `threshold`, or `by` below it.
+fn upwards(value: f64, threshold: f64, by: f64) -> Crossing {
+    if value >= threshold {
+        Crossing::Over
+    } else if value < threshold - by {
+        Crossing::Back
+    } else {
+        Crossing::Near
+    }
+}
+
+/// What is, or is not.
+const fn whether(is: bool) -> Crossing {
+    if is { Crossing::Over } else { Crossing::Back }
+}
+
+/// Everything that is known now; what is not known neither raises an alert nor ends one.
+pub fn of(state: &State) -> Vec<Condition> {
+    let rules = &state.alerts.rules;
+    let mut conditions = Vec::new();
+    for device in state.monitor.devices() {
+        conditions
+            .extend([memory(device, rules), temperature(device, rules), trouble(device, rules)].into_iter().flatten());
+    }
+    conditions
+        .extend([full_in(state), slow_step(state), stalled(state), loss(state), ended(state)].into_iter().flatten());
+    conditions.extend(out_of_memory(state));
+    conditions
+}
+
+fn condition(alert: Alert, state: Crossing, text: String) -> Condition {
+    Condition { alert, gpu: None, state, text, value: String::new(), threshold: String::new() }
+}
+
+/// A condition with a figure.
+fn figure(alert: Alert, state: Crossing, text: String, value: f64, threshold: f64) -> Condition {
+    Condition { value: three_figures(value), threshold: three_figures(threshold), ..condition(alert, state, text) }
+}
+
+fn memory(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
+    let threshold = rules.threshold(Alert::Memory)?;
+    let memory = device.memory.value()?;
+    let share = memory.used.share_of(memory.total)?.percent();
+    let text = format!("GPU {}: memory {share:.0} % full", device.label());
+    let condition = figure(Alert::Memory, upwards(share, threshold, BACK_POINTS), text, share, threshold);
+    Some(Condition { gpu: Some(device.index), ..condition })
+}
+
+fn temperature(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
+    let threshold = rules.threshold(Alert::Temperature)?;
+    let degrees = device.temperature.value()?.0;
+    let text = format!("GPU {}: {degrees:.0} °C", device.label());
+    let condition = figure(Alert::Temperature, upwards(degrees, threshold, BACK_DEGREES), text, degrees, threshold);
+    Some(Condition { gpu: Some(device.index), ..condition })
+}
+
+fn trouble(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
+    rules.threshold(Alert::Gpu)?;
+    let gone = device.memory.absence() == Some(&Absence::Gone);
+    let xids = device.health.xids.value().filter(|xids| xids.count > 0);
+    let what = match xids.and_then(|xids| xids.last?.code) {
+        _ if gone => "gone".to_owned(),
+        Some(code) => format!("Xid {code}"),
+        None => "a critical error".to_owned(),
+    };
+    let text = format!("GPU {}: {what}", device.label());
+    let condition = condition(Alert::Gpu, whether(gone || xids.is_some()), text);
+    Some(Condition { gpu: Some(device.index), ..condition })
+}
+
+fn full_in(state: &State) -> Option<Condition> {
+    let threshold = state.alerts.rules.threshold(Alert::FullIn)?;
+    match state.outlook.memory {
+        Forecast::TooShort => None,
+        Forecast::Flat => Some(condition(Alert::FullIn, Crossing::Back, "memory no longer grows".to_owned())),
+        Forecast::Growing(growth) => {
+            let minutes = growth.left.0 / 60.0;
+            let crossing = upwards(-minutes, -threshold, BACK_SHARE * threshold);
+            Some(figure(Alert::FullIn, crossing, growth.words(), minutes, threshold))
+        }
+    }
+}
+
+fn slow_step(state: &State) -> Option<Condition> {
+    let threshold = state.alerts.rules.threshold(Alert::SlowStep)?;
+    let usual = state.run.phases().step()?;
+    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    let times = progress.step_time.value()?.0 / usual.0;
+    let text = format!("a step takes {} times the usual {usual}", three_figures(times));
+    let back = BACK_SHARE * (threshold - 1.0).max(0.0);
+    Some(figure(Alert::SlowStep, upwards(times, threshold, back), text, times, threshold))
+}
+
+fn stalled(state: &State) -> Option<Condition> {
+    let threshold = state.alerts.rules.threshold(Alert::Stalled)?;
+    let phases = state.run.phases();
+    let minutes = phases.quiet_for(state.now)?.0 / 60.0;
+    let between = phases.phase(state.now) == Phase::Between;
+    let crossing = if between { upwards(minutes, threshold, threshold) } else { Crossing::Back };
+    let text = format!("no step for {}", Seconds((minutes * 60.0).round()).roughly());
+    Some(figure(Alert::Stalled, crossing, text, minutes, threshold))
+}
+
+fn loss(state: &State) -> Option<Condition> {
+    state.alerts.rules.threshold(Alert::Loss)?;
+    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    let loss = progress.loss.value()?;
+    Some(condition(Alert::Loss, whether(!loss.is_finite()), format!("the loss is {loss}")))
+}
+
+fn ended(state: &State) -> Option<Condition> {
+    state.alerts.rules.threshold(Alert::Ended)?;
+    let attached = state.monitor.attached.as_ref();
+    let ended = attached.is_some_and(|attached| attached.state == AttachedState::Ended);
+    let pid = attached.map_or(0, |attached| attached.pid);
+    Some(condition(Alert::Ended, whether(ended), format!("process {pid} has ended")))
+}
+
+fn out_of_memory(state: &State) -> Option<Condition> {
+    state.alerts.rules.threshold(Alert::OutOfMemory)?;
+    let message = state.run.news.out_of_memory.as_deref();
+    let text = format!("out of memory: {}", printable(message.unwrap_or_default()));
+    Some(condition(Alert::OutOfMemory, whether(message.is_some()), text))
+}

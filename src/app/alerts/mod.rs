@@ -1,0 +1,141 @@
+//! Alerts: something that wants a hand has come over its threshold. Each is told once a crossing, and anew only
+//! after it has gone well back.
+
+mod conditions;
+mod rules;
+
+use std::collections::VecDeque;
+
+pub use rules::{Alert, Rules, Ways};
+
+use super::event::Effect;
+use super::monitor::Source;
+use super::notice::info;
+use super::state::State;
+use crate::reading::{Moment, SourceKind};
+use conditions::Condition;
+
+/// Alerts of the past that are listed.
+const LISTED: usize = 8;
+
+/// An alert that was raised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raised {
+    /// About what.
+    pub alert: Alert,
+    /// On which device.
+    pub gpu: Option<u32>,
+    /// In words, as it stands now, or stood last.
+    pub text: String,
+    /// When it came over its threshold.
+    pub at: Moment,
+    /// Somebody has seen it: it leaves the top of the screen.
+    pub seen: bool,
+}
+
+/// What is alerted about.
+#[derive(Debug, Clone, Default)]
+pub struct Alerts {
+    /// Thresholds and ways.
+    pub rules: Rules,
+    /// Those that hold now, the gravest first.
+    pub raised: Vec<Raised>,
+    /// Those that do no more, the newest first.
+    pub past: VecDeque<Raised>,
+}
+
+/// What an alert tells the world outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alarm {
+    /// The alert's name.
+    pub name: &'static str,
+    /// In words.
+    pub text: String,
+    /// The figure that came over the threshold, in its unit; empty where there is none.
+    pub value: String,
+    /// The threshold; empty where there is none.
+    pub threshold: String,
+    /// The device.
+    pub gpu: Option<u32>,
+    /// The attached process.
+    pub pid: Option<u32>,
+    /// The plan's name.
+    pub plan: String,
+    /// How it is told.
+    pub ways: Ways,
+}
+
+impl Alerts {
+    /// The gravest that nobody has seen yet, and how many more there are.
+    #[must_use]
+    pub fn unseen(&self) -> Option<(&Raised, usize)> {
+        let mut unseen = self.raised.iter().filter(|raised| !raised.seen);
+        unseen.next().map(|first| (first, unseen.count()))
+    }
+
+    /// What was played has not happened yet.
+    pub fn restart(&mut self) {
+        *self = Self { rules: std::mem::take(&mut self.rules), ..Self::default() };
+    }
+}
+
+/// Looks what has come over its threshold, and what has gone back.
+pub fn look(state: &mut State) -> Vec<Effect> {
+    let conditions = conditions::of(state);
+    let now = state.now;
+    let mut new: Vec<Condition> = Vec::new();
+    let alerts = &mut state.alerts;
+    for condition in conditions {
+        let same = |raised: &Raised| raised.alert == condition.alert && raised.gpu == condition.gpu;
+        match (alerts.raised.iter().position(same), condition.state) {
+            (Some(at), conditions::Crossing::Back) => {
+                let gone = alerts.raised.remove(at);
+                alerts.past.push_front(gone);
+                alerts.past.truncate(LISTED);
+            }
+            (Some(at), _) => alerts.raised[at].text.clone_from(&condition.text),
+            (None, conditions::Crossing::Over) => new.push(condition),
+            (None, _) => {}
+        }
+    }
+    let order = |alert: Alert| Alert::ALL.iter().position(|known| *known == alert);
+    let raised = |condition: &Condition| Raised {
+        alert: condition.alert,
+        gpu: condition.gpu,
+        text: condition.text.clone(),
+        at: now,
+        seen: false,
+    };
+    alerts.raised.extend(new.iter().map(raised));
+    alerts.raised.sort_by_key(|raised| order(raised.alert));
+    // What is played or made up wakes nobody.
+    let real = matches!(&state.monitor.source, Source::Running(info)
+        if !matches!(info.kind, SourceKind::Demo | SourceKind::Replay));
+    let ways = state.alerts.rules.ways.clone();
+    if !real || ways == Ways::default() {
+        return Vec::new();
+    }
+    let pid = state.monitor.attached.as_ref().map(|attached| attached.pid);
+    let plan = state.editor.name().to_owned();
+    let alarm = |condition: Condition| Alarm {
+        name: condition.alert.name(),
+        text: condition.text,
+        value: condition.value,
+        threshold: condition.threshold,
+        gpu: condition.gpu,
+        pid,
+        plan: plan.clone(),
+        ways: ways.clone(),
+    };
+    new.into_iter().map(|condition| Effect::Alarm(Box::new(alarm(condition)))).collect()
+}
+
+/// Somebody has seen them all.
+pub fn acknowledge(state: &mut State) {
+    let count = state.alerts.raised.iter().filter(|raised| !raised.seen).count();
+    state.alerts.raised.iter_mut().for_each(|raised| raised.seen = true);
+    state.notice = Some(info(match count {
+        0 => "no alert stands".to_owned(),
+        _ => "seen: the Compare pane lists them, and they come back when they cross again".to_owned(),
+    }));
+}

@@ -1,0 +1,106 @@
+//! The same as one JSON object: bytes and seconds unrounded, null where nothing is told.
+
+use serde_json::{Map, Value, json};
+
+use super::{Beside, component};
+use crate::advise::Relief;
+use crate::predict::Prediction;
+use crate::reading::{DeviceSnapshot, OutOfMemory, Purpose, SnapshotTerm};
+use crate::report::json::number;
+use crate::units::Bytes;
+
+fn bytes(bytes: Option<Bytes>) -> Value {
+    bytes.map_or(Value::Null, |bytes| Value::from(bytes.0))
+}
+
+/// An out-of-memory message: its figures, what follows from them, and changes of the plan that would help.
+#[must_use]
+pub fn out_of_memory(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Value {
+    let others = oom.others.iter().map(|(pid, held)| json!({"pid": pid, "bytes": held.0})).collect::<Vec<_>>();
+    let relief = plan.map_or_else(Vec::new, |plan| {
+        let one = |relief: &Relief| {
+            let set: Map<String, Value> =
+                relief.change.set.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))).collect();
+            json!({"set": set, "saves": relief.saves.0, "step_s": number(relief.step.0)})
+        };
+        plan.relief.iter().map(one).collect()
+    });
+    json!({
+        "kind": "out_of_memory",
+        "backend": oom.backend,
+        "device": oom.device,
+        "asked": bytes(oom.asked),
+        "free": bytes(oom.free),
+        "capacity": bytes(oom.capacity),
+        "limit": bytes(oom.allowed),
+        "allocated": bytes(oom.allocated),
+        "private_pools": bytes(oom.private_pools),
+        "unallocated": bytes(oom.unallocated),
+        "reserved": bytes(oom.reserved()),
+        "in_process": bytes(oom.in_process),
+        "outside_torch": bytes(oom.outside_torch()),
+        "elsewhere": bytes(oom.elsewhere()),
+        "others": others,
+        "would_fit_unfragmented": oom.would_fit_unfragmented(),
+        "predicted": plan.map(|plan| predicted(plan.prediction)),
+        "relief": relief,
+    })
+}
+
+fn predicted(prediction: &Prediction) -> Value {
+    let stage = prediction.largest();
+    json!({
+        "peak_allocated": stage.peak_allocated.0,
+        "peak_reserved": stage.peak_reserved.0,
+        "device_used": stage.device_used.0,
+    })
+}
+
+/// A memory snapshot: what each device's allocator holds, and what for, beside the plan's.
+#[must_use]
+pub fn snapshot(devices: &[DeviceSnapshot], plan: Option<&Prediction>) -> Value {
+    json!({
+        "kind": "snapshot",
+        "devices": devices.iter().map(|device| one_device(device, plan)).collect::<Vec<_>>(),
+        "predicted": plan.map(predicted),
+    })
+}
+
+fn one_device(device: &DeviceSnapshot, plan: Option<&Prediction>) -> Value {
+    let stage = plan.map(Prediction::largest);
+    let place = |term: &SnapshotTerm| {
+        json!({
+            "for": term.purpose.word(),
+            "part": term.part,
+            "at": term.place,
+            "blocks": term.blocks,
+            "bytes": term.bytes.0,
+        })
+    };
+    let mut purposes: Vec<Purpose> = Vec::new();
+    for term in &device.terms {
+        if !purposes.contains(&term.purpose) {
+            purposes.push(term.purpose);
+        }
+    }
+    let allocated_for = purposes.into_iter().map(|purpose| {
+        let planned = stage.and_then(|stage| Some(stage.component(component(purpose)?)));
+        json!({"for": purpose.word(), "bytes": device.of(purpose).0, "predicted": bytes(planned)})
+    });
+    let failed = device.failed.iter().map(|(asked, free)| json!({"asked": asked.0, "free": bytes(*free)}));
+    json!({
+        "device": device.device,
+        "allocated": device.allocated.0,
+        "pending": device.pending.0,
+        "split": device.split.0,
+        "largest_split": device.largest_split.0,
+        "empty": device.empty.0,
+        "reserved": device.reserved.0,
+        "rounding": bytes(device.rounding),
+        "segments": device.segments,
+        "expandable": device.expandable,
+        "allocated_for": allocated_for.collect::<Vec<_>>(),
+        "terms": device.terms.iter().map(place).collect::<Vec<_>>(),
+        "failed": failed.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,84 @@
+//! How the run goes besides its plan: where its memory is going, what it is about, what wants a hand, what
+//! predictions are multiplied by, what was lost on the way.
+
+use super::Page;
+use crate::app::{Alert, Raised, State};
+use crate::compare::{Forecast, Phase};
+use crate::printable::printable;
+use crate::ui::Look;
+use crate::units::{BytesPerSec, Seconds};
+
+/// Adds a line for each.
+pub fn add(state: &State, look: &Look, page: &mut Page<'_>) {
+    memory(state, look, page);
+    if let Some(text) = steps(state) {
+        page.note("steps", &text, 2, look);
+    }
+    // When memory will be full is said already.
+    for raised in state.alerts.raised.iter().filter(|raised| raised.alert != Alert::FullIn) {
+        page.styled_note("alert", &told(raised), 2, look.theme.danger(), look);
+    }
+    for raised in &state.alerts.past {
+        page.note("was alerted", &told(raised), 1, look);
+    }
+    if let Some(kept) = state.calibrations_in_use() {
+        let text = format!("{} on {}, kept {}; C drops it", kept.factors.words(), printable(&kept.gpu), kept.at);
+        page.styled_note("calibrated", &text, 2, look.theme.warning(), look);
+    }
+    if let Some(text) = lost(state) {
+        page.styled_note("hook", &text, 2, look.theme.warning(), look);
+    }
+}
+
+fn told(raised: &Raised) -> String {
+    format!("{}, since {}", printable(&raised.text), raised.at)
+}
+
+fn memory(state: &State, look: &Look, page: &mut Page<'_>) {
+    let outlook = &state.outlook;
+    let left = outlook.headroom.map_or_else(String::new, |left| format!("; {left} were left at the peak"));
+    match outlook.memory {
+        Forecast::TooShort if outlook.headroom.is_none() => {}
+        Forecast::TooShort => page.note("memory", &format!("seen too short to tell whether it grows{left}"), 2, look),
+        Forecast::Flat => page.note("memory", &format!("does not grow{left}"), 2, look),
+        Forecast::Growing(growth) => {
+            let what = outlook.grows.map_or_else(String::new, |grows| format!("; {}", grows.words()));
+            let text = format!("grows by {}: {}{what}", speed(growth.rate), growth.words());
+            page.styled_note("memory", &text, 3, look.theme.warning(), look);
+        }
+    }
+}
+
+/// `840 MiB a minute`, `1.20 GiB an hour`.
+fn speed(rate: BytesPerSec) -> String {
+    let over = |time: Seconds| crate::units::Bytes::from_f64(rate.0 * time.0);
+    let minute = over(Seconds(60.0));
+    if minute.gib() < 0.1 { format!("{} an hour", over(Seconds(3600.0))) } else { format!("{minute} a minute") }
+}
+
+/// What the run is about, where that is not plain training.
+fn steps(state: &State) -> Option<String> {
+    let phases = state.run.phases();
+    let quiet = || phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
+    match phases.phase(state.now) {
+        Phase::Untold | Phase::Steady => None,
+        Phase::WarmingUp => Some("the first ones, which are compared with nothing".to_owned()),
+        Phase::Between => Some(format!(
+            "none for {}: an evaluation where the GPU is busy, else a checkpoint, a wait, or it hangs; not compared",
+            quiet()
+        )),
+    }
+}
+
+/// Messages of hooks that were not taken.
+fn lost(state: &State) -> Option<String> {
+    let losses = state.run.news.losses;
+    let deaf = state.run.news.deaf.as_ref().map(|why| format!("nobody listens: {}", printable(why)));
+    let counted = (losses.garbage + losses.flood > 0).then(|| {
+        format!(
+            "{} messages were damaged or none of the hook's, {} came too fast and were dropped",
+            losses.garbage, losses.flood
+        )
+    });
+    counted.or(deaf)
+}
