@@ -2,6 +2,8 @@
 
 use super::editor::Editor;
 use super::field::Field;
+use super::notice::{info, problem};
+use super::state::State;
 use super::step::Outcome;
 use crate::predict::{Component, Job, Prediction, RooflineOp};
 use crate::units::SignedBytes;
@@ -55,5 +57,21 @@ impl Baseline {
     #[must_use]
     pub fn op(&self, name: &str) -> Option<&RooflineOp> {
         self.prediction.roofline.ops.iter().find(|op| op.name == name)
+    }
+}
+
+/// Pins the plan; a plan that is pinned as it stands is let go.
+pub fn pin(state: &mut State) {
+    if state.baseline.as_ref().is_some_and(|baseline| baseline.is(&state.editor)) {
+        state.baseline = None;
+        state.notice = Some(info("no baseline any more"));
+        return;
+    }
+    match Baseline::pin(&state.editor) {
+        Some(baseline) => {
+            state.baseline = Some(baseline);
+            state.notice = Some(info("pinned: every pane shows the difference to this plan from now on"));
+        }
+        None => state.notice = Some(problem("a plan that is not valid cannot be pinned")),
     }
 }

@@ -1,7 +1,7 @@
 //! What each event does to the state.
 
 use super::alerts;
-use super::baseline::Baseline;
+use super::baseline;
 use super::calibrating;
 use super::editing::{self, set_against};
 use super::editor::Editor;
@@ -27,6 +27,7 @@ use super::step::Direction;
 use super::sweep_view;
 use super::trail;
 use super::views::{MOST_ZOOM, MemoryView};
+use crate::reading::Sample;
 
 /// Rows that PageUp and PageDown go.
 const PAGE: usize = 10;
@@ -62,19 +63,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             }
         }
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
-        Event::Sample(sample) => {
-            state.now = state.now.max(sample.at);
-            state.run.hear_of(&sample, &mut state.monitor);
-            state.monitor.take(*sample);
-            if state.monitor.attached.is_some() {
-                state.run.feel(&state.monitor.history, state.monitor.attached_device());
-            }
-            state.run.follow(&state.monitor, state.now);
-            set_against(state);
-            outlook::look(state);
-            trail::note(state);
-            return alerts::look(state);
-        }
+        Event::Sample(sample) => return see(state, *sample),
         Event::Run(news) => {
             state.run.take(*news, &mut state.monitor, state.now);
             state.run.follow(&state.monitor, state.now);
@@ -115,6 +104,21 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         }
     }
     Vec::new()
+}
+
+/// What follows from a sample.
+fn see(state: &mut State, sample: Sample) -> Vec<Effect> {
+    state.now = state.now.max(sample.at);
+    state.run.hear_of(&sample, &mut state.monitor);
+    state.monitor.take(sample);
+    if state.monitor.attached.is_some() {
+        state.run.feel(&state.monitor.history, state.monitor.attached_device());
+    }
+    state.run.follow(&state.monitor, state.now);
+    set_against(state);
+    outlook::look(state);
+    trail::note(state);
+    alerts::look(state)
 }
 
 fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
@@ -216,7 +220,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::PreviousPlan => plans::previous(state),
         Action::Plans => state.overlay = Some(Overlay::Plans(state.tabs.place().0)),
         Action::Palette => picking::open_palette(state),
-        Action::Baseline => pin(state),
+        Action::Baseline => baseline::pin(state),
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
         Action::Largest => editing::take_largest(state),
@@ -226,10 +230,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::NextPane => focus(state, state.focus.next()),
         Action::PreviousPane => focus(state, state.focus.previous()),
         Action::Focus(pane) => focus(state, pane),
-        Action::Zoom => {
-            state.zoomed = !state.zoomed;
-            editing::look_around(state);
-        }
+        Action::Zoom => zoom(state),
         Action::Help => state.overlay = Some(Overlay::Help(0)),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
@@ -241,22 +242,14 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Last => select(state, |_, last| last),
         Action::Less => editing::take_step(state, Direction::Less),
         Action::More => editing::take_step(state, Direction::More),
-        Action::Type => {
-            editing::type_value(state);
-            picking::look(state);
-        }
+        Action::Type => type_value(state),
         Action::Undo | Action::Redo => editing::turn_back(state, action),
         Action::View => turn_view(state),
         Action::Kind => turn_kind(state),
         Action::Roofs => state.roofline.every_roof = !state.roofline.every_roof,
         Action::ZoomIn => state.roofline.zoom = (state.roofline.zoom + 1).min(MOST_ZOOM),
         Action::ZoomOut => state.roofline.zoom = state.roofline.zoom.saturating_sub(1),
-        Action::Mouse => {
-            state.mouse = !state.mouse;
-            let who = if state.mouse { "chooses panes and rows" } else { "is the terminal's again" };
-            state.notice = Some(info(format!("the mouse {who}")));
-            return vec![Effect::Mouse(state.mouse)];
-        }
+        Action::Mouse => return turn_mouse(state),
         Action::Explain => return explaining::ask_now(state),
         Action::TakeExplanation => explaining::take(state),
         Action::Calibrate => return calibrating::keep(state),
@@ -276,27 +269,28 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
+fn zoom(state: &mut State) {
+    state.zoomed = !state.zoomed;
+    editing::look_around(state);
+}
+
+fn type_value(state: &mut State) {
+    editing::type_value(state);
+    picking::look(state);
+}
+
+fn turn_mouse(state: &mut State) -> Vec<Effect> {
+    state.mouse = !state.mouse;
+    let who = if state.mouse { "chooses panes and rows" } else { "is the terminal's again" };
+    state.notice = Some(info(format!("the mouse {who}")));
+    vec![Effect::Mouse(state.mouse)]
+}
+
 fn focus(state: &mut State, pane: Pane) {
     editing::leave_value(state);
     state.focus = pane;
     if state.zoomed {
         editing::look_around(state);
-    }
-}
-
-/// Pins the plan; a plan that is pinned as it stands is let go.
-fn pin(state: &mut State) {
-    if state.baseline.as_ref().is_some_and(|baseline| baseline.is(&state.editor)) {
-        state.baseline = None;
-        state.notice = Some(info("no baseline any more"));
-        return;
-    }
-    match Baseline::pin(&state.editor) {
-        Some(baseline) => {
-            state.baseline = Some(baseline);
-            state.notice = Some(info("pinned: every pane shows the difference to this plan from now on"));
-        }
-        None => state.notice = Some(problem("a plan that is not valid cannot be pinned")),
     }
 }
 

@@ -63,7 +63,8 @@ fn an_alert_rings_notifies_and_runs_the_users_command() {
     let scenario = Scenario::new(HOT);
     let program = Program::memwall().args(&["mine.yaml"]).file("mine.yaml", PLAN).nvml(&scenario);
     let said = program.folder().join("said");
-    let command = format!("[sh, -c, 'echo \"$MEMWALL_ALERT $MEMWALL_ALERT_GPU\" >> \"$1\"', '-', '{}']", said.display());
+    let command =
+        format!("[sh, -c, 'echo \"$MEMWALL_ALERT $MEMWALL_ALERT_GPU\" >> \"$1\"', '-', '{}']", said.display());
     let rules = format!("temperature: 90\nnotify: [bell, desktop]\ncommand: {command}\n");
     let terminal = with_file(program, "config", "alerts.yaml", &rules).start();
     terminal.wait_for("! GPU 0: 95 °C");
