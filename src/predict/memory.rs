@@ -4,13 +4,13 @@
 use super::job::Job;
 use super::pipeline::{in_flight, inputs, left_over};
 use super::play::{Groups, Peak, Played, WeightGradients};
-use super::prediction::{Phase, TimelinePoint};
+use super::prediction::{Phase, Place, TimelinePoint};
 use super::prefill::looked_up;
 use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::stage_layers;
 use super::step::Step;
-use super::summit::{Place, Summit};
+use super::summit::Summit;
 use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::units::Bytes;
@@ -260,7 +260,7 @@ impl<'a> Player<'a> {
         let total = self.base + gradients + resident.optimizer_temporary + self.left;
         let at = Place::Named("optimizer step");
         if self.curve {
-            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
+            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total) });
         }
         if total > self.summit.total {
             let mut groups = [0; GROUPS];
@@ -316,7 +316,7 @@ impl<'a> Player<'a> {
     fn show_summit(&mut self) {
         let Summit { phase, at, total, missing, .. } = self.summit;
         if let Some(index) = missing.filter(|_| self.curve) {
-            self.timeline.insert(index, TimelinePoint { phase, at: at.name(), allocated: Bytes(total) });
+            self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total) });
         }
     }
 
@@ -331,7 +331,7 @@ impl<'a> Player<'a> {
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown && self.curve {
-            self.timeline.push(TimelinePoint { phase, at: place.name(), allocated: Bytes(total) });
+            self.timeline.push(TimelinePoint { phase, at: place, allocated: Bytes(total) });
         }
         if total > self.summit.total {
             let mut groups = self.retained;

@@ -29,8 +29,8 @@ pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, 
 pub use largest::largest;
 pub use outline::{Outline, Walked, outline};
 pub use prediction::{
-    Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Prediction, Roofline, RooflineOp,
-    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict,
+    Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Piece, Place, Prediction, Roofline,
+    RooflineOp, StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words,
 };
 
 use std::borrow::Cow;
@@ -144,8 +144,7 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
         let cache = if job.training.use_cache { ", over the cache" } else { "" };
         return Cow::Owned(format!(
             "{} ({}): what the prompt's tokens pass through{cache}",
-            summit.at.name(),
-            summit.operator
+            summit.at, summit.operator
         ));
     }
     let most = Group::ALL.iter().max_by_key(|group| summit.groups[**group as usize]);
@@ -158,5 +157,5 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
         Some(Group::ActivationGradient) => "gradients of activations",
         _ => "saved activations",
     };
-    Cow::Owned(format!("{} ({}): {what}", summit.at.name(), summit.operator))
+    Cow::Owned(format!("{} ({}): {what}", summit.at, summit.operator))
 }
