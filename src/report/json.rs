@@ -93,14 +93,16 @@ fn term(term: &Term) -> Value {
         "name": term.name,
         "component": term.component.key(),
         "bytes": bytes(term.bytes),
-        "formula": term.formula,
+        "formula": term.formula.to_string(),
         "source": term.source,
     })
 }
 
 fn timeline(stage: &StageMemory) -> Vec<Value> {
     let points = stage.timeline.iter();
-    points.map(|point| json!({"phase": point.phase.word(), "at": point.at, "allocated": point.allocated.0})).collect()
+    points
+        .map(|point| json!({"phase": point.phase.word(), "at": point.at.to_string(), "allocated": point.allocated.0}))
+        .collect()
 }
 
 fn capacity(prediction: &Prediction) -> Value {

@@ -274,7 +274,7 @@ fn timeline(text: &mut String, stage: &StageMemory) {
     text.push_str("\nallocated over the step\n");
     let mut table = Table::new([("phase", Align::Left), ("at", Align::Left), ("GiB", Align::Right)]);
     for point in &stage.timeline {
-        table.row([point.phase.word().to_owned(), shortened(&point.at, 60), point.allocated.in_gib()]);
+        table.row([point.phase.word().to_owned(), shortened(&point.at.to_string(), 60), point.allocated.in_gib()]);
     }
     text.push_str(&table.render("  "));
 }
@@ -323,6 +323,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
+    use crate::predict::{Piece, Words};
     use crate::report::sample;
 
     fn of(prediction: &Prediction, verbose: bool) -> String {
@@ -404,7 +405,7 @@ mod tests {
         prediction.roofline.ops[0].name = "attention.".repeat(10).into();
         for stage in &mut prediction.stages {
             stage.peak_cause = "cause ".repeat(40).into();
-            stage.terms[0].formula = "1 + ".repeat(90).into();
+            stage.terms[0].formula = Words::Pieces(vec![Piece::Text("1 + "); 90]);
         }
         for line in of(&prediction, true).lines() {
             assert!(line.width() <= WIDTH, "{line}");
