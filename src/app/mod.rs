@@ -53,7 +53,7 @@ pub use form::Form;
 pub use history::{History, KEPT, Point, Stretch};
 pub use inferred::Proposal;
 pub use key::Key;
-pub use keymap::{Action, BINDINGS, Binding, Context};
+pub use keymap::{Action, Binding, Context, bindings};
 pub use listing::{Command, HELP_NOTES, HelpShape, by_context, commands, footer, help_shape};
 pub use monitor::{Monitor, MonitorView, Selected, Source};
 pub use mouse::Target;
