@@ -1,6 +1,6 @@
 //! The table of actions as it is listed: in the help, the footer, the palette.
 
-use super::keymap::{Action, BINDINGS, Binding, Context};
+use super::keymap::{Action, Binding, Context, bindings};
 use super::pane::Pane;
 use Context::{Anywhere, In};
 
@@ -71,7 +71,7 @@ pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Bin
     let late = (pane != Pane::Plan).then_some(Context::Text);
     std::iter::once(In(pane)).chain(text).chain([Anywhere, Context::Replay]).chain(others).chain(late).filter_map(
         |context| {
-            let bindings: Vec<_> = BINDINGS.iter().filter(|binding| binding.context == context).collect();
+            let bindings: Vec<_> = bindings().filter(|binding| binding.context == context).collect();
             (!bindings.is_empty()).then_some((context, bindings))
         },
     )
@@ -80,9 +80,8 @@ pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Bin
 /// The bindings that the footer shows in a context: what steers a recording that is played
 /// comes first, then the context's own.
 pub fn footer(context: Context, replay: bool) -> impl Iterator<Item = &'static Binding> {
-    let shown = |context: Context| {
-        BINDINGS.iter().filter(move |binding| binding.context == context && !binding.word.is_empty())
-    };
+    let shown =
+        |context: Context| bindings().filter(move |binding| binding.context == context && !binding.word.is_empty());
     let typed = context == Context::Text;
     let steering = shown(Context::Replay).filter(move |_| replay && !typed);
     steering.chain(shown(context)).chain(shown(Anywhere).filter(move |_| !typed))
@@ -97,7 +96,7 @@ mod tests {
     #[test]
     fn lines_of_help_fit_the_narrowest_usual_screen() {
         // 80 cells without the frame, two blanks and nineteen for the keys.
-        for binding in BINDINGS {
+        for binding in bindings() {
             assert!(binding.help.width() <= 80 - 2 - 2 - 19, "{}", binding.help);
         }
     }
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn the_palette_lists_every_action_of_the_table() {
         let commands = commands(Pane::Plan);
-        for action in BINDINGS.iter().flat_map(|binding| binding.actions).filter(|action| !action.is_movement()) {
+        for action in bindings().flat_map(|binding| binding.actions).filter(|action| !action.is_movement()) {
             let text = *action == Action::Complete;
             assert!(text || commands.iter().any(|command| command.action == *action), "{action:?}");
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::key::Key;
-use super::keymap::{Action, BINDINGS, Binding, Context, bound};
+use super::keymap::{Action, Binding, Context, bindings, bound};
 use super::pane::Pane;
 use crate::plan::Document;
 
@@ -123,7 +123,7 @@ fn one(key: &str, action: &str) -> Result<(Key, Option<Action>), String> {
     if action == "none" {
         return Ok((key, None));
     }
-    let actions = || BINDINGS.iter().flat_map(|binding| binding.actions).copied();
+    let actions = || bindings().flat_map(|binding| binding.actions).copied();
     match actions().find(|known| known.name() == action) {
         Some(action) => Ok((key, Some(action))),
         None => {
@@ -169,7 +169,7 @@ mod tests {
         let keys = Keymap::default();
         assert_eq!(keys.lookup(Key::Enter, PLAN, false), Some(Action::Type));
         assert_eq!(keys.lookup(Key::Enter, Context::In(Pane::Monitor), false), Some(Action::Attach));
-        assert_eq!(keys.lookup(Key::Enter, Context::In(Pane::Compare), false), None);
+        assert_eq!(keys.lookup(Key::Enter, Context::In(Pane::Vram), false), None);
         assert_eq!(keys.lookup(Key::Char('q'), Context::In(Pane::Vram), false), Some(Action::Quit));
         assert_eq!(keys.lookup(Key::Char('q'), Context::Text, false), None);
     }
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(keys.lookup(Key::Char('q'), PLAN, false), None);
         assert_eq!(keys.lookup(Key::Char('w'), PLAN, false), Some(Action::Save));
         assert_eq!(keys.lookup(Key::PageUp, PLAN, false), Some(Action::Focus(Pane::Vram)));
-        let row = |action| BINDINGS.iter().find(|row| row.actions.contains(&action) && row.context != PLAN).unwrap();
+        let row = |action| bindings().find(|row| row.actions.contains(&action) && row.context != PLAN).unwrap();
         assert_eq!(keys.shown(row(Action::Quit)), "^C ^Q");
         assert_eq!(keys.shown(row(Action::Help)), "?");
     }

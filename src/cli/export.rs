@@ -1,6 +1,6 @@
 //! `memwall export PLAN --to TOOL`.
 
-use super::import_args::{ExportArgs, ExportTarget};
+use super::args::{ExportArgs, ExportTarget};
 use super::{Exit, Streams, plans};
 use crate::catalog::Catalog;
 use crate::plan::export::{Target, export};

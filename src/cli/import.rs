@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::import_args::ImportArgs;
+use super::args::ImportArgs;
 use super::infer::{HostFiles, deliver};
 use super::user_catalog;
 use super::{Exit, Streams};

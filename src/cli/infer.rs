@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::import_args::{InferArgs, PlanFormat, PlanOutput};
+use super::args::{InferArgs, PlanFormat, PlanOutput};
 use super::{Exit, Streams};
 use crate::app::Proposal;
 use crate::catalog::Catalog;
@@ -22,6 +22,7 @@ const MOST_BYTES: u64 = plan::MAX_BYTES as u64;
 /// A driver that has not answered by then is left out.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Writes the plan of the process that was asked for, and what could not be read of it.
 pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     match of_process(args.pid, gpus(), catalog) {
         Ok((heading, imported)) => deliver(&heading, &imported, &args.to, streams),

@@ -5,10 +5,9 @@
 //! the pickle shares is shared here as well, and depth costs nothing: a bomb of references stays as
 //! small as it is on disk. The table has a bound.
 
-use std::collections::HashMap;
+mod machine;
 
-/// Values that a pickle may have. A snapshot of a large run has some millions.
-const MOST_VALUES: usize = 40_000_000;
+use machine::Machine;
 
 /// The number of a value in the table.
 pub type Id = u32;
@@ -49,10 +48,8 @@ impl<'a> Pickle<'a> {
         if u32::try_from(bytes.len()).is_err() {
             return Err("larger than 4 GiB".to_owned());
         }
-        let mut machine =
-            Machine { bytes, at: 0, values: Vec::new(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
-        let root = machine.run()?;
-        Ok(Self { bytes, values: machine.values, root })
+        let (values, root) = Machine::run(bytes)?;
+        Ok(Self { bytes, values, root })
     }
 
     /// The outermost value.
@@ -71,9 +68,7 @@ impl<'a> Pickle<'a> {
     /// A dictionary's value of that key.
     #[must_use]
     pub fn get(&self, dictionary: &Value, key: &str) -> Option<&Value> {
-        let Value::Dictionary(pairs) = dictionary else { return None };
-        let (_, value) = pairs.iter().find(|(name, _)| self.bytes_of(self.value(*name)) == Some(key.as_bytes()))?;
-        Some(self.value(*value))
+        self.get_id(dictionary, key).map(|id| self.value(id))
     }
 
     /// The number of a dictionary's value of that key.
@@ -113,293 +108,6 @@ impl<'a> Pickle<'a> {
             _ => None,
         }
     }
-}
-
-struct Machine<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    values: Vec<Value>,
-    stack: Vec<Id>,
-    /// Heights of the stack at each mark.
-    marks: Vec<usize>,
-    memo: HashMap<u32, Id>,
-}
-
-impl Machine<'_> {
-    fn run(&mut self) -> Result<Id, String> {
-        loop {
-            let opcode = self.byte()?;
-            if opcode == b'.' {
-                return self.pop();
-            }
-            if !(self.scalar(opcode)? || self.text(opcode)? || self.collection(opcode)? || self.bookkeeping(opcode)?) {
-                return Err(match opcode {
-                    b'c' | 0x93 | b'R' | b'i' | b'o' | b'b' | 0x81 | 0x92 | b'P' | b'Q' | 0x82..=0x84 => {
-                        "it asks for code to be run; a snapshot holds data alone".to_owned()
-                    }
-                    _ => format!("no pickle of plain data (operation {opcode:#04x} at byte {})", self.at - 1),
-                });
-            }
-        }
-    }
-
-    fn scalar(&mut self, opcode: u8) -> Result<bool, String> {
-        let value = match opcode {
-            b'N' => Value::Nothing,
-            0x88 => Value::Truth(true),
-            0x89 => Value::Truth(false),
-            b'K' => Value::Integer(self.number(1)?),
-            b'M' => Value::Integer(self.number(2)?),
-            b'J' => {
-                let bits = self.take(4)?;
-                Value::Integer(i64::from(i32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]])))
-            }
-            0x8a => {
-                let length = self.length(1)?;
-                Value::Integer(long(self.take(length)?))
-            }
-            0x8b => {
-                let length = self.length(4)?;
-                Value::Integer(long(self.take(length)?))
-            }
-            b'I' | b'L' => {
-                let line = self.line()?;
-                match line {
-                    "00" => Value::Truth(false),
-                    "01" => Value::Truth(true),
-                    digits => Value::Integer(digits.trim_end_matches('L').parse().map_err(|_| "a number is none")?),
-                }
-            }
-            b'F' => Value::Float(self.line()?.parse().map_err(|_| "a number is none")?),
-            b'G' => {
-                let bits = self.take(8)?;
-                let bits = <[u8; 8]>::try_from(bits).map_err(|_| "cut off")?;
-                Value::Float(f64::from_be_bytes(bits))
-            }
-            _ => return Ok(false),
-        };
-        self.push(value)?;
-        Ok(true)
-    }
-
-    fn text(&mut self, opcode: u8) -> Result<bool, String> {
-        let length = match opcode {
-            0x8c | b'U' | b'C' => self.length(1)?,
-            b'X' | b'T' | b'B' => self.length(4)?,
-            0x8d | 0x8e => self.length(8)?,
-            b'V' => self.line()?.len(),
-            _ => return Ok(false),
-        };
-        if opcode == b'V' {
-            // The line has been passed already, its end too.
-            return self.push_text(self.at - 1 - length, self.at - 1).map(|()| true);
-        }
-        let start = self.at;
-        self.take(length)?;
-        self.push_text(start, self.at).map(|()| true)
-    }
-
-    fn push_text(&mut self, start: usize, end: usize) -> Result<(), String> {
-        let place = |at: usize| u32::try_from(at).map_err(|_| "too large".to_owned());
-        let value = Value::Text(place(start)?, place(end)?);
-        self.push(value)
-    }
-
-    fn collection(&mut self, opcode: u8) -> Result<bool, String> {
-        match opcode {
-            b']' | b')' => self.push(Value::List(Vec::new()))?,
-            b'}' => self.push(Value::Dictionary(Vec::new()))?,
-            b'l' | b't' => {
-                let items = self.since_mark()?;
-                self.push(Value::List(items))?;
-            }
-            0x85..=0x87 => {
-                let count = usize::from(opcode - 0x84);
-                let start = self.stack.len().checked_sub(count).ok_or("a value is missing")?;
-                let items = self.stack.split_off(start);
-                self.push(Value::List(items))?;
-            }
-            b'd' => {
-                let pairs = pairs(&self.since_mark()?)?;
-                self.push(Value::Dictionary(pairs))?;
-            }
-            b'a' => {
-                let item = self.pop()?;
-                self.extend_list(vec![item])?;
-            }
-            b'e' => {
-                let items = self.since_mark()?;
-                self.extend_list(items)?;
-            }
-            b's' => {
-                let (value, key) = (self.pop()?, self.pop()?);
-                self.extend_dictionary(vec![(key, value)])?;
-            }
-            b'u' => {
-                let items = self.since_mark()?;
-                self.extend_dictionary(pairs(&items)?)?;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn bookkeeping(&mut self, opcode: u8) -> Result<bool, String> {
-        match opcode {
-            0x80 => {
-                self.byte()?;
-            }
-            0x95 => {
-                self.take(8)?;
-            }
-            b'(' => self.marks.push(self.stack.len()),
-            b'0' => {
-                self.pop()?;
-            }
-            b'1' => {
-                self.since_mark()?;
-            }
-            b'2' => {
-                let top = *self.stack.last().ok_or("a value is missing")?;
-                self.stack.push(top);
-            }
-            0x94 => {
-                let slot = u32::try_from(self.memo.len()).map_err(|_| "too large")?;
-                self.remember(slot)?;
-            }
-            b'q' => {
-                let slot = self.length(1)?;
-                self.remember(slot as u32)?;
-            }
-            b'r' => {
-                let slot = self.length(4)?;
-                self.remember(slot as u32)?;
-            }
-            b'p' => {
-                let slot = self.line()?.parse().map_err(|_| "a number is none")?;
-                self.remember(slot)?;
-            }
-            b'h' => {
-                let slot = self.length(1)?;
-                self.recall(slot as u32)?;
-            }
-            b'j' => {
-                let slot = self.length(4)?;
-                self.recall(slot as u32)?;
-            }
-            b'g' => {
-                let slot = self.line()?.parse().map_err(|_| "a number is none")?;
-                self.recall(slot)?;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn remember(&mut self, slot: u32) -> Result<(), String> {
-        let top = *self.stack.last().ok_or("a value is missing")?;
-        self.memo.insert(slot, top);
-        Ok(())
-    }
-
-    fn recall(&mut self, slot: u32) -> Result<(), String> {
-        let id = *self.memo.get(&slot).ok_or("a reference leads nowhere")?;
-        // Each costs a byte of the file at least: the stack is bounded by the file.
-        self.stack.push(id);
-        Ok(())
-    }
-
-    fn extend_list(&mut self, items: Vec<Id>) -> Result<(), String> {
-        match self.top()? {
-            Value::List(list) => list.extend(items),
-            _ => return Err("an item has no list".to_owned()),
-        }
-        Ok(())
-    }
-
-    fn extend_dictionary(&mut self, pairs: Vec<(Id, Id)>) -> Result<(), String> {
-        match self.top()? {
-            Value::Dictionary(dictionary) => dictionary.extend(pairs),
-            _ => return Err("a pair has no dictionary".to_owned()),
-        }
-        Ok(())
-    }
-
-    fn top(&mut self) -> Result<&mut Value, String> {
-        let id = *self.stack.last().ok_or("a value is missing")?;
-        self.values.get_mut(id as usize).ok_or_else(|| "a value is missing".to_owned())
-    }
-
-    fn since_mark(&mut self) -> Result<Vec<Id>, String> {
-        let height = self.marks.pop().filter(|height| *height <= self.stack.len()).ok_or("a mark is missing")?;
-        Ok(self.stack.split_off(height))
-    }
-
-    fn push(&mut self, value: Value) -> Result<(), String> {
-        if self.values.len() >= MOST_VALUES {
-            return Err(format!("more than {MOST_VALUES} values"));
-        }
-        self.stack.push(u32::try_from(self.values.len()).map_err(|_| "too large")?);
-        self.values.push(value);
-        Ok(())
-    }
-
-    fn pop(&mut self) -> Result<Id, String> {
-        // What stands below a mark is not to be had without it.
-        let floor = self.marks.last().copied().unwrap_or(0);
-        if self.stack.len() <= floor {
-            return Err("a value is missing".to_owned());
-        }
-        self.stack.pop().ok_or_else(|| "a value is missing".to_owned())
-    }
-
-    fn byte(&mut self) -> Result<u8, String> {
-        Ok(self.take(1)?[0])
-    }
-
-    fn take(&mut self, count: usize) -> Result<&[u8], String> {
-        let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len()).ok_or("it is cut off")?;
-        let taken = &self.bytes[self.at..end];
-        self.at = end;
-        Ok(taken)
-    }
-
-    fn number(&mut self, bytes: usize) -> Result<i64, String> {
-        Ok(self.take(bytes)?.iter().rev().fold(0, |sum, byte| (sum << 8) | i64::from(*byte)))
-    }
-
-    fn length(&mut self, bytes: usize) -> Result<usize, String> {
-        let bits = self.take(bytes)?.iter().rev().fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
-        usize::try_from(bits).map_err(|_| "too large".to_owned())
-    }
-
-    fn line(&mut self) -> Result<&str, String> {
-        let rest = &self.bytes[self.at..];
-        let end = rest.iter().position(|byte| *byte == b'\n').ok_or("it is cut off")?;
-        self.at += end + 1;
-        std::str::from_utf8(&rest[..end]).map_err(|_| "a text is none".to_owned())
-    }
-}
-
-fn pairs(items: &[Id]) -> Result<Vec<(Id, Id)>, String> {
-    if !items.len().is_multiple_of(2) {
-        return Err("a key has no value".to_owned());
-    }
-    Ok(items.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
-}
-
-/// A whole number in two's complement, the lowest byte first. Addresses fit; what does not is cut.
-fn long(bytes: &[u8]) -> i64 {
-    let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
-    if bytes.len() > 8 {
-        let spare = if negative { 0xff } else { 0 };
-        let fits = bytes[8..].iter().all(|byte| *byte == spare) && (bytes[7] & 0x80 != 0) == negative;
-        if !fits {
-            return if negative { i64::MIN } else { i64::MAX };
-        }
-    }
-    let fill = if negative { -1 } else { 0 };
-    bytes.iter().take(8).rev().fold(fill, |sum, byte| (sum << 8) | i64::from(*byte))
 }
 
 #[cfg(test)]

@@ -7,11 +7,15 @@
 //! [`Bytes`] in binary multiples, because `nvidia-smi` and PyTorch do so, rates in
 //! decimal ones, because datasheets do so.
 
+mod bytes;
+
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
+
+pub use bytes::{Bytes, GIB, MIB, SignedBytes};
 
 /// Three significant figures without an exponent: `0.295`, `2.95`, `29.5`, `295`, `2950`.
 #[must_use]
@@ -42,154 +46,6 @@ pub fn grouped(count: u64) -> String {
         text.push(digit);
     }
     text
-}
-
-/// A count of bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Bytes(pub u64);
-
-/// One binary megabyte.
-pub const MIB: u64 = 1 << 20;
-/// One binary gigabyte.
-pub const GIB: u64 = 1 << 30;
-
-impl Bytes {
-    /// No bytes at all (a known zero, not an unknown).
-    pub const ZERO: Self = Self(0);
-
-    /// `mib` binary megabytes.
-    #[must_use]
-    pub const fn from_mib(mib: u64) -> Self {
-        Self(mib.saturating_mul(MIB))
-    }
-
-    /// `gib` binary gigabytes, rounded to the byte. Negative and NaN give 0.
-    #[must_use]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub fn from_gib(gib: f64) -> Self {
-        Self((gib * GIB as f64).round() as u64)
-    }
-
-    /// From a float in bytes, rounded. Negative and NaN give 0.
-    #[must_use]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub fn from_f64(bytes: f64) -> Self {
-        Self(bytes.round() as u64)
-    }
-
-    /// In binary gigabytes.
-    #[must_use]
-    pub fn gib(self) -> f64 {
-        self.0 as f64 / GIB as f64
-    }
-
-    /// As a float, in bytes.
-    #[must_use]
-    pub fn as_f64(self) -> f64 {
-        self.0 as f64
-    }
-
-    /// `self - other`, not below zero.
-    #[must_use]
-    pub const fn saturating_sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
-    }
-
-    /// Up to the next multiple of `multiple` bytes (a power of two or not; 0 leaves it).
-    #[must_use]
-    pub const fn round_up(self, multiple: u64) -> Self {
-        if multiple == 0 {
-            return self;
-        }
-        Self(self.0.div_ceil(multiple).saturating_mul(multiple))
-    }
-
-    /// This as a share of `whole`; none when `whole` is 0.
-    #[must_use]
-    pub fn share_of(self, whole: Self) -> Option<Fraction> {
-        (whole.0 > 0).then(|| Fraction(self.as_f64() / whole.as_f64()))
-    }
-
-    /// The bare number in GiB to three figures, for a column whose head says GiB.
-    #[must_use]
-    pub fn in_gib(self) -> String {
-        three_figures(self.gib())
-    }
-}
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = if self.0 >= GIB / 10 {
-            format!("{} GiB", self.in_gib())
-        } else if self.0 >= MIB / 10 {
-            format!("{} MiB", three_figures(self.as_f64() / MIB as f64))
-        } else if self.0 >= 1024 {
-            format!("{} KiB", three_figures(self.as_f64() / 1024.0))
-        } else {
-            format!("{} B", self.0)
-        };
-        f.pad(&text)
-    }
-}
-
-impl Add for Bytes {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
-    }
-}
-
-impl AddAssign for Bytes {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl Sub for Bytes {
-    /// Signed: what is missing or left over matters as much as the amount.
-    type Output = SignedBytes;
-    fn sub(self, other: Self) -> SignedBytes {
-        SignedBytes(i128::from(self.0) - i128::from(other.0))
-    }
-}
-
-impl Mul<u64> for Bytes {
-    type Output = Self;
-    fn mul(self, times: u64) -> Self {
-        Self(self.0.saturating_mul(times))
-    }
-}
-
-impl Sum for Bytes {
-    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
-        iter.fold(Self::ZERO, Add::add)
-    }
-}
-
-/// A difference between two byte counts: prints with its sign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct SignedBytes(pub i128);
-
-impl SignedBytes {
-    /// The size of the difference.
-    #[must_use]
-    pub fn magnitude(self) -> Bytes {
-        Bytes(u64::try_from(self.0.unsigned_abs()).unwrap_or(u64::MAX))
-    }
-
-    /// Below zero.
-    #[must_use]
-    pub const fn is_negative(self) -> bool {
-        self.0 < 0
-    }
-}
-
-impl fmt::Display for SignedBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.is_negative() { '-' } else { '+' };
-        f.pad(&format!("{sign}{}", self.magnitude()))
-    }
 }
 
 /// A decimal prefix and the value in it.
@@ -399,14 +255,6 @@ impl Flops {
     }
 }
 
-impl Bytes {
-    /// How long these take at `rate`; infinite at a rate of 0.
-    #[must_use]
-    pub fn at(self, rate: BytesPerSec) -> Seconds {
-        Seconds(self.as_f64() / rate.0)
-    }
-}
-
 impl FlopsPerSec {
     /// The ridge point of a roofline: the intensity at which memory and compute bind alike.
     #[must_use]
@@ -416,52 +264,4 @@ impl FlopsPerSec {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_print_in_binary_multiples_with_three_figures() {
-        assert_eq!(Bytes(0).to_string(), "0 B");
-        assert_eq!(Bytes(1023).to_string(), "1023 B");
-        assert_eq!(Bytes::from_mib(512).to_string(), "0.50 GiB");
-        assert_eq!(Bytes::from_mib(20).to_string(), "20.0 MiB");
-        // nvidia-smi's 81559 MiB of an H100: 81559 / 1024 = 79.647...
-        assert_eq!(Bytes::from_mib(81_559).to_string(), "79.6 GiB");
-        assert_eq!(Bytes(u64::MAX).round_up(512), Bytes(u64::MAX / 512 * 512 + 511));
-    }
-
-    #[test]
-    fn differences_keep_their_sign() {
-        let difference = Bytes::from_mib(1024) - Bytes::from_mib(3072);
-        assert_eq!(difference.to_string(), "-2.00 GiB");
-        assert_eq!((Bytes::from_mib(3072) - Bytes::from_mib(1024)).to_string(), "+2.00 GiB");
-    }
-
-    #[test]
-    fn rates_print_in_decimal_multiples() {
-        assert_eq!(BytesPerSec::from_giga(3352.0).to_string(), "3.35 TB/s");
-        assert_eq!(FlopsPerSec::from_tera(989.4).to_string(), "989 TFLOP/s");
-        assert_eq!(FlopsPerSec::from_tera(999.9).to_string(), "1.00 PFLOP/s");
-    }
-
-    #[test]
-    fn durations_read_as_people_say_them() {
-        assert_eq!(Seconds(85e-6).to_string(), "85.0 µs");
-        assert_eq!(Seconds(3.56).to_string(), "3.56 s");
-        assert_eq!(Seconds(725.0).to_string(), "12 min 05 s");
-        assert_eq!(Seconds(4320.0).to_string(), "1 h 12 min");
-        assert_eq!(Seconds(14.0 * 86400.0 + 3.0 * 3600.0).to_string(), "14 d 03 h");
-    }
-
-    #[test]
-    fn the_ridge_of_an_h100_in_bf16() {
-        // 989.4e12 / 3352e9 = 295.2 FLOP a byte.
-        let ridge = FlopsPerSec::from_tera(989.4).ridge(BytesPerSec::from_giga(3352.0));
-        assert_eq!(ridge.to_string(), "295 FLOP/B");
-    }
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        assert_eq!([0, 999, 1_840, 12_000, 1_234_567].map(grouped), ["0", "999", "1 840", "12 000", "1 234 567"]);
-    }
-}
+mod tests;

@@ -1,0 +1,253 @@
+//! What may be written after `memwall`.
+
+mod plans;
+mod predictions;
+mod runs;
+mod values;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, PlanFormat, PlanOutput};
+pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
+pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
+
+use crate::observe::Choice;
+use values::{interval, source};
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "memwall",
+    version,
+    about = "Predicts the memory and time of a training plan and sets them against the GPUs that run it",
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Headless>,
+    #[command(flatten)]
+    dashboard: DashboardArgs,
+}
+
+impl Cli {
+    /// The one command that it asks for.
+    #[must_use]
+    pub fn into_command(self) -> Command {
+        match self.command {
+            None => Command::Dashboard(self.dashboard),
+            Some(Headless::Predict(args)) => Command::Predict(args),
+            Some(Headless::Sweep(args)) => Command::Sweep(args),
+            Some(Headless::Search(args)) => Command::Search(args),
+            Some(Headless::Roofline(args)) => Command::Roofline(args),
+            Some(Headless::Validate(args)) => Command::Validate(args),
+            Some(Headless::Infer(args)) => Command::Infer(args),
+            Some(Headless::Import(args)) => Command::Import(args),
+            Some(Headless::Export(args)) => Command::Export(args),
+            Some(Headless::Record(args)) => Command::Record(args),
+            Some(Headless::Replay(args)) => Command::Replay(args),
+            Some(Headless::Gpus(args)) => Command::Gpus(args),
+            Some(Headless::Models(args)) => Command::Models(args),
+            Some(Headless::Run(args)) => Command::Run(args),
+            Some(Headless::Explain(args)) => Command::Explain(args),
+            Some(Headless::Hook) => Command::Hook,
+            Some(Headless::Completions(args)) => Command::Completions(args),
+        }
+    }
+}
+
+/// What there is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// `memwall [PLAN]`
+    Dashboard(DashboardArgs),
+    /// `memwall predict`
+    Predict(Box<PredictArgs>),
+    /// `memwall sweep`
+    Sweep(SweepArgs),
+    /// `memwall search`
+    Search(SearchArgs),
+    /// `memwall roofline`
+    Roofline(RooflineArgs),
+    /// `memwall validate`
+    Validate(ValidateArgs),
+    /// `memwall infer`
+    Infer(InferArgs),
+    /// `memwall import`
+    Import(ImportArgs),
+    /// `memwall export`
+    Export(ExportArgs),
+    /// `memwall record`
+    Record(RecordArgs),
+    /// `memwall replay`
+    Replay(ReplayArgs),
+    /// `memwall gpus`
+    Gpus(CatalogueArgs),
+    /// `memwall models`
+    Models(CatalogueArgs),
+    /// `memwall run`
+    Run(RunArgs),
+    /// `memwall explain`
+    Explain(ExplainArgs),
+    /// `memwall hook`
+    Hook,
+    /// `memwall completions`
+    Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum Headless {
+    /// Report what a plan needs: memory, time, roofline
+    ///
+    /// Exits 0 if every plan fits, 3 if one does not, 2 if one is faulty.
+    #[command(override_usage = "memwall predict [OPTIONS] PLAN...\n       \
+                                memwall predict [OPTIONS] MODEL_TYPE SIZE BATCH")]
+    Predict(Box<PredictArgs>),
+    /// Predict a plan with every value of a key, or of several
+    ///
+    /// One row a value, and the two walls: where memory ends, and where throughput flattens.
+    Sweep(SweepArgs),
+    /// Find the best plans over every parallel and memory knob
+    ///
+    /// Model, batch and cluster stay as the plan has them; data, tensor, pipeline, context, expert and sequence
+    /// parallelism, sharding, micro batch, schedule, recomputation and offload are searched. Ctrl-C stops it with the
+    /// best so far. Exits 0 if a plan fits, 3 if none does, 1 if it was stopped.
+    Search(SearchArgs),
+    /// Draw a plan's operators under the roofs of its card
+    Roofline(RooflineArgs),
+    /// Hold predictions against measured cases
+    Validate(ValidateArgs),
+    /// Write the plan that a running training process seems to have
+    Infer(InferArgs),
+    /// Write the plan that a file of another tool, or a training command, spells
+    ///
+    /// A Hugging Face config.json, a DeepSpeed JSON, a torchtitan TOML, the YAML of axolotl,
+    /// LLaMA-Factory, torchtune, llm-foundry, litgpt or accelerate, a nanoGPT configuration, a shell
+    /// script; or, behind `--`, a command as one types it. Nothing is run.
+    #[command(override_usage = "memwall import [OPTIONS] FILE\n       memwall import [OPTIONS] -- COMMAND...")]
+    Import(ImportArgs),
+    /// Write a plan as another tool's file or command
+    Export(ExportArgs),
+    /// Write what is observed to a file, until a signal or --duration ends it
+    Record(RecordArgs),
+    /// Play a recording in the dashboard; without a terminal, summarise it
+    Replay(ReplayArgs),
+    /// List the GPUs that plans can name
+    Gpus(CatalogueArgs),
+    /// List the models that plans can name
+    Models(CatalogueArgs),
+    /// Run a training command with the PyTorch hook in place
+    ///
+    /// Its output is untouched and its exit status passed on.
+    Run(RunArgs),
+    /// Explain an out-of-memory message or a PyTorch memory snapshot
+    Explain(ExplainArgs),
+    /// Write the PyTorch hook, for scripts that import it themselves
+    Hook,
+    /// Write a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+/// Arguments of the dashboard.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct DashboardArgs {
+    /// The plan to open; without one, an example
+    pub plan: Option<PathBuf>,
+    /// Compare with this process from the start
+    #[arg(long, value_name = "PID")]
+    pub attach: Option<u32>,
+    /// Follow this log instead of the attached process's own output
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// A regular expression for its lines, with groups named step, loss, step_time_s, …
+    #[arg(long, value_name = "REGEX")]
+    pub log_pattern: Option<String>,
+    /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
+    /// prometheus:URL
+    ///
+    /// The demo's run may depart from the plan: `demo:KEY=VALUE` with keys of the plan, `demo:leak`, or several with
+    /// commas between.
+    #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
+    pub source: Choice,
+    /// Time between readings, 100ms to 60s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// How it looks.
+    #[command(flatten)]
+    pub look: LookArgs,
+}
+
+/// How a screen shall look.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct LookArgs {
+    /// Colour theme
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
+    /// Let the mouse choose panes and fields (the terminal's own selection then needs Shift)
+    #[arg(long)]
+    pub mouse: bool,
+    /// Draw with ASCII characters only
+    #[arg(long)]
+    pub ascii: bool,
+    /// Draw without colours
+    #[arg(long)]
+    pub no_color: bool,
+}
+
+impl DashboardArgs {
+    /// What is wrong with a plan that is not there. A word alone may have been meant as a command.
+    #[must_use]
+    pub fn no_such_plan(&self) -> Option<String> {
+        let word = self.plan.as_ref().filter(|plan| !plan.exists())?.to_string_lossy();
+        let command = Cli::command();
+        let near =
+            command.get_subcommands().map(clap::Command::get_name).find(|name| strsim::levenshtein(name, &word) < 3);
+        let hint = near.map_or(String::new(), |name| format!("; the command is `{name}`"));
+        Some(format!("{word}: no such plan file{hint}"))
+    }
+}
+
+/// Arguments of `gpus` and `models`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CatalogueArgs {
+    /// How to write the list
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: ListFormat,
+    /// Other names and the source of every figure
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CompletionsArgs {
+    /// The shell to write for
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Text,
+    /// One object a plan, one a line
+    Json,
+    /// One row a plan
+    Csv,
+}
+
+/// How a catalogue is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// For people
+    Text,
+    /// An array of objects
+    Json,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! Arguments of the commands that predict: predict, sweep, search, roofline, validate.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Format;
+use super::values::top;
+use crate::report::roofline::OwnOp;
+
+/// Arguments of `predict`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct PredictArgs {
+    /// Plan files, `-` for a stream of plans separated by `---`; or a kind of model, its
+    /// size in billions of parameters and the global batch: `transformer 7.0 32`
+    #[arg(required = true, value_name = "PLAN", allow_negative_numbers = true)]
+    pub what: Vec<String>,
+    /// How to write the report [default: by the extension of --output, else text]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Every term with its formula and source, and the curve over the step
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// What holds the plan back, and what each change would do
+    ///
+    /// Every fix is a changed plan, predicted. In JSON they are always there, unless the plan says
+    /// `analysis: {enable_bottlenecks: false}`.
+    #[arg(long, short)]
+    pub bottlenecks: bool,
+    /// Find the largest batch that fits
+    #[arg(long)]
+    pub max_batch_size: bool,
+    /// What goes with MODEL_TYPE SIZE BATCH.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+}
+
+/// Keys of a plan that is written on the command line. Their values are checked where
+/// those of a file are.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+#[command(next_help_heading = "With MODEL_TYPE SIZE BATCH")]
+pub struct ShapeArgs {
+    /// Tokens a sample
+    #[arg(long, value_name = "TOKENS")]
+    pub sequence_length: Option<String>,
+    /// Pixels a side
+    #[arg(long, value_name = "PIXELS")]
+    pub image_size: Option<String>,
+    /// Whose layers run: pytorch, megatron, torchtitan, ...
+    #[arg(long, value_name = "NAME")]
+    pub framework: Option<String>,
+    /// A name from `memwall gpus`
+    #[arg(long, value_name = "NAME")]
+    pub gpu_type: Option<String>,
+    /// Number of GPUs
+    #[arg(long, value_name = "N")]
+    pub gpus: Option<String>,
+    /// data_parallel, tensor_parallel, pipeline_parallel, fsdp, zero1, zero2, zero3
+    #[arg(long, value_name = "NAME")]
+    pub strategy: Option<String>,
+    /// fp32, tf32, bf16-mixed, fp16-mixed, bf16, fp16, bf16-fp32-master, fp16-fp32-master, fp8-mixed
+    #[arg(long, value_name = "NAME")]
+    pub precision: Option<String>,
+    /// adamw, adamw-fused, adamw-8bit, adafactor, lion, muon, sgd, ...
+    #[arg(long, value_name = "NAME")]
+    pub optimizer: Option<String>,
+    /// sdpa, flash, eager
+    #[arg(long, value_name = "NAME")]
+    pub attention: Option<String>,
+    /// none, selective, full
+    #[arg(long, value_name = "NAME")]
+    pub activation_checkpointing: Option<String>,
+    /// Samples per GPU per forward pass
+    #[arg(long, value_name = "N")]
+    pub micro_batch_size: Option<String>,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct SweepArgs {
+    /// The plan file, `-` for standard input
+    pub plan: String,
+    /// A key of the plan and its values, written as in a plan; several: every combination
+    ///
+    /// `batch_size=8,16,32`; ranges count up (`1..8`), double (`1..64x2`) or add (`2048..8192+2048`), their end
+    /// included; `null` leaves the key out. A key may be named by its last part. Keys that cannot stand beside a
+    /// varied one are derived: the replicas when another degree varies, the accumulation when the batch does.
+    #[arg(long, required = true, value_name = "KEY=v1,v2,...")]
+    pub vary: Vec<String>,
+    /// Change a key of the plan first
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// How to write the rows [default: by the extension of --output, else text]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `search`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct SearchArgs {
+    /// The plan file, `-` for standard input
+    pub plan: String,
+    /// Leave this knob as the plan has it
+    #[arg(long, value_name = "KEY")]
+    pub keep: Vec<String>,
+    /// Change a key of the plan first; a knob that is set stays
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// How many plans to list
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = top)]
+    pub top: usize,
+    /// Instead: the fewest GPUs on which any plan fits
+    #[arg(long, conflicts_with = "largest_model")]
+    pub fewest_gpus: bool,
+    /// Instead: the largest model for which any plan fits
+    #[arg(long)]
+    pub largest_model: bool,
+    /// How to write what is found [default: by the extension of --output, else text]
+    #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model"])]
+    pub format: Option<Format>,
+    /// Write what is found to this file; to FILE.yaml, your plan with the best settings, comments and order kept
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `roofline`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct RooflineArgs {
+    /// The plan file, `-` for standard input
+    pub plan: String,
+    /// An operator of your own: its operations and its bytes, `mine=1.2e12:3e9`
+    #[arg(long, value_name = "NAME=FLOPS:BYTES", value_parser = OwnOp::parse)]
+    pub op: Vec<OwnOp>,
+    /// Change a key of the plan first
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Write the chart to FILE.svg or FILE.txt instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ValidateArgs {
+    /// Files of measured cases: a JSON array, or one case a line; `-` for standard input
+    #[arg(required = true, value_name = "CASES")]
+    pub cases: Vec<PathBuf>,
+    /// How to write the result
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}

@@ -1,0 +1,100 @@
+//! Arguments of the commands about one run: record, replay, run, explain.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::values::{duration, interval, size, source, speed};
+use super::{DashboardArgs, Format, LookArgs};
+use crate::observe::Choice;
+use crate::units::Bytes;
+
+/// Arguments of `record`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct RecordArgs {
+    /// The plan of the run, kept in the recording
+    pub plan: Option<PathBuf>,
+    /// The file to write: run.ndjson, or run.ndjson.gz to have it compressed
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL
+    #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
+    pub source: Choice,
+    /// Time between readings, 100ms to 60s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// End after that time [default: at a signal]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// The process that a replay compares with the plan
+    #[arg(long, value_name = "PID")]
+    pub attach: Option<u32>,
+    /// Begin another file when this one has grown to that size: 100MB, 1GiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub rotate: Option<Bytes>,
+    /// Keep that many of the newest files, with --rotate
+    #[arg(long, value_name = "N", requires = "rotate", value_parser = clap::value_parser!(u32).range(1..))]
+    pub keep: Option<u32>,
+    /// Compress with gzip, whatever the file is called
+    #[arg(long)]
+    pub compress: bool,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ReplayArgs {
+    /// A recording, or the part of one to begin with
+    pub file: PathBuf,
+    /// Write a summary like this instead of playing it
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Recorded seconds a second
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
+    pub speed: f64,
+    /// How it looks.
+    #[command(flatten)]
+    pub look: LookArgs,
+}
+
+impl ReplayArgs {
+    /// The dashboard on the recording.
+    #[must_use]
+    pub fn dashboard(self) -> DashboardArgs {
+        DashboardArgs {
+            plan: None,
+            log: None,
+            log_pattern: None,
+            attach: None,
+            source: Choice::Replay { path: self.file, speed: self.speed },
+            interval: Duration::from_secs(1),
+            look: self.look,
+        }
+    }
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ExplainArgs {
+    /// A text or log with the message, `-` for standard input; or what torch.cuda.memory._dump_snapshot wrote
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The plan of the run: what it foresees stands beside, and fixes are predicted
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RunArgs {
+    /// The plan to hold the run against at its end
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// Say nothing at its end
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,68 @@
+use super::*;
+use crate::observe::Departure;
+use crate::units::Bytes;
+
+fn command(line: &[&str]) -> Result<Command, clap::Error> {
+    Cli::try_parse_from(std::iter::once(&"memwall").chain(line)).map(Cli::into_command)
+}
+
+#[test]
+fn the_definition_holds_together() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn a_bare_word_is_a_plan() {
+    let Command::Dashboard(args) = command(&["plan.yaml", "--interval", "500ms", "--source", "demo"]).unwrap() else {
+        panic!("not the dashboard");
+    };
+    assert_eq!(args.plan, Some(PathBuf::from("plan.yaml")));
+    assert_eq!((args.interval, args.source), (Duration::from_millis(500), Choice::Demo(Departure::default())));
+    let Command::Dashboard(args) = command(&[]).unwrap() else { panic!("not the dashboard") };
+    assert_eq!((args.plan, args.interval), (None, Duration::from_secs(1)));
+    assert!(matches!(command(&["predict", "plan.yaml"]), Ok(Command::Predict(_))));
+}
+
+#[test]
+fn a_mistyped_command_is_named() {
+    let Command::Dashboard(args) = command(&["predcit"]).unwrap() else { panic!("not the dashboard") };
+    assert_eq!(args.no_such_plan().unwrap(), "predcit: no such plan file; the command is `predict`");
+    let Command::Dashboard(args) = command(&["Cargo.toml"]).unwrap() else { panic!("not the dashboard") };
+    assert_eq!(args.no_such_plan(), None);
+}
+
+#[test]
+fn a_source_is_named_with_what_it_needs() {
+    let Ok(Command::Dashboard(args)) = command(&["--source", "replay:a:b.ndjson"]) else { panic!("no dashboard") };
+    assert_eq!(args.source, Choice::Replay { path: PathBuf::from("a:b.ndjson"), speed: 1.0 });
+    for wrong in ["replay", "replay:", "smi", "demo:x"] {
+        assert_eq!(command(&["--source", wrong]).unwrap_err().exit_code(), 2, "{wrong}");
+    }
+}
+
+#[test]
+fn a_recording_is_told_where_when_and_how_large() {
+    let line = ["record", "-o", "r.ndjson", "--rotate", "1GiB", "--keep", "3", "--duration", "2h"];
+    let Ok(Command::Record(args)) = command(&line) else { panic!("no recording") };
+    assert_eq!((args.rotate, args.keep), (Some(Bytes(1 << 30)), Some(3)));
+    assert_eq!(args.duration, Some(Duration::from_secs(7200)));
+    for wrong in [&["record"][..], &["record", "-o", "a", "--keep", "2"], &["record", "-o", "a", "--rotate", "9"]] {
+        assert_eq!(command(wrong).unwrap_err().exit_code(), 2, "{wrong:?}");
+    }
+    assert!(command(&["replay", "a", "--speed", "0"]).is_err());
+}
+
+#[test]
+fn intervals_have_bounds() {
+    for (text, fine) in [("100ms", true), ("60s", true), ("1m", true), ("99ms", false), ("61s", false), ("x", false)] {
+        assert_eq!(command(&["--interval", text]).is_ok(), fine, "{text}");
+    }
+}
+
+#[test]
+fn faults_of_usage_exit_with_2() {
+    for line in [&["predict"][..], &["validate"], &["--nonsense"], &["gpus", "--format", "csv"], &["a", "b"]] {
+        let error = command(line).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{line:?}");
+    }
+}

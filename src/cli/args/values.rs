@@ -1,0 +1,54 @@
+//! Values of options, read and bounded.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::observe::{Choice, Departure};
+use crate::reading::playback::SPEEDS;
+use crate::units::Bytes;
+
+/// More than these in a list nobody compares.
+pub fn top(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|top| (1..=1000).contains(top)).ok_or_else(|| "is not between 1 and 1000".to_owned())
+}
+
+/// `500ms`, `1s`, `1m`: quicker readings cost the host more than they tell, slower ones miss steps.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    const BOUNDS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 500ms or 2s"))?;
+    if BOUNDS.contains(&time) { Ok(time) } else { Err("is not between 100ms and 60s".to_owned()) }
+}
+
+/// A positive time such as `90s` or `2h`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 90s or 2h"))?;
+    if time.is_zero() { Err("is no time at all".to_owned()) } else { Ok(time) }
+}
+
+/// `auto`, or the name of a source with what it needs.
+pub fn source(text: &str) -> Result<Choice, String> {
+    match text.split_once(':') {
+        Some(("replay", path)) if !path.is_empty() => Ok(Choice::Replay { path: PathBuf::from(path), speed: 1.0 }),
+        Some(("demo", otherwise)) => Departure::parse(otherwise).map(Choice::Demo),
+        Some(("prometheus", url)) if !url.is_empty() => Ok(Choice::Prometheus(url.to_owned())),
+        _ => match text {
+            "auto" => Ok(Choice::Auto),
+            "nvml" => Ok(Choice::Nvml),
+            "amdgpu" => Ok(Choice::Amdgpu),
+            "demo" => Ok(Choice::Demo(Departure::default())),
+            _ => Err("known are auto, nvml, amdgpu, demo, replay:FILE and prometheus:URL".to_owned()),
+        },
+    }
+}
+
+/// `100MB`, `1GiB`, or plain bytes. Less than a few samples would be nothing but first lines.
+pub fn size(text: &str) -> Result<Bytes, String> {
+    let bytes = parse_size::parse_size(text).map_err(|_| "is no size; write it like 100MB or 1GiB".to_owned())?;
+    if bytes >= 64 << 10 { Ok(Bytes(bytes)) } else { Err("is less than 64KiB".to_owned()) }
+}
+
+pub fn speed(text: &str) -> Result<f64, String> {
+    let (slowest, fastest) = (*SPEEDS.start(), *SPEEDS.end());
+    let speed = text.parse::<f64>().ok().filter(|speed| SPEEDS.contains(speed));
+    speed.ok_or_else(|| format!("is not between {slowest} and {fastest}"))
+}

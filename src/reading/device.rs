@@ -1,0 +1,138 @@
+//! One device at one moment.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Absence, Board, Counters, Health, Links, MigInstance, Reading, Work};
+use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
+
+/// Memory of a device as the driver counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceMemory {
+    /// All of it.
+    pub total: Bytes,
+    /// Held by processes; without what the driver reserves for itself (NVML's v2 count).
+    pub used: Bytes,
+    /// Left to allocate.
+    pub free: Bytes,
+}
+
+/// One device at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceSample {
+    /// Position in the driver's order.
+    pub index: u32,
+    /// The product name as the driver gives it.
+    pub name: Reading<String>,
+    /// A name that stays with the card over reboots.
+    pub uuid: Reading<String>,
+    /// Where it is a part of a GPU: which. `index` is the GPU's then.
+    pub mig: Option<MigInstance>,
+    /// Device memory.
+    pub memory: Reading<DeviceMemory>,
+    /// Memory that the driver keeps for itself: neither used nor free.
+    pub memory_reserved: Reading<Bytes>,
+    /// Share of time in which at least one kernel ran.
+    pub busy: Reading<Fraction>,
+    /// Share of time in which the memory controller was busy: no bandwidth, at best a bound on it.
+    pub memory_busy: Reading<Fraction>,
+    /// Share of the streaming multiprocessors that had work, from GPM.
+    pub sm_activity: Reading<Fraction>,
+    /// Share of peak of the matrix units of any type, from GPM.
+    pub tensor_activity: Reading<Fraction>,
+    /// DRAM traffic: measured from GPM counters, else an upper bound.
+    pub dram_bandwidth: Reading<BytesPerSec>,
+    /// Peak DRAM bandwidth of this card, from bus width and memory clock where the driver tells: estimated.
+    pub dram_peak: Reading<BytesPerSec>,
+    /// Power drawn.
+    pub power: Reading<Watts>,
+    /// The enforced power limit.
+    pub power_limit: Reading<Watts>,
+    /// GPU temperature.
+    pub temperature: Reading<Celsius>,
+    /// SM clock.
+    pub sm_clock: Reading<Megahertz>,
+    /// The highest SM clock.
+    pub sm_clock_max: Reading<Megahertz>,
+    /// Memory clock.
+    pub memory_clock: Reading<Megahertz>,
+    /// Why clocks are below their maximum, in words ("power cap", "hot"); empty when nothing slows them.
+    pub throttle: Reading<Vec<Cow<'static, str>>>,
+    /// The processes that hold memory on it.
+    pub processes: Reading<Vec<DeviceProcess>>,
+    /// Performance counters beyond the main figures.
+    pub counters: Counters,
+    /// The board; asked while the device is looked at closely.
+    pub board: Board,
+    /// PCIe, NVLink and the way to other devices; asked likewise.
+    pub links: Links,
+    /// Errors.
+    pub health: Health,
+}
+
+impl DeviceSample {
+    /// A device that says nothing, and why.
+    #[must_use]
+    pub fn absent(index: u32, why: &Absence) -> Self {
+        Self {
+            index,
+            name: Reading::Absent(why.clone()),
+            uuid: Reading::Absent(why.clone()),
+            mig: None,
+            memory: Reading::Absent(why.clone()),
+            memory_reserved: Reading::Absent(why.clone()),
+            busy: Reading::Absent(why.clone()),
+            memory_busy: Reading::Absent(why.clone()),
+            sm_activity: Reading::Absent(why.clone()),
+            tensor_activity: Reading::Absent(why.clone()),
+            dram_bandwidth: Reading::Absent(why.clone()),
+            dram_peak: Reading::Absent(why.clone()),
+            power: Reading::Absent(why.clone()),
+            power_limit: Reading::Absent(why.clone()),
+            temperature: Reading::Absent(why.clone()),
+            sm_clock: Reading::Absent(why.clone()),
+            sm_clock_max: Reading::Absent(why.clone()),
+            memory_clock: Reading::Absent(why.clone()),
+            throttle: Reading::Absent(why.clone()),
+            processes: Reading::Absent(why.clone()),
+            counters: Counters::absent(why),
+            board: Board::absent(why),
+            links: Links::absent(why),
+            health: Health::absent(why),
+        }
+    }
+
+    /// Its number for people: `3`, or `3:1` for the second part of GPU 3.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.mig {
+            None => self.index.to_string(),
+            Some(part) => format!("{}:{}", self.index, part.number),
+        }
+    }
+}
+
+/// A process's hold on one device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceProcess {
+    /// Process id as the driver tells it.
+    pub pid: u32,
+    /// Memory that the driver charges to it.
+    pub memory: Reading<Bytes>,
+    /// Whether it computes or draws.
+    pub work: Work,
+    /// Share of the time in which a kernel of it ran.
+    pub busy: Reading<Fraction>,
+}
+
+impl DeviceProcess {
+    /// A computing process of which nothing else is known.
+    #[must_use]
+    pub fn holding(pid: u32, memory: Reading<Bytes>) -> Self {
+        Self { pid, memory, ..Self::default() }
+    }
+}
