@@ -20,7 +20,7 @@ pub(super) struct StageRun {
     pub resident: Resident,
     pub workspaces: u64,
     pub inputs: u64,
-    /// What the loss frees and cannot use again.
+    /// What the last block and the loss free and the loss cannot use.
     pub hole: u64,
     pub summit: Summit,
     pub activations_end_of_forward: u64,
@@ -90,7 +90,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
         resident,
         workspaces,
         inputs,
-        hole: if last && train { hole(&step.walk.last, &step.last) } else { 0 },
+        hole: if last && train { hole(step, held.layers.last().map(|layer| step.layer(*layer))) } else { 0 },
         summit: player.summit,
         activations_end_of_forward,
         static_bytes,

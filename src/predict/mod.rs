@@ -19,6 +19,7 @@ mod prediction;
 mod prefill;
 mod reserved;
 mod resident;
+mod scaling;
 mod step;
 mod summit;
 mod terms;
@@ -32,6 +33,7 @@ pub use prediction::{
     Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Piece, Place, Prediction, Roofline,
     RooflineOp, StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words,
 };
+pub use scaling::scaling_efficiency;
 
 use std::borrow::Cow;
 

@@ -7,9 +7,10 @@
 use super::job::Job;
 use super::memory::StageRun;
 use super::overhead::FRAGMENTATION_PER_MILLE;
-use super::play::Played;
+use super::play::{Played, Recompute};
 use super::prediction::{Phase, Words, words};
-use crate::model::{Group, Home, Id, Tape};
+use super::step::Step;
+use crate::model::{GRANULE, Group, Home, Id, Tape, Tensor};
 use crate::plan::keywords::{Framework, Mode, Sharding};
 use crate::units::Bytes;
 
@@ -52,9 +53,24 @@ pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
     }
 }
 
+/// Room that the last block and the loss leave and that the loss cannot use.
+pub(super) fn hole(step: &Step, block: Option<&Played>) -> u64 {
+    let interleaved = block.filter(|_| step.every == 0 || step.recompute != Recompute::All);
+    block_hole(&step.walk.last, interleaved).saturating_add(loss_hole(&step.walk.last, &step.last))
+}
+
+/// Room between a block's saved tensors that what it frees leaves, where no tensor of the logits' size fits in. What
+/// a block frees that keeps its input alone lies above that, where the segment grows.
+fn block_hole(tape: &Tape, block: Option<&Played>) -> u64 {
+    let freed = block.map_or(0, |block| block.forward.total.saturating_sub(block.retained_bytes() + block.output));
+    let logits = tape.tensors.iter().filter(|tensor| tensor.home == Home::Local && tensor.group == Group::Logits);
+    let fits = logits.map(Tensor::allocated).any(|bytes| bytes > GRANULE && bytes <= freed);
+    if fits { 0 } else { freed }
+}
+
 /// Room that the logits of a loss's forward pass leave and that its backward pass, which needs whole tensors of
 /// the largest size, cannot use.
-pub(super) fn hole(tape: &Tape, played: &Played) -> u64 {
+fn loss_hole(tape: &Tape, played: &Played) -> u64 {
     let saved: Vec<Id> = tape.ops.iter().flat_map(|op| tape.ids(op.saved)).map(|id| tape.storage(*id)).collect();
     let (mut freed, mut largest) = (0_u64, 1_u64);
     for (at, tensor) in tape.tensors.iter().enumerate() {

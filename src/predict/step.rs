@@ -183,7 +183,7 @@ fn recompute(job: &Job) -> (Recompute, u64) {
         Checkpointing::None => (Recompute::Nothing, 0),
         Checkpointing::Full => (Recompute::All, 1),
         Checkpointing::Every(each) => (Recompute::All, (*each).max(1)),
-        Checkpointing::SelectiveOp => (Recompute::SelectiveOp, 1),
+        Checkpointing::SelectiveOp => (Recompute::SelectiveOp { compiled: job.training.compile }, 1),
         Checkpointing::Selective => (Recompute::Modules(Modules { core: true, ..Modules::default() }), 1),
         Checkpointing::Modules(list) => {
             let has = |module| list.contains(&module);

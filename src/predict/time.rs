@@ -26,7 +26,7 @@ struct Stage {
 impl Stage {
     fn add(&mut self, job: &Job, step: &Step, tape: &Tape, (pass, again): (&Pass, bool)) {
         let train = job.training.mode == Mode::Train;
-        let weights = Weights::of(tape);
+        let weights = Weights::of(job, tape);
         self.waits += within(job, step, tape, pass, (train, again)) + sharded(job, weights, pass, train);
         self.pass.forward += pass.forward;
         self.pass.backward += pass.backward;
@@ -46,6 +46,7 @@ impl Stage {
         self.reads += one.reads * count;
         self.weights.dense += one.weights.dense * count;
         self.weights.expert += one.weights.expert * count;
+        self.weights.frozen += one.weights.frozen * count;
     }
 
     /// Seconds that the card waits for the host to launch its kernels.

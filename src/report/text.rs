@@ -35,7 +35,7 @@ pub fn report(report: &Report, verbose: bool) -> String {
     if prediction.stages.len() > 1 {
         stages(&mut text, prediction);
     }
-    time(&mut text, prediction);
+    time(&mut text, report);
     roofline(&mut text, prediction, verbose);
     if verbose {
         terms(&mut text, prediction.largest());
@@ -155,7 +155,8 @@ fn stages(text: &mut String, prediction: &Prediction) {
     text.push_str(&table.render("  "));
 }
 
-fn time(text: &mut String, prediction: &Prediction) {
+fn time(text: &mut String, report: &Report) {
+    let prediction = report.prediction;
     let time = &prediction.time;
     let what = if prediction.decode.is_some() { "prompts read" } else { "time of a step" };
     let _ = writeln!(text, "\n{what}: {}", time.step);
@@ -182,6 +183,9 @@ fn time(text: &mut String, prediction: &Prediction) {
     usage.extend(time.hfu.map(|hfu| format!("HFU {}", Fraction(hfu))));
     usage.push(format!("DRAM {} ({} of peak)", time.bandwidth, Fraction(time.mbu)));
     let _ = writeln!(text, "  {}", usage.join(", "));
+    if let Some(share) = report.scaling {
+        let _ = writeln!(text, "  each GPU is worth {share} of one that had the batch and the model to itself");
+    }
     if let Some(token) = &prediction.decode {
         decode(text, token);
     }

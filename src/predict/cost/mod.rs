@@ -145,17 +145,21 @@ pub(super) fn of_stage(
 
 /// The optimizer reads gradients, reads and writes weights, masters and states.
 fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> Row {
+    let degrees = &job.degrees;
     let both = resident.states.saturating_add(resident.masters).saturating_mul(2);
-    let weights = resident.weights.saturating_mul(2);
-    let trained = if resident.params == 0 { 0 } else { weights / resident.params.max(1) * resident.trained };
+    // A rank updates its share of what is sharded, whether or not it holds the rest.
+    let ranks = if degrees.sharding == Sharding::None { 1 } else { degrees.shard_ranks.max(1) };
+    let updated = resident.trained / ranks;
+    let trained = updated.saturating_mul(job.storage.weight.bytes()).saturating_mul(2);
+    let gradients = updated.saturating_mul(job.storage.gradient.bytes());
     let temporary = resident.optimizer_temporary.saturating_mul(2);
-    let bytes = both.saturating_add(trained).saturating_add(resident.gradients).saturating_add(temporary);
+    let bytes = both.saturating_add(trained).saturating_add(gradients).saturating_add(temporary);
     traffic.optimizer_states += Bytes(both.saturating_add(temporary));
     traffic.parameters += Bytes(trained);
-    traffic.gradients += Bytes(resident.gradients);
+    traffic.gradients += Bytes(gradients);
     let states = rule(job.training.optimizer, job.framework).moments.max(1);
     // A handful of operations an element (Adam: about ten for two moments).
-    let flops = 5.0 * states as f64 * resident.trained as f64;
+    let flops = 5.0 * states as f64 * updated as f64;
     let kernels = Kernels::of(job);
     let compute = flops / kernels.sustained(Unit::Vector, false);
     Row::of(job, &kernels, ("optimizer", Unit::Vector, false), Run { flops, bytes, compute, kernels: 1 })

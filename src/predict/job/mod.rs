@@ -5,6 +5,7 @@ mod batch;
 mod degrees;
 mod hardware;
 mod idle;
+mod sized;
 mod speed;
 mod stages;
 mod storage;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::model::{self, Architecture, Count, Input, Rules};
-use crate::plan::keywords::{Framework, Mode, TransformerImpl};
+use crate::plan::keywords::{Framework, Mode, ModelType, TransformerImpl};
 use crate::plan::{Fault, HfConfig, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
@@ -170,7 +171,7 @@ impl Fixed {
         let Self { framework, transformer_impl, architecture, rules, hardware, counted } = self;
         degrees::check_model(&degrees, &architecture, framework, &mut notes);
         let training = training::resolve(plan, framework, &mut notes);
-        let storage = storage::resolve(plan, framework, &mut notes);
+        let storage = storage::resolve(plan, framework, degrees.sharding, &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
         let speed = speed::resolve(plan, catalog, &hardware, &degrees, framework, &mut notes);
@@ -279,7 +280,10 @@ fn architecture(
             notes.assume("model.size_billions", "7 (no architecture is given)");
             7.0
         });
-        model::of_size(size, part.model_type)?
+        match part.model_type {
+            None | Some(ModelType::TransformerDecoder) => model::of_size(size)?,
+            Some(kind) => sized::of_kind(catalog, kind, size)?,
+        }
     };
     let kind = architecture.kind();
     if let Some(wanted) = part.model_type.filter(|wanted| *wanted != kind) {

@@ -84,14 +84,6 @@ impl StepTime {
         parts.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or(Bottleneck::Compute, |(part, _)| part)
     }
 
-    /// Share of the step that a card spends on its own work: how many times as fast as one card that did all cards'
-    /// work at the same rate, over the number of cards. What is missing is lost to collectives and bubbles.
-    #[must_use]
-    pub fn scaling_efficiency(&self) -> f64 {
-        let lost = self.communication.0 + self.bubble.0;
-        if self.step.0 > 0.0 { 1.0 - lost / self.step.0 } else { 1.0 }
-    }
-
     /// Tokens of the whole training. None where there is no such figure.
     #[must_use]
     pub fn total_tokens(&self) -> Option<f64> {

@@ -5,7 +5,10 @@ use crate::predict::{Piece, Words};
 use crate::report::sample;
 
 fn of(prediction: &Prediction, verbose: bool) -> String {
-    report(&Report { plan: "a.yaml", prediction, max_batch: None, max_sequence: None, advice: None }, verbose)
+    report(
+        &Report { plan: "a.yaml", prediction, scaling: None, max_batch: None, max_sequence: None, advice: None },
+        verbose,
+    )
 }
 
 #[test]
