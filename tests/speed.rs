@@ -103,8 +103,7 @@ fn the_half_that_nothing_was_fitted_on_is_within_the_bars() {
     let bars: [Bar; 6] = [
         ("llm-foundry from 1B", 10.0, |run| run.group == "llm-foundry" && is_large(run)),
         ("torchtitan", 12.0, |run| run.group == "torchtitan"),
-        // The bar of all four is 8 %; two of them alone scatter more.
-        ("korthikanti", 10.0, |run| run.group == "korthikanti"),
+        ("korthikanti", 8.0, |run| run.group == "korthikanti"),
         ("simumax", 12.0, |run| run.group == "simumax"),
         ("vtrain", 12.0, |run| run.group == "vtrain"),
         ("megatron-bridge and nemo", 20.0, |run| matches!(run.group.as_str(), "megatron-bridge" | "nemo-24.07")),
@@ -144,13 +143,16 @@ fn the_faster_of_two_plans_is_predicted_to_be() {
     let runs = runs();
     let (right, pairs) = ordered(&runs, |run| run.group != "vtrain");
     println!("{right} of {pairs} pairs in the right order");
-    // 95 in 100 is what is wanted; this many are.
+    // 95 in 100 are wanted, and missed by one pair: 83 of 88. The five: two of BERT on a V100 and two of torchtune's
+    // ladder, which the host holds up; MPT-1B with a smaller micro batch on half the cards; NeMo's fine-tuning; and
+    // rowwise FP8 with asynchronous tensor parallel.
     assert!(right * 100 >= pairs * 94, "{right} of {pairs}");
-    // vTrain's cluster ran some pipelines of two tensor-parallel ranks up to 1.6 times slower than others of the same
-    // work (its rows 42, 44, 51), for which its source has no reason either.
+    // vTrain's cluster ran some plans up to twice as slow as others of the same work. 39 B with two tensor-parallel
+    // ranks (its rows 42, 44, 48, 51, 76) lose 3 to 10 s a step, whatever the number of micro-batches; the same groups
+    // of ranks with as many bytes for each are as predicted in row 39, on half the cards. Its source has no reason.
     let (right, pairs) = ordered(&runs, |run| run.group == "vtrain");
     println!("vtrain: {right} of {pairs} pairs in the right order");
-    assert!(right * 100 >= pairs * 60, "vtrain: {right} of {pairs}");
+    assert!(right * 100 >= pairs * 82, "vtrain: {right} of {pairs}");
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::args::{Format, SearchArgs};
 use super::plans::{self, Source};
 use super::{Exit, Streams, output};
@@ -107,6 +109,8 @@ fn ask(args: &SearchArgs, request: &Request<'_>, catalog: &Catalog, progress: &P
 fn watched<T: Send>(work: impl FnOnce(&Progress) -> T + Send, streams: &mut Streams) -> Result<(T, bool), String> {
     let failed = |error: std::io::Error| format!("no search could be started: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    // One listener for all looks: with one for each, a key between two of them would be missed.
+    let mut interrupt = runtime.block_on(async { signal(SignalKind::interrupt()) }).map_err(failed)?;
     let progress = Progress::default();
     let shown = std::io::stderr().is_terminal();
     let result = std::thread::scope(|scope| {
@@ -114,7 +118,7 @@ fn watched<T: Send>(work: impl FnOnce(&Progress) -> T + Send, streams: &mut Stre
         runtime.block_on(async {
             while !worker.is_finished() {
                 tokio::select! {
-                    stopped = tokio::signal::ctrl_c() => if stopped.is_ok() { progress.cancel() },
+                    _ = interrupt.recv() => progress.cancel(),
                     () = tokio::time::sleep(LOOK) => if shown { show(&progress, streams) },
                 }
             }

@@ -146,7 +146,7 @@ pub(super) fn between(job: &Job, weights: Weights, pass: &Pass) -> f64 {
         dense.seconds(job, kind, weights.dense * bytes)
             + if weights.expert > 0.0 { experts.seconds(job, kind, weights.expert * bytes) } else { 0.0 }
     };
-    let gradient = job.storage.gradient.bytes() as f64;
+    let gradient = job.storage.exchanged.bytes() as f64;
     let weight = job.storage.weight.bytes() as f64;
     let waits = |comm: f64, computing: f64, overlaps: bool| {
         let hidden = if overlaps { (comm * OVERLAPPED).min(computing) } else { 0.0 };

@@ -8,8 +8,8 @@ use super::link::Group;
 use super::offload;
 use super::prediction::StepTime;
 use super::step::Step;
-use crate::model::{Input, Tape, Unit};
-use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};
+use crate::model::{CollectiveKind, Input, Tape, Unit};
+use crate::plan::keywords::{CpuOffload, CudaGraph, Framework, Mode, Schedule};
 use crate::units::{BytesPerSec, Flops, Seconds, Watts};
 
 /// One micro-batch through one stage, seconds.
@@ -140,8 +140,12 @@ fn boundary(job: &Job) -> f64 {
     let cut = if degrees.sequence_parallel { degrees.tensor } else { 1 } * degrees.context;
     let tokens = job.batch.micro.saturating_mul(job.batch.sequence);
     let bytes = (tokens.saturating_mul(width).saturating_mul(job.storage.compute.bytes()) / cut.max(1)) as f64;
-    let one = Group { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes);
-    one * if job.training.mode == Mode::Train { 2.0 } else { 1.0 }
+    // Where all tensor-parallel ranks hold the same, each of Megatron's sends a part, which those behind gather
+    // (arXiv 2104.04473, section 4.1; so does DeepSpeed, runtime/pipe/engine.py, `is_pipe_partitioned`).
+    let parts = if job.framework == Framework::Megatron && !degrees.sequence_parallel { degrees.tensor } else { 1 };
+    let sent = Group { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes / parts as f64);
+    let gathered = Group { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes);
+    (sent + gathered) * if job.training.mode == Mode::Train { 2.0 } else { 1.0 }
 }
 
 /// Seconds that one micro-batch spends at least in a layer of that kind: its kernels, and the collectives that nothing

@@ -81,3 +81,18 @@ fn a_panic_gives_the_terminal_back_and_is_said_in_one_line() {
         assert!(!terminal.screen().contains("panicked"), "nor over the screen:\n{}", terminal.screen());
     }
 }
+
+/// The whole space of a large model on many GPUs takes seconds in a build for tests: stopped once something was found.
+#[test]
+fn ctrl_c_ends_a_search_with_the_best_so_far() {
+    let plan = "model: {preset: llama-3-70b, framework: torchtitan, batch_size: 1024, sequence_length: 8192}\n\
+                hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 512, nodes: 64, gpus_per_node: 8}\n";
+    let mut terminal =
+        Program::without_theme().args(&["search", "mine.yaml"]).file("mine.yaml", plan).size(120, 50).start();
+    terminal.wait_until("a plan that fits", |screen| screen.contains("searching: ") && screen.contains(", best "));
+    terminal.keys("\x03");
+    terminal.wait_for("stopped: what follows is the best so far");
+    // The table of plans.
+    terminal.wait_for("recompute");
+    assert_eq!(terminal.exit_code(), 1);
+}

@@ -56,6 +56,11 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
             .assumptions
             .push("training.cuda_graph: changes the speed only; its pools are left out of memory".to_owned());
     }
+    if t.deterministic == Some(true) {
+        let line =
+            "training.deterministic: changes memory only; that deterministic kernels are slower is left out of time";
+        notes.assumptions.push(line.to_owned());
+    }
     if t.precision == Some(Precision::Fp8Mixed) {
         let line = "training.precision: fp8-mixed changes the speed only; what is saved is counted in 16 bit";
         notes.assumptions.push(line.to_owned());

@@ -18,6 +18,8 @@ pub struct Storage {
     pub gradient: Element,
     /// What FSDP reduces gradients in.
     pub reduce: Element,
+    /// What data-parallel ranks exchange gradients in elsewhere.
+    pub exchanged: Element,
     /// Master copies beside the weights.
     pub master: Option<Element>,
     /// Optimizer states.
@@ -55,6 +57,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, sharding: Sharding, not
         seen: element,
         gradient: element,
         reduce: element,
+        exchanged: element,
         master: None,
         state: element,
         compute: element,
@@ -80,7 +83,15 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, sharding: Sharding, not
         Precision::Fp8Mixed if megatron => Storage { fp8: true, ..mastered },
         Precision::Fp8Mixed => Storage { fp8: true, ..mixed },
     };
+    let fp16 = precision == Precision::Fp16Fp32Master && plan.training.gradient_dtype.is_none();
+    if fp16 {
+        notes.assume("distribution.reduce_dtype", "fp16 (gradients are exchanged so, and copied to fp32 behind)");
+    }
     Storage {
+        // Megatron-LM reduces gradients in fp32 for bf16 only (megatron/training/arguments.py,
+        // --accumulate-allreduce-grads-in-fp32), DeepSpeed in the type of fp16 training (runtime/engine.py,
+        // communication_data_type).
+        exchanged: if fp16 { Element::F16 } else { plan.training.gradient_dtype.map_or(row.gradient, element) },
         gradient: plan.training.gradient_dtype.map_or(row.gradient, element),
         state: plan.training.optimizer_state_dtype.map_or(row.state, element),
         // torchtitan's mixed_precision_reduce is float32; a MixedPrecisionPolicy without one reduces in the type
