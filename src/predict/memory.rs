@@ -31,6 +31,9 @@ pub(super) struct StageRun {
 /// Where the backward pass begins.
 const LOSS: &str = "loss and head";
 
+/// Behind every layer.
+const BEHIND: u64 = u64::MAX - 1;
+
 struct Player<'a> {
     step: &'a Step,
     train: bool,
@@ -42,6 +45,10 @@ struct Player<'a> {
     left: u64,
     shared: u64,
     offload: bool,
+    /// Named modules' saved tensors alone are sent to the host.
+    by_module: bool,
+    /// Layers from this one on keep theirs.
+    offload_until: u64,
     summit: Summit,
     timeline: Vec<TimelinePoint>,
     /// The timeline is wanted.
@@ -98,9 +105,19 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     }
 }
 
+/// What of a tape's saved tensors stays on the card between its forward and its backward pass.
+pub(super) fn stays_here(played: &Played, offload: bool, by_module: bool) -> Groups {
+    match (offload, by_module) {
+        (false, _) => played.retained,
+        (true, false) => [0; GROUPS],
+        (true, true) => std::array::from_fn(|group| played.retained[group].saturating_sub(played.offloaded[group])),
+    }
+}
+
 /// What a stage holds in every phase of a step.
 const fn lasting(resident: &Resident) -> u64 {
     resident.weights
+        + resident.fp8_copies
         + resident.kv_cache_waiting
         + resident.masters
         + resident.states
@@ -131,6 +148,8 @@ impl<'a> Player<'a> {
             left: 0,
             shared: if held.layers.is_empty() { 0 } else { step.shared() },
             offload: train && job.training.cpu_offload == CpuOffload::Activations,
+            by_module: !job.training.offload_modules.is_empty(),
+            offload_until: job.training.offload_layers.unwrap_or(u64::MAX),
             summit: Summit::none(),
             timeline: Vec::new(),
             curve: true,
@@ -179,7 +198,7 @@ impl<'a> Player<'a> {
                 self.buffers(0),
                 true,
             );
-            self.keep(self.step.first.retained, 1);
+            self.keep(&self.step.first, 0, 1);
             self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
         }
         for (at, run) in self.runs(held).into_iter().enumerate() {
@@ -191,7 +210,7 @@ impl<'a> Player<'a> {
                 self.retained[Group::Attention as usize] += passing;
                 self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
                 self.retained[Group::Attention as usize] -= passing;
-                self.keep(played.retained, alike as u64);
+                self.keep(played, *layer, alike as u64);
             }
         }
         if held.last {
@@ -202,7 +221,7 @@ impl<'a> Player<'a> {
                 self.buffers(1),
                 true,
             );
-            self.keep(self.step.last.retained, 1);
+            self.keep(&self.step.last, BEHIND, 1);
         }
     }
 
@@ -219,7 +238,7 @@ impl<'a> Player<'a> {
         if held.last {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
-            self.drop_kept(played, 1);
+            self.drop_kept(played, BEHIND, 1);
             self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(1), true);
             self.gradients += self.new_gradients(played, parameters);
         }
@@ -232,7 +251,7 @@ impl<'a> Player<'a> {
                 // Those between have gone the same way.
                 let between = alike as u64 - 1;
                 self.gradients += between * self.new_gradients(played, parameters);
-                self.drop_kept(played, alike as u64);
+                self.drop_kept(played, *layer, alike as u64);
                 let waiting = self.waiting(*layer);
                 self.retained[Group::ActivationGradient as usize] += waiting;
                 self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
@@ -243,7 +262,7 @@ impl<'a> Player<'a> {
         if held.first {
             let played = &self.step.first;
             let parameters = self.step.walk.first.parameters();
-            self.drop_kept(played, 1);
+            self.drop_kept(played, 0, 1);
             self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers_root(), true);
             self.gradients += self.new_gradients(played, parameters);
         }
@@ -255,7 +274,7 @@ impl<'a> Player<'a> {
     fn runs<'h>(&self, held: &'h Held<'_>) -> Vec<&'h [u64]> {
         let (step, walk) = (self.step, &self.step.walk);
         let folds = !self.curve && walk.pending.is_empty() && walk.passing.is_empty();
-        let kind = |layer: &u64| (step.kind(*layer), step.is_checkpointed(*layer));
+        let kind = |layer: &u64| (step.kind(*layer), step.is_checkpointed(*layer), *layer < self.offload_until);
         held.layers.chunk_by(|one, other| folds && kind(one) == kind(other)).collect()
     }
 
@@ -310,23 +329,19 @@ impl<'a> Player<'a> {
         u64::try_from(part).unwrap_or(self.resident.gradients)
     }
 
-    fn keep(&mut self, retained: Groups, times: u64) {
-        let whole = !self.offload;
-        for (sum, bytes) in self.retained.iter_mut().zip(retained) {
-            if whole {
-                *sum = sum.saturating_add(bytes.saturating_mul(times));
-            }
+    fn keep(&mut self, played: &Played, layer: u64, times: u64) {
+        let here = stays_here(played, self.offload && layer < self.offload_until, self.by_module);
+        for (sum, bytes) in self.retained.iter_mut().zip(here) {
+            *sum = sum.saturating_add(bytes.saturating_mul(times));
         }
     }
 
     /// A tape's own saved tensors are part of its backward peak: they are taken off before, `times` over where as many
     /// alike are passed.
-    fn drop_kept(&mut self, played: &Played, times: u64) {
-        if self.offload {
-            return;
-        }
+    fn drop_kept(&mut self, played: &Played, layer: u64, times: u64) {
+        let here = stays_here(played, self.offload && layer < self.offload_until, self.by_module);
         let copies = Group::WeightCopy as usize;
-        for (group, (sum, bytes)) in self.retained.iter_mut().zip(played.retained).enumerate() {
+        for (group, (sum, bytes)) in self.retained.iter_mut().zip(here).enumerate() {
             let bytes = if group == copies { bytes.saturating_sub(played.until_exit) } else { bytes };
             *sum = sum.saturating_sub(bytes.saturating_mul(times));
         }
