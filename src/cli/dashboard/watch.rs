@@ -122,10 +122,12 @@ async fn watch_on(
         let Some(first) = first else { continue };
         // Everything that has happened meanwhile goes into the same frame.
         let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
+        let mut shown = false;
         for event in std::iter::once(first).chain(rest).flatten() {
             if let (Some(tape), Event::Sample(sample)) = (&mut hands.tape, &event) {
                 tape.put(sample);
             }
+            let ticked = matches!(event, Event::Tick(_));
             for effect in update(&mut state, event) {
                 if effect == Effect::Quit {
                     hands.rest();
@@ -133,6 +135,11 @@ async fn watch_on(
                 }
                 hands.carry_out(effect, &state, &mut screen)?;
             }
+            // Of time alone only the age of what is late is seen: the rest comes with the next sample.
+            shown |= !ticked || !state.monitor.is_fresh(state.now);
+        }
+        if !shown {
+            continue;
         }
         following.attend(state.monitor.attached.as_ref().map(|attached| attached.pid));
         wants.set(wanted(&state));
