@@ -2,7 +2,7 @@
 
 use super::search::{Progress, Ranked, Request, search};
 use crate::catalog::Catalog;
-use crate::plan::{Fault, Plan};
+use crate::plan::{Change, Fault, Plan};
 use crate::predict::Job;
 
 /// Beyond this nobody asks for more GPUs.
@@ -54,17 +54,26 @@ pub fn fewest_gpus(
 }
 
 fn with_gpus(request: &Request<'_>, gpus: u64, catalog: &Catalog, progress: &Progress) -> Option<Ranked> {
-    let mut plan = request.plan.clone();
-    for key in ["cluster.nodes", "distribution.data_parallel"] {
-        plan.clear(key);
-    }
-    plan.cluster.num_gpus = Some(gpus);
-    any(request, &plan, catalog, progress)
+    let other = Change { remove: vec!["cluster.nodes", "distribution.data_parallel"], ..Change::default() };
+    let other = other.and("cluster.num_gpus", gpus.to_string());
+    let set = |plan: &mut Plan| plan.cluster.num_gpus = Some(gpus);
+    any(request, &other, set, catalog, progress)
 }
 
-/// A plan that fits, with any setting of the knobs.
-fn any(request: &Request<'_>, plan: &Plan, catalog: &Catalog, progress: &Progress) -> Option<Ranked> {
-    let mut plan = plan.clone();
+/// A plan that fits, with any setting of the knobs, where what `other` removes is gone and `set` has been done, which
+/// is what `other` sets. Its change is one of the plan as it was given.
+fn any(
+    request: &Request<'_>,
+    other: &Change,
+    set: impl Fn(&mut Plan),
+    catalog: &Catalog,
+    progress: &Progress,
+) -> Option<Ranked> {
+    let mut plan = request.plan.clone();
+    for key in &other.remove {
+        plan.clear(key);
+    }
+    set(&mut plan);
     // Degrees that only suited another size are the search's to choose.
     for key in super::search::KNOBS.iter().filter(|key| !request.keep.contains(key)) {
         plan.clear(key);
@@ -75,8 +84,27 @@ fn any(request: &Request<'_>, plan: &Plan, catalog: &Catalog, progress: &Progres
     plan.model.batch_size = Some(batch);
     // Whatever the number of GPUs: one replica is always legal to start from.
     plan.distribution.tensor_parallel = plan.distribution.tensor_parallel.or(Some(1));
-    let request = Request { plan: &plan, keep: request.keep.clone(), top: 1, until_fit: true };
-    search(&request, catalog, progress).ok()?.ranked.into_iter().next()
+    let freed = Request { plan: &plan, keep: request.keep.clone(), top: 1, until_fit: true };
+    let mut found = search(&freed, catalog, progress).ok()?.ranked.into_iter().next()?;
+    found.change = since_given(request, batch, other, &found.change);
+    Some(found)
+}
+
+/// The whole change, of one that is against a plan without its knobs.
+fn since_given(request: &Request<'_>, batch: u64, other: &Change, last: &Change) -> Change {
+    let mut whole = other.clone();
+    if request.plan.model.batch_size.is_none() {
+        whole = whole.and("model.batch_size", batch.to_string());
+    }
+    whole.set.extend(last.set.iter().cloned());
+    let free = super::search::KNOBS.into_iter().filter(|key| !request.keep.contains(key));
+    let freed =
+        free.chain(["distribution.strategy", "training.distributed_optimizer"]).chain(last.remove.iter().copied());
+    whole.remove.extend(freed);
+    whole.remove.sort_unstable();
+    whole.remove.dedup();
+    whole.remove.retain(|key| !whole.set.iter().any(|(set, _)| set == key));
+    whole
 }
 
 /// The largest models that fit the plan's cluster with any setting of its knobs.
@@ -99,13 +127,9 @@ pub fn largest_model(
 ) -> Result<LargestModel, Vec<Fault>> {
     let job = Job::resolve(request.plan, catalog)?;
     let kind = job.architecture.kind();
-    let fits = |change: &dyn Fn(&mut Plan)| {
-        let mut plan = request.plan.clone();
-        for key in ["model.hf_config", "model.preset", "model.architecture", "model.size_billions", "model.type"] {
-            plan.clear(key);
-        }
-        change(&mut plan);
-        any(request, &plan, catalog, progress)
+    let fits = |change: Change, set: &dyn Fn(&mut Plan)| {
+        let remove = vec!["model.hf_config", "model.preset", "model.architecture", "model.size_billions", "model.type"];
+        any(request, &Change { remove, ..change }, set, catalog, progress)
     };
     let mut presets: Vec<(u64, &str)> = catalog
         .models
@@ -121,11 +145,12 @@ pub fn largest_model(
         .collect();
     presets.sort_unstable_by(|a, b| b.cmp(a));
     let preset = presets.into_iter().find_map(|(_, name)| {
-        let found = fits(&|plan: &mut Plan| plan.model.preset = Some(name.to_owned()))?;
+        let found = fits(Change::to("model.preset", name), &|plan| plan.model.preset = Some(name.to_owned()))?;
         Some((name.to_owned(), found))
     });
     let of_size = |billions: f64| {
-        fits(&|plan: &mut Plan| {
+        let size = Change::to("model.size_billions", billions.to_string()).and("model.type", kind.to_string());
+        fits(size, &|plan| {
             plan.model.size_billions = Some(billions);
             plan.model.model_type = Some(kind);
         })

@@ -14,6 +14,7 @@ use super::files::{self, Keeper};
 use super::input::{pointed, translate};
 use super::panics::Panics;
 use super::recovery::{Store, Wish};
+use super::searching::Search;
 use super::tape::Tape;
 use super::terminal::Screen;
 use crate::app::{Effect, Event, Meant, Source, State, update};
@@ -107,7 +108,7 @@ async fn watch_on(
     wants.set(wanted(&state));
     screen.draw(&state, look)?;
     let keeper = store.clone().map(Keeper::start);
-    let mut hands = Hands { source, tape: None, events, every, clock, store, keeper };
+    let mut hands = Hands { source, tape: None, search: Search::default(), events, every, clock, store, keeper };
     loop {
         let first = tokio::select! {
             event = happening.recv() => event.map(|event| vec![event]),
@@ -154,6 +155,7 @@ struct Hands {
     source: observe::Handle,
     /// What is observed goes there, while it does.
     tape: Option<Tape>,
+    search: Search,
     events: Sender<Event>,
     every: Duration,
     clock: Clock,
@@ -171,6 +173,8 @@ impl Hands {
             Effect::Open(path) => files::open(path, self.store.clone(), events),
             Effect::Infer(pid) => files::infer(pid, state, events),
             Effect::Explain(number) => files::explain(number, state, events),
+            Effect::Search(number) => self.search.begin(number, state, events),
+            Effect::CancelSearch => self.search.cancel(),
             Effect::ListPlans => files::list(events),
             Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),
             Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),
