@@ -1,4 +1,4 @@
-//! One process, looked at: what changes comes from one small file, what does not is read once.
+//! One process, looked at: what changes comes from two small files, what does not is read once.
 
 use std::io::Read;
 use std::path::Path;
@@ -45,12 +45,14 @@ impl Look {
     pub fn at(root: &Path, pid: u32, boot: u64) -> Option<(Process, Self)> {
         let process = Process::new_with_root(root.join(pid.to_string())).ok()?;
         let stat = process.stat().ok()?;
+        // What `stat` says of memory is off by some dozen pages a processor.
+        let resident = process.statm().map_or(stat.rss, |statm| statm.resident);
         let ticks = procfs::ticks_per_second();
         let look = Self {
             started: boot + stat.starttime / ticks,
             name: cut(stat.comm),
             millis: (stat.utime + stat.stime) * 1000 / ticks,
-            resident: Bytes(stat.rss * procfs::page_size()),
+            resident: Bytes(resident * procfs::page_size()),
             parent: u32::try_from(stat.ppid).ok().filter(|parent| *parent > 0),
         };
         Some((process, look))
