@@ -15,7 +15,7 @@ use crate::advise::{
     Found, KNOBS, LargestModel, Progress, Ranked, Request, Seen, fewest_gpus, largest_model, search_aloud,
 };
 use crate::catalog::Catalog;
-use crate::plan::{Fault, Plan};
+use crate::plan::{Change, Fault, Plan};
 
 /// Plans that are told apart.
 const TOP: usize = 20;
@@ -312,17 +312,37 @@ pub fn constrain(state: &mut State, constraint: Constraint, taken: &str) -> Vec<
         }
         Constraint::Value(field) => {
             let value = meant(field, taken, &state.catalog);
-            let mut around = view.around.clone();
-            let changed = with_value(field, &value, &around).map(|document| around.apply(document, &state.catalog));
-            let fault = changed.err().or_else(|| around.faults().first().cloned());
-            if let Some(fault) = fault {
-                state.notice = Some(problem(fault.to_string()));
-                return Vec::new();
+            // Knobs that only suited another value are the search's to choose.
+            let around = constrained(&view.around, field, &value, &state.catalog).or_else(|fault| {
+                let freed = freed(&view.around, &view.keep, &state.catalog).ok_or(fault)?;
+                constrained(&freed, field, &value, &state.catalog)
+            });
+            match around {
+                Ok(around) => view.around = around,
+                Err(fault) => {
+                    state.notice = Some(problem(fault.to_string()));
+                    return Vec::new();
+                }
             }
-            view.around = around;
         }
     }
     view.begin()
+}
+
+/// The plan with another value; a fault where that makes no valid one.
+fn constrained(around: &Editor, field: Field, value: &str, catalog: &Catalog) -> Result<Editor, Fault> {
+    let mut around = around.clone();
+    around.apply(with_value(field, value, &around)?, catalog);
+    around.faults().first().cloned().map_or(Ok(around), Err)
+}
+
+/// The plan without a word on the knobs that need not stay.
+fn freed(around: &Editor, keep: &[&str], catalog: &Catalog) -> Option<Editor> {
+    let remove = KNOBS.into_iter().filter(|knob| !keep.contains(knob)).collect();
+    let document = around.document()?.changed(&Change { set: Vec::new(), remove }).ok()?;
+    let mut around = around.clone();
+    around.apply(document, catalog);
+    Some(around)
 }
 
 /// Puts the selected plan, and the constraints that it was found under, into the plan: one edit.

@@ -79,9 +79,9 @@ fn question(state: &State) -> Option<&'static str> {
 /// What works while a search is shown.
 fn searching(state: &State) -> &'static str {
     if state.search.as_ref().is_some_and(|view| view.under_way.is_some()) {
-        "c stops it here   ↑↓ choose   ⏎ takes it   a aim   g m f k constraints   esc leaves"
+        "c stops it   ↑↓ choose   ⏎ takes it   a aim   g m f k constraints   esc leaves"
     } else {
-        "↑↓ choose   ⏎ takes it   tab speed or memory   a aim   g m f k constraints   esc leaves"
+        "↑↓ choose   ⏎ takes it   tab list   a aim   g m f k constraints   esc leaves"
     }
 }
 

@@ -127,7 +127,7 @@ fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
         right("pp", 4),
         right("cp", 4),
         right("micro", 6),
-        "memory saved by"
+        "with"
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
@@ -167,7 +167,7 @@ fn saving(knobs: &Knobs) -> String {
         experts,
         chunks,
         word("", knobs.sharding.to_string()),
-        word("recompute ", knobs.checkpointing.to_string()),
+        word("", knobs.checkpointing.to_string()),
         word("offload ", knobs.offload.to_string()),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -184,24 +184,25 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let all = || front.iter().copied().chain(rows.iter().map(|row| point(row.plan)));
     let cap = view.best().map_or(0.0, |best| best.outline.capacity.bytes.gib());
     let top = all().map(|(_, rate)| rate).fold(0.0, f64::max) * 1.05;
+    let least = all().map(|(_, rate)| rate).fold(f64::INFINITY, f64::min) * 0.95;
     let low = all().map(|(memory, _)| memory).fold(f64::INFINITY, f64::min).min(cap) * 0.9;
     let [head, plot, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-    let title = format!(" tok/s up to {} · nothing is better in both", tokens(top));
+    let title = format!(" tok/s, {} to {}: none is better in both", tokens(least), tokens(top));
     Line::styled(title, theme.dim()).render(head, buffer);
     let ends = format!(" {} GiB", three_figures(low));
     Line::styled(ends, theme.dim()).render(foot, buffer);
     Line::styled(format!("card {} GiB ", three_figures(cap)), theme.dim()).right_aligned().render(foot, buffer);
-    if top <= 0.0 || cap <= low {
+    if top <= least || cap <= low {
         return;
     }
     let (line, guide) = (theme.roof_colour(), theme.guide_colour());
     Canvas::default()
         .marker(Marker::Braille)
         .x_bounds([low, cap * 1.02])
-        .y_bounds([0.0, top])
+        .y_bounds([least, top])
         .paint(|canvas| {
-            canvas.draw(&Stroke { x1: cap, y1: 0.0, x2: cap, y2: top, color: guide });
+            canvas.draw(&Stroke { x1: cap, y1: least, x2: cap, y2: top, color: guide });
             for pair in front.windows(2) {
                 let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
                 canvas.draw(&Stroke { x1, y1, x2, y2, color: line });
@@ -224,7 +225,7 @@ fn draw_selected(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer
     let words = row.plan.change.words();
     let change = if words.is_empty() { "the plan as it is".to_owned() } else { words };
     let text = match view.best().filter(|best| *best != row.plan) {
-        Some(best) => format!("◆ {} than #1. {change}", why_slower(best, row.plan).replacen(" longer", " slower", 1)),
+        Some(best) => format!("◆ {change}. Against #1 {}", why_slower(best, row.plan)),
         None => format!("◆ {change}"),
     };
     for (line, row) in wrapped(&printable(&text), area.width as usize, 2).into_iter().zip(area.rows()) {
