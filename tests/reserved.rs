@@ -16,7 +16,8 @@ fn llama(framework: &str, rest: &str) -> Prediction {
 }
 
 /// FSDP2's streams have pools of their own: the all-gathers of root and one layer, the sharded gradients. The 16-bit
-/// logits leave room that no fp32 copy fits into.
+/// logits leave room that no fp32 copy fits into, and what a block frees between what it keeps is too small for any of
+/// them: most of that is there while SwiGLU multiplies.
 #[test]
 fn streams_keep_what_they_reserved() {
     let prediction = llama(
@@ -29,7 +30,10 @@ fn streams_keep_what_they_reserved() {
     let root: u64 = 2 * 128_256 * 4096 + 4096;
     let gradients = (32 * layer + root) / 8 * 4;
     let logits = 2 * 8192 * 128_256 * 2;
-    let by_hand = 2 * (root + layer) + gradients + logits;
+    // silu(gate), up and their product beside the attention block's result, while the down projection's result and
+    // the block's are still to come.
+    let block = 2 * 8192 * (3 * 14_336 + 4096 - 2 * 4096) * 2;
+    let by_hand = 2 * (root + layer) + gradients + logits + block;
     let beyond = stage.peak_reserved.0 - stage.peak_allocated.0;
     assert!(beyond.abs_diff(by_hand) < 4 << 20, "{beyond} for {by_hand}");
 }

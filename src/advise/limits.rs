@@ -1,6 +1,6 @@
 //! How small a cluster may be, and how large a model: searches that end at the first plan that fits.
 
-use super::search::{Progress, Ranked, Request, search};
+use super::search::{KNOBS, Progress, Ranked, Request, divisors, search};
 use crate::catalog::Catalog;
 use crate::plan::{Change, Fault, Plan};
 use crate::predict::Job;
@@ -60,8 +60,9 @@ fn with_gpus(request: &Request<'_>, gpus: u64, catalog: &Catalog, progress: &Pro
     any(request, &other, set, catalog, progress)
 }
 
-/// A plan that fits, with any setting of the knobs, where what `other` removes is gone and `set` has been done, which
-/// is what `other` sets. Its change is one of the plan as it was given.
+/// A plan that fits, with any setting of the knobs but offload, which stays as the plan has it: how much the host holds
+/// no plan says. What `other` removes is gone and `set` has been done, which is what `other` sets. The change that is
+/// returned is one of the plan as it was given.
 fn any(
     request: &Request<'_>,
     other: &Change,
@@ -69,42 +70,82 @@ fn any(
     catalog: &Catalog,
     progress: &Progress,
 ) -> Option<Ranked> {
+    const OFFLOAD: &str = "training.cpu_offload";
     let mut plan = request.plan.clone();
     for key in &other.remove {
         plan.clear(key);
     }
     set(&mut plan);
+    let mut keep = request.keep.clone();
+    if !keep.contains(&OFFLOAD) {
+        keep.push(OFFLOAD);
+    }
     // Degrees that only suited another size are the search's to choose.
-    for key in super::search::KNOBS.iter().filter(|key| !request.keep.contains(key)) {
+    for key in KNOBS.iter().filter(|key| !keep.contains(key)) {
         plan.clear(key);
     }
     plan.distribution.strategy = None;
     plan.training.distributed_optimizer = None;
     let batch = Job::resolve(request.plan, catalog).ok()?.batch.global;
     plan.model.batch_size = Some(batch);
-    // Whatever the number of GPUs: one replica is always legal to start from.
-    plan.distribution.tensor_parallel = plan.distribution.tensor_parallel.or(Some(1));
-    let freed = Request { plan: &plan, keep: request.keep.clone(), top: 1, until_fit: true };
+    let plan = legal(&plan, batch, catalog)?;
+    let freed = Request { plan: &plan, keep, top: 1, until_fit: true };
     let mut found = search(&freed, catalog, progress).ok()?.ranked.into_iter().next()?;
-    found.change = since_given(request, batch, other, &found.change);
+    found.change = since_given(request, &freed, batch, other, &found.change);
     Some(found)
 }
 
-/// The whole change, of one that is against a plan without its knobs.
-fn since_given(request: &Request<'_>, batch: u64, other: &Change, last: &Change) -> Change {
+/// The whole change, of one that is against the plan that the search started from.
+fn since_given(request: &Request<'_>, freed: &Request<'_>, batch: u64, other: &Change, last: &Change) -> Change {
     let mut whole = other.clone();
     if request.plan.model.batch_size.is_none() {
         whole = whole.and("model.batch_size", batch.to_string());
     }
     whole.set.extend(last.set.iter().cloned());
-    let free = super::search::KNOBS.into_iter().filter(|key| !request.keep.contains(key));
-    let freed =
-        free.chain(["distribution.strategy", "training.distributed_optimizer"]).chain(last.remove.iter().copied());
-    whole.remove.extend(freed);
+    let start = &freed.plan.distribution;
+    let degrees = [
+        ("distribution.tensor_parallel", start.tensor_parallel),
+        ("distribution.pipeline_parallel", start.pipeline_parallel),
+        ("distribution.context_parallel", start.context_parallel),
+    ];
+    for (key, degree) in degrees {
+        if let Some(degree) = degree.filter(|degree| *degree != 1)
+            && !whole.set.iter().any(|(set, _)| *set == key)
+        {
+            whole = whole.and(key, degree.to_string());
+        }
+    }
+    let free = KNOBS.into_iter().filter(|key| !freed.keep.contains(key));
+    let unsaid = free.chain(["distribution.strategy", "training.distributed_optimizer"]);
+    whole.remove.extend(unsaid.chain(last.remove.iter().copied()));
     whole.remove.sort_unstable();
     whole.remove.dedup();
     whole.remove.retain(|key| !whole.set.iter().any(|(set, _)| set == key));
     whole
+}
+
+/// The plan with degrees to start a search from: as many replicas as share out the batch, and the other GPUs as the
+/// model's heads and layers allow. None where no degrees do.
+fn legal(plan: &Plan, batch: u64, catalog: &Catalog) -> Option<Plan> {
+    let gpus = plan.cluster.num_gpus.or_else(|| Some(Job::resolve(plan, catalog).ok()?.degrees.num_gpus))?;
+    let given = |degree: Option<u64>| degree.map_or_else(|| divisors(gpus), |degree| vec![degree]);
+    let tensors = given(plan.distribution.tensor_parallel);
+    let pipelines = given(plan.distribution.pipeline_parallel);
+    let contexts = given(plan.distribution.context_parallel);
+    let all = contexts.iter().flat_map(|context| {
+        pipelines.iter().flat_map(|pipeline| tensors.iter().map(|tensor| [*tensor, *pipeline, *context]))
+    });
+    all.filter_map(|[tensor, pipeline, context]| {
+        let others = tensor.checked_mul(pipeline)?.checked_mul(context)?;
+        let replicas = gpus / others;
+        let shares = gpus.is_multiple_of(others) && batch.is_multiple_of(replicas);
+        let mut plan = plan.clone();
+        plan.distribution.tensor_parallel = Some(tensor);
+        plan.distribution.pipeline_parallel = Some(pipeline);
+        plan.distribution.context_parallel = Some(context);
+        (shares && Job::resolve(&plan, catalog).is_ok()).then_some(plan)
+    })
+    .next()
 }
 
 /// The largest models that fit the plan's cluster with any setting of its knobs.

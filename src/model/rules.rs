@@ -93,8 +93,8 @@ pub enum Experts {
 /// Where sequence parallel's gathered input of a matrix lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gather {
-    /// In memory of its own, forward and backward.
-    Fresh,
+    /// In a tensor that autograd saves.
+    Saved,
     /// The output matrix's in a buffer that stays.
     KeptByHead,
     /// Every matrix's in the same buffer that stays.
@@ -157,8 +157,11 @@ const GLOBAL_BUFFER: &str = "megatron-core 0.16, core/utils.py, GlobalMemoryBuff
 const NANO: &str = "karpathy/nanoGPT, model.py";
 const FOUNDRY: &str = "llm-foundry, llmfoundry/models/layers";
 
-const FRESH: Rule<Gather> =
-    rule(Gather::Fresh, "PyTorch 2.9, torch/distributed/tensor/_redistribute.py: an all-gather makes its result");
+const SAVED: Rule<Gather> = rule(
+    Gather::Saved,
+    "PyTorch 2.9, torch/distributed/tensor/_redistribute.py (Redistribute.forward makes the gathered tensor, which the \
+     product saves)",
+);
 
 const RING: Rule<SharedSequence> = rule(
     SharedSequence::Gathered,
@@ -172,7 +175,7 @@ const HUGGING_FACE: Rules = Rules {
     act: rule(PointwiseAct::AsWritten, "transformers 4.57.6, activations.py"),
     heads: rule(SplitHeads::Views, HF),
     softmax: rule(Softmax::Separate, "transformers 4.57.6, models/llama/modeling_llama.py, eager_attention_forward"),
-    gather: FRESH,
+    gather: SAVED,
     shared_sequence: RING,
     experts: rule(Experts::Loop, "transformers 4.57.6, models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock"),
     fused_projections: rule(false, HF),
@@ -195,7 +198,7 @@ const TORCHTITAN: Rules = Rules {
     act: rule(PointwiseAct::Fused, TITAN),
     heads: rule(SplitHeads::Views, TITAN),
     softmax: rule(Softmax::Separate, TITAN),
-    gather: FRESH,
+    gather: SAVED,
     shared_sequence: RING,
     experts: rule(Experts::Grouped, "torchtitan, models/moe.py, GroupedExperts"),
     fused_projections: rule(false, TITAN),
@@ -260,7 +263,7 @@ const LLM_FOUNDRY: Rules = Rules {
     act: rule(PointwiseAct::Fused, FOUNDRY),
     heads: rule(SplitHeads::Views, FOUNDRY),
     softmax: rule(Softmax::Separate, FOUNDRY),
-    gather: FRESH,
+    gather: SAVED,
     shared_sequence: RING,
     experts: rule(Experts::Grouped, FOUNDRY),
     fused_projections: rule(false, FOUNDRY),

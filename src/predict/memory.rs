@@ -4,13 +4,13 @@
 use super::job::Job;
 use super::pipeline::{in_flight, inputs, left_over};
 use super::play::{Groups, Peak, Played, WeightGradients};
-use super::prediction::{Phase, TimelinePoint};
+use super::prediction::{Phase, Place, TimelinePoint};
 use super::prefill::looked_up;
 use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::stage_layers;
 use super::step::Step;
-use super::summit::{Place, Summit};
+use super::summit::Summit;
 use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::units::Bytes;
@@ -20,7 +20,7 @@ pub(super) struct StageRun {
     pub resident: Resident,
     pub workspaces: u64,
     pub inputs: u64,
-    /// What the loss frees and cannot use again.
+    /// What the last block and the loss free and the loss cannot use.
     pub hole: u64,
     pub summit: Summit,
     pub activations_end_of_forward: u64,
@@ -90,7 +90,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
         resident,
         workspaces,
         inputs,
-        hole: if last && train { hole(&step.walk.last, &step.last) } else { 0 },
+        hole: if last && train { hole(step, held.layers.last().map(|layer| step.layer(*layer))) } else { 0 },
         summit: player.summit,
         activations_end_of_forward,
         static_bytes,
@@ -182,14 +182,17 @@ impl<'a> Player<'a> {
             self.keep(self.step.first.retained, 1);
             self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
         }
-        for (at, layer) in held.layers.iter().enumerate() {
-            let played = self.step.layer(*layer);
+        for (at, run) in self.runs(held).into_iter().enumerate() {
             let shown = self.is_shown(at, held.layers.len());
-            let passing = self.passing(*layer);
-            self.retained[Group::Attention as usize] += passing;
-            self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
-            self.retained[Group::Attention as usize] -= passing;
-            self.keep(played.retained, 1);
+            let ends = [run.first(), run.last().filter(|_| run.len() > 1)];
+            for (layer, alike) in ends.into_iter().flatten().zip([run.len().saturating_sub(1).max(1), 1]) {
+                let played = self.step.layer(*layer);
+                let passing = self.passing(*layer);
+                self.retained[Group::Attention as usize] += passing;
+                self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
+                self.retained[Group::Attention as usize] -= passing;
+                self.keep(played.retained, alike as u64);
+            }
         }
         if held.last {
             self.meet(
@@ -216,28 +219,44 @@ impl<'a> Player<'a> {
         if held.last {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
-            self.drop_kept(played.retained, played.until_exit);
+            self.drop_kept(played, 1);
             self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(1), true);
             self.gradients += self.new_gradients(played, parameters);
         }
-        for (at, layer) in held.layers.iter().enumerate().rev() {
-            let played = self.step.layer(*layer);
-            let parameters = self.step.parameters(*layer);
-            self.drop_kept(played.retained, played.until_exit);
+        for (at, run) in self.runs(held).into_iter().enumerate().rev() {
             let shown = self.is_shown(at, held.layers.len());
-            let waiting = self.waiting(*layer);
-            self.retained[Group::ActivationGradient as usize] += waiting;
-            self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
-            self.retained[Group::ActivationGradient as usize] -= waiting;
-            self.gradients += self.new_gradients(played, parameters);
+            let ends = [run.last(), run.first().filter(|_| run.len() > 1)];
+            for (layer, alike) in ends.into_iter().flatten().zip([1, run.len().saturating_sub(1)]) {
+                let played = self.step.layer(*layer);
+                let parameters = self.step.parameters(*layer);
+                // Those between have gone the same way.
+                let between = alike as u64 - 1;
+                self.gradients += between * self.new_gradients(played, parameters);
+                self.drop_kept(played, alike as u64);
+                let waiting = self.waiting(*layer);
+                self.retained[Group::ActivationGradient as usize] += waiting;
+                self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
+                self.retained[Group::ActivationGradient as usize] -= waiting;
+                self.gradients += self.new_gradients(played, parameters);
+            }
         }
         if held.first {
             let played = &self.step.first;
             let parameters = self.step.walk.first.parameters();
-            self.drop_kept(played.retained, played.until_exit);
+            self.drop_kept(played, 1);
             self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers_root(), true);
             self.gradients += self.new_gradients(played, parameters);
         }
+    }
+
+    /// Layers in turn. Alike ones that follow each other are one run: from one to the next of them memory changes by the
+    /// same bytes, so that its peak is at an end of the run. Where the course over the step is wanted, or layers hold
+    /// something for others far away, each layer is a run of its own.
+    fn runs<'h>(&self, held: &'h Held<'_>) -> Vec<&'h [u64]> {
+        let (step, walk) = (self.step, &self.step.walk);
+        let folds = !self.curve && walk.pending.is_empty() && walk.passing.is_empty();
+        let kind = |layer: &u64| (step.kind(*layer), step.is_checkpointed(*layer));
+        held.layers.chunk_by(|one, other| folds && kind(one) == kind(other)).collect()
     }
 
     /// Gradients that layers behind `layer` made for layers before it.
@@ -260,7 +279,7 @@ impl<'a> Player<'a> {
         let total = self.base + gradients + resident.optimizer_temporary + self.left;
         let at = Place::Named("optimizer step");
         if self.curve {
-            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
+            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total) });
         }
         if total > self.summit.total {
             let mut groups = [0; GROUPS];
@@ -300,15 +319,16 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A tape's own saved tensors are part of its backward peak: they are taken off before.
-    fn drop_kept(&mut self, retained: Groups, until_exit: u64) {
+    /// A tape's own saved tensors are part of its backward peak: they are taken off before, `times` over where as many
+    /// alike are passed.
+    fn drop_kept(&mut self, played: &Played, times: u64) {
         if self.offload {
             return;
         }
         let copies = Group::WeightCopy as usize;
-        for (group, (sum, bytes)) in self.retained.iter_mut().zip(retained).enumerate() {
-            let bytes = if group == copies { bytes.saturating_sub(until_exit) } else { bytes };
-            *sum = sum.saturating_sub(bytes);
+        for (group, (sum, bytes)) in self.retained.iter_mut().zip(played.retained).enumerate() {
+            let bytes = if group == copies { bytes.saturating_sub(played.until_exit) } else { bytes };
+            *sum = sum.saturating_sub(bytes.saturating_mul(times));
         }
     }
 
@@ -316,7 +336,7 @@ impl<'a> Player<'a> {
     fn show_summit(&mut self) {
         let Summit { phase, at, total, missing, .. } = self.summit;
         if let Some(index) = missing.filter(|_| self.curve) {
-            self.timeline.insert(index, TimelinePoint { phase, at: at.name(), allocated: Bytes(total) });
+            self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total) });
         }
     }
 
@@ -331,7 +351,7 @@ impl<'a> Player<'a> {
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown && self.curve {
-            self.timeline.push(TimelinePoint { phase, at: place.name(), allocated: Bytes(total) });
+            self.timeline.push(TimelinePoint { phase, at: place, allocated: Bytes(total) });
         }
         if total > self.summit.total {
             let mut groups = self.retained;

@@ -31,6 +31,8 @@ pub enum Temporary {
     Largest(u64),
     /// As many fp32 tensors of the largest parameter's size, and two more where weights are 16-bit.
     LargestUpcast(u64),
+    /// As many fp32 tensors of the largest parameter's size, whatever the states' type.
+    LargestWide(u64),
     /// A copy of all gradients, where weight decay is added to them.
     DecayedGradients,
 }
@@ -43,6 +45,13 @@ pub const fn rule(optimizer: Optimizer, framework: Framework) -> Rule {
         (Optimizer::AdamwFused, Framework::Megatron) => Rule {
             device_step: false,
             source: "Transformer Engine, pytorch/optimizers/fused_adam.py, FusedAdam.step (group['step'])",
+            ..row(optimizer)
+        },
+        // Compiled for each parameter: Inductor writes both moments' normalised values, which the search for their
+        // codes reads many times, to memory before it.
+        (Optimizer::Adamw8bit, Framework::Torchtitan) => Rule {
+            temporary: Temporary::LargestWide(2),
+            source: "torchao, optim/adam.py, single_param_adam, and optim/quant_utils.py, quantize_8bit_with_qmap",
             ..row(optimizer)
         },
         _ => row(optimizer),

@@ -4,14 +4,13 @@
 //! on its all-gather and reduce-scatter streams stays reserved for them when it is free. And a hole that a
 //! smaller tensor left is no room for a larger one. Everything else is a share that replays measured.
 
-use std::borrow::Cow;
-
 use super::job::Job;
 use super::memory::StageRun;
 use super::overhead::FRAGMENTATION_PER_MILLE;
-use super::play::Played;
-use super::prediction::Phase;
-use crate::model::{Group, Home, Id, Tape};
+use super::play::{Played, Recompute};
+use super::prediction::{Phase, Words, words};
+use super::step::Step;
+use crate::model::{GRANULE, Group, Home, Id, Tape, Tensor};
 use crate::plan::keywords::{Framework, Mode, Sharding};
 use crate::units::Bytes;
 
@@ -21,7 +20,7 @@ const SEGMENT: u64 = 2 << 20;
 /// Bytes reserved beyond the allocated ones, and why.
 pub(super) struct Beyond {
     pub bytes: u64,
-    pub formula: Cow<'static, str>,
+    pub formula: Words,
     pub source: &'static str,
 }
 
@@ -32,7 +31,7 @@ pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
         let (per_mille, source) = FRAGMENTATION_PER_MILLE;
         return Beyond {
             bytes: Bytes(allocated / 1000 * per_mille).round_up(SEGMENT).0,
-            formula: Cow::Owned(format!("{:.1} % of allocated, in 2 MiB segments", per_mille as f64 / 10.0)),
+            formula: words![per_mille / 10, ".", per_mille % 10, " % of allocated, in 2 MiB segments"],
             source,
         };
     }
@@ -44,7 +43,7 @@ pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
     let hole = if summit.in_loss && summit.phase == Phase::Backward { run.hole } else { 0 };
     Beyond {
         bytes: Bytes(idle.saturating_add(gradients).saturating_add(hole)).round_up(SEGMENT).0,
-        formula: Cow::Borrowed(
+        formula: Words::Plain(
             "pools of the all-gather stream (root and one layer) and of the reduce-scatter stream (sharded gradients), \
              and the hole that 16-bit logits leave; segments expand",
         ),
@@ -54,9 +53,24 @@ pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
     }
 }
 
+/// Room that the last block and the loss leave and that the loss cannot use.
+pub(super) fn hole(step: &Step, block: Option<&Played>) -> u64 {
+    let interleaved = block.filter(|_| step.every == 0 || step.recompute != Recompute::All);
+    block_hole(&step.walk.last, interleaved).saturating_add(loss_hole(&step.walk.last, &step.last))
+}
+
+/// Room between a block's saved tensors that what it frees leaves, where no tensor of the logits' size fits in. What
+/// a block frees that keeps its input alone lies above that, where the segment grows.
+fn block_hole(tape: &Tape, block: Option<&Played>) -> u64 {
+    let freed = block.map_or(0, |block| block.forward.total.saturating_sub(block.retained_bytes() + block.output));
+    let logits = tape.tensors.iter().filter(|tensor| tensor.home == Home::Local && tensor.group == Group::Logits);
+    let fits = logits.map(Tensor::allocated).any(|bytes| bytes > GRANULE && bytes <= freed);
+    if fits { 0 } else { freed }
+}
+
 /// Room that the logits of a loss's forward pass leave and that its backward pass, which needs whole tensors of
 /// the largest size, cannot use.
-pub(super) fn hole(tape: &Tape, played: &Played) -> u64 {
+fn loss_hole(tape: &Tape, played: &Played) -> u64 {
     let saved: Vec<Id> = tape.ops.iter().flat_map(|op| tape.ids(op.saved)).map(|id| tape.storage(*id)).collect();
     let (mut freed, mut largest) = (0_u64, 1_u64);
     for (at, tensor) in tape.tensors.iter().enumerate() {

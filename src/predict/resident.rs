@@ -155,7 +155,7 @@ impl Held<'_> {
         let job = self.job;
         let Some(block) = job.architecture.block() else { return 0 };
         let gathers = match job.rules.gather.is {
-            Gather::Fresh => false,
+            Gather::Saved => false,
             Gather::KeptByHead => self.last,
             Gather::Kept => true,
         };
@@ -242,7 +242,8 @@ impl Held<'_> {
     fn temporaries(&self, sum: &mut Resident, largest: u64) {
         let training = &self.job.training;
         let states_full = sum.states / 2;
-        sum.optimizer_temporary = match rule(training.optimizer, self.job.framework).temporary {
+        let row = rule(training.optimizer, self.job.framework);
+        sum.optimizer_temporary = match row.temporary {
             Temporary::Nothing => 0,
             Temporary::AllStates => states_full,
             Temporary::Largest(tensors) => largest.saturating_mul(tensors),
@@ -251,11 +252,15 @@ impl Held<'_> {
                 let upcast = if state < 4 { 2 } else { 0 };
                 (largest / state).saturating_mul(4).saturating_mul(tensors + upcast)
             }
+            Temporary::LargestWide(tensors) => (largest / self.job.storage.state.bytes()).saturating_mul(4 * tensors),
             Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,
             Temporary::DecayedGradients => 0,
         };
         if training.optimizer_in_backward {
-            sum.optimizer_temporary = sum.optimizer_temporary.min(largest);
+            // One parameter at a time, with the gradient that its step is about.
+            let own = if row.temporary == Temporary::AllStates { largest } else { sum.optimizer_temporary };
+            let gradient = (largest / self.job.storage.state.bytes()).saturating_mul(self.job.storage.gradient.bytes());
+            sum.optimizer_temporary = own.min(sum.optimizer_temporary).saturating_add(gradient);
         }
     }
 

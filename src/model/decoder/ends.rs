@@ -304,13 +304,14 @@ pub fn cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
     loss
 }
 
-/// PyTorch's loss over logits sharded along the vocabulary (torch/distributed/tensor/parallel/loss.py): exponentials
-/// beside the shifted logits forward; backward the one-hot gradient, the exponentials and their sum.
+/// PyTorch's loss over logits sharded along the vocabulary (torch/distributed/tensor/parallel/loss.py): forward the
+/// shifted logits beside their exponentials or the result; backward the one-hot gradient, the exponentials and their
+/// sum.
 fn sharded_cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
     let copy = b.tape.get(logits).allocated();
     let loss = cross_entropy(b, logits);
     for op in b.tape.ops.iter_mut().filter(|op| op.name == "loss.log_softmax") {
-        op.scratch_forward = copy.saturating_mul(2);
+        op.scratch_forward = copy;
         op.scratch_backward = copy;
     }
     loss

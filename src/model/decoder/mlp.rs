@@ -38,8 +38,7 @@ impl Ctx<'_> {
     /// The gathered input of the matrix that was written last; backward its gradient too, before the reduce-scatter.
     pub(super) fn gathered(&self, b: &mut Builder<'_>, bytes: u64, head: bool) {
         let kept = match self.run.rules.gather.is {
-            Gather::Fresh => false,
-            Gather::KeptByHead => head,
+            Gather::Saved | Gather::KeptByHead => head,
             Gather::Kept => true,
         };
         if kept {

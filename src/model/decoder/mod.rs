@@ -19,6 +19,7 @@ pub use norm::layer_norm;
 use super::architecture::{Decoder, Family};
 use super::builder::Builder;
 use super::element::{Element, Group};
+use super::rules::Gather;
 use super::tape::{GRANULE, Id, Tape};
 use super::walk::{LossRule, Run, Walk};
 use super::weight::{Collective, CollectiveKind, RankGroup};
@@ -175,8 +176,8 @@ impl Ctx<'_> {
         b.add(name, x, branch)
     }
 
-    /// What tensor parallel does before a column-parallel matrix: with sequence parallel the
-    /// shards are gathered (and gathered again in the backward pass, so that only the shard is saved).
+    /// What tensor parallel does before a column-parallel matrix: with sequence parallel the shards are gathered.
+    /// Autograd keeps what a plain collective made; Megatron's matrices keep the shard and gather it again.
     fn gather(&self, b: &mut Builder<'_>, x: Id, _name: &'static str) -> Id {
         let cut = self.run.cut;
         if cut.tensor > 1 {
@@ -184,13 +185,18 @@ impl Ctx<'_> {
             let (kind, forward, backward) =
                 if cut.sequence { (CollectiveKind::AllGather, 2, 3) } else { (CollectiveKind::AllReduce, 1, 1) };
             b.collective(Collective { kind, group: RankGroup::Tensor, bytes, forward, backward });
+            if cut.sequence && self.run.rules.gather.is == Gather::Saved {
+                let whole = b.copy_of("all_gather", x, self.run.tokens().saturating_mul(self.d.hidden));
+                b.sent();
+                return whole;
+            }
         }
         x
     }
 
-    /// Bytes that a column-parallel matrix needs for its gathered input.
+    /// Bytes that a column-parallel matrix needs for its gathered input, where that is not a tensor of its own.
     fn gathered_bytes(&self, element: Element) -> u64 {
-        if self.run.cut.sequence && self.run.cut.tensor > 1 {
+        if self.run.cut.sequence && self.run.cut.tensor > 1 && self.run.rules.gather.is != Gather::Saved {
             self.run.tokens().saturating_mul(self.d.hidden).saturating_mul(element.bytes())
         } else {
             0

@@ -3,7 +3,7 @@
 use super::Notes;
 use crate::model::Element;
 use crate::plan::Plan;
-use crate::plan::keywords::{Dtype, Framework, Mode, Precision};
+use crate::plan::keywords::{Dtype, Framework, Mode, Precision, Sharding};
 
 /// Types of what a rank holds, and in which it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +35,16 @@ pub struct Storage {
 }
 
 /// The row of the contract's table.
-pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> Storage {
+pub(super) fn resolve(plan: &Plan, framework: Framework, sharding: Sharding, notes: &mut Notes) -> Storage {
     let megatron = framework == Framework::Megatron;
     let default = if megatron { Precision::Bf16Fp32Master } else { Precision::Bf16Mixed };
     let precision = notes.or("training.precision", plan.training.precision, default);
-    // FSDP casts the shards that it gathers; torchtitan and llm-foundry on one GPU cast as well.
+    // FSDP casts the shards that it gathers: under autocast nothing is left to cast (accelerate's
+    // FullyShardedDataParallelPlugin.set_mixed_precision sets param_dtype and reduce_dtype). torchtitan and
+    // llm-foundry on one GPU cast as well.
     let given = plan.distribution.reduce_dtype.map(element);
-    let gathers = matches!(framework, Framework::Torchtitan | Framework::LlmFoundry);
+    let gathers = matches!(framework, Framework::Torchtitan | Framework::LlmFoundry)
+        || (framework == Framework::Pytorch && sharding == Sharding::Zero3);
     let half = match precision {
         Precision::Fp16 | Precision::Fp16Mixed | Precision::Fp16Fp32Master => Element::F16,
         _ => Element::Bf16,

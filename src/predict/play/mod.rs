@@ -134,7 +134,7 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
 }
 
 pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
-    let whole = matches!(recompute, Recompute::All | Recompute::SelectiveOp);
+    let whole = matches!(recompute, Recompute::All | Recompute::SelectiveOp { .. });
     let mut there = vec![false; tape.tensors.len()];
     for (at, tensor) in tape.tensors.iter().enumerate() {
         if tensor.home == Home::Input && !tape.borrows {

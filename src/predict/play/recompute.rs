@@ -10,7 +10,10 @@ pub enum Recompute {
     /// All of it: only the input is kept.
     All,
     /// All but every second matrix product and the attention core (torchtitan).
-    SelectiveOp,
+    SelectiveOp {
+        /// Compiled: what the policy keeps is kept only where the backward pass needs it.
+        compiled: bool,
+    },
     /// Runs of operators that belong to these modules.
     Modules(Modules),
 }
@@ -87,7 +90,7 @@ pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
             saves[tape.storage(*id).0 as usize] += 1;
         }
         again[at] = match recompute {
-            Recompute::All | Recompute::SelectiveOp => true,
+            Recompute::All | Recompute::SelectiveOp { .. } => true,
             other => runs_again(op, at, usize::MAX, other, &mut products),
         };
     }
@@ -103,8 +106,16 @@ pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
 fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
     let mut products = 0;
     let leaving = tape.output.map(|out| tape.storage(out));
+    // Eager, whatever the policy names is cached as it is made (torch/utils/checkpoint.py, `_CachingTorchDispatchMode`);
+    // the partitioner of a compiled block saves what a cut between the passes needs (torch/_functorch/partitioners.py,
+    // `solve_min_cut`), which what recomputation does not reach is not.
+    let (selective, needed) = match recompute {
+        Recompute::SelectiveOp { compiled: true } => (true, early_stop(tape)),
+        Recompute::SelectiveOp { compiled: false } => (true, usize::MAX),
+        _ => (false, 0),
+    };
     for (at, op) in tape.ops.iter().enumerate() {
-        let forced = recompute == Recompute::SelectiveOp && kept_product(op, &mut products);
+        let forced = selective && kept_product(op, &mut products) && at < needed;
         if !uses.again[at] {
             continue;
         }
@@ -136,7 +147,7 @@ pub fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, product
     match recompute {
         Recompute::Nothing => false,
         Recompute::All => at < stop,
-        Recompute::SelectiveOp => !kept_product(op, products),
+        Recompute::SelectiveOp { .. } => !kept_product(op, products),
         Recompute::Modules(modules) => modules.hold(op),
     }
 }
