@@ -6,7 +6,8 @@ mod plan;
 
 use std::path::PathBuf;
 
-use memwall::app::{Effect, Event, Key, Keymap, Overlay, Pane, Purpose, State, Target, offer, update};
+use memwall::advise::{Progress, throughput};
+use memwall::app::{Effect, Event, Key, Keymap, Overlay, Pane, Purpose, SearchWish, State, Target, offer, update};
 use memwall::predict::Verdict;
 use plan::open;
 
@@ -376,4 +377,89 @@ fn the_mouse_chooses_fields_and_places_in_the_text() {
     assert_eq!(state.text.as_ref().unwrap().cursor(), (3, 5));
     update(&mut state, Event::Click(Target::Scroll { pane: Pane::Roofline, rows: 1 }));
     assert_eq!((state.focus, state.roofline.selected), (Pane::Roofline, 1));
+}
+
+/// Answers the search that the keys have asked for, as the loop does on a thread.
+fn searched(state: &mut State, effects: &[Effect]) {
+    let Some(Effect::Search(number)) = effects.last() else { panic!("no search: {effects:?}") };
+    let answer = SearchWish::of(state).unwrap().answer(&Progress::default(), &|_| {}).map(Box::new);
+    update(state, Event::Searched { number: *number, answer });
+}
+
+#[test]
+fn a_plan_that_a_search_found_is_taken_as_one_edit() {
+    let mut state = open(PLAN);
+    let effects = press(&mut state, &[Key::Char('f')]);
+    searched(&mut state, &effects);
+    let view = state.search.as_ref().unwrap();
+    let rows = view.rows();
+    let speeds: Vec<f64> = rows.iter().map(|row| throughput(&row.plan.outline)).collect();
+    assert!(speeds.len() > 1 && speeds.is_sorted_by(|a, b| a >= b), "{speeds:?}");
+    let wanted = rows[1].plan.outline.capacity;
+    press(&mut state, &[Key::Down, Key::Enter]);
+    assert_eq!(state.overlay, None);
+    assert_eq!(state.editor.prediction().unwrap().capacity, wanted);
+    assert!(state.editor.text().contains("# the base"));
+    // It is there still, around what is the plan no more; then around the new one.
+    press(&mut state, &[Key::Char('u')]);
+    assert_eq!(state.editor.text(), PLAN);
+    assert_eq!(press(&mut state, &[Key::Char('f')]), Vec::new());
+    assert!(!state.search.as_ref().unwrap().rows().is_empty());
+}
+
+#[test]
+fn constraints_hold_for_what_a_search_finds() {
+    let mut state = open(PLAN);
+    let effects = press(&mut state, &[Key::Char('f')]);
+    searched(&mut state, &effects);
+    press(&mut state, &[Key::Char('g'), Key::Ctrl('u')]);
+    let effects = [letters(&mut state, "16"), press(&mut state, &[Key::Enter])].concat();
+    searched(&mut state, &effects);
+    press(&mut state, &[Key::Char('k')]);
+    let effects = [letters(&mut state, "tensor_par"), press(&mut state, &[Key::Enter])].concat();
+    searched(&mut state, &effects);
+    let view = state.search.as_ref().unwrap();
+    let rows = view.rows();
+    assert!(!rows.is_empty());
+    for row in rows {
+        let knobs = &row.plan.knobs;
+        assert_eq!((knobs.data * knobs.tensor * knobs.pipeline * knobs.context, knobs.tensor), (16, 1));
+    }
+    // The plan in front is as it was until one is taken.
+    assert_eq!(state.editor.text(), PLAN);
+    press(&mut state, &[Key::Enter]);
+    assert_eq!(state.editor.said("cluster.num_gpus").as_deref(), Some("16"));
+}
+
+#[test]
+fn the_fewest_gpus_and_the_largest_model_are_taken_with_the_plan_that_was_found() {
+    let mut state = open(PLAN);
+    let effects = press(&mut state, &[Key::Char('f'), Key::Char('a')]);
+    searched(&mut state, &effects);
+    let rows = state.search.as_ref().unwrap().rows();
+    let (label, found) = (rows[0].label.clone(), rows[0].plan.outline.clone());
+    press(&mut state, &[Key::Enter]);
+    assert_eq!(format!("{} GPUs", state.editor.said("cluster.num_gpus").unwrap()), label);
+    assert_eq!(state.editor.prediction().unwrap().capacity, found.capacity);
+    press(&mut state, &[Key::Char('u')]);
+    assert_eq!(state.editor.text(), PLAN);
+
+    press(&mut state, &[Key::Char('f')]);
+    let effects = press(&mut state, &[Key::Char('a')]);
+    searched(&mut state, &effects);
+    let rows = state.search.as_ref().unwrap().rows();
+    let (label, found) = (rows[0].label.clone(), rows[0].plan.outline.clone());
+    press(&mut state, &[Key::Enter]);
+    assert_eq!(state.editor.said("model.preset"), Some(label));
+    assert_eq!(state.editor.prediction().unwrap().capacity, found.capacity);
+}
+
+#[test]
+fn an_answer_to_another_search_is_none() {
+    let mut state = open(PLAN);
+    press(&mut state, &[Key::Char('f')]);
+    update(&mut state, Event::Searched { number: 7, answer: Err("late".to_owned()) });
+    assert!(state.search.as_ref().unwrap().under_way.is_some());
+    // Left while it is under way, it is stopped.
+    assert_eq!(press(&mut state, &[Key::Esc]), [Effect::CancelSearch]);
 }

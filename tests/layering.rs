@@ -37,7 +37,6 @@ const IMPURE: &[&str] = &[
     "tokio",
     "crossterm",
     "nvml_wrapper",
-    "sysinfo",
     "procfs",
 ];
 

@@ -5,7 +5,8 @@
 mod demo;
 
 use demo::{START, look, open, press, run, screen};
-use memwall::app::{Event, Key, Pane, State, update};
+use memwall::advise::Progress;
+use memwall::app::{Event, Key, Pane, SearchWish, State, update};
 use memwall::reading::playback::Playback;
 use memwall::reading::{Absence, DeviceSample, Reading};
 use memwall::ui::{Look, Theme};
@@ -124,6 +125,17 @@ fn a_sweep_of_one_key_and_of_two() {
     snapshot("sweep", &state);
     press(&mut state, &[Key::Char('a'), Key::Char('t'), Key::Char('e'), Key::Char('n'), Key::Char('s'), Key::Enter]);
     snapshot("sweep_two", &state);
+}
+
+#[test]
+fn a_search_under_way_and_what_it_found() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('f')]);
+    snapshot("search_begins", &state);
+    let answer = SearchWish::of(&state).unwrap().answer(&Progress::default(), &|_| {}).map(Box::new);
+    update(&mut state, Event::Searched { number: 1, answer });
+    press(&mut state, &[Key::Down]);
+    snapshot("search", &state);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::search::{KNOBS, Progress, Ranked, Request, divisors, search};
 use crate::catalog::Catalog;
-use crate::plan::{Fault, Plan};
+use crate::plan::{Change, Fault, Plan};
 use crate::predict::Job;
 
 /// Beyond this nobody asks for more GPUs.
@@ -54,21 +54,34 @@ pub fn fewest_gpus(
 }
 
 fn with_gpus(request: &Request<'_>, gpus: u64, catalog: &Catalog, progress: &Progress) -> Option<Ranked> {
-    let mut plan = request.plan.clone();
-    for key in ["cluster.nodes", "distribution.data_parallel"] {
-        plan.clear(key);
-    }
-    plan.cluster.num_gpus = Some(gpus);
-    any(request, &plan, catalog, progress)
+    let other = Change { remove: vec!["cluster.nodes", "distribution.data_parallel"], ..Change::default() };
+    let other = other.and("cluster.num_gpus", gpus.to_string());
+    let set = |plan: &mut Plan| plan.cluster.num_gpus = Some(gpus);
+    any(request, &other, set, catalog, progress)
 }
 
 /// A plan that fits, with any setting of the knobs but offload, which stays as the plan has it: how much the host holds
-/// no plan says.
-fn any(request: &Request<'_>, plan: &Plan, catalog: &Catalog, progress: &Progress) -> Option<Ranked> {
+/// no plan says. What `other` removes is gone and `set` has been done, which is what `other` sets. The change that is
+/// returned is one of the plan as it was given.
+fn any(
+    request: &Request<'_>,
+    other: &Change,
+    set: impl Fn(&mut Plan),
+    catalog: &Catalog,
+    progress: &Progress,
+) -> Option<Ranked> {
     const OFFLOAD: &str = "training.cpu_offload";
-    let mut plan = plan.clone();
+    let mut plan = request.plan.clone();
+    for key in &other.remove {
+        plan.clear(key);
+    }
+    set(&mut plan);
+    let mut keep = request.keep.clone();
+    if !keep.contains(&OFFLOAD) {
+        keep.push(OFFLOAD);
+    }
     // Degrees that only suited another size are the search's to choose.
-    for key in KNOBS.iter().filter(|key| **key != OFFLOAD && !request.keep.contains(key)) {
+    for key in KNOBS.iter().filter(|key| !keep.contains(key)) {
         plan.clear(key);
     }
     plan.distribution.strategy = None;
@@ -76,12 +89,39 @@ fn any(request: &Request<'_>, plan: &Plan, catalog: &Catalog, progress: &Progres
     let batch = Job::resolve(request.plan, catalog).ok()?.batch.global;
     plan.model.batch_size = Some(batch);
     let plan = legal(&plan, batch, catalog)?;
-    let mut keep = request.keep.clone();
-    if !keep.contains(&OFFLOAD) {
-        keep.push(OFFLOAD);
+    let freed = Request { plan: &plan, keep, top: 1, until_fit: true };
+    let mut found = search(&freed, catalog, progress).ok()?.ranked.into_iter().next()?;
+    found.change = since_given(request, &freed, batch, other, &found.change);
+    Some(found)
+}
+
+/// The whole change, of one that is against the plan that the search started from.
+fn since_given(request: &Request<'_>, freed: &Request<'_>, batch: u64, other: &Change, last: &Change) -> Change {
+    let mut whole = other.clone();
+    if request.plan.model.batch_size.is_none() {
+        whole = whole.and("model.batch_size", batch.to_string());
     }
-    let request = Request { plan: &plan, keep, top: 1, until_fit: true };
-    search(&request, catalog, progress).ok()?.ranked.into_iter().next()
+    whole.set.extend(last.set.iter().cloned());
+    let start = &freed.plan.distribution;
+    let degrees = [
+        ("distribution.tensor_parallel", start.tensor_parallel),
+        ("distribution.pipeline_parallel", start.pipeline_parallel),
+        ("distribution.context_parallel", start.context_parallel),
+    ];
+    for (key, degree) in degrees {
+        if let Some(degree) = degree.filter(|degree| *degree != 1)
+            && !whole.set.iter().any(|(set, _)| *set == key)
+        {
+            whole = whole.and(key, degree.to_string());
+        }
+    }
+    let free = KNOBS.into_iter().filter(|key| !freed.keep.contains(key));
+    let unsaid = free.chain(["distribution.strategy", "training.distributed_optimizer"]);
+    whole.remove.extend(unsaid.chain(last.remove.iter().copied()));
+    whole.remove.sort_unstable();
+    whole.remove.dedup();
+    whole.remove.retain(|key| !whole.set.iter().any(|(set, _)| set == key));
+    whole
 }
 
 /// The plan with degrees to start a search from: as many replicas as share out the batch, and the other GPUs as the
@@ -128,13 +168,9 @@ pub fn largest_model(
 ) -> Result<LargestModel, Vec<Fault>> {
     let job = Job::resolve(request.plan, catalog)?;
     let kind = job.architecture.kind();
-    let fits = |change: &dyn Fn(&mut Plan)| {
-        let mut plan = request.plan.clone();
-        for key in ["model.hf_config", "model.preset", "model.architecture", "model.size_billions", "model.type"] {
-            plan.clear(key);
-        }
-        change(&mut plan);
-        any(request, &plan, catalog, progress)
+    let fits = |change: Change, set: &dyn Fn(&mut Plan)| {
+        let remove = vec!["model.hf_config", "model.preset", "model.architecture", "model.size_billions", "model.type"];
+        any(request, &Change { remove, ..change }, set, catalog, progress)
     };
     let mut presets: Vec<(u64, &str)> = catalog
         .models
@@ -150,11 +186,12 @@ pub fn largest_model(
         .collect();
     presets.sort_unstable_by(|a, b| b.cmp(a));
     let preset = presets.into_iter().find_map(|(_, name)| {
-        let found = fits(&|plan: &mut Plan| plan.model.preset = Some(name.to_owned()))?;
+        let found = fits(Change::to("model.preset", name), &|plan| plan.model.preset = Some(name.to_owned()))?;
         Some((name.to_owned(), found))
     });
     let of_size = |billions: f64| {
-        fits(&|plan: &mut Plan| {
+        let size = Change::to("model.size_billions", billions.to_string()).and("model.type", kind.to_string());
+        fits(size, &|plan| {
             plan.model.size_billions = Some(billions);
             plan.model.model_type = Some(kind);
         })

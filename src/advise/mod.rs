@@ -16,6 +16,6 @@ pub use findings::{Advice, Finding, Severity, advise};
 pub use fixes::Fix;
 pub use limits::{LargestModel, fewest_gpus, largest_model};
 pub use relief::{Relief, relief};
-pub use search::{Found, KNOBS, Knobs, Progress, Ranked, Request, Seen, divisors, search, why_slower};
+pub use search::{Found, KNOBS, Knobs, Progress, Ranked, Request, Seen, divisors, search, search_aloud, why_slower};
 pub use sweep::{Point, Sweep, sweep};
 pub use walls::{Capacity, Throughput, Wall, throughput};

@@ -8,6 +8,8 @@ use super::ending::Meant;
 use super::inferred::Proposal;
 use super::key::Key;
 use super::mouse::Target;
+use super::search_view::Answer;
+use crate::advise::Seen;
 use crate::compare::Explanation;
 use crate::plan::HfConfig;
 use crate::reading::playback::{Playback, Steer};
@@ -107,6 +109,22 @@ pub enum Event {
     Calibrated(Result<Calibrations, String>),
     /// The command of an alert could not be run, or failed.
     AlarmFailed(String),
+    /// A search for plans goes on.
+    Searching {
+        /// Which.
+        number: u64,
+        /// How far it is.
+        seen: Seen,
+        /// What it has found so far, where that is told.
+        found: Option<Box<Answer>>,
+    },
+    /// A search for plans has ended.
+    Searched {
+        /// Which.
+        number: u64,
+        /// What it has found, or why nothing could be searched.
+        answer: Result<Box<Answer>, String>,
+    },
     /// The mouse chose something.
     Click(Target),
 }
@@ -129,6 +147,10 @@ pub enum Effect {
     Infer(u32),
     /// Search for explanations of what is seen ([`super::Question`]), and tell which were found.
     Explain(u64),
+    /// Search for plans ([`super::SearchWish`]) instead of what is searched for now, and tell what is found.
+    Search(u64),
+    /// End the search that is under way; what it has found by then is its answer.
+    CancelSearch,
     /// Read a plan's file, and tell what it holds.
     Open(PathBuf),
     /// Look for plans in the working directory, and tell which there are.

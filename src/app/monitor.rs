@@ -299,6 +299,12 @@ impl Monitor {
     pub fn age(&self, now: Moment) -> Option<Seconds> {
         self.sample.as_ref().map(|sample| now.since(sample.at))
     }
+
+    /// Whether the figures are as fresh as they can be: the next sample is not late.
+    #[must_use]
+    pub fn is_fresh(&self, now: Moment) -> bool {
+        self.age(now).is_some_and(|age| age.0 <= self.interval.0 + 1.0)
+    }
 }
 
 #[cfg(test)]

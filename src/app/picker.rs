@@ -7,6 +7,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::choice::Choice;
 use super::field::Field;
+use super::search_view::Constraint;
 use super::step::Outcome;
 
 /// The longest text that can be typed into it.
@@ -25,6 +26,8 @@ pub enum Purpose {
     NewKey,
     /// A second key to sweep.
     SecondKey,
+    /// A constraint of the search.
+    Constraint(Constraint),
     /// The file to save to: typed, not chosen.
     SaveAs,
 }
@@ -39,6 +42,8 @@ impl Purpose {
             Self::Open => "open a plan: choose, or type a path".to_owned(),
             Self::NewKey => "a key to add".to_owned(),
             Self::SecondKey => "a second key to sweep".to_owned(),
+            Self::Constraint(Constraint::Value(field)) => format!("search with this {}", field.label()),
+            Self::Constraint(Constraint::Keep) => "a knob that stays as it is".to_owned(),
             Self::SaveAs => "save as: type a path".to_owned(),
         }
     }
@@ -46,7 +51,7 @@ impl Purpose {
     /// Whether text that is none of the names may be meant.
     #[must_use]
     pub const fn takes_any_text(self) -> bool {
-        matches!(self, Self::Value(_) | Self::Open | Self::SaveAs)
+        matches!(self, Self::Value(_) | Self::Constraint(Constraint::Value(_)) | Self::Open | Self::SaveAs)
     }
 }
 

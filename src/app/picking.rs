@@ -9,6 +9,7 @@ use super::listing::{Command, commands};
 use super::picker::{Picker, Purpose};
 use super::plans;
 use super::saving;
+use super::search_view;
 use super::state::State;
 use super::step::outlook;
 use super::sweep_view;
@@ -85,6 +86,7 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
         Purpose::Value(field) => editing::take_value(state, field, &taken),
         Purpose::NewKey => editing::add(state, &taken),
         Purpose::SecondKey => sweep_view::add(state, &taken),
+        Purpose::Constraint(constraint) => effects = search_view::constrain(state, constraint, &taken),
         Purpose::Open => effects = plans::chosen(state, &taken),
         Purpose::SaveAs => {
             state.save_as = Some(taken.into());

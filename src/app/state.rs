@@ -17,6 +17,7 @@ use super::pane::Pane;
 use super::picker::Picker;
 use super::recording::Recording;
 use super::run::Run;
+use super::search_view::SearchView;
 use super::sweep_view::SweepView;
 use super::tabs::Tabs;
 use super::text::TextView;
@@ -45,6 +46,8 @@ pub enum Overlay {
     Plans(usize),
     /// What happens over the values of one key or two.
     Sweep,
+    /// The best plans, as they are found.
+    Search,
     /// The plan of a process, from that line on.
     Proposal(usize),
 }
@@ -92,6 +95,8 @@ pub struct State {
     pub mouse: bool,
     /// The sweep that was made last.
     pub sweep: Option<SweepView>,
+    /// The search that was made last.
+    pub search: Option<SearchView>,
     /// The VRAM pane.
     pub memory: MemoryPane,
     /// The roofline pane.
@@ -188,6 +193,7 @@ impl State {
             kept: None,
             mouse: false,
             sweep: None,
+            search: None,
             memory: MemoryPane::default(),
             roofline: RooflinePane::default(),
             compared: 0,

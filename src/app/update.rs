@@ -22,6 +22,7 @@ use super::picking;
 use super::plans;
 use super::recording;
 use super::saving;
+use super::search_view;
 use super::state::{Overlay, Saving, State};
 use super::step::Direction;
 use super::sweep_view;
@@ -92,6 +93,10 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
         Event::Calibrated(outcome) => calibrating::written(state, outcome),
         Event::AlarmFailed(why) => state.notice = Some(problem(why)),
+        Event::Searching { number, seen, found } => {
+            search_view::goes_on(state, number, seen, found.map(|found| *found));
+        }
+        Event::Searched { number, answer } => search_view::ended(state, number, answer.map(|answer| *answer)),
         Event::OpenFailed(why) => state.notice = Some(problem(why)),
         Event::PlansListed(files) => plans::listed(state, &files),
         Event::ConfigRead { named, config } => {
@@ -175,6 +180,7 @@ fn on_overlay(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         }
         Overlay::Proposal(_) => inferred::on_key(state, key),
         Overlay::Sweep => sweep_view::on_key(state, key),
+        Overlay::Search => return search_view::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
         Overlay::Help(_) => state.overlay = None,
     }
@@ -189,7 +195,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
             state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
         }
         Overlay::Proposal(_) => state.proposal.as_ref().map_or(0, |proposal| proposal.lines().saturating_sub(1)),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => 0,
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => 0,
     };
     let to = |line: usize| match key {
         Key::Up | Key::Char('k') => Some(line.min(last).saturating_sub(1)),
@@ -204,7 +210,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
         Overlay::Recovered(line) => to(line).map(Overlay::Recovered),
         Overlay::Proposal(line) => to(line).map(Overlay::Proposal),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep => None,
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => None,
     }
 }
 
@@ -225,6 +231,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Complete => editing::complete(state),
         Action::Largest => editing::take_largest(state),
         Action::Sweep => sweep_view::open(state),
+        Action::Search => return search_view::open(state),
         Action::AddKey => editing::add_key(state),
         Action::RemoveKey => editing::remove_key(state),
         Action::NextPane => focus(state, state.focus.next()),

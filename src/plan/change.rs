@@ -26,6 +26,15 @@ impl Change {
         self
     }
 
+    /// In words, keys by their last part: `tensor_parallel 4, without nodes`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let name = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+        let set = self.set.iter().map(|(key, value)| format!("{} {value}", name(key)));
+        let removed = self.remove.iter().map(|key| format!("without {}", name(key)));
+        set.chain(removed).collect::<Vec<_>>().join(", ")
+    }
+
     /// Both changes together; none where they disagree about a key.
     #[must_use]
     pub fn with(&self, other: &Self) -> Option<Self> {

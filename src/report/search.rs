@@ -9,7 +9,6 @@ use super::sweep::figures_json;
 use super::table::{Align, Table};
 use super::text::{grouped, paragraph};
 use crate::advise::{Found, KNOBS, Knobs, LargestModel, Ranked, Seen, throughput, why_slower};
-use crate::plan::Change;
 use crate::predict::Outline;
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -63,7 +62,7 @@ fn winner(text: &mut String, plan: &str, found: &Found, best: &Ranked) {
         (true, than) => format!("{} faster than the plan as it is", Fraction(than)),
     };
     paragraph(text, "", &compared);
-    let change = changes(&best.change);
+    let change = best.change.words();
     paragraph(text, "", &if change.is_empty() { "nothing to change".to_owned() } else { format!("change: {change}") });
 }
 
@@ -72,17 +71,9 @@ fn nothing(text: &mut String, plan: &str, found: &Found) {
     if let Some(nearest) = &found.nearest {
         let capacity = nearest.outline.capacity;
         let over = Bytes(capacity.needed.0.saturating_sub(capacity.bytes.0));
-        let closest = format!("the closest needs {}, {over} too much: {}", capacity.needed, changes(&nearest.change));
+        let closest = format!("the closest needs {}, {over} too much: {}", capacity.needed, nearest.change.words());
         paragraph(text, "", &closest);
     }
-}
-
-/// A change in words: keys by their last part.
-pub(super) fn changes(change: &Change) -> String {
-    let name = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
-    let set = change.set.iter().map(|(key, value)| format!("{} {value}", name(key)));
-    let removed = change.remove.iter().map(|key| format!("without {}", name(key)));
-    set.chain(removed).collect::<Vec<_>>().join(", ")
 }
 
 fn plans(ranked: &[Ranked]) -> Table {

@@ -70,8 +70,18 @@ fn question(state: &State) -> Option<&'static str> {
         }
         Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   any other key goes back"),
         Overlay::Sweep => Some("↑↓←→ choose   ⏎ takes it into the plan   a second key   any other key goes back"),
+        Overlay::Search => Some(searching(state)),
         Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
         Overlay::Help(_) => None,
+    }
+}
+
+/// What works while a search is shown.
+fn searching(state: &State) -> &'static str {
+    if state.search.as_ref().is_some_and(|view| view.under_way.is_some()) {
+        "c stops it   ↑↓ choose   ⏎ takes it   a aim   g m f k constraints   esc leaves"
+    } else {
+        "↑↓ choose   ⏎ takes it   tab list   a aim   g m f k constraints   esc leaves"
     }
 }
 

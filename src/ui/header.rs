@@ -135,10 +135,9 @@ fn recording<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
 /// Live while figures are as fresh as they can be (a clock that ticks says nothing), then
 /// their age.
 fn age<'a>(state: &State, look: &Look) -> Span<'a> {
-    let fresh = Seconds(state.monitor.interval.0 + 1.0);
     match state.monitor.age(state.now) {
         None => Span::styled(" no data yet", look.theme.dim()),
-        Some(age) if age.0 <= fresh.0 => Span::styled(" live", look.theme.dim()),
+        Some(_) if state.monitor.is_fresh(state.now) => Span::styled(" live", look.theme.dim()),
         Some(age) => Span::styled(format!(" {} old", Seconds(age.0.round())), look.theme.danger()),
     }
 }

@@ -12,6 +12,7 @@ mod panes;
 mod picker;
 mod plans;
 mod point;
+mod search;
 mod standing;
 mod sweep;
 mod text;
@@ -96,6 +97,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
         Some(Overlay::Recovered(line)) => {
             let kept = state.recovered.as_deref().unwrap_or(text);
             diff::draw("unsaved when the dashboard last ended", (text, kept), line, look, body, buffer);
+        }
+        Some(Overlay::Search) => {
+            if let Some(view) = &state.search {
+                search::draw(view, look, body, buffer);
+            }
         }
         Some(Overlay::Sweep) => {
             if let Some(view) = &state.sweep {

@@ -22,5 +22,6 @@ mod plan;
 mod progress;
 mod recording;
 mod recovery;
+mod searching;
 mod signals;
 mod sources;

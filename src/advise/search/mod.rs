@@ -83,6 +83,20 @@ pub struct Found {
 /// # Errors
 /// Every fault of the plan itself.
 pub fn search(request: &Request<'_>, catalog: &Catalog, progress: &Progress) -> Result<Found, Vec<Fault>> {
+    search_aloud(request, catalog, progress, &|_| {})
+}
+
+/// Searches, and tells again and again what it has found so far: on the thread that it was called on, which waits for
+/// `tell`.
+///
+/// # Errors
+/// Every fault of the plan itself.
+pub fn search_aloud(
+    request: &Request<'_>,
+    catalog: &Catalog,
+    progress: &Progress,
+    tell: &dyn Fn(&dyn Fn() -> Found),
+) -> Result<Found, Vec<Fault>> {
     let job = Job::resolve(request.plan, catalog)?;
     let space = Space::of(&job, &request.keep);
     let explorer = Explorer {
@@ -96,23 +110,28 @@ pub fn search(request: &Request<'_>, catalog: &Catalog, progress: &Progress) -> 
         incumbents: RwLock::default(),
         progress,
     };
-    let gathered = explorer.explore();
+    let own = Ranked { knobs: Knobs::of(&job), change: Change::default(), outline: outline(&job) };
     let ranked = |candidate: Candidate| Ranked {
         change: candidate.knobs.change(request.plan, &job),
         knobs: candidate.knobs,
         outline: candidate.outline,
     };
-    let seen = progress.seen();
-    Ok(Found {
-        own: Ranked { knobs: Knobs::of(&job), change: Change::default(), outline: outline(&job) },
-        nearest: gathered.nearest.filter(|_| gathered.best.is_empty()).map(ranked),
-        ranked: gathered.best.into_iter().map(ranked).collect(),
-        front: gathered.front.into_iter().map(ranked).collect(),
-        fitting: gathered.fitting,
-        evaluated: seen.evaluated,
-        pruned: seen.pruned,
-        cancelled: progress.is_cancelled(),
-    })
+    let found = |mut gathered: Gathered| {
+        gathered.trim_front();
+        let seen = progress.seen();
+        Found {
+            own: own.clone(),
+            nearest: gathered.nearest.filter(|_| gathered.best.is_empty()).map(ranked),
+            ranked: gathered.best.into_iter().map(ranked).collect(),
+            front: gathered.front.into_iter().map(ranked).collect(),
+            fitting: gathered.fitting,
+            evaluated: seen.evaluated,
+            pruned: seen.pruned,
+            cancelled: progress.is_cancelled(),
+        }
+    };
+    let gathered = explorer.explore(&|so_far| tell(&|| found(so_far.clone())));
+    Ok(found(gathered))
 }
 
 /// Degrees, micro batch and schedule: what is left to choose does not make it quicker than `least`.
@@ -155,7 +174,7 @@ struct Explorer<'a> {
 
 impl Explorer<'_> {
     /// Best first, so that what was found rules out most of what comes later.
-    fn explore(&self) -> Gathered {
+    fn explore(&self, tell: &dyn Fn(&Gathered)) -> Gathered {
         let mut walks: HashMap<_, Arc<Walks>> = HashMap::new();
         let groups = self.space.groups().into_iter();
         let groups: Vec<_> =
@@ -177,8 +196,8 @@ impl Explorer<'_> {
             if let Ok(mut incumbents) = self.incumbents.write() {
                 *incumbents = gathered.incumbents(self.request.top);
             }
+            tell(&gathered);
         }
-        gathered.trim_front();
         gathered
     }
 

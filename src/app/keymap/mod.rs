@@ -96,6 +96,8 @@ pub enum Action {
     Largest,
     /// Show what happens over the values of the selected field.
     Sweep,
+    /// Search for the best plans over every knob.
+    Search,
     /// Add a key to the plan.
     AddKey,
     /// Take the selected key out of the plan.

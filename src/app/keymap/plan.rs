@@ -50,6 +50,14 @@ pub(super) const FORM: &[Binding] = &[
     },
     Binding {
         context: In(Pane::Plan),
+        keys: &[K::Char('f')],
+        shown: "f",
+        word: "search",
+        help: "find the best plans over every degree and memory knob",
+        actions: &[A::Search],
+    },
+    Binding {
+        context: In(Pane::Plan),
         keys: &[K::Char('e')],
         shown: "e",
         word: "text",

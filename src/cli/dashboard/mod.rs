@@ -7,6 +7,7 @@ mod input;
 mod look;
 mod panics;
 mod recovery;
+mod searching;
 mod tape;
 mod terminal;
 mod watch;

@@ -14,6 +14,7 @@ use super::files::{self, Keeper};
 use super::input::{pointed, translate};
 use super::panics::Panics;
 use super::recovery::{Store, Wish};
+use super::searching::Search;
 use super::tape::Tape;
 use super::terminal::Screen;
 use super::{Clock, alarm};
@@ -110,7 +111,8 @@ async fn watch_on(
     wants.set(wanted(&state));
     screen.draw(&state, look)?;
     let keeper = store.clone().map(Keeper::start);
-    let mut hands = Hands { source, tape: None, events, every, clock, store, keeper, calibration };
+    let mut hands =
+        Hands { source, tape: None, search: Search::default(), events, every, clock, store, keeper, calibration };
     loop {
         let first = tokio::select! {
             event = happening.recv() => event.map(|event| vec![event]),
@@ -125,10 +127,12 @@ async fn watch_on(
         let Some(first) = first else { continue };
         // Everything that has happened meanwhile goes into the same frame.
         let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
+        let mut shown = false;
         for event in std::iter::once(first).chain(rest).flatten() {
             if let (Some(tape), Event::Sample(sample)) = (&mut hands.tape, &event) {
                 tape.put(sample, &state);
             }
+            let ticked = matches!(event, Event::Tick(_));
             for effect in update(&mut state, event) {
                 if effect == Effect::Quit {
                     hands.rest();
@@ -136,6 +140,11 @@ async fn watch_on(
                 }
                 hands.carry_out(effect, &state, &mut screen)?;
             }
+            // Of time alone only the age of what is late is seen: the rest comes with the next sample.
+            shown |= !ticked || !state.monitor.is_fresh(state.now);
+        }
+        if !shown {
+            continue;
         }
         following.attend(state.monitor.attached_here());
         wants.set(wanted(&state));
@@ -150,6 +159,7 @@ struct Hands {
     source: observe::Handle,
     /// What is observed goes there, while it does.
     tape: Option<Tape>,
+    search: Search,
     events: Sender<Event>,
     every: Duration,
     clock: Clock,
@@ -168,6 +178,8 @@ impl Hands {
             Effect::Open(path) => files::open(path, self.store.clone(), events),
             Effect::Infer(pid) => files::infer(pid, state, events),
             Effect::Explain(number) => files::explain(number, state, events),
+            Effect::Search(number) => self.search.begin(number, state, events),
+            Effect::CancelSearch => self.search.cancel(),
             Effect::ListPlans => files::list(events),
             Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),
             Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),

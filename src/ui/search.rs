@@ -1,0 +1,234 @@
+//! A search for plans: its constraints, how far it is, the plans as a table, memory against speed as a chart.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::canvas::{Canvas, Line as Stroke};
+use ratatui::widgets::{Block, BorderType, Clear, Widget};
+
+use super::Look;
+use super::header::tokens;
+use super::panes::scroll;
+use super::text::{left, right, wrapped};
+use crate::advise::{Found, Knobs, Ranked, Seen, throughput, why_slower};
+use crate::app::{Field, SearchAnswer, SearchView};
+use crate::printable::printable;
+use crate::units::{grouped, three_figures};
+
+/// Cells of the table.
+const TABLE: u16 = 78;
+
+/// Cells of what a line of the table is for.
+const LABEL: usize = 12;
+
+/// Draws the search over the panes.
+pub fn draw(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    Clear.render(area, buffer);
+    let title = format!(" search · {} · {} ", view.aim.word(), printable(view.around.name()));
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(theme.accent())
+        .title(Span::styled(title, theme.accent()));
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let [head, body, below] =
+        Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(2)]).areas(inner);
+    for (line, row) in [asked(view, look), stands(view, look)].into_iter().zip(head.rows()) {
+        line.render(row, buffer);
+    }
+    let chart = view.front().len() > 1;
+    if chart && body.width >= TABLE + 30 {
+        let [table, plot] = Layout::horizontal([Constraint::Length(TABLE), Constraint::Fill(1)]).areas(body);
+        draw_table(view, look, table, buffer);
+        draw_chart(view, look, plot, buffer);
+    } else if chart && body.height >= 14 {
+        let [table, plot] = Layout::vertical([Constraint::Fill(3), Constraint::Fill(2)]).areas(body);
+        draw_table(view, look, table, buffer);
+        draw_chart(view, look, plot, buffer);
+    } else {
+        draw_table(view, look, body, buffer);
+    }
+    draw_selected(view, look, below, buffer);
+}
+
+/// What the search may not change, and the keys for it.
+fn asked<'a>(view: &SearchView, look: &Look) -> Line<'a> {
+    let theme = &look.theme;
+    let last = |key: &&str| key.rsplit('.').next().unwrap_or(key).to_owned();
+    let kept: Vec<String> = view.keep.iter().map(last).collect();
+    let kept = if kept.is_empty() { "nothing".to_owned() } else { kept.join(", ") };
+    let said = |field| printable(&view.around.shown(field));
+    let parts = [
+        (" g ", "GPUs ", said(Field::NumGpus)),
+        ("   m ", "model ", said(Field::Model)),
+        ("   f ", "framework ", said(Field::Framework)),
+        ("   k ", "keeps ", kept),
+    ];
+    Line::from_iter(parts.into_iter().flat_map(|(key, name, value)| {
+        [Span::styled(key, theme.text()), Span::styled(name, theme.dim()), Span::styled(value, theme.predicted())]
+    }))
+}
+
+/// How far it is, or what came of it.
+fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
+    let theme = &look.theme;
+    if let Some(seen) = view.under_way {
+        return Line::styled(format!(" {}", far(&seen)), theme.warning());
+    }
+    match &view.answer {
+        None => Line::default(),
+        Some(Err(why)) => Line::styled(format!(" {}", printable(why)), theme.danger()),
+        Some(Ok(SearchAnswer::Plans(found))) => {
+            let style = if found.ranked.is_empty() { theme.danger() } else { theme.good() };
+            Line::styled(format!(" {}", plans(found)), style)
+        }
+        Some(Ok(SearchAnswer::Gpus(None))) => Line::styled(" it fits on no number of these GPUs", theme.danger()),
+        Some(Ok(SearchAnswer::Gpus(Some((gpus, _))))) => {
+            Line::styled(format!(" fits on {gpus} GPUs and not on fewer"), theme.good())
+        }
+        Some(Ok(SearchAnswer::Model(found))) if found.billions.is_none() && found.preset.is_none() => {
+            Line::styled(" no model fits", theme.danger())
+        }
+        Some(Ok(SearchAnswer::Model(_))) => {
+            Line::styled(" the largest of the catalogue, and the largest of a standard make", theme.good())
+        }
+    }
+}
+
+fn far(seen: &Seen) -> String {
+    let best = seen.best.map_or_else(|| "none fits yet".to_owned(), |best| format!("best {} tok/s", tokens(best)));
+    let (evaluated, pruned) = (grouped(seen.evaluated), grouped(seen.pruned));
+    format!("searching {:>3.0} %   {evaluated} evaluated, {pruned} pruned   {best}", 100.0 * seen.share)
+}
+
+fn plans(found: &Found) -> String {
+    let all = grouped(found.evaluated + found.pruned);
+    let stopped = if found.cancelled { "; stopped: better ones may be left" } else { "" };
+    match &found.nearest {
+        Some(_) if found.ranked.is_empty() => format!("none of {all} plans fits{stopped}; the closest:"),
+        _ => format!("{} of {all} plans fit{stopped}", grouped(found.fitting)),
+    }
+}
+
+fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let rows = view.rows();
+    let list = if view.front { "memory ↓" } else { "#" };
+    let head = format!(
+        "  {}{}{}{}{}{}{}{}{}  {}",
+        left(list, LABEL - 3),
+        right("tok/s", 8),
+        right("MFU", 5),
+        right("GiB", 7),
+        right("dp", 5),
+        right("tp", 6),
+        right("pp", 4),
+        right("cp", 4),
+        right("micro", 6),
+        "with"
+    );
+    let mut lines = vec![Line::styled(head, theme.dim())];
+    let room = (area.height as usize).saturating_sub(1);
+    for (index, row) in rows.iter().enumerate().skip(scroll(view.selected, rows.len(), room)).take(room) {
+        let chosen = index == view.selected;
+        let style = if chosen { theme.selected() } else { theme.text() };
+        let capacity = row.plan.outline.capacity;
+        let knobs = &row.plan.knobs;
+        let mfu = row.plan.outline.time.mfu.map_or_else(|| "–".to_owned(), |mfu| format!("{:.0}%", mfu * 100.0));
+        lines.push(Line::from(vec![
+            Span::styled(if chosen { "▸ " } else { "  " }, theme.accent()),
+            Span::styled(left(&printable(&row.label), LABEL - 3), style),
+            Span::styled(right(&tokens(throughput(&row.plan.outline)), 8), theme.predicted()),
+            Span::styled(right(&mfu, 5), theme.dim()),
+            Span::styled(right(&capacity.needed.in_gib(), 7), theme.verdict(capacity.verdict())),
+            Span::styled(degrees(knobs), theme.text()),
+            Span::styled(format!("  {}", saving(knobs)), theme.dim()),
+        ]));
+    }
+    for (line, row) in lines.into_iter().zip(area.rows()) {
+        line.render(row, buffer);
+    }
+}
+
+fn degrees(knobs: &Knobs) -> String {
+    let split = if knobs.sequence { "+sp" } else { "" };
+    let tensor = format!("{}{split}", knobs.tensor);
+    format!("{:>5}{tensor:>6}{:>4}{:>4}{:>6}", knobs.data, knobs.pipeline, knobs.context, knobs.micro)
+}
+
+/// What is done to need less memory, and experts' degrees.
+fn saving(knobs: &Knobs) -> String {
+    let word = |prefix: &str, value: String| (value != "none").then(|| format!("{prefix}{value}"));
+    let experts = (knobs.expert > 1).then(|| format!("ep{}", knobs.expert));
+    let chunks = (knobs.chunks > 1).then(|| format!("vpp{}", knobs.chunks));
+    let parts = [
+        experts,
+        chunks,
+        word("", knobs.sharding.to_string()),
+        word("", knobs.checkpointing.to_string()),
+        word("offload ", knobs.offload.to_string()),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "–".to_owned() } else { parts.join(" ") }
+}
+
+/// Memory to the right, speed up: the front as a line, the selected plan on it or below it.
+fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let point = |plan: &Ranked| (plan.outline.capacity.needed.gib(), throughput(&plan.outline));
+    let front: Vec<(f64, f64)> = view.front().iter().map(point).collect();
+    let rows = view.rows();
+    let chosen = rows.get(view.selected).map(|row| point(row.plan));
+    let all = || front.iter().copied().chain(rows.iter().map(|row| point(row.plan)));
+    let cap = view.best().map_or(0.0, |best| best.outline.capacity.bytes.gib());
+    let top = all().map(|(_, rate)| rate).fold(0.0, f64::max) * 1.05;
+    let least = all().map(|(_, rate)| rate).fold(f64::INFINITY, f64::min) * 0.95;
+    let low = all().map(|(memory, _)| memory).fold(f64::INFINITY, f64::min).min(cap) * 0.9;
+    let [head, plot, foot] =
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    let title = format!(" tok/s, {} to {}: none is better in both", tokens(least), tokens(top));
+    Line::styled(title, theme.dim()).render(head, buffer);
+    let ends = format!(" {} GiB", three_figures(low));
+    Line::styled(ends, theme.dim()).render(foot, buffer);
+    Line::styled(format!("card {} GiB ", three_figures(cap)), theme.dim()).right_aligned().render(foot, buffer);
+    if top <= least || cap <= low {
+        return;
+    }
+    let (line, guide) = (theme.roof_colour(), theme.guide_colour());
+    Canvas::default()
+        .marker(Marker::Braille)
+        .x_bounds([low, cap * 1.02])
+        .y_bounds([least, top])
+        .paint(|canvas| {
+            canvas.draw(&Stroke { x1: cap, y1: least, x2: cap, y2: top, color: guide });
+            for pair in front.windows(2) {
+                let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
+                canvas.draw(&Stroke { x1, y1, x2, y2, color: line });
+            }
+            for (x, y) in &front {
+                canvas.print(*x, *y, Span::styled("•", theme.predicted()));
+            }
+            if let Some((x, y)) = chosen {
+                canvas.print(x, y, Span::styled("◆", theme.accent()));
+            }
+        })
+        .render(plot, buffer);
+}
+
+/// The selected plan in words: what it changes, and why it is slower than the best.
+fn draw_selected(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let rows = view.rows();
+    let Some(row) = rows.get(view.selected) else { return };
+    let words = row.plan.change.words();
+    let change = if words.is_empty() { "the plan as it is".to_owned() } else { words };
+    let text = match view.best().filter(|best| *best != row.plan) {
+        Some(best) => format!("◆ {change}. Against #1 {}", why_slower(best, row.plan)),
+        None => format!("◆ {change}"),
+    };
+    for (line, row) in wrapped(&printable(&text), area.width as usize, 2).into_iter().zip(area.rows()) {
+        Line::styled(line, theme.text()).render(row, buffer);
+    }
+}
