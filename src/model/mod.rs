@@ -16,13 +16,14 @@ mod hf;
 mod in_place;
 mod residual_net;
 mod rules;
+mod stack;
 mod tape;
 mod walk;
 mod weight;
 mod work;
 
 pub use architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
-pub use builder::{Adapters, Types};
+pub use builder::{Adapters, Operands, Types, is_covered};
 pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
@@ -53,7 +54,7 @@ impl Architecture {
     #[must_use]
     pub fn count(&self, framework: Framework, implementation: TransformerImpl, vocab_multiple: u64) -> Count {
         let rules = Rules::of(framework, implementation, self.family);
-        let types = Types { weight: Element::F32, autocast: None, weight_cache: false };
+        let types = Types { weight: Element::F32, autocast: None, weight_cache: false, fp8: None };
         let run = Run {
             rules: &rules,
             types: &types,

@@ -143,6 +143,8 @@ pub struct Rules {
     pub repeated_kv: Rule<bool>,
     /// The logits, and the hidden state that they are made of, are held until the loss is there.
     pub logits_held: Rule<bool>,
+    /// Modules behind the last layer predict further tokens, where the model has some.
+    pub prediction: Rule<bool>,
     /// ReLU overwrites its input.
     pub inplace_relu: Rule<bool>,
     /// Modules register tables and masks as buffers.
@@ -187,6 +189,10 @@ const HUGGING_FACE: Rules = Rules {
         true,
         "transformers 4.57.6, models/llama/modeling_llama.py, LlamaForCausalLM.forward (its locals)",
     ),
+    prediction: rule(
+        false,
+        "transformers 4.57.6, models/deepseek_v3/modeling_deepseek_v3.py (its weights are ignored)",
+    ),
     inplace_relu: rule(false, "transformers 4.57.6, models/resnet/modeling_resnet.py, ResNetConvLayer"),
     buffers: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
 };
@@ -207,6 +213,7 @@ const TORCHTITAN: Rules = Rules {
     fused_sinks: rule(true, "torchtitan, models/gpt_oss/model/model.py, FlexAttentionWrapper with sinks"),
     repeated_kv: rule(true, "torchtitan, models/llama3/model/model.py, repeat_kv; torchtune, modules/attention.py"),
     logits_held: rule(true, "torchtitan, train.py (pred is deleted after loss_fn); torchtune, recipes (del logits)"),
+    prediction: rule(false, TITAN),
     inplace_relu: rule(false, TITAN),
     buffers: rule(false, TITAN),
 };
@@ -236,6 +243,7 @@ const MEGATRON_TE: Rules = Rules {
     ),
     repeated_kv: rule(false, MEGATRON),
     logits_held: rule(false, MEGATRON),
+    prediction: rule(true, "megatron-core 0.16, core/transformer/multi_token_prediction.py"),
     inplace_relu: rule(false, MEGATRON),
     buffers: rule(false, MEGATRON),
 };
@@ -272,6 +280,7 @@ const LLM_FOUNDRY: Rules = Rules {
     fused_sinks: rule(false, FOUNDRY),
     repeated_kv: rule(false, FOUNDRY),
     logits_held: rule(false, FOUNDRY),
+    prediction: rule(false, FOUNDRY),
     inplace_relu: rule(false, FOUNDRY),
     buffers: rule(false, FOUNDRY),
 };

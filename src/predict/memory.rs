@@ -42,6 +42,10 @@ struct Player<'a> {
     left: u64,
     shared: u64,
     offload: bool,
+    /// Named modules' saved tensors alone are sent to the host.
+    by_module: bool,
+    /// Layers from this one on keep theirs.
+    offload_until: u64,
     summit: Summit,
     timeline: Vec<TimelinePoint>,
     /// The timeline is wanted.
@@ -98,9 +102,19 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     }
 }
 
+/// What of a tape's saved tensors stays on the card between its forward and its backward pass.
+pub(super) fn stays_here(played: &Played, offload: bool, by_module: bool) -> Groups {
+    match (offload, by_module) {
+        (false, _) => played.retained,
+        (true, false) => [0; GROUPS],
+        (true, true) => std::array::from_fn(|group| played.retained[group].saturating_sub(played.offloaded[group])),
+    }
+}
+
 /// What a stage holds in every phase of a step.
 const fn lasting(resident: &Resident) -> u64 {
     resident.weights
+        + resident.fp8_copies
         + resident.kv_cache_waiting
         + resident.masters
         + resident.states
@@ -131,6 +145,8 @@ impl<'a> Player<'a> {
             left: 0,
             shared: if held.layers.is_empty() { 0 } else { step.shared() },
             offload: train && job.training.cpu_offload == CpuOffload::Activations,
+            by_module: !job.training.offload_modules.is_empty(),
+            offload_until: job.training.offload_layers.unwrap_or(u64::MAX),
             summit: Summit::none(),
             timeline: Vec::new(),
             curve: true,
@@ -179,7 +195,7 @@ impl<'a> Player<'a> {
                 self.buffers(0),
                 true,
             );
-            self.keep(self.step.first.retained, 1);
+            self.keep(&self.step.first, 0);
             self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
         }
         for (at, layer) in held.layers.iter().enumerate() {
@@ -189,7 +205,7 @@ impl<'a> Player<'a> {
             self.retained[Group::Attention as usize] += passing;
             self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
             self.retained[Group::Attention as usize] -= passing;
-            self.keep(played.retained, 1);
+            self.keep(played, *layer);
         }
         if held.last {
             self.meet(
@@ -199,7 +215,7 @@ impl<'a> Player<'a> {
                 self.buffers(1),
                 true,
             );
-            self.keep(self.step.last.retained, 1);
+            self.keep(&self.step.last, u64::MAX - 1);
         }
     }
 
@@ -216,14 +232,14 @@ impl<'a> Player<'a> {
         if held.last {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
-            self.drop_kept(played.retained, played.until_exit);
+            self.drop_kept(played, u64::MAX - 1);
             self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(1), true);
             self.gradients += self.new_gradients(played, parameters);
         }
         for (at, layer) in held.layers.iter().enumerate().rev() {
             let played = self.step.layer(*layer);
             let parameters = self.step.parameters(*layer);
-            self.drop_kept(played.retained, played.until_exit);
+            self.drop_kept(played, *layer);
             let shown = self.is_shown(at, held.layers.len());
             let waiting = self.waiting(*layer);
             self.retained[Group::ActivationGradient as usize] += waiting;
@@ -234,7 +250,7 @@ impl<'a> Player<'a> {
         if held.first {
             let played = &self.step.first;
             let parameters = self.step.walk.first.parameters();
-            self.drop_kept(played.retained, played.until_exit);
+            self.drop_kept(played, 0);
             self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers_root(), true);
             self.gradients += self.new_gradients(played, parameters);
         }
@@ -291,23 +307,19 @@ impl<'a> Player<'a> {
         u64::try_from(part).unwrap_or(self.resident.gradients)
     }
 
-    fn keep(&mut self, retained: Groups, times: u64) {
-        let whole = !self.offload;
-        for (sum, bytes) in self.retained.iter_mut().zip(retained) {
-            if whole {
-                *sum = sum.saturating_add(bytes.saturating_mul(times));
-            }
+    fn keep(&mut self, played: &Played, layer: u64) {
+        let here = stays_here(played, self.offload && layer < self.offload_until, self.by_module);
+        for (sum, bytes) in self.retained.iter_mut().zip(here) {
+            *sum = sum.saturating_add(bytes);
         }
     }
 
     /// A tape's own saved tensors are part of its backward peak: they are taken off before.
-    fn drop_kept(&mut self, retained: Groups, until_exit: u64) {
-        if self.offload {
-            return;
-        }
+    fn drop_kept(&mut self, played: &Played, layer: u64) {
+        let here = stays_here(played, self.offload && layer < self.offload_until, self.by_module);
         let copies = Group::WeightCopy as usize;
-        for (group, (sum, bytes)) in self.retained.iter_mut().zip(retained).enumerate() {
-            let bytes = if group == copies { bytes.saturating_sub(until_exit) } else { bytes };
+        for (group, (sum, bytes)) in self.retained.iter_mut().zip(here).enumerate() {
+            let bytes = if group == copies { bytes.saturating_sub(played.until_exit) } else { bytes };
             *sum = sum.saturating_sub(bytes);
         }
     }

@@ -114,6 +114,7 @@ fn libraries(job: &Job) -> overhead::Libraries {
         backward: job.training.mode == Mode::Train,
         deterministic: job.training.deterministic,
         engine,
+        userbuffers: engine && job.speed.overlap_tensor && job.degrees.tensor > 1,
         grouped: engine && job.training.grouped_experts && job.decoder().is_some_and(|decoder| decoder.moe.is_some()),
     }
 }

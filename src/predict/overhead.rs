@@ -40,6 +40,8 @@ pub struct Libraries {
     pub engine: bool,
     /// Its grouped products run, each on one of four streams.
     pub grouped: bool,
+    /// Its products overlap with tensor-parallel collectives, on up to three streams.
+    pub userbuffers: bool,
 }
 
 /// Library workspaces: a cuBLAS workspace for each thread that multiplies, and Transformer Engine's own.
@@ -62,10 +64,14 @@ pub const fn workspaces(generation: Generation, libraries: Libraries) -> Constan
     if libraries.grouped {
         bytes += 4 * engine;
     }
+    if libraries.userbuffers {
+        bytes += 3 * engine;
+    }
     Constant {
         bytes: Bytes(bytes),
         source: "PyTorch 2.9, CublasHandlePool.cpp, getChosenWorkspaceSize; Transformer Engine, \
-                 get_cublas_workspace_size_bytes and get_multi_stream_cublas_workspace",
+                 get_cublas_workspace_size_bytes and get_cublas_workspace (four of them for grouped products, three times one \
+                 for userbuffers)",
     }
 }
 

@@ -2,11 +2,12 @@
 //! step leaves behind.
 
 use super::job::{Job, StageLayers};
+use super::memory::stays_here;
 use super::optimizer::rounded;
 use super::resident::Held;
 use super::step::Step;
 use crate::model::Home;
-use crate::plan::keywords::{Framework, Mode, Schedule};
+use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule};
 
 /// What a pipeline's step leaves behind until the next one: each of Megatron's model chunks keeps the hidden state
 /// that it was sent last, whose gradient is retained with it (megatron-core 0.16, transformer/transformer_block.py,
@@ -56,8 +57,31 @@ pub(super) fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
         Schedule::Interleaved if chunks > 1 => (behind * 2 + (chunks - 1) * stages + 1).min(all),
         Schedule::Interleaved => (behind + 1).min(all),
     };
-    let one: u64 = held.layers.iter().map(|layer| held.step.layer(*layer).retained_bytes()).sum();
+    let (offload, by_module) =
+        (job.training.cpu_offload == CpuOffload::Activations, !job.training.offload_modules.is_empty());
+    let until = job.training.offload_layers.unwrap_or(u64::MAX);
+    let here =
+        |layer: u64| -> u64 { stays_here(held.step.layer(layer), offload && layer < until, by_module).iter().sum() };
+    let one: u64 = held.layers.iter().map(|layer| here(*layer)).sum();
     let ends = if held.first { held.step.first.retained_bytes() } else { 0 };
     let waiting = chunks_alive.saturating_sub(chunks);
-    (one / chunks).saturating_add(ends / chunks).saturating_mul(waiting)
+    (one / chunks).saturating_add(ends / chunks).saturating_mul(waiting).saturating_add(deferred(job, held))
 }
+
+/// Operands of the output matrix's weight gradients that wait for the pipeline to drain: the hidden state and the
+/// gradient of the logits, in 16 bit, of so many micro-batches (megatron-core, core/tensor_parallel/layers.py,
+/// `embedding_activation_buffer` and `grad_output_buffer`).
+fn deferred(job: &Job, held: &Held<'_>) -> u64 {
+    if !held.last || !job.training.deferred_head {
+        return 0;
+    }
+    let Some(block) = job.decoder() else { return 0 };
+    let rows = block.padded_vocab(job.vocab_multiple()).div_ceil(job.degrees.tensor);
+    let tokens = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context));
+    let one = tokens.saturating_mul(rows.saturating_add(block.hidden)).saturating_mul(job.storage.seen.bytes());
+    one.saturating_mul(job.batch.accumulation.min(DEFERRED))
+}
+
+/// Micro-batches that wait at most. Megatron's default defers all, but every configuration that it ships with this
+/// defers two (tests/functional_tests/test_cases/gpt/*defer_embedding_wgrad_compute*, `--wgrad-deferral-limit: 2`).
+const DEFERRED: u64 = 2;

@@ -24,6 +24,7 @@ pub fn play_inference(tape: &Tape) -> Played {
         forward: alive.peak,
         until_exit: retained[Group::WeightCopy as usize],
         retained,
+        offloaded: [0; GROUPS],
         output: tape.output.map_or(0, |id| tape.get(id).allocated()),
         backward: Peak::NONE,
         weight_gradients: 0,

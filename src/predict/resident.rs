@@ -5,7 +5,7 @@ use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
 use super::prefill::cached;
 use super::step::Step;
-use crate::model::{Element, Gather, Part, Tape, Weight};
+use crate::model::{Element, Gather, Part, Tape, Weight, is_covered};
 use crate::plan::keywords::{Attention, CpuOffload, Framework, Mode, Optimizer, Sharding, TransformerImpl};
 
 /// Bytes that a stage holds whatever runs.
@@ -21,6 +21,8 @@ pub(super) struct Resident {
     pub kv_cache: u64,
     /// Of which those of micro-batches whose prompts were read before.
     pub kv_cache_waiting: u64,
+    /// FP8 copies of 16-bit weights, made once a step and kept (Transformer Engine).
+    pub fp8_copies: u64,
     /// Master copies.
     pub masters: u64,
     /// All gradients once they exist.
@@ -204,10 +206,17 @@ impl Held<'_> {
         let element = self.stored(weight);
         let bytes = |numel: u64, element: Element| rounded(numel.saturating_mul(element.bytes())).saturating_mul(times);
         let held = share(sharding == Sharding::Zero3);
-        sum.weights = sum.weights.saturating_add(match quantised(job, weight) {
-            Some(millibytes) => rounded(held.saturating_mul(millibytes) / 1000).saturating_mul(times),
-            None => bytes(held, element),
-        });
+        let in_fp8 = storage
+            .operands
+            .filter(|_| is_covered(weight.part) && weight.numel > weight.rows)
+            .map(|operands| rounded(operands.both(operands.bytes(held))).saturating_mul(times));
+        let stored = match (quantised(job, weight), in_fp8) {
+            (Some(millibytes), _) => rounded(held.saturating_mul(millibytes) / 1000).saturating_mul(times),
+            (None, Some(bytes)) if storage.fp8_weights => bytes,
+            _ => bytes(held, element),
+        };
+        sum.weights = sum.weights.saturating_add(stored);
+        sum.fp8_copies = sum.fp8_copies.saturating_add(in_fp8.filter(|_| !storage.fp8_weights).unwrap_or(0));
         if !weight.trained {
             return;
         }
@@ -299,12 +308,21 @@ impl Held<'_> {
 
     /// Whole weights of the ends and of the largest layer, in the type that they compute in.
     fn gathered(&self, sum: &mut Resident) {
-        let seen = self.job.storage.compute.bytes();
-        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| tape.parameters()).max().unwrap_or(0);
+        let storage = &self.job.storage;
+        let seen = storage.compute.bytes();
+        // torchao gathers the linear layers' weights in FP8 (torchao, float8/fsdp_utils.py,
+        // `WeightWithDynamicFloat8CastTensor`).
+        let of = |tape: &Tape| {
+            let matrices = tape.weights.iter().filter(|weight| is_covered(weight.part) && weight.numel > weight.rows);
+            let spared = if storage.fp8_weights { seen - 1 } else { 0 };
+            let spared = matrices.fold(0, |sum: u64, weight| sum + weight.numel * weight.copies * spared);
+            tape.parameters().saturating_mul(seen).saturating_sub(spared)
+        };
+        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
         let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
         let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
         sum.root = root.saturating_mul(seen);
-        sum.unsharded_layer = kinds.saturating_mul(seen);
+        sum.unsharded_layer = kinds;
     }
 }
 

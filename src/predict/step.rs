@@ -1,7 +1,7 @@
 //! One micro-batch of a job on one GPU: its tapes, played.
 
 use super::job::Job;
-use super::play::{Modules, Played, Recompute, WeightGradients, play};
+use super::play::{Modules, Offload, Played, Recompute, WeightGradients, play};
 use super::prefill::play_inference;
 use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Run, Shape, Tape, Types, Walk};
 use crate::plan::Checkpointing;
@@ -36,13 +36,19 @@ impl Step {
         }
         let (recompute, every) = recompute(job);
         let gradients = weight_gradients(job);
-        let ends = |tape: &Tape| play(tape, Recompute::Nothing, gradients);
+        let offload = Offload::of(&job.training.offload_modules);
+        let ends = |tape: &Tape| play(tape, Recompute::Nothing, gradients, offload);
+        // Modules that predict further tokens stand behind the last layer, and recompute what it does.
+        let behind = match recompute {
+            Recompute::Modules(_) => recompute,
+            _ => Recompute::Nothing,
+        };
         let kinds = walk
             .kinds
             .iter()
             .map(|(_, tape)| {
                 let saved = if every == 1 { None } else { Some(ends(tape)) };
-                let again = if every == 0 { None } else { Some(play(tape, recompute, gradients)) };
+                let again = if every == 0 { None } else { Some(play(tape, recompute, gradients, offload)) };
                 match (saved, again) {
                     (Some(saved), Some(again)) => [saved, again],
                     (Some(one), None) | (None, Some(one)) => [one.clone(), one],
@@ -54,7 +60,16 @@ impl Step {
             })
             .collect();
         let parameters = walk.kinds.iter().map(|(_, tape)| tape.parameters()).collect();
-        Self { first: ends(&walk.first), last: ends(&walk.last), kinds, walk, recompute, every, gradients, parameters }
+        Self {
+            first: ends(&walk.first),
+            last: play(&walk.last, behind, gradients, offload),
+            kinds,
+            walk,
+            recompute,
+            every,
+            gradients,
+            parameters,
+        }
     }
 
     /// Bytes of what layers share.
@@ -102,7 +117,8 @@ impl Step {
 fn types(job: &Job) -> Types {
     let storage = &job.storage;
     let autocast = storage.autocast.then_some(storage.compute);
-    Types { weight: storage.seen, autocast, weight_cache: storage.autocast && job.rules.autocast.is }
+    let weight_cache = storage.autocast && job.rules.autocast.is;
+    Types { weight: storage.seen, autocast, weight_cache, fp8: storage.operands }
 }
 
 fn adapters(job: &Job) -> Option<Adapters> {

@@ -128,6 +128,14 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         of_contract,
         Layer::Allocated,
     );
+    terms.add(
+        "FP8 copies of weights",
+        Component::Parameters,
+        held.fp8_copies,
+        "matrices of the blocks, by rows and by columns, kept over the step's micro-batches",
+        "Transformer Engine, pytorch/module/base.py, quantize_weight (cached by is_first_microbatch)",
+        Layer::Allocated,
+    );
     let all = [Sharding::Zero1, Sharding::Zero2, Sharding::Zero3];
     terms.add(
         "master weights",

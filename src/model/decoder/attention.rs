@@ -47,11 +47,11 @@ impl Ctx<'_> {
         let part = Part::Attention;
         let linear = |name, to| Linear { name, from: d.hidden, to, bias: d.qkv_bias, part };
         // The gathered input is there while the matrix runs, not while its result is split.
-        let gathered = self.gathered_bytes(b.element(x));
+        let gathered = self.gathered_bytes(b, x, part);
         if d.fused_qkv || self.run.rules.fused_projections.is {
             let to = narrow.saturating_mul(2).saturating_add(wide);
             let all = b.linear(x, rows, linear("attention.qkv_proj", to));
-            scratch(b, gathered);
+            self.gathered(b, gathered, false);
             let (q, k) = (rows.saturating_mul(wide), rows.saturating_mul(narrow));
             let parts = b.split("attention.split", all, [q, k, k]);
             if self.run.rules.heads.is == SplitHeads::Copies {
@@ -128,7 +128,8 @@ impl Ctx<'_> {
                 let own = b.element(x);
                 let cos = b.unary(name, (x, Flow::New), (partial, element), Keeps::Nothing);
                 let turned = b.unary(name, (x, Flow::New), (partial, own), Keeps::Nothing);
-                scratch(b, partial.saturating_mul(own.bytes()) / 2);
+                let half = partial.saturating_mul(own.bytes()) / 2;
+                scratch(b, half, half.saturating_mul(2));
                 let sin = b.unary(name, (turned, Flow::New), (partial, element), Keeps::Nothing);
                 let sum = b.add(name, cos, sin);
                 if partial == numel && !self.joins_rotated() {

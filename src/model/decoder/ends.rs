@@ -23,7 +23,7 @@ impl Ctx<'_> {
         let d = self.d;
         let mut b = self.builder();
         b.group = Group::Embedding;
-        let (tokens, stream) = (self.run.tokens(), self.run.stream_tokens());
+        let tokens = self.run.tokens();
         let table = b.weight(Part::Embedding, self.vocab_rows(), d.embedding_dim);
         let x = self.lookup(&mut b, "embedding", table, product(&[tokens, d.embedding_dim]));
         let x = if d.embedding_dim == d.hidden {
@@ -47,15 +47,20 @@ impl Ctx<'_> {
         };
         // Scattered along the sequence before the dropout
         // (megatron-core 0.16, core/models/common/embeddings/language_model_embedding.py).
-        let x = if stream == tokens {
-            x
-        } else {
-            let scattered = b.copy_of("reduce_scatter", x, stream.saturating_mul(d.hidden));
-            b.sent();
-            scattered
-        };
+        let x = self.split_along_sequence(&mut b, x);
         let x = b.dropout("embedding.dropout", x, self.run.dropout_or(d.embedding_dropout));
         (b.finish(x), self.rotary_tables().saturating_add(self.score_bias()))
+    }
+
+    /// This rank's tokens of a state that every tensor-parallel rank has.
+    pub(super) fn split_along_sequence(&self, b: &mut Builder<'_>, x: Id) -> Id {
+        let (tokens, stream) = (self.run.tokens(), self.run.stream_tokens());
+        if stream == tokens {
+            return x;
+        }
+        let scattered = b.copy_of("reduce_scatter", x, stream.saturating_mul(self.d.hidden));
+        b.sent();
+        scattered
     }
 
     fn learned_positions(&self, b: &mut Builder<'_>, x: Id) -> Id {
@@ -145,6 +150,7 @@ impl Ctx<'_> {
             weight.tied = true;
         }
         let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
+        let x = if self.predicts_further() { self.predicted_further(&mut b, x, head) } else { x };
         if self.run.head_only {
             // Generation needs the last token's logits only (transformers, logits_to_keep).
             let last = self.run.batch.saturating_mul(columns);
@@ -159,7 +165,7 @@ impl Ctx<'_> {
                 self.chunked_loss(&mut b, x, head, (tokens, rows), chunks, compiled)
             }
             rule => {
-                let gathered = self.gathered_bytes(b.element(x));
+                let gathered = self.gathered_bytes(&b, x, Part::Head);
                 let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
                 self.gathered(&mut b, gathered, true);
                 let logits = self.capped(&mut b, logits);

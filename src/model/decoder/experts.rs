@@ -202,8 +202,7 @@ impl Ctx<'_> {
         let active = moe.per_token.min(local);
         let weight = b.weights(Part::Expert, shape.2, shape.1, local, active);
         let bias = moe.expert_bias.then(|| b.weights(Part::Expert, shape.2, 1, local, active));
-        let out = b.matrix(name, x, weight, bias, shape);
-        b.in_block(Part::Expert);
+        let out = b.block_matrix(name, x, (weight, Part::Expert), bias, shape);
         if let Some(op) = b.tape.ops.last_mut() {
             op.launches = local;
             if let Work::Product(product) = &mut op.work {

@@ -17,7 +17,7 @@ impl Ctx<'_> {
         let core = self.core(false);
         let part = Part::Attention;
         let linear = |name, from, to, bias| Linear { name, from, to, bias, part };
-        let gathered = self.gathered_bytes(b.element(x));
+        let gathered = self.gathered_bytes(b, x, part);
         let query_width = core.heads.saturating_mul(d.head_dim);
         let q = if mla.q_lora_rank == 0 {
             b.linear(x, rows, linear("attention.q_proj", d.hidden, query_width, false))

@@ -1,6 +1,6 @@
 //! Feed-forward blocks.
 
-use super::Ctx;
+use super::{Ctx, Gathered};
 use crate::model::architecture::Act;
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::element::Group;
@@ -16,7 +16,7 @@ impl Ctx<'_> {
         let (rows, inner) = (self.run.tokens(), self.split(width));
         let part = Part::Mlp;
         let linear = |name, from, to| Linear { name, from, to, bias: d.mlp_bias, part };
-        let gathered = self.gathered_bytes(b.element(x));
+        let gathered = self.gathered_bytes(b, x, part);
         let middle = if !d.gated {
             let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));
             self.gathered(b, gathered, false);
@@ -36,15 +36,15 @@ impl Ctx<'_> {
     }
 
     /// The gathered input of the matrix that was written last; backward its gradient too, before the reduce-scatter.
-    pub(super) fn gathered(&self, b: &mut Builder<'_>, bytes: u64, head: bool) {
+    pub(super) fn gathered(&self, b: &mut Builder<'_>, bytes: Gathered, head: bool) {
         let kept = match self.run.rules.gather.is {
             Gather::Saved | Gather::KeptByHead => head,
             Gather::Kept => true,
         };
         if kept {
-            scratch_backward(b, bytes);
+            scratch_backward(b, bytes.gradient);
         } else {
-            scratch(b, bytes);
+            scratch(b, bytes.input, bytes.input.saturating_add(bytes.gradient));
         }
     }
 
@@ -134,11 +134,10 @@ pub(super) fn scratch_backward(b: &mut Builder<'_>, bytes: u64) {
     }
 }
 
-/// Scratch of the operator written last: a gathered input forward; backward that and its gradient before the
-/// reduce-scatter.
-pub(super) fn scratch(b: &mut Builder<'_>, bytes: u64) {
+/// Scratch of the operator written last.
+pub(super) fn scratch(b: &mut Builder<'_>, forward: u64, backward: u64) {
+    scratch_backward(b, backward);
     if let Some(op) = b.tape.ops.last_mut() {
-        op.scratch_forward = op.scratch_forward.saturating_add(bytes);
-        op.scratch_backward = op.scratch_backward.saturating_add(bytes.saturating_mul(2));
+        op.scratch_forward = op.scratch_forward.saturating_add(forward);
     }
 }

@@ -10,6 +10,7 @@ mod kernels;
 mod latent;
 mod mlp;
 mod norm;
+mod prediction;
 
 pub use attention::product;
 pub use ends::cross_entropy;
@@ -17,12 +18,12 @@ pub(super) use kernels::Core;
 pub use norm::layer_norm;
 
 use super::architecture::{Decoder, Family};
-use super::builder::Builder;
+use super::builder::{Builder, is_covered};
 use super::element::{Element, Group};
 use super::rules::Gather;
 use super::tape::{GRANULE, Id, Tape};
 use super::walk::{LossRule, Run, Walk};
-use super::weight::{Collective, CollectiveKind, RankGroup};
+use super::weight::{Collective, CollectiveKind, Part, RankGroup};
 use crate::plan::keywords::Position;
 
 /// A stack of blocks, the module family that runs it, and one micro-batch.
@@ -44,6 +45,13 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
     let (last, buffers) = (ctx.head(stream), ctx.buffers());
     let masks = ctx.masks();
     Walk { first, kinds, order, last, shared, masks, buffers, inputs, tied: d.tie_embeddings, ..Walk::default() }
+}
+
+/// Bytes of a gathered input, and of its gradient before the reduce-scatter.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Gathered {
+    input: u64,
+    gradient: u64,
 }
 
 impl Ctx<'_> {
@@ -115,22 +123,28 @@ impl Ctx<'_> {
         if d.post_norm {
             return self.post_norm_block(b, x);
         }
-        let normed = self.norm(&mut b, x, "input_norm", d.hidden);
-        let gathered = self.gather(&mut b, normed, "attention");
-        let attended = self.attention(&mut b, gathered, windowed);
-        let attended =
-            if d.sandwich_norms { self.norm(&mut b, attended, "post_attention_norm", d.hidden) } else { attended };
-        let x = self.residual(&mut b, "attention.residual", x, attended);
-        let normed = self.norm(&mut b, x, "mlp_norm", d.hidden);
-        let out = if experts {
-            self.experts(&mut b, normed)
-        } else {
-            let gathered = self.gather(&mut b, normed, "mlp");
-            self.mlp(&mut b, gathered, d.intermediate, "mlp")
-        };
-        let out = if d.sandwich_norms { self.norm(&mut b, out, "post_mlp_norm", d.hidden) } else { out };
-        let out = self.residual(&mut b, "mlp.residual", x, out);
+        let out = self.pre_norm_body(&mut b, x, experts, windowed);
         b.finish(out)
+    }
+
+    /// Attention and feed-forward, each behind a norm.
+    fn pre_norm_body(&self, b: &mut Builder<'_>, x: Id, experts: bool, windowed: bool) -> Id {
+        let d = self.d;
+        let normed = self.norm(b, x, "input_norm", d.hidden);
+        let gathered = self.gather(b, normed, "attention");
+        let attended = self.attention(b, gathered, windowed);
+        let attended =
+            if d.sandwich_norms { self.norm(b, attended, "post_attention_norm", d.hidden) } else { attended };
+        let x = self.residual(b, "attention.residual", x, attended);
+        let normed = self.norm(b, x, "mlp_norm", d.hidden);
+        let out = if experts {
+            self.experts(b, normed)
+        } else {
+            let gathered = self.gather(b, normed, "mlp");
+            self.mlp(b, gathered, d.intermediate, "mlp")
+        };
+        let out = if d.sandwich_norms { self.norm(b, out, "post_mlp_norm", d.hidden) } else { out };
+        self.residual(b, "mlp.residual", x, out)
     }
 
     /// A block with its norms behind the residual additions (BERT).
@@ -194,13 +208,16 @@ impl Ctx<'_> {
         x
     }
 
-    /// Bytes that a column-parallel matrix needs for its gathered input, where that is not a tensor of its own.
-    fn gathered_bytes(&self, element: Element) -> u64 {
-        if self.run.cut.sequence && self.run.cut.tensor > 1 && self.run.rules.gather.is != Gather::Saved {
-            self.run.tokens().saturating_mul(self.d.hidden).saturating_mul(element.bytes())
-        } else {
-            0
+    /// What a column-parallel matrix that reads `x` needs for its gathered input
+    /// where that is not a tensor of its own: in FP8 where the matrix multiplies so.
+    fn gathered_bytes(&self, b: &Builder<'_>, x: Id, part: Part) -> Gathered {
+        if !self.run.cut.sequence || self.run.cut.tensor < 2 || self.run.rules.gather.is == Gather::Saved {
+            return Gathered::default();
         }
+        let numel = b.numel(x).saturating_mul(self.run.cut.tensor);
+        let gradient = numel.saturating_mul(b.element(x).bytes());
+        let operands = self.run.types.fp8.filter(|_| is_covered(part));
+        Gathered { input: operands.map_or(gradient, |operands| operands.bytes(numel)), gradient }
     }
 
     /// `hf` where the class's own loss takes the logits as they are.

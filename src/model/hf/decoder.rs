@@ -345,6 +345,7 @@ fn deepseek(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault
         rotary_dim: rope,
         mla: Some(mla),
         moe: Some(Moe { shared_intermediate, first_dense, frequency, ..routed }),
+        mtp_layers: keys.whole("num_nextn_predict_layers", 100)?.unwrap_or(0),
         ..d
     })
 }

@@ -3,7 +3,7 @@
 use super::Notes;
 use crate::model::{Architecture, Shape};
 use crate::plan::Plan;
-use crate::plan::keywords::{Framework, Mode, Precision, Sharding, Strategy};
+use crate::plan::keywords::{Framework, Mode, Precision, Sharding, Strategy, TransformerImpl};
 
 /// Names every key of the plan that is given and changes nothing.
 pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architecture, notes: &mut Notes) {
@@ -18,11 +18,14 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let megatron = framework == Framework::Megatron;
     let inference = t.mode == Some(Mode::Inference);
+    let engine = megatron && m.transformer_impl != Some(TransformerImpl::Local);
+    let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
+    let shards_in_fp8 = in_fp8 && (engine || framework == Framework::Torchtitan);
     let frozen_elsewhere = t.frozen.as_ref().is_some_and(|parts| parts.iter().any(|part| !part.contains("embed")));
     let given = [
         (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),
         (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
-        (m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()), "model.architecture.mtp_layers"),
+        (m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()) && !megatron, "model.architecture.mtp_layers"),
         (m.image_size.is_some() && !image, "model.image_size"),
         (plain && t.activation_checkpointing.is_some(), "training.activation_checkpointing"),
         (m.sequence_length.is_some() && image, "model.sequence_length"),
@@ -35,11 +38,11 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
         (d.reduce_dtype.is_some() && !shards_weights(plan), "distribution.reduce_dtype"),
         (t.channels_last.is_some(), "training.channels_last"),
         (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),
-        (t.fp8_param_gather == Some(true), "training.fp8_param_gather"),
+        (t.fp8_param_gather == Some(true) && !shards_in_fp8, "training.fp8_param_gather"),
         (t.attention_softmax_fp32.is_some(), "training.attention_softmax_fp32"),
-        (t.defer_embedding_wgrad == Some(true), "training.defer_embedding_wgrad"),
-        (t.offload_modules.is_some(), "training.offload_modules"),
-        (t.offload_layers.is_some(), "training.offload_layers"),
+        (t.defer_embedding_wgrad == Some(true) && !megatron, "training.defer_embedding_wgrad"),
+        (t.offload_modules.is_some() && !megatron, "training.offload_modules"),
+        (t.offload_layers.is_some() && !megatron, "training.offload_layers"),
         (t.moe_grouped_gemm.is_some() && !megatron, "training.moe_grouped_gemm"),
         (t.moe_capacity_factor.is_some(), "training.moe_capacity_factor"),
         (t.distributed_optimizer.is_some() && !megatron, "training.distributed_optimizer"),
@@ -56,8 +59,13 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
             .assumptions
             .push("training.cuda_graph: changes the speed only; its pools are left out of memory".to_owned());
     }
-    if t.precision == Some(Precision::Fp8Mixed) {
-        let line = "training.precision: fp8-mixed changes the speed only; what is saved is counted in 16 bit";
+    if t.precision == Some(Precision::Fp8Mixed) && !inference && !engine {
+        let line = "training.precision: fp8-mixed saves what 16 bit does, as torchao's linear layers do";
+        notes.assumptions.push(line.to_owned());
+    }
+    if megatron && t.defer_embedding_wgrad == Some(true) {
+        let line =
+            "training.defer_embedding_wgrad: two micro-batches are deferred, as in Megatron's own configurations";
         notes.assumptions.push(line.to_owned());
     }
 }

@@ -106,7 +106,8 @@ impl Job {
         };
         degrees::check_model(&degrees, &architecture, framework, &mut notes);
         let training = training::resolve(plan, framework, &mut notes);
-        let storage = storage::resolve(plan, framework, &mut notes);
+        let engine = framework == Framework::Megatron && transformer_impl == TransformerImpl::TransformerEngine;
+        let storage = storage::resolve(plan, (framework, engine), hardware.gpu.generation, &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
         let speed = speed::resolve(plan, catalog, &hardware, &degrees, framework, &mut notes);

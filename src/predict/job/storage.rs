@@ -1,9 +1,10 @@
 //! What is stored in which type (CONTRACT, "Precision is what is stored").
 
 use super::Notes;
-use crate::model::Element;
+use crate::catalog::Generation;
+use crate::model::{Element, Operands};
 use crate::plan::Plan;
-use crate::plan::keywords::{Dtype, Framework, Mode, Precision};
+use crate::plan::keywords::{Dtype, Fp8Recipe, Framework, Mode, Precision};
 
 /// Types of what a rank holds, and in which it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +31,21 @@ pub struct Storage {
     pub tf32: bool,
     /// Linear layers multiply in FP8; an inference server holds their weights so.
     pub fp8: bool,
+    /// Weights of those layers are stored and gathered in FP8 alone (`fp8_param_gather`).
+    pub fp8_weights: bool,
+    /// How FP8 operands lie in memory, where Transformer Engine keeps them.
+    pub operands: Option<Operands>,
     /// Cached keys and values, where not in the type of the computation.
     pub kv_cache: Option<Element>,
 }
 
 /// The row of the contract's table.
-pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> Storage {
+pub(super) fn resolve(
+    plan: &Plan,
+    (framework, engine): (Framework, bool),
+    generation: Generation,
+    notes: &mut Notes,
+) -> Storage {
     let megatron = framework == Framework::Megatron;
     let default = if megatron { Precision::Bf16Fp32Master } else { Precision::Bf16Mixed };
     let precision = notes.or("training.precision", plan.training.precision, default);
@@ -58,6 +68,8 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
         autocast: false,
         tf32: precision == Precision::Tf32,
         fp8: false,
+        fp8_weights: false,
+        operands: None,
         kv_cache: None,
     };
     let mixed = Storage {
@@ -77,6 +89,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
         Precision::Fp8Mixed if megatron => Storage { fp8: true, ..mastered },
         Precision::Fp8Mixed => Storage { fp8: true, ..mixed },
     };
+    let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
     Storage {
         gradient: plan.training.gradient_dtype.map_or(row.gradient, element),
         state: plan.training.optimizer_state_dtype.map_or(row.state, element),
@@ -84,8 +97,17 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> S
         // of the gathered weights (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
         reduce: given.unwrap_or(if framework == Framework::Torchtitan { row.weight } else { row.seen }),
         kv_cache: plan.training.kv_cache_dtype.map(element),
+        fp8_weights: trains_in_fp8 && plan.training.fp8_param_gather == Some(true),
+        operands: (trains_in_fp8 && engine).then(|| operands(plan, generation)),
         ..row
     }
+}
+
+/// How Transformer Engine lays FP8 operands out. Rows scaled each for themselves are torchao's: counted as one scale a
+/// tensor.
+fn operands(plan: &Plan, generation: Generation) -> Operands {
+    let block_scales = matches!(plan.training.fp8_recipe, Some(Fp8Recipe::Blockwise | Fp8Recipe::Mxfp8));
+    Operands { block_scales, both_ways: block_scales || generation != Generation::Blackwell }
 }
 
 const fn element(dtype: Dtype) -> Element {

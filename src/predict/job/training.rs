@@ -40,6 +40,12 @@ pub struct Training {
     pub optimizer_in_backward: bool,
     /// What lives in host memory.
     pub cpu_offload: CpuOffload,
+    /// Modules whose saved tensors go to host memory, where not all do (Megatron).
+    pub offload_modules: Vec<String>,
+    /// The first layers whose saved tensors go there, where not all do.
+    pub offload_layers: Option<u64>,
+    /// Products for the output matrix's gradient wait for the pipeline to drain (Megatron).
+    pub deferred_head: bool,
     /// Adapters.
     pub lora: Option<Lora>,
     /// Parts without gradients.
@@ -98,6 +104,9 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> T
         dropout: part.dropout,
         optimizer_in_backward: part.optimizer_in_backward.unwrap_or(false),
         cpu_offload: part.cpu_offload.unwrap_or(CpuOffload::None),
+        offload_modules: part.offload_modules.clone().filter(|_| megatron).unwrap_or_default(),
+        offload_layers: part.offload_layers.filter(|_| megatron),
+        deferred_head: megatron && part.defer_embedding_wgrad == Some(true),
         lora: part.lora.as_ref().map(|lora| Lora {
             rank: notes.or("training.lora.rank", lora.rank, 8),
             targets: lora.targets.clone().unwrap_or_else(|| {

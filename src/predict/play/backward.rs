@@ -47,7 +47,7 @@ pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: Weight
     run.alive.mark("output gradient", Group::ActivationGradient, 0);
     for at in (0..tape.ops.len()).rev() {
         run.restore(at);
-        run.step(&tape.ops[at]);
+        run.step(at);
     }
     (run.alive.peak, run.stay)
 }
@@ -90,8 +90,25 @@ impl Backward<'_> {
         self.tape.get(root).home == Home::Local && self.uses.saves[slot] == 0 && !self.uses.forced[slot]
     }
 
-    fn step(&mut self, op: &Op) {
+    /// What `op` saved and was thrown away is there again before its backward products run.
+    fn remake(&mut self, at: usize) {
         let tape = self.tape;
+        if self.uses.again[at] {
+            return;
+        }
+        for id in tape.ids(tape.ops[at].saved) {
+            let root = tape.storage(*id);
+            if self.uses.dropped[root.0 as usize] {
+                self.uses.dropped[root.0 as usize] = false;
+                self.alive.take(tape.get(root).group, tape.get(root).allocated());
+            }
+        }
+    }
+
+    fn step(&mut self, at: usize) {
+        let tape = self.tape;
+        let op = &tape.ops[at];
+        self.remake(at);
         let incoming = tape.ids(op.outputs).iter().find_map(|id| self.slots[id.0 as usize]);
         if let Some(first) = incoming {
             for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {

@@ -8,8 +8,10 @@
 //! first (torch/csrc/autograd/input_buffer.cpp).
 
 mod backward;
+mod offload;
 mod recompute;
 
+pub use offload::Offload;
 pub use recompute::{Modules, Recompute};
 pub(super) use recompute::{Uses, early_stop, runs_again, uses};
 
@@ -54,6 +56,8 @@ pub struct Played {
     pub forward: Peak,
     /// What stays for the backward pass, the input included where it is saved.
     pub retained: Groups,
+    /// Of which what named modules send to host memory until then.
+    pub offloaded: Groups,
     /// Of which autocast copies that go when autocast is left.
     pub until_exit: u64,
     /// The hidden state that leaves.
@@ -111,7 +115,7 @@ impl Alive {
 
 /// Plays a tape.
 #[must_use]
-pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Played {
+pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offload: Offload) -> Played {
     let recompute = if tape.plain { Recompute::Nothing } else { recompute };
     let uses = uses(tape, recompute);
     let mut alive = Alive::of([0; GROUPS]);
@@ -126,11 +130,12 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Pl
         }
     }
     let forward_peak = alive.peak;
+    let offloaded = offload.sent(tape, &uses);
     let until_exit = cached_only(tape, &uses);
     let mut kept = retained;
     kept[Group::WeightCopy as usize] = kept[Group::WeightCopy as usize].saturating_sub(until_exit);
     let (peak, weight_gradients) = backward(tape, uses, kept, gradients);
-    Played { forward: forward_peak, retained, until_exit, output, backward: peak, weight_gradients }
+    Played { forward: forward_peak, retained, offloaded, until_exit, output, backward: peak, weight_gradients }
 }
 
 pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {

@@ -1,6 +1,6 @@
 //! What is kept over the forward pass, and what is dropped and made again.
 
-use crate::model::{Home, Id, Op, Tape, Unit};
+use crate::model::{Element, Home, Id, Op, Tape, Unit, Work};
 
 /// What is recomputed of a tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +52,32 @@ impl Modules {
         (self.core && core)
             || (self.mlp && name.starts_with("mlp."))
             || (self.moe && name.starts_with("moe."))
-            || (self.moe_act && name == "moe.act")
+            || self.discard(op)
+    }
+
+    /// Operators whose results are thrown away although others read them, and made again before the backward pass
+    /// needs them (megatron-core, core/tensor_parallel/random.py, `CheckpointWithoutOutput`).
+    fn discard(&self, op: &Op) -> bool {
+        let name = op.name;
+        let up = matches!(
+            name,
+            "attention.q_a_norm"
+                | "attention.q_b_proj"
+                | "attention.kv_a_norm"
+                | "attention.kv_b_proj"
+                | "attention.split"
+                | "attention.rope"
+                | "attention.join"
+        );
+        (self.moe_act && matches!(name, "moe.act" | "moe.weights"))
             || (self.norms && matches!(name, "input_norm" | "mlp_norm"))
-            || (self.mla_up
-                && matches!(name, "attention.q_b_proj" | "attention.kv_b_proj" | "attention.rope" | "attention.join"))
-            || (self.shared_experts && name.starts_with("shared_experts"))
+            || (self.mla_up && up)
+    }
+
+    /// In a layer of experts the feed-forward block beside them is the shared experts'.
+    fn of(self, tape: &Tape) -> Self {
+        let routed = tape.ops.iter().any(|op| op.name == "moe.router");
+        if routed { Self { mlp: self.shared_experts || self.moe, ..self } } else { self }
     }
 }
 
@@ -82,6 +103,10 @@ pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
     let (mut last, mut saves) = (vec![0; count], vec![0; count]);
     let mut again = vec![false; tape.ops.len()];
     let mut products = 0;
+    let recompute = match recompute {
+        Recompute::Modules(modules) => Recompute::Modules(modules.of(tape)),
+        other => other,
+    };
     for (at, op) in tape.ops.iter().enumerate() {
         for id in tape.ids(op.inputs).iter().chain(tape.ids(op.outputs)) {
             last[tape.storage(*id).0 as usize] = u32::try_from(at).unwrap_or(u32::MAX);
@@ -91,7 +116,10 @@ pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
         }
         again[at] = match recompute {
             Recompute::All | Recompute::SelectiveOp { .. } => true,
-            other => runs_again(op, at, usize::MAX, other, &mut products),
+            other => {
+                runs_again(op, at, usize::MAX, other, &mut products)
+                    && !(matches!(op.name, "input_norm" | "mlp_norm") && is_fused_norm(tape, at))
+            }
         };
     }
     let mut uses =
@@ -114,6 +142,7 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
         Recompute::SelectiveOp { compiled: false } => (true, usize::MAX),
         _ => (false, 0),
     };
+    let discards = |op: &Op| matches!(recompute, Recompute::Modules(modules) if modules.discard(op));
     for (at, op) in tape.ops.iter().enumerate() {
         let forced = selective && kept_product(op, &mut products) && at < needed;
         if !uses.again[at] {
@@ -122,12 +151,33 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
         for id in tape.ids(op.outputs) {
             let root = tape.storage(*id);
             // What an operator outside the run reads is kept: it is the run's output.
-            let read = read_outside(tape, &uses.again, root, at);
-            let leaves = read || leaving == Some(root);
+            let read = !discards(op) || tape.get(*id).view_of.is_some();
+            let leaves = (read && read_outside(tape, &uses.again, root, at)) || leaving == Some(root);
             uses.forced[root.0 as usize] |= forced;
             uses.dropped[root.0 as usize] = !leaves && !forced && tape.get(root).home == Home::Local;
         }
     }
+    drop_copies(tape, uses);
+}
+
+/// A product whose input is made again keeps no FP8 copy of it: that is made again as well (Transformer Engine's
+/// `save_original_input`, which megatron-core sets where an activation is recomputed).
+fn drop_copies(tape: &Tape, uses: &mut Uses) {
+    for op in tape.ops.iter().filter(|op| matches!(op.unit, Unit::Matrix(_))) {
+        let made_again = tape.ids(op.inputs).first().is_some_and(|id| uses.dropped[tape.storage(*id).0 as usize]);
+        for id in tape.ids(op.outputs).iter().filter(|id| made_again && tape.get(**id).element == Element::Fp8) {
+            uses.dropped[id.0 as usize] = true;
+        }
+    }
+}
+
+/// A norm that Transformer Engine runs as one module with the matrix behind it is not recomputed by itself. Latent
+/// attention's first matrices and routers stand apart (megatron-core, core/models/gpt/gpt_layer_specs.py).
+fn is_fused_norm(tape: &Tape, at: usize) -> bool {
+    let out = tape.ids(tape.ops[at].outputs).first().map(|id| tape.storage(*id));
+    let readers = || tape.ops[at + 1..].iter().filter(|op| tape.ids(op.inputs).iter().any(|id| Some(*id) == out));
+    let by_layer = readers().any(|op| matches!(op.work, Work::Product(product) if product.layer));
+    by_layer && !readers().any(|op| op.name == "attention.kv_a_proj" || op.name == "moe.router")
 }
 
 /// The first operator of a recomputed tape that does not run again: recomputation stops as soon as the last

@@ -1,0 +1,135 @@
+//! Linear layers: products with a parameter, in 16 bit, fp32 or FP8, and the adapters beside them.
+
+use super::{Builder, Keeps, Linear, Operands};
+use crate::model::element::{Element, Group};
+use crate::model::tape::{Flow, Id, Spec, Unit};
+use crate::model::weight::Part;
+use crate::model::work::{Product, Work};
+
+impl Builder<'_> {
+    /// `linear`: saves its input for the weight's gradient and its weight for the input's.
+    pub fn linear(&mut self, x: Id, rows: u64, layer: Linear) -> Id {
+        let weight = self.weight(layer.part, layer.to, layer.from);
+        let bias = layer.bias.then(|| self.weight(layer.part, layer.to, 1));
+        let (inside, apart) = if self.bias_apart { (None, bias) } else { (bias, None) };
+        let out = self.block_matrix(layer.name, x, (weight, layer.part), inside, (rows, layer.from, layer.to));
+        let out = apart.map_or(out, |bias| self.add(layer.name, out, bias));
+        self.adapted(x, out, rows, layer)
+    }
+
+    /// The matrix product of a linear layer within a block, whose recipe may be FP8.
+    pub fn block_matrix(
+        &mut self,
+        name: &'static str,
+        x: Id,
+        (weight, part): (Id, Part),
+        bias: Option<Id>,
+        shape: (u64, u64, u64),
+    ) -> Id {
+        let operands = self.types.fp8.filter(|_| is_covered(part));
+        let out = self.product(name, x, (weight, bias), shape, operands);
+        self.in_block(part);
+        out
+    }
+
+    /// The matrix product of a linear layer, with given weights; `shape` is rows, inner, columns.
+    pub fn matrix(&mut self, name: &'static str, x: Id, weight: Id, bias: Option<Id>, shape: (u64, u64, u64)) -> Id {
+        self.product(name, x, (weight, bias), shape, None)
+    }
+
+    /// With FP8 operands a copy of the input is read and kept in its place; the gradient of the output is turned into
+    /// FP8 as well before the backward products (Transformer Engine, pytorch/module/layernorm_linear.py, linear.py and
+    /// grouped_linear.py).
+    fn product(
+        &mut self,
+        name: &'static str,
+        x: Id,
+        (weight, bias): (Id, Option<Id>),
+        shape: (u64, u64, u64),
+        operands: Option<Operands>,
+    ) -> Id {
+        let a = self.lower(name, x);
+        let bias = bias.map(|bias| self.lower(name, bias));
+        let w = self.lower(name, weight);
+        let element = self.element(a);
+        let (needs_x, needs_w) = (self.grad(a), self.grad(w));
+        let out = self.local(
+            shape.0.saturating_mul(shape.2),
+            element,
+            needs_x || needs_w || bias.is_some_and(|b| self.grad(b)),
+        );
+        let product = 2.0 * shape.0 as f64 * shape.1 as f64 * shape.2 as f64;
+        let backward = product * f64::from(u8::from(needs_x) + u8::from(needs_w));
+        let mut inputs = [(a, Flow::New), (w, Flow::New), (w, Flow::Stop)];
+        if let Some(bias) = bias {
+            inputs[2] = (bias, Flow::New);
+        }
+        let copy = operands.map(|operands| self.local(operands.bytes(self.numel(a)), Element::Fp8, false));
+        let scratch = operands.map_or((0, 0), |operands| {
+            let read = operands.bytes(self.numel(a));
+            (operands.both(read) - read, operands.both(operands.bytes(self.numel(out))))
+        });
+        let saved = [copy.unwrap_or(a), w];
+        let saved = match (needs_w, needs_x) {
+            (true, true) => &saved[..],
+            (true, false) => &saved[..1],
+            (false, true) => &saved[1..],
+            (false, false) => &[],
+        };
+        self.tape.push(&Spec {
+            name,
+            unit: Unit::Matrix(element),
+            work: Work::Product(Product { batch: 1, rows: shape.0, inner: shape.1, columns: shape.2, layer: false }),
+            inputs: &inputs[..if bias.is_some() { 3 } else { 2 }],
+            outputs: &[out, copy.unwrap_or(out)][..if copy.is_some() { 2 } else { 1 }],
+            saved,
+            scratch_forward: scratch.0,
+            scratch_backward: scratch.1,
+            flops: (product, backward),
+            ..Spec::default()
+        });
+        out
+    }
+
+    /// The product written last stands in a block, if its matrix is of attention, a feed-forward block or an expert:
+    /// those are what FP8 recipes cover (Transformer Engine's modules; torchao's filter leaves out the head).
+    pub fn in_block(&mut self, part: Part) {
+        let covered = is_covered(part);
+        if let Some(Work::Product(product)) = self.tape.ops.last_mut().map(|op| &mut op.work) {
+            product.layer = covered;
+        }
+    }
+
+    /// The operator written last is a collective's arrival.
+    pub fn sent(&mut self) {
+        if let Some(op) = self.tape.ops.last_mut() {
+            op.work = Work::Sent;
+        }
+    }
+
+    /// peft's adapter beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).
+    fn adapted(&mut self, x: Id, out: Id, rows: u64, layer: Linear) -> Id {
+        let Some(adapters) = self.adapters else { return out };
+        let suffix = layer.name.rsplit('.').next().unwrap_or(layer.name);
+        if !adapters.targets.iter().any(|target| target == suffix || target == "all-linear") {
+            return out;
+        }
+        let group = std::mem::replace(&mut self.group, Group::Adapter);
+        let wide = self.cast("lora.input", x, adapters.element);
+        let dropped = self.dropout("lora.dropout", wide, adapters.dropout);
+        let a = self.weight(Part::Adapter, adapters.rank, layer.from);
+        let inner = self.matrix("lora.a", dropped, a, None, (rows, layer.from, adapters.rank));
+        let b = self.weight(Part::Adapter, layer.to, adapters.rank);
+        let outer = self.matrix("lora.b", inner, b, None, (rows, adapters.rank, layer.to));
+        let scaled = self.pointwise("lora.scale", outer, Keeps::Nothing);
+        let sum = self.add("lora.add", out, scaled);
+        self.group = group;
+        let element = self.element(out);
+        self.cast("lora.output", sum, element)
+    }
+}
+
+/// Whether FP8 recipes cover a matrix of that part.
+pub const fn is_covered(part: Part) -> bool {
+    matches!(part, Part::Attention | Part::Mlp | Part::Expert)
+}
