@@ -266,6 +266,9 @@ pub struct Sample {
     /// What those have started and is on no device (data loaders), parents before children;
     /// asked while processes are looked at.
     pub children: Vec<HostProcess>,
+    /// How far the run is, where the source itself knows: a recording, the demo.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Box<Progress>>,
     /// Samples since the start that could not be handed over, because the reader was behind.
     pub dropped: u64,
 }

@@ -111,8 +111,14 @@ fn the_report_holds_them() {
     let job = Job::resolve(&plan, &catalog).unwrap();
     let prediction = predict::predict(&job);
     let advice = advise(&plan, &job, &prediction, &catalog);
-    let report =
-        Report { plan: "a", prediction: &prediction, max_batch: None, max_sequence: None, advice: Some(&advice) };
+    let report = Report {
+        plan: "a",
+        prediction: &prediction,
+        scaling: None,
+        max_batch: None,
+        max_sequence: None,
+        advice: Some(&advice),
+    };
     let value = json::report(&report);
     let first = &value["bottlenecks"][0];
     assert_eq!(first["severity"], "critical");

@@ -116,7 +116,7 @@ traffic.by.optimizer_states n, time o, time.step_s n, time.compute_s n, time.mem
 time.communication_s n, time.bubble_s n, time.tokens_per_s n?, time.tokens_per_s_per_gpu n?, time.samples_per_s n,
 time.model_tflops_per_gpu n, time.mfu n?, time.hfu n?, time.bandwidth_gb_s n, time.mbu n, time.total_hours n?,
 time.total_cost n?, time.launch_s n, time.total_tokens n?, time.total_gpu_hours n?, time.total_energy_kwh n?,
-time.power_w n?, time.scaling_efficiency n, time.bottleneck s, roofline o, roofline.roofs o, roofline.ridge n, roofline.ops a, roofline.ops.0.name s, roofline.ops.0.count n,
+time.power_w n?, time.scaling_efficiency n?, time.bottleneck s, roofline o, roofline.roofs o, roofline.ridge n, roofline.ops a, roofline.ops.0.name s, roofline.ops.0.count n,
 roofline.ops.0.flops n, roofline.ops.0.bytes n, roofline.ops.0.intensity n?, roofline.ops.0.bound s,
 roofline.ops.0.seconds n, bottlenecks a, assumptions a";
 

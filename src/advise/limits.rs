@@ -1,6 +1,6 @@
 //! How small a cluster may be, and how large a model: searches that end at the first plan that fits.
 
-use super::search::{Progress, Ranked, Request, search};
+use super::search::{KNOBS, Progress, Ranked, Request, divisors, search};
 use crate::catalog::Catalog;
 use crate::plan::{Fault, Plan};
 use crate::predict::Job;
@@ -62,21 +62,50 @@ fn with_gpus(request: &Request<'_>, gpus: u64, catalog: &Catalog, progress: &Pro
     any(request, &plan, catalog, progress)
 }
 
-/// A plan that fits, with any setting of the knobs.
+/// A plan that fits, with any setting of the knobs but offload, which stays as the plan has it: how much the host holds
+/// no plan says.
 fn any(request: &Request<'_>, plan: &Plan, catalog: &Catalog, progress: &Progress) -> Option<Ranked> {
+    const OFFLOAD: &str = "training.cpu_offload";
     let mut plan = plan.clone();
     // Degrees that only suited another size are the search's to choose.
-    for key in super::search::KNOBS.iter().filter(|key| !request.keep.contains(key)) {
+    for key in KNOBS.iter().filter(|key| **key != OFFLOAD && !request.keep.contains(key)) {
         plan.clear(key);
     }
     plan.distribution.strategy = None;
     plan.training.distributed_optimizer = None;
     let batch = Job::resolve(request.plan, catalog).ok()?.batch.global;
     plan.model.batch_size = Some(batch);
-    // Whatever the number of GPUs: one replica is always legal to start from.
-    plan.distribution.tensor_parallel = plan.distribution.tensor_parallel.or(Some(1));
-    let request = Request { plan: &plan, keep: request.keep.clone(), top: 1, until_fit: true };
+    let plan = legal(&plan, batch, catalog)?;
+    let mut keep = request.keep.clone();
+    if !keep.contains(&OFFLOAD) {
+        keep.push(OFFLOAD);
+    }
+    let request = Request { plan: &plan, keep, top: 1, until_fit: true };
     search(&request, catalog, progress).ok()?.ranked.into_iter().next()
+}
+
+/// The plan with degrees to start a search from: as many replicas as share out the batch, and the other GPUs as the
+/// model's heads and layers allow. None where no degrees do.
+fn legal(plan: &Plan, batch: u64, catalog: &Catalog) -> Option<Plan> {
+    let gpus = plan.cluster.num_gpus.or_else(|| Some(Job::resolve(plan, catalog).ok()?.degrees.num_gpus))?;
+    let given = |degree: Option<u64>| degree.map_or_else(|| divisors(gpus), |degree| vec![degree]);
+    let tensors = given(plan.distribution.tensor_parallel);
+    let pipelines = given(plan.distribution.pipeline_parallel);
+    let contexts = given(plan.distribution.context_parallel);
+    let all = contexts.iter().flat_map(|context| {
+        pipelines.iter().flat_map(|pipeline| tensors.iter().map(|tensor| [*tensor, *pipeline, *context]))
+    });
+    all.filter_map(|[tensor, pipeline, context]| {
+        let others = tensor.checked_mul(pipeline)?.checked_mul(context)?;
+        let replicas = gpus / others;
+        let shares = gpus.is_multiple_of(others) && batch.is_multiple_of(replicas);
+        let mut plan = plan.clone();
+        plan.distribution.tensor_parallel = Some(tensor);
+        plan.distribution.pipeline_parallel = Some(pipeline);
+        plan.distribution.context_parallel = Some(context);
+        (shares && Job::resolve(&plan, catalog).is_ok()).then_some(plan)
+    })
+    .next()
 }
 
 /// The largest models that fit the plan's cluster with any setting of its knobs.

@@ -6,6 +6,7 @@ use super::ending::Meant;
 use super::inferred::Proposal;
 use super::key::Key;
 use super::mouse::Target;
+use crate::compare::Explanation;
 use crate::plan::HfConfig;
 use crate::reading::playback::{Playback, Steer};
 use crate::reading::{Moment, RunNews, Sample, SourceInfo};
@@ -93,6 +94,13 @@ pub enum Event {
         /// What was read.
         outcome: Result<Box<Proposal>, String>,
     },
+    /// A search for explanations has come back.
+    Explained {
+        /// Which.
+        number: u64,
+        /// The best, most likely first; none where the plan itself does.
+        found: Vec<Explanation>,
+    },
     /// The mouse chose something.
     Click(Target),
 }
@@ -113,6 +121,8 @@ pub enum Effect {
     },
     /// Read the plan of a process, and tell what it seems to be.
     Infer(u32),
+    /// Search for explanations of what is seen ([`super::Question`]), and tell which were found.
+    Explain(u64),
     /// Read a plan's file, and tell what it holds.
     Open(PathBuf),
     /// Look for plans in the working directory, and tell which there are.

@@ -1,5 +1,7 @@
 //! The fields of the form: each one key of the plan, with its values.
 
+use std::borrow::Cow;
+
 use super::choice::Choice;
 use crate::catalog::{Catalog, Scope};
 use crate::plan::Checkpointing;
@@ -125,6 +127,34 @@ impl Field {
         }
     }
 
+    /// The word in a narrow column: of a long key every part that has a usual short form takes it.
+    #[must_use]
+    pub fn short(self) -> Cow<'static, str> {
+        const ROOM: usize = 15;
+        let label = self.label();
+        if label.len() <= ROOM {
+            return Cow::Borrowed(label);
+        }
+        let short = |word| match word {
+            "accumulation" => "acc.",
+            "activation" => "act.",
+            "attention" => "attn.",
+            "billions" => "B",
+            "distributed" => "dist.",
+            "embedding" | "embeddings" => "emb.",
+            "gradient" => "grad.",
+            "intermediate" => "interm.",
+            "optimizer" => "opt.",
+            "overlap" => "ovl.",
+            "parallel" => "par.",
+            "pipeline" => "pipe.",
+            "position" => "pos.",
+            "sequence" => "seq.",
+            whole => whole,
+        };
+        Cow::Owned(label.split('_').map(short).collect::<Vec<_>>().join(" "))
+    }
+
     /// What the schema says of its key.
     #[must_use]
     pub fn schema(self) -> Option<&'static schema::Key> {
@@ -218,6 +248,14 @@ impl Field {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_keys_are_shortened_by_their_parts_and_short_ones_left() {
+        let short = |path| Field::Other(path).short();
+        assert_eq!(short("training.gradient_accumulation_steps"), "grad. acc. steps");
+        assert_eq!(short("training.distributed_optimizer"), "dist. opt.");
+        assert_eq!(short("training.cpu_offload"), "cpu_offload");
+    }
 
     #[test]
     fn every_field_is_a_key_of_the_schema_with_a_line() {

@@ -147,6 +147,12 @@ impl Stretch<'_> {
         self.mean(newest, step, |point| point.busy.map(|share| share.0), Fraction)
     }
 
+    /// Mean power over it, at least one `step` long.
+    #[must_use]
+    pub fn power(&self, newest: &Reading<Watts>, step: Seconds) -> Reading<Watts> {
+        self.mean(newest, step, |point| point.power.map(|power| power.0), Watts)
+    }
+
     fn mean<T>(
         &self,
         newest: &Reading<T>,

@@ -86,6 +86,7 @@ fn rates(monitor: &Monitor, prediction: &Prediction, gpu: &Gpu, position: usize,
         bandwidth: stretch.bandwidth(&device.dram_bandwidth, step),
         compute,
         busy: stretch.busy(&device.busy, step),
+        power: stretch.power(&device.power, step),
         clock,
         slowed: device.throttle.map(|reasons| reasons.iter().any(|reason| SLOWING.contains(&reason.as_ref()))),
         settled: stretch.lasted().0 >= 2.0 * step.0,
@@ -97,8 +98,12 @@ fn rates(monitor: &Monitor, prediction: &Prediction, gpu: &Gpu, position: usize,
 const SLOWING: [&str; 4] = ["hot", "too hot", "hw slowdown", "power brake"];
 
 fn absent(without: &Absence) -> Evidence {
-    let (bandwidth, compute) = (Reading::Absent(without.clone()), Reading::Absent(without.clone()));
-    Evidence { bandwidth, compute, ..Evidence::default() }
+    Evidence {
+        bandwidth: Reading::Absent(without.clone()),
+        compute: Reading::Absent(without.clone()),
+        power: Reading::Absent(without.clone()),
+        ..Evidence::default()
+    }
 }
 
 /// What all but the largest process hold: the largest is the run.

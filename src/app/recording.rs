@@ -29,6 +29,8 @@ pub fn played(state: &mut State, playback: Playback) {
         // What is played again has not happened yet.
         state.monitor.restart();
         state.comparison = None;
+        state.run.rewind();
+        state.explaining.restart();
         state.now = playback.start;
     }
     let damage = playback.damage.clone().filter(|_| before.is_none_or(|before| before.damage.is_none()));

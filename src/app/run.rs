@@ -3,7 +3,7 @@
 use super::history::History;
 use super::monitor::{Monitor, Source};
 use crate::compare::period;
-use crate::reading::{Absence, HookedRun, Kind, Moment, Progress, Reading, RunNews, SourceKind, ToldBy};
+use crate::reading::{Absence, HookedRun, Kind, Moment, Progress, Reading, RunNews, Sample, SourceKind, ToldBy};
 use crate::units::Seconds;
 
 /// A hook that has said nothing for so long speaks of a process that is gone.
@@ -14,6 +14,8 @@ const QUIET: f64 = 60.0;
 pub struct Run {
     /// The newest news.
     pub news: RunNews,
+    /// What the newest sample told: of a recorded run, or a made-up one.
+    sampled: Option<Progress>,
     /// The step by the rhythm of the attached process's device.
     rhythm: Reading<Seconds>,
     /// Processes that were attached by themselves: once let go of, they stay so.
@@ -33,9 +35,33 @@ impl Run {
         monitor.toggle_attach(pid);
     }
 
+    /// Takes in what a source that knows of a run tells in a sample. The demo's own run is attached: once let
+    /// go of, it stays so.
+    pub fn hear_of(&mut self, sample: &Sample, monitor: &mut Monitor) {
+        let Some(progress) = &sample.progress else { return };
+        self.sampled = Some((**progress).clone());
+        let demo = matches!(&monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+        let first = sample.processes.first().map(|process| process.pid);
+        if let Some(pid) = first.filter(|pid| demo && monitor.attached.is_none() && !self.offered.contains(pid)) {
+            self.offered.push(pid);
+            monitor.toggle_attach(pid);
+        }
+    }
+
+    /// What was played has not happened yet.
+    pub fn rewind(&mut self) {
+        self.sampled = None;
+        self.rhythm = Reading::default();
+    }
+
+    /// What a log tells, or the recording of one.
+    fn log(&self) -> Option<&Progress> {
+        Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref())
+    }
+
     /// Looks for the rhythm of a device's recent past, where nobody tells the step.
     pub fn feel(&mut self, history: &History, device: usize) {
-        if self.news.progress.is_known() || !self.news.hooks.is_empty() {
+        if self.log().is_some() || !self.news.hooks.is_empty() {
             return;
         }
         let points = || history.points(device);
@@ -69,7 +95,7 @@ impl Run {
     pub fn progress(&self, monitor: &Monitor, now: Moment) -> Option<(Option<u32>, Progress)> {
         let attached = monitor.attached.as_ref().map(|attached| attached.pid);
         let hook = self.hook(attached, now);
-        let log = Some(&self.news.progress).filter(|log| log.is_known());
+        let log = self.log();
         let hooked = hook.map(HookedRun::progress);
         let pid = attached.or_else(|| hook.map(|run| run.pid)).or(self.news.pid);
         let known = match (log, hooked) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::baseline::Baseline;
 use super::editor::Editor;
+use super::explaining::Explaining;
 use super::form::Form;
 use super::inferred::Proposal;
 use super::keymap::Context;
@@ -92,14 +93,16 @@ pub struct State {
     pub memory: MemoryPane,
     /// The roofline pane.
     pub roofline: RooflinePane,
-    /// The first assumption that the compare pane shows.
-    pub assumption: usize,
+    /// The selected row of the compare pane: explanations, then what the prediction assumes.
+    pub compared: usize,
     /// The monitor pane.
     pub monitor: Monitor,
     /// The attached run's log and hooks.
     pub run: Run,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
+    /// Why they differ.
+    pub explaining: Explaining,
     /// What runs on this machine showed over their predictions, for the plan's framework.
     pub calibration: Calibration,
     /// The pane that keys go to.
@@ -172,10 +175,11 @@ impl State {
             sweep: None,
             memory: MemoryPane::default(),
             roofline: RooflinePane::default(),
-            assumption: 0,
+            compared: 0,
             monitor: Monitor::new(attach),
             run: Run::default(),
             comparison: None,
+            explaining: Explaining::default(),
             calibration: Calibration::default(),
             focus: Pane::Plan,
             zoomed: false,

@@ -5,6 +5,7 @@ use super::editing::{self, set_against};
 use super::editor::Editor;
 use super::ending;
 use super::event::{Effect, Event};
+use super::explaining;
 use super::inferred;
 use super::key::Key;
 use super::keymap::{Action, Context};
@@ -37,6 +38,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         let (plan, named) = (state.editor.path().map(Into::into), named.to_owned());
         effects.push(Effect::ReadConfig { plan, named });
     }
+    effects.extend(explaining::look(state));
     effects
 }
 
@@ -59,6 +61,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
         Event::Sample(sample) => {
             state.now = state.now.max(sample.at);
+            state.run.hear_of(&sample, &mut state.monitor);
             state.monitor.take(*sample);
             if state.monitor.attached.is_some() {
                 state.run.feel(&state.monitor.history, state.monitor.attached_device());
@@ -88,6 +91,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             let plan = Editor::open_text(name, Some(path), text, &state.catalog);
             plans::open(state, plan, recovered);
         }
+        Event::Explained { number, found } => explaining::arrived(state, number, found),
         Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
         Event::OpenFailed(why) => state.notice = Some(problem(why)),
         Event::PlansListed(files) => plans::listed(state, &files),
@@ -243,6 +247,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             state.notice = Some(info(format!("the mouse {who}")));
             return vec![Effect::Mouse(state.mouse)];
         }
+        Action::Explain => return explaining::ask_now(state),
+        Action::TakeExplanation => explaining::take(state),
         Action::Attach => return attach(state),
         Action::Infer => return inferred::ask(state),
         Action::History => state.monitor.view = state.monitor.view.history(),
@@ -307,7 +313,10 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
             let row = to(state.monitor.selected_row().min(last), last);
             return state.monitor.select_row(row);
         }
-        Pane::Compare => (&mut state.assumption, prediction.map_or(0, |prediction| prediction.assumptions.len())),
+        Pane::Compare => {
+            let assumptions = prediction.map_or(0, |prediction| prediction.assumptions.len());
+            (&mut state.compared, state.explaining.found.len() + assumptions)
+        }
     };
     let last = rows.saturating_sub(1);
     *selected = to((*selected).min(last), last);

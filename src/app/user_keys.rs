@@ -169,7 +169,7 @@ mod tests {
         let keys = Keymap::default();
         assert_eq!(keys.lookup(Key::Enter, PLAN, false), Some(Action::Type));
         assert_eq!(keys.lookup(Key::Enter, Context::In(Pane::Monitor), false), Some(Action::Attach));
-        assert_eq!(keys.lookup(Key::Enter, Context::In(Pane::Compare), false), None);
+        assert_eq!(keys.lookup(Key::Enter, Context::In(Pane::Vram), false), None);
         assert_eq!(keys.lookup(Key::Char('q'), Context::In(Pane::Vram), false), Some(Action::Quit));
         assert_eq!(keys.lookup(Key::Char('q'), Context::Text, false), None);
     }

@@ -11,6 +11,7 @@ mod export;
 mod import;
 pub mod infer;
 mod limits;
+mod made_up;
 mod output;
 mod plans;
 mod predict;

@@ -103,7 +103,7 @@ pub fn only(word: &str, set: &[String], streams: &mut Streams) -> Result<Source,
 }
 
 /// What `--set KEY=VALUE` asks for; `null` takes the key out.
-fn change(set: &[String]) -> Result<Change, Fault> {
+pub fn change(set: &[String]) -> Result<Change, Fault> {
     let mut change = Change::default();
     for text in set {
         let (name, value) = text.split_once('=').ok_or_else(|| Fault::of(text, "needs a value: KEY=VALUE"))?;

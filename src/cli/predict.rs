@@ -8,8 +8,9 @@ use crate::catalog::Catalog;
 use crate::observe::Choice;
 use crate::plan::keywords::{Mode, Position};
 use crate::plan::{Fault, Plan};
-use crate::predict::{Job, Prediction, predict};
+use crate::predict::{Job, Prediction, predict, scaling_efficiency};
 use crate::report::{MaxBatch, MaxSequence, Report, csv, json, text};
+use crate::units::Fraction;
 
 pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let format = match output::format(args.format, args.output.as_deref()) {
@@ -64,6 +65,7 @@ pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Str
 struct Answer<'a> {
     name: &'a str,
     prediction: Prediction,
+    scaling: Option<Fraction>,
     max_batch: Option<MaxBatch>,
     max_sequence: Option<MaxSequence>,
     advice: Option<Advice>,
@@ -106,7 +108,8 @@ fn answer<'a>(
     let said = source.plan().analysis.enable_bottlenecks;
     let wanted = args.bottlenecks || said.unwrap_or(format != Format::Text);
     let advice = wanted.then(|| advise(source.plan(), &job, &prediction, catalog));
-    Ok(Answer { name: &source.name, prediction, max_batch, max_sequence, advice })
+    let scaling = scaling_efficiency(&job, &prediction.time);
+    Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice })
 }
 
 /// As far as the plan's key goes, or a table of learned positions.
@@ -122,6 +125,7 @@ fn written(answers: &[Answer], format: Format, verbose: bool) -> Result<String, 
         .map(|answer| Report {
             plan: answer.name,
             prediction: &answer.prediction,
+            scaling: answer.scaling,
             max_batch: answer.max_batch,
             max_sequence: answer.max_sequence,
             advice: answer.advice.as_ref(),

@@ -11,14 +11,16 @@ use tokio::time::sleep;
 use super::args::RecordArgs;
 use super::dashboard::Clock;
 use super::ending::Ending;
-use super::{Exit, Streams, plans};
+use super::{Exit, Streams, made_up, plans};
+use crate::app::Editor;
 use crate::catalog::Catalog;
 use crate::observe::{
     self, Choice, Compression, Demo, Header, Means, PlanText, Recorder, Report, Rotation, Source, Wants, Written,
 };
 use crate::plan::{Fault, Loaded};
-use crate::predict::{Job, predict};
+use crate::predict::Job;
 use crate::reading::SourceInfo;
+use crate::units::Seconds;
 
 /// Samples that may wait for the disk: beyond that they are dropped and counted.
 const REPORTS: usize = 64;
@@ -27,7 +29,7 @@ pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
     if matches!(args.source, Choice::Replay { .. }) {
         return streams.fail(Exit::Usage, "--source: this is a recording already");
     }
-    let plan = match args.plan.as_deref().map(|path| open_plan(path, catalog)).transpose() {
+    let plan = match args.plan.as_deref().map(|path| open_plan(path, &args.source, catalog)).transpose() {
         Ok(plan) => plan,
         Err(lines) => {
             return lines.iter().fold(Exit::Usage, |exit, line| exit.and(streams.fail(Exit::Usage, line)));
@@ -42,27 +44,29 @@ pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
 /// A plan that makes a prediction.
 struct Planned {
     text: PlanText,
-    demo: Demo,
+    demo: Option<Demo>,
 }
 
-fn open_plan(path: &Path, catalog: &Catalog) -> Result<Planned, Vec<String>> {
+fn open_plan(path: &Path, source: &Choice, catalog: &Catalog) -> Result<Planned, Vec<String>> {
     let shown = path.display().to_string();
     let said =
         |faults: Vec<Fault>| faults.into_iter().map(|fault| plans::line(Some(&shown), fault)).collect::<Vec<_>>();
     let loaded = Loaded::load(path).map_err(said)?;
     let place = |faults: Vec<Fault>| said(faults.into_iter().map(|fault| loaded.document.placed(fault)).collect());
-    let job = Job::resolve(&loaded.plan, catalog).map_err(place)?;
+    Job::resolve(&loaded.plan, catalog).map_err(place)?;
     let text = PlanText::new(&loaded.name, loaded.document.text(), loaded.plan.model.hf_config.as_ref());
-    Ok(Planned { text, demo: Demo::new(&predict(&job), &job.hardware.gpu) })
+    let demo =
+        made_up::run(source, &Editor::open(loaded, catalog), Seconds(0.0), catalog).map_err(|line| vec![line])?;
+    Ok(Planned { text, demo })
 }
 
 fn record(args: &RecordArgs, plan: Option<Planned>, catalog: Catalog) -> Result<Written, String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
-    let (text, demo) = plan.map_or((None, None), |plan| (Some(plan.text), Some(plan.demo)));
+    let (text, demo) = plan.map_or((None, None), |plan| (Some(plan.text), plan.demo));
     let choice = args.source.clone();
     // A made-up run is recorded where one is asked for, never for want of a GPU.
-    let demo = demo.filter(|_| choice == Choice::Demo);
+    let demo = demo.filter(|_| matches!(choice, Choice::Demo(_)));
     let means = Means { demo, wants: Wants::everything(), catalog };
     let open = move || observe::open(choice, means);
     let recorded = runtime.block_on(until_asked(args, text, open));

@@ -2,12 +2,13 @@
 
 use super::bands::Bands;
 use super::calibration::Calibration;
+use super::evidence::Evidence;
 use super::expected::Expected;
 use super::observation::{Observation, Whose};
 use super::residual::Residual;
 use crate::predict::Prediction;
 use crate::reading::{Kind, Reading};
-use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Intensity, Seconds, TokensPerSec};
+use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Intensity, Seconds, TokensPerSec, Watts};
 
 /// Of which pipeline stage the prediction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,13 +53,47 @@ pub struct Comparison {
     pub compute: Residual<FlopsPerSec>,
     /// Time of one optimizer step.
     pub step: Residual<Seconds>,
+    /// Power drawn, averaged over a step; none where the card's board power is not known.
+    pub power: Option<Residual<Watts>>,
     /// Tokens a second of the whole run; none for plans without tokens.
     pub tokens: Option<Residual<TokensPerSec>>,
     /// Model FLOP utilization, both by the prediction's formula; none where that does not apply.
     pub mfu: Option<Residual<Fraction>>,
     /// Where the run stands on the roofline; none while either rate is unknown.
     pub point: Option<RunPoint>,
+    /// What the observed figures were taken from, and what else speaks for one cause or another.
+    pub evidence: Evidence,
 }
+
+impl Comparison {
+    /// Whether any figure lies outside of what predictions stray by.
+    #[must_use]
+    pub fn is_notable(&self) -> bool {
+        let memory = [&self.memory, &self.reserved, &self.allocated].iter().any(|bytes| bytes.notable);
+        let tokens = self.tokens.as_ref().is_some_and(|tokens| tokens.notable);
+        memory || tokens || self.bandwidth.notable || self.compute.notable || self.step.notable
+    }
+
+    /// The evidence as it may be held against changed plans: peaks of a GPU that may well hold a smaller
+    /// stage than the one that is predicted are no peaks of that one.
+    #[must_use]
+    pub fn held_against_plans(&self) -> Evidence {
+        Evidence { settled: self.evidence.settled && !matches!(self.of, Of::LargestStage(_)), ..self.evidence.clone() }
+    }
+
+    /// The stage that is predicted, where there is more than one and it is known which.
+    #[must_use]
+    pub const fn stage(&self) -> Option<u64> {
+        match self.of {
+            Of::Stage(stage) => Some(stage),
+            Of::Whole | Of::LargestStage(_) => None,
+        }
+    }
+}
+
+/// How far the power of healthy cards strays from what is predicted of it, one standard deviation: no
+/// measured case holds it.
+const POWER: f64 = 0.1;
 
 /// Beyond this many standard deviations a difference is worth a word: 95 % of the figures
 /// that nothing is wrong with lie within.
@@ -111,8 +146,13 @@ pub fn compare(
             let observed = tokens.observed.map(|seen| predicted * (seen.0 / tokens.predicted.0));
             Residual::new(predicted, observed, |share| share.0, time, true)
         }),
+        power: prediction
+            .time
+            .power
+            .map(|power| Residual::new(power, evidence.power.clone(), |power| power.0, WIDTH * POWER, true)),
         tokens,
-        point: run_point(&observation.evidence.compute, &observation.evidence.bandwidth),
+        point: run_point(&evidence.compute, &evidence.bandwidth),
+        evidence: evidence.clone(),
     }
 }
 
@@ -131,7 +171,6 @@ pub fn run_point(compute: &Reading<FlopsPerSec>, traffic: &Reading<BytesPerSec>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Evidence;
     use crate::reading::{Absence, Moment};
 
     const NOW: Moment = Moment(1_000);

@@ -1,7 +1,7 @@
 //! What is known of a run, boiled down to one GPU and one step: what explanations are held against.
 
 use crate::reading::{Kind, Reading};
-use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec};
+use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec, Watts};
 
 /// Everything that tells one cause from another. What was not observed stays absent and is
 /// held against no cause.
@@ -31,6 +31,9 @@ pub struct Evidence {
     pub clock: Reading<Fraction>,
     /// The driver says that heat or the board slows the clocks.
     pub slowed: Reading<bool>,
+    /// Power drawn, averaged alike. It is compared and held against no cause: no measured case says how
+    /// well it is predicted.
+    pub power: Reading<Watts>,
 }
 
 /// Figures of one reading after another differ by this much; what is compared within a run
@@ -40,6 +43,38 @@ pub const NOISE: f64 = 0.02;
 /// Beyond this many deviations one figure weighs no more: a counter that is wrong altogether
 /// must not decide alone.
 const FURTHEST: f64 = 8.0;
+
+/// A share that another look gives differs by this much.
+const STEADY: f64 = 0.03;
+
+impl Evidence {
+    /// Whether it says something else than `before` did: a figure came or went, or moved beyond what one
+    /// reading after another differs by. What holds for one holds for the other until then.
+    #[must_use]
+    pub fn is_news_to(&self, before: &Self) -> bool {
+        fn moved<T: Copy>(now: &Reading<T>, before: &Reading<T>, by: impl Fn(T, T) -> bool) -> bool {
+            match (now.value(), before.value()) {
+                (Some(now), Some(before)) => by(*now, *before),
+                (now, before) => now.is_some() != before.is_some(),
+            }
+        }
+        let ratio = |now: f64, before: f64| (now - before).abs() > NOISE * before.abs();
+        let bytes = |now: Bytes, before: Bytes| ratio(now.as_f64(), before.as_f64());
+        let share = |now: Fraction, before: Fraction| (now.0 - before.0).abs() > STEADY;
+        moved(&self.device_used, &before.device_used, bytes)
+            || moved(&self.reserved, &before.reserved, bytes)
+            || moved(&self.allocated, &before.allocated, bytes)
+            || self.settled != before.settled
+            || moved(&self.others, &before.others, bytes)
+            || moved(&self.step, &before.step, |now, before| ratio(now.0, before.0))
+            || moved(&self.tokens, &before.tokens, |now, before| ratio(now.0, before.0))
+            || moved(&self.bandwidth, &before.bandwidth, |now, before| ratio(now.0, before.0))
+            || moved(&self.compute, &before.compute, |now, before| ratio(now.0, before.0))
+            || moved(&self.busy, &before.busy, share)
+            || moved(&self.clock, &before.clock, share)
+            || moved(&self.slowed, &before.slowed, |now, before| now != before)
+    }
+}
 
 /// How well an expectation meets the evidence: half the sum of squared deviations, a
 /// negative log-likelihood. Smaller is better.
@@ -79,5 +114,26 @@ impl Deviations {
     #[must_use]
     pub const fn misfit(&self) -> Misfit {
         Misfit(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::Moment;
+
+    #[test]
+    fn noise_is_no_news_and_a_figure_that_comes_or_moves_is() {
+        let at = |step: f64| Evidence {
+            device_used: Reading::measured(Bytes(100), Moment(1)),
+            step: Reading::measured(Seconds(step), Moment(1)),
+            ..Evidence::default()
+        };
+        // 1 % is what one reading differs from the next by, 3 % is not.
+        assert!(!at(1.01).is_news_to(&at(1.0)));
+        assert!(at(1.03).is_news_to(&at(1.0)));
+        let blind = Evidence { step: Reading::not_read(), ..at(1.0) };
+        assert!(at(1.0).is_news_to(&blind) && blind.is_news_to(&at(1.0)));
+        assert!(Evidence { settled: true, ..at(1.0) }.is_news_to(&at(1.0)));
     }
 }

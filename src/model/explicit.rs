@@ -204,14 +204,8 @@ const STANDARD: [(f64, u64, u64, u64, u64, u64, u64); 8] = [
 /// as come nearest to the size.
 ///
 /// # Errors
-/// Where the size is not a positive number, is beyond 100 000 billion, or another kind of model is asked for.
-pub fn of_size(billions: f64, kind: Option<ModelType>) -> Result<(Architecture, Vec<String>), Fault> {
-    if let Some(other) = kind.filter(|kind| *kind != ModelType::TransformerDecoder) {
-        return Err(Fault::of(
-            "model.type",
-            format!("{other}: only transformer decoders and encoders are predicted so far"),
-        ));
-    }
+/// Where the size is not a positive number or is beyond 100 000 billion.
+pub fn of_size(billions: f64) -> Result<(Architecture, Vec<String>), Fault> {
     if !(billions > 0.0 && billions <= 1e5) {
         return Err(Fault::of("model.size_billions", format!("must be above 0 and at most 100000, is {billions}")));
     }

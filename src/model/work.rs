@@ -22,6 +22,8 @@ pub struct Scores {
     pub heads: u64,
     /// Query positions of each.
     pub queries: u64,
+    /// Heads that share their keys and values.
+    pub sharing: u64,
     /// Channels of a head, the mean of queries' and values'.
     pub dim: u64,
     /// Share of all pairs of query and key that the kernel computes: a half under a causal mask, less in a window.

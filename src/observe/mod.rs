@@ -22,7 +22,7 @@ mod thread;
 
 pub use amdgpu::Amdgpu;
 pub use command::{Command, regular_file};
-pub use demo::Demo;
+pub use demo::{Demo, Departure};
 pub use follow::{Follow, Following, follow};
 pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
 pub use open::{Choice, Means, ROOT_VARIABLE, open};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Amdgpu, Demo, Nvml, Prometheus, Replay, Source, Wants};
+use super::{Amdgpu, Demo, Departure, Nvml, Prometheus, Replay, Source, Wants};
 use crate::catalog::Catalog;
 
 /// The environment variable that names a folder to look for AMD's GPUs in, in place of `/`.
@@ -20,8 +20,8 @@ pub enum Choice {
     Amdgpu,
     /// The page of metrics at an address.
     Prometheus(String),
-    /// The demo.
-    Demo,
+    /// The demo, and what its run does otherwise than the plan.
+    Demo(Departure),
     /// A recording.
     Replay {
         /// Its file, or that of one of its parts.
@@ -59,7 +59,7 @@ fn open_with(choice: Choice, library: Option<PathBuf>, root: &Path, means: Means
     let nvml = || Nvml::open(library, wants);
     let amdgpu = || Amdgpu::open(root, &catalog);
     match choice {
-        Choice::Demo => Ok(Box::new(demo.ok_or("there is no demo without a plan that can be predicted")?)),
+        Choice::Demo(_) => Ok(Box::new(demo.ok_or("there is no demo without a plan that can be predicted")?)),
         Choice::Nvml => Ok(Box::new(nvml().map_err(|why| why.to_string())?)),
         Choice::Amdgpu => Ok(Box::new(amdgpu()?)),
         Choice::Prometheus(url) => Ok(Box::new(Prometheus::open(&url, catalog)?)),
@@ -98,7 +98,7 @@ mod tests {
         let source = open(Choice::Auto, demo()).unwrap();
         assert_eq!(source.info().kind, SourceKind::Demo);
         assert_eq!(source.info().detail, "cannot load /nonexistent/libnvidia-ml.so.1");
-        let source = open(Choice::Demo, demo()).unwrap();
+        let source = open(Choice::Demo(Departure::default()), demo()).unwrap();
         assert_eq!(source.info().detail, "a made-up run of the plan");
     }
 

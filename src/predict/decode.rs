@@ -1,10 +1,11 @@
 //! Generation: one more token for each request, from the same operators over a full cache.
 
+use super::cost::{self, Passes};
 use super::job::{Batch, Job};
 use super::prediction::StepTime;
 use super::resident::Resident;
 use super::step::Step;
-use super::{cost, time};
+use super::time;
 use crate::model::Shape;
 use crate::plan::keywords::Mode;
 
@@ -22,6 +23,7 @@ pub(super) fn of(job: &Job, stage: usize, layers: &[u64], resident: &Resident) -
     let job = Job { batch: token, ..job.clone() };
     let step = Step::of(&job);
     let ends = (stage == 0, stage + 1 == job.stages.len());
-    let cost = cost::of_stage(&job, &step, layers, ends, resident);
-    Some(time::of_step(&job, &step, &cost, stage))
+    let passes = Passes::of(&job, &step);
+    let cost = cost::of_stage(&job, &step, &passes, (layers, ends), resident);
+    Some(time::of_step(&job, &step, &passes, &cost, stage))
 }

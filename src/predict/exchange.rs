@@ -18,16 +18,23 @@ const PIECES: f64 = 0.35;
 /// Parameters of a tape on this rank: those of experts have ranks of their own.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Weights {
+    /// Trained, outside of experts.
     pub dense: f64,
+    /// Trained, of experts.
     pub expert: f64,
+    /// Bytes of those that are not trained, as they are gathered.
+    pub frozen: f64,
 }
 
 impl Weights {
-    pub fn of(tape: &Tape) -> Self {
+    pub fn of(job: &Job, tape: &Tape) -> Self {
         let mut weights = Self::default();
-        for weight in tape.weights.iter().filter(|weight| !weight.tied && weight.trained) {
+        for weight in tape.weights.iter().filter(|weight| !weight.tied) {
             let count = weight.numel.saturating_mul(weight.copies) as f64;
-            if weight.part == Part::Expert {
+            if !weight.trained {
+                let gathered = job.storage.compute.bytes() as f64;
+                weights.frozen += count * weight.millibytes.map_or(gathered, |each| each as f64 / 1000.0);
+            } else if weight.part == Part::Expert {
                 weights.expert += count;
             } else {
                 weights.dense += count;
@@ -39,6 +46,7 @@ impl Weights {
     pub fn add(&mut self, other: Self) {
         self.dense += other.dense;
         self.expert += other.expert;
+        self.frozen += other.frozen;
     }
 }
 
@@ -95,7 +103,8 @@ pub(super) fn sharded(job: &Job, weights: Weights, pass: &Pass, train: bool) -> 
     let degrees = &job.degrees;
     let group = Group { ranks: degrees.shard_ranks, stride: degrees.tensor };
     let count = weights.dense + weights.expert;
-    let gather = group.seconds(job, CollectiveKind::AllGather, count * job.storage.compute.bytes() as f64);
+    let gathered = count.mul_add(job.storage.compute.bytes() as f64, weights.frozen);
+    let gather = group.seconds(job, CollectiveKind::AllGather, gathered);
     let (before, after) = match (job.degrees.sharding, train) {
         (Sharding::Zero3, true) => {
             let scatter = group.seconds(job, CollectiveKind::AllGather, count * job.storage.reduce.bytes() as f64);
@@ -109,6 +118,22 @@ pub(super) fn sharded(job: &Job, weights: Weights, pass: &Pass, train: bool) -> 
         comm - hidden + hidden * job.speed.stack.contention
     };
     waits(before, pass.forward) + waits(after, pass.backward)
+}
+
+/// Seconds in which groups that each hold all of the weights sum their gradients (FSDP's hybrid sharding,
+/// arXiv 2304.11277, section 3.2.2).
+fn replicated(job: &Job, weights: Weights) -> f64 {
+    let degrees = &job.degrees;
+    let reduce = job.storage.reduce.bytes() as f64;
+    let over = |ranks: u64, stride: u64, shards: u64, count: f64| {
+        let group = Group { ranks: ranks / shards.max(1), stride: stride.saturating_mul(shards) };
+        group.seconds(job, CollectiveKind::AllReduce, count / shards.max(1) as f64 * reduce)
+    };
+    let ranks = degrees.data.saturating_mul(degrees.context);
+    let of_experts = degrees.expert.saturating_mul(degrees.expert_tensor);
+    let replicas = ranks.saturating_mul(degrees.tensor) / of_experts.max(1);
+    over(ranks, degrees.tensor, degrees.shard_ranks, weights.dense)
+        + over(replicas, of_experts, degrees.expert_shard_ranks, weights.expert)
 }
 
 /// Seconds that a step waits for the data-parallel exchange of a stage's gradients and weights, once a step; the
@@ -128,7 +153,8 @@ pub(super) fn between(job: &Job, weights: Weights, pass: &Pass) -> f64 {
         comm - hidden + hidden * job.speed.stack.contention
     };
     let (gradients, gathered) = match degrees.sharding {
-        Sharding::Zero3 => return 0.0,
+        // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
+        Sharding::Zero3 => (replicated(job, weights), 0.0),
         Sharding::None => (over(CollectiveKind::AllReduce, gradient), 0.0),
         Sharding::Zero1 | Sharding::Zero2 => {
             let weight = if job.framework == Framework::Megatron { weight } else { job.storage.compute.bytes() as f64 };

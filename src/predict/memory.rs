@@ -4,13 +4,13 @@
 use super::job::Job;
 use super::pipeline::{in_flight, inputs, left_over};
 use super::play::{Groups, Peak, Played, WeightGradients};
-use super::prediction::{Phase, TimelinePoint};
+use super::prediction::{Phase, Place, TimelinePoint};
 use super::prefill::looked_up;
 use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::stage_layers;
 use super::step::Step;
-use super::summit::{Place, Summit};
+use super::summit::Summit;
 use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::units::Bytes;
@@ -30,6 +30,9 @@ pub(super) struct StageRun {
 
 /// Where the backward pass begins.
 const LOSS: &str = "loss and head";
+
+/// Behind every layer.
+const BEHIND: u64 = u64::MAX - 1;
 
 struct Player<'a> {
     step: &'a Step,
@@ -195,17 +198,20 @@ impl<'a> Player<'a> {
                 self.buffers(0),
                 true,
             );
-            self.keep(&self.step.first, 0);
+            self.keep(&self.step.first, 0, 1);
             self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
         }
-        for (at, layer) in held.layers.iter().enumerate() {
-            let played = self.step.layer(*layer);
+        for (at, run) in self.runs(held).into_iter().enumerate() {
             let shown = self.is_shown(at, held.layers.len());
-            let passing = self.passing(*layer);
-            self.retained[Group::Attention as usize] += passing;
-            self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
-            self.retained[Group::Attention as usize] -= passing;
-            self.keep(played, *layer);
+            let ends = [run.first(), run.last().filter(|_| run.len() > 1)];
+            for (layer, alike) in ends.into_iter().flatten().zip([run.len().saturating_sub(1).max(1), 1]) {
+                let played = self.step.layer(*layer);
+                let passing = self.passing(*layer);
+                self.retained[Group::Attention as usize] += passing;
+                self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
+                self.retained[Group::Attention as usize] -= passing;
+                self.keep(played, *layer, alike as u64);
+            }
         }
         if held.last {
             self.meet(
@@ -215,7 +221,7 @@ impl<'a> Player<'a> {
                 self.buffers(1),
                 true,
             );
-            self.keep(&self.step.last, u64::MAX - 1);
+            self.keep(&self.step.last, BEHIND, 1);
         }
     }
 
@@ -232,28 +238,44 @@ impl<'a> Player<'a> {
         if held.last {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
-            self.drop_kept(played, u64::MAX - 1);
+            self.drop_kept(played, BEHIND, 1);
             self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(1), true);
             self.gradients += self.new_gradients(played, parameters);
         }
-        for (at, layer) in held.layers.iter().enumerate().rev() {
-            let played = self.step.layer(*layer);
-            let parameters = self.step.parameters(*layer);
-            self.drop_kept(played, *layer);
+        for (at, run) in self.runs(held).into_iter().enumerate().rev() {
             let shown = self.is_shown(at, held.layers.len());
-            let waiting = self.waiting(*layer);
-            self.retained[Group::ActivationGradient as usize] += waiting;
-            self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
-            self.retained[Group::ActivationGradient as usize] -= waiting;
-            self.gradients += self.new_gradients(played, parameters);
+            let ends = [run.last(), run.first().filter(|_| run.len() > 1)];
+            for (layer, alike) in ends.into_iter().flatten().zip([1, run.len().saturating_sub(1)]) {
+                let played = self.step.layer(*layer);
+                let parameters = self.step.parameters(*layer);
+                // Those between have gone the same way.
+                let between = alike as u64 - 1;
+                self.gradients += between * self.new_gradients(played, parameters);
+                self.drop_kept(played, *layer, alike as u64);
+                let waiting = self.waiting(*layer);
+                self.retained[Group::ActivationGradient as usize] += waiting;
+                self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
+                self.retained[Group::ActivationGradient as usize] -= waiting;
+                self.gradients += self.new_gradients(played, parameters);
+            }
         }
         if held.first {
             let played = &self.step.first;
             let parameters = self.step.walk.first.parameters();
-            self.drop_kept(played, 0);
+            self.drop_kept(played, 0, 1);
             self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers_root(), true);
             self.gradients += self.new_gradients(played, parameters);
         }
+    }
+
+    /// Layers in turn. Alike ones that follow each other are one run: from one to the next of them memory changes by the
+    /// same bytes, so that its peak is at an end of the run. Where the course over the step is wanted, or layers hold
+    /// something for others far away, each layer is a run of its own.
+    fn runs<'h>(&self, held: &'h Held<'_>) -> Vec<&'h [u64]> {
+        let (step, walk) = (self.step, &self.step.walk);
+        let folds = !self.curve && walk.pending.is_empty() && walk.passing.is_empty();
+        let kind = |layer: &u64| (step.kind(*layer), step.is_checkpointed(*layer), *layer < self.offload_until);
+        held.layers.chunk_by(|one, other| folds && kind(one) == kind(other)).collect()
     }
 
     /// Gradients that layers behind `layer` made for layers before it.
@@ -276,7 +298,7 @@ impl<'a> Player<'a> {
         let total = self.base + gradients + resident.optimizer_temporary + self.left;
         let at = Place::Named("optimizer step");
         if self.curve {
-            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at: at.name(), allocated: Bytes(total) });
+            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total) });
         }
         if total > self.summit.total {
             let mut groups = [0; GROUPS];
@@ -307,20 +329,21 @@ impl<'a> Player<'a> {
         u64::try_from(part).unwrap_or(self.resident.gradients)
     }
 
-    fn keep(&mut self, played: &Played, layer: u64) {
+    fn keep(&mut self, played: &Played, layer: u64, times: u64) {
         let here = stays_here(played, self.offload && layer < self.offload_until, self.by_module);
         for (sum, bytes) in self.retained.iter_mut().zip(here) {
-            *sum = sum.saturating_add(bytes);
+            *sum = sum.saturating_add(bytes.saturating_mul(times));
         }
     }
 
-    /// A tape's own saved tensors are part of its backward peak: they are taken off before.
-    fn drop_kept(&mut self, played: &Played, layer: u64) {
+    /// A tape's own saved tensors are part of its backward peak: they are taken off before, `times` over where as many
+    /// alike are passed.
+    fn drop_kept(&mut self, played: &Played, layer: u64, times: u64) {
         let here = stays_here(played, self.offload && layer < self.offload_until, self.by_module);
         let copies = Group::WeightCopy as usize;
         for (group, (sum, bytes)) in self.retained.iter_mut().zip(here).enumerate() {
             let bytes = if group == copies { bytes.saturating_sub(played.until_exit) } else { bytes };
-            *sum = sum.saturating_sub(bytes);
+            *sum = sum.saturating_sub(bytes.saturating_mul(times));
         }
     }
 
@@ -328,7 +351,7 @@ impl<'a> Player<'a> {
     fn show_summit(&mut self) {
         let Summit { phase, at, total, missing, .. } = self.summit;
         if let Some(index) = missing.filter(|_| self.curve) {
-            self.timeline.insert(index, TimelinePoint { phase, at: at.name(), allocated: Bytes(total) });
+            self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total) });
         }
     }
 
@@ -343,7 +366,7 @@ impl<'a> Player<'a> {
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown && self.curve {
-            self.timeline.push(TimelinePoint { phase, at: place.name(), allocated: Bytes(total) });
+            self.timeline.push(TimelinePoint { phase, at: place, allocated: Bytes(total) });
         }
         if total > self.summit.total {
             let mut groups = self.retained;

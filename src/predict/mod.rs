@@ -19,6 +19,7 @@ mod prediction;
 mod prefill;
 mod reserved;
 mod resident;
+mod scaling;
 mod step;
 mod summit;
 mod terms;
@@ -29,9 +30,10 @@ pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, 
 pub use largest::largest;
 pub use outline::{Outline, Walked, outline};
 pub use prediction::{
-    Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Prediction, Roofline, RooflineOp,
-    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict,
+    Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Piece, Place, Prediction, Roofline,
+    RooflineOp, StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words,
 };
+pub use scaling::scaling_efficiency;
 
 use std::borrow::Cow;
 
@@ -40,6 +42,7 @@ use crate::model::Group;
 use crate::plan::keywords::{Framework, Mode, TransformerImpl};
 use crate::plan::{Fault, Plan};
 use crate::units::Bytes;
+use cost::Passes;
 use memory::StageRun;
 use step::Step;
 use summit::Summit;
@@ -64,8 +67,9 @@ pub fn predict(job: &Job) -> Prediction {
     let layers = stage_layers(job, largest);
     let ends = (largest == 0, largest + 1 == stages.len());
     let resident = &runs[largest].resident;
-    let cost = cost::of_stage(job, &step, &layers, ends, resident);
-    let time = time::of_step(job, &step, &cost, largest);
+    let passes = Passes::of(job, &step);
+    let cost = cost::of_stage(job, &step, &passes, (&layers, ends), resident);
+    let time = time::of_step(job, &step, &passes, &cost, largest);
     let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_empty() { step.walk.count() } else { job.params };
@@ -82,7 +86,7 @@ pub fn predict(job: &Job) -> Prediction {
         traffic: cost.traffic,
         decode: decode::of(job, largest, &layers, resident),
         time,
-        roofline: cost.roofline,
+        roofline: cost::roofline(job, &step, &passes, (&layers, ends), &cost),
         assumptions: job.assumptions.clone(),
         stages,
     }
@@ -145,8 +149,7 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
         let cache = if job.training.use_cache { ", over the cache" } else { "" };
         return Cow::Owned(format!(
             "{} ({}): what the prompt's tokens pass through{cache}",
-            summit.at.name(),
-            summit.operator
+            summit.at, summit.operator
         ));
     }
     let most = Group::ALL.iter().max_by_key(|group| summit.groups[**group as usize]);
@@ -159,5 +162,5 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
         Some(Group::ActivationGradient) => "gradients of activations",
         _ => "saved activations",
     };
-    Cow::Owned(format!("{} ({}): {what}", summit.at.name(), summit.operator))
+    Cow::Owned(format!("{} ({}): {what}", summit.at, summit.operator))
 }

@@ -1,11 +1,14 @@
 //! The figures by which many plans are compared: what [`super::predict`] says, without the terms, the curve over
 //! the step and their wording, and with the walk over the operators shared by plans that agree in it.
 
-use super::job::Job;
+use std::sync::{Arc, RwLock};
+
+use super::cost::{self, Passes, Variant};
+use super::job::{Job, Training};
 use super::memory::{self, StageRun};
 use super::prediction::{Capacity, StepTime};
 use super::step::Step;
-use super::{cost, decode, largest_stage, stage_layers, terms, time, workspaces};
+use super::{decode, largest_stage, stage_layers, terms, time, workspaces};
 use crate::units::{Bytes, Seconds};
 
 /// Memory against the card, and time, of one plan: the same figures as in its [`super::Prediction`].
@@ -31,20 +34,27 @@ pub struct Outline {
 pub struct Walked {
     job: Job,
     step: Step,
+    /// One micro-batch in time, for each variant that was asked for.
+    passes: RwLock<Vec<(Variant, Arc<Passes>)>>,
 }
 
 impl Walked {
     /// Walks the operators of `job`.
     #[must_use]
     pub fn of(job: &Job) -> Self {
-        Self { job: job.clone(), step: Step::of(job) }
+        Self { job: job.clone(), step: Step::of(job), passes: RwLock::default() }
     }
 
     /// Whether `job` runs the same operators: it may differ in replicas, stages, what is sharded, what is offloaded
-    /// and in the cluster.
+    /// but runs on the same cluster.
     #[must_use]
     pub fn serves(&self, job: &Job) -> bool {
         let own = &self.job;
+        if own.training.checkpointing != job.training.checkpointing
+            || Step::gradients_of(own) != Step::gradients_of(job)
+        {
+            return false;
+        }
         let cut = |job: &Job| {
             let degrees = job.degrees;
             let context = (degrees.context, degrees.exchange);
@@ -52,23 +62,38 @@ impl Walked {
         };
         let batch =
             |job: &Job| (job.batch.micro, job.batch.sequence, job.batch.past, job.batch.target, job.batch.image);
-        let mut training = job.training.clone();
-        training.cpu_offload = own.training.cpu_offload;
+        let training = Training { cpu_offload: own.training.cpu_offload, ..job.training.clone() };
         cut(own) == cut(job)
             && batch(own) == batch(job)
-            && Step::gradients_of(own) == Step::gradients_of(job)
             && own.training == training
             && own.storage == job.storage
             && own.framework == job.framework
             && own.transformer_impl == job.transformer_impl
-            && own.rules == job.rules
-            && own.architecture == job.architecture
+            && same(&own.rules, &job.rules)
+            && same(&own.architecture, &job.architecture)
+            && same(&own.hardware, &job.hardware)
+            && own.speed == job.speed
+    }
+
+    fn passes(&self, job: &Job) -> Arc<Passes> {
+        let variant = Variant::of(job);
+        let find = |known: &Vec<(Variant, Arc<Passes>)>| {
+            known.iter().find(|(own, _)| *own == variant).map(|(_, passes)| Arc::clone(passes))
+        };
+        if let Some(passes) = self.passes.read().ok().and_then(|known| find(&known)) {
+            return passes;
+        }
+        let passes = Arc::new(Passes::of(job, &self.step));
+        if let Ok(mut known) = self.passes.write() {
+            known.push((variant, Arc::clone(&passes)));
+        }
+        passes
     }
 
     /// The figures of `job`. Where it does not run the operators that were walked, its own are.
     #[must_use]
     pub fn outline(&self, job: &Job) -> Outline {
-        if self.serves(job) { of_step(job, &self.step) } else { of_step(job, &Step::of(job)) }
+        if self.serves(job) { of_step(job, &self.step, &self.passes(job)) } else { outline(job) }
     }
 }
 
@@ -77,13 +102,14 @@ impl Walked {
     /// quicker than that for each micro-batch, and once more a stage and chunk to fill the pipeline.
     #[must_use]
     pub fn least_in_a_stage(&self, job: &Job) -> Seconds {
-        let order = &self.step.walk.order;
-        let mut each: Vec<Option<f64>> = vec![None; self.step.walk.kinds.len()];
+        let (step, passes) = (&self.step, self.passes(job));
+        let mut each: Vec<[Option<f64>; 2]> = vec![[None; 2]; step.walk.kinds.len()];
         let mut of_layer = |layer: u64| {
-            let kind = order[usize::try_from(layer).unwrap_or(0)];
-            *each[kind].get_or_insert_with(|| time::of_layer(job, &self.step, layer))
+            let (kind, again) = (step.kind(layer), step.is_checkpointed(layer));
+            *each[kind][usize::from(again)].get_or_insert_with(|| time::of_layer(job, step, &passes, (kind, again)))
         };
-        let stages = (0..job.stages.len()).map(|stage| stage_layers(job, stage).into_iter().map(&mut of_layer).sum());
+        let stages = distinct_stages(job, step).into_iter();
+        let stages = stages.map(|stage| stage_layers(job, stage).into_iter().map(&mut of_layer).sum());
         Seconds(stages.fold(f64::INFINITY, f64::min))
     }
 
@@ -92,7 +118,8 @@ impl Walked {
     #[must_use]
     pub fn least_memory(&self, job: &Job) -> Bytes {
         let workspaces = workspaces(job);
-        let least = (0..job.stages.len()).map(|index| memory::least(job, &self.step, index, workspaces)).max();
+        let stages = distinct_stages(job, &self.step).into_iter();
+        let least = stages.map(|index| memory::least(job, &self.step, index, workspaces)).max();
         Bytes(least.unwrap_or(0).saturating_add(terms::outside(job)))
     }
 }
@@ -100,10 +127,16 @@ impl Walked {
 /// The figures of one plan.
 #[must_use]
 pub fn outline(job: &Job) -> Outline {
-    of_step(job, &Step::of(job))
+    let step = Step::of(job);
+    of_step(job, &step, &Passes::of(job, &step))
 }
 
-fn of_step(job: &Job, step: &Step) -> Outline {
+/// The same value, most often at the same place.
+fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}
+
+fn of_step(job: &Job, step: &Step, passes: &Passes) -> Outline {
     let workspaces = workspaces(job);
     let runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
         .into_iter()
@@ -116,13 +149,13 @@ fn of_step(job: &Job, step: &Step) -> Outline {
     let layers = stage_layers(job, largest);
     let ends = (largest == 0, largest + 1 == job.stages.len());
     let resident = &run.resident;
-    let cost = cost::of_stage(job, step, &layers, ends, resident);
+    let cost = cost::of_stage(job, step, passes, (&layers, ends), resident);
     Outline {
         capacity: Capacity { bytes: job.hardware.capacity, needed: used[place].1 },
         peak_allocated: used[place].0,
         static_bytes: Bytes(run.static_bytes),
         num_gpus: job.degrees.num_gpus,
-        time: time::of_step(job, step, &cost, largest),
+        time: time::of_step(job, step, passes, &cost, largest),
         decode: decode::of(job, largest, &layers, resident),
         optimizer: cost.optimizer,
     }
@@ -131,21 +164,13 @@ fn of_step(job: &Job, step: &Step) -> Outline {
 /// The stages among which the one is that needs most. Of neighbours between the ends that hold the same layers the
 /// first has the most micro-batches in flight, whatever the schedule.
 fn distinct_stages(job: &Job, step: &Step) -> Vec<usize> {
-    let kinds = |stage: usize| -> Vec<(usize, bool)> {
-        let layers = stage_layers(job, stage);
-        let kind = |layer: u64| step.walk.order[usize::try_from(layer).unwrap_or(0)];
-        layers.into_iter().map(|layer| (kind(layer), step.is_checkpointed(layer))).collect()
+    let kinds = |stage: usize| {
+        let layers = job.stages[stage].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count));
+        layers.map(|layer| (step.kind(layer), step.is_checkpointed(layer)))
     };
     let last = job.stages.len() - 1;
     let mut distinct = vec![0];
-    let mut before: Option<Vec<(usize, bool)>> = None;
-    for stage in 1..last {
-        let own = kinds(stage);
-        if before.as_ref() != Some(&own) {
-            distinct.push(stage);
-            before = Some(own);
-        }
-    }
+    distinct.extend((1..last).filter(|stage| *stage == 1 || !kinds(*stage).eq(kinds(stage - 1))));
     if last > 0 {
         distinct.push(last);
     }

@@ -4,13 +4,11 @@
 //! on its all-gather and reduce-scatter streams stays reserved for them when it is free. And a hole that a
 //! smaller tensor left is no room for a larger one. Everything else is a share that replays measured.
 
-use std::borrow::Cow;
-
 use super::job::Job;
 use super::memory::StageRun;
 use super::overhead::FRAGMENTATION_PER_MILLE;
 use super::play::{Played, Recompute};
-use super::prediction::Phase;
+use super::prediction::{Phase, Words, words};
 use super::step::Step;
 use crate::model::{GRANULE, Group, Home, Id, Tape, Tensor};
 use crate::plan::keywords::{Framework, Mode, Sharding};
@@ -22,7 +20,7 @@ const SEGMENT: u64 = 2 << 20;
 /// Bytes reserved beyond the allocated ones, and why.
 pub(super) struct Beyond {
     pub bytes: u64,
-    pub formula: Cow<'static, str>,
+    pub formula: Words,
     pub source: &'static str,
 }
 
@@ -33,7 +31,7 @@ pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
         let (per_mille, source) = FRAGMENTATION_PER_MILLE;
         return Beyond {
             bytes: Bytes(allocated / 1000 * per_mille).round_up(SEGMENT).0,
-            formula: Cow::Owned(format!("{:.1} % of allocated, in 2 MiB segments", per_mille as f64 / 10.0)),
+            formula: words![per_mille / 10, ".", per_mille % 10, " % of allocated, in 2 MiB segments"],
             source,
         };
     }
@@ -45,7 +43,7 @@ pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
     let hole = if summit.in_loss && summit.phase == Phase::Backward { run.hole } else { 0 };
     Beyond {
         bytes: Bytes(idle.saturating_add(gradients).saturating_add(hole)).round_up(SEGMENT).0,
-        formula: Cow::Borrowed(
+        formula: Words::Plain(
             "pools of the all-gather stream (root and one layer) and of the reduce-scatter stream (sharded gradients), \
              and the hole that 16-bit logits leave; segments expand",
         ),

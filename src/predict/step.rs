@@ -92,20 +92,24 @@ impl Step {
         Self { walk, first, kinds, last, recompute: Recompute::Nothing, every: 0, gradients, parameters: Vec::new() }
     }
 
+    /// The kind of layer `index`.
+    pub fn kind(&self, index: u64) -> usize {
+        self.walk.order[usize::try_from(index).unwrap_or(0)]
+    }
+
     /// Layer `index` as played.
     pub fn layer(&self, index: u64) -> &Played {
-        let kind = self.walk.order[usize::try_from(index).unwrap_or(0)];
-        &self.kinds[kind][usize::from(self.is_checkpointed(index))]
+        &self.kinds[self.kind(index)][usize::from(self.is_checkpointed(index))]
     }
 
     /// Parameters of layer `index` on this rank.
     pub fn parameters(&self, index: u64) -> u64 {
-        self.parameters[self.walk.order[usize::try_from(index).unwrap_or(0)]]
+        self.parameters[self.kind(index)]
     }
 
     /// The tape of layer `index`.
     pub fn tape(&self, index: u64) -> &Tape {
-        &self.walk.kinds[self.walk.order[usize::try_from(index).unwrap_or(0)]].1
+        &self.walk.kinds[self.kind(index)].1
     }
 
     /// Whether layer `index` is recomputed.

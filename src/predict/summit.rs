@@ -1,9 +1,8 @@
 //! The peak of a stage: when it is, and what is alive then.
 
 use super::play::Groups;
-use super::prediction::Phase;
+use super::prediction::{Phase, Place};
 use crate::model::GROUPS;
-use std::borrow::Cow;
 
 /// The peak of a stage, taken apart.
 #[derive(Debug, Clone)]
@@ -49,22 +48,6 @@ impl Summit {
             shared: 0,
             in_block: false,
             in_loss: false,
-        }
-    }
-}
-
-/// Where in the step something happens; its name is made only where it is shown.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
-    Named(&'static str),
-    Layer(u64),
-}
-
-impl Place {
-    pub fn name(self) -> Cow<'static, str> {
-        match self {
-            Self::Named(name) => Cow::Borrowed(name),
-            Self::Layer(layer) => Cow::Owned(format!("block {layer}")),
         }
     }
 }

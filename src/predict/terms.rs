@@ -1,12 +1,10 @@
 //! The peak as a list of named terms that sum to device-used, to the byte.
 
-use std::borrow::Cow;
-
 use super::job::{Batch, Job};
 use super::memory::StageRun;
 use super::optimizer::rule;
 use super::overhead::{Constant, NCCL_PER_COMMUNICATOR, context};
-use super::prediction::{Component, Layer, Term};
+use super::prediction::{Component, Layer, Term, Words, words};
 use super::reserved::{Beyond, beyond};
 use super::wording;
 use crate::model::Group;
@@ -30,12 +28,12 @@ impl Terms {
         name: &'static str,
         component: Component,
         bytes: u64,
-        formula: impl Into<Cow<'static, str>>,
+        formula: impl Into<Words>,
         source: &'static str,
         layer: Layer,
     ) {
         if bytes > 0 {
-            let (name, source) = (Cow::Borrowed(name), Cow::Borrowed(source));
+            let (name, source) = (name.into(), source.into());
             self.list.push(Term { name, component, bytes: Bytes(bytes), formula: formula.into(), source, layer });
         }
     }
@@ -76,7 +74,7 @@ pub(super) fn account(job: &Job, layers: u64, run: &StageRun) -> Account {
         "NCCL buffers",
         Component::CommunicationBuffers,
         NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators),
-        Cow::Owned(format!("{communicators} communicators x {}", NCCL_PER_COMMUNICATOR.bytes)),
+        words![communicators, " communicators x ", NCCL_PER_COMMUNICATOR.bytes],
         NCCL_PER_COMMUNICATOR.source,
         Layer::Device,
     );
@@ -112,19 +110,15 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     let storage = &job.storage;
     let degrees = &job.degrees;
     let sharded = |from: &[Sharding]| {
-        if from.contains(&degrees.sharding) { format!(" / {} ranks", degrees.shard_ranks) } else { String::new() }
+        if from.contains(&degrees.sharding) { words![" / ", degrees.shard_ranks, " ranks"] } else { Words::NONE }
     };
-    let each = |count: u64, what: &str, share: String| Cow::Owned(format!("{count} {what}{share}"));
     let of_contract = "CONTRACT, bytes a parameter by precision";
     terms.add(
         "weights",
         Component::Parameters,
         held.weights,
-        each(
-            held.params,
-            &format!("parameters x {} B ({})", storage.weight.bytes(), storage.weight.name()),
-            sharded(&[Sharding::Zero3]),
-        ),
+        words![held.params, " parameters x ", storage.weight.bytes(), " B (", storage.weight.name(), ")"]
+            .then(sharded(&[Sharding::Zero3])),
         of_contract,
         Layer::Allocated,
     );
@@ -141,7 +135,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "master weights",
         Component::OptimizerStates,
         held.masters,
-        each(held.trained, "parameters x 4 B (fp32)", sharded(&all)),
+        words![held.trained, " parameters x 4 B (fp32)"].then(sharded(&all)),
         of_contract,
         Layer::Allocated,
     );
@@ -155,17 +149,17 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     );
     let row = rule(job.training.optimizer, job.framework);
     let what = if row.eight_bit {
-        "parameters x 2 states of 1 B, with scales".to_owned()
+        words![" parameters x 2 states of 1 B, with scales"]
     } else if row.factored {
-        "parameters, rows and columns only".to_owned()
+        words![" parameters, rows and columns only"]
     } else {
-        format!("parameters x {} states of {} B", row.moments, storage.state.bytes())
+        words![" parameters x ", row.moments, " states of ", storage.state.bytes(), " B"]
     };
     terms.add(
         "optimizer states",
         Component::OptimizerStates,
         held.states,
-        each(held.trained, &what, sharded(&all)),
+        words![held.trained].then(what).then(sharded(&all)),
         row.source,
         Layer::Allocated,
     );
@@ -197,15 +191,19 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     terms.add("inputs and buffers", Component::Temporaries, run.inputs, inputs, source, Layer::Allocated);
 }
 
-fn cache_formula(job: &Job, bytes: u64) -> Cow<'static, str> {
+fn cache_formula(job: &Job, bytes: u64) -> Words {
     let Batch { micro, accumulation, sequence, .. } = job.batch;
     let requests = micro.saturating_mul(accumulation);
     let each = bytes / requests.saturating_mul(sequence).max(1);
     let window = match job.decoder().and_then(|decoder| decoder.sliding_window) {
-        Some(window) if window < sequence => format!(", in windowed layers of the last {window}"),
-        _ => String::new(),
+        Some(window) if window < sequence => words![", in windowed layers of the last ", window],
+        _ => Words::NONE,
     };
-    Cow::Owned(format!("{requests} requests x {sequence} tokens{window}: {each} B a token on this GPU"))
+    words![requests, " requests x ", sequence, " tokens"].then(window).then(words![
+        ": ",
+        each,
+        " B a token on this GPU"
+    ])
 }
 
 fn cache_source(job: &Job) -> &'static str {
@@ -227,7 +225,7 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         "gradients",
         Component::Gradients,
         summit.gradients,
-        Cow::Owned(format!("those that exist of {} parameters x {} B", run.resident.trained, gradient.bytes())),
+        words!["those that exist of ", run.resident.trained, " parameters x ", gradient.bytes(), " B"],
         "CONTRACT, bytes a parameter by precision",
         Layer::Allocated,
     );

@@ -1,13 +1,12 @@
 //! Time of a step: passes of the stages, collectives that nothing hides, the host where it is slower than the card,
 //! and the pipeline's bubble.
 
-use super::cost::{Cost, Pass, peak};
+use super::cost::{Cost, Pass, Passes, peak};
 use super::exchange::{Weights, between, sharded, within};
 use super::job::Job;
 use super::link::Group;
 use super::offload;
 use super::prediction::StepTime;
-use super::resident::Resident;
 use super::step::Step;
 use crate::model::{Input, Tape, Unit};
 use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};
@@ -27,7 +26,7 @@ struct Stage {
 impl Stage {
     fn add(&mut self, job: &Job, step: &Step, tape: &Tape, (pass, again): (&Pass, bool)) {
         let train = job.training.mode == Mode::Train;
-        let weights = Weights::of(tape);
+        let weights = Weights::of(job, tape);
         self.waits += within(job, step, tape, pass, (train, again)) + sharded(job, weights, pass, train);
         self.pass.forward += pass.forward;
         self.pass.backward += pass.backward;
@@ -36,6 +35,18 @@ impl Stage {
             self.reads += job.speed.stack.expert_us * 1e-6;
         }
         self.weights.add(weights);
+    }
+
+    /// Adds `count` times what `one` is.
+    fn repeat(&mut self, one: &Self, count: f64) {
+        self.pass.forward += one.pass.forward * count;
+        self.pass.backward += one.pass.backward * count;
+        self.pass.host += one.pass.host * count;
+        self.waits += one.waits * count;
+        self.reads += one.reads * count;
+        self.weights.dense += one.weights.dense * count;
+        self.weights.expert += one.weights.expert * count;
+        self.weights.frozen += one.weights.frozen * count;
     }
 
     /// Seconds that the card waits for the host to launch its kernels.
@@ -57,37 +68,64 @@ impl Stage {
     }
 }
 
-/// One micro-batch through stage `index`.
-fn stage(job: &Job, step: &Step, cost: &Cost, index: usize) -> Stage {
-    let mut stage = Stage::default();
-    let passes = &cost.passes;
-    if index == 0 {
-        stage.add(job, step, &step.walk.first, (&passes.first, false));
-    }
-    let kinds = &step.walk.kinds;
-    let mut counts = vec![[0_u64; 2]; kinds.len()];
-    for layer in job.stages[index].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)) {
-        counts[step.walk.order[usize::try_from(layer).unwrap_or(0)]][usize::from(step.is_checkpointed(layer))] += 1;
-    }
-    for (kind, counts) in counts.iter().enumerate() {
-        for (again, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let mut one = Stage::default();
-            one.add(job, step, &kinds[kind].1, (&passes.kinds[kind][again], again == 1));
-            let count = *count as f64;
-            stage.pass.forward += one.pass.forward * count;
-            stage.pass.backward += one.pass.backward * count;
-            stage.pass.host += one.pass.host * count;
-            stage.waits += one.waits * count;
-            stage.reads += one.reads * count;
-            stage.weights.dense += one.weights.dense * count;
-            stage.weights.expert += one.weights.expert * count;
+/// How many layers of each kind a stage holds, without and with recomputation.
+type Counts = Vec<[u64; 2]>;
+
+/// Stages that follow each other and hold the same layers.
+struct Alike {
+    /// The first of them.
+    index: usize,
+    /// How many there are.
+    count: usize,
+    /// One micro-batch through one of them.
+    stage: Stage,
+}
+
+/// One micro-batch through every stage.
+fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
+    let of_layer = |kind: usize, again: usize| {
+        let mut one = Stage::default();
+        if let Some(passed) = &passes.kinds[kind][again] {
+            one.add(job, step, &step.walk.kinds[kind].1, (&passed.pass, again == 1));
         }
+        one
+    };
+    let layers: Vec<[Stage; 2]> =
+        (0..passes.kinds.len()).map(|kind| [0, 1].map(|again| of_layer(kind, again))).collect();
+    let waits = boundary(job);
+    let last = job.stages.len() - 1;
+    let mut before: Counts = Vec::new();
+    let mut alike: Vec<Alike> = Vec::new();
+    for index in 0..job.stages.len() {
+        let counts = counts(job, step, index);
+        // The first stage embeds and the last has the loss.
+        if let Some(known) = alike.last_mut().filter(|known| known.index > 0 && index < last && before == counts) {
+            known.count += 1;
+            continue;
+        }
+        let mut stage = Stage { waits, ..Stage::default() };
+        for (one, count) in layers.iter().flatten().zip(counts.iter().flatten()).filter(|(_, count)| **count > 0) {
+            stage.repeat(one, *count as f64);
+        }
+        if index == 0 {
+            stage.add(job, step, &step.walk.first, (&passes.first.pass, false));
+        }
+        if index == last {
+            stage.add(job, step, &step.walk.last, (&passes.last.pass, false));
+        }
+        alike.push(Alike { index, count: 1, stage });
+        before = counts;
     }
-    if index + 1 == job.stages.len() {
-        stage.add(job, step, &step.walk.last, (&passes.last, false));
+    alike
+}
+
+/// The layers of stage `index` by kind.
+fn counts(job: &Job, step: &Step, index: usize) -> Counts {
+    let mut counts = vec![[0_u64; 2]; step.walk.kinds.len()];
+    for layer in job.stages[index].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)) {
+        counts[step.kind(layer)][usize::from(step.is_checkpointed(layer))] += 1;
     }
-    stage.waits += boundary(job);
-    stage
+    counts
 }
 
 /// Seconds that a micro-batch waits at the boundary of a stage for activations and their gradients.
@@ -106,41 +144,41 @@ fn boundary(job: &Job) -> f64 {
     one * if job.training.mode == Mode::Train { 2.0 } else { 1.0 }
 }
 
-/// Seconds that one micro-batch spends at least in layer `layer`: its kernels, and the collectives that nothing hides.
-pub(super) fn of_layer(job: &Job, step: &Step, layer: u64) -> f64 {
-    let cost = super::cost::of_stage(job, step, &[layer], (false, false), &Resident::default());
-    let kind = step.walk.order[usize::try_from(layer).unwrap_or(0)];
-    let again = step.is_checkpointed(layer);
+/// Seconds that one micro-batch spends at least in a layer of that kind: its kernels, and the collectives that nothing
+/// hides.
+pub(super) fn of_layer(job: &Job, step: &Step, passes: &Passes, (kind, again): (usize, bool)) -> f64 {
     let mut one = Stage::default();
-    one.add(job, step, &step.walk.kinds[kind].1, (&cost.passes.kinds[kind][usize::from(again)], again));
+    if let Some(passed) = &passes.kinds[kind][usize::from(again)] {
+        one.add(job, step, &step.walk.kinds[kind].1, (&passed.pass, again));
+    }
     one.card() + one.reads
 }
 
 /// The step's time and what comes of it; `largest` is the stage whose GPU the parts are of.
-pub(super) fn of_step(job: &Job, step: &Step, cost: &Cost, largest: usize) -> StepTime {
+pub(super) fn of_step(job: &Job, step: &Step, passes: &Passes, cost: &Cost, largest: usize) -> StepTime {
     let train = job.training.mode == Mode::Train;
-    let stages: Vec<Stage> = (0..job.stages.len()).map(|index| stage(job, step, cost, index)).collect();
+    let stages = stages(job, step, passes);
     let micro_batches = job.batch.accumulation as f64;
-    let through: f64 = stages.iter().map(|stage| stage.seconds(job)).sum();
-    let slowest = stages.iter().map(|stage| stage.seconds(job)).fold(0.0, f64::max);
+    let through: f64 = stages.iter().map(|alike| alike.stage.seconds(job) * alike.count as f64).sum();
+    let slowest = stages.iter().map(|alike| alike.stage.seconds(job)).fold(0.0, f64::max);
     // The slowest stage sets the pace; the others are passed once on the way in and out, a chunk of each at a time
     // where they are interleaved: with equal stages (p - 1) / (v m) of the passes (arXiv 2104.04473, section 2.2).
     let pipeline = micro_batches * slowest + (through - slowest) / job.degrees.virtual_pipeline as f64;
     let exchange = |stage: &Stage| if train { between(job, stage.weights, &stage.pass) } else { 0.0 };
-    let slowest_exchange = stages.iter().map(exchange).fold(0.0, f64::max);
-    let moved = |(index, stage): (usize, &Stage)| {
-        let layers = super::stage_layers(job, index);
+    let slowest_exchange = stages.iter().map(|alike| exchange(&alike.stage)).fold(0.0, f64::max);
+    let moved = |Alike { index, stage, .. }: &Alike| {
+        let layers = super::stage_layers(job, *index);
         offload::seconds(job, step, &layers, stage.weights, (stage.pass.forward, stage.pass.backward))
     };
     let host = match job.training.cpu_offload {
         CpuOffload::None => 0.0,
-        _ => stages.iter().enumerate().map(moved).fold(0.0, f64::max),
+        _ => stages.iter().map(moved).fold(0.0, f64::max),
     };
     let seconds = pipeline + slowest_exchange + host + cost.optimizer.0;
-    let own = &stages[largest];
+    let own = stages.iter().rfind(|alike| alike.index <= largest).map_or_else(Stage::default, |alike| alike.stage);
     let kernels = cost.compute.0 + cost.memory_bound.0;
     let launch = own.gap(job) * micro_batches;
-    let communication = own.waits * micro_batches + exchange(own) + host;
+    let communication = own.waits * micro_batches + exchange(&own) + host;
     let bubble = (seconds - kernels - launch - communication).max(0.0);
     finish(job, cost, [seconds, communication, bubble, launch])
 }

@@ -1,10 +1,9 @@
 //! The account in words: what each group of activations is made of, its numbers, and the
 //! framework's file that says so. Bytes come from the walk; nothing here computes them.
 
-use std::borrow::Cow;
-
 use super::job::Job;
 use super::pipeline::loaded_by_stage;
+use super::prediction::{Words, words};
 use crate::model::{Decoder, Gate, Group, Shape};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Framework, Loss, Norm, Sharding};
@@ -16,69 +15,70 @@ const DERIVATIVES: &str = "PyTorch, tools/autograd/derivatives.yaml";
 const ENGINE: &str = "PyTorch, torch/csrc/autograd/engine.cpp and input_buffer.cpp";
 
 /// What a group holds at the peak.
-pub(super) fn formula(job: &Job, group: Group, bytes: u64, layers: u64) -> Cow<'static, str> {
-    let words = words(job, group);
+pub(super) fn formula(job: &Job, group: Group, bytes: u64, layers: u64) -> Words {
+    let what = what(job, group);
     let (Shape::Decoder(_), Some(d)) = (&job.architecture.shape, job.decoder()) else {
-        return Cow::Borrowed(words);
+        return Words::Plain(what);
     };
     if bytes == 0 {
-        return Cow::Borrowed(words);
+        return Words::Plain(what);
     }
     let ranks = job.degrees.tensor;
     let tokens = job.batch.micro.saturating_mul(job.batch.sequence.div_ceil(job.degrees.context));
     let stream = if job.degrees.sequence_parallel { tokens.div_ceil(ranks) } else { tokens };
     let spread = spread(job, group, bytes, layers);
-    Cow::Owned(match group {
+    match group {
         Group::Residual | Group::Norm | Group::Embedding => {
-            format!("{spread}{words}, {stream} tokens x {}", d.hidden)
+            spread.then(words![what, ", ", stream, " tokens x ", d.hidden])
         }
         Group::Attention => {
             let (heads, keys) = (d.heads.div_ceil(ranks), d.kv_heads.div_ceil(ranks));
-            format!("{spread}{words}, {tokens} tokens x {heads} heads of {}, {keys} of keys and values", d.head_dim)
+            let rows = words![what, ", ", tokens, " tokens x ", heads, " heads of ", d.head_dim];
+            spread.then(rows).then(words![", ", keys, " of keys and values"])
         }
-        Group::Mlp => {
-            format!("{spread}{words}, {tokens} tokens x {}", widths(job, d))
-        }
+        Group::Mlp => spread.then(words![what, ", ", tokens, " tokens x "]).then(widths(job, d)),
         Group::Experts => {
             let (each, width) = d.moe.as_ref().map_or((0, 0), |moe| (moe.per_token, moe.intermediate));
-            format!("{spread}{words}, {stream} tokens x {each} experts x {}", width.div_ceil(job.degrees.expert_tensor))
+            let width = width.div_ceil(job.degrees.expert_tensor);
+            spread.then(words![what, ", ", stream, " tokens x ", each, " experts x ", width])
         }
         Group::Logits => {
             let rows = d.padded_vocab(job.vocab_multiple()).div_ceil(ranks);
-            format!("{words}, {tokens} tokens x {rows} of the vocabulary")
+            words![what, ", ", tokens, " tokens x ", rows, " of the vocabulary"]
         }
-        _ => format!("{}: {words}", Bytes(bytes)),
-    })
+        _ => words![Bytes(bytes), ": ", what],
+    }
 }
 
 /// Over how many layers a group is spread.
-fn spread(job: &Job, group: Group, bytes: u64, layers: u64) -> String {
+fn spread(job: &Job, group: Group, bytes: u64, layers: u64) -> Words {
     let whole = matches!(job.training.checkpointing, Checkpointing::Full | Checkpointing::Every(_));
     if group == Group::Embedding || layers == 0 {
-        return String::new();
+        return Words::NONE;
     }
     if whole && group != Group::Residual {
-        return format!("{} in the layer that is recomputed and those that are not: ", Bytes(bytes));
+        return words![Bytes(bytes), " in the layer that is recomputed and those that are not: "];
     }
     let each = Bytes(bytes / layers);
     if bytes.is_multiple_of(layers) {
-        format!("{layers} layers x {each}: ")
+        words![layers, " layers x ", each, ": "]
     } else {
-        format!("{layers} layers, about {each} each: ")
+        words![layers, " layers, about ", each, " each: "]
     }
 }
 
 /// Columns of the feed-forward block on one rank; of the shared expert where there is one.
-fn widths(job: &Job, d: &Decoder) -> String {
+fn widths(job: &Job, d: &Decoder) -> Words {
     let ranks = job.degrees.tensor;
     let dense = d.intermediate.div_ceil(ranks);
     match &d.moe {
         Some(moe) if moe.shared_intermediate > 0 => {
             let shared = moe.shared_intermediate.div_ceil(ranks);
             let mixed = moe.first_dense > 0 || moe.frequency > 1;
-            if mixed { format!("{dense}, {shared} in shared experts") } else { format!("{shared} in shared experts") }
+            let only = words![shared, " in shared experts"];
+            if mixed { words![dense, ", "].then(only) } else { only }
         }
-        _ => dense.to_string(),
+        _ => words![dense],
     }
 }
 
@@ -89,7 +89,7 @@ fn traits(job: &Job) -> (bool, bool) {
 }
 
 /// What the tensors of a group are.
-fn words(job: &Job, group: Group) -> &'static str {
+fn what(job: &Job, group: Group) -> &'static str {
     let (layernorm, gated) = traits(job);
     let products = job.training.checkpointing == Checkpointing::SelectiveOp;
     match group {
@@ -158,22 +158,24 @@ const fn loss_source(job: &Job) -> &'static str {
 }
 
 /// Buffers of sharding, with the largest layer's share and the ends' in bytes, and where they are described.
-pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Cow<'static, str>, &'static str) {
+pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str) {
     match job.degrees.sharding {
         Sharding::Zero3 => (
-            Cow::Owned(format!(
-                "unsharded: embedding and head {}, and layers of {} with as much for their gradients",
+            words![
+                "unsharded: embedding and head ",
                 Bytes(root),
-                Bytes(layer)
-            )),
+                ", and layers of ",
+                Bytes(layer),
+                " with as much for their gradients"
+            ],
             "PyTorch, torch/distributed/fsdp/_fully_shard (arXiv 2304.11277)",
         ),
         Sharding::Zero1 | Sharding::Zero2 => (
-            Cow::Borrowed("two buckets of at most 5e8 elements, in the compute type"),
+            Words::Plain("two buckets of at most 5e8 elements, in the compute type"),
             "DeepSpeed, runtime/zero/stage_1_and_2.py, reduce_bucket_size",
         ),
         Sharding::None => (
-            Cow::Borrowed("a bucket beside each gradient, for its reduction"),
+            Words::Plain("a bucket beside each gradient, for its reduction"),
             "PyTorch, torch/nn/parallel/distributed.py (arXiv 2006.15704)",
         ),
     }
@@ -193,19 +195,22 @@ pub(super) fn inputs(job: &Job) -> (&'static str, &'static str) {
 }
 
 /// Positions and channels of the rotary tables.
-pub(super) fn rotary(job: &Job) -> String {
+pub(super) fn rotary(job: &Job) -> Words {
     let positions = job.batch.sequence.div_ceil(job.degrees.context);
     let channels = job.decoder().map_or(0, |d| d.rotary_dim);
-    format!("cosines and sines of {positions} positions x {channels} channels")
+    words!["cosines and sines of ", positions, " positions x ", channels, " channels"]
 }
 
 /// Micro-batches under way beside the one that is played.
-pub(super) fn in_flight(job: &Job, bytes: u64) -> String {
-    let micro = job.batch.accumulation;
-    format!(
-        "{} saved by other micro-batches of the schedule: {micro} a step over {} stages x {} chunks",
+pub(super) fn in_flight(job: &Job, bytes: u64) -> Words {
+    words![
         Bytes(bytes),
+        " saved by other micro-batches of the schedule: ",
+        job.batch.accumulation,
+        " a step over ",
         job.degrees.pipeline,
-        job.degrees.virtual_pipeline
-    )
+        " stages x ",
+        job.degrees.virtual_pipeline,
+        " chunks"
+    ]
 }

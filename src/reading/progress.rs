@@ -68,6 +68,7 @@ pub enum ToldBy {
 
 /// How far a run is. What nobody told is absent with the reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Progress {
     /// What it is known from.
     pub told_by: ToldBy,

@@ -11,7 +11,7 @@ const LISTS: [&str; 5] = ["stages", "terms", "timeline", "bottlenecks", "rooflin
 /// assumptions are joined by `; `.
 ///
 /// # Errors
-/// Where the rows differ in their columns (a report with a batch limit beside one without).
+/// As [`table`].
 pub fn reports(reports: &[Report]) -> Result<String, csv::Error> {
     let rows = reports.iter().map(|report| {
         let mut cells = Vec::new();
@@ -21,17 +21,37 @@ pub fn reports(reports: &[Report]) -> Result<String, csv::Error> {
     table(rows)
 }
 
-/// Rows of named cells as CSV; the first row's names are the header.
+/// Rows of named cells as CSV. The header has every name of any row, each behind the one it first followed; a row
+/// without it has an empty cell (a card without FP8 has no such roof).
 ///
 /// # Errors
-/// Where a row differs from the first in its number of cells.
+/// Where the text cannot be put together.
 pub fn table(rows: impl IntoIterator<Item = Vec<(String, String)>>) -> Result<String, csv::Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for (at, row) in rows.into_iter().enumerate() {
-        if at == 0 {
-            writer.write_record(row.iter().map(|(name, _)| name))?;
+    let rows: Vec<Vec<(String, String)>> = rows.into_iter().collect();
+    let mut header: Vec<&str> = Vec::new();
+    for row in &rows {
+        let mut at = 0;
+        for (name, _) in row {
+            // Rows mostly have the same names in the same order: what is sought stands next.
+            let rest = header.get(at..).unwrap_or_default().iter().position(|known| known == name);
+            match rest {
+                Some(further) => at += further + 1,
+                None => {
+                    header.insert(at, name);
+                    at += 1;
+                }
+            }
         }
-        writer.write_record(row.iter().map(|(_, value)| value))?;
+    }
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    if !rows.is_empty() {
+        writer.write_record(&header)?;
+    }
+    for row in &rows {
+        let mut cells = row.iter().peekable();
+        writer.write_record(
+            header.iter().map(|name| cells.next_if(|(own, _)| own == name).map_or("", |(_, value)| value.as_str())),
+        )?;
     }
     let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
     String::from_utf8(bytes).map_err(|error| csv::Error::from(std::io::Error::other(error)))
@@ -73,6 +93,7 @@ mod tests {
         let odd = Report {
             plan: "a, \"b\".yaml",
             prediction: &prediction,
+            scaling: None,
             max_batch: None,
             max_sequence: None,
             advice: None,
@@ -95,6 +116,7 @@ mod tests {
         let text = reports(&[Report {
             plan: "a",
             prediction: &prediction,
+            scaling: None,
             max_batch: None,
             max_sequence: None,
             advice: None,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{MaxSequence, Report};
 use crate::advise::{Advice, Finding};
 use crate::predict::{Component, Prediction, RooflineOp, StageMemory, StepTime, Term};
-use crate::units::Bytes;
+use crate::units::{Bytes, Fraction};
 
 /// A figure; null where there is none (also for an infinite one, which JSON cannot say).
 /// Whole numbers are written as such, so that counts stay counts.
@@ -43,7 +43,7 @@ pub fn report(report: &Report) -> Value {
             "recompute": number(prediction.flops.recompute.0),
         },
         "traffic": traffic(prediction),
-        "time": time(prediction),
+        "time": time(prediction, report.scaling),
         "decode": decode(prediction.decode.as_ref()),
         "roofline": {
             "ridge": number(prediction.roofline.ridge.0),
@@ -93,14 +93,16 @@ fn term(term: &Term) -> Value {
         "name": term.name,
         "component": term.component.key(),
         "bytes": bytes(term.bytes),
-        "formula": term.formula,
+        "formula": term.formula.to_string(),
         "source": term.source,
     })
 }
 
 fn timeline(stage: &StageMemory) -> Vec<Value> {
     let points = stage.timeline.iter();
-    points.map(|point| json!({"phase": point.phase.word(), "at": point.at, "allocated": point.allocated.0})).collect()
+    points
+        .map(|point| json!({"phase": point.phase.word(), "at": point.at.to_string(), "allocated": point.allocated.0}))
+        .collect()
 }
 
 fn capacity(prediction: &Prediction) -> Value {
@@ -142,7 +144,7 @@ fn decode(token: Option<&StepTime>) -> Value {
     })
 }
 
-fn time(prediction: &Prediction) -> Value {
+fn time(prediction: &Prediction, scaling: Option<Fraction>) -> Value {
     let time = &prediction.time;
     json!({
         "step_s": number(time.step.0),
@@ -165,7 +167,7 @@ fn time(prediction: &Prediction) -> Value {
         "total_gpu_hours": number(prediction.gpu_hours()),
         "total_energy_kwh": number(prediction.energy().map(|energy| energy.0 / 3.6e6)),
         "power_w": number(time.power.map(|power| power.0)),
-        "scaling_efficiency": number(time.scaling_efficiency()),
+        "scaling_efficiency": number(scaling.map(|share| share.0)),
         "bottleneck": time.bottleneck().word(),
     })
 }
@@ -218,7 +220,7 @@ mod tests {
     }
 
     fn of(prediction: &Prediction) -> Value {
-        report(&Report { plan: "a.yaml", prediction, max_batch: None, max_sequence: None, advice: None })
+        report(&Report { plan: "a.yaml", prediction, scaling: None, max_batch: None, max_sequence: None, advice: None })
     }
 
     #[test]

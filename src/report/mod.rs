@@ -19,6 +19,7 @@ pub mod validate;
 
 use crate::advise::Advice;
 use crate::predict::Prediction;
+use crate::units::Fraction;
 
 pub use limits::{MaxBatch, MaxSequence};
 
@@ -29,6 +30,8 @@ pub struct Report<'a> {
     pub plan: &'a str,
     /// What was predicted for it.
     pub prediction: &'a Prediction,
+    /// How much of a lone card's speed each of its cards keeps; none on one card.
+    pub scaling: Option<Fraction>,
     /// How large its batch may get, where that was asked.
     pub max_batch: Option<MaxBatch>,
     /// What holds it back, where that is wanted.

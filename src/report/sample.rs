@@ -1,7 +1,7 @@
 //! A prediction made by hand, for tests of what is made from predictions.
 
 use crate::predict::{
-    Bound, Capacity, Component, Layer, Params, Phase, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
+    Bound, Capacity, Component, Layer, Params, Phase, Place, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
     StepTime, Term, TimelinePoint, Traffic,
 };
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, GIB, Intensity, Seconds};
@@ -39,8 +39,8 @@ fn stage(stage: u64, activations: u64) -> StageMemory {
         peak_phase: Phase::Backward,
         peak_cause: "loss: 3 copies of the logits".into(),
         timeline: vec![
-            TimelinePoint { phase: Phase::Forward, at: "block 0".into(), allocated: Bytes(4 * GIB) },
-            TimelinePoint { phase: Phase::Backward, at: "loss".into(), allocated },
+            TimelinePoint { phase: Phase::Forward, at: Place::Layer(0), allocated: Bytes(4 * GIB) },
+            TimelinePoint { phase: Phase::Backward, at: Place::Named("loss"), allocated },
         ],
     }
 }

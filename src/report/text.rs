@@ -35,7 +35,7 @@ pub fn report(report: &Report, verbose: bool) -> String {
     if prediction.stages.len() > 1 {
         stages(&mut text, prediction);
     }
-    time(&mut text, prediction);
+    time(&mut text, report);
     roofline(&mut text, prediction, verbose);
     if verbose {
         terms(&mut text, prediction.largest());
@@ -155,7 +155,8 @@ fn stages(text: &mut String, prediction: &Prediction) {
     text.push_str(&table.render("  "));
 }
 
-fn time(text: &mut String, prediction: &Prediction) {
+fn time(text: &mut String, report: &Report) {
+    let prediction = report.prediction;
     let time = &prediction.time;
     let what = if prediction.decode.is_some() { "prompts read" } else { "time of a step" };
     let _ = writeln!(text, "\n{what}: {}", time.step);
@@ -182,6 +183,9 @@ fn time(text: &mut String, prediction: &Prediction) {
     usage.extend(time.hfu.map(|hfu| format!("HFU {}", Fraction(hfu))));
     usage.push(format!("DRAM {} ({} of peak)", time.bandwidth, Fraction(time.mbu)));
     let _ = writeln!(text, "  {}", usage.join(", "));
+    if let Some(share) = report.scaling {
+        let _ = writeln!(text, "  each GPU is worth {share} of one that had the batch and the model to itself");
+    }
     if let Some(token) = &prediction.decode {
         decode(text, token);
     }
@@ -274,7 +278,7 @@ fn timeline(text: &mut String, stage: &StageMemory) {
     text.push_str("\nallocated over the step\n");
     let mut table = Table::new([("phase", Align::Left), ("at", Align::Left), ("GiB", Align::Right)]);
     for point in &stage.timeline {
-        table.row([point.phase.word().to_owned(), shortened(&point.at, 60), point.allocated.in_gib()]);
+        table.row([point.phase.word().to_owned(), shortened(&point.at.to_string(), 60), point.allocated.in_gib()]);
     }
     text.push_str(&table.render("  "));
 }
@@ -323,10 +327,14 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
+    use crate::predict::{Piece, Words};
     use crate::report::sample;
 
     fn of(prediction: &Prediction, verbose: bool) -> String {
-        report(&Report { plan: "a.yaml", prediction, max_batch: None, max_sequence: None, advice: None }, verbose)
+        report(
+            &Report { plan: "a.yaml", prediction, scaling: None, max_batch: None, max_sequence: None, advice: None },
+            verbose,
+        )
     }
 
     #[test]
@@ -404,7 +412,7 @@ mod tests {
         prediction.roofline.ops[0].name = "attention.".repeat(10).into();
         for stage in &mut prediction.stages {
             stage.peak_cause = "cause ".repeat(40).into();
-            stage.terms[0].formula = "1 + ".repeat(90).into();
+            stage.terms[0].formula = Words::Pieces(vec![Piece::Text("1 + "); 90]);
         }
         for line in of(&prediction, true).lines() {
             assert!(line.width() <= WIDTH, "{line}");

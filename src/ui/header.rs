@@ -6,22 +6,22 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::Look;
-use super::text::{fit, marked, signed_percent, width_of};
+use super::text::{fit, width_of};
+use super::{Look, standing};
 use crate::app::{Attached, AttachedState, Recording, Source, State};
-use crate::compare::{Comparison, Residual};
+use crate::compare::Residual;
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
+use crate::reading::SourceKind;
 use crate::reading::playback::Playback;
-use crate::reading::{Reading, SourceKind};
-use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
+use crate::units::{BytesPerSec, Seconds, three_figures};
 
 /// Draws both lines into the top of `area`.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let rows = area.rows().collect::<Vec<_>>();
     if let [first, second, ..] = rows.as_slice() {
         what_runs(state, look, *first, buffer);
-        how_it_stands(state, look, *second, buffer);
+        standing::draw(state, look, *second, buffer);
     }
 }
 
@@ -59,7 +59,7 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Joins parts by a bar as far as they fit: the least important, at the end, fall out first.
-fn joined<'a>(parts: Vec<Vec<Span<'a>>>, room: usize, look: &Look) -> Vec<Span<'a>> {
+pub fn joined<'a>(parts: Vec<Vec<Span<'a>>>, room: usize, look: &Look) -> Vec<Span<'a>> {
     let mut spans: Vec<Span<'a>> = Vec::new();
     for part in parts {
         let bar = if spans.is_empty() { 0 } else { 3 };
@@ -156,7 +156,7 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
         AttachedState::Ended => (theme.danger(), "ended"),
         AttachedState::Replaced => (theme.danger(), "pid reused"),
     };
-    vec![Span::styled(format!("▶ {} {name}{state}", attached.pid), style)]
+    vec![Span::styled(format!("▶ {} {name}{state}", attached.pid).trim_end().to_owned(), style)]
 }
 
 fn verdict<'a>(prediction: &Prediction, look: &Look) -> Vec<Span<'a>> {
@@ -176,56 +176,6 @@ fn verdict<'a>(prediction: &Prediction, look: &Look) -> Vec<Span<'a>> {
     vec![Span::styled(format!(" {word}{spare} "), look.theme.verdict(verdict))]
 }
 
-fn how_it_stands(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let theme = &look.theme;
-    if let Some(fault) = state.editor.faults().first() {
-        let shown = if state.editor.prediction().is_some() { " (panes: last good)" } else { "" };
-        let text = fit(&format!(" plan broken{shown}: {}", printable(&fault.to_string())), area.width as usize);
-        Line::styled(text, theme.danger()).render(area, buffer);
-        return;
-    }
-    let Some(prediction) = state.editor.prediction() else { return };
-    let mut parts = match &state.comparison {
-        Some(comparison) => compared(comparison, look),
-        None => alone(prediction, look),
-    };
-    parts.push(vec![
-        Span::styled("step ", theme.dim()),
-        Span::styled(prediction.time.step.to_string(), theme.predicted()),
-        Span::styled(" predicted", theme.dim()),
-    ]);
-    if let Some(rate) = prediction.time.tokens_per_s {
-        parts.push(vec![Span::styled(tokens(rate), theme.predicted()), Span::styled(" tok/s", theme.dim())]);
-    }
-    if let Some(mfu) = prediction.time.mfu {
-        parts.push(vec![
-            Span::styled("MFU ", theme.dim()),
-            Span::styled(format!("{:.0} %", mfu * 100.0), theme.predicted()),
-        ]);
-    }
-    let mut spans = vec![Span::raw(" ")];
-    spans.extend(joined(parts, area.width.saturating_sub(1) as usize, look));
-    Line::from(spans).render(area, buffer);
-}
-
-fn alone<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
-    let theme = &look.theme;
-    let figure = |label: &'static str, value: String| {
-        vec![Span::styled(label, theme.dim()), Span::styled(value, theme.predicted())]
-    };
-    vec![
-        figure("memory ", prediction.largest().device_used.to_string()),
-        figure("DRAM ", prediction.time.bandwidth.to_string()),
-    ]
-}
-
-fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<Vec<Span<'a>>> {
-    vec![
-        residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look),
-        residual("DRAM ", &comparison.bandwidth, terabytes, " TB/s", look),
-    ]
-}
-
 /// Bandwidth in TB/s without its unit.
 pub fn terabytes(rate: BytesPerSec) -> String {
     format!("{:.2}", rate.0 / 1e12)
@@ -240,32 +190,6 @@ pub fn tokens(rate: f64) -> String {
     } else {
         three_figures(rate)
     }
-}
-
-/// `memory 71.2→75.1 GiB +5 % ▲`: predicted, observed, difference.
-fn residual<'a, T: Copy>(
-    label: &'static str,
-    residual: &Residual<T>,
-    show: impl Fn(T) -> String,
-    unit: &'static str,
-    look: &Look,
-) -> Vec<Span<'a>> {
-    let theme = &look.theme;
-    let mut spans = vec![
-        Span::styled(label, theme.dim()),
-        Span::styled(show(residual.predicted), theme.predicted()),
-        Span::styled(if look.ascii { "->" } else { "→" }, theme.dim()),
-        Span::styled(marked(&residual.observed, |value| show(*value)), theme.observed()),
-        Span::styled(unit, theme.dim()),
-    ];
-    if let Reading::Absent(why) = &residual.observed {
-        spans.push(Span::styled(format!(" {why}"), theme.dim()));
-    }
-    if let Some(relative) = residual.relative {
-        let (style, arrow) = difference(residual, relative, look);
-        spans.push(Span::styled(format!(" {}{arrow}", signed_percent(relative)), style));
-    }
-    spans
 }
 
 /// How a difference is drawn: calm while it is small, says nothing, or needs no hand.

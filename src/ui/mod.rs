@@ -12,6 +12,7 @@ mod panes;
 mod picker;
 mod plans;
 mod point;
+mod standing;
 mod sweep;
 mod text;
 mod theme;

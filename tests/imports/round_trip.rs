@@ -181,3 +181,19 @@ cluster: {num_gpus: 4}
         }
     }
 }
+
+/// What a run needs does not change on its way through a command: Megatron's own defaults (a tenth of dropout) are
+/// written over.
+#[test]
+fn a_megatron_run_needs_as_much_after_a_round_trip() {
+    for example in ["13b_long_sequence", "70b_hybrid_training", "hybrid_example"] {
+        let text = std::fs::read_to_string(format!("configs/plans/{example}.yaml")).unwrap();
+        let own = plan(&text);
+        let command = export(&own, &crate::CATALOG, Target::Torchrun).text;
+        let mut again = back(&command, "a.sh", 0).plan().unwrap();
+        again.hardware = own.hardware.clone();
+        again.cluster = own.cluster.clone();
+        let peak = |plan| memwall::predict::of(plan, &crate::CATALOG).unwrap().largest().peak_allocated;
+        assert_eq!(peak(&again), peak(&own), "{example}: {command}");
+    }
+}

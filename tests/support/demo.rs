@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use memwall::app::{Event, Key, State, update};
+use memwall::app::{Effect, Event, Key, Question, State, update};
 use memwall::catalog::Catalog;
 use memwall::observe::{Compression, Demo, Header, PlanText, Recorder, Rotation, Source};
 use memwall::plan::{EXAMPLES, Loaded};
@@ -33,17 +33,36 @@ pub fn open(example: &str) -> State {
 pub fn run(state: &mut State, seconds: u64) {
     let gpu = state.editor.job().unwrap().hardware.gpu.clone();
     let mut demo = Demo::new(state.editor.prediction().unwrap(), &gpu);
-    update(state, Event::SourceStarted(demo.info()));
-    for second in 0..seconds {
-        let now = START.plus_millis(second * 1000);
-        update(state, Event::Sample(Box::new(demo.sample(now))));
+    watch(state, &mut demo, 0..seconds);
+}
+
+/// What the source sees in those seconds, at one sample a second.
+pub fn watch(state: &mut State, source: &mut impl Source, seconds: std::ops::Range<u64>) {
+    if seconds.start == 0 {
+        happen(state, Event::SourceStarted(source.info()));
     }
+    for second in seconds {
+        let now = START.plus_millis(second * 1000);
+        happen(state, Event::Sample(Box::new(source.sample(now))));
+    }
+}
+
+/// An event, and what the background makes of it: searches for explanations come back at once.
+pub fn happen(state: &mut State, event: Event) -> Vec<Effect> {
+    let (searches, effects): (Vec<_>, Vec<_>) =
+        update(state, event).into_iter().partition(|effect| matches!(effect, Effect::Explain(_)));
+    for effect in searches {
+        let Effect::Explain(number) = effect else { continue };
+        let found = Question::of(state).unwrap().answer();
+        happen(state, Event::Explained { number, found });
+    }
+    effects
 }
 
 /// Keys, one after the other.
 pub fn press(state: &mut State, keys: &[Key]) {
     for key in keys {
-        update(state, Event::Key(*key));
+        happen(state, Event::Key(*key));
     }
 }
 

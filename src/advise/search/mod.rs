@@ -15,6 +15,7 @@ pub use progress::{Progress, Seen};
 pub use reason::why_slower;
 pub use space::divisors;
 
+use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use rayon::prelude::*;
@@ -87,6 +88,7 @@ pub fn search(request: &Request<'_>, catalog: &Catalog, progress: &Progress) -> 
     let explorer = Explorer {
         request,
         catalog,
+        own: &job,
         space: &space,
         batch: job.batch.global,
         checkpointings: space.checkpointings(),
@@ -121,7 +123,7 @@ struct Branch {
     walks: Arc<Walks>,
 }
 
-/// Walks of a group, one for each way to recompute and to keep gradients.
+/// Walks of groups that run the same operators, one for each way to recompute and to keep gradients.
 #[derive(Default)]
 struct Walks(RwLock<Vec<Arc<Walked>>>);
 
@@ -141,6 +143,8 @@ impl Walks {
 struct Explorer<'a> {
     request: &'a Request<'a>,
     catalog: &'a Catalog,
+    /// The plan as it was given.
+    own: &'a Job,
     space: &'a Space<'a>,
     batch: u64,
     checkpointings: Vec<Checkpointing>,
@@ -152,8 +156,12 @@ struct Explorer<'a> {
 impl Explorer<'_> {
     /// Best first, so that what was found rules out most of what comes later.
     fn explore(&self) -> Gathered {
-        let groups = self.space.groups();
-        let mut branches: Vec<Branch> = groups.par_iter().flat_map_iter(|group| self.branches(group)).collect();
+        let mut walks: HashMap<_, Arc<Walks>> = HashMap::new();
+        let groups = self.space.groups().into_iter();
+        let groups: Vec<_> =
+            groups.map(|group| (group, Arc::clone(walks.entry(group.operators()).or_default()))).collect();
+        let mut branches: Vec<Branch> =
+            groups.par_iter().flat_map_iter(|(group, walks)| self.branches(group, walks)).collect();
         branches.sort_by(|a, b| a.least.0.total_cmp(&b.least.0));
         self.progress.begin(branches.len());
         let mut gathered = Gathered::none();
@@ -175,11 +183,10 @@ impl Explorer<'_> {
     }
 
     /// A group with each schedule, and the least time of each.
-    fn branches(&self, group: &Group) -> Vec<Branch> {
+    fn branches(&self, group: &Group, walks: &Arc<Walks>) -> Vec<Branch> {
         if self.progress.is_cancelled() {
             return Vec::new();
         }
-        let walks = Arc::new(Walks::default());
         let schedules = self.space.schedules(group);
         let mut knobs = Knobs::of_group(group);
         knobs.schedule = Schedule::OneFOneB;
@@ -190,7 +197,7 @@ impl Explorer<'_> {
         let branch = |schedule: (Schedule, u64)| {
             // (p - 1) / v more micro-batches' time to fill and drain (arXiv 2104.04473, section 2.2).
             let passes = group.accumulation as f64 + (group.pipeline - 1) as f64 / schedule.1 as f64;
-            Branch { group: *group, schedule, least: stage * passes, walks: Arc::clone(&walks) }
+            Branch { group: *group, schedule, least: stage * passes, walks: Arc::clone(walks) }
         };
         schedules.into_iter().map(branch).collect()
     }
@@ -198,7 +205,7 @@ impl Explorer<'_> {
     fn resolved(&self, knobs: &Knobs) -> Option<Job> {
         let mut plan = self.request.plan.clone();
         knobs.apply(&mut plan, self.batch);
-        Job::resolve(&plan, self.catalog).ok()
+        self.own.rearranged(&plan, self.catalog).ok()
     }
 
     /// Every plan of a branch.

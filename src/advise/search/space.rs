@@ -13,7 +13,7 @@ pub struct Space<'a> {
     keep: &'a [&'static str],
 }
 
-/// Degrees that decide the operators, and the micro batch: what a walk is shared by.
+/// Degrees and micro batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     pub data: u64,
@@ -25,6 +25,13 @@ pub struct Group {
     pub sequence: bool,
     pub micro: u64,
     pub accumulation: u64,
+}
+
+impl Group {
+    /// What decides the operators of a micro-batch: a walk is shared by groups that agree in it.
+    pub const fn operators(&self) -> ([u64; 5], bool) {
+        ([self.tensor, self.context, self.expert, self.expert_tensor, self.micro], self.sequence)
+    }
 }
 
 impl<'a> Space<'a> {

@@ -58,6 +58,10 @@ pub enum Action {
     Attach,
     /// Read the plan of the attached or selected process.
     Infer,
+    /// Look for what explains that the run differs from its plan.
+    Explain,
+    /// Make the plan say what the selected explanation says that the run does.
+    TakeExplanation,
     /// Order processes by the next figure.
     Sort,
     /// Type which processes to show.

@@ -147,11 +147,37 @@ pub(super) const MONITOR: &[Binding] = &[
 ];
 
 /// In the Compare pane.
-pub(super) const COMPARE: &[Binding] = &[Binding {
-    context: In(Pane::Compare),
-    keys: &[K::Up, K::Down, K::Char('k'), K::Char('j')],
-    shown: "↑↓",
-    word: "scroll",
-    help: "go over what the prediction assumes",
-    actions: &[A::Up, A::Down, A::Up, A::Down],
-}];
+pub(super) const COMPARE: &[Binding] = &[
+    Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Up, K::Down, K::Char('k'), K::Char('j')],
+        shown: "↑↓",
+        word: "row",
+        help: "go over explanations, and what the prediction assumes",
+        actions: &[A::Up, A::Down, A::Up, A::Down],
+    },
+    Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Enter],
+        shown: "⏎",
+        word: "take",
+        help: "make the plan say what the explanation says that runs",
+        actions: &[A::TakeExplanation],
+    },
+    Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Char('e')],
+        shown: "e",
+        word: "explain",
+        help: "look for what explains the difference now",
+        actions: &[A::Explain],
+    },
+    Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Char('u')],
+        shown: "u",
+        word: "undo",
+        help: "take back the last edit of the plan",
+        actions: &[A::Undo],
+    },
+];

@@ -167,6 +167,9 @@ pub struct DashboardArgs {
     pub log_pattern: Option<String>,
     /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
     /// prometheus:URL
+    ///
+    /// The demo's run may depart from the plan: `demo:KEY=VALUE` with keys of the plan, `demo:leak`, or several with
+    /// commas between.
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
     pub source: Choice,
     /// Time between readings, 100ms to 60s

@@ -1,4 +1,5 @@
 use super::*;
+use crate::observe::Departure;
 use crate::units::Bytes;
 
 fn command(line: &[&str]) -> Result<Command, clap::Error> {
@@ -16,7 +17,7 @@ fn a_bare_word_is_a_plan() {
         panic!("not the dashboard");
     };
     assert_eq!(args.plan, Some(PathBuf::from("plan.yaml")));
-    assert_eq!((args.interval, args.source), (Duration::from_millis(500), Choice::Demo));
+    assert_eq!((args.interval, args.source), (Duration::from_millis(500), Choice::Demo(Departure::default())));
     let Command::Dashboard(args) = command(&[]).unwrap() else { panic!("not the dashboard") };
     assert_eq!((args.plan, args.interval), (None, Duration::from_secs(1)));
     assert!(matches!(command(&["predict", "plan.yaml"]), Ok(Command::Predict(_))));

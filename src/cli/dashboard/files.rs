@@ -1,4 +1,4 @@
-//! What the dashboard wants done with files, on threads that may block.
+//! What the dashboard wants done with files, or takes long, on threads that may block.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
 use super::recovery::{Store, Wish};
-use crate::app::{Event, Expected, State};
+use crate::app::{Event, Expected, Question, State};
 use crate::cli::infer::proposal;
 use crate::plan::{self, HfConfig};
 
@@ -28,6 +28,15 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
     let gpus = state.monitor.devices().iter().filter_map(|device| device.name.value().cloned()).collect();
     let catalog = state.catalog.clone();
     aside(events, move || Event::Inferred { pid, outcome: proposal(pid, gpus, &catalog).map(Box::new) });
+}
+
+/// Searches for explanations of what is seen.
+pub fn explain(number: u64, state: &State, events: Sender<Event>) {
+    let question = Question::of(state);
+    aside(events, move || {
+        let found = question.as_ref().map_or_else(Vec::new, Question::answer);
+        Event::Explained { number, found }
+    });
 }
 
 /// Writes the plan; where it has no file, to a new one of its name.

@@ -15,13 +15,13 @@ pub use recovery::Store;
 pub use watch::{Outside, watch};
 
 use super::replay::exit_for;
-use super::{DashboardArgs, Exit, Streams, import, plans, user_catalog};
+use super::{DashboardArgs, Exit, Streams, import, made_up, plans, user_catalog};
 use crate::app::{self, Keymap, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
 use crate::observe::{self, Choice, Follow, Header, Means, Wants};
 use crate::plan::{EXAMPLES, Fault, Loaded};
-use crate::predict::{Job, Verdict};
+use crate::predict::Job;
 use crate::reading::Moment;
 use crate::units::Seconds;
 
@@ -85,7 +85,10 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     app::offer(&mut state, kept);
     state.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
-    let open = source(args, &state);
+    let open = match source(args, &state) {
+        Ok(open) => open,
+        Err(message) => return streams.fail(Exit::Usage, &message),
+    };
     // What a recording tells of has nothing to do with the processes that run now.
     let live = !matches!(args.source, Choice::Replay { .. });
     let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
@@ -144,17 +147,15 @@ fn example() -> Result<Loaded, Vec<Fault>> {
 }
 
 /// How to open the source that was asked for, on its own thread.
+///
+/// # Errors
+/// In a line, where the demo's run cannot depart from the plan as it is asked to.
 fn source(
     args: &DashboardArgs,
     state: &State,
-) -> impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static {
+) -> Result<impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static, String> {
     let choice = args.source.clone();
-    let demo = state.editor.prediction().zip(state.editor.job()).map(|(prediction, job)| {
-        let demo = observe::Demo::new(prediction, &job.hardware.gpu);
-        // A run that is under way says more at first sight than one that is loading.
-        let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
-        if fits { demo.after(DEMO_HEAD_START) } else { demo }
-    });
+    let demo = made_up::run(&choice, &state.editor, DEMO_HEAD_START, &state.catalog)?;
     let catalog = state.catalog.clone();
-    move |wants| observe::open(choice, Means { demo, wants: wants.clone(), catalog })
+    Ok(move |wants: &Wants| observe::open(choice, Means { demo, wants: wants.clone(), catalog }))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 
-use crate::app::Event;
+use crate::app::{Event, State};
 use crate::cli::record::{broken_off, not_begun};
 use crate::observe::{Compression, Header, Recorder, Rotation};
 use crate::reading::Sample;
@@ -42,10 +42,13 @@ impl Tape {
         Self { samples, done, lost: 0 }
     }
 
-    /// Adds a sample. Where the disk is behind, it is left out and counted among the dropped ones.
-    pub fn put(&mut self, sample: &Sample) {
+    /// Adds a sample, with what the run's log and hook tell. Where the disk is behind, it is left out and
+    /// counted among the dropped ones.
+    pub fn put(&mut self, sample: &Sample, state: &State) {
         let dropped = sample.dropped + self.lost;
-        if let Err(TrySendError::Full(_)) = self.samples.try_send(Sample { dropped, ..sample.clone() }) {
+        let told = || state.run.progress(&state.monitor, state.now).map(|(_, progress)| Box::new(progress));
+        let progress = sample.progress.clone().or_else(told);
+        if let Err(TrySendError::Full(_)) = self.samples.try_send(Sample { dropped, progress, ..sample.clone() }) {
             self.lost += 1;
         }
     }

@@ -124,7 +124,7 @@ async fn watch_on(
         let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
         for event in std::iter::once(first).chain(rest).flatten() {
             if let (Some(tape), Event::Sample(sample)) = (&mut hands.tape, &event) {
-                tape.put(sample);
+                tape.put(sample, &state);
             }
             for effect in update(&mut state, event) {
                 if effect == Effect::Quit {
@@ -163,6 +163,7 @@ impl Hands {
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
             Effect::Open(path) => files::open(path, self.store.clone(), events),
             Effect::Infer(pid) => files::infer(pid, state, events),
+            Effect::Explain(number) => files::explain(number, state, events),
             Effect::ListPlans => files::list(events),
             Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),
             Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),

@@ -66,6 +66,7 @@ impl Core {
         Work::Attention(Scores {
             heads: self.batch.saturating_mul(self.heads),
             queries: self.queries,
+            sharing: self.heads / self.kv_heads.max(1),
             dim: u64::midpoint(self.dim, self.value_dim),
             visible: self.visible,
         })

@@ -9,13 +9,17 @@
 //! The same plan, seed and times always give the same samples.
 
 mod board;
+mod departure;
 mod noise;
 mod run;
+mod told;
 
 use std::borrow::Cow;
 
+pub use departure::Departure;
 use noise::{Channel, Noise};
 use run::{Course, Doing, Memory, Step, Work};
+use told::Told;
 
 use super::Source;
 use crate::catalog::{Generation, Gpu};
@@ -52,6 +56,9 @@ pub struct Demo {
     compute_peak: f64,
     course: Course,
     noise: Noise,
+    told: Told,
+    /// What a card should draw on average.
+    power: Option<Watts>,
     detail: String,
     start: Option<Moment>,
     head_start: f64,
@@ -102,6 +109,8 @@ impl Demo {
             compute_peak: prediction.roofline.peak.0,
             course: Course { fails_after },
             noise,
+            told: Told::of(prediction),
+            power: prediction.time.power,
             detail: "a made-up run of the plan".to_owned(),
             start: None,
             head_start: 0.0,
@@ -113,6 +122,17 @@ impl Demo {
             gpu.hotter = 9.0;
         }
         demo
+    }
+
+    /// The same run with a leak that fills the card within so long a time.
+    #[must_use]
+    pub fn leaking(mut self, within: Seconds) -> Self {
+        let capacity = self.card.memory;
+        let leaks = |gpu: Card| Card { memory: gpu.memory.leaking(capacity, within.0), ..gpu };
+        self.gpus = self.gpus.into_iter().map(leaks).collect();
+        let exceeds = self.gpus.iter().filter_map(|gpu| gpu.memory.exceeds(capacity));
+        self.course = Course { fails_after: exceeds.min_by(f64::total_cmp) };
+        self
     }
 
     /// The same run with other chance events.
@@ -221,10 +241,12 @@ impl Demo {
             Doing::Loading(_) => 0.2 * limit,
             Doing::Stepping(_) if capped => 0.995 * limit,
             Doing::Stepping(_) => {
-                let moving = (now.rate.bytes / self.card.bandwidth.0).clamp(0.0, 1.0);
-                let computing = (now.rate.flops / self.compute_peak).clamp(0.0, 1.0);
-                let share = 0.38 + 0.5 * computing + 0.25 * moving;
-                (share + 0.02 * self.noise.at(gpu.index, Channel::Power, now.seconds, 4.0)).min(0.97) * limit
+                let mean = self.step.mean();
+                let moving = (now.rate.bytes - mean.bytes) / self.card.bandwidth.0;
+                let computing = (now.rate.flops - mean.flops) / self.compute_peak;
+                let share = self.power.map_or(0.85, |power| 0.97 * power.0 / limit) + 0.5 * computing + 0.25 * moving;
+                let noise = 0.02 * self.noise.at(gpu.index, Channel::Power, now.seconds, 4.0);
+                (share + noise).clamp(0.15, 0.97) * limit
             }
         };
         // Warms towards its load's temperature as a body with one time constant does.
@@ -306,6 +328,7 @@ impl Source for Demo {
             devices: self.gpus.iter().map(|gpu| self.device(gpu, &now)).collect(),
             processes: self.gpus.iter().filter(|_| runs).map(|gpu| self.host(gpu, &now)).collect(),
             children: self.gpus.iter().filter(|_| runs).flat_map(|gpu| self.loaders(gpu, &now)).collect(),
+            progress: self.told.at(&now, self.step.seconds(), self.gpus.first()).map(Box::new),
             ..Sample::default()
         }
     }

@@ -64,6 +64,12 @@ impl Step {
         self.parts.iter().map(|part| part.seconds).sum()
     }
 
+    /// Work of a second, on average.
+    pub fn mean(&self) -> Work {
+        let whole = self.work(self.seconds());
+        Work { bytes: whole.bytes / self.seconds(), flops: whole.flops / self.seconds() }
+    }
+
     /// Work done after `seconds` of stepping.
     pub fn work(&self, seconds: f64) -> Work {
         let seconds = seconds.max(0.0);
@@ -100,6 +106,12 @@ pub struct Memory {
     first_step_seconds: f64,
     step_seconds: f64,
     limit: Option<f64>,
+    /// What the driver charges beside what PyTorch's allocator holds.
+    beside: f64,
+    /// The most in tensors.
+    allocated: f64,
+    /// Bytes a second that are never given back.
+    leak: f64,
 }
 
 impl Memory {
@@ -124,7 +136,30 @@ impl Memory {
             first_step_seconds: step.seconds().min(LONGEST_FIRST_STEP),
             step_seconds: step.seconds(),
             limit: limit.map(Bytes::as_f64),
+            beside: stage.device_used.saturating_sub(stage.peak_reserved).as_f64() * factor,
+            allocated: stage.peak_allocated.as_f64() * factor,
+            leak: 0.0,
         }
+    }
+
+    /// The same with a leak that fills `capacity` within `seconds` of stepping; what it then has is all that
+    /// there is.
+    pub fn leaking(mut self, capacity: Bytes, seconds: f64) -> Self {
+        let most = self.first_step.last().copied().unwrap_or(self.built);
+        self.leak = (capacity.as_f64() - most).max(0.0) / seconds;
+        self.limit = None;
+        self
+    }
+
+    /// What PyTorch's allocator holds, and the most that was in tensors.
+    pub fn counted(&self, doing: Doing) -> (Bytes, Bytes) {
+        let reserved = (self.at(doing).as_f64() - self.beside).max(0.0);
+        let allocated = self.allocated + self.leaked(doing);
+        (Bytes::from_f64(reserved), Bytes::from_f64(allocated.min(reserved)))
+    }
+
+    fn leaked(&self, doing: Doing) -> f64 {
+        if let Doing::Stepping(seconds) = doing { self.leak * seconds } else { 0.0 }
     }
 
     /// What the driver charges to the process.
@@ -149,7 +184,7 @@ impl Memory {
                 } else {
                     1.006
                 };
-                self.first_step.last().copied().unwrap_or(self.built) * grown
+                self.first_step.last().copied().unwrap_or(self.built) * grown + self.leaked(doing)
             }
         };
         Bytes::from_f64(self.limit.map_or(bytes, |limit| bytes.min(limit)))
@@ -161,6 +196,10 @@ impl Memory {
             return Some(LOADING * capacity.as_f64() / self.built);
         }
         let points = self.first_step.len() as f64;
+        let most = self.first_step.last().copied().unwrap_or(self.built);
+        if self.leak > 0.0 && most < capacity.as_f64() {
+            return Some(LOADING + (capacity.as_f64() - most) / self.leak);
+        }
         let at = self.first_step.iter().position(|&bytes| bytes > capacity.as_f64())?;
         Some(LOADING + self.first_step_seconds * at as f64 / points)
     }

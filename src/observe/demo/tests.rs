@@ -1,6 +1,8 @@
 use super::*;
 use crate::catalog::{Peaks, Vendor};
-use crate::predict::{Capacity, Params, Phase, Roofline, StageMemory, StepFlops, StepTime, TimelinePoint, Traffic};
+use crate::predict::{
+    Capacity, Params, Phase, Place, Roofline, StageMemory, StepFlops, StepTime, TimelinePoint, Traffic,
+};
 use crate::reading::Kind;
 use crate::units::{Flops, FlopsPerSec, Intensity};
 
@@ -29,7 +31,7 @@ pub(in crate::observe) fn card(generation: Generation) -> Gpu {
 pub(in crate::observe) fn stage(number: u64, device_used: f64) -> StageMemory {
     let point = |phase, share: f64| TimelinePoint {
         phase,
-        at: "somewhere".into(),
+        at: Place::Named("somewhere"),
         allocated: Bytes::from_gib((device_used - 2.0) * share),
     };
     StageMemory {

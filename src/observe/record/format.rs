@@ -24,6 +24,7 @@ const UNITS: &[(&str, &str)] = &[
     ("temperature, *_temperature", "°C"),
     ("*_clock, *_clock_max", "MHz"),
     ("started", "s since the Unix epoch"),
+    ("progress", "s, 1/s; allocated and reserved in B"),
 ];
 
 /// The first line of a recording, and of every part of one.

@@ -59,7 +59,7 @@ fn list(plan: &Plan, catalog: &Catalog) -> Arguments {
     }
     list.value("micro-batch-size", micro);
     list.value("global-batch-size", global);
-    training(&mut list, plan);
+    training(&mut list, plan, catalog);
     distribution(&mut list, plan, degrees);
     unsaid(&mut list, plan);
     list
@@ -118,13 +118,15 @@ fn model(list: &mut Arguments, part: &ArchitecturePart) {
     }
 }
 
-fn training(list: &mut Arguments, plan: &Plan) {
+fn training(list: &mut Arguments, plan: &Plan, catalog: &Catalog) {
     let part = &plan.training;
     precision(list, plan);
     kernels(list, plan);
     recomputation(list, plan);
-    list.value("hidden-dropout", part.dropout);
-    list.value("attention-dropout", part.dropout);
+    // Megatron drops a tenth where nothing is said.
+    let [hidden, attention] = shape::dropout(plan, catalog);
+    list.value("hidden-dropout", Some(hidden));
+    list.value("attention-dropout", Some(attention));
     list.value("weight-decay", part.weight_decay);
     list.value("clip-grad", part.gradient_clipping.map(|on| if on { "1.0" } else { "0.0" }));
     list.flag("no-gradient-accumulation-fusion", part.gradient_accumulation_fusion == Some(false));

@@ -8,6 +8,7 @@ mod torchrun;
 mod torchtitan;
 
 use crate::catalog::Catalog;
+use crate::plan::keywords::Mode;
 use crate::plan::types::{Checkpointing, Plan};
 
 pub use shape::Degrees;
@@ -37,12 +38,16 @@ pub struct Exported {
 /// Writes `plan` for `target`. A preset's shape comes from the catalogue.
 #[must_use]
 pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> Exported {
-    match target {
+    let mut exported = match target {
         Target::Megatron => megatron::arguments(plan, catalog),
         Target::Torchrun => torchrun::command(plan, catalog),
         Target::Deepspeed => deepspeed::json(plan),
         Target::Torchtitan => torchtitan::toml(plan, catalog),
+    };
+    if plan.training.mode == Some(Mode::Inference) {
+        exported.notes.insert(0, "training.mode: inference; what is written here trains".to_owned());
     }
+    exported
 }
 
 /// What recomputation is called where it has no word of the target's own.

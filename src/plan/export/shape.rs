@@ -88,12 +88,29 @@ pub fn architecture(plan: &Plan, catalog: &Catalog) -> Option<ArchitecturePart> 
     if let Some(part) = &plan.model.architecture {
         return Some(part.clone());
     }
-    let config = match &plan.model.hf_config {
-        Some(HfConfig::Inline(config)) => Some(config.clone()),
-        _ => None,
-    };
+    of_config(&config(plan, catalog)?)
+}
+
+/// Dropout of hidden states and of attention: the plan's for both, else those of the configuration that it names. What is
+/// given by sizes alone has none.
+pub fn dropout(plan: &Plan, catalog: &Catalog) -> [f64; 2] {
+    if let Some(both) = plan.training.dropout {
+        return [both; 2];
+    }
+    let Some(config) = config(plan, catalog).filter(|_| plan.model.architecture.is_none()) else { return [0.0; 2] };
+    // GPT-2's configuration class is the only one of those that can be written that drops by default.
+    let default = if config.get("model_type").and_then(Value::as_str) == Some("gpt2") { 0.1 } else { 0.0 };
+    [["resid_pdrop", "hidden_dropout"], ["attn_pdrop", "attention_dropout"]]
+        .map(|names| names.iter().find_map(|name| config.get(*name)?.as_f64()).unwrap_or(default))
+}
+
+/// The Hugging Face configuration that the plan holds or names.
+fn config(plan: &Plan, catalog: &Catalog) -> Option<Map<String, Value>> {
+    if let Some(HfConfig::Inline(config)) = &plan.model.hf_config {
+        return Some(config.clone());
+    }
     let preset = plan.model.preset.as_deref().and_then(|name| catalog.model(name));
-    of_config(&config.or_else(|| preset.map(|preset| preset.hf_config.clone()))?)
+    preset.map(|preset| preset.hf_config.clone())
 }
 
 fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {

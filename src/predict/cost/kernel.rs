@@ -101,10 +101,18 @@ impl<'a> Kernels<'a> {
         let own = if name == "fp32" { self.job.speed.curves.matrix.fp32 } else { self.clock };
         let (forward, backward) = self.attention.shares(scores.dim as f64);
         let blocks = scores.heads as f64 * (scores.queries as f64 / 128.0).ceil() / self.multiprocessors;
-        let ramp = scores.queries as f64 / (scores.queries as f64 + self.attention.ramp);
+        let generates = scores.queries == 1;
+        let ramp = if generates {
+            // The rows of one matrix instruction are as many heads of a single query as share their keys (FlashAttention's
+            // pack_gqa).
+            (scores.sharing as f64 / 16.0).min(1.0)
+        } else {
+            scores.queries as f64 / (scores.queries as f64 + self.attention.ramp)
+        };
         let least = flops * scores.visible / (peak.0 * own * ramp);
         let (fill_forward, fill_backward) = self.attention.fill;
-        let filled = |fill: f64| blocks / (blocks + fill);
+        // A single query's keys are split until every multiprocessor has some (Flash-Decoding, PyTorch blog, 2023).
+        let filled = |fill: f64| if generates { 1.0 } else { blocks / (blocks + fill) };
         (least / (forward * filled(fill_forward)), 2.5 * least / (backward * filled(fill_backward)))
     }
 

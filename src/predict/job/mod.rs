@@ -5,6 +5,7 @@ mod batch;
 mod degrees;
 mod hardware;
 mod idle;
+mod sized;
 mod speed;
 mod stages;
 mod storage;
@@ -18,22 +19,24 @@ pub use stages::StageLayers;
 pub use storage::Storage;
 pub use training::{Lora, Training};
 
+use std::sync::Arc;
+
 use crate::catalog::Catalog;
 use crate::model::{self, Architecture, Count, Input, Rules};
-use crate::plan::keywords::{Framework, Mode, TransformerImpl};
+use crate::plan::keywords::{Framework, Mode, ModelType, TransformerImpl};
 use crate::plan::{Fault, HfConfig, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// The model.
-    pub architecture: Architecture,
+    pub architecture: Arc<Architecture>,
     /// Whose layers run.
     pub framework: Framework,
     /// Whose layers Megatron uses.
     pub transformer_impl: TransformerImpl,
     /// What those layers keep.
-    pub rules: Rules,
+    pub rules: Arc<Rules>,
     /// Exact parameter counts of the whole model.
     pub params: Count,
     /// How it is trained.
@@ -47,7 +50,7 @@ pub struct Job {
     /// Layers of each pipeline stage.
     pub stages: Vec<StageLayers>,
     /// The card and its links.
-    pub hardware: Hardware,
+    pub hardware: Arc<Hardware>,
     /// What decides how fast it runs.
     pub speed: Speed,
     /// `run.total_tokens`.
@@ -104,19 +107,82 @@ impl Job {
         let (Some(architecture), Some(hardware), Some(degrees)) = (architecture, hardware, degrees) else {
             return Err(notes.faults);
         };
+        let rules = Rules::of(framework, transformer_impl, architecture.family);
+        let rules = if plan.training.compile == Some(true) { rules.compiled() } else { rules };
+        let what = Fixed {
+            framework,
+            transformer_impl,
+            architecture: Arc::new(architecture),
+            rules: Arc::new(rules),
+            hardware: Arc::new(hardware),
+            counted: None,
+        };
+        what.arranged(plan, degrees, catalog, notes)
+    }
+
+    /// The job of `plan`, where that differs from the plan of this one in `distribution`, in batches, checkpointing and
+    /// offload only: what model and card are is not looked up again.
+    ///
+    /// # Errors
+    /// As [`Job::resolve`].
+    pub fn rearranged(&self, plan: &Plan, catalog: &Catalog) -> Result<Self, Vec<Fault>> {
+        let mut notes = Notes::default();
+        let Some(degrees) = degrees::resolve(plan, &mut notes) else { return Err(notes.faults) };
+        let what = Fixed {
+            framework: self.framework,
+            transformer_impl: self.transformer_impl,
+            architecture: Arc::clone(&self.architecture),
+            rules: Arc::clone(&self.rules),
+            hardware: Arc::clone(&self.hardware),
+            counted: Some((self.degrees.tensor, self.params)),
+        };
+        what.arranged(plan, degrees, catalog, notes)
+    }
+
+    /// The fields of the model's transformer blocks, where it has some.
+    #[must_use]
+    pub fn decoder(&self) -> Option<&model::Decoder> {
+        self.architecture.block()
+    }
+
+    /// Rows that the vocabulary is padded to a multiple of.
+    #[must_use]
+    pub fn vocab_multiple(&self) -> u64 {
+        let multiple = self.rules.vocab_multiple.is;
+        // Without padding of its own a framework splits the rows over the ranks as they are.
+        if multiple > 1 { multiple.saturating_mul(self.degrees.tensor) } else { 1 }
+    }
+}
+
+/// What a plan's model and card come to, however GPUs share the work.
+struct Fixed {
+    framework: Framework,
+    transformer_impl: TransformerImpl,
+    architecture: Arc<Architecture>,
+    rules: Arc<Rules>,
+    hardware: Arc<Hardware>,
+    /// Parameters where they were counted before, for so many tensor-parallel ranks.
+    counted: Option<(u64, Count)>,
+}
+
+impl Fixed {
+    /// Decides the rest.
+    fn arranged(self, plan: &Plan, degrees: Degrees, catalog: &Catalog, mut notes: Notes) -> Result<Job, Vec<Fault>> {
+        let Self { framework, transformer_impl, architecture, rules, hardware, counted } = self;
         degrees::check_model(&degrees, &architecture, framework, &mut notes);
         let training = training::resolve(plan, framework, &mut notes);
         let engine = framework == Framework::Megatron && transformer_impl == TransformerImpl::TransformerEngine;
-        let storage = storage::resolve(plan, (framework, engine), hardware.gpu.generation, &mut notes);
+        let storage = storage::resolve(plan, (framework, engine), (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
         let speed = speed::resolve(plan, catalog, &hardware, &degrees, framework, &mut notes);
         let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };
-        let rules = Rules::of(framework, transformer_impl, architecture.family);
-        let rules = if training.compile { rules.compiled() } else { rules };
         let multiple = rules.vocab_multiple.is;
         let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
-        let params = architecture.count(framework, transformer_impl, multiple);
+        let params = match counted.filter(|(tensor, _)| *tensor == degrees.tensor) {
+            Some((_, params)) => params,
+            None => architecture.count(framework, transformer_impl, multiple),
+        };
         check_size(&params, &batch, &architecture, &mut notes);
         idle::note(plan, framework, &architecture, &mut notes);
         if let Some(decoder) = architecture.block() {
@@ -126,7 +192,7 @@ impl Job {
         if !notes.faults.is_empty() {
             return Err(notes.faults);
         }
-        Ok(Self {
+        Ok(Job {
             architecture,
             framework,
             transformer_impl,
@@ -143,20 +209,6 @@ impl Job {
             price_per_gpu_hour: plan.run.price_per_gpu_hour,
             assumptions: notes.assumptions,
         })
-    }
-
-    /// The fields of the model's transformer blocks, where it has some.
-    #[must_use]
-    pub const fn decoder(&self) -> Option<&model::Decoder> {
-        self.architecture.block()
-    }
-
-    /// Rows that the vocabulary is padded to a multiple of.
-    #[must_use]
-    pub const fn vocab_multiple(&self) -> u64 {
-        let multiple = self.rules.vocab_multiple.is;
-        // Without padding of its own a framework splits the rows over the ranks as they are.
-        if multiple > 1 { multiple.saturating_mul(self.degrees.tensor) } else { 1 }
     }
 }
 
@@ -229,7 +281,10 @@ fn architecture(
             notes.assume("model.size_billions", "7 (no architecture is given)");
             7.0
         });
-        model::of_size(size, part.model_type)?
+        match part.model_type {
+            None | Some(ModelType::TransformerDecoder) => model::of_size(size)?,
+            Some(kind) => sized::of_kind(catalog, kind, size)?,
+        }
     };
     let kind = architecture.kind();
     if let Some(wanted) = part.model_type.filter(|wanted| *wanted != kind) {

@@ -1,10 +1,10 @@
 //! What is stored in which type (CONTRACT, "Precision is what is stored").
 
-use super::Notes;
+use super::{Degrees, Hardware, Notes};
 use crate::catalog::Generation;
 use crate::model::{Element, Operands};
 use crate::plan::Plan;
-use crate::plan::keywords::{Dtype, Fp8Recipe, Framework, Mode, Precision};
+use crate::plan::keywords::{Dtype, Fp8Recipe, Framework, Mode, Precision, Sharding};
 
 /// Types of what a rank holds, and in which it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,15 +43,18 @@ pub struct Storage {
 pub(super) fn resolve(
     plan: &Plan,
     (framework, engine): (Framework, bool),
-    generation: Generation,
+    (degrees, hardware): (&Degrees, &Hardware),
     notes: &mut Notes,
 ) -> Storage {
     let megatron = framework == Framework::Megatron;
     let default = if megatron { Precision::Bf16Fp32Master } else { Precision::Bf16Mixed };
     let precision = notes.or("training.precision", plan.training.precision, default);
-    // FSDP casts the shards that it gathers; torchtitan and llm-foundry on one GPU cast as well.
+    // FSDP casts the shards that it gathers: under autocast nothing is left to cast (accelerate's
+    // FullyShardedDataParallelPlugin.set_mixed_precision sets param_dtype and reduce_dtype). torchtitan and
+    // llm-foundry on one GPU cast as well.
     let given = plan.distribution.reduce_dtype.map(element);
-    let gathers = matches!(framework, Framework::Torchtitan | Framework::LlmFoundry);
+    let gathers = matches!(framework, Framework::Torchtitan | Framework::LlmFoundry)
+        || (framework == Framework::Pytorch && degrees.sharding == Sharding::Zero3);
     let half = match precision {
         Precision::Fp16 | Precision::Fp16Mixed | Precision::Fp16Fp32Master => Element::F16,
         _ => Element::Bf16,
@@ -98,7 +101,7 @@ pub(super) fn resolve(
         reduce: given.unwrap_or(if framework == Framework::Torchtitan { row.weight } else { row.seen }),
         kv_cache: plan.training.kv_cache_dtype.map(element),
         fp8_weights: trains_in_fp8 && plan.training.fp8_param_gather == Some(true),
-        operands: (trains_in_fp8 && engine).then(|| operands(plan, generation)),
+        operands: (trains_in_fp8 && engine).then(|| operands(plan, hardware.gpu.generation)),
         ..row
     }
 }

@@ -93,8 +93,9 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     let editor = &state.editor;
     let label = if selected && focused { theme.accent() } else { theme.dim() };
     // A key of the file that has no short name gets as much of its own as leaves the value visible.
-    let column = if let Field::Other(_) = field { (field.label().len() + 1).clamp(LABEL, width / 2) } else { LABEL };
-    let mut spans = vec![Span::styled(left(field.label(), column), label)];
+    let name = field.short();
+    let column = if let Field::Other(_) = field { (name.len() + 1).clamp(LABEL, width / 2) } else { LABEL };
+    let mut spans = vec![Span::styled(left(&name, column), label)];
     let room = width.saturating_sub(column + 2);
     let typing = state.form.typing.as_ref().filter(|_| selected);
     if let Some(typed) = typing {

@@ -214,7 +214,10 @@ fn draw_terms(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffe
             Span::styled(format!("{} ", bar::pattern(term.component).repeat(2)), theme.component(term.component)),
             Span::styled(left(&term.name, name_width), style),
             Span::styled(right(&term.bytes.in_gib(), 9), theme.text()),
-            Span::styled(format!(" {}", fit(&term.formula, width.saturating_sub(name_width + 14))), theme.dim()),
+            Span::styled(
+                format!(" {}", fit(&term.formula.to_string(), width.saturating_sub(name_width + 14))),
+                theme.dim(),
+            ),
         ]));
     }
     if let Some(term) = terms.get(selected).filter(|_| focused) {

@@ -1,0 +1,41 @@
+//! The demo's run: of the plan, or departing from it as `--source demo:…` asks.
+
+use super::plans;
+use crate::app::Editor;
+use crate::catalog::Catalog;
+use crate::observe::{Choice, Demo};
+use crate::plan::Fault;
+use crate::predict::Verdict;
+use crate::units::Seconds;
+
+/// How long the demo's leak takes to fill the card.
+const LEAK: Seconds = Seconds(1500.0);
+
+/// The made-up run of `plan`, met after it has been going on for `head_start`; none where the plan makes no
+/// prediction.
+///
+/// # Errors
+/// In a line, where it cannot depart from the plan as it is asked to.
+pub fn run(choice: &Choice, plan: &Editor, head_start: Seconds, catalog: &Catalog) -> Result<Option<Demo>, String> {
+    let said = |fault: Fault| format!("--source demo: {}", plans::line(None, fault));
+    let departure = if let Choice::Demo(departure) = choice { departure.clone() } else { Default::default() };
+    let mut run = plan.clone();
+    if !departure.changes.is_empty() {
+        let change = plans::change(&departure.changes).map_err(said)?;
+        run.apply(run.with(&change).map_err(said)?, catalog);
+        if let Some(fault) = run.faults().first() {
+            return Err(said(fault.clone()));
+        }
+    }
+    let Some((prediction, job)) = run.prediction().zip(run.job()) else { return Ok(None) };
+    let mut demo = Demo::new(prediction, &job.hardware.gpu);
+    if departure.leak {
+        demo = demo.leaking(LEAK);
+    }
+    if let Some(words) = departure.words() {
+        demo = demo.because(&format!("a made-up run of the plan, with {words}"));
+    }
+    // A run that is under way says more at first sight than one that is loading.
+    let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
+    Ok(Some(if fits { demo.after(head_start) } else { demo }))
+}

@@ -1,0 +1,115 @@
+//! A kind of model and a size alone: the nearest model of the catalogue, as deep or as wide as the size asks for.
+
+use serde_json::{Map, Value};
+
+use crate::catalog::Catalog;
+use crate::model::{self, Architecture};
+use crate::plan::Fault;
+use crate::plan::keywords::{Framework, ModelType, TransformerImpl};
+
+/// A published model's own shape is kept for sizes this near to it.
+const NEAR: f64 = 0.06;
+/// Keys that say how deep stacks of layers are.
+const DEPTHS: [&str; 5] = ["num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"];
+/// Keys that say how wide convolutions are.
+const WIDTHS: [&str; 3] = ["hidden_sizes", "embedding_size", "block_out_channels"];
+
+/// A model of that kind with about `billions` of parameters, and what it is.
+///
+/// # Errors
+/// Where the size is not a positive number or beyond 100 000 billion, or the catalogue has no model of that kind.
+pub(super) fn of_kind(catalog: &Catalog, kind: ModelType, billions: f64) -> Result<(Architecture, Vec<String>), Fault> {
+    let key = "model.size_billions";
+    if !(billions > 0.0 && billions <= 1e5) {
+        return Err(Fault::of(key, format!("must be above 0 and at most 100000, is {billions}")));
+    }
+    let wanted = billions * 1e9;
+    let distance = |params: u64| (params as f64 / wanted).ln().abs();
+    let of_kind = catalog
+        .models
+        .iter()
+        .filter_map(|preset| Some((preset, model::from_hf(&preset.hf_config).ok()?.0)))
+        .filter(|(_, architecture)| architecture.kind() == kind);
+    let Some((preset, published)) = of_kind.min_by(|a, b| distance(a.0.params).total_cmp(&distance(b.0.params))) else {
+        return Err(Fault::of(key, format!("{kind}: the catalogue has no model of this kind to take the shape of")));
+    };
+    let architecture = if (preset.params as f64 / wanted - 1.0).abs() < NEAR {
+        published
+    } else {
+        resized(&preset.hf_config, wanted)?
+    };
+    let params = total(&architecture) as f64 / 1e9;
+    let shape = if params * 1e9 == preset.params as f64 { "a" } else { "a deeper, wider or smaller" };
+    let said = format!("{key}: {billions} stands for {shape} {}: {} ({params:.3} B)", preset.name, architecture.name);
+    Ok((Architecture { name: format!("{}-like {billions}B", preset.name), ..architecture }, vec![said]))
+}
+
+fn total(architecture: &Architecture) -> u64 {
+    architecture.count(Framework::Pytorch, TransformerImpl::TransformerEngine, 1).total
+}
+
+/// The model with as many layers as come nearest to `wanted` parameters; one without stacked layers is widened.
+fn resized(config: &Map<String, Value>, wanted: f64) -> Result<Architecture, Fault> {
+    let deep = |layers: u64| {
+        let mut config = config.clone();
+        for key in DEPTHS.iter().filter(|key| config.contains_key(**key)).copied().collect::<Vec<_>>() {
+            config.insert(key.to_owned(), layers.into());
+        }
+        Ok::<_, Fault>(model::from_hf(&config)?.0)
+    };
+    let (one, two) = (total(&deep(1)?) as f64, total(&deep(2)?) as f64);
+    if two > one {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let layers = (1.0 + (wanted - one) / (two - one)).round().clamp(1.0, 10_000.0) as u64;
+        return deep(layers);
+    }
+    // Parameters of convolutions grow with the square of their width.
+    let scale = (wanted / total(&model::from_hf(config)?.0) as f64).sqrt();
+    // Norms' groups and attention heads divide it.
+    let multiple = if config.get("attention_head_dim").is_some_and(Value::is_array) { 320.0 } else { 64.0 };
+    let wider = |width: &Value| {
+        let width = width.as_f64().unwrap_or(multiple) * scale;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let width = ((width / multiple).round().max(1.0) * multiple) as u64;
+        Value::from(width)
+    };
+    let mut config = config.clone();
+    for (_, value) in config.iter_mut().filter(|(key, _)| WIDTHS.contains(&key.as_str())) {
+        *value = match &*value {
+            Value::Array(widths) => widths.iter().map(wider).collect(),
+            width => wider(width),
+        };
+    }
+    Ok(model::from_hf(&config)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(kind: ModelType, billions: f64) -> f64 {
+        let catalog = Catalog::embedded().unwrap();
+        total(&of_kind(&catalog, kind, billions).unwrap().0) as f64 / 1e9
+    }
+
+    #[test]
+    fn a_published_size_is_the_published_model() {
+        // torchvision's counts of ResNet-50 and ViT-L/16, in billions.
+        assert_eq!(params(ModelType::Cnn, 0.0256), 0.025_557_032);
+        assert_eq!(params(ModelType::VisionTransformer, 0.3), 0.304_326_632);
+    }
+
+    #[test]
+    fn other_sizes_come_near_by_depth_and_width() {
+        for (kind, billions) in [
+            (ModelType::Cnn, 0.2),
+            (ModelType::VisionTransformer, 2.0),
+            (ModelType::DiffusionModel, 0.4),
+            (ModelType::TransformerEncoder, 1.0),
+            (ModelType::TransformerEncoderDecoder, 3.0),
+        ] {
+            let found = params(kind, billions);
+            assert!((found / billions - 1.0).abs() < 0.25, "{kind}: {found} for {billions}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! How much of a lone card's speed each card of the cluster keeps.
+
+use super::cost::{self, Passes};
+use super::job::{Degrees, Job, StageLayers};
+use super::memory;
+use super::prediction::StepTime;
+use super::step::Step;
+use super::time;
+use crate::plan::keywords::{CpuOffload, Schedule, Sharding};
+use crate::units::Fraction;
+
+/// Samples a second of the cluster over those of as many single cards, were memory no limit: what one card would take for
+/// the whole batch, with nothing split, over the cards' time together. Splitting costs collectives and bubbles, and
+/// smaller products; what it saves (each card updates a share of the weights) can bring it above one. None for a plan
+/// on one card.
+#[must_use]
+pub fn scaling_efficiency(job: &Job, time: &StepTime) -> Option<Fraction> {
+    let cards = job.degrees.num_gpus;
+    if cards < 2 {
+        return None;
+    }
+    let layers = job.architecture.layers();
+    let mut lone = Job {
+        degrees: Degrees {
+            num_gpus: 1,
+            data: 1,
+            tensor: 1,
+            pipeline: 1,
+            context: 1,
+            expert: 1,
+            expert_tensor: 1,
+            sequence_parallel: false,
+            sharding: Sharding::None,
+            shard_ranks: 1,
+            expert_shard_ranks: 1,
+            schedule: Schedule::OneFOneB,
+            virtual_pipeline: 1,
+            ..job.degrees
+        },
+        stages: vec![StageLayers { chunks: vec![(0, layers)] }],
+        ..job.clone()
+    };
+    lone.training.cpu_offload = CpuOffload::None;
+    lone.batch.accumulation = job.batch.global.div_ceil(job.batch.micro.max(1));
+    let step = Step::of(&lone);
+    let passes = Passes::of(&lone, &step);
+    let all: Vec<u64> = (0..layers).collect();
+    let resident = memory::stage(&lone, &step, 0, 0, false).resident;
+    let cost = cost::of_stage(&lone, &step, &passes, (&all, (true, true)), &resident);
+    let alone = time::of_step(&lone, &step, &passes, &cost, 0);
+    (time.samples_per_s > 0.0).then(|| Fraction(time.samples_per_s / cards as f64 / alone.samples_per_s))
+}

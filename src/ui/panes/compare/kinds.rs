@@ -1,0 +1,58 @@
+//! What kind of figure each observation is, or why there is none; and of what.
+
+use crate::app::State;
+use crate::compare::{Comparison, Of, Whose};
+use crate::printable::printable;
+use crate::reading::{Kind, Reading, ToldBy};
+
+/// A name and what is said of it.
+pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)> {
+    let memory = match comparison.whose {
+        Whose::Process { .. } => "peak since attached, as the driver charges the process",
+        Whose::Device { .. } => "peak since start, everything on the GPU",
+    };
+    // Counters are the device's: they do not tell its processes apart.
+    let on = comparison.whose.device().map_or_else(String::new, |index| format!(", everything on GPU {index}"));
+    let measured = format!("mean over steps, from GPM counters{on}");
+    let bound = format!("memory-busy share times peak{on}");
+    let tensor = format!("tensor activity times the peak{on}");
+    let mut kinds = vec![
+        ("device-used", said(&comparison.memory.observed, memory, memory)),
+        ("DRAM", said(&comparison.bandwidth.observed, &measured, &bound)),
+        ("compute", said(&comparison.compute.observed, &tensor, &tensor)),
+    ];
+    if comparison.allocated.observed.value().is_some() || comparison.reserved.observed.value().is_some() {
+        kinds.push(("allocated", "reserved, allocated: the peaks that PyTorch counts itself".to_owned()));
+    }
+    kinds.push(("step", step(state, comparison)));
+    let of = match comparison.of {
+        Of::Whole => None,
+        Of::Stage(stage) => Some(format!("of stage {stage}, which that GPU holds")),
+        Of::LargestStage(stage) => {
+            Some(format!("of stage {stage}, the largest: which one that GPU holds is not known"))
+        }
+    };
+    kinds.extend(of.map(|of| ("predicted", of)));
+    kinds
+}
+
+fn step(state: &State, comparison: &Comparison) -> String {
+    let told_by = state.run.progress(&state.monitor, state.now).map_or(ToldBy::Nobody, |(_, known)| known.told_by);
+    match (&comparison.step.observed, told_by) {
+        (Reading::Known { kind, .. }, ToldBy::Log(format)) => format!("{}: its log, {}", kind.word(), format.name()),
+        (Reading::Known { kind, .. }, _) => format!("{}: the hook in the process", kind.word()),
+        (Reading::Absent(_), ToldBy::Rhythm) => {
+            "none: the rhythm of the GPU alone is too little to hold against a plan".to_owned()
+        }
+        (Reading::Absent(_), ToldBy::Nobody) => "not observed: no log or hook is read".to_owned(),
+        (Reading::Absent(why), _) => format!("none: {}", printable(&why.to_string())),
+    }
+}
+
+fn said<T>(reading: &Reading<T>, measured: &str, bound: &str) -> String {
+    match reading {
+        Reading::Known { kind: Kind::UpperBound, .. } => format!("upper bound: {bound}"),
+        Reading::Known { kind, .. } => format!("{}: {measured}", kind.word()),
+        Reading::Absent(why) => format!("none: {}", printable(&why.to_string())),
+    }
+}

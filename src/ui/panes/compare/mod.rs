@@ -1,0 +1,117 @@
+//! Predicted against observed, why they differ, and with the kind of each figure.
+
+mod figures;
+mod kinds;
+mod why;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use super::say;
+use crate::app::{Baseline, Pane, State};
+use crate::compare::Whose;
+use crate::predict::Prediction;
+use crate::printable::printable;
+use crate::ui::Look;
+use crate::ui::picker::in_words;
+use crate::ui::text::{left, signed_percent, wrapped};
+
+/// Room for the name of a row.
+const NAME: usize = 12;
+
+pub fn title(state: &State) -> String {
+    match state.comparison.as_ref().map(|comparison| comparison.whose) {
+        None => "predicted and observed".to_owned(),
+        Some(Whose::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
+        Some(Whose::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
+        Some(Whose::Device { device }) => format!("all of GPU {device}; attach to a process for its share"),
+    }
+}
+
+/// Lines from the top down, and which of them the selected row stands on.
+struct Page<'a> {
+    lines: Vec<Line<'a>>,
+    selected: Option<usize>,
+    width: usize,
+}
+
+impl<'a> Page<'a> {
+    fn add(&mut self, line: impl Into<Line<'a>>) {
+        self.lines.push(line.into());
+    }
+
+    /// A name and what is said of it, over at most so many lines.
+    fn note(&mut self, name: &str, text: &str, most: usize, look: &Look) {
+        for (index, line) in wrapped(text, self.width.saturating_sub(NAME + 1), most).into_iter().enumerate() {
+            self.add(vec![
+                Span::styled(format!(" {}", left(if index == 0 { name } else { "" }, NAME)), look.theme.text()),
+                Span::styled(line, look.theme.dim()),
+            ]);
+        }
+    }
+
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let height = area.height as usize;
+        // The selected row is in view, with what comes below it.
+        let first = self.selected.map_or(0, |selected| (selected + 4).min(self.lines.len()).saturating_sub(height));
+        for (line, place) in self.lines.into_iter().skip(first).zip(area.rows()) {
+            line.render(place, buffer);
+        }
+    }
+}
+
+pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let Some(prediction) = state.editor.prediction() else {
+        return say("no valid plan: nothing to compare with", look, area, buffer);
+    };
+    let Some(comparison) = &state.comparison else {
+        return say("nothing observed yet", look, area, buffer);
+    };
+    let mut page = Page { lines: Vec::new(), selected: None, width: area.width as usize };
+    figures::add(comparison, look, &mut page);
+    if let Some(line) = baseline_line(state, prediction, look) {
+        page.add(line);
+    }
+    page.add(Line::default());
+    why::add(state, comparison, look, &mut page);
+    page.add(Line::default());
+    for (what, text) in kinds::of(state, comparison) {
+        page.note(what, &text, 2, look);
+    }
+    page.add(Line::default());
+    assumptions(state, prediction, look, &mut page);
+    page.render(area, buffer);
+}
+
+fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut Page<'_>) {
+    page.add(Line::styled(" what the prediction assumes", look.theme.dim()));
+    for (index, text) in prediction.assumptions.iter().enumerate() {
+        let chosen = state.focus == Pane::Compare && state.compared == state.explaining.found.len() + index;
+        if chosen {
+            page.selected = Some(page.lines.len());
+        }
+        let (mark, style) = if chosen { ("▸", look.theme.text()) } else { ("·", look.theme.dim()) };
+        let wrapped = wrapped(&printable(text), page.width.saturating_sub(3), 4);
+        for (index, line) in wrapped.into_iter().enumerate() {
+            page.add(Line::styled(format!(" {} {line}", if index == 0 { mark } else { " " }), style));
+        }
+    }
+}
+
+/// The plan against the baseline, where one is pinned.
+fn baseline_line<'a>(state: &State, prediction: &Prediction, look: &Look) -> Option<Line<'a>> {
+    let baseline = state.baseline.as_ref()?;
+    let outcome = baseline.outcome(prediction);
+    let said = format!("{}, step {}", in_words(&outcome), step_since(baseline, prediction));
+    Some(Line::from(vec![
+        Span::styled(format!(" {}", left("baseline", NAME)), look.theme.text()),
+        Span::styled(format!(" {}: {said}", printable(&baseline.name)), look.theme.warning()),
+    ]))
+}
+
+fn step_since(baseline: &Baseline, prediction: &Prediction) -> String {
+    let ratio = prediction.time.step.ratio_to(baseline.prediction.time.step);
+    ratio.map_or_else(|| "–".to_owned(), |ratio| signed_percent(ratio - 1.0))
+}
