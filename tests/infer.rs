@@ -190,3 +190,18 @@ fn of_another_users_process_the_command_alone_is_read() {
     assert!(notes.contains("the working directory is not known"), "{notes}");
     assert!(notes.contains("another user's"), "{notes}");
 }
+
+#[test]
+fn a_process_that_trains_nothing_has_no_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Running(Command::new("sleep").arg("60").env_clear().spawn().unwrap());
+    // `/bin/sleep` has taken the child's place once its command line is its own.
+    let its_own = format!("/proc/{}/cmdline", process.0.id());
+    while !std::fs::read(&its_own).is_ok_and(|line| line.starts_with(b"sleep")) {
+        std::thread::yield_now();
+    }
+    let output = memwall(folder.path(), &["infer", &process.0.id().to_string()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("`sleep` is of no framework that is known"), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+}

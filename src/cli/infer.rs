@@ -33,7 +33,7 @@ pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
 /// What a process says about its plan, with a line that says which it is.
 ///
 /// # Errors
-/// One line: why it cannot be looked at.
+/// One line: why it cannot be looked at, or that nothing is known of it.
 pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(String, Imported), String> {
     let command = observe::Command::of(pid)?;
     let files = HostFiles { folder: command.folder.clone() };
@@ -47,6 +47,9 @@ pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(Str
         files: &files,
     };
     let mut imported = import::run(&run, catalog);
+    if imported.values.is_empty() {
+        return Err(format!("process {pid}: {}", nothing_known(&imported)));
+    }
     imported.notes.extend(command.withheld);
     let shown: String = run.command.join(" ").chars().take(200).collect();
     Ok((format!("Inferred from process {pid}: {shown}"), imported))
@@ -58,9 +61,6 @@ pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(Str
 /// One line: why it cannot be looked at, or that nothing is known of it.
 pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Proposal, String> {
     let (heading, imported) = of_process(pid, gpus, catalog)?;
-    if imported.values.is_empty() {
-        return Err(nothing_known(&imported));
-    }
     let plan = Loaded::from_text(&format!("inferred-{pid}"), &imported.yaml(&heading))
         .map_err(|faults| faults.first().map_or_else(|| "no plan".to_owned(), ToString::to_string))?;
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

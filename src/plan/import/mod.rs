@@ -107,7 +107,11 @@ pub fn run(run: &Run, catalog: &Catalog) -> Imported {
     };
     context.world = world(&context, &own, &inherited);
     let mut imported = framework(&context);
-    common::surroundings(&mut imported, &context);
+    // Of a program that nobody starts as a training and that no framework is known by, nothing is to be read.
+    let trains = program.python || !context.launchers.is_empty() || context.variable("WORLD_SIZE").is_some();
+    if trains || !imported.values.is_empty() {
+        common::surroundings(&mut imported, &context);
+    }
     imported.settle()
 }
 
