@@ -143,13 +143,11 @@ fn the_faster_of_two_plans_is_predicted_to_be() {
     let runs = runs();
     let (right, pairs) = ordered(&runs, |run| run.group != "vtrain");
     println!("{right} of {pairs} pairs in the right order");
-    // 95 in 100 are wanted, and missed by one pair: 83 of 88. The five: two of BERT on a V100 and two of torchtune's
-    // ladder, which the host holds up; MPT-1B with a smaller micro batch on half the cards; NeMo's fine-tuning; and
-    // rowwise FP8 with asynchronous tensor parallel.
-    assert!(right * 100 >= pairs * 94, "{right} of {pairs}");
+    assert!(right * 100 >= pairs * 95, "{right} of {pairs}");
     // vTrain's cluster ran some plans up to twice as slow as others of the same work. 39 B with two tensor-parallel
     // ranks (its rows 42, 44, 48, 51, 76) lose 3 to 10 s a step, whatever the number of micro-batches; the same groups
-    // of ranks with as many bytes for each are as predicted in row 39, on half the cards. Its source has no reason.
+    // of ranks with as many bytes for each are as predicted in row 39, on half the cards. Its source has no reason. So
+    // with vTrain's the 95 in 100 are missed.
     let (right, pairs) = ordered(&runs, |run| run.group == "vtrain");
     println!("vtrain: {right} of {pairs} pairs in the right order");
     assert!(right * 100 >= pairs * 82, "vtrain: {right} of {pairs}");
