@@ -101,6 +101,8 @@ fn a_leak_is_told_from_a_flat_run_with_when_memory_will_be_full() {
     watch(&mut state, &mut run, 0..400);
     assert_eq!(state.outlook.memory, Forecast::Flat);
     assert!(!second_line(&state).contains("full"));
+    // That it grew while it loaded and through its first step was no alert either.
+    assert_eq!((state.alerts.raised.len(), state.alerts.past.len()), (0, 0));
 
     // 24 GiB in 1500 s of stepping: what is left after 400 s takes about 1100 s more.
     let mut state = open(EXAMPLE);

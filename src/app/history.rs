@@ -128,6 +128,11 @@ impl Stretch<'_> {
         }
     }
 
+    /// Device memory in use over it, oldest first.
+    pub fn memory(&self) -> impl Iterator<Item = (Moment, Bytes)> + Clone {
+        self.points.iter().rev().filter_map(|point| Some((point.at, point.memory?)))
+    }
+
     /// Mean DRAM traffic over it: of points of the newest's kind alone, at least one `step` long.
     #[must_use]
     pub fn bandwidth(&self, newest: &Reading<BytesPerSec>, step: Seconds) -> Reading<BytesPerSec> {
