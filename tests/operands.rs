@@ -71,3 +71,26 @@ fn prediction_modules_are_megatrons() {
     assert_eq!(count("megatron", 2) - count("megatron", 0), 2 * (layer + 2 * HIDDEN * HIDDEN + 3 * HIDDEN));
     assert_eq!(count("pytorch", 2), count("pytorch", 0));
 }
+
+/// Megatron's CheckpointFunction.backward runs the whole block again (core/tensor_parallel/random.py); torch's
+/// checkpoint stops where the last saved tensor is made (utils/checkpoint.py), before the last matrix of the block.
+#[test]
+fn a_recomputed_block_runs_to_its_end_in_megatron_alone() {
+    let plan = |framework: &str| {
+        predicted(&format!(
+            "model: {{preset: llama-3-8b, framework: {framework}, sequence_length: {TOKENS}}}\n\
+             training: {{micro_batch_size: 1, precision: bf16, activation_checkpointing: full}}\n"
+        ))
+    };
+    let again = |framework: &str| {
+        let flops = plan(framework).flops;
+        // Everything but the head's product, 2 operations a token and weight.
+        let blocks = flops.forward.0 - (2 * TOKENS * HIDDEN * 128_256) as f64;
+        (blocks, blocks - flops.recompute.0)
+    };
+    let (blocks, missing) = again("megatron");
+    assert!((missing / blocks).abs() < 1e-9, "{missing} of {blocks}");
+    let (blocks, missing) = again("pytorch");
+    let last = (2 * TOKENS * LAYERS * MIDDLE * HIDDEN) as f64;
+    assert!(((missing - last) / blocks).abs() < 1e-9, "{missing}, by hand {last}");
+}

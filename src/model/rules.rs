@@ -149,6 +149,8 @@ pub struct Rules {
     pub inplace_relu: Rule<bool>,
     /// Modules register tables and masks as buffers.
     pub buffers: Rule<bool>,
+    /// A block that is recomputed runs to its end again, not only as far as anything is saved.
+    pub reruns_all: Rule<bool>,
 }
 
 const HF: &str = "transformers 4.57.6, models/*/modeling_*.py";
@@ -156,6 +158,8 @@ const TITAN: &str = "torchtitan, models/llama3/model/model.py";
 const MEGATRON: &str = "megatron-core 0.16, core/transformer and core/extensions/transformer_engine.py";
 const GLOBAL_BUFFER: &str = "megatron-core 0.16, core/utils.py, GlobalMemoryBuffer (\"mpu\"), which \
     core/tensor_parallel/layers.py and core/transformer/dot_product_attention.py share";
+const RERUN: &str = "megatron-core 0.16, core/tensor_parallel/random.py, CheckpointFunction.backward";
+const EARLY_STOP: &str = "PyTorch 2.9, torch/utils/checkpoint.py, set_checkpoint_early_stop";
 const NANO: &str = "karpathy/nanoGPT, model.py";
 const FOUNDRY: &str = "llm-foundry, llmfoundry/models/layers";
 
@@ -195,6 +199,7 @@ const HUGGING_FACE: Rules = Rules {
     ),
     inplace_relu: rule(false, "transformers 4.57.6, models/resnet/modeling_resnet.py, ResNetConvLayer"),
     buffers: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
+    reruns_all: rule(false, EARLY_STOP),
 };
 
 const TORCHTITAN: Rules = Rules {
@@ -216,6 +221,7 @@ const TORCHTITAN: Rules = Rules {
     prediction: rule(false, TITAN),
     inplace_relu: rule(false, TITAN),
     buffers: rule(false, TITAN),
+    reruns_all: rule(false, EARLY_STOP),
 };
 
 const MEGATRON_TE: Rules = Rules {
@@ -246,6 +252,7 @@ const MEGATRON_TE: Rules = Rules {
     prediction: rule(true, "megatron-core 0.16, core/transformer/multi_token_prediction.py"),
     inplace_relu: rule(false, MEGATRON),
     buffers: rule(false, MEGATRON),
+    reruns_all: rule(true, RERUN),
 };
 
 const MEGATRON_LOCAL: Rules = Rules {
@@ -283,6 +290,7 @@ const LLM_FOUNDRY: Rules = Rules {
     prediction: rule(false, FOUNDRY),
     inplace_relu: rule(false, FOUNDRY),
     buffers: rule(false, FOUNDRY),
+    reruns_all: rule(false, EARLY_STOP),
 };
 
 impl Rules {

@@ -141,7 +141,7 @@ impl Tally<'_> {
         let tape = self.tape;
         let train = self.job.training.mode == Mode::Train;
         let mut products = 0;
-        let stop = early_stop(tape);
+        let stop = if self.job.rules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
         for (at, op) in tape.ops.iter().enumerate() {
             if op.launches == 0 || op.work == Work::Sent {
                 continue;
