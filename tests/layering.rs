@@ -37,6 +37,7 @@ const IMPURE: &[&str] = &[
     "tokio",
     "crossterm",
     "nvml_wrapper",
+    "sysinfo",
     "procfs",
 ];
 

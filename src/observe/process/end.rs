@@ -1,10 +1,7 @@
 //! Ending a process, and no other one.
 
-use std::path::Path;
-
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
-use super::look::{Look, boot};
+use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
 
 /// How a process is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +32,14 @@ pub fn end(pid: u32, started: u64, how: End) -> Result<(), String> {
 }
 
 fn start_of(pid: u32) -> Option<u64> {
-    Look::at(Path::new("/proc"), pid, boot()?).map(|(_, look)| look.started)
+    let pid = sysinfo::Pid::from_u32(pid);
+    let mut system = System::new().ok()?;
+    system.refresh_processes_specifics(
+        ProcessesToUpdate::Some(&[pid]),
+        true,
+        ProcessRefreshKind::nothing().without_tasks(),
+    );
+    system.process(pid).map(sysinfo::Process::start_time)
 }
 
 fn refused(pid: u32, error: rustix::io::Errno) -> String {

@@ -4,50 +4,44 @@
 mod children;
 mod detail;
 mod end;
-mod look;
 mod namespace;
 mod users;
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use procfs::process::Process;
+use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
 
 use children::Children;
 use detail::Details;
-use look::{LONGEST_TEXT, Look, Said};
 use namespace::search;
 use users::Users;
 
 pub use end::{End, end};
 
 use crate::reading::{Absence, HostProcess, Moment, Reading};
-use crate::units::Fraction;
+use crate::units::{Bytes, Fraction};
 
+/// Names and command lines are cut here: they come from anybody.
+const LONGEST_TEXT: usize = 4096;
 /// A pid that nobody in sight has is looked for in other namespaces this often, in milliseconds:
 /// it means reading a file of every process.
 const SEARCH_EVERY: u64 = 10_000;
+/// Processes that have left the GPUs but go on are forgotten when there are more than these.
+const MOST_STALE: usize = 64;
 
 /// Facts of processes, with what is remembered between ticks.
 pub struct HostFacts {
     proc_root: PathBuf,
-    /// When the machine was started; none without `/proc`.
-    boot: Option<u64>,
+    system: Option<System>,
     users: Users,
-    known: HashMap<u32, Known>,
+    cpu_before: HashMap<u32, CpuTime>,
     elsewhere: HashMap<u32, Elsewhere>,
     details: Details,
     children: Children,
     /// Every process is in sight.
     on_host: bool,
-}
-
-/// A process as it was at the last look.
-#[derive(Debug)]
-struct Known {
-    name: String,
-    said: Said,
-    time: CpuTime,
 }
 
 /// Processor time that a process had used by some moment.
@@ -70,9 +64,9 @@ impl HostFacts {
     pub fn new() -> Self {
         Self {
             proc_root: PathBuf::from("/proc"),
-            boot: look::boot(),
+            system: System::new().ok(),
             users: Users::default(),
-            known: HashMap::new(),
+            cpu_before: HashMap::new(),
             elsewhere: HashMap::new(),
             details: Details::default(),
             children: Children::default(),
@@ -83,11 +77,12 @@ impl HostFacts {
     /// What is known of these processes, in their order.
     pub fn of(&mut self, pids: &[u32], now: Moment) -> Vec<HostProcess> {
         self.forget(pids);
-        let Some(boot) = self.boot else {
+        let Some(system) = &mut self.system else {
             let why = Absence::Failed("no /proc here: mount it to see whose processes these are".into());
             return pids.iter().map(|pid| without_facts(*pid, &why)).collect();
         };
-        pids.iter().map(|pid| self.one(*pid, boot, now)).collect()
+        refresh(system, pids);
+        pids.iter().map(|pid| self.one(*pid, now)).collect()
     }
 
     /// Fills in what is asked only while processes are looked at, and tells of what they have
@@ -96,12 +91,13 @@ impl HostFacts {
         let here = |host: &HostProcess| host.here.unwrap_or(host.pid);
         let roots: Vec<u32> = known.iter().filter(|host| host.started.value().is_some()).map(here).collect();
         let family = self.children.of(&self.proc_root, &roots, now).to_vec();
+        let pids: Vec<u32> = family.iter().map(|(pid, _)| *pid).collect();
+        if let Some(system) = &mut self.system {
+            refresh(system, &pids);
+        }
         let mut children: Vec<HostProcess> = family
             .into_iter()
-            .filter_map(|(pid, parent)| {
-                let child = self.one(pid, self.boot?, now);
-                Some(HostProcess { parent: Some(parent), ..child })
-            })
+            .map(|(pid, parent)| HostProcess { parent: Some(parent), ..self.one(pid, now) })
             // Ended since it was found.
             .filter(|child| child.started.value().is_some())
             .collect();
@@ -112,45 +108,40 @@ impl HostFacts {
         children
     }
 
-    fn one(&mut self, pid: u32, boot: u64, now: Moment) -> HostProcess {
-        let Some((local, process, look)) = self.look(pid, boot, now) else {
+    fn one(&mut self, pid: u32, now: Moment) -> HostProcess {
+        let mut local = pid;
+        if self.known(pid).is_none()
+            && let Some(here) = self.here(pid, now)
+            && let Some(system) = &mut self.system
+        {
+            refresh(system, &[here]);
+            local = here;
+        }
+        let Some(process) = self.system.as_ref().and_then(|system| system.process(Pid::from_u32(local))) else {
             // Who was here has gone; who never was has its number in another namespace, unless
             // this is the one of all.
-            let gone = self.known.contains_key(&pid) || self.on_host;
+            let gone = self.cpu_before.contains_key(&pid) || self.on_host;
             return without_facts(pid, &if gone { Absence::Gone } else { Absence::Elsewhere });
         };
-        let time = CpuTime { started: look.started, millis: look.millis, at: now };
-        let before = self.known.remove(&pid);
-        let cpu = cpu(before.as_ref().map(|before| before.time), time);
-        // What has another name has become another program.
-        let same = before.filter(|before| before.time.started == look.started && before.name == look.name);
-        let said = same.map_or_else(|| Said::by(&process, &look.name), |before| before.said);
-        let user =
-            said.user.map_or(Reading::Absent(Absence::NoPermission), |id| Reading::measured(self.users.name(id), now));
-        let host = HostProcess {
+        let started = process.start_time();
+        let time = CpuTime { started, millis: process.accumulated_cpu_time(), at: now };
+        let before = self.cpu_before.insert(pid, time);
+        HostProcess {
             pid,
-            started: Reading::measured(look.started, now),
-            name: Reading::measured(look.name.clone(), now),
-            command: Reading::measured(said.command.clone(), now),
-            user,
-            cpu,
-            resident: Reading::measured(look.resident, now),
+            started: Reading::measured(started, now),
+            name: Reading::measured(bounded(process.name()), now),
+            command: Reading::measured(command(process), now),
+            user: user(process, &mut self.users, now),
+            cpu: cpu(before, time),
+            resident: Reading::measured(Bytes(process.memory()), now),
             here: (local != pid).then_some(local),
-            parent: look.parent,
+            parent: process.parent().map(Pid::as_u32),
             ..HostProcess::default()
-        };
-        self.known.insert(pid, Known { name: look.name, said, time });
-        host
+        }
     }
 
-    /// A look at the process that the driver calls `pid`, and its number here.
-    fn look(&mut self, pid: u32, boot: u64, now: Moment) -> Option<(u32, Process, Look)> {
-        if let Some((process, look)) = Look::at(&self.proc_root, pid, boot) {
-            return Some((pid, process, look));
-        }
-        let here = self.here(pid, now)?;
-        let (process, look) = Look::at(&self.proc_root, here, boot)?;
-        Some((here, process, look))
+    fn known(&self, pid: u32) -> Option<&Process> {
+        self.system.as_ref()?.process(Pid::from_u32(pid))
     }
 
     /// The pid that a process of another namespace has in this one.
@@ -171,9 +162,26 @@ impl HostFacts {
     /// Drops what belongs to processes that nobody asks for any more.
     fn forget(&mut self, pids: &[u32]) {
         let children = self.children.pids();
-        self.known.retain(|pid, _| pids.contains(pid) || children.contains(pid));
+        self.cpu_before.retain(|pid, _| pids.contains(pid) || children.contains(pid));
         self.elsewhere.retain(|pid, _| pids.contains(pid));
+        let known = self.system.as_ref().map_or(0, |system| system.processes().len());
+        if known > pids.len() + self.children.pids().len() + MOST_STALE {
+            self.system = System::new().ok();
+        }
     }
+}
+
+/// Only what is shown, and only for these; what does not change is read once.
+fn refresh(system: &mut System, pids: &[u32]) {
+    let pids: Vec<Pid> = pids.iter().copied().map(Pid::from_u32).collect();
+    // Threads are left out: a trainer has hundreds, and each would be read.
+    let what = ProcessRefreshKind::nothing()
+        .without_tasks()
+        .with_cpu()
+        .with_memory()
+        .with_cmd(UpdateKind::OnlyIfNotSet)
+        .with_user(UpdateKind::OnlyIfNotSet);
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&pids), true, what);
 }
 
 fn without_facts(pid: u32, why: &Absence) -> HostProcess {
@@ -199,6 +207,25 @@ fn cpu(before: Option<CpuTime>, now: CpuTime) -> Reading<Fraction> {
     Reading::measured(Fraction(used / 1000.0 / now.at.since(before.at).0), now.at)
 }
 
+/// The command line; where there is none, the name in brackets, as ps shows it.
+fn command(process: &Process) -> String {
+    let mut line = String::new();
+    for word in process.cmd() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word.to_string_lossy());
+        if line.len() > LONGEST_TEXT {
+            break;
+        }
+    }
+    if line.is_empty() { format!("[{}]", bounded(process.name())) } else { cut(line) }
+}
+
+fn bounded(text: &OsStr) -> String {
+    cut(text.to_string_lossy().into_owned())
+}
+
 fn cut(mut text: String) -> String {
     let mut end = LONGEST_TEXT.min(text.len());
     while !text.is_char_boundary(end) {
@@ -206,6 +233,11 @@ fn cut(mut text: String) -> String {
     }
     text.truncate(end);
     text
+}
+
+fn user(process: &Process, users: &mut Users, now: Moment) -> Reading<String> {
+    // sysinfo leaves it out when /proc/PID/status cannot be read.
+    process.user_id().map_or(Reading::Absent(Absence::NoPermission), |id| Reading::measured(users.name(**id), now))
 }
 
 #[cfg(test)]
