@@ -2,6 +2,7 @@
 //! the matrix units and the DRAM really did between two samples.
 
 use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
@@ -13,7 +14,7 @@ use crate::reading::{Absence, Counters, Moment, Reading};
 use crate::units::{BytesPerSec, Fraction};
 
 /// NVML has nothing to say about samples that are closer.
-const LEAST_MILLIS: u64 = 100;
+const LEAST: Duration = Duration::from_millis(100);
 
 /// Bytes of a MiB.
 const MIB: f64 = 1_048_576.0;
@@ -85,8 +86,9 @@ impl Figures {
 #[derive(Debug, Default)]
 pub struct Sampler {
     support: Support,
-    // Figures lie between two samples: the older one waits here for the next tick.
-    older: Option<(GpmSample<'static>, Moment)>,
+    // Figures lie between two samples: the older one waits here for the next tick, with the time when it was taken,
+    // which may be long after the tick began.
+    older: Option<(GpmSample<'static>, Instant)>,
     last: Figures,
 }
 
@@ -120,7 +122,7 @@ impl Sampler {
             return Figures::absent(&Absence::NotSupported);
         } else if let Some(why) = self.missing(device) {
             return Figures::absent(&why);
-        } else if self.older.as_ref().is_none_or(|(_, at)| now.0.saturating_sub(at.0) >= LEAST_MILLIS) {
+        } else if self.older.as_ref().is_none_or(|(_, taken)| taken.elapsed() >= LEAST) {
             self.last = self.advance(library, device, now).unwrap_or_else(|error| {
                 self.older = None;
                 Figures::absent(&absence(&error))
@@ -163,7 +165,9 @@ impl Sampler {
         now: Moment,
     ) -> Result<Figures, NvmlError> {
         let newer = device.gpm_sample()?;
-        let Some((older, _)) = self.older.replace((newer, now)) else { return Ok(Figures::absent(&Absence::TooShort)) };
+        let Some((older, _)) = self.older.replace((newer, Instant::now())) else {
+            return Ok(Figures::absent(&Absence::TooShort));
+        };
         let Some((newer, _)) = &self.older else { return Ok(Figures::default()) };
         let mut metrics = gpm_metrics_get(library, &older, newer, &METRICS)?.into_iter();
         Ok(Figures::from(|| match metrics.next() {
