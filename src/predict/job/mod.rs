@@ -1,6 +1,7 @@
 //! A job: a plan with everything decided. What absent keys come to mean, and how keys
 //! must agree, stands here and nowhere else.
 
+mod adapters;
 mod batch;
 mod degrees;
 mod hardware;
@@ -170,7 +171,8 @@ impl Fixed {
     fn arranged(self, plan: &Plan, degrees: Degrees, catalog: &Catalog, mut notes: Notes) -> Result<Job, Vec<Fault>> {
         let Self { framework, transformer_impl, architecture, rules, hardware, counted } = self;
         degrees::check_model(&degrees, &architecture, framework, &mut notes);
-        let training = training::resolve(plan, framework, &mut notes);
+        let lora = adapters::resolve(plan, (framework, transformer_impl), &architecture, &mut notes);
+        let training = training::resolve(plan, framework, lora, &mut notes);
         let engine = framework == Framework::Megatron && transformer_impl == TransformerImpl::TransformerEngine;
         let storage = storage::resolve(plan, (framework, engine), (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
