@@ -6,6 +6,7 @@ mod batch;
 mod degrees;
 mod hardware;
 mod idle;
+mod limits;
 mod sized;
 mod speed;
 mod stages;
@@ -186,6 +187,7 @@ impl Fixed {
             None => architecture.count(framework, transformer_impl, multiple),
         };
         check_size(&params, &batch, &architecture, &mut notes);
+        limits::check(framework, &architecture, (&degrees, &batch), &mut notes);
         idle::note(plan, framework, &architecture, &mut notes);
         if let Some(decoder) = architecture.block() {
             note_latents(&training, framework, decoder, &mut notes);
