@@ -1,7 +1,7 @@
 //! Shapes of the models that are not decoder-only transformers. Transformer blocks are
 //! described by the same [`Decoder`] fields whatever they are part of.
 
-use super::architecture::{Act, Architecture, Decoder, Ends, Shape, Sizes};
+use super::architecture::{Act, Architecture, Decoder, Ends, Family, Shape, Sizes};
 use crate::plan::keywords::{ModelType, Norm, Position};
 
 /// How a sample enters an encoder-decoder.
@@ -276,7 +276,11 @@ impl Architecture {
         match &self.shape {
             Shape::Decoder(decoder) => Input::Tokens(decoder.max_positions),
             Shape::Encoder(encoder) => match encoder.ends {
-                Ends::Text { .. } => Input::Tokens(encoder.stack.max_positions),
+                // RoBERTa's positions begin behind that of padding (models/roberta, padding_idx 1).
+                Ends::Text { .. } => match (self.family, encoder.stack.max_positions) {
+                    (Family::Roberta, Some(rows)) => Input::Tokens(Some(rows.saturating_sub(2))),
+                    (_, rows) => Input::Tokens(rows),
+                },
                 Ends::Image { image, patch, .. } => Input::Image(patches(image, patch).saturating_add(1), image, false),
             },
             Shape::ResidualNet(_) => Input::Image(1, 224, true),

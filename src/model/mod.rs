@@ -14,6 +14,7 @@ mod explicit;
 mod families;
 mod hf;
 mod in_place;
+mod modules;
 mod residual_net;
 mod rules;
 mod stack;
@@ -28,6 +29,7 @@ pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use hf::from_hf;
+pub use modules::{Module, default_targets, is_meant, modules};
 pub use rules::{Experts, Gate, Gather, PointwiseAct, RmsNorm, Rope, Rule, Rules, SharedSequence, Softmax, SplitHeads};
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
@@ -53,12 +55,37 @@ impl Architecture {
     /// Exact parameter counts of the whole model, as the modules of `framework` hold it.
     #[must_use]
     pub fn count(&self, framework: Framework, implementation: TransformerImpl, vocab_multiple: u64) -> Count {
+        self.of_one_token(framework, implementation, vocab_multiple, None).count()
+    }
+
+    /// Those of `operators` that the model has as linear layers an adapter can stand on.
+    #[must_use]
+    pub fn linears(
+        &self,
+        framework: Framework,
+        implementation: TransformerImpl,
+        operators: Vec<&'static str>,
+    ) -> Vec<&'static str> {
+        let adapters = Adapters { rank: 1, targets: operators, dropout: 0.0, element: Element::F32 };
+        let walk = self.of_one_token(framework, implementation, 1, Some(&adapters));
+        let layers = walk.kinds.iter().map(|(_, tape)| tape);
+        layers.chain([&walk.first, &walk.last]).flat_map(|tape| tape.adapted.iter().copied()).collect()
+    }
+
+    /// The walk of the whole model over a single token.
+    fn of_one_token(
+        &self,
+        framework: Framework,
+        implementation: TransformerImpl,
+        vocab_multiple: u64,
+        adapters: Option<&Adapters>,
+    ) -> Walk {
         let rules = Rules::of(framework, implementation, self.family);
         let types = Types { weight: Element::F32, autocast: None, weight_cache: false, fp8: None };
         let run = Run {
             rules: &rules,
             types: &types,
-            adapters: None,
+            adapters,
             batch: 1,
             sequence: 1,
             target: 1,
@@ -73,6 +100,6 @@ impl Architecture {
             vocab_multiple,
             cache: None,
         };
-        self.walk(&run).count()
+        self.walk(&run)
     }
 }

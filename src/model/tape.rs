@@ -162,6 +162,8 @@ pub struct Tape {
     pub plain: bool,
     /// Bytes sent in collectives of the tensor-parallel group, forward.
     pub collectives: Vec<Collective>,
+    /// Linear layers that an adapter stands on.
+    pub adapted: Vec<&'static str>,
 }
 
 /// What an operator is, for [`Tape::push`].

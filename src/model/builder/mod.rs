@@ -18,8 +18,8 @@ use super::weight::{Collective, Part, Weight};
 pub struct Adapters {
     /// Rank.
     pub rank: u64,
-    /// Suffixes of module names that get one.
-    pub targets: Vec<String>,
+    /// Names of the linear layers that get one.
+    pub targets: Vec<&'static str>,
     /// Dropout before the first matrix.
     pub dropout: f64,
     /// The adapters' type.
@@ -70,7 +70,7 @@ pub enum Keeps {
 /// A linear layer.
 #[derive(Debug, Clone, Copy)]
 pub struct Linear {
-    /// Module name; adapters match what follows the last dot.
+    /// Name of the operator; adapters stand on it by this name.
     pub name: &'static str,
     /// Columns of the input.
     pub from: u64,

@@ -109,23 +109,39 @@ impl Builder<'_> {
 
     /// peft's adapter beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).
     fn adapted(&mut self, x: Id, out: Id, rows: u64, layer: Linear) -> Id {
-        let Some(adapters) = self.adapters else { return out };
-        let suffix = layer.name.rsplit('.').next().unwrap_or(layer.name);
-        if !adapters.targets.iter().any(|target| target == suffix || target == "all-linear") {
+        self.adapted_each(x, out, rows, layer, (1, 1))
+    }
+
+    /// An adapter beside each of so many linear layers alike, of which a token passes some.
+    pub fn adapted_each(&mut self, x: Id, out: Id, rows: u64, layer: Linear, (copies, active): (u64, u64)) -> Id {
+        let Some(adapters) = self.adapters.filter(|adapters| adapters.targets.contains(&layer.name)) else {
             return out;
-        }
+        };
+        self.tape.adapted.push(layer.name);
         let group = std::mem::replace(&mut self.group, Group::Adapter);
         let wide = self.cast("lora.input", x, adapters.element);
         let dropped = self.dropout("lora.dropout", wide, adapters.dropout);
-        let a = self.weight(Part::Adapter, adapters.rank, layer.from);
+        let a = self.weights(Part::Adapter, adapters.rank, layer.from, copies, active);
         let inner = self.matrix("lora.a", dropped, a, None, (rows, layer.from, adapters.rank));
-        let b = self.weight(Part::Adapter, layer.to, adapters.rank);
+        self.each_its_share(rows, copies);
+        let b = self.weights(Part::Adapter, layer.to, adapters.rank, copies, active);
         let outer = self.matrix("lora.b", inner, b, None, (rows, adapters.rank, layer.to));
+        self.each_its_share(rows, copies);
         let scaled = self.pointwise("lora.scale", outer, Keeps::Nothing);
         let sum = self.add("lora.add", out, scaled);
         self.group = group;
         let element = self.element(out);
         self.cast("lora.output", sum, element)
+    }
+
+    /// The product written last is one of each of so many experts, which share the rows evenly.
+    pub fn each_its_share(&mut self, rows: u64, experts: u64) {
+        if let Some(op) = self.tape.ops.last_mut().filter(|_| experts > 1) {
+            op.launches = experts;
+            if let Work::Product(product) = &mut op.work {
+                (product.batch, product.rows) = (experts, rows.div_ceil(experts));
+            }
+        }
     }
 }
 

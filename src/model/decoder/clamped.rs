@@ -46,11 +46,10 @@ impl Ctx<'_> {
 
     /// One matrix of each expert, and its bias in the type that it is stored in.
     fn biased(&self, b: &mut Builder<'_>, x: Id, moe: &Moe, shape: (u64, u64, u64)) -> Id {
-        let name = "moe.experts";
         let plain = Moe { expert_bias: false, ..moe.clone() };
-        let out = self.expert_matrix(b, x, &plain, moe.experts, shape, name);
+        let out = self.expert_matrix(b, x, &plain, moe.experts, shape, "moe.experts");
         let bias = b.weights(Part::Expert, shape.2, 1, moe.experts, moe.per_token);
-        b.add(name, out, bias)
+        b.add("moe.experts", out, bias)
     }
 
     /// Masked scores with a sink beside each row, the largest subtracted, and a softmax in their own type

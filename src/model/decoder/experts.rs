@@ -9,7 +9,6 @@ use crate::model::element::{Element, Group};
 use crate::model::rules::{Experts, Gate};
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
-use crate::model::work::Work;
 
 impl Ctx<'_> {
     /// Router, routed experts and shared experts.
@@ -160,24 +159,24 @@ impl Ctx<'_> {
     /// The matrices of the routed experts over `rows` tokens, weighted in between where `weights` are there.
     fn expert_mlp(&self, b: &mut Builder<'_>, x: Id, rows: u64, moe: &Moe, weights: Option<Id>) -> Id {
         let d = self.d;
-        let name = "moe.experts";
         let cut = self.run.cut;
         let local = moe.experts.div_ceil(cut.expert);
         let inner = moe.intermediate.div_ceil(cut.expert_tensor);
         let one = self.run.rules.experts.is != Experts::Loop;
         let middle = if d.gated && one {
-            let both = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner.saturating_mul(2)), name);
+            let both =
+                self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner.saturating_mul(2)), "moe.gate_up_proj");
             match weights.filter(|_| self.run.rules.gate.is == Gate::Fused) {
                 Some(weights) => weighted_gate(b, both, weights),
                 None => self.gate_of_one(b, both, "moe.act"),
             }
         } else if d.gated {
-            let gate = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), name);
+            let gate = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), "moe.gate_proj");
             let gate = self.act(b, gate, "moe.act");
-            let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), name);
+            let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), "moe.up_proj");
             b.mul("moe.act", gate, up)
         } else {
-            let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), name);
+            let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), "moe.up_proj");
             self.act(b, up, "moe.act")
         };
         let middle = match weights {
@@ -186,31 +185,30 @@ impl Ctx<'_> {
             }
             _ => middle,
         };
-        self.expert_matrix(b, middle, moe, local, (rows, inner, d.hidden), name)
+        self.expert_matrix(b, middle, moe, local, (rows, inner, d.hidden), "moe.down_proj")
     }
 
-    /// One matrix of each local expert.
+    /// One matrix of each local expert. Adapters stand on it where each expert is a module of its own.
     pub(super) fn expert_matrix(
         &self,
         b: &mut Builder<'_>,
         x: Id,
         moe: &Moe,
         local: u64,
-        shape: (u64, u64, u64),
+        (rows, from, to): (u64, u64, u64),
         name: &'static str,
     ) -> Id {
+        let part = Part::Expert;
         let active = moe.per_token.min(local);
-        let weight = b.weights(Part::Expert, shape.2, shape.1, local, active);
-        let bias = moe.expert_bias.then(|| b.weights(Part::Expert, shape.2, 1, local, active));
-        let out = b.block_matrix(name, x, (weight, Part::Expert), bias, shape);
-        if let Some(op) = b.tape.ops.last_mut() {
-            op.launches = local;
-            if let Work::Product(product) = &mut op.work {
-                // Balanced: each expert multiplies its share of the tokens.
-                (product.batch, product.rows) = (local, shape.0.div_ceil(local.max(1)));
-            }
+        let weight = b.weights(part, to, from, local, active);
+        let bias = moe.expert_bias.then(|| b.weights(part, to, 1, local, active));
+        let out = b.block_matrix("moe.experts", x, (weight, part), bias, (rows, from, to));
+        // Balanced: each expert multiplies its share of the tokens.
+        b.each_its_share(rows, local);
+        if self.run.rules.experts.is != Experts::Loop || self.is_clamped_loop() {
+            return out;
         }
-        out
+        b.adapted_each(x, out, rows, Linear { name, from, to, bias: moe.expert_bias, part }, (local, active))
     }
 }
 

@@ -7,10 +7,6 @@ use crate::plan::keywords::{Framework, Mode, Precision, Sharding, Strategy, Tran
 
 /// Names every key of the plan that is given and changes nothing.
 pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architecture, notes: &mut Notes) {
-    if plan.training.lora.is_some() && !matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_)) {
-        let kind = architecture.kind();
-        notes.fault("training.lora", format!("adapters stand on decoders and encoders only, not on a {kind}"));
-    }
     let image = architecture.image().is_some();
     let both = matches!(architecture.shape, Shape::EncoderDecoder(_));
     let text = both || matches!(architecture.shape, Shape::Unet(_));

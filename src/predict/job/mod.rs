@@ -1,10 +1,12 @@
 //! A job: a plan with everything decided. What absent keys come to mean, and how keys
 //! must agree, stands here and nowhere else.
 
+mod adapters;
 mod batch;
 mod degrees;
 mod hardware;
 mod idle;
+mod limits;
 mod sized;
 mod speed;
 mod stages;
@@ -170,7 +172,8 @@ impl Fixed {
     fn arranged(self, plan: &Plan, degrees: Degrees, catalog: &Catalog, mut notes: Notes) -> Result<Job, Vec<Fault>> {
         let Self { framework, transformer_impl, architecture, rules, hardware, counted } = self;
         degrees::check_model(&degrees, &architecture, framework, &mut notes);
-        let training = training::resolve(plan, framework, &mut notes);
+        let lora = adapters::resolve(plan, (framework, transformer_impl), &architecture, &mut notes);
+        let training = training::resolve(plan, framework, lora, &mut notes);
         let engine = framework == Framework::Megatron && transformer_impl == TransformerImpl::TransformerEngine;
         let storage = storage::resolve(plan, (framework, engine), (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
@@ -184,6 +187,7 @@ impl Fixed {
             None => architecture.count(framework, transformer_impl, multiple),
         };
         check_size(&params, &batch, &architecture, &mut notes);
+        limits::check(framework, &architecture, (&degrees, &batch), &mut notes);
         idle::note(plan, framework, &architecture, &mut notes);
         if let Some(decoder) = architecture.block() {
             note_latents(&training, framework, decoder, &mut notes);

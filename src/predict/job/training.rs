@@ -9,8 +9,8 @@ use crate::plan::{Checkpointing, Plan};
 pub struct Lora {
     /// Rank.
     pub rank: u64,
-    /// Suffixes of module names.
-    pub targets: Vec<String>,
+    /// Linear layers that have one, by the names of their operators.
+    pub targets: Vec<&'static str>,
     /// Dropout before the first matrix.
     pub dropout: f64,
     /// Bits of a base weight, where it is quantised.
@@ -69,7 +69,7 @@ pub struct Training {
 }
 
 /// Fills absent keys by the contract's defaults.
-pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> Training {
+pub(super) fn resolve(plan: &Plan, framework: Framework, lora: Option<Lora>, notes: &mut Notes) -> Training {
     let part = &plan.training;
     let megatron = framework == Framework::Megatron;
     let fused = megatron || framework == Framework::Torchtitan;
@@ -107,16 +107,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, notes: &mut Notes) -> T
         offload_modules: part.offload_modules.clone().filter(|_| megatron).unwrap_or_default(),
         offload_layers: part.offload_layers.filter(|_| megatron),
         deferred_head: megatron && part.defer_embedding_wgrad == Some(true),
-        lora: part.lora.as_ref().map(|lora| Lora {
-            rank: notes.or("training.lora.rank", lora.rank, 8),
-            targets: lora.targets.clone().unwrap_or_else(|| {
-                notes.assume("training.lora.targets", "q_proj, v_proj");
-                vec!["q_proj".to_owned(), "v_proj".to_owned()]
-            }),
-            dropout: lora.dropout.unwrap_or(0.0),
-            base_bits: lora.base_bits,
-            double_quant: lora.double_quant.unwrap_or(false),
-        }),
+        lora,
         frozen: part.frozen.clone().unwrap_or_default(),
         weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
         gradient_clipping: part.gradient_clipping.unwrap_or(false),

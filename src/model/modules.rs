@@ -1,0 +1,170 @@
+//! What frameworks call their linear layers: adapters are placed by these names.
+
+use super::architecture::Family;
+use crate::plan::keywords::Framework;
+
+/// An operator of the walk, and the module whose product it is, as the end of its path.
+pub type Module = (&'static str, &'static str);
+
+/// Where transformers 4.57.6 has them in most families (models/llama, deepseek_v2 and qwen2_moe). The routers of
+/// `DeepSeek` and gpt-oss, and gpt-oss's experts, are bare parameters: no adapter of a module finds them.
+const USUAL: [Module; 17] = [
+    ("attention.q_proj", "self_attn.q_proj"),
+    ("attention.k_proj", "self_attn.k_proj"),
+    ("attention.v_proj", "self_attn.v_proj"),
+    ("attention.qkv_proj", "self_attn.qkv_proj"),
+    ("attention.o_proj", "self_attn.o_proj"),
+    ("attention.q_a_proj", "self_attn.q_a_proj"),
+    ("attention.q_b_proj", "self_attn.q_b_proj"),
+    ("attention.kv_a_proj", "self_attn.kv_a_proj_with_mqa"),
+    ("attention.kv_b_proj", "self_attn.kv_b_proj"),
+    ("mlp.gate_proj", "mlp.gate_proj"),
+    ("mlp.up_proj", "mlp.up_proj"),
+    ("mlp.gate_up_proj", "mlp.gate_up_proj"),
+    ("mlp.down_proj", "mlp.down_proj"),
+    ("moe.gate_proj", "experts.gate_proj"),
+    ("moe.up_proj", "experts.up_proj"),
+    ("moe.down_proj", "experts.down_proj"),
+    ("moe.shared_gate", "mlp.shared_expert_gate"),
+];
+
+const GPT2: &[Module] = &[
+    ("attention.qkv_proj", "attn.c_attn"),
+    ("attention.o_proj", "attn.c_proj"),
+    ("mlp.up_proj", "mlp.c_fc"),
+    ("mlp.down_proj", "mlp.c_proj"),
+];
+
+const OPT: &[Module] = &[("attention.o_proj", "self_attn.out_proj"), ("mlp.up_proj", "fc1"), ("mlp.down_proj", "fc2")];
+
+const NEOX: &[Module] = &[
+    ("attention.qkv_proj", "attention.query_key_value"),
+    ("attention.o_proj", "attention.dense"),
+    ("mlp.up_proj", "mlp.dense_h_to_4h"),
+    ("mlp.down_proj", "mlp.dense_4h_to_h"),
+];
+
+const BLOOM: &[Module] = &[
+    ("attention.qkv_proj", "self_attention.query_key_value"),
+    ("attention.o_proj", "self_attention.dense"),
+    ("mlp.up_proj", "mlp.dense_h_to_4h"),
+    ("mlp.down_proj", "mlp.dense_4h_to_h"),
+];
+
+const PHI: &[Module] =
+    &[("attention.o_proj", "self_attn.dense"), ("mlp.up_proj", "mlp.fc1"), ("mlp.down_proj", "mlp.fc2")];
+
+const MIXTRAL: &[Module] = &[
+    ("moe.gate_proj", "experts.w1"),
+    ("moe.up_proj", "experts.w3"),
+    ("moe.down_proj", "experts.w2"),
+    ("moe.router", "block_sparse_moe.gate"),
+];
+
+const QWEN_MOE: &[Module] = &[("moe.router", "mlp.gate")];
+
+const BERT: &[Module] = &[
+    ("attention.q_proj", "attention.self.query"),
+    ("attention.k_proj", "attention.self.key"),
+    ("attention.v_proj", "attention.self.value"),
+    ("attention.o_proj", "attention.output.dense"),
+    ("mlp.up_proj", "intermediate.dense"),
+    ("mlp.down_proj", "output.dense"),
+    ("pooler", "pooler.dense"),
+    ("head.dense", "transform.dense"),
+    ("head.binary", "cls.seq_relationship"),
+    ("head", "classifier"),
+];
+
+const ROBERTA: &[Module] = &[
+    ("attention.q_proj", "attention.self.query"),
+    ("attention.k_proj", "attention.self.key"),
+    ("attention.v_proj", "attention.self.value"),
+    ("attention.o_proj", "attention.output.dense"),
+    ("mlp.up_proj", "intermediate.dense"),
+    ("mlp.down_proj", "output.dense"),
+    ("pooler", "pooler.dense"),
+    ("head.dense", "dense"),
+    ("head", "classifier.out_proj"),
+];
+
+const VIT: &[Module] = &[
+    ("attention.q_proj", "attention.attention.query"),
+    ("attention.k_proj", "attention.attention.key"),
+    ("attention.v_proj", "attention.attention.value"),
+    ("attention.o_proj", "attention.output.dense"),
+    ("mlp.up_proj", "intermediate.dense"),
+    ("mlp.down_proj", "output.dense"),
+    ("head", "classifier"),
+];
+
+/// megatron-core 0.16, core/transformer/attention.py, mlp.py and multi_latent_attention.py.
+const MEGATRON: [Module; 10] = [
+    ("attention.qkv_proj", "self_attention.linear_qkv"),
+    ("attention.o_proj", "self_attention.linear_proj"),
+    ("attention.q_proj", "self_attention.linear_q_proj"),
+    ("attention.q_a_proj", "self_attention.linear_q_down_proj"),
+    ("attention.q_b_proj", "self_attention.linear_q_up_proj"),
+    ("attention.kv_a_proj", "self_attention.linear_kv_down_proj"),
+    ("attention.kv_b_proj", "self_attention.linear_kv_up_proj"),
+    ("mlp.up_proj", "mlp.linear_fc1"),
+    ("mlp.gate_up_proj", "mlp.linear_fc1"),
+    ("mlp.down_proj", "mlp.linear_fc2"),
+];
+
+/// Every linear layer that a model of `family` can have, by its names in `framework`.
+#[must_use]
+pub fn modules(family: Family, framework: Framework) -> Vec<Module> {
+    if framework == Framework::Megatron {
+        return MEGATRON.to_vec();
+    }
+    let own = match family {
+        Family::Gpt2 | Family::Nanogpt => GPT2,
+        Family::Opt => OPT,
+        Family::GptNeox => NEOX,
+        Family::Bloom | Family::Falcon => BLOOM,
+        Family::Phi => PHI,
+        Family::Mixtral => MIXTRAL,
+        Family::Qwen2Moe | Family::Qwen3Moe => QWEN_MOE,
+        Family::Bert => BERT,
+        Family::Roberta => ROBERTA,
+        Family::Vit => VIT,
+        _ => &[],
+    };
+    let usual = USUAL.iter().filter(|(operator, _)| own.iter().all(|(known, _)| known != operator));
+    own.iter().chain(usual).copied().collect()
+}
+
+/// Modules that adapters stand on where a plan names none; none where the user has to name some.
+///
+/// peft 0.21.2, `utils/constants.py`, `TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING`, by `model_type`; for
+/// Megatron those of Megatron-Bridge, `peft/lora.py`, `LoRA.target_modules`.
+#[must_use]
+pub const fn default_targets(family: Family, framework: Framework) -> &'static [&'static str] {
+    if matches!(framework, Framework::Megatron) {
+        return &["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"];
+    }
+    match family {
+        Family::Gpt2 | Family::Nanogpt => &["c_attn"],
+        Family::GptNeox | Family::Bloom | Family::Falcon => &["query_key_value"],
+        Family::Opt
+        | Family::Llama
+        | Family::Mistral
+        | Family::Mixtral
+        | Family::Qwen2
+        | Family::Qwen3
+        | Family::Gemma
+        | Family::Gemma2
+        | Family::Gemma3Text => &["q_proj", "v_proj"],
+        Family::Phi => &["q_proj", "v_proj", "fc1", "fc2"],
+        Family::Bert | Family::Roberta => &["query", "value"],
+        _ => &[],
+    }
+}
+
+/// Whether a target means that module: its path, or the end of it (peft, tuners/tuners_utils.py,
+/// `check_target_module_exists`).
+#[must_use]
+pub fn is_meant(path: &str, target: &str) -> bool {
+    path == target || path.strip_suffix(target).is_some_and(|before| before.ends_with('.'))
+}

@@ -1,0 +1,86 @@
+//! Where adapters stand: a plan's names of modules to operators of the walk.
+
+use super::Notes;
+use super::training::Lora;
+use crate::model::{Architecture, Family, Module, Shape, default_targets, is_meant, modules};
+use crate::plan::Plan;
+use crate::plan::keywords::{Framework, TransformerImpl};
+
+const TARGETS: &str = "training.lora.targets";
+
+/// Every linear layer but the output matrix, however peft and the tools around it write that.
+const ALL: [&str; 3] = ["all-linear", "all_linear", "all"];
+
+/// Adapters as the plan has them, on the layers that the model has.
+pub(super) fn resolve(
+    plan: &Plan,
+    (framework, implementation): (Framework, TransformerImpl),
+    architecture: &Architecture,
+    notes: &mut Notes,
+) -> Option<Lora> {
+    let part = plan.training.lora.as_ref()?;
+    if !matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_)) {
+        let kind = architecture.kind();
+        notes.fault("training.lora", format!("adapters stand on decoders and encoders only, not on a {kind}"));
+        return None;
+    }
+    let candidates = modules(architecture.family, framework);
+    let operators = candidates.iter().map(|(operator, _)| *operator).collect();
+    let there = architecture.linears(framework, implementation, operators);
+    let own: Vec<Module> = candidates.into_iter().filter(|(operator, _)| there.contains(operator)).collect();
+    Some(Lora {
+        rank: notes.or("training.lora.rank", part.rank, 8),
+        targets: match &part.targets {
+            Some(names) => named(names, &own, notes),
+            None => by_default(architecture.family, framework, &own, notes),
+        },
+        dropout: part.dropout.unwrap_or(0.0),
+        base_bits: part.base_bits,
+        double_quant: part.double_quant.unwrap_or(false),
+    })
+}
+
+/// Operators of the modules that a plan names; a name that no module has is a fault.
+fn named(names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static str> {
+    let mut operators = Vec::new();
+    for name in names {
+        let meant = |(_, path): &&Module| ALL.contains(&name.as_str()) || is_meant(path, name);
+        let before = operators.len();
+        operators.extend(own.iter().filter(meant).map(|(operator, _)| *operator));
+        if operators.len() == before {
+            notes.fault(
+                TARGETS,
+                format!("`{name}` is no linear layer of this model that takes an adapter; {}", known(own)),
+            );
+        }
+    }
+    if names.is_empty() {
+        notes.fault(TARGETS, format!("names no module; {}", known(own)));
+    }
+    operators
+}
+
+/// Operators of the modules that the framework's adapters stand on where none are named.
+fn by_default(family: Family, framework: Framework, own: &[Module], notes: &mut Notes) -> Vec<&'static str> {
+    let targets = default_targets(family, framework);
+    let meant = |(_, path): &&Module| targets.iter().any(|target| is_meant(path, target));
+    let operators: Vec<_> = own.iter().filter(meant).map(|(operator, _)| *operator).collect();
+    if operators.is_empty() {
+        notes.fault(TARGETS, format!("needed: peft has no default for this kind of model; {}", known(own)));
+    } else {
+        notes.assume(TARGETS, targets.join(", "));
+    }
+    operators
+}
+
+/// The names that a model's modules have, without the paths that lead to them.
+fn known(own: &[Module]) -> String {
+    let mut names: Vec<&str> = Vec::with_capacity(own.len());
+    for (_, path) in own {
+        let last = path.rsplit('.').next().unwrap_or(path);
+        if !names.contains(&last) {
+            names.push(last);
+        }
+    }
+    format!("known: {}, all-linear", names.join(", "))
+}

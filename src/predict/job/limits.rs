@@ -1,0 +1,75 @@
+//! Runs that frameworks refuse, or that fail in their first step.
+
+use super::{Batch, Degrees, Notes};
+use crate::model::{Architecture, Input};
+use crate::plan::keywords::{Framework, Position, Schedule};
+
+/// Checks samples against the model's positions, and both against how GPUs share the work.
+pub(super) fn check(
+    framework: Framework,
+    architecture: &Architecture,
+    (degrees, batch): (&Degrees, &Batch),
+    notes: &mut Notes,
+) {
+    positions(architecture, batch, notes);
+    // Each rank takes a chunk from the front and one from the back, for causal attention is uneven (megatron-core
+    // 0.16, training/arguments.py, validate_args; torchtitan, train.py, seq_len_divisor).
+    let chunks = degrees.context.saturating_mul(2);
+    if degrees.context > 1 && !batch.sequence.is_multiple_of(chunks) {
+        notes.fault(
+            "model.sequence_length",
+            format!("{}: must divide by 2 x distribution.context_parallel = {chunks}", batch.sequence),
+        );
+    }
+    if degrees.schedule == Schedule::Interleaved && degrees.virtual_pipeline > 1 {
+        rounds(framework, degrees.pipeline, batch.accumulation, notes);
+    }
+}
+
+/// A learned table has no row for a token beyond its end: the lookup fails.
+fn positions(architecture: &Architecture, batch: &Batch, notes: &mut Notes) {
+    if architecture.block().is_none_or(|block| block.position != Position::Learned) {
+        return;
+    }
+    let (read, most) = match architecture.input() {
+        Input::Tokens(most) => (&[("model.sequence_length", batch.sequence)][..], most),
+        // A source of fixed length has a table of its own.
+        Input::Pair(Some(_), most) => (&[("model.decoder_sequence_length", batch.target)][..], most),
+        Input::Pair(None, most) => {
+            (&[("model.sequence_length", batch.sequence), ("model.decoder_sequence_length", batch.target)][..], most)
+        }
+        _ => return,
+    };
+    let Some(most) = most else { return };
+    for (key, tokens) in read.iter().filter(|(_, tokens)| *tokens > most) {
+        notes.fault(key, format!("{tokens}: the model has learned positions for {most} tokens"));
+    }
+}
+
+/// The interleaved schedule goes through its micro-batches in rounds.
+fn rounds(framework: Framework, stages: u64, batches: u64, notes: &mut Notes) {
+    let key = "training.gradient_accumulation_steps";
+    if framework == Framework::Megatron {
+        // Rounds of `microbatch_group_size_per_vp_stage`, at least as many as there are stages and by default as many
+        // (core/pipeline_parallel/schedules.py, `forward_backward_pipelining_with_interleaving`).
+        if batches < stages {
+            notes
+                .fault(key, format!("{batches}: interleaved needs at least distribution.pipeline_parallel = {stages}"));
+        } else if !batches.is_multiple_of(stages) {
+            notes.assume(
+                key,
+                format!(
+                    "{batches} is no multiple of {stages} stages: runs only with \
+                     --microbatch-group-size-per-virtual-pipeline-stage {batches} or such"
+                ),
+            );
+        }
+        return;
+    }
+    // Rounds of at least as many (torch/distributed/pipelining/schedules.py, `ScheduleInterleaved1F1B`).
+    let rounds = (batches / stages.max(1)).max(1);
+    if !batches.is_multiple_of(rounds) {
+        notes
+            .fault(key, format!("{batches}: interleaved needs a multiple of its {rounds} rounds over {stages} stages"));
+    }
+}
