@@ -124,10 +124,7 @@ fn masked_lm(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id) -> Id {
     let normed = ctx.norm(b, active, "head.norm", d.hidden);
     b.group = Group::Logits;
     let rows = ctx.vocab_rows();
-    let matrix = b.weight(Part::Head, rows, d.hidden);
-    if let Some(weight) = b.tape.weights.last_mut() {
-        weight.tied = d.tie_embeddings;
-    }
+    let matrix = b.output_matrix(rows, d.hidden, d.tie_embeddings);
     let bias = b.weight(Part::Head, rows, 1);
     let logits = b.matrix("head", normed, matrix, Some(bias), (tokens, d.hidden, rows));
     // BertForMaskedLM hands its logits to CrossEntropyLoss as they are.

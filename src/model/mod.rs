@@ -12,6 +12,7 @@ mod encoder;
 mod encoder_decoder;
 mod explicit;
 mod families;
+mod frozen;
 mod hf;
 mod in_place;
 mod modules;
@@ -28,6 +29,7 @@ pub use builder::{Adapters, Operands, Types, is_covered};
 pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
+pub use frozen::{FROZEN_PARTS, Frozen};
 pub use hf::from_hf;
 pub use modules::{Module, default_targets, is_meant, modules};
 pub use rules::{Experts, Gate, Gather, PointwiseAct, RmsNorm, Rope, Rule, Rules, SharedSequence, Softmax, SplitHeads};
@@ -96,7 +98,7 @@ impl Architecture {
             head_only: false,
             loss: LossRule::Plain,
             dropout: Some(0.0),
-            freeze_embeddings: false,
+            frozen: Frozen::default(),
             vocab_multiple,
             cache: None,
         };

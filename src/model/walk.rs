@@ -3,6 +3,7 @@
 
 use super::builder::{Adapters, Types};
 use super::element::Element;
+use super::frozen::Frozen;
 use super::rules::Rules;
 use super::tape::Tape;
 use crate::plan::keywords::CpComm;
@@ -99,7 +100,7 @@ pub struct Run<'a> {
     /// A dropout that overrides the model's own.
     pub dropout: Option<f64>,
     /// Parts that are frozen.
-    pub freeze_embeddings: bool,
+    pub frozen: Frozen,
     /// Rows that the vocabulary is padded to a multiple of.
     pub vocab_multiple: u64,
     /// Keys and values are kept for later tokens.

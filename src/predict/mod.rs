@@ -21,6 +21,7 @@ mod reserved;
 mod resident;
 mod scaling;
 mod step;
+mod stored;
 mod summit;
 mod terms;
 mod time;
@@ -72,7 +73,7 @@ pub fn predict(job: &Job) -> Prediction {
     let time = time::of_step(job, &step, &passes, &cost, largest);
     let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
     let trained =
-        if job.training.lora.is_some() || !job.training.frozen.is_empty() { step.walk.count() } else { job.params };
+        if job.training.lora.is_some() || !job.training.frozen.is_nothing() { step.walk.count() } else { job.params };
     Prediction {
         layers: layers::of_stage(job, &step, &layers, ends),
         model: job.architecture.name.clone(),

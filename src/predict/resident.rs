@@ -4,7 +4,7 @@
 use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
 use super::prefill::cached;
-use super::step::Step;
+use super::step::{Step, adapter_element};
 use crate::model::{Element, Gather, Part, Tape, Weight, is_covered};
 use crate::plan::keywords::{Attention, CpuOffload, Framework, Mode, Optimizer, Sharding, TransformerImpl};
 
@@ -241,11 +241,7 @@ impl Held<'_> {
 
     /// Type in which a weight lies.
     fn stored(&self, weight: &Weight) -> Element {
-        if weight.part == Part::Adapter && self.job.framework != Framework::Torchtitan {
-            Element::F32
-        } else {
-            self.job.storage.weight
-        }
+        if weight.part == Part::Adapter { adapter_element(self.job) } else { self.job.storage.weight }
     }
 
     fn temporaries(&self, sum: &mut Resident, largest: u64) {

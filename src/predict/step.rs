@@ -125,10 +125,14 @@ fn types(job: &Job) -> Types {
     Types { weight: storage.seen, autocast, weight_cache, fp8: storage.operands }
 }
 
+/// Type of adapters: peft raises them to fp32 (autocast_adapter_dtype); torchtune keeps the model's type.
+pub(super) fn adapter_element(job: &Job) -> Element {
+    if job.framework == Framework::Torchtitan { job.storage.weight } else { Element::F32 }
+}
+
 fn adapters(job: &Job) -> Option<Adapters> {
     let lora = job.training.lora.as_ref()?;
-    // peft raises adapters to fp32 (autocast_adapter_dtype); torchtune keeps the model's type.
-    let element = if job.framework == Framework::Torchtitan { job.storage.weight } else { Element::F32 };
+    let element = adapter_element(job);
     Some(Adapters {
         rank: lora.rank,
         targets: lora.targets.clone(),
@@ -187,7 +191,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             Loss::TeFused => LossRule::TeFused,
         },
         dropout: if trains(job) { job.training.dropout } else { Some(0.0) },
-        freeze_embeddings: job.training.frozen.iter().any(|part| part.contains("embed")),
+        frozen: job.training.frozen,
         vocab_multiple: job.vocab_multiple(),
         cache: cache(job),
     }

@@ -6,6 +6,7 @@ use super::optimizer::rule;
 use super::overhead::{Constant, NCCL_PER_COMMUNICATOR, context};
 use super::prediction::{Component, Layer, Term, Words, words};
 use super::reserved::{Beyond, beyond};
+use super::stored;
 use super::wording;
 use crate::model::Group;
 use crate::plan::keywords::Sharding;
@@ -107,18 +108,12 @@ fn communicators(job: &Job) -> u64 {
 /// What the stage holds in every phase.
 fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     let held = &run.resident;
-    let storage = &job.storage;
-    let degrees = &job.degrees;
-    let sharded = |from: &[Sharding]| {
-        if from.contains(&degrees.sharding) { words![" / ", degrees.shard_ranks, " ranks"] } else { Words::NONE }
-    };
     let of_contract = "CONTRACT, bytes a parameter by precision";
     terms.add(
         "weights",
         Component::Parameters,
         held.weights,
-        words![held.params, " parameters x ", storage.weight.bytes(), " B (", storage.weight.name(), ")"]
-            .then(sharded(&[Sharding::Zero3])),
+        stored::weights(job, held),
         of_contract,
         Layer::Allocated,
     );
@@ -135,7 +130,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "master weights",
         Component::OptimizerStates,
         held.masters,
-        words![held.trained, " parameters x 4 B (fp32)"].then(sharded(&all)),
+        words![held.trained, " parameters x 4 B (fp32)"].then(stored::shared(job, &all)),
         of_contract,
         Layer::Allocated,
     );
@@ -148,18 +143,11 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Layer::Allocated,
     );
     let row = rule(job.training.optimizer, job.framework);
-    let what = if row.eight_bit {
-        words![" parameters x 2 states of 1 B, with scales"]
-    } else if row.factored {
-        words![" parameters, rows and columns only"]
-    } else {
-        words![" parameters x ", row.moments, " states of ", storage.state.bytes(), " B"]
-    };
     terms.add(
         "optimizer states",
         Component::OptimizerStates,
         held.states,
-        words![held.trained].then(what).then(sharded(&all)),
+        stored::states(job, held),
         row.source,
         Layer::Allocated,
     );
@@ -220,7 +208,7 @@ fn cache_source(job: &Job) -> &'static str {
 /// What is alive only at the peak.
 fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
     let summit = &run.summit;
-    let gradient = job.storage.gradient;
+    let gradient = stored::adapters(job).unwrap_or(job.storage.gradient);
     terms.add(
         "gradients",
         Component::Gradients,

@@ -125,7 +125,7 @@ fn switches(job: &Job, causes: &mut Causes) {
             causes.add("base weights not quantised", change);
         }
     }
-    if !training.frozen.is_empty() {
+    if !training.frozen.is_nothing() {
         causes.add("frozen parts are trained", Change { set: Vec::new(), remove: vec!["training.frozen"] });
     }
     if !training.padded_batch && job.framework == Framework::Pytorch && training.attention == Attention::Sdpa {

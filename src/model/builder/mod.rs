@@ -10,6 +10,7 @@ pub use operands::Operands;
 pub use products::is_covered;
 
 use super::element::{Element, Group};
+use super::frozen::Frozen;
 use super::tape::{Flow, Home, Id, Spec, Tape, Tensor};
 use super::weight::{Collective, Part, Weight};
 
@@ -46,10 +47,8 @@ pub struct Builder<'a> {
     pub tape: Tape,
     types: &'a Types,
     adapters: Option<&'a Adapters>,
-    /// Whether weights that are not adapters are trained.
-    pub train_weights: bool,
-    /// Whether embedding tables are trained.
-    pub train_embeddings: bool,
+    /// Parts without gradients; beside adapters no other weight has any.
+    pub frozen: Frozen,
     /// Biases are added by an operator of their own, without autocast (models/falcon, `FalconLinear`).
     pub bias_apart: bool,
     /// Which term the next tensors belong to.
@@ -85,13 +84,11 @@ pub struct Linear {
 impl<'a> Builder<'a> {
     /// An empty tape.
     pub fn new(types: &'a Types, adapters: Option<&'a Adapters>) -> Self {
-        let plain = adapters.is_none();
         Self {
             tape: Tape::default(),
             types,
             adapters,
-            train_weights: plain,
-            train_embeddings: plain,
+            frozen: Frozen::default(),
             bias_apart: false,
             group: Group::Residual,
         }
@@ -134,13 +131,23 @@ impl<'a> Builder<'a> {
         self.weights(part, rows, columns, 1, 1)
     }
 
+    /// Whether weights of that part get gradients; adapters always do.
+    fn is_trained(&self, part: Part) -> bool {
+        self.adapters.is_none() && !self.frozen.has(part)
+    }
+
+    /// The output matrix; a tied one is the embedding, held, counted and frozen with that.
+    pub fn output_matrix(&mut self, rows: u64, columns: u64, tied: bool) -> Id {
+        let trained = self.is_trained(if tied { Part::Embedding } else { Part::Head });
+        let numel = rows.saturating_mul(columns);
+        let part = Part::Head;
+        let weight = Weight { numel, copies: 1, active: 1, part, trained, tied, rows, millibytes: None };
+        self.tape.weight(weight, self.types.weight)
+    }
+
     /// `copies` parameters alike, of which a token passes `active`.
     pub fn weights(&mut self, part: Part, rows: u64, columns: u64, copies: u64, active: u64) -> Id {
-        let trained = match part {
-            Part::Embedding | Part::Head => self.train_embeddings,
-            Part::Adapter => true,
-            _ => self.train_weights,
-        };
+        let trained = part == Part::Adapter || self.is_trained(part);
         let numel = rows.saturating_mul(columns);
         let weight = Weight { numel, copies, active, part, trained, tied: false, rows, millibytes: None };
         let element = match (part, self.adapters) {

@@ -143,12 +143,7 @@ impl Ctx<'_> {
         };
         let x = self.gather(&mut b, x, "head");
         let (rows, columns) = (self.vocab_rows(), d.embedding_dim);
-        let head = b.weight(Part::Head, rows, columns);
-        if d.tie_embeddings
-            && let Some(weight) = b.tape.weights.last_mut()
-        {
-            weight.tied = true;
-        }
+        let head = b.output_matrix(rows, columns, d.tie_embeddings);
         let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
         let x = if self.predicts_further() { self.predicted_further(&mut b, x, head) } else { x };
         if self.run.head_only {

@@ -105,9 +105,7 @@ impl Ctx<'_> {
     /// A builder with the plan's frozen parts.
     pub fn builder(&self) -> Builder<'_> {
         let mut b = Builder::new(self.run.types, self.run.adapters);
-        if self.run.freeze_embeddings {
-            b.train_embeddings = false;
-        }
+        b.frozen = self.run.frozen;
         b.bias_apart = self.family == Family::Falcon && self.run.rules.buffers.is;
         b
     }

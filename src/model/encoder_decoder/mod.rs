@@ -213,10 +213,7 @@ impl Site<'_> {
         };
         b.group = Group::Logits;
         let rows = ctx.vocab_rows();
-        let matrix = b.weight(Part::Head, rows, d.hidden);
-        if d.tie_embeddings {
-            b.tie_last();
-        }
+        let matrix = b.output_matrix(rows, d.hidden, d.tie_embeddings);
         let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
         let logits = b.matrix("head", x, matrix, bias, (tokens, d.hidden, rows));
         let out = if run.head_only { logits } else { ctx.loss(&mut b, logits, tokens, ctx.as_is(run.loss)) };

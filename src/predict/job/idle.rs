@@ -17,7 +17,11 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
     let engine = megatron && m.transformer_impl != Some(TransformerImpl::Local);
     let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
     let shards_in_fp8 = in_fp8 && (engine || framework == Framework::Torchtitan);
-    let frozen_elsewhere = t.frozen.as_ref().is_some_and(|parts| parts.iter().any(|part| !part.contains("embed")));
+    let stacked = matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_) | Shape::EncoderDecoder(_));
+    if !stacked && t.frozen.as_ref().is_some_and(|parts| !parts.is_empty()) {
+        let kind = architecture.kind();
+        notes.fault("training.frozen", format!("parts of decoders and encoders only, not of a {kind}"));
+    }
     let given = [
         (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),
         (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
@@ -30,7 +34,6 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
         (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
         (t.keep_outputs == Some(true), "training.keep_outputs"),
         (t.gradient_clipping == Some(true), "training.gradient_clipping"),
-        (frozen_elsewhere, "training.frozen (parts other than embeddings)"),
         (d.reduce_dtype.is_some() && !shards_weights(plan), "distribution.reduce_dtype"),
         (t.channels_last.is_some(), "training.channels_last"),
         (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),

@@ -229,7 +229,7 @@ fn total_tokens(
     const TOKENS_A_PARAMETER: f64 = 20.0;
     let by_law = training.mode == Mode::Train
         && training.lora.is_none()
-        && training.frozen.is_empty()
+        && training.frozen.is_nothing()
         && matches!(architecture.shape, model::Shape::Decoder(_));
     plan.run.total_tokens.or_else(|| {
         let tokens = TOKENS_A_PARAMETER * params.active as f64;

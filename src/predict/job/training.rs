@@ -1,6 +1,7 @@
 //! How the model is trained.
 
 use super::Notes;
+use crate::model::{FROZEN_PARTS, Frozen};
 use crate::plan::keywords::{Attention, CpuOffload, Framework, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan};
 
@@ -49,7 +50,7 @@ pub struct Training {
     /// Adapters.
     pub lora: Option<Lora>,
     /// Parts without gradients.
-    pub frozen: Vec<String>,
+    pub frozen: Frozen,
     /// Weight decay.
     pub weight_decay: f64,
     /// Gradients clipped by their norm.
@@ -108,7 +109,7 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, lora: Option<Lora>, not
         offload_layers: part.offload_layers.filter(|_| megatron),
         deferred_head: megatron && part.defer_embedding_wgrad == Some(true),
         lora,
-        frozen: part.frozen.clone().unwrap_or_default(),
+        frozen: frozen(part.frozen.as_deref().unwrap_or_default(), notes),
         weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
         gradient_clipping: part.gradient_clipping.unwrap_or(false),
         padded_batch: part.padded_batch.unwrap_or(false),
@@ -118,4 +119,14 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, lora: Option<Lora>, not
         grouped_experts: part.moe_grouped_gemm.unwrap_or(megatron),
         gradient_accumulation_fusion: part.gradient_accumulation_fusion.unwrap_or(megatron),
     }
+}
+
+/// The parts that a plan names.
+fn frozen(names: &[String], notes: &mut Notes) -> Frozen {
+    names.iter().fold(Frozen::default(), |frozen, name| {
+        frozen.and(name).unwrap_or_else(|| {
+            notes.fault("training.frozen", format!("`{name}` is no part of a model; known: {FROZEN_PARTS}"));
+            frozen
+        })
+    })
 }
