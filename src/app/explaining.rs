@@ -111,20 +111,22 @@ impl Question {
 /// Begins a search where what is seen has changed since the last one and lies outside of what
 /// predictions stray by, or where it did: then it says that nothing is wrong any more.
 pub fn look(state: &mut State) -> Option<Effect> {
-    let now = Asked::of(state)?;
+    state.editor.plan()?;
+    let wrong = state.comparison.as_ref()?.is_notable();
     let explaining = &mut state.explaining;
-    if explaining.asked.as_ref().is_some_and(|asked| asked.text != now.text) {
+    if explaining.asked.as_ref().is_some_and(|asked| asked.text != state.editor.text()) {
         // They are of another plan.
         explaining.found.clear();
         explaining.asked = None;
     }
-    let answered = explaining.asked.as_ref().is_some_and(|asked| !now.is_news_to(asked));
-    if explaining.under_way || answered || is_over(state) {
+    let known = !explaining.found.is_empty();
+    // This is looked at after every event: what is seen is copied only where there may be something to ask.
+    if explaining.under_way || is_over(state) || !(known || (wrong && is_meant(state))) {
         return None;
     }
-    let wrong = state.comparison.as_ref().is_some_and(|comparison| comparison.is_notable());
-    let known = !state.explaining.found.is_empty();
-    ((wrong && is_meant(state)) || known).then(|| ask(state, now))
+    let now = Asked::of(state)?;
+    let answered = state.explaining.asked.as_ref().is_some_and(|asked| !now.is_news_to(asked));
+    (!answered).then(|| ask(state, now))
 }
 
 /// Whether the run is gone: what was found out about it stays.

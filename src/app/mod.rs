@@ -26,6 +26,7 @@ mod mouse;
 mod notice;
 mod observation;
 mod outlook;
+mod overlays;
 mod pane;
 mod picker;
 mod picking;

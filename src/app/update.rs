@@ -11,11 +11,11 @@ use super::explaining;
 use super::inferred;
 use super::key::Key;
 use super::keymap::{Action, Context};
-use super::listing::help_shape;
 use super::monitor::{MonitorView, Source};
 use super::mouse::Target;
 use super::notice::{info, problem};
 use super::outlook;
+use super::overlays;
 use super::pane::Pane;
 use super::picker::{Picker, Purpose};
 use super::picking;
@@ -31,7 +31,7 @@ use super::views::{MOST_ZOOM, MemoryView};
 use crate::reading::Sample;
 
 /// Rows that PageUp and PageDown go.
-const PAGE: usize = 10;
+pub const PAGE: usize = 10;
 
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
@@ -134,7 +134,7 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
         return effects;
     }
     if let Some(overlay) = state.overlay {
-        return on_overlay(state, overlay, key);
+        return overlays::on_key(state, overlay, key);
     }
     if state.monitor.ending.is_some() {
         return ending::on_key(state, key);
@@ -157,61 +157,6 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
         None => {}
     }
     Vec::new()
-}
-
-fn on_overlay(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
-    if key == Key::Ctrl('c') && overlay != Overlay::ConfirmQuit {
-        state.overlay = None;
-        return saving::quit(state);
-    }
-    if let Some(scrolled) = scrolled(state, overlay, key) {
-        state.overlay = Some(scrolled);
-        return Vec::new();
-    }
-    match overlay {
-        Overlay::ConfirmQuit => return saving::on_quit(state, key),
-        Overlay::Conflict(_) => return saving::on_conflict(state, key),
-        Overlay::Recovered(_) => return saving::on_recovered(state, key),
-        Overlay::Diff(_) => {
-            state.overlay = None;
-            if matches!(key, Key::Char('s') | Key::Ctrl('s') | Key::Enter) {
-                return saving::save(state, false);
-            }
-        }
-        Overlay::Proposal(_) => inferred::on_key(state, key),
-        Overlay::Sweep => sweep_view::on_key(state, key),
-        Overlay::Search => return search_view::on_key(state, key),
-        Overlay::Plans(selected) => plans::on_table(state, key, selected),
-        Overlay::Help(_) => state.overlay = None,
-    }
-    Vec::new()
-}
-
-/// The overlay from another line on, where the key scrolls it.
-fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
-    let last = match overlay {
-        Overlay::Help(_) => help_shape(state.size).hidden,
-        Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
-            state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
-        }
-        Overlay::Proposal(_) => state.proposal.as_ref().map_or(0, |proposal| proposal.lines().saturating_sub(1)),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => 0,
-    };
-    let to = |line: usize| match key {
-        Key::Up | Key::Char('k') => Some(line.min(last).saturating_sub(1)),
-        Key::Down | Key::Char('j') => Some((line + 1).min(last)),
-        Key::PageUp => Some(line.min(last).saturating_sub(PAGE)),
-        Key::PageDown => Some((line + PAGE).min(last)),
-        _ => None,
-    };
-    match overlay {
-        Overlay::Help(line) => to(line).filter(|_| last > 0).map(Overlay::Help),
-        Overlay::Diff(line) => to(line).map(Overlay::Diff),
-        Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
-        Overlay::Recovered(line) => to(line).map(Overlay::Recovered),
-        Overlay::Proposal(line) => to(line).map(Overlay::Proposal),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => None,
-    }
 }
 
 fn act(state: &mut State, action: Action) -> Vec<Effect> {

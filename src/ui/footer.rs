@@ -36,8 +36,11 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     if let Some(ending) = &state.monitor.ending {
         let how = if ending.forced { "kill it (SIGKILL)" } else { "ask it to end (SIGTERM)" };
         let name = fit(&printable(&ending.name), (area.width as usize).saturating_sub(60).max(10));
-        let question = format!(" {name}: type {} and ⏎ to {how}, esc leaves: {}▏", ending.word(), ending.typed);
-        return Line::styled(fit(&question, area.width as usize), theme.warning()).render(area, buffer);
+        let question = format!(" {name}: type {} and ⏎ to {how}, esc leaves:", ending.word());
+        // What is typed is always seen; the question is cut before.
+        let typed = format!(" {}▏", ending.typed);
+        let room = (area.width as usize).saturating_sub(typed.chars().count());
+        return Line::styled(fit(&question, room) + &typed, theme.warning()).render(area, buffer);
     }
     if state.monitor.list.typing && state.focus == Pane::Monitor {
         return keys(&[("⏎", "keep"), ("esc", "show all")], look, area, buffer);

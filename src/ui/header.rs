@@ -16,6 +16,11 @@ use crate::reading::SourceKind;
 use crate::reading::playback::Playback;
 use crate::units::{BytesPerSec, Seconds, three_figures};
 
+/// A plan's name is not cut below this.
+const SHORTEST_NAME: usize = 8;
+/// With less room in the line the other card is not named.
+const WITH_THE_CARD: usize = 80;
+
 /// Draws both lines into the top of `area`.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let rows = area.rows().collect::<Vec<_>>();
@@ -30,18 +35,27 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let editor = &state.editor;
     let changed = if editor.modified() { "*" } else { "" };
     let example = if editor.is_example() && state.playback.is_none() { " example" } else { "" };
+    let verdict = editor.prediction().map_or_else(Vec::new, |prediction| verdict(prediction, look));
+    let room = (area.width as usize).saturating_sub(width_of(&verdict) + 2);
+    let source = source(state, look);
+    let warning = other_card(state, look, room);
+    // Where figures come from, and of which card they are, never falls out: the plan's name is cut before.
+    let beside: usize =
+        [&source, &warning].into_iter().filter(|part| !part.is_empty()).map(|part| width_of(part) + 3).sum();
+    let name = room.saturating_sub(beside + 1 + changed.len() + example.len()).max(SHORTEST_NAME);
     let mut parts = vec![
         vec![
-            Span::styled(format!(" {}{changed}", printable(editor.name())), theme.accent()),
+            Span::styled(format!(" {}{changed}", fit(&printable(editor.name()), name)), theme.accent()),
             Span::styled(example, theme.dim()),
         ],
-        source(state, look),
+        source,
     ];
     if state.playback.is_some() {
         // What time it is there comes first, and stays on narrow screens.
         parts.swap(0, 1);
         parts[0].insert(0, Span::raw(" "));
     }
+    parts.extend(Some(warning).filter(|warning| !warning.is_empty()));
     parts.extend(recording(state, look));
     if let Some(attached) = &state.monitor.attached {
         parts.push(attached_to(state, attached, look));
@@ -51,11 +65,18 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         parts.push(vec![Span::styled(gpus, theme.text())]);
     }
     parts.push(vec![Span::styled(editor.summary(), theme.text())]);
-    let verdict = editor.prediction().map_or_else(Vec::new, |prediction| verdict(prediction, look));
-    let room = (area.width as usize).saturating_sub(width_of(&verdict) + 2);
     let shown = joined(parts, room, look);
     Line::from(shown).render(area, buffer);
     Line::from(verdict).right_aligned().render(area, buffer);
+}
+
+/// That what is watched is another card than the plan's, and on wide screens which.
+fn other_card<'a>(state: &State, look: &Look, room: usize) -> Vec<Span<'a>> {
+    let said = state.other_card().map(|seen| {
+        let words = "not the plan's card";
+        if room < WITH_THE_CARD { words.to_owned() } else { format!("on {}, {words}", fit(&printable(seen), 20)) }
+    });
+    said.map(|said| Span::styled(said, look.theme.warning())).into_iter().collect()
 }
 
 /// Joins parts by a bar as far as they fit: the least important, at the end, fall out first.
@@ -87,12 +108,6 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
             match &state.playback {
                 Some(playback) => spans.extend(position(playback, look)),
                 None => spans.push(age(state, look)),
-            }
-            if let Some(seen) = state.other_card() {
-                spans.push(Span::styled(
-                    format!(" on {}, not the plan's card", fit(&printable(seen), 20)),
-                    theme.warning(),
-                ));
             }
             spans
         }
