@@ -31,6 +31,8 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         numa_node: Reading::measured(index / 4, at),
         performance_state: Reading::measured(0, at),
         fan: Reading::Absent(Absence::NotSupported),
+        slowed_by_power: Reading::Absent(Absence::NotSupported),
+        slowed_by_heat: Reading::Absent(Absence::NotSupported),
         energy: sample.power.map(|power| Joules((power.0 * now.seconds).round())),
         memory_temperature: sample.temperature.map(|degrees| Celsius(degrees.0 + 8.0)),
         memory_clock_max: Reading::Absent(Absence::NotSupported),

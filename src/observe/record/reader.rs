@@ -254,7 +254,7 @@ impl Samples {
         };
         lines.go_to(entry.byte, path).map_err(|error| error.to_string())?;
         let line = lines.next().map_err(|error| error.to_string())?.ok_or("the file has become shorter")?;
-        let sample = decode(line).map_err(|error| format!("no sample: {}", fault(&error)))?;
+        let sample = decode(line, entry.at).map_err(|error| format!("no sample: {}", fault(&error)))?;
         self.open = Some((entry.part, lines));
         Ok(sample)
     }

@@ -139,7 +139,7 @@ fn a_line_is_as_documented() {
     // Its own time stays only where it is another than the sample's.
     assert!(line.contains(r#""power":{"value":612.5}"#), "{line}");
     assert!(line.contains(r#""busy":{"value":0.5,"at":4,"kind":"upper_bound"}"#), "{line}");
-    assert_eq!(decode(line.as_bytes()).unwrap().devices[0].power, Reading::measured(Watts(612.5), at));
+    assert_eq!(decode(line.as_bytes(), at).unwrap().devices[0].power, Reading::measured(Watts(612.5), at));
 }
 
 #[test]
