@@ -172,7 +172,7 @@ fn links(device: &DeviceSample) -> Group {
         ("lanes", pair((&links.pcie_width, |now| format!("x{now}")), " of x", (&links.pcie_width_max, plain))),
         ("PCIe in", said(&links.pcie_received, plain)),
         ("PCIe out", said(&links.pcie_sent, plain)),
-        ("PCIe replays", said(&links.pcie_replays, plain)),
+        ("· replays", said(&links.pcie_replays, plain)),
         ("NVLink", nvlinks),
         ("NVLink in", said(&links.nvlink_received, plain)),
         ("NVLink out", said(&links.nvlink_sent, plain)),
