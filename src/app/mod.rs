@@ -21,6 +21,7 @@ mod key;
 mod keymap;
 mod largest;
 mod listing;
+mod milestones;
 mod monitor;
 mod mouse;
 mod notice;
