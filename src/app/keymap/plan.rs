@@ -98,6 +98,14 @@ pub(super) const FORM: &[Binding] = &[
     },
     Binding {
         context: In(Pane::Plan),
+        keys: &[K::Char('E')],
+        shown: "E",
+        word: "",
+        help: "export it: Megatron, torchrun, DeepSpeed, torchtitan",
+        actions: &[A::Export],
+    },
+    Binding {
+        context: In(Pane::Plan),
         keys: &[K::Char('a')],
         shown: "a",
         word: "",
