@@ -101,6 +101,11 @@ fn the_largest_batch_that_fits_fits_and_one_more_does_not() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.batch_size");
     press(&mut state, &[Key::Char('m')]);
+    let found = state.largest.clone().unwrap();
+    let next = found.next.unwrap();
+    assert!(next.capacity.needed > next.capacity.bytes && found.size.capacity.needed <= next.capacity.bytes);
+    assert_eq!(state.editor.text(), PLAN, "shown, not taken");
+    press(&mut state, &[Key::Enter]);
     let prediction = state.editor.prediction().unwrap();
     assert_ne!(prediction.capacity.verdict(), Verdict::DoesNotFit);
     let job = state.editor.job().unwrap();
@@ -112,7 +117,11 @@ fn the_largest_batch_that_fits_fits_and_one_more_does_not() {
         .replace(&format!("batch_size: {batch}"), &format!("batch_size: {}", batch + 8))
         .replace(&format!("micro_batch_size: {micro}"), &format!("micro_batch_size: {}", micro + 1));
     assert_eq!(open(&more).editor.prediction().unwrap().capacity.verdict(), Verdict::DoesNotFit);
-    assert!(state.notice.as_ref().unwrap().text.contains("the most that fits"));
+    let said = format!("micro batch {micro}, batch {batch} = {micro} x 8 replicas x 1 accumulation step");
+    assert!(state.notice.as_ref().unwrap().text.contains(&said), "{:?}", state.notice);
+    // Asked for again, it is that already.
+    press(&mut state, &[Key::Char('m'), Key::Enter]);
+    assert_eq!(state.editor.job().unwrap().batch.global, batch);
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub use history::{History, KEPT, Point, Stretch};
 pub use inferred::Proposal;
 pub use key::Key;
 pub use keymap::{Action, Binding, Context, bindings};
+pub use largest::{Largest, Size};
 pub use listing::{Command, HELP_NOTES, HelpShape, by_context, commands, footer, help_shape};
 pub use monitor::{Monitor, MonitorView, Selected, Source};
 pub use mouse::Target;

@@ -5,6 +5,7 @@ use super::event::Effect;
 use super::exporting;
 use super::inferred;
 use super::key::Key;
+use super::largest;
 use super::listing::help_shape;
 use super::plans;
 use super::saving;
@@ -45,6 +46,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
             account::close(state);
         }
         Overlay::Proposal(_) => inferred::on_key(state, key),
+        Overlay::Largest => largest::on_key(state, key),
         Overlay::Sweep => sweep_view::on_key(state, key),
         Overlay::Search => return search_view::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
@@ -65,7 +67,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         }
         Overlay::Imported(_) => state.imported.as_ref().map_or(0, |account| account.lines().saturating_sub(1)),
         Overlay::Export(_) => state.export.as_ref().map_or(0, |export| export.lines().saturating_sub(1)),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => 0,
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => 0,
     };
     let to = |line: usize| match key {
         Key::Up | Key::Char('k') => Some(line.min(last).saturating_sub(1)),
@@ -82,6 +84,6 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Proposal(line) => to(line).map(Overlay::Proposal),
         Overlay::Imported(line) => to(line).map(Overlay::Imported),
         Overlay::Export(line) => to(line).map(Overlay::Export),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => None,
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => None,
     }
 }

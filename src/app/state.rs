@@ -12,6 +12,7 @@ use super::exporting::Export;
 use super::form::Form;
 use super::inferred::Proposal;
 use super::keymap::Context;
+use super::largest::Largest;
 use super::monitor::Monitor;
 use super::notice::Notice;
 use super::outlook::Outlook;
@@ -51,6 +52,8 @@ pub enum Overlay {
     Recovered(usize),
     /// The open plans in a table; the selected one.
     Plans(usize),
+    /// The largest batch or sequence that fits.
+    Largest,
     /// What happens over the values of one key or two.
     Sweep,
     /// The best plans, as they are found.
@@ -106,6 +109,8 @@ pub struct State {
     pub kept: Option<String>,
     /// The mouse's clicks are taken from the terminal.
     pub mouse: bool,
+    /// The largest batch or sequence that fits, while that is shown.
+    pub largest: Option<Largest>,
     /// The sweep that was made last.
     pub sweep: Option<SweepView>,
     /// The search that was made last.
@@ -213,6 +218,7 @@ impl State {
             recovered: None,
             kept: None,
             mouse: false,
+            largest: None,
             sweep: None,
             search: None,
             memory: MemoryPane::default(),

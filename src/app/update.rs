@@ -13,6 +13,7 @@ use super::exporting;
 use super::inferred;
 use super::key::Key;
 use super::keymap::{Action, Context};
+use super::largest;
 use super::monitor::{MonitorView, Source};
 use super::mouse::Target;
 use super::notice::{info, problem};
@@ -174,7 +175,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Baseline => baseline::pin(state),
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
-        Action::Largest => editing::take_largest(state),
+        Action::Largest => largest::open(state),
         Action::Sweep => sweep_view::open(state),
         Action::Search => return search_view::open(state),
         Action::AddKey => editing::add_key(state),

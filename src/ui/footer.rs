@@ -76,6 +76,7 @@ fn question(state: &State) -> Option<&'static str> {
         Overlay::Sweep => Some("↑↓←→ choose   ⏎ takes it into the plan   a second key   any other key goes back"),
         Overlay::Search => Some(searching(state)),
         Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
+        Overlay::Largest => Some("⏎ takes it into the plan   any other key leaves the plan as it is"),
         Overlay::Help(_) => None,
     }
 }

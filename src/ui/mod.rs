@@ -9,6 +9,7 @@ mod export;
 mod footer;
 mod header;
 mod help;
+mod largest;
 mod layout;
 mod panes;
 mod picker;
@@ -120,6 +121,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
         Some(Overlay::Proposal(line)) => {
             if let Some(proposal) = &state.proposal {
                 account::draw(&proposal.account, line, look, body, buffer);
+            }
+        }
+        Some(Overlay::Largest) => {
+            if let Some(found) = &state.largest {
+                largest::draw(found, look, body, buffer);
             }
         }
         Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),

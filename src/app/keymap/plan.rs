@@ -36,7 +36,7 @@ pub(super) const FORM: &[Binding] = &[
         context: In(Pane::Plan),
         keys: &[K::Char('m')],
         shown: "m",
-        word: "most",
+        word: "max batch",
         help: "the largest batch, micro batch or sequence that fits",
         actions: &[A::Largest],
     },
