@@ -7,7 +7,8 @@ mod plan;
 use std::path::PathBuf;
 
 use memwall::app::{
-    AttachedState, Effect, Event, Expected, Key, Meant, MonitorView, Overlay, Pane, Recording, State, update,
+    AttachedState, Conflict, Effect, Event, Expected, InTheWay, Key, Meant, MonitorView, Overlay, Pane, Recording,
+    State, update,
 };
 use memwall::compare::Whose;
 use memwall::reading::playback::{Playback, Steer};
@@ -314,8 +315,8 @@ fn somebody_elses_changes_are_written_over_only_when_asked_for() {
     go_to(&mut state, "model.sequence_length");
     press(&mut state, &[Key::Right, Key::Char('s'), Key::Char('s')]);
     let theirs = PLAN.replace("the base", "our base");
-    let why = "changed by someone else".to_owned();
-    update(&mut state, Event::SaveRefused { why, theirs: Some(theirs) });
+    let found = InTheWay::Newer(Some(theirs));
+    update(&mut state, Event::SaveRefused(Conflict { path: "test.yaml".into(), found }));
     assert_eq!(state.overlay, Some(Overlay::Conflict(0)));
     let effects = press(&mut state, &[Key::Char('o')]);
     assert!(matches!(effects.as_slice(), [Effect::Save { expected: Expected::Anything, .. }]), "{effects:?}");
