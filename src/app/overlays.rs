@@ -5,6 +5,7 @@ use super::inferred;
 use super::key::Key;
 use super::listing::help_shape;
 use super::plans;
+use super::ran_out;
 use super::saving;
 use super::search_view;
 use super::state::{Overlay, State};
@@ -35,6 +36,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         Overlay::Sweep => sweep_view::on_key(state, key),
         Overlay::Search => return search_view::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
+        Overlay::RanOut(_) => ran_out::on_key(state, key),
         Overlay::Help(_) => state.overlay = None,
     }
     Vec::new()
@@ -48,6 +50,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
             state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
         }
         Overlay::Proposal(_) => state.proposal.as_ref().map_or(0, |proposal| proposal.lines().saturating_sub(1)),
+        Overlay::RanOut(_) => state.ran_out.as_ref().map_or(0, |known| known.explained.lines().count()),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => 0,
     };
     let to = |line: usize| match key {
@@ -63,6 +66,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
         Overlay::Recovered(line) => to(line).map(Overlay::Recovered),
         Overlay::Proposal(line) => to(line).map(Overlay::Proposal),
+        Overlay::RanOut(line) => to(line).map(Overlay::RanOut),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => None,
     }
 }

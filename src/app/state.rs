@@ -15,6 +15,7 @@ use super::notice::Notice;
 use super::outlook::Outlook;
 use super::pane::Pane;
 use super::picker::Picker;
+use super::ran_out::RanOut;
 use super::recording::Recording;
 use super::run::Run;
 use super::search_view::SearchView;
@@ -50,6 +51,8 @@ pub enum Overlay {
     Search,
     /// The plan of a process, from that line on.
     Proposal(usize),
+    /// What ran out of memory and what would help, from that line on.
+    RanOut(usize),
 }
 
 /// How saving stands.
@@ -113,6 +116,8 @@ pub struct State {
     pub explaining: Explaining,
     /// Where its memory is going.
     pub outlook: Outlook,
+    /// Memory that ran out.
+    pub ran_out: Option<RanOut>,
     /// What wants a hand.
     pub alerts: Alerts,
     /// What runs on this machine showed over their predictions, for the plan's framework.
@@ -202,6 +207,7 @@ impl State {
             comparison: None,
             explaining: Explaining::default(),
             outlook: Outlook::default(),
+            ran_out: None,
             alerts: Alerts::default(),
             calibration: Calibration::default(),
             calibrations: Calibrations::default(),

@@ -75,6 +75,7 @@ fn question(state: &State) -> Option<&'static str> {
         Overlay::Sweep => Some("↑↓←→ choose   ⏎ takes it into the plan   a second key   any other key goes back"),
         Overlay::Search => Some(searching(state)),
         Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
+        Overlay::RanOut(_) => Some("↑↓ scroll   any other key goes back, O shows it again"),
         Overlay::Help(_) => None,
     }
 }

@@ -12,6 +12,7 @@ mod panes;
 mod picker;
 mod plans;
 mod point;
+mod ran_out;
 mod search;
 mod standing;
 mod sweep;
@@ -111,6 +112,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
         Some(Overlay::Proposal(line)) => {
             if let Some(proposal) = &state.proposal {
                 inferred::draw(proposal, line, look, body, buffer);
+            }
+        }
+        Some(Overlay::RanOut(line)) => {
+            if let Some(known) = &state.ran_out {
+                ran_out::draw(known, line, look, body, buffer);
             }
         }
         Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),

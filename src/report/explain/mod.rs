@@ -27,6 +27,7 @@ pub struct Beside<'a> {
 #[must_use]
 pub fn out_of_memory(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> String {
     let mut text = headline(oom);
+    text.push('\n');
     let mut table = Table::new([("", Align::Left), ("GiB", Align::Right), ("", Align::Left)]);
     let mut row = |name: &str, bytes: Option<Bytes>, note: &str| {
         if let Some(bytes) = bytes {
@@ -58,13 +59,15 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> String {
     text
 }
 
-fn headline(oom: &OutOfMemory) -> String {
+/// What ran out, by how much, in one line.
+#[must_use]
+pub fn headline(oom: &OutOfMemory) -> String {
     let device = oom.device.map_or(String::new(), |device| format!(" on GPU {device}"));
     let backend = printable(&oom.backend);
     match (oom.asked, oom.free) {
         (Some(asked), Some(free)) if asked > free => {
             format!(
-                "{backend} out of memory{device}: {} short ({asked} asked, {free} free)\n",
+                "{backend} out of memory{device}: {} short ({asked} asked, {free} free)",
                 asked.saturating_sub(free)
             )
         }
@@ -74,11 +77,11 @@ fn headline(oom: &OutOfMemory) -> String {
             } else {
                 "no free piece was large enough"
             };
-            format!("{backend} out of memory{device}: {asked} asked, {free} free, but {why}\n")
+            format!("{backend} out of memory{device}: {asked} asked, {free} free, but {why}")
         }
-        (Some(asked), None) => format!("{backend} out of memory{device}: {asked} asked\n"),
+        (Some(asked), None) => format!("{backend} out of memory{device}: {asked} asked"),
         _ => format!(
-            "{backend} out of memory{device}: the driver's own refusal, outside of PyTorch's allocator, which gives no figures\n"
+            "{backend} out of memory{device}: the driver's own refusal, outside of PyTorch's allocator, which gives no figures"
         ),
     }
 }
@@ -118,9 +121,8 @@ fn helps(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Vec<String> {
         helps.push(format!("{}, {} less by prediction{slower}{}", keys.join(", "), relief.saves, enough(relief.saves)));
     }
     if plan.is_none() {
-        helps.push(
-            "a smaller micro batch, checkpointing, sharding: name the run's --plan and each is predicted".to_owned(),
-        );
+        helps
+            .push("a smaller micro batch, checkpointing, sharding: beside the run's plan each is predicted".to_owned());
     }
     helps
 }
