@@ -50,7 +50,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
             state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
         }
         Overlay::Proposal(_) => state.proposal.as_ref().map_or(0, |proposal| proposal.lines().saturating_sub(1)),
-        Overlay::RanOut(_) => state.ran_out.as_ref().map_or(0, |known| known.explained.lines().count()),
+        Overlay::RanOut(_) => state.ran_out.as_ref().map_or(0, |known| known.lines().saturating_sub(1)),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => 0,
     };
     let to = |line: usize| match key {

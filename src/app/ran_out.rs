@@ -4,9 +4,8 @@ use super::inferred;
 use super::key::Key;
 use super::notice::{info, problem};
 use super::state::{Overlay, State};
-use crate::advise::relief;
+use crate::advise::{Beside, Shortage, relief, shortage};
 use crate::reading::OutOfMemory;
-use crate::report::explain::{Beside, out_of_memory};
 
 /// Memory that ran out.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,16 +13,23 @@ pub struct RanOut {
     /// The newest message of it.
     pub message: OutOfMemory,
     /// What was asked and held, and what helps by how much, as `memwall explain` says it.
-    pub explained: String,
+    pub explained: Shortage,
 }
 
 impl RanOut {
+    /// Lines that it takes to show all of it.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        let Shortage { held, helps, foreseen, .. } = &self.explained;
+        5 + held.len() + helps.len() + 2 * foreseen.len()
+    }
+
     fn of(state: &State, message: OutOfMemory) -> Self {
         // The example is nobody's plan for a real run.
         let plan = state.editor.plan().zip(state.editor.prediction()).filter(|_| !inferred::has_no_plan(state));
         let fixes = plan.map(|(plan, _)| relief(plan, &state.catalog)).unwrap_or_default();
         let beside = plan.map(|(_, prediction)| Beside { prediction, relief: &fixes });
-        Self { explained: out_of_memory(&message, beside), message }
+        Self { explained: shortage(&message, beside), message }
     }
 }
 

@@ -4,7 +4,6 @@ use super::rules::{Alert, Rules};
 use crate::app::state::State;
 use crate::compare::{Forecast, Phase};
 use crate::reading::{Absence, DeviceSample};
-use crate::report::explain::headline;
 use crate::units::{Seconds, three_figures};
 
 /// How a figure stands against its threshold.
@@ -155,6 +154,6 @@ fn ended(state: &State) -> Option<Condition> {
 
 fn out_of_memory(state: &State) -> Option<Condition> {
     state.alerts.rules.threshold(Alert::OutOfMemory)?;
-    let text = state.ran_out.as_ref().map(|known| headline(&known.message));
+    let text = state.ran_out.as_ref().map(|known| known.explained.headline.clone());
     Some(condition(Alert::OutOfMemory, whether(text.is_some()), text.unwrap_or_default()))
 }

@@ -9,7 +9,6 @@ use ratatui::widgets::Widget;
 use crate::app::State;
 use crate::printable::printable;
 use crate::reading::{LogFormat, Progress, Reading, ToldBy};
-use crate::report::explain::headline;
 use crate::ui::Look;
 use crate::ui::header::tokens;
 use crate::ui::text::{fit, width_of};
@@ -29,7 +28,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) -> Rect
 fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     let theme = &look.theme;
     if let Some(known) = &state.ran_out {
-        return Some(Line::styled(fit(&format!(" O: {}", headline(&known.message)), width), theme.danger()));
+        return Some(Line::styled(fit(&format!(" O: {}", known.explained.headline), width), theme.danger()));
     }
     let Some((pid, progress)) = state.run.progress(&state.monitor, state.now) else {
         return why_none(state, width).map(|text| Line::styled(text, theme.dim()));
