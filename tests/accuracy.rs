@@ -11,13 +11,27 @@ use memwall::predict;
 use memwall::report::validate::{Outcome, read};
 use serde_json::Value;
 
-const MEMORY: [&str; 3] = ["peak_allocated_bytes", "peak_reserved_bytes", "device_used_bytes"];
-const TIME: [&str; 3] = ["step_time_s", "tokens_per_s_per_gpu", "samples_per_s_per_gpu"];
+const QUANTITIES: [&str; 4] = ["allocated", "reserved", "device_used", "time"];
 
-/// Absolute errors in percent of memory and time, by framework; all of them under "".
-fn errors() -> BTreeMap<String, [Vec<f64>; 2]> {
+/// Measured over predicted, as logarithms, by framework.
+type Errors = BTreeMap<String, [Vec<f64>; 4]>;
+
+/// Which quantities a figure speaks of: few cases hold device-used bytes, which are the reserved ones and what
+/// CUDA and NCCL add to them. Rates count as the time that they take.
+fn speaks_of(family: &str) -> (&'static [usize], f64) {
+    match family {
+        "peak_allocated_bytes" => (&[0], 1.0),
+        "peak_reserved_bytes" => (&[1, 2], 1.0),
+        "device_used_bytes" => (&[2], 1.0),
+        "step_time_s" => (&[3], 1.0),
+        "tokens_per_s_per_gpu" | "samples_per_s_per_gpu" => (&[3], -1.0),
+        _ => (&[], 0.0),
+    }
+}
+
+fn errors() -> Errors {
     let catalog = Catalog::embedded().unwrap();
-    let mut by: BTreeMap<String, [Vec<f64>; 2]> = BTreeMap::new();
+    let mut by = Errors::new();
     let mut files: Vec<_> = std::fs::read_dir(format!("{}/tests/truth", env!("CARGO_MANIFEST_DIR")))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -35,14 +49,12 @@ fn errors() -> BTreeMap<String, [Vec<f64>; 2]> {
                 predict::of(&plan, &catalog).map_err(|_| "not predicted".to_owned())
             });
             for row in &outcome.rows {
-                let Some(error) = row.error_pct.map(f64::abs) else { continue };
-                let which = match row.family() {
-                    name if MEMORY.contains(&name) => 0,
-                    name if TIME.contains(&name) => 1,
-                    _ => continue,
-                };
-                for name in [framework.as_str(), ""] {
-                    by.entry(name.to_owned()).or_default()[which].push(error);
+                let (of, sign) = speaks_of(row.family());
+                let Some(error) = row.error_pct else { continue };
+                // predicted / measured - 1 = error
+                let ratio = 1.0 / (1.0 + error / 100.0);
+                for quantity in of {
+                    by.entry(framework.clone()).or_default()[*quantity].push(sign * ratio.ln());
                 }
             }
         }
@@ -50,14 +62,51 @@ fn errors() -> BTreeMap<String, [Vec<f64>; 2]> {
     by
 }
 
-fn within(errors: &mut [f64]) -> f64 {
-    errors.sort_by(f64::total_cmp);
-    let place = (0.68 * errors.len() as f64).ceil() as usize;
-    errors.get(place.saturating_sub(1)).copied().unwrap_or(0.0)
+/// All cases of other frameworks together count as much as so many of its own.
+const OTHERS: f64 = 10.0;
+
+/// The 16th and the 84th percentile, as percent below and above the prediction.
+fn quantiles(own: &[f64], others: &[f64]) -> (f64, f64) {
+    let weight = OTHERS / others.len().max(1) as f64;
+    let mut all: Vec<(f64, f64)> = own.iter().map(|error| (*error, 1.0)).collect();
+    all.extend(others.iter().map(|error| (*error, weight)));
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let sum: f64 = all.iter().map(|(_, weight)| weight).sum();
+    let at = |share: f64| {
+        let mut so_far = 0.0;
+        let found = all.iter().find(|(_, weight)| {
+            so_far += weight;
+            so_far >= share * sum
+        });
+        found.map_or(0.0, |(error, _)| *error)
+    };
+    let percent = |log: f64| (log.exp() - 1.0) * 100.0;
+    ((-percent(at(0.16))).max(0.0).abs(), percent(at(0.84)).max(0.0))
 }
 
-/// A band that has moved by less than this is still told right.
-const SLACK: f64 = 0.5;
+/// Own cases, and the percentiles.
+type Row = (usize, f64, f64);
+
+/// The table as the measured cases have it: by framework, and of all under "".
+fn measured() -> Vec<(String, [Row; 4])> {
+    let errors = errors();
+    let row = |name: &str| {
+        let of = |quantity: usize| {
+            let (own, others): (Vec<_>, Vec<_>) = errors.iter().partition(|(framework, _)| *framework == name);
+            let all = |rows: Vec<(&String, &[Vec<f64>; 4])>| -> Vec<f64> {
+                rows.iter().flat_map(|(_, each)| each[quantity].clone()).collect()
+            };
+            let (own, others) = (all(own), all(others));
+            let (below, above) = quantiles(&own, &others);
+            (if name.is_empty() { others.len() } else { own.len() }, below, above)
+        };
+        (name.to_owned(), [of(0), of(1), of(2), of(3)])
+    };
+    std::iter::once("").chain(errors.keys().map(String::as_str)).map(row).collect()
+}
+
+/// A band that has moved by less than this, in points, is still told right.
+const SLACK: f64 = 1.0;
 
 #[test]
 fn the_bands_are_the_measured_cases_own() {
@@ -65,28 +114,58 @@ fn the_bands_are_the_measured_cases_own() {
     let mut right = true;
     let path = format!("{}/configs/accuracy.yaml", env!("CARGO_MANIFEST_DIR"));
     let table: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    for (framework, errors) in errors() {
-        let name = if framework.is_empty() { String::new() } else { format!("framework: {framework}, ") };
+    for (framework, quantities) in measured() {
         let row = table.as_array().unwrap().iter().find(|row| row["framework"].as_str().unwrap_or("") == framework);
-        let mut figures = Vec::new();
-        for (key, mut errors) in ["memory", "time"].into_iter().zip(errors) {
-            let (cases, percent) = (errors.len(), within(&mut errors));
-            figures.push(format!("{key}: {{cases: {cases}, within_pct: {percent:.1}}}"));
+        let name = if framework.is_empty() { "all".to_owned() } else { format!("framework: {framework}") };
+        wanted += &if framework.is_empty() { "-".to_owned() } else { format!("- {name}\n ") };
+        for (index, (name, (cases, below, above))) in QUANTITIES.into_iter().zip(quantities).enumerate() {
+            let start = if index == 0 { " " } else { "  " };
+            wanted += &format!("{start}{name}: {{cases: {cases}, below_pct: {below:.1}, above_pct: {above:.1}}}\n");
             right &= row.is_some_and(|row| {
-                let said = row[key]["within_pct"].as_f64().unwrap();
-                row[key]["cases"].as_u64() == Some(cases as u64) && (said - percent).abs() <= SLACK
+                let near = |key: &str, now: f64| {
+                    let said = row[name][key].as_f64().unwrap_or(f64::NAN);
+                    (said - now).abs() <= SLACK.max(0.2 * now)
+                };
+                row[name]["cases"].as_u64() == Some(cases as u64)
+                    && near("below_pct", below)
+                    && near("above_pct", above)
             });
         }
-        wanted += &format!("- {{{name}{}}}\n", figures.join(", "));
     }
     assert!(right, "configs/accuracy.yaml should hold:\n{wanted}");
+}
+
+/// What is worth a word is told of few healthy runs: the bands are of the middle of the cases, and some of
+/// those are far off.
+#[test]
+fn most_measured_cases_are_as_planned() {
+    let errors = errors();
+    for (index, (quantity, least)) in QUANTITIES.into_iter().zip([0.9, 0.9, 0.85, 0.85]).enumerate() {
+        let (mut within, mut all) = (0, 0);
+        for (name, each) in &errors {
+            let framework = Framework::ALL.iter().find(|framework| framework.name() == name).unwrap();
+            let bands = Bands::of(*framework);
+            let band = [bands.allocated, bands.reserved, bands.device_used, bands.time][index].within(2.0);
+            all += each[index].len();
+            within += each[index].iter().filter(|error| !band.is_left_by(error.exp() - 1.0)).count();
+        }
+        let share = within as f64 / all as f64;
+        eprintln!("{quantity}: {within} of {all} cases within, {:.0} %", share * 100.0);
+        assert!(share >= least, "{quantity}: {within} of {all}");
+    }
 }
 
 #[test]
 fn every_framework_has_a_band() {
     for framework in Framework::ALL {
         let bands = Bands::of(*framework);
-        assert!(bands.memory > 0.0 && bands.memory < 0.2, "{framework}: {bands:?}");
-        assert!(bands.time > 0.0, "{framework}: {bands:?}");
+        // No run is half again as fast as its plan says: what a card can do is the predictor's own bound.
+        assert!(bands.time.within(2.0).below < 0.34, "{framework}: {bands:?}");
+        for band in [bands.allocated, bands.reserved, bands.device_used] {
+            assert!(
+                band.below > 0.0 && band.below < 0.2 && band.above > 0.0 && band.above < 0.2,
+                "{framework}: {bands:?}"
+            );
+        }
     }
 }

@@ -7,10 +7,13 @@ mod demo;
 
 use demo::{START, happen, look, open, press, screen, watch};
 use memwall::app::{Alert, Calibrations, Effect, Event, Kept, Key, Rules, State};
+use memwall::catalog::Catalog;
 use memwall::compare::{Calibration, Factor, Forecast, Grows, Phase};
 use memwall::observe::{Demo, Source};
+use memwall::plan::{EXAMPLES, Loaded};
 use memwall::reading::{
-    DeviceMemory, DeviceProcess, DeviceSample, Moment, Progress, Reading, Sample, SourceInfo, SourceKind, ToldBy,
+    DeviceMemory, DeviceProcess, DeviceSample, HookEnd, HookMemory, HookStep, HookedRun, Moment, OutOfMemory, Progress,
+    Reading, RunNews, Sample, SourceInfo, SourceKind, ToldBy,
 };
 use memwall::units::{Bytes, Celsius, Fraction, Seconds};
 
@@ -34,7 +37,17 @@ struct Live {
 
 impl Live {
     fn start(rules: &str) -> Self {
-        let mut state = open(EXAMPLE);
+        Self::of(open(EXAMPLE), rules)
+    }
+
+    /// With a plan of one's own.
+    fn planned() -> Self {
+        let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == EXAMPLE).unwrap();
+        let loaded = Loaded::from_text("own", text).unwrap();
+        Self::of(State::new(loaded, Catalog::embedded().unwrap(), None, START), "")
+    }
+
+    fn of(mut state: State, rules: &str) -> Self {
         state.alerts.rules = Rules::parse(rules).unwrap();
         state.calibrations.machine = "node7".to_owned();
         happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: "driver".to_owned() }));
@@ -232,4 +245,81 @@ fn what_is_made_up_or_played_neither_teaches_nor_uses_a_calibration() {
     press(&mut state, &[Key::Char('5')]);
     let effects = happen(&mut state, Event::Key(Key::Char('c')));
     assert!(effects.is_empty() && state.notice.as_ref().unwrap().text.contains("this machine"));
+}
+
+/// 70 GiB in tensors, 6.5 GiB in pieces, 1 GiB free, 2 GiB asked for.
+fn message() -> OutOfMemory {
+    OutOfMemory {
+        backend: "CUDA".to_owned(),
+        device: Some(0),
+        asked: Some(Bytes::from_gib(2.0)),
+        capacity: Some(Bytes::from_gib(79.1)),
+        free: Some(Bytes::from_gib(1.0)),
+        allocated: Some(Bytes::from_gib(70.0)),
+        unallocated: Some(Bytes::from_gib(6.5)),
+        in_process: Some(Bytes::from_gib(78.1)),
+        ..OutOfMemory::default()
+    }
+}
+
+#[test]
+fn memory_that_ran_out_is_explained_at_once() {
+    let mut live = Live::planned();
+    live.train(5);
+    let news = RunNews { pid: Some(7), out_of_memory: Some(message()), ..RunNews::default() };
+    happen(&mut live.state, Event::Run(Box::new(news.clone())));
+    let shown = screen(&live.state, &look(), SIZE);
+    // 2 GiB asked and 1 GiB free: 1 GiB short, which the 6.5 GiB in pieces would have been enough for.
+    for said in [
+        "CUDA out of memory on GPU 0: 1.00 GiB short (2.00 GiB asked, 1.00 GiB free)",
+        "expandable_segments:True, up to 6.50 GiB less held in pieces: enough for this request",
+        "training.activation_checkpointing: full",
+        "less by prediction",
+        "the plan foresees",
+    ] {
+        assert!(shown.contains(said), "no {said:?} in\n{shown}");
+    }
+    assert!(second_line(&live.state).contains("! CUDA out of memory"), "{}", second_line(&live.state));
+    // Dismissed it stays so while the same is told again, and comes back by its key.
+    press(&mut live.state, &[Key::Esc]);
+    happen(&mut live.state, Event::Run(Box::new(news)));
+    assert_eq!(live.state.overlay, None);
+    press(&mut live.state, &[Key::Char('O')]);
+    assert!(screen(&live.state, &look(), SIZE).contains("what helps"));
+    // Another run has taken its place.
+    press(&mut live.state, &[Key::Esc]);
+    happen(&mut live.state, Event::Run(Box::new(RunNews { pid: Some(7), ..RunNews::default() })));
+    press(&mut live.state, &[Key::Char('O')]);
+    assert_eq!(live.state.overlay, None);
+}
+
+#[test]
+fn the_end_says_after_how_many_steps_and_how() {
+    let mut live = Live::start("");
+    let at = live.now;
+    let step = HookStep {
+        step: 1_840,
+        step_time: Reading::measured(Seconds(1.0), at),
+        memory: HookMemory::Allocator,
+        allocated: Reading::not_read(),
+        reserved: Reading::not_read(),
+        peak_allocated: Reading::not_read(),
+        peak_reserved: Reading::not_read(),
+        tokens: None,
+        retries: 0,
+        ooms: 0,
+    };
+    let end = HookEnd { error: Some("OutOfMemoryError".into()), out_of_memory: Some(message()), code: Some(1) };
+    let hook = HookedRun { pid: 7, about: None, step: Some(step), modules: None, end: Some(end), heard: at };
+    live.second(55.0, 60.0, None);
+    happen(&mut live.state, Event::Run(Box::new(RunNews { hooks: vec![hook], ..RunNews::default() })));
+    let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();
+    assert!(first.contains("ended after 1 840 steps, OutOfMemoryError, exit 1"), "{first}");
+    // What the hook said of it is explained, too, and hours later it still stands there.
+    assert!(screen(&live.state, &look(), SIZE).contains("1.00 GiB short"));
+    press(&mut live.state, &[Key::Esc]);
+    live.now = live.now.plus_millis(3_600_000);
+    live.second(0.0, 40.0, None);
+    let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();
+    assert!(first.contains("ended after 1 840 steps"), "{first}");
 }

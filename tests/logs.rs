@@ -210,8 +210,16 @@ fn the_log_of_a_process_is_found_and_followed() {
     assert_eq!((value(&log.progress().step), value(&log.progress().loss)), (Some(2), Some(9.25)));
     let message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has";
     writeln!(file, "{message}").unwrap();
-    log.read(Moment(5));
-    assert_eq!(log.out_of_memory(), Some(message));
+    assert!(log.read(Moment(5)));
+    assert_eq!(log.out_of_memory().unwrap().asked, Some(Bytes(2 << 30)));
+    // Read anew it is the end of the run, until the run has gone on.
+    let mut anew = Log::of_files(vec![path.clone()], None);
+    anew.read(Moment(6));
+    assert!(anew.out_of_memory().is_some());
+    writeln!(file, "iter 3: loss 9.00, time 20.00ms, mfu 12.00%").unwrap();
+    let mut anew = Log::of_files(vec![path], None);
+    anew.read(Moment(7));
+    assert_eq!(anew.out_of_memory(), None);
 }
 
 #[test]

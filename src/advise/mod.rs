@@ -1,4 +1,4 @@
-//! What to do about a plan: sweeps over its keys, searches, bottlenecks with their fixes. Whatever is said of a change
+//! What to do about a plan: sweeps over its keys, searches, bottlenecks with their fixes, memory that ran out. Whatever is said of a change
 //! was computed by predicting the changed plan.
 
 mod axis;
@@ -8,6 +8,7 @@ mod follow;
 mod limits;
 mod relief;
 mod search;
+mod shortage;
 mod sweep;
 mod walls;
 
@@ -17,5 +18,6 @@ pub use fixes::Fix;
 pub use limits::{LargestModel, fewest_gpus, largest_model};
 pub use relief::{Relief, relief};
 pub use search::{Found, KNOBS, Knobs, Progress, Ranked, Request, Seen, divisors, search, search_aloud, why_slower};
+pub use shortage::{Beside, Held, Shortage, shortage};
 pub use sweep::{Point, Sweep, sweep};
 pub use walls::{Capacity, Throughput, Wall, throughput};

@@ -4,13 +4,12 @@
 use super::attached::AttachedState;
 use super::editing;
 use super::event::Effect;
-use super::monitor::Source;
+use super::inferred;
 use super::notice::{info, problem};
 use super::state::State;
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Evidence, Explanation, Subject, explain};
 use crate::plan::{Document, HfConfig};
-use crate::reading::SourceKind;
 
 /// The search for explanations of what is seen now, and what the last one found.
 #[derive(Debug, Clone, Default)]
@@ -132,15 +131,14 @@ pub fn look(state: &mut State) -> Option<Effect> {
 /// Whether the run is gone: what was found out about it stays.
 fn is_over(state: &State) -> bool {
     let attached = state.monitor.attached.as_ref().map(|attached| attached.state);
-    matches!(attached, Some(AttachedState::Ended | AttachedState::Replaced))
+    attached == Some(AttachedState::Replaced) || state.run.ended(&state.monitor, state.now).is_some()
 }
 
 /// Whether the run is meant to do what the plan says, and has done so for whole steps. The example that
 /// opens where no plan is given is nobody's plan for real processes.
 fn is_meant(state: &State) -> bool {
-    let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
     let settled = state.comparison.as_ref().is_some_and(|comparison| comparison.evidence.settled);
-    settled && (made_up || state.playback.is_some() || !state.editor.is_example())
+    settled && !inferred::has_no_plan(state)
 }
 
 fn ask(state: &mut State, now: Asked) -> Effect {

@@ -27,7 +27,13 @@ pub struct Proposal {
 /// the processes are real.
 pub fn is_wanted(state: &State) -> bool {
     let real = matches!(&state.monitor.source, Source::Running(info) if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
-    real && state.editor.is_example()
+    real && has_no_plan(state)
+}
+
+/// Whether the plan is the example that opens where none is given: nobody's for real processes.
+pub fn has_no_plan(state: &State) -> bool {
+    let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+    state.editor.is_example() && !made_up && state.playback.is_none()
 }
 
 /// Asks for the plan of the attached process, or of the selected one.

@@ -8,6 +8,7 @@ use super::key::Key;
 use super::largest;
 use super::listing::help_shape;
 use super::plans;
+use super::ran_out;
 use super::saving;
 use super::search_view;
 use super::state::{Overlay, State};
@@ -50,6 +51,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         Overlay::Sweep => sweep_view::on_key(state, key),
         Overlay::Search => return search_view::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
+        Overlay::RanOut(_) => ran_out::on_key(state, key),
         Overlay::Help(_) => state.overlay = None,
     }
     Vec::new()
@@ -67,6 +69,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         }
         Overlay::Imported(_) => state.imported.as_ref().map_or(0, |account| account.lines().saturating_sub(1)),
         Overlay::Export(_) => state.export.as_ref().map_or(0, |export| export.lines().saturating_sub(1)),
+        Overlay::RanOut(_) => state.ran_out.as_ref().map_or(0, |known| known.lines().saturating_sub(1)),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => 0,
     };
     let to = |line: usize| match key {
@@ -84,6 +87,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Proposal(line) => to(line).map(Overlay::Proposal),
         Overlay::Imported(line) => to(line).map(Overlay::Imported),
         Overlay::Export(line) => to(line).map(Overlay::Export),
+        Overlay::RanOut(line) => to(line).map(Overlay::RanOut),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => None,
     }
 }

@@ -1,10 +1,13 @@
 //! The attached run besides its devices: its progress by log, hook or rhythm.
 
+use super::attached::AttachedState;
 use super::history::History;
 use super::monitor::{Monitor, Source};
 use crate::compare::{Phases, period};
-use crate::reading::{Absence, HookedRun, Kind, Moment, Progress, Reading, RunNews, Sample, SourceKind, ToldBy};
-use crate::units::Seconds;
+use crate::reading::{
+    Absence, HookEnd, HookedRun, Kind, Moment, OutOfMemory, Progress, Reading, RunNews, Sample, SourceKind, ToldBy,
+};
+use crate::units::{Seconds, grouped};
 
 /// A hook that has said nothing for so long speaks of a process that is gone.
 const QUIET: f64 = 60.0;
@@ -81,6 +84,31 @@ impl Run {
         Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref())
     }
 
+    /// How the attached run ended, in words: `ended after 1 840 steps, exit 1`; none while it goes on, as far as
+    /// anybody knows.
+    #[must_use]
+    pub fn ended(&self, monitor: &Monitor, now: Moment) -> Option<String> {
+        let gone = monitor.attached.as_ref().is_some_and(|attached| attached.state == AttachedState::Ended);
+        let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
+        if !gone && end.is_none() {
+            return None;
+        }
+        let step = self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
+        let steps = step.map_or_else(String::new, |(by, step)| match by {
+            ToldBy::Hook => format!(" after {} steps", grouped(step)),
+            // A log's count may have begun in an earlier process.
+            _ => format!(" at step {}", grouped(step)),
+        });
+        let how = end.and_then(HookEnd::words).map_or_else(String::new, |how| format!(", {how}"));
+        Some(format!("ended{steps}{how}"))
+    }
+
+    /// Memory that ran out, by the log.
+    #[must_use]
+    pub const fn out_of_memory(&self) -> Option<&OutOfMemory> {
+        self.news.out_of_memory.as_ref()
+    }
+
     /// Looks for the rhythm of a device's recent past, where nobody tells the step.
     pub fn feel(&mut self, history: &History, device: usize) {
         if self.log().is_some() || !self.news.hooks.is_empty() {
@@ -102,13 +130,16 @@ impl Run {
     /// The hook that speaks for a run: of the process, or of nobody in particular.
     fn hook(&self, pid: Option<u32>, now: Moment) -> Option<&HookedRun> {
         match pid {
-            Some(pid) => self.news.hooks.iter().find(|run| run.pid == pid && !is_quiet(run, now)),
+            Some(pid) => {
+                // What one said as it ended stays true.
+                self.news.hooks.iter().find(|run| run.pid == pid && (run.end.is_some() || !is_quiet(run, now)))
+            }
             None => self.leader(now),
         }
     }
 
     fn leader(&self, now: Moment) -> Option<&HookedRun> {
-        let trains = |run: &&HookedRun| run.leads() && run.step.is_some() && !is_quiet(run, now);
+        let trains = |run: &&HookedRun| run.leads() && run.step.is_some() && run.end.is_none() && !is_quiet(run, now);
         self.news.hooks.iter().filter(trains).max_by_key(|run| run.heard)
     }
 
@@ -185,7 +216,7 @@ mod tests {
             retries: 0,
             ooms: 0,
         };
-        HookedRun { pid, about: None, step: Some(step), modules: None, heard }
+        HookedRun { pid, about: None, step: Some(step), modules: None, end: None, heard }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::notice::Notice;
 use super::outlook::Outlook;
 use super::pane::Pane;
 use super::picker::Picker;
+use super::ran_out::RanOut;
 use super::recording::Recording;
 use super::run::Run;
 use super::saving::Conflict;
@@ -61,6 +62,8 @@ pub enum Overlay {
     Search,
     /// The plan of a process, from that line on.
     Proposal(usize),
+    /// What ran out of memory and what would help, from that line on.
+    RanOut(usize),
 }
 
 /// What is being written.
@@ -132,6 +135,8 @@ pub struct State {
     pub explaining: Explaining,
     /// Where its memory is going.
     pub outlook: Outlook,
+    /// Memory that ran out.
+    pub ran_out: Option<RanOut>,
     /// What wants a hand.
     pub alerts: Alerts,
     /// What runs on this machine showed over their predictions, for the plan's framework.
@@ -232,6 +237,7 @@ impl State {
             comparison: None,
             explaining: Explaining::default(),
             outlook: Outlook::default(),
+            ran_out: None,
             alerts: Alerts::default(),
             calibration: Calibration::default(),
             calibrations: Calibrations::default(),

@@ -23,6 +23,7 @@ use super::overlays;
 use super::pane::Pane;
 use super::picking;
 use super::plans;
+use super::ran_out;
 use super::recording;
 use super::saving;
 use super::search_view;
@@ -72,6 +73,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             state.run.take(*news, &mut state.monitor, state.now);
             state.run.follow(&state.monitor, state.now);
             set_against(state);
+            ran_out::look(state);
             return alerts::look(state);
         }
         Event::Played(playback) => return recording::played(state, playback),
@@ -212,6 +214,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::TakeExplanation => explaining::take(state),
         Action::Calibrate => return calibrating::keep(state),
         Action::DropCalibration => return calibrating::drop_it(state),
+        Action::RanOut => ran_out::show(state),
         Action::Acknowledge => alerts::acknowledge(state),
         Action::Attach => return attach(state),
         Action::Infer => return inferred::ask(state),

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::args::{ExplainArgs, ListFormat};
 use super::{Exit, Streams, plans};
-use crate::advise::relief;
+use crate::advise::{Beside, relief};
 use crate::catalog::Catalog;
 use crate::observe::{out_of_memory, snapshot};
 use crate::predict::{Job, predict};
-use crate::report::explain::{self, Beside, json};
+use crate::report::explain::{self, json};
 
 /// The largest snapshot that is read.
 const LARGEST: u64 = 2 << 30;

@@ -16,13 +16,16 @@ use super::args::RunArgs;
 use super::dashboard::Clock;
 use super::{Exit, Streams, plans};
 use crate::catalog::Catalog;
-use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install};
+use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
 use crate::predict::{Job, Prediction, predict};
 use crate::reading::HookedRun;
 use crate::report::hooked;
 
 /// How long the listener waits for a message before it looks whether it shall end.
 const TURN: Duration = Duration::from_millis(200);
+
+/// By this the hook knows who started its process.
+const LAUNCHER_VARIABLE: &str = "MEMWALL_RUN";
 
 /// `memwall run`.
 pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
@@ -38,16 +41,24 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit
             None
         }
     };
-    let (listener, variables) = match placed {
-        Some(Placed { listener, variables }) => (Some(Listening::start(listener)), variables),
+    let (listening, variables) = match placed {
+        Some(Placed { listener, directory, variables }) => (Some((Listening::start(listener), directory)), variables),
         None => (None, Vec::new()),
     };
     let ended = start(&args.command, variables);
-    let runs = listener.map(Listening::end).unwrap_or_default();
-    let exit = match ended {
-        Ok(status) => Exit::Child(code(status)),
+    let (mut runs, directory) =
+        listening.map_or((Vec::new(), None), |(listening, directory)| (listening.end(), Some(directory)));
+    // Other runs meet in the same directory.
+    runs.retain(|run| run.about.as_ref().is_some_and(|about| about.launcher == Some(std::process::id())));
+    let code = match ended {
+        Ok(status) => code(status),
         Err(message) => return streams.fail(Exit::Failed, &message),
     };
+    if let Some(directory) = directory {
+        let pids: Vec<u32> = runs.iter().map(|run| run.pid).collect();
+        tell_exit(&directory, &pids, code);
+    }
+    let exit = Exit::Child(code);
     if !args.quiet {
         // Standard output is the command's.
         drop(streams.err.write_all(hooked::summary(&runs, prediction.as_ref()).as_bytes()));
@@ -69,6 +80,7 @@ fn predicted(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_
 /// Where the hook was put.
 struct Placed {
     listener: Listener,
+    directory: PathBuf,
     variables: Vec<(&'static str, OsString)>,
 }
 
@@ -79,8 +91,12 @@ fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<Placed, String> 
     let before = variable("PYTHONPATH").filter(|path| !path.is_empty());
     let paths = std::iter::once(folder).chain(before.iter().flat_map(std::env::split_paths));
     let path = std::env::join_paths(paths).map_err(|error| error.to_string())?;
-    let variables = vec![("PYTHONPATH", path), (HOOK_DIRECTORY_VARIABLE, directory.path().as_os_str().to_owned())];
-    Ok(Placed { listener, variables })
+    let variables = vec![
+        ("PYTHONPATH", path),
+        (HOOK_DIRECTORY_VARIABLE, directory.path().as_os_str().to_owned()),
+        (LAUNCHER_VARIABLE, std::process::id().to_string().into()),
+    ];
+    Ok(Placed { listener, directory: directory.path().to_owned(), variables })
 }
 
 /// A listener on a thread of its own.

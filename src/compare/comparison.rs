@@ -1,6 +1,6 @@
 //! Predicted against observed: the same quantity, in the same unit, side by side.
 
-use super::bands::Bands;
+use super::bands::{Band, Bands};
 use super::calibration::Calibration;
 use super::evidence::Evidence;
 use super::expected::Expected;
@@ -93,7 +93,7 @@ impl Comparison {
 
 /// How far the power of healthy cards strays from what is predicted of it, one standard deviation: no
 /// measured case holds it.
-const POWER: f64 = 0.1;
+const POWER: Band = Band::even(0.1);
 
 /// Beyond this many standard deviations a difference is worth a word: 95 % of the figures
 /// that nothing is wrong with lie within.
@@ -122,10 +122,12 @@ pub fn compare(
     let expected = calibration.applied(&Expected::of(prediction, stage));
     // Another stage than the largest may well need less.
     let settled = evidence.settled && !matches!(of, Of::LargestStage(_));
-    let memory = |predicted: Bytes, observed: &Reading<Bytes>| {
-        Residual::new(predicted, observed.clone(), Bytes::as_f64, WIDTH * bands.memory, settled)
+    let memory = |predicted: Bytes, observed: &Reading<Bytes>, band: Band| {
+        Residual::new(predicted, observed.clone(), Bytes::as_f64, band.within(WIDTH), settled)
     };
-    let (time, rate) = (WIDTH * bands.time, WIDTH * bands.time.hypot(bands.traffic));
+    let pace = bands.time.of_rate();
+    let (time, moved) = (pace.within(WIDTH), pace.and(bands.traffic).within(WIDTH));
+    let computed = pace.and(bands.flops).within(WIDTH);
     let tokens = prediction
         .time
         .tokens_per_s
@@ -133,13 +135,13 @@ pub fn compare(
     Comparison {
         whose: observation.whose,
         of,
-        memory: memory(expected.device_used, &evidence.device_used),
+        memory: memory(expected.device_used, &evidence.device_used, bands.device_used),
         memory_now: observation.memory.clone(),
-        reserved: memory(expected.reserved, &evidence.reserved),
-        allocated: memory(expected.allocated, &evidence.allocated),
-        bandwidth: Residual::new(expected.bandwidth(), evidence.bandwidth.clone(), |rate| rate.0, rate, true),
-        compute: Residual::new(expected.rate(), evidence.compute.clone(), |rate| rate.0, rate, true),
-        step: Residual::new(expected.step, evidence.step.clone(), |step| step.0, time, true),
+        reserved: memory(expected.reserved, &evidence.reserved, bands.reserved),
+        allocated: memory(expected.allocated, &evidence.allocated, bands.allocated),
+        bandwidth: Residual::new(expected.bandwidth(), evidence.bandwidth.clone(), |rate| rate.0, moved, true),
+        compute: Residual::new(expected.rate(), evidence.compute.clone(), |rate| rate.0, computed, true),
+        step: Residual::new(expected.step, evidence.step.clone(), |step| step.0, bands.time.within(WIDTH), true),
         mfu: prediction.time.mfu.zip(tokens.as_ref()).map(|(predicted, tokens)| {
             let predicted = Fraction(predicted * prediction.time.step.0 / expected.step.0);
             // The same model operations over the tokens that were seen: everyone counts them otherwise.
@@ -149,7 +151,7 @@ pub fn compare(
         power: prediction
             .time
             .power
-            .map(|power| Residual::new(power, evidence.power.clone(), |power| power.0, WIDTH * POWER, true)),
+            .map(|power| Residual::new(power, evidence.power.clone(), |power| power.0, POWER.within(WIDTH), true)),
         tokens,
         point: run_point(&executed(&expected, evidence), &evidence.bandwidth),
         evidence: evidence.clone(),
@@ -182,10 +184,12 @@ pub fn run_point(compute: &Reading<FlopsPerSec>, traffic: &Reading<BytesPerSec>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::Tolerance;
     use crate::reading::Moment;
     use crate::units::Flops;
 
     const NOW: Moment = Moment(1_000);
+    const FIVE: Tolerance = Tolerance { below: 0.05, above: 0.05 };
 
     fn observation(bandwidth: Reading<BytesPerSec>, compute: Reading<FlopsPerSec>) -> Observation {
         Observation {
@@ -198,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_absent_observation_leaves_no_difference() {
-        let residual = Residual::new(Bytes(100), Reading::Absent(Absence::Gone), Bytes::as_f64, 0.05, true);
+        let residual = Residual::new(Bytes(100), Reading::Absent(Absence::Gone), Bytes::as_f64, FIVE, true);
         assert_eq!(residual.relative, None);
         assert!(!residual.conclusive);
         assert_eq!(residual.verdict(), None);
@@ -207,7 +211,7 @@ mod tests {
     #[test]
     fn the_difference_is_relative_to_the_prediction() {
         // (75 - 60) / 60 = 0.25
-        let residual = Residual::new(Bytes(60), Reading::measured(Bytes(75), NOW), Bytes::as_f64, 0.05, true);
+        let residual = Residual::new(Bytes(60), Reading::measured(Bytes(75), NOW), Bytes::as_f64, FIVE, true);
         assert_eq!((residual.relative, residual.notable), (Some(0.25), true));
         assert_eq!(residual.verdict(), Some("above plan"));
     }
@@ -215,7 +219,7 @@ mod tests {
     #[test]
     fn a_bound_above_the_prediction_concludes_nothing() {
         let bound = |value| {
-            Residual::new(BytesPerSec(10.0), Reading::upper_bound(BytesPerSec(value), NOW), |rate| rate.0, 0.1, true)
+            Residual::new(BytesPerSec(10.0), Reading::upper_bound(BytesPerSec(value), NOW), |rate| rate.0, FIVE, true)
         };
         assert!(!bound(12.0).conclusive);
         assert!(bound(8.0).conclusive);
@@ -224,7 +228,7 @@ mod tests {
     #[test]
     fn a_peak_that_may_still_rise_is_no_difference_and_one_above_is() {
         let now = |bytes, settled| {
-            Residual::new(Bytes(100), Reading::measured(Bytes(bytes), NOW), Bytes::as_f64, 0.05, settled)
+            Residual::new(Bytes(100), Reading::measured(Bytes(bytes), NOW), Bytes::as_f64, FIVE, settled)
         };
         assert!(!now(20, false).notable);
         assert_eq!(now(20, false).verdict(), Some("may still rise"));
@@ -256,6 +260,7 @@ mod tests {
             tokens: 0.0,
             busy: Fraction(1.0),
             clock: Fraction(1.0),
+            others: Bytes::ZERO,
             gpus: 1,
         };
         let step = Reading::measured(Seconds(2.0), NOW);

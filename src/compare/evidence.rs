@@ -1,5 +1,6 @@
 //! What is known of a run, boiled down to one GPU and one step: what explanations are held against.
 
+use super::bands::Band;
 use crate::reading::{Kind, Reading};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec, Watts};
 
@@ -86,19 +87,19 @@ pub struct Misfit(pub f64);
 pub struct Deviations(f64);
 
 impl Deviations {
-    /// A figure that should be `expected`, with a deviation in shares of it.
+    /// A figure that should be `expected`, and strays from it by `band`.
     pub fn share<T: Copy>(
         &mut self,
         observed: &Reading<T>,
         number: impl Fn(T) -> f64,
         expected: f64,
-        deviation: f64,
+        band: Band,
     ) -> &mut Self {
         let Some(value) = observed.value().map(|value| number(*value)).filter(|value| *value > 0.0) else {
             return self;
         };
         if expected > 0.0 {
-            let off = (value / expected).ln() / deviation;
+            let off = band.off(value, expected);
             // What is bounded from above contradicts only expectations above the bound.
             self.add(if observed.kind() == Some(Kind::UpperBound) { off.min(0.0) } else { off });
         }

@@ -1,6 +1,6 @@
 //! What one GPU of a run should show if a plan, and nothing else, decides.
 
-use super::bands::Bands;
+use super::bands::{Band, Bands};
 use super::evidence::{Deviations, Evidence, Misfit, NOISE};
 use crate::predict::{Prediction, StageMemory};
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Fraction, Seconds, TokensPerSec};
@@ -30,6 +30,8 @@ pub struct Expected {
     pub busy: Fraction,
     /// The SM clock over the highest that the card holds under such load.
     pub clock: Fraction,
+    /// What other processes hold on the same device.
+    pub others: Bytes,
     /// GPUs of the run.
     pub gpus: u64,
 }
@@ -51,6 +53,7 @@ impl Expected {
             tokens: time.tokens_per_s.map_or(0.0, |rate| rate * time.step.0),
             busy: Fraction(1.0),
             clock: Fraction(1.0),
+            others: Bytes::ZERO,
             gpus: prediction.num_gpus,
         }
     }
@@ -86,6 +89,11 @@ impl Expected {
         if let Some(busy) = evidence.busy.value() {
             sum.add((busy.0 - self.busy.0) / BUSY);
         }
+        if let (Some(others), Some(all)) = (evidence.others.value(), evidence.device_used.value()) {
+            // They are seen by themselves: no prediction stands between.
+            let unexplained = others.saturating_sub(self.others);
+            sum.add(unexplained.share_of(*all).map_or(0.0, |share| share.0) / OTHERS);
+        }
         if let Some(clock) = evidence.clock.value() {
             sum.add((clock.0 - self.clock.0) / CLOCK);
         }
@@ -93,25 +101,21 @@ impl Expected {
     }
 
     fn memory(&self, evidence: &Evidence, bands: &Bands, sum: &mut Deviations) {
-        let deviation = bands.memory.hypot(NOISE);
         let figures = [
-            (&evidence.allocated, self.allocated),
-            (&evidence.reserved, self.reserved),
-            (&evidence.device_used, self.device_used),
+            (&evidence.allocated, self.allocated, bands.allocated),
+            (&evidence.reserved, self.reserved, bands.reserved),
+            (&evidence.device_used, self.device_used, bands.device_used),
         ];
         // The three stray together: what the outer ones add is their difference to the inner one.
-        let mut inner: Option<f64> = None;
-        for (observed, expected) in figures {
+        let mut inner = 1.0;
+        for (observed, expected, band) in figures {
             let Some(seen) = observed.value().map(|bytes| bytes.as_f64()) else { continue };
             if !evidence.settled && seen < expected.as_f64() {
                 continue;
             }
-            let off = (seen / expected.as_f64()).ln();
-            match inner {
-                None => sum.add(off / deviation),
-                Some(before) => sum.add((off - before) / deviation),
-            }
-            inner = Some(off);
+            let off = seen / expected.as_f64();
+            sum.add(band.and(STEADY).off(off, inner));
+            inner = off;
         }
     }
 
@@ -129,23 +133,29 @@ impl Expected {
         };
         match step {
             Some(step) => {
-                sum.add((step.0 / self.step.0).ln() / bands.time.hypot(NOISE));
+                sum.add(bands.time.and(STEADY).off(step.0, self.step.0));
                 let of_step = |rate: f64| rate * step.0;
-                let traffic = bands.traffic.hypot(NOISE);
+                let (traffic, flops) = (bands.traffic.and(STEADY), bands.flops.and(STEADY));
                 sum.share(&evidence.bandwidth, |rate| of_step(rate.0), self.traffic.as_f64(), traffic);
-                sum.share(&evidence.compute, |rate| of_step(rate.0), self.flops.0, bands.flops.hypot(NOISE));
+                sum.share(&evidence.compute, |rate| of_step(rate.0), self.flops.0, flops);
             }
             None => {
-                let traffic = bands.time.hypot(bands.traffic).hypot(NOISE);
-                sum.share(&evidence.bandwidth, |rate| rate.0, self.bandwidth().0, traffic);
-                sum.share(&evidence.compute, |rate| rate.0, self.rate().0, bands.time.hypot(bands.flops).hypot(NOISE));
+                let pace = bands.time.of_rate().and(STEADY);
+                sum.share(&evidence.bandwidth, |rate| rate.0, self.bandwidth().0, pace.and(bands.traffic));
+                sum.share(&evidence.compute, |rate| rate.0, self.rate().0, pace.and(bands.flops));
             }
         }
     }
 }
 
+/// What one reading after another differs by.
+const STEADY: Band = Band::even(NOISE);
+
 /// Kernels run back to back in a healthy step; what is idle between them is a few percent.
 const BUSY: f64 = 0.04;
+
+/// A share of what is in use that a desktop or a monitor may hold beside a run.
+const OTHERS: f64 = 0.03;
 
 /// Power capping moves clocks by some percent on healthy cards.
 const CLOCK: f64 = 0.05;

@@ -1,5 +1,6 @@
 //! One quantity, predicted and observed.
 
+use super::bands::Tolerance;
 use crate::reading::{Kind, Reading};
 
 /// One quantity, predicted and observed.
@@ -11,8 +12,8 @@ pub struct Residual<T> {
     pub observed: Reading<T>,
     /// (observed - predicted) / predicted; none without an observation or with a prediction of 0.
     pub relative: Option<f64>,
-    /// How far such figures stray from their predictions anyway, as a share.
-    pub tolerance: f64,
+    /// How far such figures stray from their predictions anyway.
+    pub tolerance: Tolerance,
     /// Whether the difference says something: not a bound above the prediction, nor a peak
     /// that may still rise to it.
     pub conclusive: bool,
@@ -22,7 +23,13 @@ pub struct Residual<T> {
 
 impl<T: Copy> Residual<T> {
     /// Sets `observed` against `predicted`; `settled`: the observation will not rise any more.
-    pub fn new(predicted: T, observed: Reading<T>, number: impl Fn(T) -> f64, tolerance: f64, settled: bool) -> Self {
+    pub fn new(
+        predicted: T,
+        observed: Reading<T>,
+        number: impl Fn(T) -> f64,
+        tolerance: Tolerance,
+        settled: bool,
+    ) -> Self {
         let expected = number(predicted);
         let relative = observed.value().filter(|_| expected > 0.0).map(|value| (number(*value) - expected) / expected);
         let below = relative.is_some_and(|relative| relative < 0.0);
@@ -32,7 +39,7 @@ impl<T: Copy> Residual<T> {
             Some(Kind::Measured | Kind::Estimated) => settled || !below,
             None => false,
         };
-        let notable = conclusive && relative.is_some_and(|relative| relative.abs() >= tolerance);
+        let notable = conclusive && relative.is_some_and(|relative| tolerance.is_left_by(relative));
         Self { predicted, observed, relative, tolerance, conclusive, notable }
     }
 

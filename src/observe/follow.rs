@@ -164,7 +164,7 @@ impl Follower {
                 let silent = !log.progress().is_known();
                 silent.then(|| Absence::Failed("no line of a known format in the log so far".into()))
             });
-            self.news.out_of_memory = log.out_of_memory().map(str::to_owned);
+            self.news.out_of_memory = log.out_of_memory().cloned();
         }
         if let Some(listener) = &self.listener {
             self.news.hooks = listener.runs().to_vec();

@@ -1,6 +1,6 @@
 //! What the hook inside of a training process tells: the run, its steps, its modules.
 
-use super::{Absence, Moment, Progress, Reading, ToldBy};
+use super::{Absence, Moment, OutOfMemory, Progress, Reading, ToldBy};
 use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 
 /// One training process with the hook in it.
@@ -14,6 +14,8 @@ pub struct HookedRun {
     pub step: Option<HookStep>,
     /// The newest sampled step, module by module.
     pub modules: Option<HookModules>,
+    /// How it ended, once it has.
+    pub end: Option<HookEnd>,
     /// When it was heard last.
     pub heard: Moment,
 }
@@ -27,6 +29,8 @@ pub struct HookAbout {
     pub local_rank: Option<u32>,
     /// All ranks of the run.
     pub world: Option<u32>,
+    /// The pid of the `memwall run` that started it.
+    pub launcher: Option<u32>,
     /// PyTorch's version.
     pub torch: String,
     /// The class of the model.
@@ -53,6 +57,30 @@ pub struct HookAbout {
     pub dtypes: Vec<(String, u64)>,
     /// Why modules are not looked into.
     pub no_modules: Option<String>,
+}
+
+/// How a process with the hook in it ended.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HookEnd {
+    /// The exception that nobody caught, by its class.
+    pub error: Option<String>,
+    /// What it says, where that is that memory ran out.
+    pub out_of_memory: Option<OutOfMemory>,
+    /// The exit code of the command that `memwall run` had started: 128 and more for a signal, as shells say it.
+    pub code: Option<u8>,
+}
+
+impl HookEnd {
+    /// In a few words: `exit 1`, `RuntimeError`; nothing where it ended as it should, or nobody can tell.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        match (&self.error, self.code) {
+            (Some(error), Some(code)) => Some(format!("{error}, exit {code}")),
+            (Some(error), None) => Some(error.clone()),
+            (None, Some(code)) => Some(format!("exit {code}")),
+            (None, None) => None,
+        }
+    }
 }
 
 /// What the memory figures of a process are counts of.

@@ -77,6 +77,7 @@ fn question(state: &State) -> Option<&'static str> {
         Overlay::Search => Some(searching(state)),
         Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
         Overlay::Largest => Some("⏎ takes it into the plan   any other key leaves the plan as it is"),
+        Overlay::RanOut(_) => Some("↑↓ scroll   any other key goes back, O shows it again"),
         Overlay::Help(_) => None,
     }
 }

@@ -163,6 +163,10 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
     let name = host.and_then(|host| host.name.value()).map(|name| format!("{} ", fit(&printable(name), 12)));
     let name = name.unwrap_or_default();
     let told = state.run.phases();
+    let ended = state.run.ended(&state.monitor, state.now);
+    if let Some(ended) = ended.filter(|_| attached.state != AttachedState::Replaced) {
+        return vec![Span::styled(format!("▶ {} {name}{ended}", attached.pid), theme.danger())];
+    }
     let (style, state) = match attached.state {
         AttachedState::Awaited => (theme.warning(), "not on a GPU yet"),
         AttachedState::Missing => (theme.danger(), "no such process"),

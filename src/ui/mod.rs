@@ -15,6 +15,7 @@ mod panes;
 mod picker;
 mod plans;
 mod point;
+mod ran_out;
 mod search;
 mod standing;
 mod sweep;
@@ -126,6 +127,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
         Some(Overlay::Largest) => {
             if let Some(found) = &state.largest {
                 largest::draw(found, look, body, buffer);
+            }
+        }
+        Some(Overlay::RanOut(line)) => {
+            if let Some(known) = &state.ran_out {
+                ran_out::draw(known, line, look, body, buffer);
             }
         }
         Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),

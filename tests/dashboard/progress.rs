@@ -67,7 +67,15 @@ fn the_attached_processs_own_log_is_followed() {
     let screen = terminal.wait_for("step 80");
     assert!(screen.contains("loss NaN"), "{screen}");
     say("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total\n");
-    terminal.wait_for("CUDA out of memory. Tried to allocate 2.00 GiB");
+    // Explained at once, with what the plan could do about it, and again by its key.
+    let screen = terminal.wait_for("CUDA out of memory on GPU 0: 2.00 GiB asked");
+    assert!(screen.contains("what helps") && screen.contains("less by prediction"), "{screen}");
+    terminal.keys("\x1b");
+    terminal.wait_without("what helps");
+    terminal.keys("O");
+    terminal.wait_for("what helps");
+    terminal.keys("\x1b");
+    terminal.wait_without("what helps");
     terminal.keys("q");
     terminal.assert_left_well();
 }

@@ -1,16 +1,17 @@
 //! Scenarios: plans, what the runs do instead, and what is seen of them.
 
 use memwall::catalog::Catalog;
-use memwall::compare::{Bands, Calibration, Cause, Circumstance, Evidence, Expected, Explanation, Subject, explain};
+use memwall::compare::{
+    Band, Bands, Calibration, Cause, Circumstance, Evidence, Expected, Explanation, Subject, explain,
+};
 use memwall::plan::Document;
+use memwall::plan::keywords::Framework;
 use memwall::predict;
 use memwall::reading::{Moment, Reading};
 use memwall::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 
 /// Each figure is off by this much, one standard deviation.
-const NOISE: f64 = 0.02;
-
-const BANDS: Bands = Bands { memory: 0.02, time: 0.06, traffic: 0.06, flops: 0.03 };
+pub const NOISE: f64 = 0.02;
 
 /// Plans and what a run may do instead: keys with values, blanks between, "-" for a key that goes.
 const PLANS: &[(&str, &str, &[&str])] = &[
@@ -130,7 +131,7 @@ pub enum Befallen {
     SlowLink,
     /// 9 GiB of somebody else's.
     OtherProcess,
-    /// A seventh more reserved than needed.
+    /// A third more reserved than needed.
     Fragmentation,
 }
 
@@ -218,6 +219,45 @@ fn expected(document: &Document) -> Option<Expected> {
 
 impl Scenario {
     pub fn of(plan: &str, deviations: Vec<Deviation>, seed: u64, looking: Looking) -> Self {
+        Self::noisy(plan, deviations, seed, looking, NOISE)
+    }
+
+    /// A run that does what its plan says, and strays from the prediction as the measured ones do.
+    pub fn healthy(plan: &'static str, seed: u64, looking: Looking) -> Self {
+        let mut chance = Chance::new(seed);
+        let mut scenario = Self::of(plan, Vec::new(), chance.next(), looking);
+        let bands = scenario.bands();
+        let mut stray = |band: Band| {
+            let off = chance.normal();
+            (off * if off < 0.0 { band.below } else { band.above }).exp()
+        };
+        let (allocated, time, traffic, flops) =
+            (stray(bands.allocated), stray(bands.time), stray(bands.traffic), stray(bands.flops));
+        // What holds more holds what is in it.
+        let beyond = |band: Band, inner: Band| Band {
+            below: (band.below.powi(2) - inner.below.powi(2)).max(0.0).sqrt(),
+            above: (band.above.powi(2) - inner.above.powi(2)).max(0.0).sqrt(),
+        };
+        let reserved = allocated * stray(beyond(bands.reserved, bands.allocated));
+        let device = reserved * stray(beyond(bands.device_used, bands.reserved));
+        let evidence = &mut scenario.evidence;
+        let bytes = |reading: &Reading<Bytes>, by: f64| reading.map(|bytes| Bytes::from_f64(bytes.as_f64() * by));
+        evidence.allocated = bytes(&evidence.allocated, allocated);
+        evidence.reserved = bytes(&evidence.reserved, reserved);
+        evidence.device_used = bytes(&evidence.device_used, device);
+        evidence.step = evidence.step.map(|step| *step * time);
+        evidence.tokens = evidence.tokens.map(|rate| TokensPerSec(rate.0 / time));
+        evidence.bandwidth = evidence.bandwidth.map(|rate| BytesPerSec(rate.0 * traffic / time));
+        evidence.compute = evidence.compute.map(|rate| FlopsPerSec(rate.0 * flops / time));
+        scenario
+    }
+
+    fn bands(&self) -> Bands {
+        let plan = Document::parse(self.text).unwrap().plan().unwrap();
+        Bands::of(plan.model.framework.unwrap_or(Framework::Pytorch))
+    }
+
+    fn noisy(plan: &str, deviations: Vec<Deviation>, seed: u64, looking: Looking, noise: f64) -> Self {
         let (plan, text, _) = PLANS.iter().find(|(name, ..)| *name == plan).unwrap();
         let planned = expected(&Document::parse(text).unwrap()).expect("the plan itself");
         let mut truth = expected(&changed(text, &deviations).unwrap()).expect("the changed plan");
@@ -237,7 +277,7 @@ impl Scenario {
                 Befallen::SlowLink => truth.step = truth.step * 1.4,
                 Befallen::OtherProcess => others = Bytes::from_gib(9.0),
                 Befallen::Fragmentation => {
-                    let extra = Bytes::from_f64(truth.reserved.as_f64() / 7.0);
+                    let extra = Bytes::from_f64(truth.reserved.as_f64() / 3.0);
                     truth.reserved += extra;
                     truth.device_used += extra;
                 }
@@ -245,7 +285,7 @@ impl Scenario {
         }
         let mut chance = Chance::new(seed);
         let at = Moment(1_000_000);
-        let mut noisy = |value: f64| value * (NOISE * chance.normal()).exp();
+        let mut noisy = |value: f64| value * (noise * chance.normal()).exp();
         let step = noisy(truth.step.0);
         let everything = looking == Looking::Everything;
         let hook =
@@ -272,7 +312,7 @@ impl Scenario {
         let document = Document::parse(self.text).unwrap();
         let calibration = Calibration::default();
         let subject = Subject { document: &document, config: None, catalog: catalog(), stage: None, calibration };
-        explain(&subject, &self.evidence, &BANDS)
+        explain(&subject, &self.evidence, &self.bands())
     }
 
     /// Where the true causes stand among the explanations.
@@ -287,13 +327,15 @@ impl Scenario {
 
     /// Whether it shows: a deviation within what figures stray anyway is none that anybody could find.
     fn shows(&self) -> bool {
-        let off = |now: f64, then: f64, band: f64| ((now / then).ln() / band).abs() > 3.0;
+        let bands = self.bands();
+        let off = |now: f64, then: f64, band: Band| band.and(Band::even(NOISE)).off(now, then).abs() > 3.0;
         let (now, then) = (&self.truth, &self.planned);
         let others = self.evidence.others.value().copied().unwrap_or_default();
-        off((now.device_used + others).as_f64(), then.device_used.as_f64(), 0.03)
-            || off(now.step.0, then.step.0, 0.065)
-            || off(now.traffic.as_f64(), then.traffic.as_f64(), 0.065)
-            || off(now.flops.0, then.flops.0, 0.04)
+        others > Bytes::ZERO
+            || off(now.device_used.as_f64(), then.device_used.as_f64(), bands.device_used)
+            || off(now.step.0, then.step.0, bands.time)
+            || off(now.traffic.as_f64(), then.traffic.as_f64(), bands.traffic)
+            || off(now.flops.0, then.flops.0, bands.flops)
     }
 
     pub fn story(&self) -> String {
@@ -366,6 +408,12 @@ pub fn scenarios(seed: u64, count: usize, causes: usize, looking: Looking) -> Ve
         }
     }
     found
+}
+
+/// `count` runs that do what their plans say.
+pub fn healthy(seed: u64, count: usize, looking: Looking) -> Vec<Scenario> {
+    let mut chance = Chance::new(seed);
+    (0..count).map(|_| Scenario::healthy(PLANS[chance.below(PLANS.len())].0, chance.next(), looking)).collect()
 }
 
 /// Two values of one key are no two causes.

@@ -95,8 +95,8 @@ fn output_and_exit_status_are_the_commands_own() {
     assert_eq!(done.status.code(), Some(7));
     assert_eq!(text(&done.stdout), "trained 12 unmarked\n");
     let said = text(&done.stderr);
-    // The first message tells the first step, another comes half a second later: here at the end.
-    assert!(said.starts_with("memwall: ") && said.contains("steps") && said.contains("15 parameters"), "{said}");
+    // All of them, though messages come half a second apart.
+    assert!(said.starts_with("memwall: 12 steps, ") && said.contains("15 parameters"), "{said}");
     let none = output(meeting.command(env!("CARGO_BIN_EXE_memwall")).args(["run", "--", "true"]));
     assert_eq!((none.status.code(), none.stdout.len()), (Some(0), 0));
     assert!(text(&none.stderr).contains("no optimizer step was seen"));
@@ -131,6 +131,32 @@ fn a_dashboard_beside_it_hears_the_steps_and_the_modules() {
     hear(&mut second, "the run again", |run| run.step.is_some() && run.about.is_some() && run.modules.is_some());
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn listeners_are_told_how_it_ended() {
+    let Some(python) = python("import sys") else { return };
+    let meeting = Meeting::new();
+    let mut listener = meeting.listen();
+    let done = output(&mut meeting.run(&python, "train_fake.py", &["9", "0", "3"]));
+    assert_eq!(done.status.code(), Some(3));
+    let run = hear(&mut listener, "its end", |run| run.end.as_ref().is_some_and(|end| end.code.is_some()));
+    assert_eq!((run.step.unwrap().step, run.end.unwrap().words().as_deref()), (9, Some("exit 3")));
+    // The exception that nobody caught, and what it says where memory ran out.
+    let done = output(&mut meeting.run(&python, "train_fake.py", &["5", "0", "out-of-memory"]));
+    assert_eq!(done.status.code(), Some(1));
+    let failed = |run: &HookedRun| run.end.as_ref().is_some_and(|end| end.code == Some(1));
+    let run = hear(&mut listener, "its failure", failed);
+    let end = run.end.unwrap();
+    assert_eq!((run.step.unwrap().step, end.words().as_deref()), (5, Some("OutOfMemoryError, exit 1")));
+    assert_eq!(end.out_of_memory.unwrap().asked, Some(Bytes(2 << 30)));
+    // Killed: it can say nothing itself.
+    let child = meeting.run(&python, "train_fake.py", &["100000", "0.01", "0"]).spawn().unwrap();
+    let run = hear(&mut listener, "a step of a third", |run| run.end.is_none() && run.step.is_some());
+    assert!(Command::new("kill").args(["-KILL", &run.pid.to_string()]).status().unwrap().success());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(137));
+    let killed = hear(&mut listener, "its end", |other| other.pid == run.pid && other.end.is_some());
+    assert_eq!(killed.end.unwrap().words().as_deref(), Some("exit 137"));
 }
 
 #[test]

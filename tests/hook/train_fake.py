@@ -1,4 +1,4 @@
-"""Steps of a made-up optimizer. Arguments: how many, seconds each, exit code."""
+"""Steps of a made-up optimizer. Arguments: how many, seconds each, exit code or `out-of-memory`."""
 
 import importlib.util
 import sys
@@ -9,7 +9,7 @@ assert importlib.util.find_spec("torch") is not None
 
 import torch
 
-steps, seconds, code = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+steps, seconds, code = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
 
 
 class Layer(torch.nn.Module):
@@ -39,4 +39,17 @@ for step in range(steps):
     optimizer.step()
     time.sleep(seconds)
 print("trained", steps, getattr(sys, "marked", "unmarked"))
-sys.exit(code)
+
+
+class OutOfMemoryError(RuntimeError):
+    pass
+
+
+if code == "out-of-memory":
+    # As CUDACachingAllocator.cpp words it.
+    raise OutOfMemoryError(
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free. "
+        "Including non-PyTorch memory, this process has 78.10 GiB memory in use. Of the allocated memory 70.00 GiB is "
+        "allocated by PyTorch, and 6.50 GiB is reserved by PyTorch but unallocated."
+    )
+sys.exit(int(code))

@@ -1,10 +1,8 @@
 //! Everything that can be alerted about, as it stands now against its threshold.
 
 use super::rules::{Alert, Rules};
-use crate::app::attached::AttachedState;
 use crate::app::state::State;
 use crate::compare::{Forecast, Phase};
-use crate::printable::printable;
 use crate::reading::{Absence, DeviceSample};
 use crate::units::{Seconds, three_figures};
 
@@ -148,15 +146,14 @@ fn loss(state: &State) -> Option<Condition> {
 
 fn ended(state: &State) -> Option<Condition> {
     state.alerts.rules.threshold(Alert::Ended)?;
-    let attached = state.monitor.attached.as_ref();
-    let ended = attached.is_some_and(|attached| attached.state == AttachedState::Ended);
-    let pid = attached.map_or(0, |attached| attached.pid);
-    Some(condition(Alert::Ended, whether(ended), format!("process {pid} has ended")))
+    let ended = state.run.ended(&state.monitor, state.now);
+    let pid = state.monitor.attached.as_ref().map_or(0, |attached| attached.pid);
+    let text = format!("process {pid} has {}", ended.as_deref().unwrap_or("ended"));
+    Some(condition(Alert::Ended, whether(ended.is_some()), text))
 }
 
 fn out_of_memory(state: &State) -> Option<Condition> {
     state.alerts.rules.threshold(Alert::OutOfMemory)?;
-    let message = state.run.news.out_of_memory.as_deref();
-    let text = format!("out of memory: {}", printable(message.unwrap_or_default()));
-    Some(condition(Alert::OutOfMemory, whether(message.is_some()), text))
+    let text = state.ran_out.as_ref().map(|known| known.explained.headline.clone());
+    Some(condition(Alert::OutOfMemory, whether(text.is_some()), text.unwrap_or_default()))
 }

@@ -141,6 +141,14 @@ pub(super) const ANYWHERE: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Char('O')],
+        shown: "O",
+        word: "",
+        help: "what ran out of memory, and what would help by how much",
+        actions: &[A::RanOut],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Char('M')],
         shown: "M",
         word: "",

@@ -62,6 +62,8 @@ pub enum Action {
     DropCalibration,
     /// Take alerts off the top of the screen: somebody has seen them.
     Acknowledge,
+    /// Explain what ran out of memory.
+    RanOut,
     /// Read the plan of the attached or selected process.
     Infer,
     /// Look for what explains that the run differs from its plan.

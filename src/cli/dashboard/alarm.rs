@@ -19,7 +19,11 @@ pub fn bytes(alarm: &Alarm, variable: impl Fn(&str) -> Option<String>) -> String
         let term = variable("TERM").unwrap_or_default();
         // urxvt's words, which VTE, foot and others have taken over; iTerm2's elsewhere.
         let urxvts = term.starts_with("rxvt") || term.starts_with("foot") || variable("VTE_VERSION").is_some();
-        bytes += &if urxvts { format!("\x1b]777;notify;MemWall;{text}\x1b\\") } else { format!("\x1b]9;{text}\x1b\\") };
+        let words =
+            if urxvts { format!("\x1b]777;notify;MemWall;{text}\x1b\\") } else { format!("\x1b]9;{text}\x1b\\") };
+        // tmux keeps such words to itself, unless they are passed through it.
+        let inside_tmux = variable("TMUX").is_some_and(|tmux| !tmux.is_empty());
+        bytes += &if inside_tmux { format!("\x1bPtmux;{}\x1b\\", words.replace('\x1b', "\x1b\x1b")) } else { words };
     }
     bytes
 }
@@ -76,6 +80,9 @@ mod tests {
         assert_eq!(sent, "\x07\x1b]9;7b: the loss is NaN, ·]2,mine· $(touch hacked)\x1b\\");
         let sent = bytes(&alarm(&[]), |name| (name == "TERM").then(|| "foot-extra".to_owned()));
         assert!(sent.contains("\x1b]777;notify;MemWall;7b: the loss"));
+        // As tmux(1) wants it: escapes doubled within its own sequence.
+        let sent = bytes(&alarm(&[]), |name| (name == "TMUX").then(|| "/tmp/tmux-1000/default,1,0".to_owned()));
+        assert_eq!(sent, "\x07\x1bPtmux;\x1b\x1b]9;7b: the loss is NaN, ·]2,mine· $(touch hacked)\x1b\x1b\\\x1b\\");
         assert_eq!(bytes(&Alarm { ways: Ways::default(), ..alarm(&[]) }, |_| None), "");
     }
 

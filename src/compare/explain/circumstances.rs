@@ -84,7 +84,7 @@ fn other_process(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64
     let others = evidence.others.value().copied().filter(|others| *others > Bytes::ZERO)?;
     let device_used = plain.device_used + others;
     // Whether it computes too nobody can tell: its memory is what is certain.
-    Some((Expected { device_used, ..*plain }, 0.0))
+    Some((Expected { device_used, others, ..*plain }, 0.0))
 }
 
 fn data_loading(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {

@@ -237,6 +237,7 @@ fn same(one: &Expected, other: &Expected) -> bool {
         (one.traffic.as_f64(), other.traffic.as_f64()),
         (one.flops.0, other.flops.0),
         (one.tokens, other.tokens),
+        (one.others.as_f64(), other.others.as_f64()),
         (one.busy.0, other.busy.0),
         (one.clock.0, other.clock.0),
     ]

@@ -11,6 +11,7 @@ synchronises no device. Where nobody listens it counts steps and does nothing el
 MEMWALL_HOOK=0 turns it off.
 """
 
+import atexit
 import os
 import sys
 import time
@@ -109,6 +110,7 @@ class _Hook:
         self.started = None
         self.told_at = None
         self.told_steps = 0
+        self.step_s = None
         self.last_step = None
         self.sampler = None
         self.sample_cost = 0.0
@@ -159,11 +161,30 @@ class _Hook:
         if self._may_sample(now):
             self.sampler = _Sampler(self.torch, optimizer)
 
+    def at_exit(self):
+        """The steps since the last message, and how the process ends. Forked children tell nothing."""
+        try:
+            if self.leader is None or os.getpid() != self.pid:
+                return
+            self.wire.looked = float("-inf")
+            new = self.wire.new_listeners(time.perf_counter())
+            if not self.wire.listeners:
+                return
+            if self.about is not None and new:
+                self.wire.send(self.about, new)
+            self._tell(self.last_step)
+            self.wire.send(_end(self.pid))
+        except Exception:
+            pass
+
     def _tell(self, now):
+        """Memory now, and the steps up to `now`, the time of the newest one."""
         steps = self.steps - self.told_steps
         message = {"v": VERSION, "kind": "step", "pid": self.pid, "step": self.steps, "at": time.time(), "steps": steps}
         if self.told_steps and now > self.told_at:
-            message["step_s"] = (now - self.told_at) / steps
+            self.step_s = (now - self.told_at) / steps
+        if self.step_s is not None:
+            message["step_s"] = self.step_s
         message.update(_memory(self.torch))
         if self.tokens:
             message["tokens"] = self.tokens
@@ -211,7 +232,8 @@ class _Hook:
         groups = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         parameters = list(self.model.parameters()) if self.model is not None else groups
         about = {"v": VERSION, "kind": "run", "pid": self.pid, "torch": str(torch.__version__)[:40], "at": time.time()}
-        for name, variable in (("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world", "WORLD_SIZE")):
+        numbers = (("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world", "WORLD_SIZE"), ("launcher", "MEMWALL_RUN"))
+        for name, variable in numbers:
             if os.environ.get(variable, "").isdigit():
                 about[name] = int(os.environ[variable])
         about["params"] = sum(_count(parameter) for parameter in parameters)
@@ -500,6 +522,16 @@ def _memory(torch):
     return {"memory": "resident", "allocated": resident, "peak_allocated": max(peak, resident)}
 
 
+def _end(pid):
+    """How a process ends: with the exception that nobody caught, if there was one."""
+    message = {"v": VERSION, "kind": "end", "pid": pid, "at": time.time()}
+    kind = getattr(sys, "last_type", None)
+    if kind is not None:
+        message["error"] = kind.__name__[:80]
+        message["message"] = str(getattr(sys, "last_value", ""))[:4000]
+    return message
+
+
 def _compiles():
     """Whether torch.compile has compiled anything: it guards on module hooks, so that setting one
     would compile everything again."""
@@ -512,6 +544,7 @@ def _patch(torch):
     """Has every optimizer's step call the hook. Public since PyTorch 2.1; before, each class's step
     is wrapped the way its profiler does it."""
     hook = _Hook(torch)
+    atexit.register(hook.at_exit)
     optimizer = sys.modules.get("torch.optim.optimizer")
     register = getattr(optimizer, "register_optimizer_step_post_hook", None)
     if register is not None:

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::reading::{Absence, HookAbout, HookMemory, HookModules, HookStep, ModuleBlock, ModuleKind, Moment, Reading};
+use crate::observe::out_of_memory;
+use crate::reading::{
+    Absence, HookAbout, HookEnd, HookMemory, HookModules, HookStep, ModuleBlock, ModuleKind, Moment, Reading,
+};
 use crate::units::{Bytes, Seconds, SignedBytes};
 
 /// The version that is understood.
@@ -37,6 +40,8 @@ pub enum Body {
     Step(HookStep),
     /// A sampled step, module by module.
     Modules(HookModules),
+    /// The process ends, or has ended.
+    End(HookEnd),
 }
 
 /// Reads a datagram that came at `now`; none where it is not one of the hook's.
@@ -48,6 +53,7 @@ pub fn read(datagram: &[u8], now: Moment) -> Option<Message> {
     let body = match head.kind.as_str() {
         "run" => Body::About(Box::new(serde_json::from_slice::<RawAbout>(datagram).ok()?.into())),
         "step" => Body::Step(serde_json::from_slice::<RawStep>(datagram).ok()?.at(now)?),
+        "end" => Body::End(serde_json::from_slice::<RawEnd>(datagram).ok()?.into()),
         "modules" => Body::Modules(serde_json::from_slice::<RawModules>(datagram).ok()?.into()),
         _ => return None,
     };
@@ -66,6 +72,7 @@ struct RawAbout {
     rank: Option<u32>,
     local_rank: Option<u32>,
     world: Option<u32>,
+    launcher: Option<u32>,
     #[serde(default)]
     torch: String,
     model: Option<String>,
@@ -95,6 +102,7 @@ impl From<RawAbout> for HookAbout {
             rank: raw.rank,
             local_rank: raw.local_rank,
             world: raw.world,
+            launcher: raw.launcher,
             torch: cut(raw.torch),
             model: raw.model.map(cut),
             optimizer: cut(raw.optimizer),
@@ -110,6 +118,28 @@ impl From<RawAbout> for HookAbout {
             no_modules: raw.no_modules.map(cut),
         }
     }
+}
+
+#[derive(Deserialize)]
+struct RawEnd {
+    error: Option<String>,
+    message: Option<String>,
+    code: Option<u8>,
+}
+
+impl From<RawEnd> for HookEnd {
+    fn from(raw: RawEnd) -> Self {
+        Self {
+            error: raw.error.map(cut),
+            out_of_memory: raw.message.as_deref().and_then(out_of_memory::find),
+            code: raw.code,
+        }
+    }
+}
+
+/// What tells listeners the exit code of a command that had the hook in it.
+pub fn exit(pid: u32, code: u8) -> String {
+    serde_json::json!({"v": VERSION, "kind": "end", "pid": pid, "code": code}).to_string()
 }
 
 #[derive(Deserialize)]
@@ -238,6 +268,18 @@ mod tests {
         assert_eq!((step.step, step.tokens, step.retries), (12, Some(4_096), 1));
         assert_eq!(step.step_time, Reading::measured(Seconds(0.25), Moment(9)));
         assert_eq!(step.peak_reserved, Reading::measured(Bytes(25), Moment(9)));
+    }
+
+    #[test]
+    fn the_end_with_the_memory_that_ran_out() {
+        let text = br#"{"v":1,"kind":"end","pid":7,"error":"OutOfMemoryError","message":"CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 2.00 GiB is free."}"#;
+        let Some(Message { pid: 7, body: Body::End(end) }) = read(text, Moment(9)) else { panic!("not read") };
+        assert_eq!(end.words().as_deref(), Some("OutOfMemoryError"));
+        assert_eq!(end.out_of_memory.unwrap().asked, Some(Bytes(3 << 30)));
+        let Some(Message { pid: 8, body: Body::End(end) }) = read(exit(8, 130).as_bytes(), Moment(9)) else {
+            panic!("not read")
+        };
+        assert_eq!(end.words().as_deref(), Some("exit 130"));
     }
 
     #[test]

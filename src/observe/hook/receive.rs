@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::directory::Directory;
 use super::message::{self, Body, Message};
-use crate::reading::{HookLosses, HookedRun, Moment};
+use crate::reading::{HookEnd, HookLosses, HookedRun, Moment};
 
 /// A datagram is cut here: the hook writes less.
 const LARGEST: usize = 64 * 1024;
@@ -100,8 +100,21 @@ impl Listener {
         run.heard = now;
         match body {
             Body::About(about) => run.about = Some(*about),
-            Body::Step(step) => run.step = Some(step),
+            Body::Step(step) => {
+                // Somebody else by that pid, by now.
+                run.end = None;
+                run.step = Some(step);
+            }
             Body::Modules(modules) => run.modules = Some(modules),
+            Body::End(end) => {
+                // The process and who started it each tell what they know.
+                let known = run.end.take().unwrap_or_default();
+                run.end = Some(HookEnd {
+                    error: end.error.or(known.error),
+                    out_of_memory: end.out_of_memory.or(known.out_of_memory),
+                    code: end.code.or(known.code),
+                });
+            }
         }
         true
     }
@@ -115,7 +128,7 @@ impl Listener {
         {
             self.runs.remove(quietest);
         }
-        self.runs.push(HookedRun { pid, about: None, step: None, modules: None, heard: now });
+        self.runs.push(HookedRun { pid, about: None, step: None, modules: None, end: None, heard: now });
         let last = self.runs.len() - 1;
         &mut self.runs[last]
     }
@@ -139,6 +152,24 @@ impl Listener {
     }
 }
 
+/// Tells everybody who listens in `directory` the exit code of a command, for each process of it. Who does not
+/// take it at once misses it.
+pub fn tell_exit(directory: &Path, pids: &[u32], code: u8) {
+    let Ok(socket) = UnixDatagram::unbound() else { return };
+    let Ok(()) = socket.set_nonblocking(true) else { return };
+    for listener in sockets(directory) {
+        for pid in pids {
+            drop(socket.send_to(message::exit(*pid, code).as_bytes(), &listener));
+        }
+    }
+}
+
+fn sockets(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "sock")).collect()
+}
+
 impl Drop for Listener {
     fn drop(&mut self) {
         // Gone already: nothing to clear away.
@@ -148,9 +179,7 @@ impl Drop for Listener {
 
 /// Removes sockets whose listener ended without doing so.
 fn clear(directory: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    let sockets = entries.flatten().map(|entry| entry.path());
-    for path in sockets.filter(|path| path.extension().is_some_and(|extension| extension == "sock")) {
+    for path in sockets(directory) {
         let refused = UnixDatagram::unbound()
             .and_then(|socket| socket.connect(&path))
             .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);

@@ -18,7 +18,8 @@ use tracker::{Tracker, When};
 
 pub use formats::Own as Pattern;
 
-use crate::reading::{Absence, LogFormat, Moment, Progress, ToldBy};
+use crate::observe::out_of_memory;
+use crate::reading::{Absence, LogFormat, Moment, OutOfMemory, Progress, ToldBy};
 
 /// Reads one or more logs of a run on and on.
 pub struct Log {
@@ -27,7 +28,7 @@ pub struct Log {
     /// What the newest line of a framework was, tried first.
     likely: usize,
     tracker: Tracker,
-    out_of_memory: Option<String>,
+    out_of_memory: Option<OutOfMemory>,
     trouble: Option<Absence>,
 }
 
@@ -83,8 +84,9 @@ impl Log {
     }
 
     fn line(&mut self, line: &str, at: Moment, live: bool) -> bool {
-        if line.contains("out of memory") && line.contains("Tried to allocate") {
-            self.out_of_memory = Some(line.to_owned());
+        if let Some(message) = out_of_memory::find(line) {
+            self.out_of_memory = Some(message);
+            return true;
         }
         let likely = self.likely;
         let others = (0..self.formats.len()).filter(|other| *other != likely);
@@ -92,6 +94,10 @@ impl Log {
         let found = order.into_iter().find_map(|at| Some((at, self.formats[at].read(line)?)));
         let Some((format, facts)) = found else { return false };
         self.likely = format;
+        if facts.step.is_some() && !live {
+            // What is read of the past went on after it: another attempt, or a script that catches it.
+            self.out_of_memory = None;
+        }
         let name = self.formats[format].name();
         self.tracker.take(name, &facts, When { at, stamp: stamp::stamp(line), live });
         true
@@ -112,10 +118,10 @@ impl Log {
         }
     }
 
-    /// The newest line with an out-of-memory message.
+    /// The newest out-of-memory message: of the past none where the run went on after it.
     #[must_use]
-    pub fn out_of_memory(&self) -> Option<&str> {
-        self.out_of_memory.as_deref()
+    pub const fn out_of_memory(&self) -> Option<&OutOfMemory> {
+        self.out_of_memory.as_ref()
     }
 
     /// Why a file could not be read at the last look.

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Beside, component};
-use crate::advise::Relief;
+use super::component;
+use crate::advise::{Beside, Relief};
 use crate::predict::Prediction;
 use crate::reading::{DeviceSnapshot, OutOfMemory, Purpose, SnapshotTerm};
 use crate::report::json::number;

@@ -4,7 +4,7 @@ pub mod json;
 
 use std::fmt::Write as _;
 
-use crate::advise::Relief;
+use crate::advise::{Beside, shortage};
 use crate::predict::{Component, Prediction};
 use crate::printable::printable;
 use crate::reading::{DeviceSnapshot, OutOfMemory, Purpose};
@@ -14,143 +14,32 @@ use crate::units::{Bytes, three_figures};
 /// Places that are listed of a snapshot.
 const TOP: usize = 12;
 
-/// A plan beside what is explained.
-#[derive(Debug, Clone, Copy)]
-pub struct Beside<'a> {
-    /// Its prediction.
-    pub prediction: &'a Prediction,
-    /// Changes that would make it need less.
-    pub relief: &'a [Relief],
-}
-
 /// An out-of-memory message: what was asked, what was held and by whom, what would help.
 #[must_use]
 pub fn out_of_memory(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> String {
-    let mut text = headline(oom);
+    let shortage = shortage(oom, plan);
+    let mut text = shortage.headline;
+    text.push('\n');
     let mut table = Table::new([("", Align::Left), ("GiB", Align::Right), ("", Align::Left)]);
-    let mut row = |name: &str, bytes: Option<Bytes>, note: &str| {
-        if let Some(bytes) = bytes {
-            table.row([name.to_owned(), bytes.in_gib(), note.to_owned()]);
-        }
-    };
-    row("asked", oom.asked, "for one tensor");
-    row("free", oom.free, "left by the driver");
-    row("allocated", oom.allocated, "in tensors of this process");
-    row("unused", oom.unallocated, "held by PyTorch's allocator and in no tensor: fragmentation and its cache");
-    row("private pools", oom.private_pools, "of the allocated: CUDA graphs' own, of no use to others");
-    row("outside", oom.outside_torch(), "this process, beyond PyTorch's allocator: CUDA context, NCCL, libraries");
-    row("elsewhere", oom.elsewhere().filter(|held| *held > Bytes::ZERO), elsewhere(oom));
-    row("limit", oom.allowed, "set for this process (set_per_process_memory_fraction)");
-    row("device", oom.capacity, "in all");
+    for held in &shortage.held {
+        table.row([held.name.to_owned(), held.bytes.in_gib(), held.note.to_owned()]);
+    }
     if !table.is_empty() {
         let _ = write!(text, "\n{}", table.render("  "));
     }
-    let helps = helps(oom, plan);
-    if !helps.is_empty() {
+    if !shortage.helps.is_empty() {
         text.push_str("\nwhat helps\n");
-        for help in helps {
+        for help in shortage.helps {
             let _ = writeln!(text, "  {help}");
         }
     }
-    if let Some(plan) = plan {
-        against(&mut text, oom, plan.prediction);
+    if !shortage.foreseen.is_empty() {
+        text.push('\n');
+        for line in shortage.foreseen {
+            let _ = writeln!(text, "{line}");
+        }
     }
     text
-}
-
-fn headline(oom: &OutOfMemory) -> String {
-    let device = oom.device.map_or(String::new(), |device| format!(" on GPU {device}"));
-    let backend = printable(&oom.backend);
-    match (oom.asked, oom.free) {
-        (Some(asked), Some(free)) if asked > free => {
-            format!(
-                "{backend} out of memory{device}: {} short ({asked} asked, {free} free)\n",
-                asked.saturating_sub(free)
-            )
-        }
-        (Some(asked), Some(free)) => {
-            let why = if oom.allowed.is_some() {
-                "the process has reached its limit"
-            } else {
-                "no free piece was large enough"
-            };
-            format!("{backend} out of memory{device}: {asked} asked, {free} free, but {why}\n")
-        }
-        (Some(asked), None) => format!("{backend} out of memory{device}: {asked} asked\n"),
-        _ => format!(
-            "{backend} out of memory{device}: the driver's own refusal, outside of PyTorch's allocator, which gives no figures\n"
-        ),
-    }
-}
-
-fn elsewhere(oom: &OutOfMemory) -> &'static str {
-    match (oom.others.len(), oom.in_process) {
-        (0, Some(_)) => "other processes, and what the driver keeps for itself",
-        (0, None) => "other processes, and this one's CUDA context and libraries",
-        (1, _) => "one other process",
-        _ => "other processes",
-    }
-}
-
-/// What would help, the surest first, with what it would bring.
-fn helps(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Vec<String> {
-    let mut helps = Vec::new();
-    let short = oom.asked.zip(oom.free).map(|(asked, free)| asked.saturating_sub(free));
-    let enough = |saves: Bytes| match short {
-        Some(short) if saves >= short => ": enough for this request",
-        Some(_) => ": not enough alone",
-        None => "",
-    };
-    // The cache is fragmented where it would have served the request but did not.
-    if let Some(unused) = oom.unallocated.filter(|unused| short.is_none_or(|short| *unused * 10 >= short)) {
-        let option = if oom.backend == "HIP" { "PYTORCH_HIP_ALLOC_CONF" } else { "PYTORCH_CUDA_ALLOC_CONF" };
-        helps.push(format!("{option}=expandable_segments:True, up to {unused} less held in pieces{}", enough(unused)));
-    }
-    for (pid, held) in &oom.others {
-        helps.push(format!("process {pid} leaving the device, {held}{}", enough(*held)));
-    }
-    if let Some(allowed) = oom.allowed {
-        helps.push(format!("a higher limit than {allowed} for this process"));
-    }
-    for relief in plan.map_or(&[][..], |plan| plan.relief) {
-        let keys: Vec<String> = relief.change.set.iter().map(|(key, value)| format!("{key}: {value}")).collect();
-        let slower = plan.map_or(String::new(), |plan| pace(relief, plan.prediction));
-        helps.push(format!("{}, {} less by prediction{slower}{}", keys.join(", "), relief.saves, enough(relief.saves)));
-    }
-    if plan.is_none() {
-        helps.push(
-            "a smaller micro batch, checkpointing, sharding: name the run's --plan and each is predicted".to_owned(),
-        );
-    }
-    helps
-}
-
-fn pace(relief: &Relief, prediction: &Prediction) -> String {
-    let change = relief.step.0 / prediction.time.step.0 - 1.0;
-    let percent = (change * 100.0).round();
-    if !percent.is_finite() || percent == 0.0 { String::new() } else { format!(", step {percent:+.0} %") }
-}
-
-/// What the plan foresaw, where the run ran out.
-fn against(text: &mut String, oom: &OutOfMemory, prediction: &Prediction) {
-    let stage = prediction.largest();
-    let wanted = oom.allocated.zip(oom.asked).map(|(held, asked)| held + asked);
-    let _ = writeln!(
-        text,
-        "\nthe plan foresees {} allocated, {} reserved, {} device-used of {} at the peak, in {}: {}",
-        stage.peak_allocated,
-        stage.peak_reserved,
-        stage.device_used,
-        prediction.capacity.bytes,
-        stage.peak_phase.word(),
-        stage.peak_cause
-    );
-    if let Some(wanted) = wanted {
-        let difference = wanted - stage.peak_allocated;
-        let side = if difference.is_negative() { "below" } else { "above" };
-        let away = difference.magnitude();
-        let _ = writeln!(text, "the run wanted {wanted} allocated so far: {away} {side} the plan's peak");
-    }
 }
 
 /// A snapshot: what is held by state and by purpose, beside the plan's peak.

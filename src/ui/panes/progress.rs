@@ -27,8 +27,8 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) -> Rect
 
 fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     let theme = &look.theme;
-    if let Some(message) = &state.run.news.out_of_memory {
-        return Some(Line::styled(fit(&format!(" {}", printable(message)), width), theme.danger()));
+    if let Some(known) = &state.ran_out {
+        return Some(Line::styled(fit(&format!(" O: {}", known.explained.headline), width), theme.danger()));
     }
     let Some((pid, progress)) = state.run.progress(&state.monitor, state.now) else {
         return why_none(state, width).map(|text| Line::styled(text, theme.dim()));

@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::{NAME, Page};
-use crate::compare::{Comparison, Residual};
+use crate::compare::{Comparison, Residual, Tolerance};
 use crate::ui::Look;
 use crate::ui::header::{difference, tokens};
 use crate::ui::text::{left, marked, right, signed_percent};
@@ -45,6 +45,12 @@ pub fn add(comparison: &Comparison, look: &Look, page: &mut Page<'_>) {
     }
 }
 
+/// `±3 %`, or `-14 to +42 %` where runs stray further to one side.
+fn tolerated(tolerance: Tolerance) -> String {
+    let (below, above) = ((tolerance.below * 100.0).round(), (tolerance.above * 100.0).round());
+    if below == above { format!("±{above:.0} %") } else { format!("-{below:.0} to +{above:.0} %") }
+}
+
 fn row<T: Copy>(
     what: &'static str,
     residual: &Residual<T>,
@@ -62,7 +68,7 @@ fn row<T: Copy>(
         let (style, arrow) = difference(residual, relative, look);
         spans.push(Span::styled(format!("{}{}", right(&signed_percent(relative), 8), left(arrow, 2)), style));
         if let Some(verdict) = residual.verdict().filter(|_| page.width >= WITH_VERDICT) {
-            let within = format!("  {verdict} (±{:.0} %)", residual.tolerance * 100.0);
+            let within = format!("  {verdict} ({})", tolerated(residual.tolerance));
             spans.push(Span::styled(within, theme.dim()));
         }
     }

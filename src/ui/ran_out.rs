@@ -1,0 +1,65 @@
+//! What ran out of memory, over the panes: what was asked and held, what helps by how much.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Clear, Widget};
+
+use super::Look;
+use super::text::{fit, left, right, wrapped};
+use crate::app::RanOut;
+
+/// The widest name, and a figure of three digits.
+const NAME: usize = 14;
+const FIGURE: usize = 6;
+
+pub fn draw(known: &RanOut, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    Clear.render(area, buffer);
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(theme.danger())
+        .title(Span::styled(" out of memory ", theme.danger()));
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let lines = lines(known, look, inner.width as usize);
+    // The last screenful stays full.
+    let first = first.min(lines.len().saturating_sub(inner.height as usize));
+    for (line, place) in lines.into_iter().skip(first).zip(inner.rows()) {
+        line.render(place, buffer);
+    }
+}
+
+fn lines(known: &RanOut, look: &Look, width: usize) -> Vec<Line<'static>> {
+    let theme = &look.theme;
+    let shortage = &known.explained;
+    let room = width.saturating_sub(3);
+    let mut lines: Vec<Line<'static>> = wrapped(&shortage.headline, room, 2)
+        .into_iter()
+        .map(|line| Line::styled(format!(" {line}"), theme.danger()))
+        .collect();
+    if !shortage.held.is_empty() {
+        lines.push(Line::default());
+        lines.push(Line::styled(format!("  {}{}", left("", NAME), right("GiB", FIGURE)), theme.dim()));
+    }
+    for held in &shortage.held {
+        lines.push(Line::from(vec![
+            Span::styled(format!("  {}", left(held.name, NAME)), theme.text()),
+            Span::styled(right(&held.bytes.in_gib(), FIGURE), theme.observed()),
+            Span::styled(format!("  {}", fit(held.note, room.saturating_sub(NAME + FIGURE + 2))), theme.dim()),
+        ]));
+    }
+    lines.push(Line::default());
+    lines.push(Line::styled(" what helps", theme.dim()));
+    for help in &shortage.helps {
+        for (index, line) in wrapped(help, room.saturating_sub(2), 2).into_iter().enumerate() {
+            lines.push(Line::styled(format!("  {}{line}", if index == 0 { "" } else { "  " }), theme.text()));
+        }
+    }
+    if !shortage.foreseen.is_empty() {
+        lines.push(Line::default());
+    }
+    let foreseen = shortage.foreseen.iter().flat_map(|line| wrapped(line, room, 3));
+    lines.extend(foreseen.map(|line| Line::styled(format!(" {line}"), theme.predicted())));
+    lines
+}
