@@ -1,6 +1,8 @@
 //! The plan as text, several plans, the baseline, lists, the palette: through keys.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "support/demo.rs"]
+mod demo;
 #[path = "support/plan.rs"]
 mod plan;
 
@@ -481,4 +483,51 @@ fn an_answer_to_another_search_is_none() {
     assert!(state.search.as_ref().unwrap().under_way.is_some());
     // Left while it is under way, it is stopped.
     assert_eq!(press(&mut state, &[Key::Esc]), [Effect::CancelSearch]);
+}
+
+#[test]
+fn both_walls_of_a_sweep_may_stand_at_one_point() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[Key::Char('w')]);
+    let view = state.sweep.as_ref().unwrap();
+    let marks: Vec<_> = (0..view.sweep.points.len()).map(|index| view.marks(index)).collect();
+    assert_eq!(marks.iter().filter(|marks| marks.last_that_fits).count(), 1);
+    assert_eq!(view.walls_here().count(), 1, "one line, one pair of walls");
+    // Over two keys each line has its own; the selected point lies on one line of each.
+    press(&mut state, &[Key::Char('a')]);
+    letters(&mut state, "tensor");
+    press(&mut state, &[Key::Enter]);
+    let view = state.sweep.as_ref().unwrap();
+    assert!(view.sweep.walls.len() > 2);
+    assert_eq!(view.walls_here().map(|wall| wall.axis).collect::<Vec<_>>(), [0, 1]);
+    press(&mut state, &[Key::Char('v')]);
+    assert!(state.sweep.as_ref().unwrap().memory && state.overlay == Some(Overlay::Sweep));
+}
+
+#[test]
+fn questions_of_the_bottom_line_fit_a_narrow_screen() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[Key::Right]);
+    let found = [InTheWay::Newer(Some(String::new())), InTheWay::Newer(None), InTheWay::Other(None), InTheWay::Nothing];
+    let narrow = |state: &State| {
+        let shown = demo::screen(state, &demo::look(), (80, 24));
+        let footer = shown.lines().last().unwrap();
+        assert!(footer.len() > 10 && !footer.contains('…'), "{footer}");
+    };
+    for found in found {
+        update(&mut state, Event::SaveRefused(Conflict { path: "test.yaml".into(), found }));
+        narrow(&state);
+        press(&mut state, &[Key::Esc]);
+    }
+    for keys in
+        [vec![Key::Char('m')], vec![Key::Char('w')], vec![Key::Char('f')], vec![Key::Char('s')], vec![Key::Char('q')]]
+    {
+        press(&mut state, &keys);
+        narrow(&state);
+        press(&mut state, &[Key::Esc]);
+    }
+    offer(&mut state, Some("model: {}\n".to_owned()));
+    narrow(&state);
 }

@@ -128,6 +128,15 @@ fn a_sweep_of_one_key_and_of_two() {
 }
 
 #[test]
+fn the_largest_that_fits_and_an_export() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('m')]);
+    snapshot("largest", &state);
+    press(&mut state, &[Key::Esc, Key::Char('E'), Key::Down, Key::Enter]);
+    snapshot("export", &state);
+}
+
+#[test]
 fn a_search_under_way_and_what_it_found() {
     let mut state = focused(Pane::Plan);
     press(&mut state, &[Key::Char('f')]);

@@ -88,7 +88,7 @@ pub use search_view::{Answer as SearchAnswer, Constraint, SearchView, Wish as Se
 pub use spans::{Span, Spans};
 pub use state::{Overlay, Saving, State};
 pub use step::{Direction, Outcome, Step};
-pub use sweep_view::{Mark as SweepMark, SweepView};
+pub use sweep_view::{Marks as SweepMarks, SweepView};
 pub use tabs::Tabs;
 pub use text::{Completion, Spot, TextView, Wanted};
 pub use trail::{TRAIL, Trail};

@@ -27,12 +27,12 @@ pub fn open_palette(state: &mut State) {
 
 fn choice(command: &Command, state: &State) -> Choice {
     let binding = command.binding;
-    let key = state.keys.shown(binding);
+    let key = state.keys.key_of(binding, command.action);
     let place = match binding.context {
         Context::Anywhere => String::new(),
         context => format!(" ({})", context.name()),
     };
-    let facts = format!("{key:>7}  {}{place}", binding.help);
+    let facts = format!("{key:>9}  {}{place}", binding.help);
     Choice { name: command.action.name().replace('-', " "), facts, aliases: String::new() }
 }
 

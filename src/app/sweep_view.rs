@@ -10,7 +10,7 @@ use super::notice::{info, problem};
 use super::picker::{Picker, Purpose};
 use super::state::{Overlay, State};
 use super::step::with_value;
-use crate::advise::{Axis, Capacity, Sweep, Throughput, divisors, sweep};
+use crate::advise::{Axis, Capacity, Sweep, Throughput, Wall, divisors, sweep};
 use crate::catalog::Catalog;
 use crate::plan::schema::Kind;
 
@@ -26,15 +26,17 @@ pub struct SweepView {
     pub sweep: Sweep,
     /// The selected one.
     pub selected: usize,
+    /// The map of two keys shows memory, not throughput.
+    pub memory: bool,
 }
 
-/// A point where one of the walls stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
+/// The walls that stand at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks {
     /// The last that fits along an axis.
-    LastThatFits,
+    pub last_that_fits: bool,
     /// From here on, more brings hardly any throughput.
-    Flat,
+    pub flat: bool,
 }
 
 impl SweepView {
@@ -58,16 +60,24 @@ impl SweepView {
             fields.iter().zip(at).zip(&sweep.axes).all(|((field, at), axis)| axis.values[*at] == editor.shown(*field))
         };
         let selected = sweep.points.iter().position(|point| is_now(&point.at)).unwrap_or(0);
-        Ok(Self { fields, sweep, selected })
+        Ok(Self { fields, sweep, selected, memory: false })
     }
 
     /// The walls that stand at a point.
     #[must_use]
-    pub fn mark(&self, index: usize) -> Option<Mark> {
-        self.sweep.walls.iter().find_map(|wall| match (wall.capacity, wall.throughput) {
-            (Capacity::Between { fits, .. }, _) if fits == index => Some(Mark::LastThatFits),
-            (_, Throughput::Flat { from, .. }) if from == index => Some(Mark::Flat),
-            _ => None,
+    pub fn marks(&self, index: usize) -> Marks {
+        let fits = |wall: &Wall| matches!(wall.capacity, Capacity::Between { fits, .. } if fits == index);
+        let flat = |wall: &Wall| matches!(wall.throughput, Throughput::Flat { from, .. } if from == index);
+        Marks { last_that_fits: self.sweep.walls.iter().any(fits), flat: self.sweep.walls.iter().any(flat) }
+    }
+
+    /// The walls of the lines on which the selected point lies.
+    pub fn walls_here(&self) -> impl Iterator<Item = &Wall> {
+        let points = &self.sweep.points;
+        let here = points.get(self.selected).map(|point| point.at.as_slice()).unwrap_or_default();
+        self.sweep.walls.iter().filter(move |wall| {
+            let line = points.get(wall.line).map(|point| point.at.as_slice()).unwrap_or_default();
+            line.iter().zip(here).enumerate().all(|(axis, (of_line, own))| axis == wall.axis || of_line == own)
         })
     }
 
@@ -172,6 +182,7 @@ pub fn on_key(state: &mut State, key: Key) {
         Key::PageUp | Key::Home => view.step(isize::MIN, 0),
         Key::PageDown | Key::End => view.step(isize::MAX, 0),
         Key::Enter => take(state),
+        Key::Char('v') if view.fields.len() > 1 => view.memory = !view.memory,
         Key::Char('a') => {
             let other = |field: &Field| view.fields.first() != Some(field);
             let line = |field: Field| field.schema().map_or("", |key| key.line);
@@ -207,7 +218,7 @@ fn take(state: &mut State) {
     state.overlay = None;
     if let Some(document) = scratch.document().cloned() {
         editing::apply(state, document);
-        state.notice = Some(info(format!("taken: {}; u takes it back", said.join(", "))));
+        state.notice = Some(info(format!("taken: {}; s saves it, u takes it back", said.join(", "))));
     }
 }
 

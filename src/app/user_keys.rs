@@ -109,6 +109,26 @@ impl Keymap {
     }
 }
 
+impl Keymap {
+    /// The first key of a row that does `action`; empty where the user has left it none.
+    #[must_use]
+    pub fn key_of(&self, binding: &Binding, action: Action) -> String {
+        let own = self.own.iter().filter(|(context, _, _)| *context == binding.context).map(|(_, key, _)| *key);
+        let mut keys = binding.keys.iter().copied().chain(own);
+        keys.find(|key| self.within(*key, binding.context) == Some(action)).map_or_else(String::new, sign)
+    }
+}
+
+/// A key in as few cells as it takes.
+fn sign(key: Key) -> String {
+    match key {
+        Key::Left => "←".to_owned(),
+        Key::Right => "→".to_owned(),
+        Key::Enter => "⏎".to_owned(),
+        key => word(key),
+    }
+}
+
 fn contexts() -> impl Iterator<Item = Context> {
     Pane::ALL.into_iter().map(Context::In).chain([Context::Text, Context::Replay, Context::Anywhere])
 }
@@ -185,6 +205,10 @@ mod tests {
         let row = |action| bindings().find(|row| row.actions.contains(&action) && row.context != PLAN).unwrap();
         assert_eq!(keys.shown(row(Action::Quit)), "^C ^Q");
         assert_eq!(keys.shown(row(Action::Help)), "?");
+        assert_eq!(keys.key_of(row(Action::Quit), Action::Quit), "^C");
+        assert_eq!(keys.key_of(row(Action::PreviousPane), Action::PreviousPane), "shift-tab");
+        let fields = bindings().find(|row| row.actions.contains(&Action::More)).unwrap();
+        assert_eq!(keys.key_of(fields, Action::More), "→");
     }
 
     #[test]

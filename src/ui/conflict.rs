@@ -30,14 +30,10 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
 pub fn question(state: &State) -> &'static str {
     match state.conflict.as_ref().map(|conflict| &conflict.found) {
         Some(InTheWay::Newer(Some(_))) => {
-            "Changed by someone else:  m merge yours into it   o write over it   S save elsewhere   any other key leaves it"
+            "Changed by someone else:  m merge   o write over it   S elsewhere   esc leaves"
         }
-        Some(InTheWay::Newer(None)) => {
-            "Changed by someone else:  o write over it   S save elsewhere   any other key leaves it"
-        }
-        Some(InTheWay::Nothing) => "The file is gone:  w write it again   S save elsewhere   any other key leaves it",
-        Some(InTheWay::Other(_)) | None => {
-            "It exists already:  o write over it   S write elsewhere   any other key leaves it"
-        }
+        Some(InTheWay::Newer(None)) => "Changed by someone else:  o write over it   S elsewhere   esc leaves it",
+        Some(InTheWay::Nothing) => "The file is gone:  w write it again   S elsewhere   esc leaves it",
+        Some(InTheWay::Other(_)) | None => "It exists already:  o write over it   S elsewhere   esc leaves it",
     }
 }

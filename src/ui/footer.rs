@@ -53,7 +53,10 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         shown.push((Cow::Borrowed("o"), "opens yours"));
     }
     shown.extend(
-        footer(state.context(), state.playback.is_some()).map(|binding| (state.keys.shown(binding), binding.word)),
+        footer(state.context(), state.playback.is_some())
+            .map(|binding| (state.keys.shown(binding), binding.word))
+            // A word without a key that the user has left it tells nobody anything.
+            .filter(|(keys, _)| !keys.is_empty()),
     );
     let shown: Vec<(&str, &str)> = shown.iter().map(|(key, word)| (key.as_ref(), *word)).collect();
     keys(&shown, look, area, buffer);
@@ -66,14 +69,13 @@ fn question(state: &State) -> Option<&'static str> {
         Overlay::Diff(_) => Some("s saves this   ↑↓ scroll   any other key goes back"),
         Overlay::Conflict(_) => Some(conflict::question(state)),
         Overlay::Export(_) => Some("s writes it   S to another file   ↑↓ scroll   any other key goes back"),
-        Overlay::Imported(_) => {
-            Some("opened beside its file, not saved yet   ↑↓ scroll   any other key shows the plan")
-        }
-        Overlay::Recovered(_) => {
-            Some("Unsaved changes were kept:  r take them back   d delete them   q leaves, they stay kept")
-        }
+        Overlay::Imported(_) => Some("opened, in no file yet   ↑↓ scroll   any other key shows the plan"),
+        Overlay::Recovered(_) => Some("Unsaved changes were kept:  r take them back   d delete them   q leaves them"),
         Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   any other key goes back"),
-        Overlay::Sweep => Some("↑↓←→ choose   ⏎ takes it into the plan   a second key   any other key goes back"),
+        Overlay::Sweep if state.sweep.as_ref().is_some_and(|view| view.fields.len() > 1) => {
+            Some("↑↓←→ choose   ⏎ takes it   v memory, tok/s   any other key goes back")
+        }
+        Overlay::Sweep => Some("↑↓ choose   ⏎ takes it   a adds a second key   any other key goes back"),
         Overlay::Search => Some(searching(state)),
         Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
         Overlay::Largest => Some("⏎ takes it into the plan   any other key leaves the plan as it is"),
@@ -87,7 +89,7 @@ fn searching(state: &State) -> &'static str {
     if state.search.as_ref().is_some_and(|view| view.under_way.is_some()) {
         "c stops it   ↑↓ choose   ⏎ takes it   a aim   g m f k constraints   esc leaves"
     } else {
-        "↑↓ choose   ⏎ takes it   tab list   a aim   g m f k constraints   esc leaves"
+        "↑↓ choose   ⏎ takes it   tab front   a aim   g m f k constraints   esc leaves"
     }
 }
 

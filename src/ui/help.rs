@@ -7,7 +7,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
 use super::text::{fit, left};
-use crate::app::{HELP_NOTES, State, by_context, help_shape};
+use crate::app::{Binding, HELP_NOTES, State, by_context, help_shape};
 
 const KEYS: usize = 19;
 
@@ -41,6 +41,12 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
     }
 }
 
+/// The keys of a row, or that the user has left it none.
+fn keys<'a>(state: &State, binding: &Binding) -> std::borrow::Cow<'a, str> {
+    let keys = state.keys.shown(binding);
+    if keys.is_empty() { "no key".into() } else { keys }
+}
+
 fn lines(state: &State, look: &Look) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let mut lines: Vec<Line<'_>> = Vec::new();
@@ -49,7 +55,7 @@ fn lines(state: &State, look: &Look) -> Vec<Line<'static>> {
         lines.push(Line::styled(format!(" {name}"), theme.accent()));
         for binding in bindings {
             lines.push(Line::from(vec![
-                Span::styled(format!("  {}", left(&state.keys.shown(binding), KEYS)), theme.text()),
+                Span::styled(format!("  {}", left(&keys(state, binding), KEYS)), theme.text()),
                 Span::styled(binding.help, theme.dim()),
             ]));
         }

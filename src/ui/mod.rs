@@ -3,6 +3,7 @@
 mod account;
 mod ascii;
 mod bar;
+mod chart;
 mod conflict;
 mod diff;
 mod export;

@@ -2,12 +2,11 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::canvas::{Canvas, Line as Stroke};
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
+use super::chart::{Chart, Mark, Wall};
 use super::header::tokens;
 use super::panes::scroll;
 use super::text::{left, right, wrapped};
@@ -183,38 +182,25 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let chosen = rows.get(view.selected).map(|row| point(row.plan));
     let all = || front.iter().copied().chain(rows.iter().map(|row| point(row.plan)));
     let cap = view.best().map_or(0.0, |best| best.outline.capacity.bytes.gib());
-    let top = all().map(|(_, rate)| rate).fold(0.0, f64::max) * 1.05;
-    let least = all().map(|(_, rate)| rate).fold(f64::INFINITY, f64::min) * 0.95;
+    let rates = || all().map(|(_, rate)| rate);
+    let y = (rates().fold(f64::INFINITY, f64::min) * 0.95, rates().fold(0.0, f64::max) * 1.05);
     let low = all().map(|(memory, _)| memory).fold(f64::INFINITY, f64::min).min(cap) * 0.9;
-    let [head, plot, foot] =
-        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-    let title = format!(" tok/s, {} to {}: none is better in both", tokens(least), tokens(top));
-    Line::styled(title, theme.dim()).render(head, buffer);
-    let ends = format!(" {} GiB", three_figures(low));
-    Line::styled(ends, theme.dim()).render(foot, buffer);
-    Line::styled(format!("card {} GiB ", three_figures(cap)), theme.dim()).right_aligned().render(foot, buffer);
-    if top <= least || cap <= low {
-        return;
-    }
-    let (line, guide) = (theme.roof_colour(), theme.guide_colour());
-    Canvas::default()
-        .marker(Marker::Braille)
-        .x_bounds([low, cap * 1.02])
-        .y_bounds([least, top])
-        .paint(|canvas| {
-            canvas.draw(&Stroke { x1: cap, y1: least, x2: cap, y2: top, color: guide });
-            for pair in front.windows(2) {
-                let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
-                canvas.draw(&Stroke { x1, y1, x2, y2, color: line });
-            }
-            for (x, y) in &front {
-                canvas.print(*x, *y, Span::styled("•", theme.predicted()));
-            }
-            if let Some((x, y)) = chosen {
-                canvas.print(x, y, Span::styled("◆", theme.accent()));
-            }
-        })
-        .render(plot, buffer);
+    let mark = |at, symbol, style| Mark { at, symbol, style };
+    let marks = front.iter().map(|at| mark(*at, "•", theme.predicted()));
+    let ticks = chosen.iter().map(|(memory, _)| *memory).chain([cap, low, (low + cap) / 2.0]);
+    let chart = Chart {
+        title: " tok/s over GiB a GPU: none is better in both".to_owned(),
+        x: (low, cap * 1.02),
+        y,
+        label: tokens,
+        ticks: ticks.map(|memory| (memory, three_figures(memory))).collect(),
+        line: front.windows(2).map(|pair| [pair[0], pair[1]]).collect(),
+        stems: false,
+        marks: marks.chain(chosen.map(|at| mark(at, "◆", theme.accent()))).collect(),
+        walls: vec![Wall { at: cap, name: "card".to_owned(), left: true }],
+        level: None,
+    };
+    chart.draw(look, area, buffer);
 }
 
 /// The selected plan in words: what it changes, and why it is slower than the best.

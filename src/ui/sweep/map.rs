@@ -1,0 +1,100 @@
+//! Two keys as a heat map: rows and columns of their values, each cell its throughput or memory.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use ratatui::widgets::Widget;
+
+use super::{fits, outline};
+use crate::advise::throughput;
+use crate::app::SweepView;
+use crate::printable::printable;
+use crate::ui::Look;
+use crate::ui::header::tokens;
+use crate::ui::panes::scroll;
+use crate::ui::text::{fit, left, right, wrapped};
+
+/// Cells of a value: its shade, its figure, its walls.
+const CELL: usize = 10;
+
+/// Shares of the best from which a shade holds, the best first. The shades differ without colour too.
+const SHADES: [(f64, &str); 4] = [(0.95, "█"), (0.75, "▓"), (0.4, "▒"), (0.0, "░")];
+
+/// What the shades and letters stand for.
+const LEGEND: &str =
+    "█ 95 % of the best  ▓ 75 %  ▒ 40 %  ░ less  × too big  – no plan  ◂ memory ends  = flat from here";
+
+/// Draws it: the better the stronger, what does not fit crossed out.
+pub fn draw(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let [Some(rows), Some(columns)] = [0, 1].map(|axis| view.sweep.axes.get(axis)) else { return };
+    let name = rows.values.iter().map(|value| value.chars().count()).max().unwrap_or(8).clamp(8, 24);
+    let wide = columns.values.len();
+    let shown = (area.width as usize).saturating_sub(name + 3) / CELL;
+    let first_column = scroll(view.selected % wide, wide, shown);
+    let room = (area.height as usize).saturating_sub(5);
+    let first_row = scroll(view.selected / wide, rows.values.len(), room);
+    let best = (0..view.sweep.points.len())
+        .filter_map(|index| outline(view, index).filter(|outline| fits(outline)).map(throughput))
+        .fold(0.0, f64::max);
+    let labels = view.fields.iter().map(|field| field.label()).collect::<Vec<_>>();
+    let figure = if view.memory { "GiB a GPU" } else { "tok/s" };
+    let head = |value: &String| format!("{} ", right(&fit(&printable(value), CELL - 2), CELL - 1));
+    let heads: String = columns.values.iter().skip(first_column).take(shown).map(head).collect();
+    let mut lines = vec![
+        Line::styled(format!("  {figure}: {} down, {} across", labels[0], labels[1]), theme.text()),
+        Line::styled(format!("  {}{heads}", left("", name)), theme.dim()),
+    ];
+    for (row, value) in rows.values.iter().enumerate().skip(first_row).take(room) {
+        let mut spans = vec![Span::styled(format!("  {}", left(&printable(value), name)), theme.text())];
+        for column in (first_column..wide).take(shown) {
+            let index = row * wide + column;
+            let (text, style) = cell(view, index, best, look);
+            let chosen = index == view.selected;
+            let (text, style) = if chosen {
+                (format!("[{}]", text.trim()), style.add_modifier(Modifier::REVERSED))
+            } else {
+                (text, style)
+            };
+            let gap = " ".repeat(CELL.saturating_sub(text.chars().count()));
+            spans.extend([Span::raw(gap), Span::styled(text, style)]);
+        }
+        lines.push(Line::from(spans));
+    }
+    lines.push(Line::default());
+    let legend = wrapped(LEGEND, (area.width as usize).saturating_sub(2), 2);
+    lines.extend(legend.into_iter().map(|line| Line::styled(format!("  {line}"), theme.dim())));
+    for (line, row) in lines.into_iter().zip(area.rows()) {
+        line.render(row, buffer);
+    }
+}
+
+/// `▓ 35.3 k= `: shade, figure, walls.
+fn cell(view: &SweepView, index: usize, best: f64, look: &Look) -> (String, Style) {
+    let theme = &look.theme;
+    let Some(outline) = outline(view, index) else { return ("– ".to_owned(), theme.dim()) };
+    let marks = view.marks(index);
+    let wall = match (marks.last_that_fits, marks.flat) {
+        (true, _) => "◂",
+        (false, true) => "=",
+        (false, false) => " ",
+    };
+    let memory = outline.capacity.needed.in_gib();
+    if !fits(outline) {
+        let text = if view.memory { format!("×{memory} ") } else { "× ".to_owned() };
+        return (text, theme.danger());
+    }
+    let rate = throughput(outline);
+    let share = rate / best;
+    let shade = SHADES.iter().find(|(from, _)| share >= *from).map_or("░", |(_, shade)| *shade);
+    let style = match share {
+        share if share >= 0.95 => theme.good().add_modifier(Modifier::BOLD),
+        share if share >= 0.75 => theme.good(),
+        share if share >= 0.4 => theme.text(),
+        _ => theme.dim(),
+    };
+    let said = if view.memory { memory } else { tokens(rate).replace(' ', "") };
+    (format!("{shade}{said}{wall}"), style)
+}
