@@ -32,6 +32,7 @@ pub use out_of_memory::OutOfMemory;
 pub use progress::{LogFormat, Progress, ToldBy};
 pub use run::RunNews;
 pub use snapshot::{DeviceSnapshot, Purpose, SnapshotTerm};
+pub use written::taken_at;
 
 use crate::units::{Bytes, Fraction, Seconds};
 

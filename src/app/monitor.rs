@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(rows.len(), 2);
         // 10 + 15 = 25 GiB
         assert_eq!((rows[0].pid, rows[0].memory()), (7, Some(Bytes::from_gib(25.0))));
-        assert_eq!(rows[0].on.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(rows[0].on.iter().map(|(device, _)| device.index).collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use crate::reading::{HostProcess, Reading, Sample, Work};
+use crate::reading::{DeviceSample, HostProcess, Reading, Sample, Work};
 use crate::units::{Bytes, Fraction};
 
 /// The longest text to find.
@@ -82,8 +82,8 @@ impl ProcessList {
 pub struct ProcessRow<'a> {
     /// Its pid.
     pub pid: u32,
-    /// Device index and memory held there, in device order.
-    pub on: Vec<(u32, &'a Reading<Bytes>)>,
+    /// The devices and the memory held there, in device order.
+    pub on: Vec<(&'a DeviceSample, &'a Reading<Bytes>)>,
     /// Its share of the time of the device where that is highest.
     pub busy: Reading<Fraction>,
     /// Whether it computes or draws.
@@ -128,7 +128,10 @@ impl ProcessRow<'_> {
 #[must_use]
 pub fn rows<'a>(sample: &'a Sample, list: &ProcessList, tree: bool) -> Vec<ProcessRow<'a>> {
     let mut rows = on_devices(sample);
-    rows.sort_by_key(|row| (row.on.first().map(|(index, _)| *index), row.pid));
+    // By card, then by part of it.
+    rows.sort_by_key(|row| {
+        (row.on.first().map(|(device, _)| (device.index, device.mig.map(|part| part.number))), row.pid)
+    });
     if list.sort != SortBy::Gpu {
         let key = |row: &ProcessRow<'_>| row.key(list.sort).unwrap_or(f64::NEG_INFINITY);
         rows.sort_by(|one, other| key(other).total_cmp(&key(one)));
@@ -155,7 +158,7 @@ fn on_devices(sample: &Sample) -> Vec<ProcessRow<'_>> {
         for process in device.processes.value().into_iter().flatten() {
             match rows.iter_mut().find(|row| row.pid == process.pid) {
                 Some(row) => {
-                    row.on.push((device.index, &process.memory));
+                    row.on.push((device, &process.memory));
                     let more = process.busy.value().map(|share| share.0) > row.busy.value().map(|share| share.0);
                     if more {
                         row.busy = process.busy.clone();
@@ -163,7 +166,7 @@ fn on_devices(sample: &Sample) -> Vec<ProcessRow<'_>> {
                 }
                 None => rows.push(ProcessRow {
                     pid: process.pid,
-                    on: vec![(device.index, &process.memory)],
+                    on: vec![(device, &process.memory)],
                     busy: process.busy.clone(),
                     work: process.work,
                     host: sample.processes.iter().find(|host| host.pid == process.pid),

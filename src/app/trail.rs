@@ -35,7 +35,10 @@ pub fn note(state: &mut State) {
     let (Some(sample), Some(job)) = (sample, state.editor.job()) else { return };
     let Some(prediction) = state.editor.prediction() else { return };
     let rate = executed(&sample.tensor_activity, &sample.counters.fp32, prediction.roofline.peak, &job.hardware.gpu);
-    if let Some(point) = run_point(&rate, &sample.dram_bandwidth) {
+    // Without counters there is no rate of a second, only that of whole steps.
+    let of_steps =
+        || state.comparison.as_ref().and_then(|comparison| comparison.point).filter(|_| rate.absence().is_some());
+    if let Some(point) = run_point(&rate, &sample.dram_bandwidth).or_else(of_steps) {
         if trail.points.len() == TRAIL {
             trail.points.pop_front();
         }

@@ -7,7 +7,7 @@ use super::expected::Expected;
 use super::observation::{Observation, Whose};
 use super::residual::Residual;
 use crate::predict::Prediction;
-use crate::reading::{Kind, Reading};
+use crate::reading::{Absence, Kind, Reading};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Intensity, Seconds, TokensPerSec, Watts};
 
 /// Of which pipeline stage the prediction is.
@@ -151,8 +151,19 @@ pub fn compare(
             .power
             .map(|power| Residual::new(power, evidence.power.clone(), |power| power.0, WIDTH * POWER, true)),
         tokens,
-        point: run_point(&evidence.compute, &evidence.bandwidth),
+        point: run_point(&executed(&expected, evidence), &evidence.bandwidth),
         evidence: evidence.clone(),
+    }
+}
+
+/// Operations a second: counted, or where no counter tells, those that the plan has in a step over the time that one
+/// took. Only to place the run: held against the prediction it would be the step time once more.
+fn executed(expected: &Expected, evidence: &Evidence) -> Reading<FlopsPerSec> {
+    match (&evidence.compute, &evidence.step) {
+        (Reading::Absent(Absence::NotSupported), Reading::Known { value: step, at, .. }) if step.0 > 0.0 => {
+            Reading::estimated(FlopsPerSec(expected.flops.0 / step.0), *at)
+        }
+        (counted, _) => counted.clone(),
     }
 }
 
@@ -171,7 +182,8 @@ pub fn run_point(compute: &Reading<FlopsPerSec>, traffic: &Reading<BytesPerSec>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{Absence, Moment};
+    use crate::reading::Moment;
+    use crate::units::Flops;
 
     const NOW: Moment = Moment(1_000);
 
@@ -228,6 +240,33 @@ mod tests {
         let point = run_point(&seen.evidence.compute, &seen.evidence.bandwidth).unwrap();
         assert_eq!(point.intensity, Intensity(200.0));
         assert_eq!(point.kind, Kind::Estimated);
+    }
+
+    #[test]
+    fn without_counters_the_steps_tell_where_the_run_stands() {
+        let expected = Expected {
+            device_used: Bytes::ZERO,
+            reserved: Bytes::ZERO,
+            allocated: Bytes::ZERO,
+            step: Seconds(1.0),
+            compute: Seconds(1.0),
+            communication: Seconds(0.0),
+            traffic: Bytes::ZERO,
+            flops: Flops(600e12),
+            tokens: 0.0,
+            busy: Fraction(1.0),
+            clock: Fraction(1.0),
+            gpus: 1,
+        };
+        let step = Reading::measured(Seconds(2.0), NOW);
+        let rate = |compute| executed(&expected, &Evidence { step: step.clone(), compute, ..Evidence::default() });
+        // 600e12 FLOP in 2 s.
+        let without = rate(Reading::Absent(Absence::NotSupported));
+        assert_eq!(without, Reading::estimated(FlopsPerSec(300e12), NOW));
+        // A counter that will tell is waited for, and one that tells is believed.
+        assert_eq!(rate(Reading::Absent(Absence::TooShort)), Reading::Absent(Absence::TooShort));
+        let counted = Reading::measured(FlopsPerSec(1e12), NOW);
+        assert_eq!(rate(counted.clone()), counted);
     }
 
     #[test]

@@ -65,6 +65,10 @@ readings! {
         pub energy: Joules,
         /// Temperature of the memory.
         pub memory_temperature: Celsius,
+        /// Share of the time since the sample before in which the power limit held the clocks down.
+        pub slowed_by_power: Fraction,
+        /// Share of that time in which heat did.
+        pub slowed_by_heat: Fraction,
         /// The highest memory clock.
         pub memory_clock_max: Megahertz,
     }

@@ -1,9 +1,25 @@
 //! Readings as text: a value with its time, or the reason why there is none.
 
+use std::cell::Cell;
+
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Absence, Kind, Moment, Reading};
+
+thread_local! {
+    /// When the readings that are being read were taken, where they do not say so themselves. serde hands
+    /// nothing down to what it reads, and to fill the time in afterwards took ten times as long as all the rest.
+    static TAKEN: Cell<Option<Moment>> = const { Cell::new(None) };
+}
+
+/// Runs `read`, in which readings without a time are from `at`.
+pub fn taken_at<T>(at: Moment, read: impl FnOnce() -> T) -> T {
+    let before = TAKEN.replace(Some(at));
+    let read = read();
+    TAKEN.set(before);
+    read
+}
 
 /// A [`Reading`] as it is written.
 #[derive(Serialize, Deserialize)]
@@ -36,7 +52,7 @@ impl<T: Serialize> Serialize for Reading<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reading<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Written::deserialize(deserializer)?;
-        match (written.value, written.at, written.absent) {
+        match (written.value, written.at.or(TAKEN.get()), written.absent) {
             (Some(value), Some(at), _) => Ok(Self::Known { value, at, kind: written.kind.unwrap_or(Kind::Measured) }),
             (Some(_), None, _) => Err(D::Error::missing_field("at")),
             (None, _, Some(why)) => Ok(Self::Absent(why)),
@@ -74,6 +90,15 @@ mod tests {
         let device = &sample.devices[0];
         assert_eq!((device.index, &device.power), (3, &Reading::measured(Watts(700.0), Moment(5))));
         assert_eq!(device.memory, Reading::not_read());
+    }
+
+    #[test]
+    fn a_reading_without_a_time_is_from_when_all_were_taken() {
+        let text = r#"[{"value":1.0},{"value":2.0,"at":3}]"#;
+        let read = || serde_json::from_str::<Vec<Reading<Watts>>>(text);
+        let expected = vec![Reading::measured(Watts(1.0), Moment(9)), Reading::measured(Watts(2.0), Moment(3))];
+        assert_eq!(taken_at(Moment(9), read).unwrap(), expected);
+        assert!(read().is_err(), "outside of a sample it has to say so");
     }
 
     #[test]

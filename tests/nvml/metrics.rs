@@ -229,3 +229,28 @@ fn every_call_may_fail_with_every_code() {
         assert_eq!(device.memory.value().unwrap().used, Bytes(76_450_000_000));
     });
 }
+
+#[test]
+fn what_only_grows_is_told_as_what_it_grew_by() {
+    // 50 s of 100 s held down by power, none by heat; 10^6 KiB a second in over the first link, half of it out.
+    let fields = "fields: { 74: { ramp: [0, 5.0e10, 100000] }, 75: 7, 139: { ramp: [0, 1.0e8, 100000] }, \
+                  138: { ramp: [0, 5.0e7, 100000] } }";
+    let text = full().replace("gpm:", "gpm: { unsupported: true } #").replace("fields: {", &format!("{fields} #"));
+    in_child("metrics::what_only_grows_is_told_as_what_it_grew_by", &text, None, |_| {
+        let mut source = nvml(&Wants::everything());
+        let first = source.sample(now()).devices.remove(0);
+        assert_eq!(first.board.slowed_by_power, Reading::Absent(Absence::TooShort));
+        assert_eq!(first.links.nvlink_received, Reading::Absent(Absence::TooShort));
+        let started = std::time::Instant::now();
+        wait_for("half a second", || started.elapsed().as_millis() >= 500);
+        let device = source.sample(now()).devices.remove(0);
+        let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.05, "{value} {expected}");
+        near(device.board.slowed_by_power.value().unwrap().0, 0.5);
+        assert_eq!(device.board.slowed_by_heat.value(), Some(&Fraction(0.0)));
+        // 16 of 18 links are up.
+        let links = &device.links;
+        near(links.nvlink_received.value().unwrap().0, 16.0 * 1e6 * 1024.0);
+        near(links.nvlink_sent.value().unwrap().0, 16.0 * 5e5 * 1024.0);
+        assert_eq!(links.nvlink_sent.kind(), Some(Kind::Estimated));
+    });
+}

@@ -31,6 +31,8 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         numa_node: Reading::measured(index / 4, at),
         performance_state: Reading::measured(0, at),
         fan: Reading::Absent(Absence::NotSupported),
+        slowed_by_power: sample.throttle.map(|reasons| Fraction(if reasons.is_empty() { 0.0 } else { 1.0 })),
+        slowed_by_heat: Reading::measured(Fraction(0.0), at),
         energy: sample.power.map(|power| Joules((power.0 * now.seconds).round())),
         memory_temperature: sample.temperature.map(|degrees| Celsius(degrees.0 + 8.0)),
         memory_clock_max: Reading::Absent(Absence::NotSupported),

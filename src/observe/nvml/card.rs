@@ -164,6 +164,8 @@ fn put_counters(sample: &mut DeviceSample, figures: Figures) {
         (Reading::Known { value: share, at, .. }, Reading::Known { value: peak, .. }, _) => {
             Reading::measured(*peak * share.0, *at)
         }
+        // The next sample measures it: a bound for one second would make the whole stretch one.
+        (Reading::Absent(Absence::TooShort), ..) => Reading::Absent(Absence::TooShort),
         (Reading::Absent(_), Reading::Known { value: peak, .. }, Reading::Known { value: busy, at, .. }) => {
             Reading::upper_bound(*peak * busy.0, *at)
         }

@@ -10,6 +10,7 @@ use super::absence::Reader;
 use super::facts::{CloseFacts, Facts};
 use super::health::field_values;
 use super::slowly::Slowly;
+use super::totals::Totals;
 use crate::reading::{Absence, Board, DeviceSample, Links, Moment, NvLinks, Reading};
 use crate::units::{BytesPerSec, Celsius, Fraction, Joules, Megahertz};
 
@@ -24,6 +25,7 @@ const MOST_LINKS: u32 = 36;
 pub struct CloseLook {
     facts: CloseFacts,
     nvlinks: Slowly<Reading<NvLinks>>,
+    totals: Totals,
 }
 
 impl CloseLook {
@@ -40,6 +42,7 @@ impl CloseLook {
     ) {
         self.facts.ask(library, sample.index, device, reader);
         let known = &self.facts;
+        let growth = self.totals.read(device, reader);
         sample.board = Board {
             pci: known.pci.clone(),
             architecture: known.architecture.clone(),
@@ -52,9 +55,13 @@ impl CloseLook {
                 .read(|| device.total_energy_consumption())
                 .map(|millijoules| Joules(*millijoules as f64 / 1000.0)),
             memory_temperature: memory_temperature(device, reader),
+            slowed_by_power: growth.slowed_by_power.clone(),
+            slowed_by_heat: growth.slowed_by_heat.clone(),
             memory_clock_max: facts.memory_clock_max.map(|megahertz| Megahertz(f64::from(*megahertz))),
         };
         let counted = std::mem::take(&mut sample.links);
+        let nvlinks = self.nvlinks.get(now, || reader.read(|| nvlinks(device))).clone();
+        let [received, sent] = growth.nvlink(&nvlinks);
         sample.links = Links {
             pcie_generation: reader.read(|| device.current_pcie_link_gen()),
             pcie_generation_max: known.pcie_generation_max.clone(),
@@ -64,9 +71,9 @@ impl CloseLook {
             pcie_received: counted_or(counted.pcie_received, || throughput(device, PcieUtilCounter::Receive, reader)),
             pcie_sent: counted_or(counted.pcie_sent, || throughput(device, PcieUtilCounter::Send, reader)),
             pcie_replays: reader.read(|| device.pcie_replay_counter()).map(|count| u64::from(*count)),
-            nvlinks: self.nvlinks.get(now, || reader.read(|| nvlinks(device))).clone(),
-            nvlink_received: counted.nvlink_received,
-            nvlink_sent: counted.nvlink_sent,
+            nvlinks,
+            nvlink_received: counted_or(counted.nvlink_received, || received),
+            nvlink_sent: counted_or(counted.nvlink_sent, || sent),
             peers: known.peers.clone(),
         };
     }

@@ -90,7 +90,8 @@ pub const METRICS: &[Metric] = &[
     ),
     metric("ECC mode and errors", &["nvmlDeviceGetEccMode", "nvmlDeviceGetTotalEccErrors"], Asked::Health),
     metric(
-        "retired pages, remapped rows; memory temperature (while looked at closely)",
+        "retired pages, remapped rows; memory temperature, time slowed by power and by heat, NVLink bytes where GPM has \
+         none (~: from the first link; while looked at closely)",
         &["nvmlDeviceGetFieldValues"],
         Asked::Health,
     ),

@@ -17,6 +17,7 @@ mod metrics;
 mod parts;
 mod processes;
 mod slowly;
+mod totals;
 
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::plan::{Document, Fault, HfConfig, Loaded};
-use crate::reading::{Moment, Reading, Sample, SourceInfo};
+use crate::reading::{Moment, Reading, Sample, SourceInfo, taken_at};
 
 /// The version of the schema that is written here. A reader knows its own and those before it.
 pub const VERSION: u32 = 1;
@@ -136,17 +136,12 @@ fn leave_out(value: &mut Value, not_read: &Value) {
     }
 }
 
-/// The sample of a line.
+/// The sample of a line, which was taken `at`.
 ///
 /// # Errors
 /// Where the line is none.
-pub fn decode(line: &[u8]) -> serde_json::Result<Sample> {
-    let mut line: Value = serde_json::from_slice(line)?;
-    let at = line.get("at").cloned().unwrap_or_default();
-    each_reading(&mut line, &mut |reading| {
-        reading.entry("at").or_insert_with(|| at.clone());
-    });
-    serde_json::from_value(line)
+pub fn decode(line: &[u8], at: Moment) -> serde_json::Result<Sample> {
+    taken_at(at, || serde_json::from_slice(line))
 }
 
 /// Does something to every reading that has a value, at any depth.

@@ -22,7 +22,7 @@ impl OpenError {
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Io(_, error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory),
-            Self::NoRecording(_) | Self::Newer(..) => true,
+            Self::NoRecording(_) | Self::Newer(..) | Self::Rotated(..) => true,
             Self::Empty(_) | Self::Damaged(_) => false,
         }
     }
@@ -34,6 +34,9 @@ pub enum OpenError {
     /// The file cannot be read.
     #[error("{0}: {1}")]
     Io(PathBuf, io::Error),
+    /// Its first part was removed to make room for later ones; the oldest that is left.
+    #[error("{0} is gone, as older parts are where --keep says so: the oldest one left is {1}")]
+    Rotated(PathBuf, PathBuf),
     /// It is something else.
     #[error("{0}: not a recording of memwall: its first line is no header")]
     NoRecording(PathBuf),
@@ -85,10 +88,20 @@ struct Entry {
     at: Moment,
 }
 
-/// What every line of a sample has; reading it checks the whole line's syntax.
-#[derive(Deserialize)]
-struct Stamp {
-    at: Moment,
+/// When the sample of a line was taken. As lines are written here that stands at their beginning, and the rest is read
+/// when it is played: a day of eight GPUs is gigabytes, and nobody waits for all of them to see the first second.
+fn taken(line: &[u8]) -> serde_json::Result<Moment> {
+    /// What every line of a sample has.
+    #[derive(Deserialize)]
+    struct Stamp {
+        at: Moment,
+    }
+    let written_here = line.strip_prefix(br#"{"at":"#).filter(|_| line.ends_with(b"}"));
+    let digits = written_here.and_then(|rest| rest.split(|byte| !byte.is_ascii_digit()).next());
+    match digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()) {
+        Some(millis) => Ok(Moment(millis)),
+        None => serde_json::from_slice::<Stamp>(line).map(|stamp| stamp.at),
+    }
 }
 
 /// A recording: its header, and where each of its samples stands.
@@ -106,7 +119,7 @@ impl Header {
     /// # Errors
     /// Where it is none.
     pub fn read(path: &Path) -> Result<Self, OpenError> {
-        let mut lines = Lines::open(path).map_err(|error| OpenError::Io(path.to_owned(), error))?;
+        let mut lines = Lines::open(path).map_err(|error| not_opened(path, error))?;
         header_of(path, &mut lines)
     }
 }
@@ -117,7 +130,7 @@ impl Recording {
     /// # Errors
     /// Where there is no sample to be played.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let mut lines = Lines::open(path).map_err(|error| OpenError::Io(path.to_owned(), error))?;
+        let mut lines = Lines::open(path).map_err(|error| not_opened(path, error))?;
         let header = header_of(path, &mut lines)?;
         let first = header.part;
         let base = base_of(path, first);
@@ -149,8 +162,8 @@ impl Recording {
         for line in 1.. {
             let byte = lines.byte;
             let what = match lines.next() {
-                Ok(Some(text)) => match serde_json::from_slice::<Stamp>(text) {
-                    Ok(Stamp { at }) if self.entries.last().is_none_or(|last| last.at <= at) => {
+                Ok(Some(text)) => match taken(text) {
+                    Ok(at) if self.entries.last().is_none_or(|last| last.at <= at) => {
                         self.entries.push(Entry { part, line, byte, at });
                         continue;
                     }
@@ -254,7 +267,7 @@ impl Samples {
         };
         lines.go_to(entry.byte, path).map_err(|error| error.to_string())?;
         let line = lines.next().map_err(|error| error.to_string())?.ok_or("the file has become shorter")?;
-        let sample = decode(line).map_err(|error| format!("no sample: {}", fault(&error)))?;
+        let sample = decode(line, entry.at).map_err(|error| format!("no sample: {}", fault(&error)))?;
         self.open = Some((entry.part, lines));
         Ok(sample)
     }
@@ -284,6 +297,17 @@ fn header_of(path: &Path, lines: &mut Lines) -> Result<Header, OpenError> {
         return Err(OpenError::Newer(path.to_owned(), version));
     }
     serde_json::from_slice(line).map_err(|_| none())
+}
+
+/// Why a file could not be opened; where later parts of it are there, which is the oldest.
+fn not_opened(path: &Path, error: io::Error) -> OpenError {
+    /// More parts than anybody looks through.
+    const LAST: u32 = 10_000;
+    let parts = (2..=LAST).take_while(|_| error.kind() == io::ErrorKind::NotFound);
+    match parts.map(|part| part_path(path, part)).find(|part| part.is_file()) {
+        Some(oldest) => OpenError::Rotated(path.to_owned(), oldest),
+        None => OpenError::Io(path.to_owned(), error),
+    }
 }
 
 /// The path of a recording's first part, from that of any.

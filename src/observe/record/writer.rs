@@ -51,6 +51,8 @@ pub struct Written {
     pub bytes: Bytes,
     /// Files.
     pub parts: u32,
+    /// The number of the oldest file that is still there.
+    pub oldest: u32,
     /// Time of the first sample and of the last one.
     pub span: Option<(Moment, Moment)>,
 }
@@ -60,8 +62,14 @@ impl Written {
     #[must_use]
     pub fn summary(&self) -> String {
         let length = self.span.map_or(Seconds(0.0), |(first, last)| last.since(first));
-        let parts = if self.parts > 1 { format!(" in {} parts", self.parts) } else { String::new() };
-        format!("recorded {} samples over {length} to {}{parts} ({})", self.samples, self.path.display(), self.bytes)
+        let Self { samples, parts, oldest, bytes, .. } = self;
+        let file = part_path(&self.path, *oldest);
+        let parts = match parts {
+            0 | 1 => String::new(),
+            _ if *oldest > 1 => format!(" and later, {} of {parts} parts kept", parts - oldest + 1),
+            _ => format!(" in {parts} parts"),
+        };
+        format!("recorded {samples} samples over {length} to {}{parts} ({bytes})", file.display())
     }
 }
 
@@ -86,7 +94,8 @@ impl Recorder {
     pub fn create(path: &Path, header: Header, compression: Compression, rotation: Rotation) -> io::Result<Self> {
         let mut out = Out::create(path, compression)?;
         out.line(&serde_json::to_string(&header)?)?;
-        let written = Written { path: path.to_owned(), samples: 0, bytes: Bytes(out.bytes()), parts: 1, span: None };
+        let (path, bytes) = (path.to_owned(), Bytes(out.bytes()));
+        let written = Written { path, samples: 0, bytes, parts: 1, oldest: 1, span: None };
         Ok(Self { header, compression, rotation, out, written, before: 0 })
     }
 
@@ -135,6 +144,7 @@ impl Recorder {
         if let Some(gone) = gone.filter(|gone| *gone > 0) {
             // Somebody may have moved it away already: then there is nothing to remove.
             drop(fs::remove_file(part_path(&self.written.path, gone)));
+            self.written.oldest = gone + 1;
         }
         Ok(())
     }

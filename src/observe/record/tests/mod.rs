@@ -139,7 +139,7 @@ fn a_line_is_as_documented() {
     // Its own time stays only where it is another than the sample's.
     assert!(line.contains(r#""power":{"value":612.5}"#), "{line}");
     assert!(line.contains(r#""busy":{"value":0.5,"at":4,"kind":"upper_bound"}"#), "{line}");
-    assert_eq!(decode(line.as_bytes()).unwrap().devices[0].power, Reading::measured(Watts(612.5), at));
+    assert_eq!(decode(line.as_bytes(), at).unwrap().devices[0].power, Reading::measured(Watts(612.5), at));
 }
 
 #[test]
@@ -264,7 +264,12 @@ fn parts_are_numbered_and_the_oldest_go() {
     // Room for the first line and ten samples.
     let rotation = Rotation { size: Some(Bytes(first + 9 * line + 1)), keep: Some(2) };
     let written = write(&path, Compression::None, rotation, &all);
-    assert_eq!((written.parts, written.samples), (4, 40));
+    assert_eq!((written.parts, written.oldest, written.samples), (4, 3, 40));
+    let summary = written.summary();
+    let third = folder.path().join("run.3.ndjson");
+    assert!(summary.contains(&format!("to {} and later, 2 of 4 parts kept", third.display())), "{summary}");
+    let gone = Recording::open(&path).unwrap_err().to_string();
+    assert!(gone.ends_with(&format!("the oldest one left is {}", third.display())), "{gone}");
     let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["run.3.ndjson", "run.4.ndjson"]);

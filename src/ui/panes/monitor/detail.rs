@@ -12,7 +12,7 @@ use crate::printable::printable;
 use crate::reading::{DeviceSample, NvLinks, Peer, Reading};
 use crate::ui::Look;
 use crate::ui::text::{fit, left, marked};
-use crate::units::Celsius;
+use crate::units::{Celsius, Fraction};
 
 /// Cells of a column.
 const COLUMN: usize = 37;
@@ -97,6 +97,10 @@ fn plain<T: ToString>(value: &T) -> String {
     value.to_string()
 }
 
+fn of_time(share: &Fraction) -> String {
+    format!("{} of the time", percent(share))
+}
+
 fn degrees(temperature: &Celsius) -> String {
     format!("{:.0} °C", temperature.0)
 }
@@ -147,6 +151,8 @@ fn power(device: &DeviceSample) -> Group {
         ("SM clock", pair((&device.sm_clock, plain), " of ", (&device.sm_clock_max, plain))),
         ("mem clock", pair((&device.memory_clock, plain), " of ", (&board.memory_clock_max, plain))),
         ("slowed", slowed),
+        ("· by power", said(&board.slowed_by_power, of_time)),
+        ("· by heat", said(&board.slowed_by_heat, of_time)),
         ("state", said(&board.performance_state, |state| format!("P{state}"))),
     ];
     ("power and clocks", figures)
@@ -166,7 +172,7 @@ fn links(device: &DeviceSample) -> Group {
         ("lanes", pair((&links.pcie_width, |now| format!("x{now}")), " of x", (&links.pcie_width_max, plain))),
         ("PCIe in", said(&links.pcie_received, plain)),
         ("PCIe out", said(&links.pcie_sent, plain)),
-        ("PCIe replays", said(&links.pcie_replays, plain)),
+        ("· replays", said(&links.pcie_replays, plain)),
         ("NVLink", nvlinks),
         ("NVLink in", said(&links.nvlink_received, plain)),
         ("NVLink out", said(&links.nvlink_sent, plain)),

@@ -196,7 +196,7 @@ fn of_host(row: &ProcessRow<'_>, show: impl FnOnce(&HostProcess) -> String) -> S
 fn gpus(row: &ProcessRow<'_>) -> String {
     match row.on.as_slice() {
         [] => String::new(),
-        [(index, _)] => index.to_string(),
+        [(device, _)] => device.label(),
         several => format!("{}×", several.len()),
     }
 }
