@@ -126,3 +126,61 @@ fn the_report_holds_them() {
     assert!(first["fixes"].as_array().unwrap().iter().all(|fix| fix.as_str().unwrap().contains('B')));
     assert!(text::report(&report, false).contains("critical: "));
 }
+
+/// The names of the fixes of a finding.
+fn names(finding: &Finding) -> Vec<&str> {
+    finding.fixes.iter().map(|fix| fix.name.as_str()).collect()
+}
+
+#[test]
+fn what_no_single_change_makes_fit_is_told_several_at_once() {
+    // All weights of Llama-3 8B in fp32 with fp32 gradients and Adam: 16 bytes for each of 8.03 billion, 120 GiB.
+    // Without adapters 80 GB take 16-bit weights, 8-bit states and an activation saver: nothing alone is enough.
+    let text = "model: {preset: llama-3-8b, batch_size: 8, sequence_length: 4096}\n\
+                hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 1}\n";
+    let advice = advice(text);
+    let remedy = advice.remedy().unwrap();
+    assert!(remedy.fits && remedy.name.contains(" + "), "{}", remedy.name);
+    assert!(!remedy.name.contains("offload") && !remedy.name.contains("LoRA"), "{}", remedy.name);
+    assert!(remedy.name.contains("8-bit optimizer"), "{}", remedy.name);
+    let adapters = advice.findings[0].fixes.iter().find(|fix| fix.name.contains("LoRA")).unwrap();
+    assert!(adapters.fits);
+    effects_are_computed(text);
+}
+
+#[test]
+fn a_server_without_room_is_told_fewer_or_shorter_requests() {
+    // Llama-2 13B: 26 GB of weights, 40 layers x 2 x 5120 x 2 bytes = 0.82 MB a token; 32 x 4096 tokens are 107 GB.
+    let text = "model: {preset: llama-2-13b, batch_size: 32, sequence_length: 4096}\n\
+                training: {mode: inference, precision: bf16}\nhardware: {gpu_type: NVIDIA A100}\ncluster: {num_gpus: 1}\n";
+    let advice = advice(text);
+    let told = names(&advice.findings[0]);
+    // 26 + 8 x 4096 x 0.82 MB = 53 GB fit, twice as many (80 GB and the context) do not.
+    assert_eq!(told[0], "8 requests at a time", "{told:?}");
+    assert!(told.iter().any(|name| name.contains("tokens a request")), "{told:?}");
+    assert!(!told.iter().any(|name| name.contains("accumulated") || name.contains("checkpointing")), "{told:?}");
+    effects_are_computed(text);
+}
+
+#[test]
+fn tensor_parallelism_is_kept_within_a_node() {
+    let text = "model: {preset: llama-3-70b, framework: megatron, batch_size: 256, sequence_length: 4096}\n\
+                training: {micro_batch_size: 1, distributed_optimizer: true}\ncluster: {num_gpus: 64}\n\
+                distribution: {data_parallel: 4, tensor_parallel: 16, sequence_parallel: true}\n";
+    let advice = advice(text);
+    let finding = kind(&advice, "tensor_across_nodes").unwrap();
+    assert!(finding.message.contains("nodes of 8 GPUs"), "{}", finding.message);
+    assert!(finding.fixes.iter().all(|fix| fix.name.contains("tensor parallel 8")), "{:?}", names(finding));
+    assert!(finding.fixes[0].speed > 0.1, "{:?}", names(finding));
+    let beyond = |name: &&str| name.contains("tensor parallel 32");
+    assert!(!advice.findings.iter().flat_map(names).any(|name| beyond(&name)));
+}
+
+#[test]
+fn a_quicker_type_is_no_cure_for_waiting() {
+    for (name, text) in EXAMPLES {
+        for finding in advice(text).findings.iter().filter(|finding| finding.kind != "compute_bound") {
+            assert!(!names(finding).iter().any(|fix| fix.starts_with("precision")), "{name}: {:?}", finding.kind);
+        }
+    }
+}

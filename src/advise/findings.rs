@@ -1,6 +1,6 @@
 //! What holds a plan back: findings by severity, each with the changes that would help.
 
-use super::fixes::{Fix, fixes};
+use super::fixes::{Fix, Kind, fixes, together};
 use crate::catalog::Catalog;
 use crate::plan::Plan;
 use crate::plan::keywords::{Attention, Mode, Optimizer, Sharding};
@@ -9,6 +9,10 @@ use crate::units::{Bytes, Fraction};
 
 /// Fixes that a finding tells.
 const MOST_FIXES: usize = 4;
+/// Less speed is not worth a change.
+const WORTH: f64 = 0.01;
+/// A share of the step that a change takes at least a tenth off: less follows from other parts getting slower.
+const LESS: f64 = 0.9;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,15 +72,22 @@ impl Advice {
 }
 
 /// Looks for everything that holds `plan` back; `job` and `prediction` are what it comes to. Some forty changed plans
-/// are predicted: a few milliseconds.
+/// are predicted, and some hundreds where it takes several changes to fit: milliseconds.
 #[must_use]
 pub fn advise(plan: &Plan, job: &Job, prediction: &Prediction, catalog: &Catalog) -> Advice {
     let own = outline(job);
-    let look = Look { job, prediction, fixes: fixes(plan, job, &own, catalog) };
+    let fixes = fixes(plan, job, &own, catalog);
+    // Where one change is enough and learns the same, nobody needs several.
+    let alone = fixes.iter().any(|fix| fix.fits && fix.kind != Kind::Other);
+    let unfit = own.capacity.verdict() == Verdict::DoesNotFit;
+    let together = if unfit && !alone { together(plan, job, &own, catalog) } else { Vec::new() };
+    let look = Look { job, prediction, fixes, together };
     let mut findings: Vec<Finding> = [
         look.capacity(),
+        look.across_nodes(),
         look.bubble(),
         look.communication(),
+        look.products(),
         look.memory_bound(),
         look.attention(),
         look.recomputation(),
@@ -96,6 +107,8 @@ struct Look<'a> {
     job: &'a Job,
     prediction: &'a Prediction,
     fixes: Vec<Fix>,
+    /// Sets of changes, where no single one makes the plan fit.
+    together: Vec<Fix>,
 }
 
 impl Look<'_> {
@@ -103,23 +116,33 @@ impl Look<'_> {
         seconds / self.prediction.time.step.0
     }
 
-    /// Changes that are faster and fit, the fastest first.
+    /// Changes that are faster, fit and learn the same, the fastest first.
     fn faster(&self, which: impl Fn(&Fix) -> bool) -> Vec<Fix> {
-        let mut found: Vec<Fix> =
-            self.fixes.iter().filter(|fix| fix.fits && fix.speed > 0.005 && which(fix)).cloned().collect();
+        // A plan that does not fit yet is not held against a change that needs no more.
+        let unfit = self.prediction.capacity.verdict() == Verdict::DoesNotFit;
+        let fits = |fix: &&Fix| {
+            let room = fix.fits || (unfit && fix.memory.0 <= 0);
+            room && fix.speed >= WORTH && fix.kind != Kind::Other && which(fix)
+        };
+        let mut found: Vec<Fix> = self.fixes.iter().filter(fits).cloned().collect();
         found.sort_by(|a, b| b.speed.total_cmp(&a.speed));
         found.truncate(MOST_FIXES);
         found
     }
 
-    /// Changes that need less, cheapest first: those that are enough, or else the largest.
+    /// Changes that need less, cheapest first: those that are enough alone or together, or else the largest.
     fn smaller(&self) -> Vec<Fix> {
         let less: Vec<&Fix> = self.fixes.iter().filter(|fix| fix.memory.is_negative()).collect();
-        let mut enough: Vec<Fix> = less.iter().filter(|fix| fix.fits).map(|fix| (*fix).clone()).collect();
+        let mut enough: Vec<Fix> = self.together.clone();
+        for fix in less.iter().filter(|fix| fix.fits) {
+            // The batch in the largest pieces that fit; smaller ones would only take longer.
+            if fix.kind != Kind::Batch || enough.iter().all(|known| known.kind != Kind::Batch) {
+                enough.push((*fix).clone());
+            }
+        }
         if enough.is_empty() {
-            let mut largest: Vec<Fix> = less.into_iter().cloned().collect();
-            largest.sort_by_key(|fix| fix.memory);
-            enough = largest;
+            enough = less.into_iter().cloned().collect();
+            enough.sort_by_key(|fix| fix.memory);
         }
         enough.truncate(MOST_FIXES);
         enough
@@ -155,7 +178,9 @@ impl Look<'_> {
             self.job.degrees.pipeline,
             self.job.batch.accumulation
         );
-        let fixes = self.faster(|fix| fix.outline.time.bubble < time.bubble);
+        // What quickens everything shortens the wait too, but leaves its share.
+        let waits = |fix: &Fix| fix.outline.time.bubble.0 / fix.outline.time.step.0;
+        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < share * LESS);
         Some(Finding { severity, kind: "pipeline_bubble", message, fixes })
     }
 
@@ -165,8 +190,45 @@ impl Look<'_> {
         let severity = graded(share, 0.3, 0.1)?;
         let message =
             format!("collectives that nothing hides take {} of the step ({})", Fraction(share), time.communication);
-        let fixes = self.faster(|fix| fix.outline.time.communication < time.communication);
+        let waits = |fix: &Fix| fix.outline.time.communication.0;
+        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < time.communication.0 * LESS);
         Some(Finding { severity, kind: "exposed_communication", message, fixes })
+    }
+
+    /// Tensor-parallel ranks that talk over the network, several times a layer.
+    fn across_nodes(&self) -> Option<Finding> {
+        let (tensor, node) = (self.job.degrees.tensor, self.job.hardware.node_gpus);
+        if tensor <= node {
+            return None;
+        }
+        let unfit = self.prediction.capacity.verdict() == Verdict::DoesNotFit;
+        let within = |fix: &&Fix| {
+            (fix.fits || unfit) && fix.speed >= WORTH && sets(fix, "distribution.tensor_parallel", |to| to <= node)
+        };
+        let mut fixes: Vec<Fix> = self.fixes.iter().filter(within).cloned().collect();
+        fixes.sort_by(|a, b| b.fits.cmp(&a.fits).then(a.memory.cmp(&b.memory)));
+        fixes.truncate(MOST_FIXES);
+        let message =
+            format!("tensor parallel {tensor} spans nodes of {node} GPUs: each layer's sums cross the network");
+        Some(Finding { severity: Severity::High, kind: "tensor_across_nodes", message, fixes })
+    }
+
+    /// Matrix products that a narrower type would quicken.
+    fn products(&self) -> Option<Finding> {
+        let time = &self.prediction.time;
+        let share = self.share(time.compute.0);
+        let fixes = self.faster(|fix| fix.kind == Kind::Precision);
+        let unfit = self.prediction.capacity.verdict() == Verdict::DoesNotFit;
+        if share < 0.5 || fixes.is_empty() || unfit {
+            return None;
+        }
+        let message = format!(
+            "products in {} take {} of the step ({})",
+            self.prediction.roofline.peak_name,
+            Fraction(share),
+            time.compute
+        );
+        Some(Finding { severity: Severity::Low, kind: "compute_bound", message, fixes })
     }
 
     fn memory_bound(&self) -> Option<Finding> {
@@ -182,7 +244,8 @@ impl Look<'_> {
             worst.name,
             worst.seconds
         );
-        let fixes = self.faster(|fix| fix.outline.time.memory_bound < time.memory_bound);
+        let moved = |fix: &Fix| fix.outline.time.memory_bound.0;
+        let fixes = self.faster(|fix| fix.kind != Kind::Precision && moved(fix) < time.memory_bound.0 * LESS);
         Some(Finding { severity, kind: "memory_bound", message, fixes })
     }
 
@@ -207,7 +270,7 @@ impl Look<'_> {
         let flops = self.prediction.flops;
         let own = flops.forward.0 + flops.backward.0 - flops.recompute.0;
         let share = flops.recompute.0 / own;
-        let fixes = self.faster(|fix| fix.name.starts_with("checkpointing"));
+        let fixes = self.faster(|fix| fix.kind == Kind::Recomputation);
         // Not a number where there are no operations.
         if share.is_nan() || share <= 0.02 || fixes.is_empty() {
             return None;
@@ -227,12 +290,8 @@ impl Look<'_> {
         if alone || self.job.training.mode == Mode::Inference || matches!(self.job.training.optimizer, Optimizer::Sgd) {
             return None;
         }
-        let fixes: Vec<Fix> = self
-            .fixes
-            .iter()
-            .filter(|fix| fix.name.starts_with("sharding") && fix.memory.is_negative())
-            .cloned()
-            .collect();
+        let fixes: Vec<Fix> =
+            self.fixes.iter().filter(|fix| fix.kind == Kind::Sharding && fix.memory.is_negative()).cloned().collect();
         let share = states.share_of(self.prediction.capacity.bytes)?;
         if share.0 < 0.05 || fixes.is_empty() {
             return None;
@@ -267,7 +326,7 @@ impl Look<'_> {
         if share.0 < 0.2 {
             return None;
         }
-        let fixes = self.faster(|fix| fix.memory.0 > 0);
+        let fixes = self.faster(|fix| fix.memory.0 > 0 && fix.kind != Kind::Precision);
         let severity = match fixes.first() {
             Some(fix) if fix.speed > 0.1 => Severity::Medium,
             Some(_) => Severity::Low,
@@ -285,6 +344,12 @@ impl Look<'_> {
         let message = format!("the allocator holds {beyond} ({share}) beyond what is in tensors");
         (share.0 > 0.15).then(|| Finding { severity: Severity::Low, kind: "fragmentation", message, fixes: Vec::new() })
     }
+}
+
+/// Whether a fix gives a key a number that is right.
+fn sets(fix: &Fix, key: &str, right: impl Fn(u64) -> bool) -> bool {
+    let given = fix.change.set.iter().find(|(set, _)| *set == key);
+    given.and_then(|(_, value)| value.parse().ok()).is_some_and(right)
 }
 
 fn graded(share: f64, high: f64, medium: f64) -> Option<Severity> {

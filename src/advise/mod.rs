@@ -6,7 +6,6 @@ mod findings;
 mod fixes;
 mod follow;
 mod limits;
-mod relief;
 mod search;
 mod shortage;
 mod sweep;
@@ -14,9 +13,8 @@ mod walls;
 
 pub use axis::{Axis, MOST_POINTS};
 pub use findings::{Advice, Finding, Severity, advise};
-pub use fixes::Fix;
+pub use fixes::{Fix, Kind, savings};
 pub use limits::{LargestModel, fewest_gpus, largest_model};
-pub use relief::{Relief, relief};
 pub use search::{Found, KNOBS, Knobs, Progress, Ranked, Request, Seen, divisors, search, search_aloud, why_slower};
 pub use shortage::{Beside, Held, Shortage, shortage};
 pub use sweep::{Point, Sweep, sweep};

@@ -1,6 +1,6 @@
 //! Memory that ran out: what was asked and held, what the plan foresaw, what would help by how much.
 
-use super::relief::Relief;
+use super::fixes::Fix;
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::OutOfMemory;
@@ -12,7 +12,7 @@ pub struct Beside<'a> {
     /// Its prediction.
     pub prediction: &'a Prediction,
     /// Changes that would make it need less.
-    pub relief: &'a [Relief],
+    pub relief: &'a [Fix],
 }
 
 /// An out-of-memory message, explained.
@@ -120,7 +120,12 @@ fn helps(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Vec<String> {
     for relief in plan.map_or(&[][..], |plan| plan.relief) {
         let keys: Vec<String> = relief.change.set.iter().map(|(key, value)| format!("{key}: {value}")).collect();
         let slower = plan.map_or(String::new(), |plan| pace(relief, plan.prediction));
-        helps.push(format!("{}, {} less by prediction{slower}{}", keys.join(", "), relief.saves, enough(relief.saves)));
+        helps.push(format!(
+            "{}, {} less by prediction{slower}{}",
+            keys.join(", "),
+            relief.saves(),
+            enough(relief.saves())
+        ));
     }
     if plan.is_none() {
         helps
@@ -129,8 +134,8 @@ fn helps(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Vec<String> {
     helps
 }
 
-fn pace(relief: &Relief, prediction: &Prediction) -> String {
-    let change = relief.step.0 / prediction.time.step.0 - 1.0;
+fn pace(relief: &Fix, prediction: &Prediction) -> String {
+    let change = relief.outline.time.step.0 / prediction.time.step.0 - 1.0;
     let percent = (change * 100.0).round();
     if !percent.is_finite() || percent == 0.0 { String::new() } else { format!(", step {percent:+.0} %") }
 }

@@ -4,7 +4,7 @@ use super::inferred;
 use super::key::Key;
 use super::notice::{info, problem};
 use super::state::{Overlay, State};
-use crate::advise::{Beside, Shortage, relief, shortage};
+use crate::advise::{Beside, Shortage, savings, shortage};
 use crate::reading::OutOfMemory;
 
 /// Memory that ran out.
@@ -27,7 +27,7 @@ impl RanOut {
     fn of(state: &State, message: OutOfMemory) -> Self {
         // The example is nobody's plan for a real run.
         let plan = state.editor.plan().zip(state.editor.prediction()).filter(|_| !inferred::has_no_plan(state));
-        let fixes = plan.map(|(plan, _)| relief(plan, &state.catalog)).unwrap_or_default();
+        let fixes = plan.map(|(plan, _)| savings(plan, &state.catalog)).unwrap_or_default();
         let beside = plan.map(|(_, prediction)| Beside { prediction, relief: &fixes });
         Self { explained: shortage(&message, beside), message }
     }

@@ -8,5 +8,5 @@ use super::{Exit, Streams};
 pub fn run(args: &CompletionsArgs, streams: &mut Streams) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "memwall", &mut script);
-    streams.print(&String::from_utf8_lossy(&script))
+    streams.print(&script)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::args::{ExplainArgs, ListFormat};
 use super::{Exit, Streams, plans};
-use crate::advise::{Beside, relief};
+use crate::advise::{Beside, savings};
 use crate::catalog::Catalog;
 use crate::observe::{out_of_memory, snapshot};
 use crate::predict::{Job, predict};
@@ -46,7 +46,7 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
         let message = format!("{shown}: neither a memory snapshot nor a text with PyTorch's out-of-memory message");
         return streams.fail(Exit::Usage, &message);
     };
-    let fixes = plan.as_ref().map(|plan| relief(plan.plan(), catalog)).unwrap_or_default();
+    let fixes = plan.as_ref().map(|plan| savings(plan.plan(), catalog)).unwrap_or_default();
     let beside = prediction.as_ref().map(|prediction| Beside { prediction, relief: &fixes });
     streams.print(&match args.format {
         ListFormat::Text => explain::out_of_memory(&message, beside),

@@ -137,7 +137,7 @@ pub fn deliver(heading: &str, imported: &Imported, to: &PlanOutput, streams: &mu
     }
     let Some(path) = &to.save else { return streams.print(&text) };
     match save_new(path, &text) {
-        Ok(()) => streams.print(&format!("saved {}\n", path.display())),
+        Ok(()) => streams.print(format!("saved {}\n", path.display())),
         Err(message) => streams.fail(Exit::Failed, &message),
     }
 }

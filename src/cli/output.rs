@@ -19,9 +19,9 @@ pub struct Streams<'a> {
 }
 
 impl Streams<'_> {
-    /// Writes `text`. A reader that has closed its end has seen enough: no fault.
-    pub fn print(&mut self, text: &str) -> Exit {
-        let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    /// Writes `content`. A reader that has closed its end has seen enough: no fault.
+    pub fn print(&mut self, content: impl AsRef<[u8]>) -> Exit {
+        let written = self.out.write_all(content.as_ref()).and_then(|()| self.out.flush());
         match written {
             Ok(()) => Exit::Done,
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done,
@@ -41,10 +41,10 @@ impl Streams<'_> {
         let _ = writeln!(self.err, "memwall: {}", printable(message.trim_end()));
     }
 
-    /// Writes `text` to `file`, or to standard output where none is given.
-    pub fn deliver(&mut self, file: Option<&Path>, text: &str) -> Exit {
-        let Some(file) = file else { return self.print(text) };
-        match std::fs::write(file, text) {
+    /// Writes `content` to `file`, or to standard output where none is given.
+    pub fn deliver(&mut self, file: Option<&Path>, content: impl AsRef<[u8]>) -> Exit {
+        let Some(file) = file else { return self.print(content) };
+        match std::fs::write(file, content) {
             Ok(()) => Exit::Done,
             Err(error) => self.fail(Exit::Failed, &format!("{}: {error}", file.display())),
         }

@@ -36,7 +36,7 @@ pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
         }
     };
     match record(args, plan, catalog.clone()) {
-        Ok(written) => streams.print(&format!("{}\n", written.summary())),
+        Ok(written) => streams.print(format!("{}\n", written.summary())),
         Err(message) => streams.fail(Exit::Failed, &message),
     }
 }

@@ -9,8 +9,8 @@ use crate::report::roofline::Chart;
 pub fn run(args: &RooflineArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let extension =
         args.output.as_ref().map(|file| file.extension().unwrap_or_default().to_string_lossy().to_lowercase());
-    if let Some(other) = extension.as_deref().filter(|extension| !matches!(*extension, "svg" | "txt")) {
-        let message = format!("--output: no chart is written as `{other}`: use .svg or .txt");
+    if let Some(other) = extension.as_deref().filter(|extension| !matches!(*extension, "svg" | "png" | "txt")) {
+        let message = format!("--output: no chart is written as `{other}`: use .svg, .png or .txt");
         return streams.fail(Exit::Usage, &message);
     }
     let source = match plans::only(&args.plan, &args.set, streams) {
@@ -26,6 +26,12 @@ pub fn run(args: &RooflineArgs, catalog: &Catalog, streams: &mut Streams) -> Exi
         [("fp32", peaks.fp32), ("tf32", peaks.tf32), ("fp16", peaks.fp16), ("bf16", peaks.bf16), ("fp8", peaks.fp8)];
     let roofs = roofs.into_iter().filter_map(|(name, peak)| Some((name, peak?))).collect();
     let chart = Chart::of(&source.name, &predict(&job), roofs, &args.op);
-    let drawn = if extension.as_deref() == Some("svg") { chart.svg() } else { chart.text() };
-    streams.deliver(args.output.as_deref(), &drawn)
+    match extension.as_deref() {
+        Some("svg") => streams.deliver(args.output.as_deref(), chart.drawing().svg()),
+        Some("png") => match chart.drawing().png() {
+            Ok(picture) => streams.deliver(args.output.as_deref(), picture),
+            Err(error) => streams.fail(Exit::Failed, &error.to_string()),
+        },
+        _ => streams.deliver(args.output.as_deref(), chart.text()),
+    }
 }

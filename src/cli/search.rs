@@ -54,9 +54,9 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
     let told = match &answer {
         Answer::Plans(found) => plans_told(&source, found, start.elapsed(), format, args, streams),
         Answer::Gpus(found) => {
-            streams.print(&report::gpus(&source.name, found.as_ref().as_ref())).and(fits(found.is_some()))
+            streams.print(report::gpus(&source.name, found.as_ref().as_ref())).and(fits(found.is_some()))
         }
-        Answer::Model(found) => streams.print(&report::model(&source.name, found)).and(fits(found.billions.is_some())),
+        Answer::Model(found) => streams.print(report::model(&source.name, found)).and(fits(found.billions.is_some())),
     };
     let winner = match &answer {
         Answer::Plans(found) => found.ranked.first(),

@@ -3,6 +3,7 @@
 //! against their predictions.
 
 pub mod csv;
+pub mod drawing;
 pub mod explain;
 pub mod hooked;
 pub mod json;

@@ -140,7 +140,7 @@ pub struct RooflineArgs {
     /// Change a key of the plan first
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Write the chart to FILE.svg or FILE.txt instead of standard output
+    /// Write the chart to FILE.png, FILE.svg or FILE.txt instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

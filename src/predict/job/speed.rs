@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Notes;
 use super::{Degrees, Hardware};
-use crate::catalog::{Catalog, Curves, LinkCurve, Scope, Stack};
+use crate::catalog::{Catalog, Curves, Generation, LinkCurve, Scope, Stack};
 use crate::plan::Plan;
 use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework, MoeDispatcher};
 
@@ -58,15 +58,20 @@ pub(super) fn resolve(
     // PyTorch's DDP and FSDP overlap by themselves; Megatron's two flags are off by default
     // (megatron/training/arguments.py, --overlap-grad-reduce and --overlap-param-gather).
     let by_itself = framework != Framework::Megatron;
-    // Where experts are sent between nodes, NVIDIA's recipes send each token once to each node (DeepEP), beside
-    // another micro-batch where chunks of a pipeline allow it (NVIDIA-NeMo/Megatron-Bridge, perf_recipes:
-    // overlap_moe_expert_parallel_comm).
+    // Where experts are sent between nodes, NVIDIA's recipes send each token once to each node (DeepEP, HybridEP), beside
+    // another micro-batch where chunks of a pipeline allow it; on Hopper where it is so hidden they leave it at the plain
+    // all-to-all (NVIDIA-NeMo/Megatron-Bridge, perf_recipes: qwen/h100/qwen3_moe.py for 16 and for 256 GPUs,
+    // deepseek/b200/deepseek_v3.py).
     let far = !by_itself && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
-    let chunks = degrees.virtual_pipeline > 1;
+    let beside = far && degrees.virtual_pipeline > 1;
+    let overlaps = part.overlap_expert_parallel.unwrap_or(beside);
+    let plain = overlaps && hardware.gpu.generation == Generation::Hopper;
     if far && part.moe_dispatcher.is_none() {
-        notes.assume("distribution.moe_dispatcher", "hybridep (experts are sent between nodes)");
+        let assumed =
+            if plain { "alltoall (beside another micro-batch)" } else { "hybridep (experts are sent between nodes)" };
+        notes.assume("distribution.moe_dispatcher", assumed);
     }
-    if far && chunks && part.overlap_expert_parallel.is_none() {
+    if beside && part.overlap_expert_parallel.is_none() {
         notes.assume("distribution.overlap_expert_parallel", true);
     }
     Some(Speed {
@@ -79,7 +84,7 @@ pub(super) fn resolve(
         overlap_gradients: part.overlap_grad_reduce.unwrap_or(by_itself),
         overlap_weights: part.overlap_param_gather.unwrap_or(by_itself),
         overlap_tensor: part.overlap_tensor_parallel.or(part.async_tensor_parallel).unwrap_or(false),
-        overlap_experts: part.overlap_expert_parallel.unwrap_or(far && chunks),
-        sent_once: part.moe_dispatcher.map_or(far, |dispatcher| dispatcher == MoeDispatcher::Hybridep),
+        overlap_experts: overlaps,
+        sent_once: part.moe_dispatcher.map_or(far && !plain, |dispatcher| dispatcher == MoeDispatcher::Hybridep),
     })
 }

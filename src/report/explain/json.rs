@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::component;
-use crate::advise::{Beside, Relief};
+use crate::advise::{Beside, Fix};
 use crate::predict::Prediction;
 use crate::reading::{DeviceSnapshot, OutOfMemory, Purpose, SnapshotTerm};
 use crate::report::json::number;
@@ -18,10 +18,10 @@ fn bytes(bytes: Option<Bytes>) -> Value {
 pub fn out_of_memory(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Value {
     let others = oom.others.iter().map(|(pid, held)| json!({"pid": pid, "bytes": held.0})).collect::<Vec<_>>();
     let relief = plan.map_or_else(Vec::new, |plan| {
-        let one = |relief: &Relief| {
+        let one = |relief: &Fix| {
             let set: Map<String, Value> =
                 relief.change.set.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))).collect();
-            json!({"set": set, "saves": relief.saves.0, "step_s": number(relief.step.0)})
+            json!({"set": set, "saves": relief.saves().0, "step_s": number(relief.outline.time.step.0)})
         };
         plan.relief.iter().map(one).collect()
     });

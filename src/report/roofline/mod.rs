@@ -1,4 +1,6 @@
-//! The roofline as a chart: in letters for a terminal, and as SVG.
+//! The roofline as a chart: in letters for a terminal, and drawn.
+
+mod picture;
 
 use std::fmt::Write as _;
 
@@ -14,10 +16,6 @@ const DECADES: (f64, f64) = (-1.0, 4.0);
 /// Columns and rows of the plot in a terminal.
 const COLUMNS: usize = 84;
 const ROWS: usize = 22;
-
-/// Pixels of the SVG, and of the plot's margins: left, top, right, bottom.
-const SIZE: (f64, f64) = (1000.0, 620.0);
-const MARGINS: (f64, f64, f64, f64) = (80.0, 50.0, 250.0, 60.0);
 
 /// An operator of the user's own.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,75 +210,6 @@ impl Chart {
         }
         table
     }
-
-    /// The chart as SVG.
-    #[must_use]
-    pub fn svg(&self) -> String {
-        let (width, height) = SIZE;
-        let (left, top, right, bottom) = MARGINS;
-        let at = |(x, y): (f64, f64)| (left + x * (width - left - right), top + y * (height - top - bottom));
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-             font-size=\"12\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
-        );
-        label_at(&mut svg, (left, 28.0), "start", 15, &self.title);
-        self.svg_axes(&mut svg, &at);
-        for (name, peak) in &self.roofs {
-            let ridge = peak.0 / self.bandwidth.0;
-            let (x1, y1) = at(self.place(ridge, peak.0));
-            let (x2, y2) = at(self.place(10_f64.powf(DECADES.1), peak.0));
-            let stroke = if (peak.0 / self.own.0 - 1.0).abs() < 1e-9 { 2.5 } else { 1.0 };
-            line(&mut svg, (x1, y1), (x2, y2), &format!("stroke=\"#1f4e79\" stroke-width=\"{stroke}\""));
-            label_at(&mut svg, (x2 + 8.0, y2 + 4.0), "start", 12, &format!("{name} {peak}"));
-        }
-        let lowest = 10_f64.powf(DECADES.0);
-        let highest = self.roofs.first().map_or(self.own.0, |(_, peak)| peak.0);
-        let start = at(self.place(lowest, lowest * self.bandwidth.0));
-        let end = at(self.place(highest / self.bandwidth.0, highest));
-        line(&mut svg, start, end, "stroke=\"#1f4e79\" stroke-width=\"2.5\"");
-        label_at(&mut svg, (start.0 + 30.0, start.1 - 34.0), "start", 12, &format!("DRAM {}", self.bandwidth));
-        let foot = at((self.place(self.ridge.0, 1.0).0, 1.0));
-        let peak = at(self.place(self.ridge.0, self.own.0));
-        line(&mut svg, foot, peak, "stroke=\"#888888\" stroke-dasharray=\"3 4\"");
-        label_at(&mut svg, (foot.0 + 5.0, foot.1 - 6.0), "start", 12, &format!("ridge {}", self.ridge));
-        let mut taken: Vec<(f64, f64)> = Vec::new();
-        for mark in &self.marks {
-            let (x, y) = at(self.place(mark.intensity.0, mark.rate.0));
-            let fill = if mark.bound == Bound::Compute { "#c0392b" } else { "#ffffff" };
-            let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{fill}\" stroke=\"#c0392b\"/>");
-            // Labels go down until nothing is in their way.
-            let mut below = y + 4.0;
-            while taken.iter().any(|(a, b)| (a - x).abs() < 130.0 && (b - below).abs() < 12.0) {
-                below += 12.0;
-            }
-            taken.push((x, below));
-            label_at(&mut svg, (x + 8.0, below), "start", 11, &mark.name);
-        }
-        svg.push_str("</svg>\n");
-        svg
-    }
-
-    #[allow(clippy::cast_possible_truncation)]
-    fn svg_axes(&self, svg: &mut String, at: &impl Fn((f64, f64)) -> (f64, f64)) {
-        const GRID: &str = "stroke=\"#e0e0e0\"";
-        for decade in DECADES.0 as i32..=DECADES.1 as i32 {
-            let x = self.place(10_f64.powi(decade), 1.0).0;
-            let foot = at((x, 1.0));
-            line(svg, foot, at((x, 0.0)), GRID);
-            label_at(svg, (foot.0, foot.1 + 18.0), "middle", 12, &power(decade));
-        }
-        let (floor, ceiling) = self.rates();
-        for decade in floor.ceil() as i32..=ceiling.floor() as i32 {
-            let y = self.place(1.0, 10_f64.powi(decade)).1;
-            let edge = at((0.0, y));
-            line(svg, edge, at((1.0, y)), GRID);
-            label_at(svg, (edge.0 - 8.0, edge.1 + 4.0), "end", 12, &power(decade - 12));
-        }
-        let middle = at((0.5, 1.0));
-        label_at(svg, (middle.0, middle.1 + 40.0), "middle", 13, "FLOP/B");
-        let corner = at((0.0, 0.0));
-        label_at(svg, (corner.0 - 8.0, corner.1 - 8.0), "end", 13, "TFLOP/s");
-    }
 }
 
 /// `a` to `z`, then `A` to `Z`, then two letters.
@@ -298,19 +227,6 @@ fn label(at: usize) -> String {
 fn power(decade: i32) -> String {
     let zeros = "0".repeat(decade.unsigned_abs().saturating_sub(u32::from(decade < 0)) as usize);
     if decade >= 0 { format!("1{zeros}") } else { format!("0.{zeros}1") }
-}
-
-fn line(svg: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), style: &str) {
-    let _ = writeln!(svg, "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" {style}/>");
-}
-
-fn label_at(svg: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, words: &str) {
-    let escaped = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"{size}\">{}</text>",
-        printable(&escaped)
-    );
 }
 
 #[cfg(test)]
@@ -337,13 +253,36 @@ mod tests {
 
     #[test]
     fn the_svg_labels_roofs_ridge_and_operators_and_is_well_formed() {
-        let svg = chart(&["a<b&c=1:1"]).svg();
+        let svg = chart(&["a<b&c=1:1"]).drawing().svg();
         for said in
             ["bf16 989 TFLOP/s", "fp32 66.9 TFLOP/s", "ridge 295 FLOP/B", "mlp.up", "a&lt;b&amp;c", "DRAM 3.35 TB/s"]
         {
             assert!(svg.contains(said), "{said}: {svg}");
         }
         assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+    }
+
+    #[test]
+    fn no_two_labels_of_the_drawing_lie_on_each_other() {
+        use crate::report::drawing::{Anchor, Shape, width};
+        let own = ["one=1e12:1e10", "two=1.1e12:1.1e10", "three=1.2e12:1e10", "four=1e12:1.3e10", "five=1e12:1e11"];
+        let shapes = chart(&own).drawing().shapes;
+        let boxes: Vec<(f64, f64, f64, &str)> = shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Words { at, anchor: Anchor::Start, size: 12.0, words, .. } => {
+                    Some((at.0, at.0 + width(words, 12.0), at.1, words.as_str()))
+                }
+                _ => None,
+            })
+            .collect();
+        assert!(boxes.iter().any(|(.., words)| *words == "one, two"), "{boxes:?}");
+        for (at, one) in boxes.iter().enumerate() {
+            for other in &boxes[at + 1..] {
+                let apart = one.1 <= other.0 || other.1 <= one.0 || (one.2 - other.2).abs() >= 12.0;
+                assert!(apart, "{one:?} {other:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,289 @@
+//! What may be changed about a plan, in the order of what it costs.
+
+use crate::model::Input;
+use crate::plan::keywords::{Attention, CpuOffload, Framework, Loss, Mode, Optimizer, Precision, Sharding};
+use crate::plan::{Change, Checkpointing, Plan};
+use crate::predict::Job;
+
+/// What sort of change a fix is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The same batch in other pieces; of an inference server a smaller one.
+    Batch,
+    /// Other kernels for the same arithmetic.
+    Kernels,
+    /// Matrix products in another type.
+    Precision,
+    /// More or less is recomputed.
+    Recomputation,
+    /// Optimizer states and gradients in less room.
+    States,
+    /// Replicas share out what they hold.
+    Sharding,
+    /// Other degrees of parallelism.
+    Degrees,
+    /// Host memory helps.
+    Offload,
+    /// Something else is learned or answered: adapters, coarser weights or caches, shorter contexts.
+    Other,
+}
+
+/// A change that may help.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub name: String,
+    pub kind: Kind,
+    pub change: Change,
+}
+
+/// Adapters of the usual rank (peft's and torchtune's recipes: 8 to 64).
+const ADAPTER_RANK: u64 = 16;
+
+/// The shortest context that is worth proposing.
+const SHORTEST: u64 = 256;
+
+/// Every change that `plan`, which comes to `job`, leaves room for, cheapest first.
+pub(super) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
+    let mut all = List(Vec::new());
+    if job.training.mode == Mode::Train {
+        all.batch(job);
+        all.kernels(job);
+        all.recomputation(job);
+        all.states(job);
+        all.sharding(plan, job);
+        all.degrees(plan, job);
+        all.offload(job, &[CpuOffload::Optimizer, CpuOffload::Activations, CpuOffload::Parameters]);
+        all.otherwise(job);
+    } else {
+        all.cache(job);
+        all.degrees(plan, job);
+        all.requests(job);
+        all.offload(job, &[CpuOffload::Parameters]);
+    }
+    all.0
+}
+
+struct List(Vec<Candidate>);
+
+impl List {
+    fn add(&mut self, name: impl Into<String>, kind: Kind, change: Change) {
+        let known = self.0.iter().any(|one| one.change == change);
+        if !known {
+            self.0.push(Candidate { name: name.into(), kind, change });
+        }
+    }
+
+    /// The same batch in other pieces.
+    fn batch(&mut self, job: &Job) {
+        let each = job.batch.global / job.degrees.data.max(1);
+        let change = |micro: u64| {
+            Change::to("training.micro_batch_size", micro.to_string())
+                .and("model.batch_size", job.batch.global.to_string())
+        };
+        let micro = job.batch.micro;
+        let smaller = (1..micro).rev().filter(|smaller| each.is_multiple_of(*smaller));
+        for smaller in smaller {
+            self.add(format!("micro batch {smaller}, accumulated"), Kind::Batch, change(smaller));
+        }
+        if let Some(larger) = (micro + 1..=each).find(|larger| each.is_multiple_of(*larger)) {
+            self.add(format!("micro batch {larger}"), Kind::Batch, change(larger));
+        }
+    }
+
+    /// Kernels that keep less.
+    fn kernels(&mut self, job: &Job) {
+        let training = &job.training;
+        if training.attention != Attention::Flash && job.decoder().is_some() {
+            self.add("fused attention", Kind::Kernels, Change::to("training.attention", "flash"));
+        }
+        let loss = match (job.framework, training.loss) {
+            (Framework::Megatron, Loss::VocabParallel) => Some(Loss::VocabParallelFused),
+            (_, Loss::Hf | Loss::Plain) => Some(Loss::Fused),
+            _ => None,
+        };
+        if let Some(loss) = loss {
+            self.add("fused loss", Kind::Kernels, Change::to("training.loss", loss.name()));
+        }
+        let compiles = matches!(job.framework, Framework::Pytorch | Framework::Torchtitan | Framework::Nanogpt);
+        if !training.compile && compiles {
+            self.add("torch.compile", Kind::Kernels, Change::to("training.compile", "true"));
+        }
+        let precision = match job.storage.precision {
+            Precision::Fp32 | Precision::Tf32 => Some(Precision::Bf16Mixed),
+            Precision::Bf16Fp32Master | Precision::Bf16Mixed if job.hardware.gpu.peaks.fp8.is_some() => {
+                Some(Precision::Fp8Mixed)
+            }
+            _ => None,
+        };
+        if let Some(precision) = precision {
+            let change = Change::to("training.precision", precision.name());
+            self.add(format!("precision {precision}"), Kind::Precision, change);
+        }
+    }
+
+    fn recomputation(&mut self, job: &Job) {
+        let selective =
+            if job.framework == Framework::Torchtitan { Checkpointing::SelectiveOp } else { Checkpointing::Selective };
+        let further = match job.training.checkpointing {
+            Checkpointing::None => vec![selective, Checkpointing::Full],
+            Checkpointing::Full => vec![Checkpointing::None, selective],
+            _ => vec![Checkpointing::None, Checkpointing::Full],
+        };
+        for way in further {
+            let change = Change::to("training.activation_checkpointing", way.to_string());
+            self.add(format!("checkpointing {way}"), Kind::Recomputation, change);
+        }
+    }
+
+    fn states(&mut self, job: &Job) {
+        let adam = matches!(job.training.optimizer, Optimizer::Adamw | Optimizer::AdamwFused | Optimizer::AdamwLoop);
+        if adam && job.framework != Framework::Megatron {
+            let change = Change::to("training.optimizer", Optimizer::Adamw8bit.name());
+            self.add("8-bit optimizer", Kind::States, change);
+        }
+        if job.training.optimizer == Optimizer::Adamw {
+            let change = Change::to("training.optimizer", Optimizer::AdamwFused.name());
+            self.add("fused optimizer", Kind::States, change);
+        }
+        let alone = job.degrees.num_gpus == 1 && job.batch.accumulation == 1;
+        if alone && job.framework != Framework::Megatron && !job.training.optimizer_in_backward {
+            let change = Change::to("training.optimizer_in_backward", "true");
+            self.add("optimizer in backward", Kind::States, change);
+        }
+    }
+
+    fn sharding(&mut self, plan: &Plan, job: &Job) {
+        let degrees = &job.degrees;
+        if degrees.data * degrees.context < 2 {
+            return;
+        }
+        let possible: &[Sharding] = match job.framework {
+            Framework::Megatron => &[Sharding::None, Sharding::Zero1],
+            _ => Sharding::ALL,
+        };
+        for sharding in possible.iter().filter(|sharding| **sharding != degrees.sharding) {
+            let mut change = Change::to("distribution.sharding", sharding.name());
+            if plan.training.distributed_optimizer.is_some() {
+                change.remove.push("training.distributed_optimizer");
+            }
+            self.add(format!("sharding {sharding}"), Kind::Sharding, change);
+        }
+    }
+
+    /// Degrees doubled and halved, and tensor parallelism within a node: replicas follow.
+    fn degrees(&mut self, plan: &Plan, job: &Job) {
+        let (degrees, train) = (&job.degrees, job.training.mode == Mode::Train);
+        if degrees.tensor > 1 && !degrees.sequence_parallel && train {
+            let change = Change::to("distribution.sequence_parallel", "true");
+            self.add("sequence parallel", Kind::Degrees, change);
+        }
+        let now = [degrees.tensor, degrees.pipeline, degrees.context];
+        let node = job.hardware.node_gpus;
+        if degrees.tensor > node && degrees.tensor.is_multiple_of(node) {
+            self.degree(plan, job, [node, degrees.pipeline, degrees.context]);
+            self.degree(plan, job, [node, degrees.pipeline * (degrees.tensor / node), degrees.context]);
+        }
+        for at in 0..now.len() {
+            for to in [now[at] * 2, now[at] / 2, 1].into_iter().filter(|to| *to > 0 && *to != now[at]) {
+                let mut changed = now;
+                changed[at] = to;
+                self.degree(plan, job, changed);
+            }
+        }
+        let layers = job.architecture.layers();
+        if degrees.pipeline > 1 && train {
+            let more = (degrees.virtual_pipeline + 1..=layers / degrees.pipeline)
+                .find(|chunks| layers.is_multiple_of(degrees.pipeline * chunks));
+            if let Some(chunks) = more {
+                let change = Change::to("distribution.virtual_pipeline", chunks.to_string());
+                self.add(format!("{chunks} chunks a stage"), Kind::Degrees, change);
+            }
+        }
+    }
+
+    /// Tensor, pipeline and context parallelism of these degrees, where the GPUs can be cut so.
+    fn degree(&mut self, plan: &Plan, job: &Job, [tensor, pipeline, context]: [u64; 3]) {
+        let degrees = &job.degrees;
+        let within = tensor * pipeline * context;
+        let cuts = context == degrees.context || job.batch.sequence.is_multiple_of(2 * context);
+        // Tensor-parallel ranks talk several times a layer: nobody sends that over the network who need not.
+        let far = tensor > degrees.tensor && tensor > job.hardware.node_gpus;
+        if !degrees.num_gpus.is_multiple_of(within) || !cuts || far {
+            return;
+        }
+        let parts = [
+            ("tensor parallel", "distribution.tensor_parallel", degrees.tensor, tensor),
+            ("pipeline parallel", "distribution.pipeline_parallel", degrees.pipeline, pipeline),
+            ("context parallel", "distribution.context_parallel", degrees.context, context),
+        ];
+        let (mut names, mut change) = (Vec::new(), Change::default());
+        for (name, key, _, to) in parts.into_iter().filter(|(_, _, now, to)| now != to) {
+            names.push(format!("{name} {to}"));
+            change = change.and(key, to.to_string());
+        }
+        if plan.distribution.data_parallel.is_some() {
+            change = change.and("distribution.data_parallel", (degrees.num_gpus / within).to_string());
+        }
+        if plan.cluster.num_gpus.is_none() {
+            change = change.and("cluster.num_gpus", degrees.num_gpus.to_string());
+        }
+        self.add(names.join(", "), Kind::Degrees, change);
+    }
+
+    fn offload(&mut self, job: &Job, possible: &[CpuOffload]) {
+        if job.training.cpu_offload == CpuOffload::None {
+            for what in possible {
+                let change = Change::to("training.cpu_offload", what.name());
+                self.add(format!("offload of {what}"), Kind::Offload, change);
+            }
+        }
+    }
+
+    /// What trains something else: adapters instead of all weights, and no fp32 copy of them.
+    fn otherwise(&mut self, job: &Job) {
+        let whole = job.training.lora.is_none();
+        if whole && job.framework != Framework::Megatron && job.decoder().is_some() {
+            let change = Change::to("training.lora.rank", ADAPTER_RANK.to_string());
+            self.add(format!("LoRA of rank {ADAPTER_RANK}"), Kind::Other, change);
+            let change = Change::to("training.lora.rank", ADAPTER_RANK.to_string()).and("training.lora.base_bits", "4");
+            self.add(format!("QLoRA of rank {ADAPTER_RANK}"), Kind::Other, change);
+        } else if job.training.lora.as_ref().is_some_and(|lora| lora.base_bits.is_none()) {
+            self.add("QLoRA, 4 bits", Kind::Other, Change::to("training.lora.base_bits", "4"));
+        }
+        let copies = matches!(job.storage.precision, Precision::Fp32 | Precision::Tf32 | Precision::Bf16Mixed);
+        if whole && copies && job.hardware.gpu.peaks.bf16.is_some() && job.framework != Framework::Megatron {
+            let change = Change::to("training.precision", Precision::Bf16.name());
+            self.add("precision bf16, weights and states too", Kind::Other, change);
+        }
+    }
+
+    /// Caches in fewer bits.
+    fn cache(&mut self, job: &Job) {
+        if job.storage.kv_cache.is_none_or(|kept| kept.bytes() > 1) && job.training.use_cache && job.decoder().is_some()
+        {
+            self.add("KV cache in fp8", Kind::Other, Change::to("training.kv_cache_dtype", "fp8"));
+        }
+    }
+
+    /// Fewer requests at a time, and shorter ones.
+    fn requests(&mut self, job: &Job) {
+        let each = job.batch.global / job.degrees.data.max(1);
+        let fewer = std::iter::successors(Some(each / 2), |each| Some(each / 2)).take_while(|each| *each > 0);
+        for fewer in fewer {
+            let requests = fewer * job.degrees.data;
+            let mut change = Change::to("model.batch_size", requests.to_string());
+            change.remove.extend(["training.micro_batch_size", "training.gradient_accumulation_steps"]);
+            let plural = if requests == 1 { "" } else { "s" };
+            self.add(format!("{requests} request{plural} at a time"), Kind::Batch, change);
+        }
+        let sequence = job.batch.sequence;
+        if !matches!(job.architecture.input(), Input::Tokens(_)) {
+            return;
+        }
+        let shorter = std::iter::successors(Some(sequence / 2), |tokens| Some(tokens / 2));
+        for shorter in shorter.take_while(|tokens| *tokens >= SHORTEST).take(3) {
+            let change = Change::to("model.sequence_length", shorter.to_string());
+            self.add(format!("{shorter} tokens a request"), Kind::Other, change);
+        }
+    }
+}

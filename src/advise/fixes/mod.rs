@@ -1,0 +1,103 @@
+//! Changes that may help a plan, cheapest first, each with its effect computed by predicting the changed plan.
+
+mod candidates;
+mod together;
+
+use rayon::prelude::*;
+
+use super::follow::give_way;
+use super::walls::throughput;
+use crate::catalog::Catalog;
+use crate::plan::{Change, Overlay, Plan};
+use crate::predict::{Job, Outline, Verdict, outline};
+use crate::units::{Bytes, SignedBytes, three_figures};
+pub use candidates::Kind;
+use candidates::{Candidate, candidates};
+pub(super) use together::together;
+
+/// A change with its effect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fix {
+    /// What it is, in a few words.
+    pub name: String,
+    /// What sort of change it is.
+    pub kind: Kind,
+    /// What it changes in the plan's text.
+    pub change: Change,
+    /// The figures of the changed plan.
+    pub outline: Outline,
+    /// Against the plan as it is.
+    pub memory: SignedBytes,
+    /// Throughput of the changed plan over that of the plan as it is, less 1.
+    pub speed: f64,
+    /// The changed plan fits.
+    pub fits: bool,
+}
+
+impl Fix {
+    /// What a GPU needs less: nothing where it needs more.
+    #[must_use]
+    pub fn saves(&self) -> Bytes {
+        if self.memory.is_negative() { self.memory.magnitude() } else { Bytes::ZERO }
+    }
+
+    /// Name and effect in a line: `checkpointing full: -41.0 GiB, 24 % slower; fits`.
+    #[must_use]
+    pub fn line(&self, before: &Outline) -> String {
+        let speed = self.speed * 100.0;
+        let speed = if speed.abs() < 0.5 {
+            "as fast".to_owned()
+        } else if speed < 0.0 {
+            // Half as fast takes twice as long: what a step takes is what people compare.
+            format!("{} % more time", three_figures(100.0 * (1.0 / (1.0 + self.speed) - 1.0)))
+        } else {
+            format!("{} % faster", three_figures(speed))
+        };
+        let fits = match (before.capacity.verdict(), self.outline.capacity.verdict()) {
+            (Verdict::DoesNotFit, Verdict::Fits) => "; fits",
+            (Verdict::DoesNotFit, Verdict::Tight) => "; fits, tight",
+            (Verdict::DoesNotFit, Verdict::DoesNotFit) => "; does not fit yet",
+            (_, Verdict::DoesNotFit) => "; does not fit any more",
+            _ => "",
+        };
+        format!("{}: {}, {speed}{fits}", self.name, self.memory)
+    }
+}
+
+/// Every change that is possible and does something, cheapest first: what costs nothing before what costs time,
+/// what costs time before what costs GPUs' links, and last what trains or answers otherwise.
+#[must_use]
+pub fn fixes(plan: &Plan, job: &Job, before: &Outline, catalog: &Catalog) -> Vec<Fix> {
+    candidates(plan, job).into_par_iter().filter_map(|one| fix(plan, before, catalog, one)).collect()
+}
+
+/// Less of what a plan needs is not worth a change.
+const LEAST: f64 = 0.01;
+
+/// Changes by which `plan` needs less memory, the most first. Batch, sequence and what is learned stay as they are.
+#[must_use]
+pub fn savings(plan: &Plan, catalog: &Catalog) -> Vec<Fix> {
+    let Ok(job) = Job::resolve(plan, catalog) else { return Vec::new() };
+    let before = outline(&job);
+    let mut found = fixes(plan, &job, &before, catalog);
+    found.retain(|fix| fix.kind != Kind::Other && fix.saves().as_f64() >= LEAST * before.capacity.needed.as_f64());
+    found.sort_by_key(|fix| fix.memory);
+    found
+}
+
+fn fix(plan: &Plan, before: &Outline, catalog: &Catalog, Candidate { name, kind, change }: Candidate) -> Option<Fix> {
+    let mut change = change;
+    let keys: Vec<&str> = change.set.iter().map(|(key, _)| *key).collect();
+    let gone = give_way(plan, &keys);
+    change.remove.extend(gone);
+    let mut changed = plan.clone();
+    Overlay::read(&change, std::path::Path::new("")).ok()?.apply(&mut changed);
+    let job = Job::resolve(&changed, catalog).ok()?;
+    let outline = outline(&job);
+    let memory = outline.capacity.needed - before.capacity.needed;
+    let speed = throughput(&outline) / throughput(before) - 1.0;
+    // A change that does nothing is none.
+    let nothing = memory.magnitude().as_f64() < 1e-3 * before.capacity.needed.as_f64() && speed.abs() < 1e-3;
+    let fits = outline.capacity.needed <= outline.capacity.bytes;
+    (!nothing).then_some(Fix { name, kind, change, outline, memory, speed, fits })
+}

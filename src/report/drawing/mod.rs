@@ -1,0 +1,93 @@
+//! A drawing of lines, dots and words, written as SVG or as PNG from the one list of shapes.
+
+mod font;
+mod png;
+mod svg;
+
+pub use font::width;
+pub use png::DrawingError;
+
+/// A place in pixels from the left and from the top.
+pub type At = (f64, f64);
+
+/// A colour: red, green, blue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ink(pub u8, pub u8, pub u8);
+
+/// Which end of its words a place is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    /// They begin there.
+    Start,
+    /// Their middle is there.
+    Middle,
+    /// They end there.
+    End,
+}
+
+/// One thing to draw.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// A straight line.
+    Line {
+        /// From here.
+        from: At,
+        /// To here.
+        to: At,
+        /// In this colour.
+        ink: Ink,
+        /// So many pixels wide.
+        width: f64,
+        /// In dashes.
+        dashed: bool,
+    },
+    /// A circle.
+    Dot {
+        /// Its middle.
+        at: At,
+        /// Its radius in pixels.
+        radius: f64,
+        /// Its outline's colour.
+        ink: Ink,
+        /// Its inside's colour.
+        fill: Ink,
+    },
+    /// Words on one line.
+    Words {
+        /// Their place on the line that letters stand on.
+        at: At,
+        /// Which end of them is there.
+        anchor: Anchor,
+        /// Height of the letters in pixels.
+        size: f64,
+        /// In this colour.
+        ink: Ink,
+        /// What they say.
+        words: String,
+    },
+}
+
+/// Shapes on a white ground, the first below.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drawing {
+    /// Width and height in pixels.
+    pub size: (f64, f64),
+    /// What is drawn.
+    pub shapes: Vec<Shape>,
+}
+
+impl Drawing {
+    /// It as SVG.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        svg::svg(self)
+    }
+
+    /// It as PNG, two pixels for each of its own.
+    ///
+    /// # Errors
+    /// Where the picture is larger than can be held, or cannot be packed.
+    pub fn png(&self) -> Result<Vec<u8>, DrawingError> {
+        png::png(self)
+    }
+}
