@@ -32,6 +32,7 @@ pub fn played(state: &mut State, playback: Playback) {
         state.comparison = None;
         state.run.rewind();
         state.explaining.restart();
+        state.ran_out = None;
         state.alerts.restart();
         state.outlook = Outlook::default();
         state.now = playback.start;

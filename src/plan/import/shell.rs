@@ -425,8 +425,23 @@ torchrun --nproc $GPUS --world ${WORLD} train.py \\
         assert_eq!(
             last(script),
             [
-                "torchrun", "--nproc", "8", "--world", "16", "train.py", "--layers", "96", "--name", "a", "b",
-                "--more", "/root/x", "--not-taken", ">", "log", "2>&1"
+                "torchrun",
+                "--nproc",
+                "8",
+                "--world",
+                "16",
+                "train.py",
+                "--layers",
+                "96",
+                "--name",
+                "a",
+                "b",
+                "--more",
+                "/root/x",
+                "--not-taken",
+                ">",
+                "log",
+                "2>&1"
             ]
         );
         // A comment ends with its line, whatever stands at its end; branches that do not hold are passed over.
