@@ -270,6 +270,9 @@ pub struct Sample {
     /// How far the run is, where the source itself knows: a recording, the demo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Box<Progress>>,
+    /// Memory that ran out, where a recording tells of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_of_memory: Option<Box<OutOfMemory>>,
     /// Samples since the start that could not be handed over, because the reader was behind.
     pub dropped: u64,
 }

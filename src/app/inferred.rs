@@ -5,8 +5,9 @@ use super::account::Account;
 use super::editor::Editor;
 use super::event::Effect;
 use super::key::Key;
-use super::monitor::Source;
+use super::monitor::{Selected, Source};
 use super::notice::{info, problem};
+use super::pane::Pane;
 use super::plans;
 use super::state::{Overlay, State};
 use crate::plan::Loaded;
@@ -36,10 +37,15 @@ pub fn has_no_plan(state: &State) -> bool {
     state.editor.is_example() && !made_up && state.playback.is_none()
 }
 
-/// Asks for the plan of the attached process, or of the selected one.
+/// Asks for the plan of the process that is selected in the monitor, else of the attached one.
 pub fn ask(state: &mut State) -> Vec<Effect> {
     let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
-    match attached.or_else(|| state.monitor.selected_pid()) {
+    // Who has chosen a process means that one.
+    let chosen = match state.monitor.selected {
+        Selected::Process(pid) if state.focus == Pane::Monitor => Some(pid),
+        _ => None,
+    };
+    match chosen.or(attached).or_else(|| state.monitor.selected_pid()) {
         Some(pid) => vec![Effect::Infer(state.monitor.here(pid))],
         None => {
             state.notice = Some(problem("no process on this GPU whose plan could be read"));

@@ -33,16 +33,9 @@ impl RanOut {
     }
 }
 
-/// What the process says as it ends comes before what stands in a log.
-fn told(state: &State) -> Option<&OutOfMemory> {
-    let hooked = state.run.hooked(&state.monitor, state.now);
-    let ending = hooked.and_then(|run| run.end.as_ref()?.out_of_memory.as_ref());
-    ending.or(state.run.out_of_memory())
-}
-
 /// Notes whether memory has run out; once for each message it is shown at once, where nothing is in the way.
 pub fn look(state: &mut State) {
-    let told = told(state);
+    let told = state.run.out_of_memory(&state.monitor, state.now);
     if told == state.ran_out.as_ref().map(|known| &known.message) {
         return;
     }

@@ -19,6 +19,8 @@ pub struct Run {
     pub news: RunNews,
     /// What the newest sample told: of a recorded run, or a made-up one.
     sampled: Option<Progress>,
+    /// Memory that ran out in it.
+    ran_out: Option<OutOfMemory>,
     /// What the run is about, by its steps.
     phases: Phases,
     /// The process that those are of.
@@ -45,6 +47,7 @@ impl Run {
     /// Takes in what a source that knows of a run tells in a sample. The demo's own run is attached: once let
     /// go of, it stays so.
     pub fn hear_of(&mut self, sample: &Sample, monitor: &mut Monitor) {
+        self.ran_out = sample.out_of_memory.as_deref().cloned();
         let Some(progress) = &sample.progress else { return };
         self.sampled = Some((**progress).clone());
         let demo = matches!(&monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
@@ -58,6 +61,7 @@ impl Run {
     /// What was played has not happened yet.
     pub fn rewind(&mut self) {
         self.sampled = None;
+        self.ran_out = None;
         self.phases = Phases::default();
         self.rhythm = Reading::default();
     }
@@ -103,10 +107,24 @@ impl Run {
         Some(format!("ended{steps}{how}"))
     }
 
-    /// Memory that ran out, by the log.
+    /// Memory that ran out: what the process says as it ends comes before what stands in its log, or in the
+    /// recording of one.
     #[must_use]
-    pub const fn out_of_memory(&self) -> Option<&OutOfMemory> {
-        self.news.out_of_memory.as_ref()
+    pub fn out_of_memory(&self, monitor: &Monitor, now: Moment) -> Option<&OutOfMemory> {
+        let ending = self.hooked(monitor, now).and_then(|run| run.end.as_ref()?.out_of_memory.as_ref());
+        ending.or(self.news.out_of_memory.as_ref()).or(self.ran_out.as_ref())
+    }
+
+    /// A sample with what log and hook tell of the run at that time, for a recording.
+    #[must_use]
+    pub fn told_in(&self, sample: &Sample, monitor: &Monitor, now: Moment) -> Sample {
+        let progress = || self.progress(monitor, now).map(|(_, progress)| Box::new(progress));
+        let ran_out = || self.out_of_memory(monitor, now).cloned().map(Box::new);
+        Sample {
+            progress: sample.progress.clone().or_else(progress),
+            out_of_memory: sample.out_of_memory.clone().or_else(ran_out),
+            ..sample.clone()
+        }
     }
 
     /// Looks for the rhythm of a device's recent past, where nobody tells the step.

@@ -124,6 +124,7 @@ fn see(state: &mut State, sample: Sample) -> Vec<Effect> {
     }
     state.run.follow(&state.monitor, state.now);
     set_against(state);
+    ran_out::look(state);
     outlook::look(state);
     trail::note(state);
     let effects = alerts::look(state);

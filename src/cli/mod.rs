@@ -1,6 +1,7 @@
 //! The command line: arguments, and the commands that need no screen.
 
 pub mod args;
+mod beside;
 mod catalogue;
 mod completions;
 pub mod dashboard;

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::sleep;
 
 use super::args::RecordArgs;
+use super::beside::Beside;
 use super::dashboard::Clock;
 use super::ending::Ending;
 use super::{Exit, Streams, made_up, plans};
@@ -92,6 +93,7 @@ async fn until_asked(
         }
     };
     tokio::pin!(over);
+    let mut beside = Beside::of(args, clock)?;
     let mut recorder: Option<Recorder> = None;
     loop {
         let report = tokio::select! {
@@ -103,6 +105,7 @@ async fn until_asked(
             Some(Report::Started(source)) => recorder = Some(begin(args, plan.clone(), source, clock)?),
             Some(Report::Sample(sample)) => {
                 if let Some(recorder) = &mut recorder {
+                    let sample = beside.as_mut().map_or_else(|| sample.clone(), |beside| beside.told(&sample));
                     recorder.write(&sample).map_err(|error| broken_off(recorder.written(), &error))?;
                 }
             }

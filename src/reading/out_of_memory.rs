@@ -1,9 +1,12 @@
 //! What an out-of-memory message of PyTorch says.
 
+use serde::{Deserialize, Serialize};
+
 use crate::units::Bytes;
 
 /// The figures of one message. Releases differ in what they tell.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct OutOfMemory {
     /// `CUDA`, `HIP`, `XPU`: as the message begins.
     pub backend: String,

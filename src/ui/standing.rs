@@ -18,6 +18,10 @@ use crate::units::{Bytes, Seconds, three_figures};
 /// What the first quantity, the memory, takes with its difference: the reason leaves it that.
 const FIRST: usize = 30;
 
+/// Memory, bandwidth and step stand before a reason that is longer than this.
+const FIGURES: usize = 3;
+const WORDS: usize = 30;
+
 /// Draws the line.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
@@ -44,7 +48,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     // What wants a hand comes first; the reason stays where all else falls out.
     let urgent = urgent(state, width / 2, look);
     let room = width.saturating_sub(1 + if urgent.is_empty() { 0 } else { width_of(&urgent) + 3 });
-    let why = why(state, room.saturating_sub(FIRST), look);
+    // Figures go before a long reason: it takes what the first three leave, but no less than a few words.
+    let figures = width_of(&joined(parts.iter().take(FIGURES).cloned().collect(), room, look)) + 3;
+    let why = why(state, room.saturating_sub(figures).max(WORDS).min(room.saturating_sub(FIRST)), look);
     let middle = joined(parts, room.saturating_sub(if why.is_empty() { 0 } else { width_of(&why) + 3 }), look);
     let mut spans = vec![Span::raw(" ")];
     for (index, part) in [urgent, middle, why].into_iter().filter(|part| !part.is_empty()).enumerate() {

@@ -1,12 +1,12 @@
 //! A run's log and hook beside its card.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::plan::PLAN;
-use crate::standin::Scenario;
+use crate::standin::{Scenario, wait_for};
 use crate::terminal::{Program, Terminal};
 
 /// A process that ends with the test.
@@ -76,6 +76,40 @@ fn the_attached_processs_own_log_is_followed() {
     terminal.wait_for("what helps");
     terminal.keys("\x1b");
     terminal.wait_without("what helps");
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
+
+#[test]
+fn a_recording_without_a_screen_holds_what_the_log_tells() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("train.log");
+    let trainer = Trainer::start(Command::new("sleep").arg("1000").stdout(File::create(&path).unwrap()));
+    let say = |line: &str| OpenOptions::new().append(true).open(&path).unwrap().write_all(line.as_bytes()).unwrap();
+    say("iter 40: loss 6.2081, time 48.67ms, mfu 10.07%\n");
+    say("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.65 GiB\n");
+    let pid = trainer.0.id().to_string();
+    let scenario = Scenario::new(&card(trainer.0.id()));
+    let run = folder.path().join("run.ndjson");
+    fs::write(folder.path().join("mine.yaml"), PLAN).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["record", "mine.yaml", "--source", "nvml", "--interval", "100ms", "--attach", &pid, "-o"]).arg(&run);
+    command.current_dir(folder.path()).envs(scenario.env()).env("MEMWALL_HOOK_DIR", folder.path().join("hooks"));
+    let mut recorder = command.spawn().unwrap();
+    // Whole lines are written as they come.
+    wait_for("the message in the recording", || {
+        fs::read_to_string(&run).is_ok_and(|text| text.contains("out_of_memory"))
+    });
+    assert!(Command::new("kill").args(["-TERM", &recorder.id().to_string()]).status().unwrap().success());
+    assert!(recorder.wait().unwrap().success());
+    let program = Program::without_theme().args(&["replay", &run.to_string_lossy(), "--theme", "dark"]).size(160, 50);
+    let mut terminal = program.start();
+    // The last steps with their source, and what ran out, explained as it was there to see.
+    let screen = terminal.wait_for("CUDA out of memory on GPU 0: 2.00 GiB asked");
+    assert!(screen.contains("what helps") && screen.contains("less by prediction"), "{screen}");
+    terminal.keys("\x1b");
+    let screen = terminal.wait_without("what helps");
+    assert!(screen.contains("O: CUDA out of memory"), "{screen}");
     terminal.keys("q");
     terminal.assert_left_well();
 }

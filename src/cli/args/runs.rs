@@ -28,9 +28,12 @@ pub struct RecordArgs {
     /// End after that time [default: at a signal]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// The process that a replay compares with the plan
+    /// The process that a replay compares with the plan; its log and hook are recorded too
     #[arg(long, value_name = "PID")]
     pub attach: Option<u32>,
+    /// The run's log, instead of what the attached process writes to
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// Begin another file when this one has grown to that size: 100MB, 1GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub rotate: Option<Bytes>,

@@ -45,10 +45,9 @@ impl Tape {
     /// Adds a sample, with what the run's log and hook tell. Where the disk is behind, it is left out and
     /// counted among the dropped ones.
     pub fn put(&mut self, sample: &Sample, state: &State) {
-        let dropped = sample.dropped + self.lost;
-        let told = || state.run.progress(&state.monitor, state.now).map(|(_, progress)| Box::new(progress));
-        let progress = sample.progress.clone().or_else(told);
-        if let Err(TrySendError::Full(_)) = self.samples.try_send(Sample { dropped, progress, ..sample.clone() }) {
+        let told = state.run.told_in(sample, &state.monitor, state.now);
+        let dropped = told.dropped + self.lost;
+        if let Err(TrySendError::Full(_)) = self.samples.try_send(Sample { dropped, ..told }) {
             self.lost += 1;
         }
     }

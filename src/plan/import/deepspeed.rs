@@ -47,6 +47,10 @@ pub fn import(context: &Context) -> Imported {
             "batch_size",
         ]),
     );
+    let recompute = ["gradient_checkpointing", "activation_checkpointing", "checkpoint_activations"]
+        .iter()
+        .find_map(|name| options.on(name));
+    imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
     imported
 }
 

@@ -101,6 +101,8 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
     }
     let stored = if adapted || pure.is_some() { Stored::Half } else { Stored::Full };
     trainer::set(imported, &arguments, context, stored);
+    let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
+    imported.set("training.optimizer", muon);
     if settings.is("use_unsloth") {
         imported.note("use_unsloth: its own kernels keep less than those that are counted");
     }

@@ -123,7 +123,12 @@ fn script_command(run: &Run, program: &Program) -> Option<Vec<String>> {
     if !(program.path.ends_with(".sh") || (first.starts_with("#!") && first.ends_with("sh"))) {
         return None;
     }
-    file::training_command(&text, &|name| run.variables.get(name).cloned())
+    let arguments = &program.words;
+    file::training_command(&text, &|name| match (name, name.parse::<usize>()) {
+        ("@", _) => Some(arguments.join(" ")),
+        (_, Ok(number)) => arguments.get(number.checked_sub(1)?).cloned(),
+        _ => run.variables.get(name).cloned(),
+    })
 }
 
 /// What the user says.

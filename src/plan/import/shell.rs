@@ -21,42 +21,56 @@ pub struct Script {
 
 /// Reads a script, or a command line as one types it. `known` are variables from outside.
 ///
-/// What only a run could tell (conditions, loops, substituted commands) is not followed: the
-/// first branch of a condition counts as taken where nothing speaks against it.
+/// What only a run could tell (loops, substituted commands, conditions on files) is not followed: the
+/// first branch of such a condition counts as taken. Comparisons of words and numbers are followed.
 pub fn read(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Script {
     let mut script = Script::default();
     if text.len() > MAX_TEXT {
         return script;
     }
-    let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
     let mut skipping = Branches::default();
-    for statement in statements(&joined) {
+    for statement in statements(text) {
         if script.commands.iter().map(Vec::len).sum::<usize>() > MAX_WORDS {
             break;
         }
-        if let Some(statement) = skipping.taken(&statement) {
+        let followed = skipping.taken(&statement, |condition| {
+            // What `&&` or `||` joins to it is another statement: then nobody knows.
+            holds(&script.words(condition, known)).unwrap_or(true)
+        });
+        if let Some(statement) = followed {
             script.statement(&statement, known);
         }
     }
     script
 }
 
-/// Which branch of nested conditions the reader is in: `else` and later branches are passed over.
+/// A condition that is open.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    /// A branch of it has been read already: later ones are passed over.
+    taken: bool,
+    /// The present branch is read.
+    reading: bool,
+}
+
+/// Which branches of nested conditions the reader is in.
 #[derive(Debug, Default)]
 struct Branches {
-    /// Of each open `if`: whether a branch other than the first is being read.
-    open: Vec<bool>,
+    open: Vec<Open>,
 }
 
 impl Branches {
-    /// What is left of a statement that is to be followed.
-    fn taken(&mut self, statement: &str) -> Option<String> {
+    /// What is left of a statement that is to be followed. `holds` tells of a condition whether it is true;
+    /// where only a run could tell it counts as true.
+    fn taken(&mut self, statement: &str, holds: impl Fn(&str) -> bool) -> Option<String> {
         let mut rest = statement.trim();
         loop {
             let word = rest.split([' ', '\t']).next().unwrap_or("");
+            let after = rest[word.len()..].trim();
             match word {
                 "if" => {
-                    self.open.push(false);
+                    let read = holds(after);
+                    self.open.push(Open { taken: read, reading: read });
                     return None;
                 }
                 "fi" => {
@@ -65,16 +79,56 @@ impl Branches {
                 }
                 "elif" | "else" => {
                     if let Some(last) = self.open.last_mut() {
-                        *last = true;
+                        last.reading = !last.taken && (word == "else" || holds(after));
+                        last.taken |= last.reading;
                     }
                     return None;
                 }
-                "then" | "do" | "{" | "time" | "exec" => rest = rest[word.len()..].trim_start(),
+                "then" | "do" | "{" | "time" | "exec" => rest = after,
                 _ => break,
             }
         }
-        let followed = !rest.is_empty() && !self.open.contains(&true);
+        let followed = !rest.is_empty() && self.open.iter().all(|open| open.reading);
         followed.then(|| rest.to_owned())
+    }
+}
+
+/// Whether a condition holds, its words expanded; none where files or commands decide.
+fn holds(words: &[String]) -> Option<bool> {
+    let (first, rest) = words.split_first()?;
+    let inner = match first.as_str() {
+        "[" => rest.strip_suffix(&["]".to_owned()])?,
+        "[[" => rest.strip_suffix(&["]]".to_owned()])?,
+        "test" => rest,
+        _ => return None,
+    };
+    let number = |text: &str| text.trim().parse::<i64>().ok();
+    let words: Vec<&str> = inner.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["!", rest @ ..] => {
+            let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
+            holds(&[&["test".to_owned()], rest.as_slice()].concat()).map(|holds| !holds)
+        }
+        // An empty word has gone: `[ -n $A ]` is true whatever A is, and nobody means that.
+        ["-z"] => Some(true),
+        ["-n"] => Some(false),
+        ["-z", text] => Some(text.is_empty()),
+        ["-n", text] => Some(!text.is_empty()),
+        [one, "=" | "==", other] => Some(one == other),
+        [one, "!=", other] => Some(one != other),
+        [one, sign, other] => {
+            let (one, other) = (number(one)?, number(other)?);
+            match *sign {
+                "-eq" => Some(one == other),
+                "-ne" => Some(one != other),
+                "-gt" => Some(one > other),
+                "-ge" => Some(one >= other),
+                "-lt" => Some(one < other),
+                "-le" => Some(one <= other),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 
@@ -180,7 +234,7 @@ impl Script {
             return (value, end + "$((".len() + "))".len());
         }
         if text.starts_with("$(") {
-            return (String::new(), closing(text, '(', ')'));
+            return (SOMETHING.to_owned(), closing(text, '(', ')'));
         }
         if text.starts_with("${") {
             let used = closing(text, '{', '}');
@@ -190,11 +244,12 @@ impl Script {
         let name: &str = &text[1..];
         let end = name.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(name.len());
         match name.chars().next() {
-            // `$1`: an argument of the script, `$@`: all of them. Nobody knows them here.
-            Some(digit) if digit.is_ascii_digit() => (String::new(), 2),
-            Some('@' | '*' | '#' | '?' | '$' | '!') => (String::new(), 2),
+            // `$1`: an argument of the script, `$@`: all of them.
+            Some(digit) if digit.is_ascii_digit() => (known(&name[..1]).unwrap_or_default(), 2),
+            Some('@' | '*') => (known("@").unwrap_or_default(), 2),
+            Some('#' | '?' | '$' | '!') => (String::new(), 2),
             _ if end == 0 => ("$".to_owned(), 1),
-            _ => (self.variable(&name[..end], known).unwrap_or_default(), 1 + end),
+            _ => (self.variable(&name[..end], known).unwrap_or_else(|| unset(&name[..end])), 1 + end),
         }
     }
 
@@ -213,9 +268,19 @@ impl Script {
                     words.strip_prefix("${").and_then(|name| name.strip_suffix('}')).or(words.strip_prefix('$'));
                 inner.map_or_else(|| words.to_owned(), |name| self.variable(name, known).unwrap_or_default())
             }
-            (value, None) => value.unwrap_or_default(),
+            (value, None) => value.unwrap_or_else(|| unset(name)),
         }
     }
+}
+
+/// Stands for a word that only a run could tell: an option in front of it keeps a value.
+const SOMETHING: &str = "?";
+
+/// A variable that nobody has set: nothing, but for what a cluster sets before the script begins.
+fn unset(name: &str) -> String {
+    const CLUSTERS: [&str; 6] = ["MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "HOSTNAME", "SLURMD_NODENAME"];
+    let clusters = CLUSTERS.contains(&name) || name.starts_with("SLURM_") || name.starts_with("PET_");
+    if clusters { SOMETHING.to_owned() } else { String::new() }
 }
 
 /// Bytes up to and with the bracket that closes the first one.
@@ -292,8 +357,15 @@ fn statements(text: &str) -> Vec<String> {
     while let Some(letter) = letters.next() {
         match (quote, letter) {
             (None | Some('"'), '\\') => {
-                one.push(letter);
-                one.extend(letters.next());
+                // A line that goes on; in a comment a backslash does nothing.
+                let next = letters.next().filter(|next| *next != '\r').or_else(|| letters.next());
+                match next {
+                    Some('\n') => one.push(' '),
+                    next => {
+                        one.push(letter);
+                        one.extend(next);
+                    }
+                }
                 continue;
             }
             (None, '\'' | '"') => quote = Some(letter),
@@ -353,9 +425,36 @@ torchrun --nproc $GPUS --world ${WORLD} train.py \\
         assert_eq!(
             last(script),
             [
-                "torchrun", "--nproc", "8", "--world", "16", "train.py", "--layers", "96", "--name", "a", "b",
-                "--more", "/root/x", "--taken", ">", "log", "2>&1"
+                "torchrun",
+                "--nproc",
+                "8",
+                "--world",
+                "16",
+                "train.py",
+                "--layers",
+                "96",
+                "--name",
+                "a",
+                "b",
+                "--more",
+                "/root/x",
+                "--not-taken",
+                ">",
+                "log",
+                "2>&1"
             ]
+        );
+        // A comment ends with its line, whatever stands at its end; branches that do not hold are passed over.
+        let script = "ARGS=(\n  # --left-out 1 \\\n  --kept 2 \\\n)\nif [ \"$MODE\" == \"b\" ]; then\nS=1\nelif [ $N -gt 3 ]; then\nS=2\n\
+            else\nS=3\nfi\nif [ -z \"$2\" ]; then S=9; fi\ntorchrun --master_addr $MASTER_ADDR --port $(free_port) x.py $ARGS --s $S --one $1\n";
+        let known = |name: &str| match name {
+            "1" => Some("first".to_owned()),
+            "2" | "N" => Some("4".to_owned()),
+            _ => None,
+        };
+        assert_eq!(
+            read(script, &known).commands.pop().unwrap_or_default(),
+            ["torchrun", "--master_addr", "?", "--port", "?", "x.py", "--kept", "2", "--s", "2", "--one", "first"]
         );
         assert_eq!(last("A=1 B=2 python x.py"), ["A=1", "B=2", "python", "x.py"]);
         assert_eq!(last("cd \"$(dirname $0)\" && python 'a b' \"c $HOME\""), ["python", "a b", "c /root"]);

@@ -184,10 +184,15 @@ fn longest(imported: &Imported, context: &Context) -> Option<u64> {
 fn low_rank(imported: &mut Imported, settings: &Settings) {
     let wanted = ["use_peft", "use_lora", "lora", "peft", "use_peft_lora"].iter().any(|name| settings.is(name));
     let bits = bits(settings);
-    if !wanted && bits.is_none() {
+    // DeepSpeed-Chat: adapters in every linear layer of the modules whose name holds `--lora_module_name`.
+    let chats = settings.whole("lora_dim").filter(|found| found.value > 0);
+    if let Some(rank) = &chats {
+        adapters::set_targets(imported, Some(Found::new(vec!["all".to_owned()], rank.origin.clone())));
+    } else if !wanted && bits.is_none() {
         return;
     }
-    adapters::set(imported, settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]), ("peft", 8), bits);
+    let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
+    adapters::set(imported, rank, ("peft", 8), bits);
     adapters::set_targets(imported, settings.texts("lora_target_modules"));
     imported.set(
         "training.lora.dropout",

@@ -108,7 +108,9 @@ fn follow(words: Vec<String>, launched: &mut Launched, depth: usize) {
     if depth > DEEPEST {
         return;
     }
-    if name == "env" {
+    if name == "eval" {
+        follow(after.to_vec(), launched, depth + 1);
+    } else if name == "env" {
         follow(behind_env(after), launched, depth + 1);
     } else if let Some(rest) = inline(name, after) {
         follow(rest.to_vec(), launched, depth + 1);

@@ -1,0 +1,48 @@
+//! What a recording that is made without a screen holds beside the devices: the run's log and its hook.
+
+use tokio::sync::mpsc::{self, Receiver};
+
+use super::args::RecordArgs;
+use super::dashboard::Clock;
+use crate::app::{Monitor, Run};
+use crate::observe::{self, Follow, Following};
+use crate::reading::{RunNews, Sample};
+
+/// News that may wait for the next sample: newer ones replace what finds no room.
+const NEWS: usize = 4;
+
+/// The run that is followed.
+pub struct Beside {
+    following: Following,
+    news: Receiver<RunNews>,
+    run: Run,
+    monitor: Monitor,
+}
+
+impl Beside {
+    /// Follows the run that is named; none where none is.
+    ///
+    /// # Errors
+    /// In a line: where the system gives no thread.
+    pub fn of(args: &RecordArgs, clock: Clock) -> Result<Option<Self>, String> {
+        if args.attach.is_none() && args.log.is_none() {
+            return Ok(None);
+        }
+        let (sender, news) = mpsc::channel(NEWS);
+        let wanted = Follow { log: args.log.clone(), pattern: None, pid: args.attach, live: true };
+        let following = observe::follow(wanted, |name| std::env::var_os(name), move || clock.now(), sender)
+            .map_err(|error| format!("no thread for the log and the hook: {error}"))?;
+        Ok(Some(Self { following, news, run: Run::default(), monitor: Monitor::new(args.attach) }))
+    }
+
+    /// The sample with what the run has told by then.
+    pub fn told(&mut self, sample: &Sample) -> Sample {
+        self.monitor.take(sample.clone());
+        while let Ok(news) = self.news.try_recv() {
+            self.run.take(news, &mut self.monitor, sample.at);
+        }
+        // In a container the process has another pid here than the driver's.
+        self.following.attend(self.monitor.attached_here());
+        self.run.told_in(sample, &self.monitor, sample.at)
+    }
+}
