@@ -24,6 +24,7 @@ mod keymap;
 mod largest;
 mod listing;
 mod merging;
+mod milestones;
 mod monitor;
 mod mouse;
 mod notice;

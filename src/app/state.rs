@@ -13,6 +13,7 @@ use super::form::Form;
 use super::inferred::Proposal;
 use super::keymap::Context;
 use super::largest::Largest;
+use super::milestones::Played;
 use super::monitor::Monitor;
 use super::notice::Notice;
 use super::outlook::Outlook;
@@ -159,6 +160,8 @@ pub struct State {
     pub recording: Recording,
     /// Where the recording that is played stands; none: what is seen is live.
     pub playback: Option<Playback>,
+    /// What it showed on the way.
+    pub played: Played,
 }
 
 impl State {
@@ -243,6 +246,7 @@ impl State {
             saving: Saving::default(),
             recording: Recording::default(),
             playback: None,
+            played: Played::default(),
         }
     }
 }

@@ -14,6 +14,7 @@ use super::inferred;
 use super::key::Key;
 use super::keymap::{Action, Context};
 use super::largest;
+use super::milestones;
 use super::monitor::{MonitorView, Source};
 use super::mouse::Target;
 use super::notice::{info, problem};
@@ -73,7 +74,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             set_against(state);
             return alerts::look(state);
         }
-        Event::Played(playback) => recording::played(state, playback),
+        Event::Played(playback) => return recording::played(state, playback),
         Event::Recording(path) => recording::began(state, path),
         Event::Recorded(what) => recording::ended(state, info(what)),
         Event::RecordFailed(why) => recording::ended(state, problem(why)),
@@ -123,7 +124,11 @@ fn see(state: &mut State, sample: Sample) -> Vec<Effect> {
     set_against(state);
     outlook::look(state);
     trail::note(state);
-    alerts::look(state)
+    let effects = alerts::look(state);
+    if state.playback.is_some() {
+        milestones::pass(state);
+    }
+    effects
 }
 
 fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
