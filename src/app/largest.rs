@@ -65,7 +65,7 @@ pub fn on_key(state: &mut State, key: Key) {
     match state.editor.with(&change) {
         Ok(document) => {
             editing::apply(state, document);
-            state.notice = Some(info(format!("{}; s saves it, u takes it back", found.size.words)));
+            state.notice = Some(info(format!("taken; s saves it, u takes it back: {}", found.size.words)));
         }
         Err(fault) => state.notice = Some(problem(fault.to_string())),
     }

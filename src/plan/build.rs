@@ -10,6 +10,9 @@ use saphyr_parser::{Event, Marker, ScalarStyle, Span};
 use super::fault::{Fault, Mark};
 use super::node::{Entry, Node, Shape, Style};
 
+/// Parts of a key beyond which it is cut where it is told.
+const DEEPEST: usize = 8;
+
 /// How deep lists and mappings may stand in each other.
 pub const MAX_DEPTH: usize = 64;
 
@@ -145,7 +148,9 @@ impl<'a> Builder<'a> {
             Inside::Keys { pending: Some(key), .. } => Some(key.text.as_str()),
             _ => None,
         });
-        open.chain(last).collect::<Vec<_>>().join(".")
+        let parts: Vec<&str> = open.chain(last).collect();
+        // No plan's key is that deep: its beginning says where it is, and leaves room for what is wrong.
+        if parts.len() > DEEPEST { format!("{}.…", parts[..3].join(".")) } else { parts.join(".") }
     }
 
     fn fault(&mut self, last: Option<&str>, at: Mark, message: impl Into<String>) {

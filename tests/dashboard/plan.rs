@@ -173,6 +173,36 @@ fn saving_changes_that_value_and_nothing_else() {
 }
 
 #[test]
+fn a_new_user_finds_the_largest_batch_that_fits_by_what_the_screen_says() {
+    let program = Program::memwall().size(80, 24).file("mine.yaml", PLAN.replace("num_gpus: 1", "num_gpus: 8"));
+    let mut terminal = program.start();
+    let footer = |screen: String| screen.lines().last().unwrap().to_owned();
+    // The program is started without a plan: how to open one is the first word of the bottom line.
+    terminal.wait_for("o opens yours");
+    terminal.keys("o");
+    terminal.wait_for("choose, or type a path");
+    terminal.keys("mine");
+    terminal.wait_for("▸ mine.yaml");
+    terminal.keys(keys::ENTER);
+    let screen = terminal.wait_until("the plan", |screen| screen.starts_with(" mine "));
+    assert!(footer(screen).contains("m max batch"));
+    terminal.keys("m");
+    let screen = terminal.wait_for("the largest that fits");
+    assert!(screen.contains("one more") && screen.contains("GiB left"), "{screen}");
+    assert!(footer(screen).contains("⏎ takes it into the plan"));
+    terminal.keys(keys::ENTER);
+    let screen = terminal.wait_for("s saves it");
+    assert!(screen.lines().next().unwrap().contains("mine*"), "{screen}");
+    terminal.keys("s");
+    let screen = terminal.wait_for("to be saved");
+    assert!(footer(screen).contains("s saves this"));
+    terminal.keys("s");
+    terminal.wait_for("saved mine.yaml");
+    assert_ne!(text(&terminal), PLAN.replace("num_gpus: 1", "num_gpus: 8"));
+    // 10 keys: o, four letters and Enter, m, Enter, s, s.
+}
+
+#[test]
 fn what_someone_else_changed_is_not_overwritten() {
     let mut terminal = open(PLAN);
     select(&mut terminal, SEQUENCE, "sequence");
