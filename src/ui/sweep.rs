@@ -51,6 +51,13 @@ fn outline(view: &SweepView, index: usize) -> Option<&Outline> {
     view.sweep.points.get(index)?.outcome.as_ref().ok()
 }
 
+/// What is counted a second, and what a step is: of a server the tokens that it answers with, and the reading of the
+/// prompts.
+fn heads(view: &SweepView) -> (&'static str, &'static str) {
+    let answers = (0..view.sweep.points.len()).filter_map(|index| outline(view, index)).any(|one| one.decode.is_some());
+    if answers { ("answer/s", "prefill") } else { ("tok/s", "step") }
+}
+
 fn fits(outline: &Outline) -> bool {
     outline.capacity.verdict() != Verdict::DoesNotFit
 }
@@ -59,7 +66,8 @@ fn draw_table(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let name = 18;
     let label = view.fields.first().map_or("", |field| Field::label(*field));
-    let head = format!("  {}{}{}{}", left(label, name), right("memory", 11), right("tok/s", 10), right("step", 13));
+    let (rate, step) = heads(view);
+    let head = format!("  {}{}{}{}", left(label, name), right("memory", 11), right(rate, 10), right(step, 13));
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let points = &view.sweep.points;
@@ -102,24 +110,24 @@ fn draw_charts(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let values = |figure: fn(&Outline) -> f64| -> Vec<Option<f64>> {
         (0..view.sweep.points.len()).map(|index| outline(view, index).map(figure)).collect()
     };
-    draw_chart("throughput, tok/s", view, &values(throughput), None, look, upper, buffer);
-    let cap = (0..view.sweep.points.len()).find_map(|index| Some(outline(view, index)?.capacity.bytes.gib()));
+    draw_chart(&format!("throughput, {}", heads(view).0), view, (&values(throughput), &[]), look, upper, buffer);
+    // Each point's own: cards may be what varies.
+    let caps = values(|outline| outline.capacity.bytes.gib());
     let memory = values(|outline| outline.capacity.needed.gib());
-    draw_chart("memory, GiB, under the card's", view, &memory, cap, look, lower, buffer);
+    draw_chart("memory, GiB, under the card's", view, (&memory, &caps), look, lower, buffer);
 }
 
 fn draw_chart(
     title: &str,
     view: &SweepView,
-    values: &[Option<f64>],
-    cap: Option<f64>,
+    (values, caps): (&[Option<f64>], &[Option<f64>]),
     look: &Look,
     area: Rect,
     buffer: &mut Buffer,
 ) {
     let theme = &look.theme;
     let [head, plot] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    let top = values.iter().flatten().copied().chain(cap).fold(0.0, f64::max) * 1.05;
+    let top = values.iter().chain(caps).flatten().copied().fold(0.0, f64::max) * 1.05;
     Line::styled(format!(" {title}, up to {}", tokens(top)), theme.dim()).render(head, buffer);
     if top <= 0.0 {
         return;
@@ -131,8 +139,9 @@ fn draw_chart(
         .x_bounds([0.0, last])
         .y_bounds([0.0, top])
         .paint(|canvas| {
-            if let Some(cap) = cap {
-                canvas.draw(&Stroke { x1: 0.0, y1: cap, x2: last, y2: cap, color: guide });
+            for (index, cap) in caps.iter().enumerate().filter_map(|(index, cap)| Some((index as f64, (*cap)?))) {
+                let (x1, x2) = ((index - 0.5).max(0.0), (index + 0.5).min(last));
+                canvas.draw(&Stroke { x1, y1: cap, x2, y2: cap, color: guide });
             }
             for (index, _) in values.iter().enumerate().filter(|(index, _)| view.mark(*index).is_some()) {
                 let x = index as f64;
