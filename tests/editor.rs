@@ -7,7 +7,9 @@ mod plan;
 use std::path::PathBuf;
 
 use memwall::advise::{Progress, throughput};
-use memwall::app::{Effect, Event, Key, Keymap, Overlay, Pane, Purpose, SearchWish, State, Target, offer, update};
+use memwall::app::{
+    Conflict, Effect, Event, InTheWay, Key, Keymap, Overlay, Pane, Purpose, SearchWish, State, Target, offer, update,
+};
 use memwall::predict::Verdict;
 use plan::open;
 
@@ -99,6 +101,11 @@ fn the_largest_batch_that_fits_fits_and_one_more_does_not() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.batch_size");
     press(&mut state, &[Key::Char('m')]);
+    let found = state.largest.clone().unwrap();
+    let next = found.next.unwrap();
+    assert!(next.capacity.needed > next.capacity.bytes && found.size.capacity.needed <= next.capacity.bytes);
+    assert_eq!(state.editor.text(), PLAN, "shown, not taken");
+    press(&mut state, &[Key::Enter]);
     let prediction = state.editor.prediction().unwrap();
     assert_ne!(prediction.capacity.verdict(), Verdict::DoesNotFit);
     let job = state.editor.job().unwrap();
@@ -110,7 +117,11 @@ fn the_largest_batch_that_fits_fits_and_one_more_does_not() {
         .replace(&format!("batch_size: {batch}"), &format!("batch_size: {}", batch + 8))
         .replace(&format!("micro_batch_size: {micro}"), &format!("micro_batch_size: {}", micro + 1));
     assert_eq!(open(&more).editor.prediction().unwrap().capacity.verdict(), Verdict::DoesNotFit);
-    assert!(state.notice.as_ref().unwrap().text.contains("the most that fits"));
+    let said = format!("micro batch {micro}, batch {batch} = {micro} x 8 replicas x 1 accumulation step");
+    assert!(state.notice.as_ref().unwrap().text.contains(&said), "{:?}", state.notice);
+    // Asked for again, it is that already.
+    press(&mut state, &[Key::Char('m'), Key::Enter]);
+    assert_eq!(state.editor.job().unwrap().batch.global, batch);
 }
 
 #[test]
@@ -154,7 +165,10 @@ fn copies_are_tabs_of_their_own() {
 fn a_plan_is_opened_from_the_list_beside_the_first() {
     let mut state = open(PLAN);
     assert_eq!(press(&mut state, &[Key::Char('o')]), [Effect::ListPlans]);
-    update(&mut state, Event::PlansListed(vec![PathBuf::from("plans/big.yaml"), PathBuf::from("small.yaml")]));
+    update(
+        &mut state,
+        Event::PlansListed(["plans/big.yaml", "small.yaml"].map(|path| (path.into(), "file".into())).to_vec()),
+    );
     letters(&mut state, "big");
     assert_eq!(press(&mut state, &[Key::Enter]), [Effect::Open(PathBuf::from("plans/big.yaml"))]);
     let (name, path) = ("big".to_owned(), PathBuf::from("plans/big.yaml"));
@@ -211,6 +225,11 @@ fn what_was_kept_is_offered_and_taken_back_as_an_edit() {
     assert!(matches!(press(&mut state, &[Key::Char('d')]).as_slice(), [Effect::Forget { .. }]));
 }
 
+/// Somebody else wrote that to the plan's file.
+fn newer(theirs: &str) -> Event {
+    Event::SaveRefused(Conflict { path: "test.yaml".into(), found: InTheWay::Newer(Some(theirs.to_owned())) })
+}
+
 #[test]
 fn both_sets_of_changes_are_merged() {
     let mut state = open(PLAN);
@@ -218,14 +237,14 @@ fn both_sets_of_changes_are_merged() {
     press(&mut state, &[Key::Right, Key::Char('s'), Key::Char('s')]);
     // The neighbouring line: lines meet, values do not.
     let theirs = PLAN.replace("batch_size: 32", "batch_size: 64 # theirs");
-    update(&mut state, Event::SaveRefused { why: "changed".to_owned(), theirs: Some(theirs.clone()) });
+    update(&mut state, newer(&theirs));
     press(&mut state, &[Key::Char('m')]);
     assert_eq!(state.editor.text(), theirs.replace("2048", "4096"));
     assert_eq!(state.editor.saved_text(), theirs);
     // The same value twice: both stand there, between marks.
     press(&mut state, &[Key::Char('s'), Key::Char('s')]);
     let again = theirs.replace("2048", "1024");
-    update(&mut state, Event::SaveRefused { why: "changed".to_owned(), theirs: Some(again) });
+    update(&mut state, newer(&again));
     press(&mut state, &[Key::Char('m')]);
     let text = state.editor.text();
     assert!(text.contains("<<<<<<<") && text.contains("4096") && text.contains("1024"), "{text}");

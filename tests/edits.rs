@@ -106,6 +106,9 @@ fn happen(state: &mut State, edit: &Edit) {
         Edit::Largest(field) => {
             select(state, *field);
             press(state, [Key::Char('m')]);
+            if state.overlay.is_some() {
+                press(state, [Key::Enter]);
+            }
         }
         Edit::Undo => press(state, [Key::Char('u')]),
         Edit::Redo => press(state, [Key::Char('U')]),

@@ -6,7 +6,10 @@ mod plan;
 
 use std::path::PathBuf;
 
-use memwall::app::{AttachedState, Effect, Event, Expected, Key, Meant, Overlay, Pane, Recording, State, update};
+use memwall::app::{
+    AttachedState, Conflict, Effect, Event, Expected, InTheWay, Key, Meant, MonitorView, Overlay, Pane, Recording,
+    State, update,
+};
 use memwall::compare::Whose;
 use memwall::reading::playback::{Playback, Steer};
 use memwall::reading::{
@@ -312,8 +315,8 @@ fn somebody_elses_changes_are_written_over_only_when_asked_for() {
     go_to(&mut state, "model.sequence_length");
     press(&mut state, &[Key::Right, Key::Char('s'), Key::Char('s')]);
     let theirs = PLAN.replace("the base", "our base");
-    let why = "changed by someone else".to_owned();
-    update(&mut state, Event::SaveRefused { why, theirs: Some(theirs) });
+    let found = InTheWay::Newer(Some(theirs));
+    update(&mut state, Event::SaveRefused(Conflict { path: "test.yaml".into(), found }));
     assert_eq!(state.overlay, Some(Overlay::Conflict(0)));
     let effects = press(&mut state, &[Key::Char('o')]);
     assert!(matches!(effects.as_slice(), [Effect::Save { expected: Expected::Anything, .. }]), "{effects:?}");
@@ -375,20 +378,72 @@ fn leaving_while_an_older_text_is_being_written_loses_nothing() {
 }
 
 fn played(rewound: u64, at: u64) -> Event {
+    back_to(rewound, 0, at)
+}
+
+fn back_to(rewound: u64, from: usize, at: u64) -> Event {
     let (start, end) = (Moment(1_000), Moment(100_000));
-    Event::Played(Playback { start, end, at: Moment(at), speed: 1.0, paused: false, rewound, damage: None })
+    Event::Played(Playback { start, end, at: Moment(at), speed: 1.0, paused: false, rewound, from, damage: None })
+}
+
+/// A sample in which one GPU holds so much, and a process on it all of that.
+fn holding(at: u64, gib: f64) -> Event {
+    let (total, used) = (Bytes::from_gib(80.0), Bytes::from_gib(gib));
+    let memory = DeviceMemory { total, used, free: total.saturating_sub(used) };
+    let process = DeviceProcess::holding(4711, Reading::measured(used, Moment(at)));
+    let device = DeviceSample {
+        memory: Reading::measured(memory, Moment(at)),
+        processes: Reading::measured(vec![process], Moment(at)),
+        ..DeviceSample::default()
+    };
+    Event::Sample(Box::new(Sample { at: Moment(at), devices: vec![device], ..Sample::default() }))
+}
+
+#[test]
+fn a_recording_that_goes_back_a_little_is_as_it_was_then() {
+    let play = |state: &mut State, samples: std::ops::Range<u64>| {
+        // The most is held early, and more than that late.
+        for second in samples {
+            let gib = if second == 10 || second > 1000 { 70.0 + second as f64 / 1000.0 } else { 20.0 };
+            update(state, holding(1_000 * (second + 1), gib));
+        }
+    };
+    let mut state = open(PLAN);
+    update(&mut state, played(0, 1_000));
+    play(&mut state, 0..1100);
+    press(&mut state, &[Key::Char('4'), Key::Char('v')]);
+    // Back to the 901st sample: the first 900 are as they were, and so is how it is looked at.
+    assert_eq!(update(&mut state, back_to(1, 900, 901_000)), []);
+    let mut once = open(PLAN);
+    update(&mut once, played(0, 1_000));
+    play(&mut once, 0..900);
+    assert_eq!(state.monitor.peaks, [Some(Bytes::from_gib(70.01))]);
+    assert_eq!(state.monitor.peaks, once.monitor.peaks);
+    let points = |state: &State| state.monitor.history.points(0).cloned().collect::<Vec<_>>();
+    assert_eq!(points(&state), points(&once));
+    assert_eq!(state.monitor.view, MonitorView::Device);
+    play(&mut state, 900..901);
+    assert_eq!(state.now, Moment(901_000));
+    // Further back than what is kept: from the beginning.
+    assert_eq!(update(&mut state, back_to(2, 0, 1_000)), []);
+    assert_eq!((state.monitor.sample.as_ref(), state.monitor.peaks.len()), (None, 0));
+}
+
+#[test]
+fn what_was_shown_while_another_process_was_followed_is_played_again() {
+    let mut state = open(PLAN);
+    update(&mut state, played(0, 1_000));
+    for second in 0..350 {
+        update(&mut state, holding(1_000 * (second + 1), 20.0));
+    }
+    press(&mut state, &[Key::Char('4'), Key::Enter]);
+    assert_eq!(state.monitor.attached.as_ref().map(|attached| attached.pid), Some(4711));
+    assert_eq!(update(&mut state, back_to(1, 300, 301_000)), [Effect::Steer(Steer::Afresh)]);
 }
 
 #[test]
 fn a_recording_that_goes_back_is_seen_as_if_played_for_the_first_time() {
     let mut state = open(PLAN);
-    let holding = |at: u64, gib: f64| {
-        let (total, used) = (Bytes::from_gib(80.0), Bytes::from_gib(gib));
-        let memory = DeviceMemory { total, used, free: total.saturating_sub(used) };
-        let memory = Reading::measured(memory, Moment(at));
-        let device = DeviceSample { memory, ..DeviceSample::default() };
-        Event::Sample(Box::new(Sample { at: Moment(at), devices: vec![device], ..Sample::default() }))
-    };
     update(&mut state, played(0, 1_000));
     for (at, gib) in [(1_000, 10.0), (2_000, 70.0), (3_000, 20.0)] {
         update(&mut state, holding(at, gib));

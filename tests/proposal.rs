@@ -5,7 +5,7 @@
 mod demo;
 
 use demo::{look, open, screen};
-use memwall::app::{Effect, Event, Expected, Key, Overlay, Proposal, State, update};
+use memwall::app::{Account, Effect, Event, Expected, Key, Overlay, Proposal, State, update};
 use memwall::plan::Loaded;
 use memwall::reading::{SourceInfo, SourceKind};
 
@@ -20,10 +20,12 @@ fn proposal(rows: usize) -> Proposal {
     let row = |n: usize| ["model.preset".to_owned(), "gpt2".to_owned(), origins[n % 3].to_owned()];
     Proposal {
         pid: 41213,
-        tool: "transformers".to_owned(),
         plan: Loaded::from_text("inferred-41213", INFERRED).unwrap(),
-        rows: (0..rows).map(row).collect(),
-        open: vec!["hardware.gpu_type: no GPU in sight".to_owned()],
+        account: Account {
+            title: "transformers: the plan of 41213".to_owned(),
+            rows: (0..rows).map(row).collect(),
+            open: vec!["hardware.gpu_type: no GPU in sight".to_owned()],
+        },
     }
 }
 
@@ -92,7 +94,7 @@ fn it_scrolls_to_its_last_line_and_no_further() {
     let mut state = proposed(60);
     press(&mut state, &[Key::PageDown; 40]);
     let Some(Overlay::Proposal(line)) = state.overlay else { panic!() };
-    assert_eq!(line, proposal(60).lines() - 1);
+    assert_eq!(line, proposal(60).account.lines() - 1);
     let shown = screen(&state, &look(), (80, 24));
     assert!(shown.contains("hardware.gpu_type: no GPU in sight"), "{shown}");
     press(&mut state, &[Key::PageUp; 40]);

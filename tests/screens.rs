@@ -171,6 +171,7 @@ fn a_recording_that_is_played() {
         speed: 4.0,
         paused: true,
         rewound: 0,
+        from: 0,
         damage: None,
     };
     update(&mut state, Event::Played(position(0)));

@@ -4,7 +4,6 @@ use super::calibrating;
 use super::field::Field;
 use super::key::Key;
 use super::keymap::{Action, Context};
-use super::largest::largest_that_fits;
 use super::monitor::Source;
 use super::notice::{info, problem};
 use super::observation::observation;
@@ -109,25 +108,6 @@ pub fn turn_back(state: &mut State, action: Action) {
         None => {
             state.notice = Some(problem(if action == Action::Undo { "nothing to undo" } else { "nothing to redo" }))
         }
-    }
-}
-
-/// Sets the selected field to the largest value that fits.
-pub fn take_largest(state: &mut State) {
-    let Some(field) = state.form.field(&state.editor) else { return };
-    let found = largest_that_fits(field, &state.editor, &state.catalog);
-    let made = found.and_then(|(what, change)| {
-        let document = state.editor.with(&change).map_err(|fault| fault.to_string())?;
-        Ok((what, document))
-    });
-    match made {
-        Ok((what, document)) => {
-            apply(state, document);
-            let left = state.editor.prediction().map(|prediction| prediction.capacity);
-            let left = left.map(|capacity| capacity.bytes.saturating_sub(capacity.needed).to_string());
-            state.notice = Some(info(format!("the most that fits: {what}, {} left", left.unwrap_or_default())));
-        }
-        Err(why) => state.notice = Some(problem(why)),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::field::Field;
 use super::revisions::Revisions;
 use crate::catalog::Catalog;
-use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan};
+use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan, name_of};
 use crate::predict::{self, Job, Outline, Prediction};
 
 /// The key that names a configuration file.
@@ -125,8 +125,9 @@ impl Editor {
         self.text != self.saved
     }
 
-    /// `text` is on disk now, at `path`.
+    /// `text` is on disk now, at `path`, whose name the plan has from now on.
     pub fn mark_saved(&mut self, path: PathBuf, text: String) {
+        self.name = name_of(&path);
         self.path = Some(path);
         self.saved = text;
     }

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use super::account::Import;
 use super::alerts::Alarm;
 use super::calibrating::{Calibrations, Kept};
 use super::ending::Meant;
 use super::inferred::Proposal;
 use super::key::Key;
 use super::mouse::Target;
+use super::saving::Conflict;
 use super::search_view::Answer;
 use crate::advise::Seen;
 use crate::compare::Explanation;
@@ -53,22 +55,19 @@ pub enum Event {
     },
     /// It could not be sent.
     EndFailed(String),
-    /// The plan is on disk.
+    /// A file is on disk.
     Saved {
         /// Where.
         path: PathBuf,
         /// What was written.
         text: String,
     },
-    /// The plan could not be written.
+    /// The file holds that already: nothing was written.
+    Unchanged,
+    /// It could not be written.
     SaveFailed(String),
-    /// The plan was not written, because it would be over somebody else's file or changes.
-    SaveRefused {
-        /// In one line.
-        why: String,
-        /// What is there now, where it is a text and a newer one of the same file.
-        theirs: Option<String>,
-    },
+    /// It was not written, because of what was found in its place.
+    SaveRefused(Conflict),
     /// A plan's file was read.
     Opened {
         /// What the plan is called.
@@ -80,10 +79,19 @@ pub enum Event {
         /// What was kept of it when the dashboard last ended without a save.
         recovered: Option<String>,
     },
+    /// Another tool's file was read as a plan.
+    Imported(Box<Import>),
     /// A file could not be read.
     OpenFailed(String),
-    /// Plans that there are to open.
-    PlansListed(Vec<PathBuf>),
+    /// Files that there are to open, each with what it is.
+    PlansListed(Vec<(PathBuf, String)>),
+    /// The paths that what was typed may begin.
+    PathsFound {
+        /// What was typed.
+        typed: String,
+        /// The paths.
+        paths: Vec<String>,
+    },
     /// A configuration that the plan names was read, or why it could not be.
     ConfigRead {
         /// As the plan names it.
@@ -132,7 +140,7 @@ pub enum Event {
 /// Something to be done outside.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Write the plan, and tell how it went.
+    /// Write the plan, or what it is exported as, and tell how it went.
     Save {
         /// To this file; none: to a new file in the working directory, of that name.
         path: Option<PathBuf>,
@@ -151,10 +159,12 @@ pub enum Effect {
     Search(u64),
     /// End the search that is under way; what it has found by then is its answer.
     CancelSearch,
-    /// Read a plan's file, and tell what it holds.
+    /// Read a plan's file, or another tool's, and tell what it holds.
     Open(PathBuf),
     /// Look for plans in the working directory, and tell which there are.
     ListPlans,
+    /// Look which paths begin so, and tell.
+    CompletePath(String),
     /// Read the configuration that a plan names, and tell.
     ReadConfig {
         /// The plan's own file, which a relative path starts beside.

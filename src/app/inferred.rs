@@ -1,6 +1,7 @@
 //! The plan that a process seems to run: proposed with the origin of each value, taken or
 //! dismissed by the user, never put in place of a plan unasked.
 
+use super::account::Account;
 use super::editor::Editor;
 use super::event::Effect;
 use super::key::Key;
@@ -16,22 +17,10 @@ use crate::reading::SourceKind;
 pub struct Proposal {
     /// The process.
     pub pid: u32,
-    /// Whose run it was read as: `Megatron-LM`; empty where nobody was recognised.
-    pub tool: String,
     /// The plan, with its text.
     pub plan: Loaded,
-    /// Key, value and what said so.
-    pub rows: Vec<[String; 3]>,
-    /// What was not inferred, and what a plan has no word for.
-    pub open: Vec<String>,
-}
-
-impl Proposal {
-    /// Lines that it takes to show all of it.
-    #[must_use]
-    pub fn lines(&self) -> usize {
-        self.rows.len() + if self.open.is_empty() { 0 } else { self.open.len() + 2 }
-    }
+    /// What it was read from.
+    pub account: Account,
 }
 
 /// Whether attaching to a process is a reason to look at its plan: nobody has given one, and

@@ -2,6 +2,7 @@
 //! wants done. Time arrives as an event, files and drivers as effects: the same events
 //! give the same frames every time.
 
+mod account;
 mod alerts;
 mod amount;
 mod attached;
@@ -13,6 +14,7 @@ mod editor;
 mod ending;
 mod event;
 mod explaining;
+mod exporting;
 mod field;
 mod form;
 mod history;
@@ -21,6 +23,8 @@ mod key;
 mod keymap;
 mod largest;
 mod listing;
+mod merging;
+mod milestones;
 mod monitor;
 mod mouse;
 mod notice;
@@ -48,6 +52,8 @@ mod update;
 mod user_keys;
 mod views;
 
+pub use account::show as show_account;
+pub use account::{Account, Import};
 pub use alerts::{Alarm, Alert, Alerts, Raised, Rules, Ways};
 pub use attached::{Attached, AttachedState};
 pub use baseline::Baseline;
@@ -57,12 +63,14 @@ pub use editor::Editor;
 pub use ending::{Ending, Meant};
 pub use event::{Effect, Event, Expected, Unsaved};
 pub use explaining::{Explaining, Question};
+pub use exporting::Export;
 pub use field::Field;
 pub use form::Form;
 pub use history::{History, KEPT, Point, Stretch};
 pub use inferred::Proposal;
 pub use key::Key;
 pub use keymap::{Action, Binding, Context, bindings};
+pub use largest::{Largest, Size};
 pub use listing::{Command, HELP_NOTES, HelpShape, by_context, commands, footer, help_shape};
 pub use monitor::{Monitor, MonitorView, Selected, Source};
 pub use mouse::Target;
@@ -73,7 +81,7 @@ pub use picker::{Picker, Purpose};
 pub use processes::{ProcessList, ProcessRow, SortBy};
 pub use recording::Recording;
 pub use run::Run;
-pub use saving::offer;
+pub use saving::{Conflict, InTheWay, offer, to_be_written};
 pub use search_view::{Answer as SearchAnswer, Constraint, SearchView, Wish as SearchWish};
 pub use spans::{Span, Spans};
 pub use state::{Overlay, Saving, State};

@@ -252,7 +252,8 @@ impl Monitor {
     }
 
     /// Forgets what was seen, and waits for the attached process anew.
-    pub fn restart(&mut self) {
+    pub fn restart(&mut self, from: Option<Self>) {
+        let seen = from.unwrap_or_else(|| Self::new(self.attached.as_ref().map(|attached| attached.pid)));
         *self = Self {
             source: std::mem::replace(&mut self.source, Source::Starting),
             selected: self.selected,
@@ -260,7 +261,7 @@ impl Monitor {
             span: self.span,
             list: std::mem::take(&mut self.list),
             interval: self.interval,
-            ..Self::new(self.attached.as_ref().map(|attached| attached.pid))
+            ..seen
         };
     }
 

@@ -1,8 +1,11 @@
 //! Keys while something lies on top of the panes: it is scrolled, answered, or goes.
 
+use super::account;
 use super::event::Effect;
+use super::exporting;
 use super::inferred;
 use super::key::Key;
+use super::largest;
 use super::listing::help_shape;
 use super::plans;
 use super::saving;
@@ -31,7 +34,19 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
                 return saving::save(state, false);
             }
         }
+        Overlay::Export(_) => {
+            state.overlay = None;
+            match key {
+                Key::Char('s') | Key::Ctrl('s') | Key::Enter => return exporting::write(state, false),
+                Key::Char('S') => exporting::ask_where(state),
+                _ => state.export = None,
+            }
+        }
+        Overlay::Imported(_) => {
+            account::close(state);
+        }
         Overlay::Proposal(_) => inferred::on_key(state, key),
+        Overlay::Largest => largest::on_key(state, key),
         Overlay::Sweep => sweep_view::on_key(state, key),
         Overlay::Search => return search_view::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
@@ -47,8 +62,12 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
             state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
         }
-        Overlay::Proposal(_) => state.proposal.as_ref().map_or(0, |proposal| proposal.lines().saturating_sub(1)),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => 0,
+        Overlay::Proposal(_) => {
+            state.proposal.as_ref().map_or(0, |proposal| proposal.account.lines().saturating_sub(1))
+        }
+        Overlay::Imported(_) => state.imported.as_ref().map_or(0, |account| account.lines().saturating_sub(1)),
+        Overlay::Export(_) => state.export.as_ref().map_or(0, |export| export.lines().saturating_sub(1)),
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => 0,
     };
     let to = |line: usize| match key {
         Key::Up | Key::Char('k') => Some(line.min(last).saturating_sub(1)),
@@ -63,6 +82,8 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
         Overlay::Recovered(line) => to(line).map(Overlay::Recovered),
         Overlay::Proposal(line) => to(line).map(Overlay::Proposal),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Sweep | Overlay::Search => None,
+        Overlay::Imported(line) => to(line).map(Overlay::Imported),
+        Overlay::Export(line) => to(line).map(Overlay::Export),
+        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => None,
     }
 }

@@ -30,6 +30,10 @@ pub enum Purpose {
     Constraint(Constraint),
     /// The file to save to: typed, not chosen.
     SaveAs,
+    /// What to export the plan as.
+    Export,
+    /// The file to export to: typed, not chosen.
+    ExportTo,
 }
 
 impl Purpose {
@@ -39,19 +43,27 @@ impl Purpose {
         match self {
             Self::Value(field) => field.label().to_owned(),
             Self::Action => "actions".to_owned(),
-            Self::Open => "open a plan: choose, or type a path".to_owned(),
+            Self::Open => "open a plan, or another tool's file as one: choose, or type a path".to_owned(),
             Self::NewKey => "a key to add".to_owned(),
             Self::SecondKey => "a second key to sweep".to_owned(),
             Self::Constraint(Constraint::Value(field)) => format!("search with this {}", field.label()),
             Self::Constraint(Constraint::Keep) => "a knob that stays as it is".to_owned(),
             Self::SaveAs => "save as: type a path".to_owned(),
+            Self::Export => "export the plan as".to_owned(),
+            Self::ExportTo => "export to: type a path".to_owned(),
         }
+    }
+
+    /// Whether the path of a file is meant.
+    #[must_use]
+    pub const fn is_path(self) -> bool {
+        matches!(self, Self::Open | Self::SaveAs | Self::ExportTo)
     }
 
     /// Whether text that is none of the names may be meant.
     #[must_use]
     pub const fn takes_any_text(self) -> bool {
-        matches!(self, Self::Value(_) | Self::Constraint(Constraint::Value(_)) | Self::Open | Self::SaveAs)
+        self.is_path() || matches!(self, Self::Value(_) | Self::Constraint(Constraint::Value(_)))
     }
 }
 

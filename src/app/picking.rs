@@ -3,9 +3,11 @@
 use super::choice::Choice;
 use super::editing;
 use super::event::Effect;
+use super::exporting;
 use super::key::Key;
 use super::keymap::{Action, Context};
 use super::listing::{Command, commands};
+use super::notice::problem;
 use super::picker::{Picker, Purpose};
 use super::plans;
 use super::saving;
@@ -51,6 +53,10 @@ pub fn on_key(state: &mut State, key: Key) -> (Vec<Effect>, Option<Action>) {
             picker.set_query(query);
         }
         Key::Ctrl('u') => picker.set_query(String::new()),
+        // What is typed as a path goes on as one; else the selected name is written out.
+        Key::Tab if picker.purpose.is_path() && (picker.choice().is_none() || is_path(&picker.query)) => {
+            return (vec![Effect::CompletePath(picker.query.clone())], None);
+        }
         Key::Tab => {
             if let Some(name) = picker.choice().map(|choice| choice.name.clone()) {
                 picker.set_query(name);
@@ -65,6 +71,29 @@ pub fn on_key(state: &mut State, key: Key) -> (Vec<Effect>, Option<Action>) {
     }
     look(state);
     (Vec::new(), None)
+}
+
+fn is_path(typed: &str) -> bool {
+    typed.contains('/') || typed.starts_with('~')
+}
+
+/// Writes out what all paths have in common that begin as it was typed, and lists them.
+pub fn paths_found(state: &mut State, typed: &str, paths: Vec<String>) {
+    let waits = |picker: &&mut Picker| picker.purpose.is_path() && picker.query == typed;
+    let Some(picker) = state.picker.as_mut().filter(waits) else { return };
+    let Some(first) = paths.first() else {
+        state.notice = Some(problem("no path begins so"));
+        return;
+    };
+    let common = paths.iter().fold(first.as_str(), |common, path| {
+        let same = common.chars().zip(path.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+        &common[..same]
+    });
+    let query = common.to_owned();
+    if paths.len() > 1 {
+        picker.choices = paths.iter().map(|path| Choice::of(path, "")).collect();
+    }
+    picker.set_query(query);
 }
 
 /// Works out what the selected value would do.
@@ -92,6 +121,8 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
             state.save_as = Some(taken.into());
             effects = saving::save(state, false);
         }
+        Purpose::Export => exporting::chosen(state, &taken),
+        Purpose::ExportTo => effects = exporting::write_to(state, taken.into()),
         Purpose::Action => {
             let command = picker.place().and_then(|place| commands(state.focus).get(place).copied());
             let Some(command) = command else { return (effects, None) };

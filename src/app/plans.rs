@@ -1,5 +1,7 @@
 //! Several plans: opening, copying, closing them, and which is in front.
 
+use std::path::PathBuf;
+
 use super::choice::Choice;
 use super::editing::follow;
 use super::editor::Editor;
@@ -22,10 +24,10 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
     vec![Effect::ListPlans]
 }
 
-/// Adds the files that there are to the list, while that is open.
-pub fn listed(state: &mut State, files: &[std::path::PathBuf]) {
+/// Adds the files that there are to the list, each with what it is, while that is open.
+pub fn listed(state: &mut State, files: &[(PathBuf, String)]) {
     let Some(picker) = state.picker.as_mut().filter(|picker| picker.purpose == Purpose::Open) else { return };
-    let files = files.iter().map(|path| Choice::of(&path.display().to_string(), "file"));
+    let files = files.iter().map(|(path, what)| Choice::of(&path.display().to_string(), what));
     let choices = files.chain(picker.choices.drain(..).filter(|choice| choice.facts == EXAMPLE)).collect();
     let query = picker.query.clone();
     *picker = Picker::open(Purpose::Open, choices, None);
@@ -56,19 +58,23 @@ pub fn open(state: &mut State, plan: Editor, kept: Option<String>) {
     leave(state);
     state.tabs.open(&mut state.editor, plan);
     arrive(state);
-    if let Some(fault) = state.editor.faults().first().filter(|_| state.editor.prediction().is_none()) {
-        // A text that is no plan yet is mended as text.
-        state.text = Some(TextView::open(state.editor.text(), fault.at));
+    state.text = TextView::to_mend(&state.editor);
+    if state.text.is_some() {
         state.focus = super::pane::Pane::Plan;
     }
     saving::offer(state, kept);
 }
 
+/// `name`, with a number where a plan of that name is open.
+pub fn unused(state: &State, name: &str) -> String {
+    let names: Vec<&str> = state.tabs.all(&state.editor).map(Editor::name).collect();
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(&name.as_str())).unwrap_or_default()
+}
+
 /// A copy of the plan in front, beside it.
 pub fn duplicate(state: &mut State) {
-    let names: Vec<String> = state.tabs.all(&state.editor).map(|plan| plan.name().to_owned()).collect();
-    let name = (2..).map(|number| format!("{}-{number}", state.editor.name())).find(|name| !names.contains(name));
-    let copy = state.editor.duplicate(name.unwrap_or_default());
+    let copy = state.editor.duplicate(unused(state, state.editor.name()));
     leave(state);
     state.tabs.open(&mut state.editor, copy);
     arrive(state);
@@ -81,7 +87,7 @@ pub fn close(state: &mut State) {
         state.notice = Some(problem("it has unsaved changes: save it, or undo them"));
         return;
     }
-    if state.saving == Saving::UnderWay || !state.tabs.close(&mut state.editor) {
+    if state.saving != Saving::Idle || !state.tabs.close(&mut state.editor) {
         state.notice = Some(problem("this is the only plan: q leaves"));
         return;
     }
@@ -108,7 +114,7 @@ fn turn(state: &mut State, to: impl FnOnce(&mut State)) {
         state.notice = Some(problem("only this plan is open: o opens another, d copies this one"));
         return;
     }
-    if state.saving == Saving::UnderWay {
+    if state.saving != Saving::Idle {
         state.notice = Some(problem("it is being saved"));
         return;
     }

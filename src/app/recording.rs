@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::event::Effect;
+use super::milestones;
 use super::monitor::Source;
 use super::notice::{Notice, info, problem};
-use super::outlook::Outlook;
 use super::state::State;
 use crate::reading::playback::Playback;
 
@@ -24,16 +24,11 @@ pub enum Recording {
 }
 
 /// The recording that is played stands there now.
-pub fn played(state: &mut State, playback: Playback) {
-    let before = state.playback.as_ref();
-    if before.is_none_or(|before| before.rewound != playback.rewound) {
-        // What is played again has not happened yet.
-        state.monitor.restart();
-        state.comparison = None;
-        state.run.rewind();
-        state.explaining.restart();
-        state.alerts.restart();
-        state.outlook = Outlook::default();
+pub fn played(state: &mut State, playback: Playback) -> Vec<Effect> {
+    let before = state.playback.take();
+    let mut effects = Vec::new();
+    if before.as_ref().is_none_or(|before| before.rewound != playback.rewound) {
+        effects = milestones::go_back(state, playback.from);
         state.now = playback.start;
     }
     let damage = playback.damage.clone().filter(|_| before.is_none_or(|before| before.damage.is_none()));
@@ -41,6 +36,7 @@ pub fn played(state: &mut State, playback: Playback) {
         state.notice = Some(problem(format!("plays up to the damage: {damage}")));
     }
     state.playback = Some(playback);
+    effects
 }
 
 /// What is observed goes to that file from now on.

@@ -1,56 +1,88 @@
-//! Saving, leaving, what somebody else wrote meanwhile, and what is kept against a crash.
+//! Saving, leaving, what is in the way of a file, and what is kept against a crash.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-use serde_json::Value;
 
 use super::editor::Editor;
 use super::event::{Effect, Expected, Unsaved};
+use super::exporting;
 use super::key::Key;
+use super::merging::merge;
 use super::notice::{info, problem};
+use super::picker::{Picker, Purpose};
 use super::plans;
 use super::state::{Overlay, Saving, State};
-use super::text::TextView;
-use crate::plan::{Document, Mark};
 
-/// Shows what is to be saved; what is shown already is saved.
+/// A file that was not written, because of what was found in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// Which.
+    pub path: PathBuf,
+    /// What was found.
+    pub found: InTheWay,
+}
+
+/// What is in the way of writing a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InTheWay {
+    /// What somebody else wrote since it was read; none where that is no text.
+    Newer(Option<String>),
+    /// Another file, that nobody has seen here; none where it is no text.
+    Other(Option<String>),
+    /// Nothing: the file was removed since it was read.
+    Nothing,
+}
+
+/// Shows what is to be saved; what is shown already is saved. Without changes the file is looked
+/// at all the same: it may be gone, or another one.
 pub fn ask(state: &mut State) -> Vec<Effect> {
-    if state.saving == Saving::UnderWay {
+    if state.saving != Saving::Idle {
         return Vec::new();
     }
     if !state.editor.modified() && state.editor.path().is_some() {
-        state.notice = Some(info("nothing to save: the file holds this text"));
-        return Vec::new();
+        return save(state, false);
     }
     state.overlay = Some(Overlay::Diff(0));
     Vec::new()
 }
 
+/// Asks for the file to save to instead of the plan's own.
+pub fn ask_where(state: &mut State) {
+    state.picker = Some(Picker::open(Purpose::SaveAs, Vec::new(), None));
+}
+
 /// Writes the plan; `over` whatever is there.
 pub fn save(state: &mut State, over: bool) -> Vec<Effect> {
-    if state.saving == Saving::UnderWay {
+    if state.saving != Saving::Idle {
         return Vec::new();
     }
-    state.saving = Saving::UnderWay;
+    state.saving = Saving::Plan;
     let editor = &state.editor;
     let own = editor.path().map(Into::into);
     let expected = match (&state.save_as, &own) {
         _ if over => Expected::Anything,
         (None, Some(_)) => Expected::Text(editor.saved_text().to_owned()),
+        (Some(path), Some(own)) if path == own => Expected::Text(editor.saved_text().to_owned()),
         (Some(_), _) | (None, None) => Expected::Nothing,
     };
     let path = state.save_as.clone().or(own);
     vec![Effect::Save { path, name: editor.name().to_owned(), text: editor.text().to_owned(), expected }]
 }
 
-/// The plan is on disk.
+/// A file is on disk.
 pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
-    state.saving = Saving::Idle;
+    if std::mem::take(&mut state.saving) == Saving::Export {
+        exporting::written(state, &path);
+        return Vec::new();
+    }
     state.save_as = None;
     state.notice = Some(info(format!("saved {}", path.display())));
-    let forget = Effect::Forget { path: state.editor.path().map(Into::into), name: state.editor.name().to_owned() };
+    let forget = forget(state);
+    // A run that was made up for this plan is still its run under another name.
+    let first = state.first == state.editor.name();
     state.editor.mark_saved(path, text);
+    if first {
+        state.editor.name().clone_into(&mut state.first);
+    }
     let mut effects = Vec::new();
     if !state.editor.modified() {
         state.kept = None;
@@ -63,88 +95,57 @@ pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
     effects
 }
 
-/// The file is another one than the one that was opened: what to do is asked.
-pub fn refused(state: &mut State, why: &str, theirs: Option<String>) {
+/// The file holds what would have been written.
+pub fn unchanged(state: &mut State) {
+    state.saving = Saving::Idle;
+    state.save_as = None;
+    state.notice = Some(info("nothing to save: the file holds this text"));
+}
+
+/// Nothing was written, and nothing is lost.
+pub fn failed(state: &mut State, why: &str) {
+    let other = if state.saving == Saving::Plan { "; S saves it elsewhere" } else { "" };
     state.saving = Saving::Idle;
     state.quit_after_save = false;
-    state.notice = Some(problem(why));
-    state.theirs = theirs;
-    state.overlay = Some(Overlay::Conflict(0));
+    state.save_as = None;
+    state.notice = Some(problem(format!("{why}{other}")));
 }
 
-/// A key while what somebody else wrote is shown.
+/// Something is in the way: what to do is asked. What was to be written is known still.
+pub fn refused(state: &mut State, conflict: Conflict) {
+    state.quit_after_save = false;
+    state.conflict = Some(conflict);
+    state.overlay = Some(Overlay::Conflict(0));
+    if state.saving == Saving::Plan {
+        state.saving = Saving::Idle;
+    }
+}
+
+/// What is to be written: the plan, or what it is exported as.
+#[must_use]
+pub fn to_be_written(state: &State) -> &str {
+    match &state.export {
+        Some(export) if state.saving == Saving::Export => export.text(),
+        _ => state.editor.text(),
+    }
+}
+
+/// A key while it is shown what is in the way.
 pub fn on_conflict(state: &mut State, key: Key) -> Vec<Effect> {
-    match key {
-        Key::Char('o') => {
-            state.overlay = None;
-            return save(state, true);
-        }
-        Key::Char('m') => {
-            state.overlay = None;
-            merge(state);
-        }
-        _ => {
-            state.overlay = None;
-            state.save_as = None;
-        }
+    state.overlay = None;
+    let Some(conflict) = state.conflict.take() else { return Vec::new() };
+    let export = state.saving == Saving::Export;
+    state.saving = Saving::Idle;
+    let again = if conflict.found == InTheWay::Nothing { Key::Char('w') } else { Key::Char('o') };
+    match (key, conflict.found) {
+        (key, _) if key == again && export => return exporting::write(state, true),
+        (key, _) if key == again => return save(state, true),
+        (Key::Char('S'), _) if export => exporting::ask_where(state),
+        (Key::Char('S'), _) => ask_where(state),
+        (Key::Char('m'), InTheWay::Newer(Some(theirs))) => merge(state, theirs),
+        _ => state.save_as = None,
     }
     Vec::new()
-}
-
-/// Both sets of changes in one text: by lines; where these meet, by values; where these are
-/// two for one key, both are put in for the user to choose.
-fn merge(state: &mut State) {
-    let Some(theirs) = state.theirs.take() else {
-        state.notice = Some(problem("there is nothing to merge with: o writes over it"));
-        return;
-    };
-    let editor = &mut state.editor;
-    let (base, ours) = (editor.saved_text().to_owned(), editor.text().to_owned());
-    let merged = diffy::merge(&base, &ours, &theirs);
-    editor.note_on_disk(theirs.clone());
-    match merged.or_else(|both| by_value(&base, &ours, &theirs).ok_or(both)) {
-        Ok(text) => {
-            editor.set_text(text, false, &state.catalog);
-            state.notice = Some(info("merged: your changes on top of theirs; save shows them"));
-        }
-        Err(both) => {
-            let line = both.lines().position(|line| line.starts_with("<<<<<<<")).map_or(1, |at| at + 1);
-            editor.set_text(both, false, &state.catalog);
-            state.text = Some(TextView::open(state.editor.text(), Some(Mark { line, column: 1 })));
-            state.notice = Some(problem("both changed the same lines: choose between the marks, then save"));
-        }
-    }
-}
-
-/// Our values put into their text, where our text differs from the base in nothing but values
-/// and they did not change the same ones.
-fn by_value(base: &str, ours: &str, theirs: &str) -> Option<String> {
-    let (base, ours) = (Document::parse(base).ok()?, Document::parse(ours).ok()?);
-    let mut merged = Document::parse(theirs).ok()?;
-    let (before, after) = (values_of(&base), values_of(&ours));
-    let mut alone = base.clone();
-    for (key, value) in &after {
-        let old = before.get(key);
-        if old == Some(value) {
-            continue;
-        }
-        let written = ours.written(key)?;
-        let there = merged.value(key).filter(|there| there != value);
-        if there.is_some() && there.as_ref() != old {
-            return None;
-        }
-        alone = alone.with_value(key, written).ok()?;
-        merged = merged.with_value(key, written).ok()?;
-    }
-    for key in before.keys().filter(|key| !after.contains_key(*key)) {
-        if merged.value(key).as_ref() != before.get(key) {
-            return None;
-        }
-        alone = alone.without(key).ok()?;
-        merged = merged.without(key).ok()?;
-    }
-    // Comments or order of ours would be lost.
-    (alone.text() == ours.text()).then(|| merged.text().to_owned())
 }
 
 /// Leaves; asks first while a plan has unsaved changes.
@@ -230,48 +231,5 @@ pub fn offer(state: &mut State, kept: Option<String>) {
     state.recovered = kept.filter(|kept| kept != state.editor.text());
     if state.recovered.is_some() {
         state.overlay = Some(Overlay::Recovered(0));
-    }
-}
-
-/// Every key that has a value and no further keys, with that value.
-fn values_of(document: &Document) -> BTreeMap<String, Value> {
-    let mut values = BTreeMap::new();
-    let mut open: Vec<(String, Value)> =
-        document.keys().filter_map(|key| document.value(&key).map(|value| (key, value))).collect();
-    while let Some((path, value)) = open.pop() {
-        match value {
-            Value::Object(map) => open.extend(map.into_iter().map(|(key, value)| (format!("{path}.{key}"), value))),
-            value => drop(values.insert(path, value)),
-        }
-    }
-    values
-}
-
-#[cfg(test)]
-mod tests {
-    use super::by_value;
-
-    const BASE: &str = "model:\n  batch_size: 8\n  sequence_length: 2048 # long\nrun: {total_tokens: 1e9}\n";
-
-    #[test]
-    fn values_of_neighbouring_lines_are_merged() {
-        let ours = BASE.replace("batch_size: 8", "batch_size: 16");
-        let theirs = BASE.replace("2048 # long", "4096 # longer");
-        let merged = by_value(BASE, &ours, &theirs).unwrap();
-        assert_eq!(merged, theirs.replace("batch_size: 8", "batch_size: 16"));
-    }
-
-    #[test]
-    fn two_values_for_one_key_are_no_merge() {
-        let (ours, theirs) = (BASE.replace("2048", "4096"), BASE.replace("2048", "1024"));
-        assert_eq!(by_value(BASE, &ours, &theirs), None);
-        let gone = BASE.replace("  sequence_length: 2048 # long\n", "");
-        assert_eq!(by_value(BASE, &gone, &theirs), None);
-    }
-
-    #[test]
-    fn a_comment_of_ours_is_not_lost() {
-        let ours = BASE.replace("batch_size: 8", "batch_size: 16 # more");
-        assert_eq!(by_value(BASE, &ours, &BASE.replace("2048", "1024")), None);
     }
 }

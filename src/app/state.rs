@@ -2,14 +2,18 @@
 
 use std::path::PathBuf;
 
+use super::account::Account;
 use super::alerts::Alerts;
 use super::baseline::Baseline;
 use super::calibrating::{self, Calibrations, Kept};
 use super::editor::Editor;
 use super::explaining::Explaining;
+use super::exporting::Export;
 use super::form::Form;
 use super::inferred::Proposal;
 use super::keymap::Context;
+use super::largest::Largest;
+use super::milestones::Played;
 use super::monitor::Monitor;
 use super::notice::Notice;
 use super::outlook::Outlook;
@@ -17,6 +21,7 @@ use super::pane::Pane;
 use super::picker::Picker;
 use super::recording::Recording;
 use super::run::Run;
+use super::saving::Conflict;
 use super::search_view::SearchView;
 use super::sweep_view::SweepView;
 use super::tabs::Tabs;
@@ -38,12 +43,18 @@ pub enum Overlay {
     ConfirmQuit,
     /// What is to be saved, from that line on.
     Diff(usize),
-    /// What somebody else changed in the file, from that line on, and what to do about it.
+    /// What is in the way of a file that was to be written, from that line on, and what to do about it.
     Conflict(usize),
+    /// What the plan is exported as, from that line on.
+    Export(usize),
+    /// What another tool's file was read as, from that line on.
+    Imported(usize),
     /// What was kept of an unsaved plan, from that line on.
     Recovered(usize),
     /// The open plans in a table; the selected one.
     Plans(usize),
+    /// The largest batch or sequence that fits.
+    Largest,
     /// What happens over the values of one key or two.
     Sweep,
     /// The best plans, as they are found.
@@ -52,14 +63,16 @@ pub enum Overlay {
     Proposal(usize),
 }
 
-/// How saving stands.
+/// What is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Saving {
-    /// Nothing under way.
+    /// Nothing.
     #[default]
     Idle,
-    /// Being written.
-    UnderWay,
+    /// The plan.
+    Plan,
+    /// What it is exported as.
+    Export,
 }
 
 /// The whole dashboard.
@@ -85,14 +98,20 @@ pub struct State {
     pub picker: Option<Picker>,
     /// The file that the plan shall be saved to instead of its own.
     pub save_as: Option<PathBuf>,
-    /// What somebody else wrote to the plan's file.
-    pub theirs: Option<String>,
+    /// What is in the way of the file that was to be written.
+    pub conflict: Option<Conflict>,
+    /// What the plan is exported as.
+    pub export: Option<Export>,
+    /// What another tool's file said, and what it did not.
+    pub imported: Option<Account>,
     /// What was kept of the plan when the dashboard last ended without a save.
     pub recovered: Option<String>,
     /// The unsaved text that was kept last.
     pub kept: Option<String>,
     /// The mouse's clicks are taken from the terminal.
     pub mouse: bool,
+    /// The largest batch or sequence that fits, while that is shown.
+    pub largest: Option<Largest>,
     /// The sweep that was made last.
     pub sweep: Option<SweepView>,
     /// The search that was made last.
@@ -135,12 +154,14 @@ pub struct State {
     pub now: Moment,
     /// Leave as soon as the plan is saved.
     pub quit_after_save: bool,
-    /// How saving stands.
+    /// What is being written.
     pub saving: Saving,
     /// How recording stands.
     pub recording: Recording,
     /// Where the recording that is played stands; none: what is seen is live.
     pub playback: Option<Playback>,
+    /// What it showed on the way.
+    pub played: Played,
 }
 
 impl State {
@@ -174,7 +195,13 @@ impl State {
     /// A dashboard on `plan`, before anything was observed.
     #[must_use]
     pub fn new(plan: Loaded, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
-        let editor = Editor::open(plan, &catalog);
+        Self::on(Editor::open(plan, &catalog), catalog, attach, now)
+    }
+
+    /// The same on a text that need not be a plan yet: it is mended as text.
+    #[must_use]
+    pub fn on(editor: Editor, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
+        let text = TextView::to_mend(&editor);
         let mut form = Form::default();
         form.look_around(false, &editor, &catalog);
         Self {
@@ -183,15 +210,18 @@ impl State {
             editor,
             tabs: Tabs::default(),
             form,
-            text: None,
+            text,
             baseline: None,
             keys: Keymap::default(),
             picker: None,
             save_as: None,
-            theirs: None,
+            conflict: None,
+            export: None,
+            imported: None,
             recovered: None,
             kept: None,
             mouse: false,
+            largest: None,
             sweep: None,
             search: None,
             memory: MemoryPane::default(),
@@ -216,6 +246,7 @@ impl State {
             saving: Saving::default(),
             recording: Recording::default(),
             playback: None,
+            played: Played::default(),
         }
     }
 }

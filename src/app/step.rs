@@ -9,7 +9,7 @@ use crate::advise::divisors;
 use crate::catalog::Catalog;
 use crate::plan::schema::Kind;
 use crate::plan::{Change, Document, Fault};
-use crate::predict::{Capacity, Job, Prediction, StepTime, Verdict};
+use crate::predict::{Capacity, Job, Outline, Prediction, StepTime, Verdict};
 use crate::units::SignedBytes;
 
 /// Neighbouring values that are tried before giving up on finding a valid one.
@@ -53,6 +53,11 @@ impl Outcome {
     }
 }
 
+/// From a prediction to the figures of another plan.
+pub fn outcome_of(now: &Prediction, then: &Outline) -> Outcome {
+    Outcome::of((now.capacity, &now.time), (then.capacity, &then.time))
+}
+
 /// What taking another value would do.
 #[derive(Debug, Clone)]
 pub struct Step {
@@ -81,7 +86,7 @@ pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) ->
     let change = change(field, value, editor, job)?;
     let now = editor.prediction()?;
     let then = editor.outline(&change, catalog)?;
-    let outcome = Outcome::of((now.capacity, &now.time), (then.capacity, &then.time));
+    let outcome = outcome_of(now, &then);
     let micro_batches = match field {
         Field::Batch => value.parse::<u64>().ok().map(|batch| batch / (job.batch.micro * job.degrees.data).max(1)),
         _ => None,

@@ -1,5 +1,6 @@
 //! What each event does to the state.
 
+use super::account;
 use super::alerts;
 use super::baseline;
 use super::calibrating;
@@ -8,22 +9,24 @@ use super::editor::Editor;
 use super::ending;
 use super::event::{Effect, Event};
 use super::explaining;
+use super::exporting;
 use super::inferred;
 use super::key::Key;
 use super::keymap::{Action, Context};
+use super::largest;
+use super::milestones;
 use super::monitor::{MonitorView, Source};
 use super::mouse::Target;
 use super::notice::{info, problem};
 use super::outlook;
 use super::overlays;
 use super::pane::Pane;
-use super::picker::{Picker, Purpose};
 use super::picking;
 use super::plans;
 use super::recording;
 use super::saving;
 use super::search_view;
-use super::state::{Overlay, Saving, State};
+use super::state::{Overlay, State};
 use super::step::Direction;
 use super::sweep_view;
 use super::trail;
@@ -71,20 +74,18 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             set_against(state);
             return alerts::look(state);
         }
-        Event::Played(playback) => recording::played(state, playback),
+        Event::Played(playback) => return recording::played(state, playback),
         Event::Recording(path) => recording::began(state, path),
         Event::Recorded(what) => recording::ended(state, info(what)),
         Event::RecordFailed(why) => recording::ended(state, problem(why)),
         Event::EndSent { meant, forced } => ending::sent(state, meant, forced),
         Event::EndFailed(why) => state.notice = Some(problem(why)),
         Event::Saved { path, text } => return saving::saved(state, path, text),
-        Event::SaveFailed(why) => {
-            state.saving = Saving::Idle;
-            state.quit_after_save = false;
-            state.save_as = None;
-            state.notice = Some(problem(why));
-        }
-        Event::SaveRefused { why, theirs } => saving::refused(state, &why, theirs),
+        Event::Unchanged => saving::unchanged(state),
+        Event::SaveFailed(why) => saving::failed(state, &why),
+        Event::SaveRefused(conflict) => saving::refused(state, conflict),
+        Event::Imported(import) => account::arrived(state, *import),
+        Event::PathsFound { typed, paths } => picking::paths_found(state, &typed, paths),
         Event::Opened { name, path, text, recovered } => {
             let plan = Editor::open_text(name, Some(path), text, &state.catalog);
             plans::open(state, plan, recovered);
@@ -123,7 +124,11 @@ fn see(state: &mut State, sample: Sample) -> Vec<Effect> {
     set_against(state);
     outlook::look(state);
     trail::note(state);
-    alerts::look(state)
+    let effects = alerts::look(state);
+    if state.playback.is_some() {
+        milestones::pass(state);
+    }
+    effects
 }
 
 fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
@@ -163,7 +168,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::Quit => return saving::quit(state),
         Action::Save => return saving::ask(state),
-        Action::SaveAs => state.picker = Some(Picker::open(Purpose::SaveAs, Vec::new(), None)),
+        Action::SaveAs => saving::ask_where(state),
+        Action::Export => exporting::ask(state),
         Action::Open => return plans::ask(state),
         Action::Duplicate => plans::duplicate(state),
         Action::ClosePlan => plans::close(state),
@@ -174,7 +180,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Baseline => baseline::pin(state),
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
-        Action::Largest => editing::take_largest(state),
+        Action::Largest => largest::open(state),
         Action::Sweep => sweep_view::open(state),
         Action::Search => return search_view::open(state),
         Action::AddKey => editing::add_key(state),

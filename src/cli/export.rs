@@ -16,16 +16,10 @@ pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
         ExportTarget::Deepspeed => Target::Deepspeed,
         ExportTarget::Torchtitan => Target::Torchtitan,
     };
-    let exported = export(source.plan(), catalog, target);
-    let notes = exported.notes.iter().map(|note| format!("# not said: {note}\n"));
+    let exported = export(source.plan(), catalog, target).with_notes(target);
     // JSON has no comments: what it does not say goes beside it.
-    let text = if target == Target::Deepspeed {
-        for note in &exported.notes {
-            streams.note(&format!("not said: {note}"));
-        }
-        exported.text
-    } else {
-        notes.chain([exported.text]).collect()
-    };
-    exit.and(streams.deliver(args.output.as_deref(), &text))
+    for note in exported.notes.iter().filter(|_| !target.takes_comments()) {
+        streams.note(&format!("not said: {note}"));
+    }
+    exit.and(streams.deliver(args.output.as_deref(), &exported.text))
 }

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use super::args::ImportArgs;
-use super::infer::{HostFiles, deliver};
+use super::infer::{HostFiles, account, deliver};
 use super::user_catalog;
 use super::{Exit, Streams};
+use crate::app::Import;
 use crate::catalog::Catalog;
 use crate::observe;
 use crate::plan::import::{self, Imported, Run};
-use crate::plan::{Fault, Loaded, MAX_BYTES};
+use crate::plan::{self, Document, Fault, Loaded, MAX_BYTES};
 
 pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let files = HostFiles { folder: std::env::current_dir().ok() };
@@ -34,24 +35,69 @@ pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
 /// # Errors
 /// As [`Loaded::load`].
 pub fn open(path: &Path) -> Result<Loaded, Vec<Fault>> {
-    Loaded::load(path).or_else(|faults| foreign(path).unwrap_or(Err(faults)))
+    Loaded::load(path).or_else(|faults| {
+        let Ok(text) = observe::regular_file(path, MAX_BYTES as u64) else { return Err(faults) };
+        if !import::is_foreign(&path.display().to_string(), &text) {
+            return Err(faults);
+        }
+        let catalog = user_catalog::load(|name| std::env::var_os(name)).unwrap_or_default();
+        let (loaded, imported) = spelled(path, &text, &catalog)?;
+        let name = format!("{} ({})", path.file_name().unwrap_or_default().to_string_lossy(), imported.tool);
+        Ok(Loaded { name, ..loaded })
+    })
 }
 
-/// The plan of another tool's file; none where it is not one.
-fn foreign(path: &Path) -> Option<Result<Loaded, Vec<Fault>>> {
-    let text = observe::regular_file(path, MAX_BYTES as u64).ok()?;
-    let name = path.display().to_string();
-    if !import::is_foreign(&name, &text) {
-        return None;
+/// A file that was opened to be edited.
+pub enum Opened {
+    /// A plan's, or one that is to become it: its text.
+    Text(String),
+    /// Another tool's.
+    Import(Box<Import>),
+}
+
+/// Reads a file to be edited: what is neither a plan nor another tool's is a plan to be mended.
+///
+/// # Errors
+/// In one line with the file: it cannot be read, or is another tool's without a plan in it.
+pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<Opened, String> {
+    let shown = path.display();
+    let text = plan::read_text(path).map_err(|fault| format!("{shown}: {fault}"))?;
+    let is_plan = Document::parse(&text).and_then(|document| document.plan()).is_ok();
+    if is_plan || !import::is_foreign(&shown.to_string(), &text) {
+        return Ok(Opened::Text(text));
     }
-    let catalog = user_catalog::load(|name| std::env::var_os(name)).unwrap_or_default();
+    let (loaded, imported) = spelled(path, &text, catalog).map_err(|faults| {
+        faults.into_iter().next().map_or_else(|| format!("{shown}: no plan"), |fault| fault.to_string())
+    })?;
+    let title = format!("{}: {shown} read as a plan", imported.tool);
+    let plan = Loaded { name: short_name(path), ..loaded };
+    Ok(Opened::Import(Box::new(Import { plan, account: account(title, &imported) })))
+}
+
+/// The plan that another tool's file spells.
+fn spelled(path: &Path, text: &str, catalog: &Catalog) -> Result<(Loaded, Imported), Vec<Fault>> {
     let files = HostFiles { folder: std::env::current_dir().ok() };
     let run = Run::of(Vec::new(), &files);
-    let spelled = of_text(path, &text, &run, &catalog);
-    Some(spelled.map_err(|why| vec![Fault::of("", why)]).and_then(|(heading, imported)| {
-        let name = format!("{} ({})", path.file_name().unwrap_or_default().to_string_lossy(), imported.tool);
-        Loaded::from_text(&name, &imported.yaml(&heading))
-    }))
+    let (heading, imported) = of_text(path, text, &run, catalog).map_err(|why| vec![Fault::of("", why)])?;
+    Ok((Loaded::from_text("", &imported.yaml(&heading))?, imported))
+}
+
+/// What a plan out of that file is called: `config.json` says no more than its folder does.
+fn short_name(path: &Path) -> String {
+    let folder = || path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    match plan::name_of(path) {
+        name if name == "config" => folder().unwrap_or(name),
+        name => name,
+    }
+}
+
+/// What another tool's file is, in a few words; none where it spells no plan.
+pub fn kind(path: &Path, text: &str, catalog: &Catalog) -> Option<String> {
+    if !import::is_foreign(&path.display().to_string(), text) {
+        return None;
+    }
+    let (_, imported) = spelled(path, text, catalog).ok().filter(|(_, imported)| !imported.values.is_empty())?;
+    Some(if imported.tool.is_empty() { "a training command".to_owned() } else { imported.tool })
 }
 
 fn of_text(file: &Path, text: &str, run: &Run, catalog: &Catalog) -> Result<(String, Imported), String> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{InferArgs, PlanFormat, PlanOutput};
 use super::{Exit, Streams};
-use crate::app::Proposal;
+use crate::app::{Account, Proposal};
 use crate::catalog::Catalog;
 use crate::observe::{self, Means};
 use crate::plan::import::{self, Files, Imported, Run};
@@ -63,11 +63,18 @@ pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Propos
     let (heading, imported) = of_process(pid, gpus, catalog)?;
     let plan = Loaded::from_text(&format!("inferred-{pid}"), &imported.yaml(&heading))
         .map_err(|faults| faults.first().map_or_else(|| "no plan".to_owned(), ToString::to_string))?;
+    let whose = if imported.tool.is_empty() { "a run" } else { &imported.tool };
+    let title = format!("{whose}: the plan of {pid}");
+    Ok(Proposal { pid, plan, account: account(title, &imported) })
+}
+
+/// What was read, as the dashboard shows it.
+pub fn account(title: String, imported: &Imported) -> Account {
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let rows = imported.values.iter().map(|row| [row.key.to_owned(), shown(&row.value), row.origin.to_string()]);
     let missing = imported.missing.iter().map(|missing| format!("{}: {}", missing.key, missing.why));
     let open = missing.chain(imported.notes.iter().cloned()).collect();
-    Ok(Proposal { pid, tool: imported.tool.clone(), plan, rows: rows.collect(), open })
+    Account { title, rows: rows.collect(), open }
 }
 
 fn nothing_known(imported: &Imported) -> String {

@@ -140,6 +140,8 @@ fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),
         io::ErrorKind::PermissionDenied => "no permission".to_owned(),
+        io::ErrorKind::ReadOnlyFilesystem => "read-only".to_owned(),
+        io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
         io::ErrorKind::IsADirectory => "this is a directory, not a file".to_owned(),
         _ => error.to_string(),
     }
@@ -184,7 +186,10 @@ pub fn save(path: impl AsRef<Path>, text: &str) -> Result<(), Fault> {
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let target = followed(path)?;
     let permissions = match fs::metadata(&target) {
+        Ok(meta) if meta.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
         Ok(meta) if !meta.is_file() => return Err(io::Error::other("this is not a file")),
+        // Whoever may write all the same has to say so to the file system first.
+        Ok(meta) if meta.permissions().readonly() => return Err(io::ErrorKind::ReadOnlyFilesystem.into()),
         Ok(meta) => {
             // A rename would replace what its owner has protected against writing.
             OpenOptions::new().write(true).open(&target)?;
@@ -339,7 +344,7 @@ mod tests {
     #[test]
     fn what_cannot_be_saved_stays_as_it_is() {
         let (folder, path) = folder_with("plan.yaml", "model: {}\n");
-        assert!(save(folder.path(), "x").unwrap_err().message.contains("not saved: this is not a file"));
+        assert!(save(folder.path(), "x").unwrap_err().message.contains("not saved: this is a directory"));
         assert!(save(folder.path().join("no/such.yaml"), "x").unwrap_err().message.contains("no such file"));
         assert!(save(path.join("below"), "x").is_err());
         let circle = folder.path().join("circle");

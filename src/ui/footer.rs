@@ -7,8 +7,8 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::Look;
 use super::text::{fit, width_of};
+use super::{Look, conflict};
 use crate::app::{Overlay, Pane, Purpose, Severity, State, footer};
 use crate::printable::printable;
 
@@ -64,10 +64,11 @@ fn question(state: &State) -> Option<&'static str> {
     match state.overlay? {
         Overlay::ConfirmQuit => Some(UNSAVED),
         Overlay::Diff(_) => Some("s saves this   ↑↓ scroll   any other key goes back"),
-        Overlay::Conflict(_) if state.theirs.is_some() => {
-            Some("Changed by someone else:  m merge yours into it   o write over it   any other key leaves it")
+        Overlay::Conflict(_) => Some(conflict::question(state)),
+        Overlay::Export(_) => Some("s writes it   S to another file   ↑↓ scroll   any other key goes back"),
+        Overlay::Imported(_) => {
+            Some("opened beside its file, not saved yet   ↑↓ scroll   any other key shows the plan")
         }
-        Overlay::Conflict(_) => Some("It exists already:  o write over it   any other key leaves it"),
         Overlay::Recovered(_) => {
             Some("Unsaved changes were kept:  r take them back   d delete them   q leaves, they stay kept")
         }
@@ -75,6 +76,7 @@ fn question(state: &State) -> Option<&'static str> {
         Overlay::Sweep => Some("↑↓←→ choose   ⏎ takes it into the plan   a second key   any other key goes back"),
         Overlay::Search => Some(searching(state)),
         Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
+        Overlay::Largest => Some("⏎ takes it into the plan   any other key leaves the plan as it is"),
         Overlay::Help(_) => None,
     }
 }

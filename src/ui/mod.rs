@@ -1,12 +1,15 @@
 //! Draws a [`State`]: reads it, decides nothing.
 
+mod account;
 mod ascii;
 mod bar;
+mod conflict;
 mod diff;
+mod export;
 mod footer;
 mod header;
 mod help;
-mod inferred;
+mod largest;
 mod layout;
 mod panes;
 mod picker;
@@ -90,9 +93,16 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
                 if editor.faults().is_empty() { "to be saved" } else { "to be saved, though it is no valid plan" };
             diff::draw(title, (saved, text), line, look, body, buffer);
         }
-        Some(Overlay::Conflict(line)) => {
-            let theirs = state.theirs.as_deref().unwrap_or(saved);
-            diff::draw("what somebody else changed", (saved, theirs), line, look, body, buffer);
+        Some(Overlay::Conflict(line)) => conflict::draw(state, line, look, body, buffer),
+        Some(Overlay::Export(line)) => {
+            if let Some(export) = &state.export {
+                export::draw(export, line, look, body, buffer);
+            }
+        }
+        Some(Overlay::Imported(line)) => {
+            if let Some(account) = &state.imported {
+                account::draw(account, line, look, body, buffer);
+            }
         }
         Some(Overlay::Recovered(line)) => {
             let kept = state.recovered.as_deref().unwrap_or(text);
@@ -110,7 +120,12 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
         }
         Some(Overlay::Proposal(line)) => {
             if let Some(proposal) = &state.proposal {
-                inferred::draw(proposal, line, look, body, buffer);
+                account::draw(&proposal.account, line, look, body, buffer);
+            }
+        }
+        Some(Overlay::Largest) => {
+            if let Some(found) = &state.largest {
+                largest::draw(found, look, body, buffer);
             }
         }
         Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),

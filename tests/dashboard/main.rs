@@ -15,6 +15,7 @@ mod terminal;
 mod attended;
 mod bad_input;
 mod edges;
+mod files;
 mod monitor;
 mod opening;
 mod output;

@@ -124,7 +124,7 @@ fn a_folder_removed_underneath_is_said_and_another_file_takes_the_plan() {
 }
 
 #[test]
-fn a_file_removed_underneath_is_written_anew() {
+fn a_file_removed_underneath_is_said_and_written_again_when_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("mine.yaml");
     fs::write(&plan, PLAN).unwrap();
@@ -132,6 +132,13 @@ fn a_file_removed_underneath_is_written_anew() {
     edit(&mut terminal);
     fs::remove_file(&plan).unwrap();
     terminal.keys("ss");
+    terminal.wait_for("The file is gone");
+    terminal.keys("s");
+    terminal.wait_without("The file is gone");
+    assert!(!plan.exists(), "not on its own");
+    terminal.keys("ss");
+    terminal.wait_for("w write it again");
+    terminal.keys("w");
     terminal.wait_for(" saved /");
     assert_eq!(fs::read_to_string(&plan).unwrap(), PLAN.replace("2048", "4096"));
 }

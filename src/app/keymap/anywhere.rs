@@ -104,7 +104,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         keys: &[K::Char('o')],
         shown: "o",
         word: "",
-        help: "open another plan beside this one",
+        help: "open another plan, or another tool's file as one",
         actions: &[A::Open],
     },
     Binding {

@@ -116,6 +116,8 @@ pub enum Action {
     Plans,
     /// Write the plan to another file.
     SaveAs,
+    /// Write the plan as another tool has it.
+    Export,
     /// Show the next kind of operators alone, or all.
     Kind,
     /// The next choice of roofs.

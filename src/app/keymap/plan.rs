@@ -36,7 +36,7 @@ pub(super) const FORM: &[Binding] = &[
         context: In(Pane::Plan),
         keys: &[K::Char('m')],
         shown: "m",
-        word: "most",
+        word: "max batch",
         help: "the largest batch, micro batch or sequence that fits",
         actions: &[A::Largest],
     },
@@ -95,6 +95,14 @@ pub(super) const FORM: &[Binding] = &[
         word: "",
         help: "write the plan to another file",
         actions: &[A::SaveAs],
+    },
+    Binding {
+        context: In(Pane::Plan),
+        keys: &[K::Char('E')],
+        shown: "E",
+        word: "",
+        help: "export it: Megatron, torchrun, DeepSpeed, torchtitan",
+        actions: &[A::Export],
     },
     Binding {
         context: In(Pane::Plan),

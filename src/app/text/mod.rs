@@ -38,6 +38,15 @@ impl TextView {
         view
     }
 
+    /// The text of a plan that has nothing good to show yet, at its fault; none where it has, or
+    /// where what it refers to is still being read.
+    #[must_use]
+    pub fn to_mend(editor: &Editor) -> Option<Self> {
+        let hopeless = editor.prediction().is_none() && editor.unread_config().is_none();
+        let fault = editor.faults().first().filter(|_| hopeless)?;
+        Some(Self::open(editor.text(), fault.at))
+    }
+
     /// Follows a text that was changed from elsewhere, to the byte at which it was.
     pub fn follow(&mut self, text: &str, at: usize) {
         self.area = area_of(text);

@@ -9,12 +9,21 @@ use tokio::sync::mpsc::Sender;
 
 use super::recovery::{Store, Wish};
 use super::{alarm, calibrations};
-use crate::app::{Alarm, Event, Expected, Kept, Question, State};
+use crate::app::{Alarm, Conflict, Event, Expected, InTheWay, Kept, Question, State};
+use crate::catalog::Catalog;
+use crate::cli::import::{self, Opened};
 use crate::cli::infer::proposal;
+use crate::observe;
 use crate::plan::{self, HfConfig};
 
 /// More plans than this are not listed.
 const MOST_LISTED: usize = 500;
+
+/// Larger files are not looked into to list them.
+const MOST_LOOKED_INTO: u64 = 100_000;
+
+/// How names of other tools' files end that may be read as a plan.
+const OTHERS: [&str; 7] = ["json", "toml", "sh", "sbatch", "slurm", "args", "py"];
 
 /// Runs `work` where it may block, and passes on what has come of it.
 fn aside(events: Sender<Event>, work: impl FnOnce() -> Event + Send + 'static) {
@@ -55,55 +64,87 @@ pub fn explain(number: u64, state: &State, events: Sender<Event>) {
     });
 }
 
-/// Writes the plan; where it has no file, to a new one of its name.
+/// Writes a text; where no file is said, to a new one of that name.
 pub fn save(path: Option<PathBuf>, name: &str, text: String, expected: Expected, events: Sender<Event>) {
-    let path = path.unwrap_or_else(|| Path::new(name).with_extension("yaml"));
+    let path = path.map_or_else(|| PathBuf::from(format!("{name}.yaml")), |path| home(&path));
     aside(events, move || {
-        if let Some((why, theirs)) = refused(&path, &expected) {
-            return Event::SaveRefused { why, theirs };
+        if matches!(&expected, Expected::Text(known) if *known == text && !plan::differs(&path, known)) {
+            return Event::Unchanged;
+        }
+        if let Some(found) = refused(&path, &expected) {
+            return Event::SaveRefused(Conflict { path, found });
         }
         match plan::save(&path, &text) {
             Ok(()) => Event::Saved { path, text },
-            Err(fault) => Event::SaveFailed(fault.to_string()),
+            Err(fault) => Event::SaveFailed(format!("{}: {fault}", path.display())),
         }
     });
 }
 
-/// Why a plan is not written over what is there, and what that is, where both sets of changes
-/// can be merged. A file that is gone is in nobody's way.
-fn refused(path: &Path, expected: &Expected) -> Option<(String, Option<String>)> {
-    let shown = path.display();
+/// What a text is not written over: what is there and nobody has seen here. What cannot be written
+/// to at all is told by the attempt.
+fn refused(path: &Path, expected: &Expected) -> Option<InTheWay> {
+    let there = || plan::read_text(path).ok();
     match expected {
         Expected::Anything => None,
-        _ if !path.exists() => None,
-        Expected::Nothing => Some((format!("not saved: {shown} exists already"), None)),
-        Expected::Text(text) if plan::differs(path, text) => {
-            let why = format!("not saved: {shown} was changed by someone else since it was opened");
-            Some((why, plan::read_text(path).ok()))
-        }
-        Expected::Text(_) => None,
+        Expected::Nothing => path.is_file().then(|| InTheWay::Other(there())),
+        // A folder that is gone, too, is a place that cannot be written to.
+        Expected::Text(_) if !path.exists() => folder_of(path).is_dir().then_some(InTheWay::Nothing),
+        Expected::Text(_) if path.is_dir() => None,
+        Expected::Text(text) => plan::differs(path, text).then(|| InTheWay::Newer(there())),
     }
 }
 
-/// Reads a plan's file.
-pub fn open(path: PathBuf, store: Option<Store>, events: Sender<Event>) {
-    aside(events, move || match plan::read_text(&path) {
-        Ok(text) => {
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A path as a shell reads it: `~` is the user's home.
+fn home(path: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+/// Reads a file to be edited.
+pub fn open(path: &Path, store: Option<Store>, catalog: Catalog, events: Sender<Event>) {
+    let path = home(path);
+    aside(events, move || match import::to_edit(&path, &catalog) {
+        Ok(Opened::Text(text)) => {
             let name = plan::name_of(&path);
             let recovered = store.and_then(|store| store.unsaved(Some(&path), &name));
             Event::Opened { name, path, text, recovered }
         }
-        Err(fault) => Event::OpenFailed(format!("{}: {fault}", path.display())),
+        Ok(Opened::Import(import)) => Event::Imported(import),
+        Err(why) => Event::OpenFailed(why),
     });
 }
 
-/// Looks for plans in the working directory and one level below.
-pub fn list(events: Sender<Event>) {
-    aside(events, || {
-        let mut found = plans_in(Path::new(""));
-        found.extend(folders_in(Path::new("")).iter().flat_map(|folder| plans_in(folder)));
+/// Looks for plans, and for what can be read as one, in the working directory and one level below.
+pub fn list(catalog: Catalog, events: Sender<Event>) {
+    aside(events, move || {
+        let mut found = plans_in(Path::new(""), &catalog);
+        found.extend(folders_in(Path::new("")).iter().flat_map(|folder| plans_in(folder, &catalog)));
         found.truncate(MOST_LISTED);
         Event::PlansListed(found)
+    });
+}
+
+/// Looks which paths begin as it was typed; folders end in a slash.
+pub fn complete(typed: String, events: Sender<Event>) {
+    aside(events, move || {
+        let (folder, begun) = typed.rsplit_once('/').map_or(("", typed.as_str()), |(folder, begun)| (folder, begun));
+        let before = typed.len() - begun.len();
+        let real = if before > 0 && folder.is_empty() { PathBuf::from("/") } else { home(Path::new(folder)) };
+        let paths = entries(&real)
+            .into_iter()
+            .filter_map(|(path, is_folder)| {
+                let name = path.file_name()?.to_str().filter(|name| name.starts_with(begun))?;
+                Some(format!("{}{name}{}", &typed[..before], if is_folder { "/" } else { "" }))
+            })
+            .collect();
+        Event::PathsFound { typed, paths }
     });
 }
 
@@ -125,9 +166,25 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     entries(folder).into_iter().filter(|(_, is_folder)| *is_folder).map(|(path, _)| path).collect()
 }
 
-fn plans_in(folder: &Path) -> Vec<PathBuf> {
-    let is_plan = |path: &Path| path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-    entries(folder).into_iter().filter(|(path, is_folder)| !is_folder && is_plan(path)).map(|(path, _)| path).collect()
+fn plans_in(folder: &Path, catalog: &Catalog) -> Vec<(PathBuf, String)> {
+    let files = entries(folder).into_iter().filter(|(_, is_folder)| !is_folder);
+    files.filter_map(|(path, _)| what_is(&path, catalog).map(|what| (path, what))).collect()
+}
+
+/// What a file is for somebody who looks for a plan; none where it is nothing to open. What ends
+/// in YAML may always be a plan.
+fn what_is(path: &Path, catalog: &Catalog) -> Option<String> {
+    let ending = path.extension()?.to_str()?;
+    let own = matches!(ending, "yaml" | "yml");
+    if !own && !OTHERS.contains(&ending) {
+        return None;
+    }
+    let text = observe::regular_file(path, MOST_LOOKED_INTO).ok();
+    let other = text.and_then(|text| import::kind(path, &text, catalog));
+    match other {
+        Some(tool) => Some(format!("{tool}, read as a plan")),
+        None => own.then(|| "file".to_owned()),
+    }
 }
 
 /// Reads a configuration that a plan names.
@@ -198,12 +255,15 @@ mod tests {
         let path = folder.path().join("a.yaml");
         let text = |text: &str| Expected::Text(text.to_owned());
         assert_eq!(refused(&path, &Expected::Nothing), None);
-        assert_eq!(refused(&path, &text("a")), None, "removed underneath: in nobody's way");
+        assert_eq!(refused(&path, &text("a")), Some(InTheWay::Nothing), "removed underneath");
+        assert_eq!(refused(&folder.path().join("gone/a.yaml"), &text("a")), None, "told by the attempt");
         std::fs::write(&path, "b").unwrap();
         assert_eq!(refused(&path, &text("b")), None);
         assert_eq!(refused(&path, &Expected::Anything), None);
-        assert!(refused(&path, &Expected::Nothing).unwrap().0.contains("exists already"));
-        let (why, theirs) = refused(&path, &text("a")).unwrap();
-        assert!(why.contains("someone else") && theirs.as_deref() == Some("b"));
+        assert_eq!(refused(&path, &Expected::Nothing), Some(InTheWay::Other(Some("b".to_owned()))));
+        assert_eq!(refused(&path, &text("a")), Some(InTheWay::Newer(Some("b".to_owned()))));
+        std::fs::write(&path, [0xff]).unwrap();
+        assert_eq!(refused(&path, &text("a")), Some(InTheWay::Newer(None)));
+        assert_eq!(refused(folder.path(), &text("a")), None, "told by the attempt");
     }
 }

@@ -12,18 +12,20 @@ mod tape;
 mod terminal;
 mod watch;
 
+use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use recovery::Store;
 pub use watch::{Outside, watch};
 
+use super::import::Opened;
 use super::replay::exit_for;
 use super::{DashboardArgs, Exit, Streams, import, made_up, plans, user_catalog};
-use crate::app::{self, Keymap, Notice, Rules, Severity, State};
+use crate::app::{self, Account, Editor, Keymap, Notice, Rules, Severity, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
-use crate::observe::{self, Choice, Follow, Header, Means, Wants};
-use crate::plan::{EXAMPLES, Fault, Loaded};
+use crate::observe::{self, Choice, Follow, Header, Means, PlanText, Wants};
+use crate::plan::{self, EXAMPLES, Fault, Loaded};
 use crate::predict::Job;
 use crate::reading::Moment;
 use crate::units::Seconds;
@@ -60,8 +62,8 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Ok(recorded) => recorded,
         Err((exit, message)) => return streams.fail(exit, &message),
     };
-    let loaded = match open_plan(args, recorded.as_ref(), &catalog) {
-        Ok(loaded) => loaded,
+    let (plan, account) = match open_plan(args, recorded.as_ref(), &catalog) {
+        Ok(opened) => opened,
         Err(messages) => {
             return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
         }
@@ -76,7 +78,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     };
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
-    let mut state = State::new(loaded, catalog, attach, clock.now());
+    let mut state = State::on(plan, catalog, attach, clock.now());
     let files = own("keys.yaml", Keymap::parse).and_then(|keys| Ok((keys, own("alerts.yaml", Rules::parse)?)));
     (state.keys, state.alerts.rules) = match files {
         Ok(files) => files,
@@ -90,6 +92,9 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     state.notice = fault.map(|text| Notice { severity: Severity::Problem, text });
     let store = Store::of_user(|name| std::env::var_os(name));
     let kept = store.as_ref().and_then(|store| store.unsaved(state.editor.path(), state.editor.name()));
+    if let Some(account) = account {
+        app::show_account(&mut state, account);
+    }
     app::offer(&mut state, kept);
     state.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
@@ -125,24 +130,36 @@ fn recorded(source: &Choice) -> Result<Option<Header>, (Exit, String)> {
     Header::read(path).map(Some).map_err(|why| (exit_for(&why), why.to_string()))
 }
 
-/// The plan of the command line, that of the recording, or the built-in example. It must make a
-/// prediction.
-fn open_plan(args: &DashboardArgs, recorded: Option<&Header>, catalog: &Catalog) -> Result<Loaded, Vec<String>> {
-    let named = args.plan.as_ref().map(|path| path.display().to_string());
+/// The plan of the command line, that of the recording, or the built-in example. One of the command
+/// line need not be a plan yet; one that was read out of another tool's file comes with what was read.
+fn open_plan(
+    args: &DashboardArgs,
+    recorded: Option<&Header>,
+    catalog: &Catalog,
+) -> Result<(Editor, Option<Account>), Vec<String>> {
     let kept = recorded.and_then(|header| header.plan.as_ref());
+    if let Some(path) = &args.plan {
+        return match import::to_edit(path, catalog).map_err(|why| vec![why])? {
+            Opened::Text(text) => Ok((mended(path, text, catalog), None)),
+            Opened::Import(import) => Ok((Editor::unsaved(import.plan, catalog), Some(import.account))),
+        };
+    }
     let said = |faults: Vec<Fault>| {
-        let file = named.clone().or_else(|| kept.map(|plan| format!("the recording's plan {}", plan.name)));
+        let file = kept.map(|plan| format!("the recording's plan {}", plan.name));
         faults.into_iter().map(|fault| plans::line(file.as_deref(), fault)).collect::<Vec<_>>()
     };
-    let loaded = match (&args.plan, kept) {
-        (Some(path), _) => import::open(path),
-        (None, Some(plan)) => plan.load(),
-        (None, None) => example(),
-    }
-    .map_err(said)?;
+    let loaded = kept.map_or_else(example, PlanText::load).map_err(said)?;
     let place = |fault: Fault| loaded.document.placed(fault);
     Job::resolve(&loaded.plan, catalog).map_err(|faults| said(faults.into_iter().map(place).collect()))?;
-    Ok(loaded)
+    Ok((Editor::open(loaded, catalog), None))
+}
+
+/// The plan of a file with what it refers to, or its text as it stands.
+fn mended(path: &Path, text: String, catalog: &Catalog) -> Editor {
+    match Loaded::load(path) {
+        Ok(loaded) => Editor::open(loaded, catalog),
+        Err(_) => Editor::open_text(plan::name_of(path), Some(path.to_owned()), text, catalog),
+    }
 }
 
 /// What opens without a plan: a plain case that fits, so that there is something to play with.

@@ -175,12 +175,13 @@ impl Hands {
             // The loop's own.
             Effect::Quit => {}
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
-            Effect::Open(path) => files::open(path, self.store.clone(), events),
+            Effect::Open(path) => files::open(&path, self.store.clone(), state.catalog.clone(), events),
             Effect::Infer(pid) => files::infer(pid, state, events),
             Effect::Explain(number) => files::explain(number, state, events),
             Effect::Search(number) => self.search.begin(number, state, events),
             Effect::CancelSearch => self.search.cancel(),
-            Effect::ListPlans => files::list(events),
+            Effect::ListPlans => files::list(state.catalog.clone(), events),
+            Effect::CompletePath(typed) => files::complete(typed, events),
             Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),
             Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),
             Effect::Forget { path, name } => self.wish(Wish::Forget(path, name)),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::reader::{OpenError, Recording, Samples};
 use crate::observe::Source;
-use crate::reading::playback::{Playback, SPEEDS, Steer};
+use crate::reading::playback::{Milestones, Playback, SPEEDS, Steer};
 use crate::reading::{Moment, Sample, SourceInfo, SourceKind};
 
 /// A recording as a source.
@@ -21,6 +21,9 @@ pub struct Replay {
     speed: f64,
     paused: bool,
     rewound: u64,
+    /// Where it went back to: samples before that.
+    from: usize,
+    milestones: Milestones<()>,
 }
 
 impl Replay {
@@ -37,7 +40,8 @@ impl Replay {
     pub fn of(recording: Recording, speed: f64) -> Self {
         let anchor = (recording.time(0), Instant::now());
         let speed = speed.clamp(*SPEEDS.start(), *SPEEDS.end());
-        Self { samples: Samples::of(recording), shown: None, until: 0, anchor, speed, paused: false, rewound: 0 }
+        let (samples, milestones) = (Samples::of(recording), Milestones::default());
+        Self { samples, shown: None, until: 0, anchor, speed, paused: false, rewound: 0, from: 0, milestones }
     }
 
     fn recording(&self) -> &Recording {
@@ -61,13 +65,19 @@ impl Replay {
     }
 
     /// Shows that sample next as if it had been played to: at once all that lie between, from
-    /// the beginning where it lies before.
+    /// the last milestone or the beginning where it lies before.
     fn go_to(&mut self, index: usize) {
         if self.shown.is_some_and(|shown| index < shown) {
-            self.shown = None;
-            self.rewound += 1;
+            self.go_back(index);
         }
         self.until = index;
+    }
+
+    /// Plays again from the last milestone after at most so many samples; without one from the beginning.
+    fn go_back(&mut self, samples: usize) {
+        self.from = self.milestones.back_to(samples).map_or(0, |(at, ())| *at);
+        self.shown = self.from.checked_sub(1);
+        self.rewound += 1;
     }
 
     /// Goes so many recorded seconds on or back from where it is.
@@ -94,6 +104,7 @@ impl Source for Replay {
             && let Some(sample) = self.samples.get(next)
         {
             self.shown = Some(next);
+            self.milestones.pass(next + 1, || ());
             if next == self.until {
                 self.anchor();
             }
@@ -126,6 +137,7 @@ impl Source for Replay {
             speed: self.speed,
             paused: self.paused,
             rewound: self.rewound,
+            from: self.from,
             damage: recording.damage().map(ToString::to_string),
         })
     }
@@ -146,6 +158,10 @@ impl Source for Replay {
             Steer::SeekPercent(by) => {
                 let whole = self.recording().time(usize::MAX).since(self.recording().time(0));
                 self.seek(whole.0 * f64::from(by) / 100.0);
+            }
+            Steer::Afresh => {
+                self.until = self.target();
+                self.go_back(0);
             }
             Steer::Faster => self.speed = (self.speed * 2.0).min(*SPEEDS.end()),
             Steer::Slower => self.speed = (self.speed / 2.0).max(*SPEEDS.start()),

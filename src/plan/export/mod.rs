@@ -26,6 +26,50 @@ pub enum Target {
     Torchtitan,
 }
 
+impl Target {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Megatron, Self::Torchrun, Self::Deepspeed, Self::Torchtitan];
+
+    /// Its name in lists.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Megatron => "megatron",
+            Self::Torchrun => "torchrun",
+            Self::Deepspeed => "deepspeed",
+            Self::Torchtitan => "torchtitan",
+        }
+    }
+
+    /// What is written for it.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Megatron => "Megatron-LM's arguments, one a line",
+            Self::Torchrun => "the command that starts the run",
+            Self::Deepspeed => "a DeepSpeed configuration, JSON",
+            Self::Torchtitan => "a torchtitan configuration, TOML",
+        }
+    }
+
+    /// How the name of its file ends.
+    #[must_use]
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Megatron => "megatron.args",
+            Self::Torchrun => "torchrun.sh",
+            Self::Deepspeed => "deepspeed.json",
+            Self::Torchtitan => "torchtitan.toml",
+        }
+    }
+
+    /// Whether its text may have comments.
+    #[must_use]
+    pub const fn takes_comments(self) -> bool {
+        !matches!(self, Self::Deepspeed)
+    }
+}
+
 /// A plan in another's words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
@@ -33,6 +77,18 @@ pub struct Exported {
     pub text: String,
     /// What it does not say, one line each.
     pub notes: Vec<String>,
+}
+
+impl Exported {
+    /// What it does not say stands in the text too, as comments above it, where `target` has those.
+    #[must_use]
+    pub fn with_notes(mut self, target: Target) -> Self {
+        if target.takes_comments() {
+            let notes = self.notes.iter().map(|note| format!("# not said: {note}\n"));
+            self.text = notes.chain([std::mem::take(&mut self.text)]).collect();
+        }
+        self
+    }
 }
 
 /// Writes `plan` for `target`. A preset's shape comes from the catalogue.

@@ -77,6 +77,9 @@ pub fn surroundings(imported: &mut Imported, context: &Context) {
     imported.fill("cluster.nodes", world.nodes.clone());
     imported.fill("cluster.gpus_per_node", world.per_node.clone());
     if imported.get("cluster.num_gpus").is_none() {
+        ranks(imported);
+    }
+    if imported.get("cluster.num_gpus").is_none() {
         imported
             .miss("cluster.num_gpus", "no launcher, no WORLD_SIZE and no task of Slurm tells the number of processes");
     }
@@ -101,6 +104,28 @@ fn unsettled(imported: &Imported) -> bool {
 /// The degrees that share out a replica's work.
 const MODEL_DEGREES: [&str; 3] =
     ["distribution.tensor_parallel", "distribution.pipeline_parallel", "distribution.context_parallel"];
+
+/// Where nobody tells the number of GPUs, three batch sizes do: each replica takes its part of the
+/// global batch (DeepSpeed refuses to start with any other number).
+fn ranks(imported: &mut Imported) {
+    let whole = |key| imported.whole(key).filter(|number| *number > 0);
+    let (Some(global), Some(micro), Some(steps)) =
+        (whole("model.batch_size"), whole("training.micro_batch_size"), whole("training.gradient_accumulation_steps"))
+    else {
+        return;
+    };
+    let local = micro.checked_mul(steps).filter(|local| global.is_multiple_of(*local));
+    let share = MODEL_DEGREES.iter().try_fold(1_u64, |product, key| product.checked_mul(whole(key).unwrap_or(1)));
+    let Some((data, gpus)) = local.zip(share).and_then(|(local, share)| {
+        let data = global / local;
+        Some((data, data.checked_mul(share)?))
+    }) else {
+        return;
+    };
+    let origin = Origin::Derived(format!("batch {global} / micro batch {micro} / {steps} steps"));
+    imported.say("distribution.data_parallel", data, origin.clone());
+    imported.say("cluster.num_gpus", gpus, origin);
+}
 
 /// Data parallelism: what the other degrees leave of the GPUs.
 fn degrees(imported: &mut Imported) {

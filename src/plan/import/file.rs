@@ -31,7 +31,7 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
     };
     let mut imported = match name.rsplit('.').next().unwrap_or("").to_lowercase().as_str() {
         "toml" => of_settings(text::toml(name, content).map_err(|why| format!("{name}:{why}"))?, name, &context),
-        "json" | "yaml" | "yml" | "jsonc" => {
+        ending if SETTINGS.contains(&ending) => {
             of_settings(text::yaml(name, content).map_err(|why| format!("{name}:{why}"))?, name, &context)
         }
         "py" => {
@@ -45,12 +45,16 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
     Ok(imported.settle())
 }
 
+/// How names of files end that hold settings, never commands.
+const SETTINGS: [&str; 4] = ["json", "yaml", "yml", "jsonc"];
+
 /// Whether a text that is no plan may be one of these, by its name and its keys.
 #[must_use]
 pub fn is_foreign(name: &str, content: &str) -> bool {
     let ending = name.rsplit('.').next().unwrap_or("").to_lowercase();
     match ending.as_str() {
         "toml" | "sh" | "py" | "sbatch" | "slurm" => true,
+        ending if !SETTINGS.contains(&ending) && training_command(content, &|_| None).is_some() => true,
         _ => text::yaml(name, content).is_ok_and(|settings| !is_plan(&settings) && kind(&settings).is_some()),
     }
 }

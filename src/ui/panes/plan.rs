@@ -20,6 +20,9 @@ pub fn title(state: &State) -> String {
     if count > 1 {
         parts.push(format!("{} of {count}", place + 1));
     }
+    if state.editor.prediction().is_none() {
+        parts.push("no good plan yet".to_owned());
+    }
     if state.editor.modified() {
         parts.push("unsaved".to_owned());
     }

@@ -41,7 +41,7 @@ pub fn title(state: &State) -> String {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.editor.prediction() else {
-        return say("no valid plan: nothing to predict", look, area, buffer);
+        return say("no good plan yet: its operators are shown as soon as its faults are mended", look, area, buffer);
     };
     let roofline = &prediction.roofline;
     let selected = state.roofline.selected.min(state.roofline.ops(roofline).count().saturating_sub(1));

@@ -30,7 +30,8 @@ const CHART: u16 = 32;
 pub fn title(state: &State) -> String {
     let stages = state.editor.prediction().map_or(1, |prediction| prediction.stages.len());
     let stage = state.editor.prediction().map_or(0, |prediction| prediction.largest().stage);
-    let view = if state.editor.faults().is_empty() { state.memory.view.word() } else { "last good plan" };
+    let broken = !state.editor.faults().is_empty() && state.editor.prediction().is_some();
+    let view = if broken { "last good plan" } else { state.memory.view.word() };
     let view = match &state.baseline {
         Some(baseline) => format!("{view} · against {}", baseline.name),
         None => view.to_owned(),
@@ -44,7 +45,7 @@ pub fn title(state: &State) -> String {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.editor.prediction() else {
-        return say("no valid plan: nothing to predict", look, area, buffer);
+        return say("no good plan yet: what it needs is shown as soon as its faults are mended", look, area, buffer);
     };
     let [bars, rest] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
     draw_bars(state, prediction, look, bars, buffer);

@@ -29,6 +29,22 @@ fn due(replay: &mut Replay) -> Vec<u64> {
 }
 
 #[test]
+fn a_step_back_begins_at_the_last_milestone() {
+    let (_folder, mut replay) = replay(1000, Compression::None);
+    replay.steer(Steer::Seek(10_000));
+    due(&mut replay);
+    // 900 samples are the third milestone; the first is not kept any more.
+    for (steer, from, to) in [(Steer::Step(-1), 900, 998), (Steer::Seek(-98), 900, 900), (Steer::Step(-1), 600, 899)] {
+        replay.steer(steer);
+        assert_eq!(due(&mut replay), (from..=to).collect::<Vec<_>>());
+        assert_eq!(replay.playback().unwrap().from as u64, from);
+    }
+    replay.steer(Steer::Afresh);
+    assert_eq!(due(&mut replay), (0..=899).collect::<Vec<_>>());
+    assert_eq!(replay.playback().unwrap().from, 0);
+}
+
+#[test]
 fn it_is_paused_stepped_and_sought() {
     for compression in [Compression::None, Compression::Gzip] {
         let (_folder, mut replay) = replay(300, compression);

@@ -75,7 +75,7 @@ impl<'a> Page<'a> {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.editor.prediction() else {
-        return say("no valid plan: nothing to compare with", look, area, buffer);
+        return say("no good plan yet: nothing to compare with", look, area, buffer);
     };
     let Some(comparison) = &state.comparison else {
         return say("nothing observed yet", look, area, buffer);

@@ -1,4 +1,4 @@
-//! The plan that a process seems to run, over the panes: each value with what said so.
+//! What was read out of a process or another tool's file, over the panes: each value with what said so.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,24 +7,23 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
 use super::text::{fit, left};
-use crate::app::Proposal;
+use crate::app::Account;
 use crate::printable::printable;
 
 const MOST_KEY: usize = 40;
 const MOST_VALUE: usize = 30;
 
-pub fn draw(proposal: &Proposal, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+pub fn draw(account: &Account, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     Clear.render(area, buffer);
-    let tool = if proposal.tool.is_empty() { "a run".to_owned() } else { printable(&proposal.tool) };
-    let title = format!(" {tool}: the plan of {} ", proposal.pid);
+    let title = format!(" {} ", printable(&account.title));
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
         .border_style(theme.accent())
         .title(Span::styled(fit(&title, area.width as usize), theme.accent()));
     let inner = block.inner(area);
     block.render(area, buffer);
-    let lines = lines(proposal, look, inner.width as usize);
+    let lines = lines(account, look, inner.width as usize);
     // The last screenful stays full.
     let first = first.min(lines.len().saturating_sub(inner.height as usize));
     for (line, place) in lines.into_iter().skip(first).zip(inner.rows()) {
@@ -32,14 +31,14 @@ pub fn draw(proposal: &Proposal, first: usize, look: &Look, area: Rect, buffer: 
     }
 }
 
-fn lines(proposal: &Proposal, look: &Look, width: usize) -> Vec<Line<'static>> {
+fn lines(account: &Account, look: &Look, width: usize) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let column = |at: usize, most: usize| {
-        let widest = proposal.rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+        let widest = account.rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
         widest.min(most).min(width / 3)
     };
     let (keys, values) = (column(0, MOST_KEY), column(1, MOST_VALUE));
-    let mut lines: Vec<Line<'static>> = proposal
+    let mut lines: Vec<Line<'static>> = account
         .rows
         .iter()
         .map(|[key, value, origin]| {
@@ -51,11 +50,11 @@ fn lines(proposal: &Proposal, look: &Look, width: usize) -> Vec<Line<'static>> {
             ])
         })
         .collect();
-    if !proposal.open.is_empty() {
+    if !account.open.is_empty() {
         lines.push(Line::default());
-        lines.push(Line::styled(" not inferred, or not for a plan to say", theme.warning()));
+        lines.push(Line::styled(" not found, or not for a plan to say", theme.warning()));
         lines.extend(
-            proposal
+            account
                 .open
                 .iter()
                 .map(|line| Line::styled(format!("  {}", fit(&printable(line), width.saturating_sub(3))), theme.dim())),

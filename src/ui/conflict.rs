@@ -1,0 +1,43 @@
+//! What is in the way of a file that was to be written.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::{Look, diff};
+use crate::app::{InTheWay, State, to_be_written};
+
+/// Draws what writing would change, from that line on.
+pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let Some(conflict) = &state.conflict else { return };
+    let path = conflict.path.display();
+    let (saved, ours) = (state.editor.saved_text(), to_be_written(state));
+    let (title, texts) = match &conflict.found {
+        InTheWay::Newer(Some(theirs)) => (format!("{path}: what somebody else changed"), (saved, theirs.as_str())),
+        InTheWay::Other(Some(there)) => {
+            (format!("{path} exists: what writing over it would change"), (there.as_str(), ours))
+        }
+        InTheWay::Newer(None) | InTheWay::Other(None) => {
+            (format!("{path} holds something that is no text; this would take its place"), ("", ours))
+        }
+        InTheWay::Nothing => {
+            (format!("{path} was removed or renamed since it was opened; this would be in it"), ("", ours))
+        }
+    };
+    diff::draw(&title, texts, first, look, area, buffer);
+}
+
+/// What may be done about it.
+pub fn question(state: &State) -> &'static str {
+    match state.conflict.as_ref().map(|conflict| &conflict.found) {
+        Some(InTheWay::Newer(Some(_))) => {
+            "Changed by someone else:  m merge yours into it   o write over it   S save elsewhere   any other key leaves it"
+        }
+        Some(InTheWay::Newer(None)) => {
+            "Changed by someone else:  o write over it   S save elsewhere   any other key leaves it"
+        }
+        Some(InTheWay::Nothing) => "The file is gone:  w write it again   S save elsewhere   any other key leaves it",
+        Some(InTheWay::Other(_)) | None => {
+            "It exists already:  o write over it   S write elsewhere   any other key leaves it"
+        }
+    }
+}
