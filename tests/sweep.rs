@@ -113,3 +113,24 @@ fn what_cannot_be_swept_is_one_clear_fault() {
         assert!(told.contains(said), "{vary:?}: {told}");
     }
 }
+
+#[test]
+fn each_card_is_held_to_its_own_capacity() {
+    let sweep = swept(EIGHT_B, &["hardware.gpu_type=NVIDIA A100,NVIDIA H200"]).unwrap();
+    let text = report::text("a", &sweep);
+    // NVML's totals: 80 GiB on an A100, 140.4 on an H200.
+    let row = |card: &str| text.lines().find(|line| line.contains(card)).unwrap();
+    assert!(row("NVIDIA A100").contains(" 80.0 "), "{text}");
+    assert!(row("NVIDIA H200").contains(" 140 "), "{text}");
+    assert!(!text.contains("of 80.0 GiB on each"), "{text}");
+}
+
+#[test]
+fn reading_prompts_and_answering_stand_in_columns_of_their_own() {
+    let sweep = swept(include_str!("../configs/plans/7b_inference.yaml"), &["batch_size=1,8"]).unwrap();
+    let text = report::text("a", &sweep);
+    let head = text.lines().find(|line| line.contains("prefill")).unwrap();
+    let places = ["prefill", "prompt tokens/s", "a token each", "answer tokens/s"].map(|name| head.find(name));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{head}");
+    assert!(!head.contains("step") && !head.contains("MFU"), "{head}");
+}

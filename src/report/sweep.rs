@@ -10,7 +10,7 @@ use super::table::{Align, Table};
 use super::text::{grouped, paragraph, shortened};
 use crate::advise::{Capacity, Point, Sweep, Throughput, Wall, throughput};
 use crate::predict::{Outline, Verdict};
-use crate::units::{Fraction, three_figures};
+use crate::units::{Bytes, Fraction, three_figures};
 
 /// Lines along which walls are told; a larger grid's are in the JSON.
 const MOST_LINES: usize = 16;
@@ -32,62 +32,93 @@ pub fn text(plan: &str, sweep: &Sweep) -> String {
     }
     text.push('\n');
     text.push_str(&rows(sweep).render("  "));
-    let capacity = sweep.points.iter().find_map(|point| point.outcome.as_ref().ok());
-    if let Some(outline) = capacity {
-        let _ = writeln!(text, "\nGiB: device-used of {} on each GPU", outline.capacity.bytes);
+    let capacities = capacities(sweep);
+    if let [one] = capacities.as_slice() {
+        let _ = writeln!(text, "\nGiB: device-used of {one} on each GPU");
+    } else if !capacities.is_empty() {
+        text.push_str("\nGiB: device-used on each GPU, of what its card has\n");
     }
     text
 }
 
+/// How much the cards have, each size once.
+fn capacities(sweep: &Sweep) -> Vec<Bytes> {
+    let mut all: Vec<Bytes> = outlines(sweep).map(|outline| outline.capacity.bytes).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn outlines(sweep: &Sweep) -> impl Iterator<Item = &Outline> {
+    sweep.points.iter().filter_map(|point| point.outcome.as_ref().ok())
+}
+
+/// A column of figures: its head, and its cell for a plan.
+type Column = (&'static str, Align, fn(&Outline) -> String);
+
+/// What the plans of a sweep are told by: training in steps; answering in the reading of the prompts and in what is
+/// written then.
+fn columns(sweep: &Sweep) -> Vec<Column> {
+    let mut columns: Vec<Column> = vec![("GiB", Align::Right, |outline| outline.capacity.needed.in_gib())];
+    if capacities(sweep).len() > 1 {
+        columns.push(("of", Align::Right, |outline| outline.capacity.bytes.in_gib()));
+    }
+    columns.push(("fits", Align::Left, |outline| verdict(outline).to_owned()));
+    if outlines(sweep).any(|outline| outline.decode.is_some()) {
+        let prompts = |outline: &Outline| outline.time.tokens_per_s.map_or_else(none, grouped);
+        let token = |outline: &Outline| outline.decode.as_ref().map_or_else(none, |time| time.step.to_string());
+        columns.push(("prefill", Align::Right, |outline| outline.time.step.to_string()));
+        columns.push(("prompt tokens/s", Align::Right, prompts));
+        columns.push(("a token each", Align::Right, token));
+    } else {
+        columns.push(("step", Align::Right, |outline| outline.time.step.to_string()));
+    }
+    columns.push((rate_name(sweep), Align::Right, |outline| grouped(throughput(outline))));
+    if outlines(sweep).any(|outline| outline.time.mfu.is_some()) {
+        let mfu = |outline: &Outline| outline.time.mfu.map_or_else(none, |mfu| three_figures(100.0 * mfu));
+        columns.push(("MFU %", Align::Right, mfu));
+    }
+    columns
+}
+
+fn none() -> String {
+    "–".to_owned()
+}
+
+fn verdict(outline: &Outline) -> &'static str {
+    match outline.capacity.verdict() {
+        Verdict::Fits => "yes",
+        Verdict::Tight => "tight",
+        Verdict::DoesNotFit => "no",
+    }
+}
+
 fn rows(sweep: &Sweep) -> Table {
-    let figures = [
-        ("GiB", Align::Right),
-        ("fits", Align::Left),
-        ("step", Align::Right),
-        (rate_name(sweep), Align::Right),
-        ("MFU %", Align::Right),
-        ("", Align::Left),
-    ];
+    let columns = columns(sweep);
     let heads = sweep.axes.iter().map(|axis| {
         let align = if axis.numbers().is_some() { Align::Right } else { Align::Left };
         (axis.key.name(), align)
     });
-    let mut table = Table::new(heads.chain(figures));
+    let figures = columns.iter().map(|(head, align, _)| (*head, *align));
+    let mut table = Table::new(heads.chain(figures).chain([("", Align::Left)]));
     for point in &sweep.points {
         let values = (0..sweep.axes.len()).map(|axis| shortened(sweep.value(point, axis), VALUE));
-        let figures = match &point.outcome {
-            Ok(outline) => figures_of(outline),
-            Err(reason) => {
-                let mut cells = ["–", "–", "–", "–", "–"].map(str::to_owned).to_vec();
-                cells.push(shortened(reason, REASON));
-                cells
-            }
+        let (cells, reason): (Vec<String>, String) = match &point.outcome {
+            Ok(outline) => (columns.iter().map(|(.., cell)| cell(outline)).collect(), String::new()),
+            Err(reason) => (columns.iter().map(|_| none()).collect(), shortened(reason, REASON)),
         };
-        table.row(values.chain(figures));
+        table.row(values.chain(cells).chain([reason]));
     }
     table
 }
 
-fn figures_of(outline: &Outline) -> Vec<String> {
-    let verdict = match outline.capacity.verdict() {
-        Verdict::Fits => "yes",
-        Verdict::Tight => "tight",
-        Verdict::DoesNotFit => "no",
-    };
-    vec![
-        outline.capacity.needed.in_gib(),
-        verdict.to_owned(),
-        outline.time.step.to_string(),
-        grouped(throughput(outline)),
-        outline.time.mfu.map_or_else(|| "–".to_owned(), |mfu| three_figures(100.0 * mfu)),
-        String::new(),
-    ]
-}
-
 /// What is counted a second: the same for all plans of one kind of model.
 fn rate_name(sweep: &Sweep) -> &'static str {
-    let outline = sweep.points.iter().find_map(|point| point.outcome.as_ref().ok());
-    if outline.is_some_and(|outline| outline.time.tokens_per_s.is_none()) { "samples/s" } else { "tokens/s" }
+    match outlines(sweep).next() {
+        Some(outline) if outline.decode.is_some() => "answer tokens/s",
+        Some(outline) if outline.time.tokens_per_s.is_none() => "samples/s",
+        _ => "tokens/s",
+    }
 }
 
 /// Both walls: two sentences where there is one line of values, a table where the grid has several.

@@ -87,7 +87,9 @@ fn a_recording_without_a_screen_holds_what_the_log_tells() {
     let trainer = Trainer::start(Command::new("sleep").arg("1000").stdout(File::create(&path).unwrap()));
     let say = |line: &str| OpenOptions::new().append(true).open(&path).unwrap().write_all(line.as_bytes()).unwrap();
     say("iter 40: loss 6.2081, time 48.67ms, mfu 10.07%\n");
-    say("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.65 GiB\n");
+    say(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.65 GiB\n",
+    );
     let pid = trainer.0.id().to_string();
     let scenario = Scenario::new(&card(trainer.0.id()));
     let run = folder.path().join("run.ndjson");

@@ -57,6 +57,13 @@ fn outline(view: &SweepView, index: usize) -> Option<&Outline> {
     view.sweep.points.get(index)?.outcome.as_ref().ok()
 }
 
+/// What is counted a second, and what a step is: of a server the tokens that it answers with, and the reading of the
+/// prompts.
+fn heads(view: &SweepView) -> (&'static str, &'static str) {
+    let answers = (0..view.sweep.points.len()).filter_map(|index| outline(view, index)).any(|one| one.decode.is_some());
+    if answers { ("answer/s", "prefill") } else { ("tok/s", "step") }
+}
+
 fn fits(outline: &Outline) -> bool {
     outline.capacity.verdict() != Verdict::DoesNotFit
 }
@@ -65,7 +72,8 @@ fn draw_table(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let name = 18;
     let label = view.fields.first().map_or("", |field| Field::label(*field));
-    let head = format!("  {}{}{}{}", left(label, name), right("memory", 11), right("tok/s", 10), right("step", 13));
+    let (rate, step) = heads(view);
+    let head = format!("  {}{}{}{}", left(label, name), right("memory", 11), right(rate, 10), right(step, 13));
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let points = &view.sweep.points;
@@ -106,10 +114,14 @@ fn mark(view: &SweepView, index: usize) -> &'static str {
 /// Throughput, and memory under the card's size; the walls and the selected point stand in both.
 fn draw_charts(view: &SweepView, look: &Look, [upper, lower]: [Rect; 2], buffer: &mut Buffer) {
     let label = view.fields.first().map_or("", |field| Field::label(*field));
-    let cap = (0..view.sweep.points.len()).find_map(|index| Some(outline(view, index)?.capacity.bytes.gib()));
+    let mut caps: Vec<f64> =
+        (0..view.sweep.points.len()).filter_map(|index| Some(outline(view, index)?.capacity.bytes.gib())).collect();
+    caps.dedup();
+    // Where cards are what varies, each has its own, and the marks tell which fit.
+    let cap = caps.first().copied().filter(|_| caps.len() == 1);
     let memory = |outline: &Outline| outline.capacity.needed.gib();
     let rate = chart(view, throughput, tokens, look);
-    Chart { title: format!(" tok/s by {label}"), ..rate }.draw(look, upper, buffer);
+    Chart { title: format!(" {} by {label}", heads(view).0), ..rate }.draw(look, upper, buffer);
     let bytes = chart(view, memory, three_figures, look);
     // What is many times too much need not be told apart: what fits should be.
     let most = cap.map_or(bytes.y.1, |cap| bytes.y.1.clamp(cap, 2.0 * cap));
