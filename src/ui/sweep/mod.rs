@@ -226,7 +226,8 @@ fn draw_selected(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer)
             let mfu = outline.time.mfu.map_or_else(String::new, |mfu| format!(", MFU {:.0} %", mfu * 100.0));
             let needed = outline.capacity.needed;
             let rate = tokens(throughput(outline));
-            (format!("{needed} of {}, {fit}, {rate} tok/s{mfu}", outline.capacity.bytes.in_gib()), theme.text())
+            let (unit, of) = (heads(view).0, outline.capacity.bytes.in_gib());
+            (format!("{needed} of {of}, {fit}, {rate} {unit}{mfu}"), theme.text())
         }
         Err(why) => (why.clone(), theme.warning()),
     };
