@@ -219,10 +219,17 @@ fn ours() {
     }
     for quantity in ["peak_allocated_bytes", "activation_bytes", "flops_forward", "flops_backward"] {
         let (cases, mean, _) = held(&rows, "followed", quantity);
-        assert!(cases >= 80 && mean <= 0.3, "{quantity}: {cases} cases, mean {mean}");
+        assert!(cases >= 180 && mean <= 0.3, "{quantity}: {cases} cases, mean {mean}");
         // T5's blocks hand their position bias on; what waits for its gradient while a block is recomputed is an
-        // upper bound. The model is small: 48 MB.
-        each(&rows, "followed", quantity, 1.0, &[("followed-t5-small-b8-s512-bf16-eager-ckpt-adamw", 7.1)]);
+        // upper bound, and a bias that no later checkpoint holds goes before it does here. LoRA keeps other copies
+        // of its inputs under fp16 autocast than these.
+        let known = [
+            ("followed-t5-small-b8-s512-bf16-eager-ckpt-adamw", 2.3),
+            ("drawn-t5-b3-s777-fp16-mixed-eager-every2-sgd", 27.1),
+            ("drawn-roberta-b4-s1000-fp16-mixed-sdpa-adamw-lora", 2.3),
+            ("drawn-qwen2moe-b3-s777-fp16-mixed-sdpa-adamw-lora", 1.9),
+        ];
+        each(&rows, "followed", quantity, 1.0, &known);
     }
 }
 

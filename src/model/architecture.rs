@@ -1,7 +1,7 @@
 //! What a model is made of, whichever file described it.
 
 use super::families::{DiT, EncoderDecoder, ResidualNet, Unet};
-pub use super::stack::{Decoder, Mla, Moe, Sizes};
+pub use super::stack::{Decoder, Mla, Moe, Says, Sizes};
 
 /// A model: a name, whose modules it uses, and its shape.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +76,8 @@ pub enum TextHead {
     Pretraining,
     /// A class of the whole text; `true`: by a head with a matrix of its own (`RoBERTa`).
     Classes(u64, bool),
+    /// A class of each token; `true`: dropout before the head.
+    TokenClasses(u64, bool),
 }
 
 /// Whose modules a model uses in transformers: they differ in what they save.
@@ -148,6 +150,8 @@ pub enum Act {
     Gelu,
     /// GELU written out in Python with `tanh` and `pow` (`gelu_new`).
     GeluNew,
+    /// The same without `pow` (`gelu_fast`).
+    GeluFast,
     /// GELU written out in Python as BLOOM does, with its own backward.
     GeluBloom,
     /// `x * sigmoid(1.702 x)` in Python.

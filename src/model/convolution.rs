@@ -26,6 +26,9 @@ pub struct Conv {
 /// `convolution`: saves its input and its weight. autocast takes it to 16 bit.
 pub fn conv(b: &mut Builder<'_>, x: Id, c: Conv) -> Id {
     let weight = b.weight(Part::Convolution, c.to, c.from.saturating_mul(c.kernel));
+    let side = c.kernel.isqrt();
+    // A window that is no square lies along a sequence.
+    b.window(if side * side == c.kernel { (side, side) } else { (c.from, c.kernel) });
     let bias = c.bias.then(|| b.weight(Part::Convolution, c.to, 1));
     let x = b.lower(c.name, x);
     let bias = bias.map(|bias| b.lower(c.name, bias));

@@ -23,14 +23,14 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
             let mask = product(&[run.batch, run.sequence, run.sequence, run.compute().bytes()]);
             let positions = rounded(encoder.stack.max_positions.unwrap_or(0).saturating_mul(8));
             Walk {
-                first: text_embedding(&ctx, types),
+                first: text_embedding(&ctx, types, head),
                 kinds,
                 order,
                 last: text_head(&ctx, stream, pooler, head),
                 shared: if run.padded { rounded(mask) } else { 0 },
                 // Position ids and segment ids.
                 buffers: if run.rules.buffers.is { positions.saturating_mul(2) } else { 0 },
-                inputs: ctx.token_inputs(),
+                inputs: ctx.token_inputs(if matches!(head, TextHead::Classes(..)) { run.batch } else { run.tokens() }),
                 tied: encoder.stack.tie_embeddings,
                 ..Walk::default()
             }
@@ -54,12 +54,15 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
 }
 
 /// Tokens, segments and positions added, then a norm and dropout.
-fn text_embedding(ctx: &Ctx<'_>, types: u64) -> Tape {
+fn text_embedding(ctx: &Ctx<'_>, types: u64, head: TextHead) -> Tape {
     let d = ctx.d;
     let mut b = ctx.builder();
     b.group = Group::Embedding;
     let tokens = ctx.run.tokens().saturating_mul(d.hidden);
     let words = b.weight(Part::Embedding, ctx.vocab_rows(), d.hidden);
+    if d.tie_embeddings && matches!(head, TextHead::MaskedLm | TextHead::Pretraining) {
+        b.waits_for_head();
+    }
     let x = ctx.lookup(&mut b, "embedding", words, tokens);
     let segments = b.weight(Part::Embedding, types, d.hidden);
     let segment = ctx.lookup(&mut b, "embedding.segment", segments, tokens);
@@ -83,7 +86,8 @@ fn text_head(ctx: &Ctx<'_>, stream: Element, pooler: bool, head: TextHead) -> Ta
     b.group = Group::Logits;
     let linear = |name, to, part| Linear { name, from: d.hidden, to, bias: true, part };
     let pooled = if pooler {
-        let first = b.copy_of("pooler.first_token", x, run.batch.saturating_mul(d.hidden));
+        // A view: the matrix saves the whole hidden state.
+        let [first] = b.split("pooler.first_token", x, [run.batch.saturating_mul(d.hidden)]);
         let out = b.linear(first, run.batch, linear("pooler", d.hidden, Part::Mlp));
         b.pointwise("pooler.tanh", out, Keeps::Output)
     } else {
@@ -98,9 +102,16 @@ fn text_head(ctx: &Ctx<'_>, stream: Element, pooler: bool, head: TextHead) -> Ta
             let binary = cross_entropy(&mut b, logits);
             b.add("loss.add", masked, binary)
         }
+        TextHead::TokenClasses(classes, drops) => {
+            let dropout = if drops { run.dropout_or(d.hidden_dropout) } else { 0.0 };
+            let x = b.dropout("head.dropout", x, dropout);
+            let logits = b.linear(x, run.tokens(), linear("head", classes, Part::Head));
+            cross_entropy(&mut b, logits)
+        }
         TextHead::Classes(classes, dense) => {
             let first = if dense {
-                let first = b.copy_of("head.first_token", x, run.batch.saturating_mul(d.hidden));
+                let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
+                let first = b.dropout("head.dropout", first, run.dropout_or(d.hidden_dropout));
                 let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
                 b.pointwise("head.tanh", out, Keeps::Output)
             } else {
@@ -140,6 +151,7 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
     b.group = Group::Embedding;
     let inner = product(&[patch, patch, channels]);
     let kernel = b.weight(Part::Convolution, d.hidden, inner);
+    b.window((patch, patch));
     let bias = b.weight(Part::Convolution, d.hidden, 1);
     let patches = run.batch.saturating_mul(run.sequence.saturating_sub(1));
     let stream = ctx.stream_element();
@@ -166,6 +178,7 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
         ..Spec::default()
     });
     let token = b.weight(Part::Embedding, 1, d.hidden);
+    b.window((1, d.hidden));
     let tokens = run.tokens().saturating_mul(d.hidden);
     let whole = b.make(tokens, stream, true);
     b.op(&Spec {
@@ -177,7 +190,9 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
     });
     // One row a patch of the configured image size, and one for the class token.
     let side = image / patch.max(1);
-    let table = b.weight(Part::Embedding, side.saturating_mul(side).saturating_add(1), d.hidden);
+    let positions = side.saturating_mul(side).saturating_add(1);
+    let table = b.weight(Part::Embedding, positions, d.hidden);
+    b.window((positions, d.hidden));
     let x = b.add("embedding.add", whole, table);
     let x = b.dropout("embedding.dropout", x, run.dropout_or(d.embedding_dropout));
     b.finish(x)

@@ -3,7 +3,7 @@
 use super::builder::Builder;
 use super::element::Element;
 use super::tape::{Flow, Home, Id, Spec, Tensor};
-use super::weight::Part;
+use super::weight::{Meets, Part};
 
 impl Builder<'_> {
     /// A parameter that is never trained and that no operator of the walk reads.
@@ -18,6 +18,27 @@ impl Builder<'_> {
     pub fn tie_last(&mut self) {
         if let Some(weight) = self.tape.weights.last_mut() {
             weight.tied = true;
+        }
+    }
+
+    /// The parameter written last is an output matrix as well, whose gradient waits for the embedding's: as a transposed
+    /// view of the product that made it, unless autocast casts that.
+    pub fn waits_for_head(&mut self) {
+        let view = !self.is_autocast();
+        self.meets(Meets::Waiting { view });
+    }
+
+    /// Other tapes make parts of the gradient of the parameter written last.
+    pub fn meets(&mut self, meets: Meets) {
+        if let Some(weight) = self.tape.weights.last_mut() {
+            weight.meets = meets;
+        }
+    }
+
+    /// The last two dimensions of the parameter written last, of more than two.
+    pub fn window(&mut self, (rows, columns): (u64, u64)) {
+        if let Some(weight) = self.tape.weights.last_mut() {
+            weight.window = Some((rows.max(1), columns.max(1)));
         }
     }
 

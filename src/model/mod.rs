@@ -35,7 +35,7 @@ pub use modules::{Module, default_targets, is_meant, modules};
 pub use rules::{Experts, Gate, Gather, PointwiseAct, RmsNorm, Rope, Rule, Rules, SharedSequence, Softmax, SplitHeads};
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
-pub use weight::{Collective, CollectiveKind, Part, RankGroup, Weight};
+pub use weight::{Collective, CollectiveKind, Meets, Part, RankGroup, Weight};
 pub use work::{Product, Scores, Work};
 
 use crate::plan::keywords::{Framework, TransformerImpl};
@@ -94,6 +94,8 @@ impl Architecture {
             image: self.image().unwrap_or(0),
             cut: Cut::WHOLE,
             attention: AttentionChoice::Flash,
+            flash: true,
+            checkpointed: false,
             padded: false,
             head_only: false,
             loss: LossRule::Plain,

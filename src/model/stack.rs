@@ -90,6 +90,24 @@ pub struct Decoder {
     pub mla: Option<Mla>,
     /// Multi-token-prediction layers.
     pub mtp_layers: u64,
+    /// What the head says.
+    pub says: Says,
+}
+
+/// What a decoder is trained to say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Says {
+    /// The next token.
+    Tokens,
+    /// One of so many classes of the whole text.
+    TextClass(u64),
+    /// One of so many classes of each token.
+    TokenClass {
+        /// Classes.
+        classes: u64,
+        /// Dropout before the head.
+        dropout: f64,
+    },
 }
 
 /// A mixture of experts.
@@ -202,6 +220,7 @@ impl Decoder {
             moe: None,
             mla: None,
             mtp_layers: 0,
+            says: Says::Tokens,
         }
     }
 

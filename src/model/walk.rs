@@ -91,6 +91,10 @@ pub struct Run<'a> {
     pub cut: Cut,
     /// What computes attention; `None`: by PyTorch's rules.
     pub attention: AttentionChoice,
+    /// The card has PyTorch's flash kernels: compute capability 8.0 and above.
+    pub flash: bool,
+    /// Some layers are recomputed.
+    pub checkpointed: bool,
     /// A padding mask is given.
     pub padded: bool,
     /// The last token's logits and no loss: prefill.
@@ -181,8 +185,10 @@ pub struct Walk {
     pub last: Tape,
     /// Bytes of what `first` makes and layers share (rotary tables, masks).
     pub shared: u64,
-    /// Bytes of masks that blocks are handed: checkpointed ones keep them.
-    pub masks: u64,
+    /// Bytes of two masks that layers are handed: checkpointed ones keep them.
+    pub masks: [u64; 2],
+    /// Which of them each layer is handed (in a decoder: whether it attends within a window).
+    pub mask_of: Vec<usize>,
     /// Bytes of module buffers (GPT-2's causal masks).
     pub buffers: u64,
     /// Bytes of the micro-batch's inputs and labels.

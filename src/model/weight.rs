@@ -23,6 +23,20 @@ pub enum Part {
     Adapter,
 }
 
+/// Where a parameter that two tapes use gets its gradient: autograd hands the sum on when all parts are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meets {
+    /// No other tape uses it.
+    Nothing,
+    /// This part waits for one that an earlier tape makes.
+    Later,
+    /// A part that a later tape made waits for this one.
+    Waiting {
+        /// It is a view of a tensor, whose memory a sum does not take over.
+        view: bool,
+    },
+}
+
 /// A parameter tensor (or several alike).
 #[derive(Debug, Clone, Copy)]
 pub struct Weight {
@@ -40,8 +54,10 @@ pub struct Weight {
     pub tied: bool,
     /// Rows and columns, where it is a matrix (Adafactor, Muon).
     pub rows: u64,
-    /// Bytes of an element where it is stored otherwise than the other weights (quantised), in 1/1000.
-    pub millibytes: Option<u64>,
+    /// Its last two dimensions, where it has more than two.
+    pub window: Option<(u64, u64)>,
+    /// Parts of its gradient that other tapes make.
+    pub meets: Meets,
 }
 
 /// A collective in a tape.

@@ -4,6 +4,7 @@ use super::cost::Pass;
 use super::job::Job;
 use super::link::Group;
 use super::play::Recompute;
+use super::resident::quantised;
 use super::step::Step;
 use crate::model::{CollectiveKind, Part, RankGroup, Tape};
 use crate::plan::keywords::{Framework, Sharding};
@@ -33,7 +34,7 @@ impl Weights {
             let count = weight.numel.saturating_mul(weight.copies) as f64;
             if !weight.trained {
                 let gathered = job.storage.compute.bytes() as f64;
-                weights.frozen += count * weight.millibytes.map_or(gathered, |each| each as f64 / 1000.0);
+                weights.frozen += count * quantised(job, weight).map_or(gathered, |each| each as f64 / 1000.0);
             } else if weight.part == Part::Expert {
                 weights.expert += count;
             } else {

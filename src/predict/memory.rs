@@ -2,6 +2,7 @@
 //! top of what the stage holds, up to the peak.
 
 use super::job::Job;
+use super::outputs::kept;
 use super::pipeline::{in_flight, inputs, left_over};
 use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, Place, TimelinePoint};
@@ -20,6 +21,8 @@ pub(super) struct StageRun {
     pub resident: Resident,
     pub workspaces: u64,
     pub inputs: u64,
+    /// What the model returned last.
+    pub kept: u64,
     /// What the last block and the loss free and the loss cannot use.
     pub hole: u64,
     pub summit: Summit,
@@ -68,7 +71,8 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     let held = Held { job, step, layers: list, first, last };
     let resident = held.resident();
     let inputs = inputs(job, step, first, last).saturating_add(step.walk.buffers);
-    let base = lasting(&resident) + workspaces + inputs;
+    let kept = kept(job, step, last);
+    let base = lasting(&resident) + workspaces + inputs + kept;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
     let left = left_over(job, step, layers, first);
     let static_bytes =
@@ -97,6 +101,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
         resident,
         workspaces,
         inputs,
+        kept,
         hole: if last && train { hole(step, held.layers.last().map(|layer| step.layer(*layer))) } else { 0 },
         summit: player.summit,
         activations_end_of_forward,
@@ -214,6 +219,8 @@ impl<'a> Player<'a> {
             }
         }
         if held.last {
+            let passing = self.passing(BEHIND);
+            self.retained[Group::Attention as usize] += passing;
             self.meet(
                 Phase::Forward,
                 Place::Named(if self.train { "head and loss" } else { "head" }),
@@ -221,6 +228,7 @@ impl<'a> Player<'a> {
                 self.buffers(1),
                 true,
             );
+            self.retained[Group::Attention as usize] -= passing;
             self.keep(&self.step.last, BEHIND, 1);
         }
     }
@@ -319,14 +327,14 @@ impl<'a> Player<'a> {
     /// Gradients that a tape leaves, unless they exist already: what it made, or its part of what ranks share out.
     fn new_gradients(&self, played: &Played, parameters: u64) -> u64 {
         if self.resident.gradients_before {
-            return 0;
+            return played.waiting;
         }
         if self.step.gradients == WeightGradients::Made {
             return played.weight_gradients;
         }
         let part =
             u128::from(self.resident.gradients) * u128::from(parameters) / u128::from(self.resident.params.max(1));
-        u64::try_from(part).unwrap_or(self.resident.gradients)
+        u64::try_from(part).unwrap_or(self.resident.gradients).saturating_add(played.waiting)
     }
 
     fn keep(&mut self, played: &Played, layer: u64, times: u64) {

@@ -12,6 +12,7 @@ mod memory;
 mod offload;
 mod optimizer;
 mod outline;
+mod outputs;
 mod overhead;
 mod pipeline;
 mod play;

@@ -94,9 +94,12 @@ const fn row(optimizer: Optimizer) -> Rule {
             source: "transformers 4.57.6, optimization.py, Adafactor.step",
             ..adam
         },
-        Optimizer::Lion => {
-            Rule { moments: 1, temporary: Temporary::Largest(1), source: "Lion, arXiv 2302.06675, algorithm 2", ..adam }
-        }
+        Optimizer::Lion => Rule {
+            moments: 1,
+            temporary: Temporary::Largest(2),
+            source: "lion-pytorch 0.2, lion_pytorch/lion_pytorch.py, update_fn (exp_avg.clone().mul_().add())",
+            ..adam
+        },
         Optimizer::Muon => Rule {
             moments: 1,
             temporary: Temporary::Largest(3),
@@ -118,6 +121,21 @@ const fn row(optimizer: Optimizer) -> Rule {
     }
 }
 
+impl Rule {
+    /// Bytes an element of the parameter that it steps alone, beside gradient and states.
+    #[must_use]
+    pub const fn alone(&self, state: Element, gradient: Element, decays: bool) -> u64 {
+        match self.temporary {
+            Temporary::AllStates => state.bytes(),
+            Temporary::Largest(tensors) => state.bytes() * tensors,
+            Temporary::LargestUpcast(tensors) => 4 * (tensors + if state.bytes() < 4 { 2 } else { 0 }),
+            Temporary::LargestWide(tensors) => 4 * tensors,
+            Temporary::DecayedGradients if decays => gradient.bytes(),
+            Temporary::Nothing | Temporary::DecayedGradients => 0,
+        }
+    }
+}
+
 /// Bytes as the allocator rounds them.
 #[must_use]
 pub const fn rounded(bytes: u64) -> u64 {
@@ -136,6 +154,11 @@ pub const fn state_bytes(rule: &Rule, weight: &Weight, numel: u64, state: Elemen
         return 2 * (rounded(numel) + rounded(numel.div_ceil(256).saturating_mul(4)));
     }
     if rule.factored {
+        // A mean over the last dimension and one over the last but one, of whatever stands before them.
+        if let Some((rows, columns)) = weight.window {
+            return rounded((weight.numel / columns).saturating_mul(4))
+                + rounded((weight.numel / rows).saturating_mul(4));
+        }
         let columns = weight.numel / if weight.rows == 0 { 1 } else { weight.rows };
         if columns > 1 && weight.rows > 1 {
             return rounded(weight.rows.saturating_mul(4)) + rounded(columns.saturating_mul(4));

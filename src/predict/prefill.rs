@@ -28,6 +28,7 @@ pub fn play_inference(tape: &Tape) -> Played {
         output: tape.output.map_or(0, |id| tape.get(id).allocated()),
         backward: Peak::NONE,
         weight_gradients: 0,
+        waiting: 0,
     }
 }
 

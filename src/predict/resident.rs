@@ -262,10 +262,8 @@ impl Held<'_> {
             Temporary::DecayedGradients => 0,
         };
         if training.optimizer_in_backward {
-            // One parameter at a time, with the gradient that its step is about.
-            let own = if row.temporary == Temporary::AllStates { largest } else { sum.optimizer_temporary };
-            let gradient = (largest / self.job.storage.state.bytes()).saturating_mul(self.job.storage.gradient.bytes());
-            sum.optimizer_temporary = own.min(sum.optimizer_temporary).saturating_add(gradient);
+            // Each parameter steps within the backward pass.
+            sum.optimizer_temporary = 0;
         }
     }
 

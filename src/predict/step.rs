@@ -1,6 +1,7 @@
 //! One micro-batch of a job on one GPU: its tapes, played.
 
-use super::job::Job;
+use super::job::{Job, is_before_ampere};
+use super::optimizer::rule;
 use super::play::{Modules, Offload, Played, Recompute, WeightGradients, play};
 use super::prefill::play_inference;
 use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Run, Shape, Tape, Types, Walk};
@@ -18,6 +19,8 @@ pub(super) struct Step {
     pub recompute: Recompute,
     /// Each how many-th layer is checkpointed; 0: none.
     pub every: u64,
+    /// Layers that are recomputed: bridges between stacks are not counted.
+    checkpointed: Vec<bool>,
     /// Where weight gradients go.
     pub gradients: WeightGradients,
     /// Parameters of each kind of layer on this rank.
@@ -61,6 +64,7 @@ impl Step {
             .collect();
         let parameters = walk.kinds.iter().map(|(_, tape)| tape.parameters()).collect();
         Self {
+            checkpointed: checkpointed(&walk, every),
             first: ends(&walk.first),
             last: play(&walk.last, behind, gradients, offload),
             kinds,
@@ -74,8 +78,10 @@ impl Step {
 
     /// Bytes of what layers share.
     pub fn shared(&self) -> u64 {
-        let masks = if self.every > 0 { self.walk.masks } else { 0 };
-        self.walk.shared.saturating_add(masks)
+        let layers = self.walk.mask_of.iter().zip(&self.checkpointed);
+        let keeps = |wanted: usize| layers.clone().any(|(mask, again)| *again && *mask == wanted);
+        let masks = self.walk.masks.iter().enumerate().filter(|(mask, _)| keeps(*mask));
+        masks.fold(self.walk.shared, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
     /// Where the weight gradients of `job` go: what its sharding and accumulation change in the walk.
@@ -89,7 +95,17 @@ impl Step {
         let kinds = walk.kinds.iter().map(|(_, tape)| twice(play_inference(tape))).collect();
         let (first, last) = (play_inference(&walk.first), play_inference(&walk.last));
         let gradients = WeightGradients::InPlace;
-        Self { walk, first, kinds, last, recompute: Recompute::Nothing, every: 0, gradients, parameters: Vec::new() }
+        Self {
+            walk,
+            first,
+            kinds,
+            last,
+            recompute: Recompute::Nothing,
+            every: 0,
+            checkpointed: Vec::new(),
+            gradients,
+            parameters: Vec::new(),
+        }
     }
 
     /// The kind of layer `index`.
@@ -113,8 +129,8 @@ impl Step {
     }
 
     /// Whether layer `index` is recomputed.
-    pub const fn is_checkpointed(&self, index: u64) -> bool {
-        self.every > 0 && index.is_multiple_of(self.every)
+    pub fn is_checkpointed(&self, index: u64) -> bool {
+        self.checkpointed.get(usize::try_from(index).unwrap_or(usize::MAX)).copied().unwrap_or(false)
     }
 }
 
@@ -174,6 +190,8 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             Attention::Flash => AttentionChoice::Flash,
             Attention::Eager => AttentionChoice::Eager,
         },
+        flash: !is_before_ampere(job.hardware.gpu.generation),
+        checkpointed: trains(job) && job.training.checkpointing != Checkpointing::None,
         padded: job.training.padded_batch,
         head_only: !trains(job),
         loss: match job.training.loss {
@@ -221,10 +239,29 @@ fn recompute(job: &Job) -> (Recompute, u64) {
     }
 }
 
+/// Each `every`-th layer is checkpointed, the first of all.
+fn checkpointed(walk: &Walk, every: u64) -> Vec<bool> {
+    let mut count = 0_u64;
+    let layers = walk.order.iter().map(|kind| {
+        let plain = walk.kinds[*kind].1.plain;
+        let again = every > 0 && !plain && count.is_multiple_of(every);
+        count += u64::from(!plain);
+        again
+    });
+    layers.collect()
+}
+
+/// What an optimizer's step of one parameter takes, in bytes an element.
+fn step_bytes(job: &Job) -> u64 {
+    let storage = &job.storage;
+    let row = rule(job.training.optimizer, job.framework);
+    row.alone(storage.state, storage.gradient, job.training.weight_decay > 0.0)
+}
+
 /// Where a framework puts weight gradients.
 fn weight_gradients(job: &Job) -> WeightGradients {
     if job.training.optimizer_in_backward {
-        WeightGradients::Used
+        WeightGradients::Used(step_bytes(job))
     } else if job.framework == Framework::Megatron {
         if job.training.gradient_accumulation_fusion { WeightGradients::InPlace } else { WeightGradients::Added }
     } else if job.degrees.sharding == Sharding::Zero3

@@ -175,6 +175,14 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         super::overhead::workspaces(job.hardware.gpu.generation, super::libraries(job)).source,
         Layer::Allocated,
     );
+    terms.add(
+        "outputs kept",
+        Component::Temporaries,
+        run.kept,
+        "logits and hidden states that the model returned last, until the next forward pass has returned",
+        "training.keep_outputs: the loop's variable holds transformers' ModelOutput",
+        Layer::Allocated,
+    );
     let (inputs, source) = wording::inputs(job);
     terms.add("inputs and buffers", Component::Temporaries, run.inputs, inputs, source, Layer::Allocated);
 }

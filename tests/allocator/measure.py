@@ -36,6 +36,7 @@ import transformers.masking_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 GRANULE = 512
 aten = torch.ops.aten
@@ -66,6 +67,17 @@ class Ledger(TorchDispatchMode):
         size, _ = self.alive.pop(key, (0, None))
         self.now -= size
 
+    def in_place(self, args):
+        """Whether the engine, which does not under a dispatch mode, would add to the gradient that it has
+        (torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace)."""
+        one, other = args[:2]
+        if torch.is_grad_enabled() or not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+            return False
+        alike = one.shape == other.shape and one.dtype == other.dtype and aten.is_non_overlapping_and_dense(one)
+        # Beside the engine's buffer this call holds it three times; a view's base holds its memory as well.
+        alone = one._use_count() == 4 and torch._C._storage_Use_Count(one.untyped_storage()._cdata) == 1
+        return alike and alone
+
     def answer(self, func, args):
         """What the values of a tensor decide: masks that hide nothing, and even routing."""
         of = args[0]
@@ -85,6 +97,8 @@ class Ledger(TorchDispatchMode):
         # On the host a fake step knows its own numbers (an optimizer's count), except those that chance makes (layer drop).
         known = func is aten._local_scalar_dense.default and getattr(args[0], "constant", None) is not None
         decided = func in ANSWERED and not known
+        if func is aten.add.Tensor and self.phase == "backward" and self.in_place(args):
+            func = aten.add_.Tensor
         out = self.answer(func, args) if decided else func(*args, **(kwargs or {}))
         if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
             self.made_by_all = func._overloadpacket is aten.all
@@ -154,16 +168,43 @@ SOURCE = f"tests/allocator/measure.py with PyTorch {torch.__version__.split('+')
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def optimizer_of(name, parameters):
+def optimizer_of(training, parameters):
+    name, decay = training["optimizer"], training.get("weight_decay", 0.0)
     if name == "adafactor":
         from transformers.optimization import Adafactor
         return Adafactor(parameters, scale_parameter=False, relative_step=False, lr=1e-3)
     if name == "muon":
         return torch.optim.Muon(parameters)
     if name.startswith("sgd"):
-        return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9 if name == "sgd-momentum" else 0.0, foreach=True)
+        return torch.optim.SGD(parameters, lr=1e-3, weight_decay=decay, momentum=0.9 if name == "sgd-momentum" else 0.0, foreach=True)
     kernel = {"adamw": {"foreach": True}, "adamw-fused": {"fused": True}, "adamw-loop": {"foreach": False}}[name]
     return torch.optim.AdamW(parameters, lr=1e-3, **kernel)
+
+
+def checkpoint(model, checkpointing):
+    """Each k-th block is recomputed."""
+    if checkpointing == "none":
+        return
+    every = 1 if checkpointing == "full" else checkpointing["every"]
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    blocks = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    for at, block in enumerate(blocks):
+        block.gradient_checkpointing = at % every == 0
+
+
+def stepper(training, trained):
+    """What steps all parameters; or, with the optimizer in the backward pass, hooks that step each."""
+    if not training.get("optimizer_in_backward"):
+        return optimizer_of(training, trained).step
+    for parameter in trained:
+        optimizer = optimizer_of(training, [parameter])
+
+        def hook(_, optimizer=optimizer):
+            optimizer.step()
+            optimizer.zero_grad()
+
+        parameter.register_post_accumulate_grad_hook(hook)
+    return lambda: None
 
 
 def measure(plan):
@@ -171,11 +212,12 @@ def measure(plan):
     config, training = dict(plan["model"]["hf_config"]), plan["training"]
     kind, (name,) = config.pop("model_type"), config.pop("architectures")
     config = transformers.CONFIG_MAPPING[kind](**config)
+    if name.endswith("SequenceClassification") and config.pad_token_id is None:
+        config.pad_token_id = 0
     experts = next((count for key in EXPERTS if (count := getattr(config, key, None))), 1)
     mixed = training["precision"].endswith("-mixed")
     dtype = DTYPES[training["precision"].removesuffix("-mixed")]
     lora = training.get("lora")
-    checkpointing = training.get("activation_checkpointing") == "full"
     ledger = Ledger(experts, training.get("padded_batch", False))
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = getattr(transformers, name)._from_config(config, attn_implementation=training["attention"]).to("cuda")
@@ -186,17 +228,21 @@ def measure(plan):
         if lora:
             model = peft.get_peft_model(model, peft.LoraConfig(
                 r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
-        if checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+        checkpoint(model, training.get("activation_checkpointing", "none"))
         parameters = list(model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]
-        optimizer = optimizer_of(training["optimizer"], trained)
+        step = stepper(training, trained)
         batch = inputs_of(plan, config, dtype if not mixed else torch.float32)
         held = [*model.buffers(), *batch.values()]
+        kept = None
 
         def loss_of():
+            nonlocal kept
             with torch.autocast("cuda", dtype=dtype, enabled=mixed):
-                return model(**batch)["loss"]
+                outputs = model(**batch)
+            if training.get("keep_outputs"):
+                kept = outputs
+            return outputs["loss"]
 
         with ledger:
             for tensor in [*parameters, *held]:
@@ -215,7 +261,9 @@ def measure(plan):
                     del loss
                     flops["backward"] += ledger.flops
                 ledger.phase = "optimizer"
-                optimizer.step()
+                if training.get("gradient_clipping"):
+                    torch.nn.utils.clip_grad_norm_(trained, 1.0)
+                step()
                 for parameter in parameters:
                     parameter.grad = None
         return {
@@ -243,7 +291,8 @@ def inputs_of(plan, config, dtype):
     if config.model_type == "whisper":
         size = (samples, config.num_mel_bins, 2 * config.max_source_positions)
         return {"input_features": torch.zeros(size, dtype=dtype, device="cuda"), "labels": ids(samples, target)}
-    batch = {"input_ids": ids(samples, length), "labels": ids(samples, target)}
+    one_each = plan["model"]["hf_config"]["architectures"][0].endswith("SequenceClassification")
+    batch = {"input_ids": ids(samples, length), "labels": ids(samples) if one_each else ids(samples, target)}
     if plan["training"].get("padded_batch"):
         batch["attention_mask"] = ids(samples, length)
     return batch

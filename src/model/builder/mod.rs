@@ -12,7 +12,7 @@ pub use products::is_covered;
 use super::element::{Element, Group};
 use super::frozen::Frozen;
 use super::tape::{Flow, Home, Id, Spec, Tape, Tensor};
-use super::weight::{Collective, Part, Weight};
+use super::weight::{Collective, Meets, Part, Weight};
 
 /// Adapters on linear layers (peft).
 #[derive(Debug, Clone, PartialEq)]
@@ -141,7 +141,8 @@ impl<'a> Builder<'a> {
         let trained = self.is_trained(if tied { Part::Embedding } else { Part::Head });
         let numel = rows.saturating_mul(columns);
         let part = Part::Head;
-        let weight = Weight { numel, copies: 1, active: 1, part, trained, tied, rows, millibytes: None };
+        let meets = if tied { Meets::Later } else { Meets::Nothing };
+        let weight = Weight { numel, copies: 1, active: 1, part, trained, tied, rows, window: None, meets };
         self.tape.weight(weight, self.types.weight)
     }
 
@@ -149,7 +150,8 @@ impl<'a> Builder<'a> {
     pub fn weights(&mut self, part: Part, rows: u64, columns: u64, copies: u64, active: u64) -> Id {
         let trained = part == Part::Adapter || self.is_trained(part);
         let numel = rows.saturating_mul(columns);
-        let weight = Weight { numel, copies, active, part, trained, tied: false, rows, millibytes: None };
+        let weight =
+            Weight { numel, copies, active, part, trained, tied: false, rows, window: None, meets: Meets::Nothing };
         let element = match (part, self.adapters) {
             (Part::Adapter, Some(adapters)) => adapters.element,
             _ => self.types.weight,
@@ -185,6 +187,11 @@ impl<'a> Builder<'a> {
             ..Spec::default()
         });
         out
+    }
+
+    /// Whether autocast is on.
+    pub const fn is_autocast(&self) -> bool {
+        self.types.autocast.is_some()
     }
 
     /// What autocast does before an operator of its lower-precision list.
@@ -270,7 +277,12 @@ impl<'a> Builder<'a> {
         };
         // A broadcast operand's gradient is made full size, then summed.
         let broadcast = (needs_a && self.numel(a) < numel) || (needs_b && self.numel(b) < numel);
-        let scratch = if broadcast { self.tape.get(out).allocated() } else { 0 };
+        // One of a narrower type is made in the wider type, then cast.
+        let whole = self.tape.get(out).allocated();
+        let narrow =
+            [(a, needs_a), (b, needs_b)].into_iter().filter(|(id, needs)| *needs && self.element(*id) != element);
+        let wider = narrow.map(|(id, _)| whole.saturating_sub(self.tape.get(id).allocated())).sum();
+        let scratch = if broadcast { whole } else { wider };
         self.tape.push(&Spec {
             name,
             inputs: &[(a, Flow::New), (b, Flow::New)],

@@ -3,7 +3,7 @@
 use super::Ctx;
 use super::attention::product;
 use super::mlp::scratch_backward;
-use crate::model::architecture::Family;
+use crate::model::architecture::{Family, Says};
 use crate::model::builder::{Builder, Keeps};
 use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
@@ -25,6 +25,9 @@ impl Ctx<'_> {
         b.group = Group::Embedding;
         let tokens = self.run.tokens();
         let table = b.weight(Part::Embedding, self.vocab_rows(), d.embedding_dim);
+        if d.tie_embeddings {
+            b.waits_for_head();
+        }
         let x = self.lookup(&mut b, "embedding", table, product(&[tokens, d.embedding_dim]));
         let x = if d.embedding_dim == d.hidden {
             x
@@ -108,23 +111,28 @@ impl Ctx<'_> {
         core.scores().saturating_mul(self.stream_element().bytes())
     }
 
-    /// Masks that blocks are handed, and that a checkpointed block keeps until it is recomputed: a boolean for SDPA,
-    /// a bias of the stream's type for attention that is written out (transformers 4.57.6, masking_utils.py).
-    pub(super) fn masks(&self) -> u64 {
+    /// Masks that layers without and with a window are handed, and that a checkpointed layer keeps until it is
+    /// recomputed: a boolean for SDPA, a bias of the stream's type for attention that is written out (transformers
+    /// 4.57.6, masking_utils.py).
+    pub(super) fn masks(&self) -> [u64; 2] {
         if !self.run.rules.buffers.is || self.family == Family::Falcon {
-            return 0;
+            return [0; 2];
         }
-        let of = |windowed: bool| {
+        [false, true].map(|windowed| {
             let core = self.core(windowed);
-            let cells = product(&[core.batch, core.queries, core.keys]);
+            let cells = core.queries.saturating_mul(core.keys);
+            // Without padding samples differ in nothing: theirs are views of one, unless a bias is made of each.
+            let samples = if self.run.padded { core.batch } else { 1 };
             match self.kernel(&core) {
-                Kernel::Eager => cells.saturating_mul(self.stream_element().bytes()),
-                Kernel::Efficient | Kernel::Math if core.masked => cells,
+                // models/qwen2_moe, `_prepare_4d_causal_attention_mask_with_cache_position`.
+                Kernel::Eager if self.family == Family::Qwen2Moe => {
+                    product(&[cells, samples, self.stream_element().bytes()])
+                }
+                Kernel::Eager => product(&[cells, core.batch, self.stream_element().bytes()]),
+                Kernel::Efficient | Kernel::Math if core.masked => cells.saturating_mul(samples),
                 _ => 0,
             }
-        };
-        let has = |windowed: bool| (0..self.d.layers).any(|layer| self.d.is_windowed_layer(layer) == windowed);
-        [false, true].into_iter().filter(|windowed| has(*windowed)).map(of).fold(0, u64::saturating_add)
+        })
     }
 
     /// Final norm, output matrix and loss.
@@ -141,6 +149,9 @@ impl Ctx<'_> {
             let project = b.weight(Part::Embedding, d.embedding_dim, d.hidden);
             b.matrix("head.project_out", x, project, None, (tokens, d.hidden, d.embedding_dim))
         };
+        if d.says != Says::Tokens {
+            return self.class_head(b, x);
+        }
         let x = self.gather(&mut b, x, "head");
         let (rows, columns) = (self.vocab_rows(), d.embedding_dim);
         let head = b.output_matrix(rows, columns, d.tie_embeddings);

@@ -5,7 +5,7 @@ use super::attention::product;
 use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Keeps};
 use crate::model::element::Element;
-use crate::model::rules::Softmax;
+use crate::model::rules::{Rope, Softmax};
 use crate::model::tape::{Flow, Id, Spec, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
 use crate::model::work::{Product, Scores, Work};
@@ -120,9 +120,12 @@ impl Ctx<'_> {
                 let half = matches!(element, Element::Bf16 | Element::F16 | Element::Fp8);
                 // Falcon calls SDPA without `enable_gqa` (models/falcon/modeling_falcon.py).
                 let grouped = core.heads == core.kv_heads || self.family != Family::Falcon;
-                if half && grouped && !core.masked && core.dim <= 256 && core.dim == core.value_dim {
+                let flash = half && self.run.flash;
+                // Before compute capability 8.0 the memory-efficient kernel takes no bf16.
+                let efficient = self.run.flash || element != Element::Bf16;
+                if flash && grouped && !core.masked && core.dim <= 256 && core.dim == core.value_dim {
                     Kernel::Flash
-                } else if core.heads == core.kv_heads || (core.masked && grouped) {
+                } else if efficient && (core.heads == core.kv_heads || (core.masked && grouped)) {
                     Kernel::Efficient
                 } else {
                     Kernel::Math
@@ -190,11 +193,19 @@ impl Ctx<'_> {
             ..Spec::default()
         });
         let sent = exchange.is_some_and(|exchange| exchange.output_sent);
-        if sent || (core.by_head && kernel == Kernel::Flash) { b.copy("attention.merge", out) } else { out }
+        // Queries that a `cat` made lie by head, as the kernel's result then does (latent attention's as well).
+        let by_head = core.by_head || (self.run.rules.rope.is == Rope::Eager && self.joins_rotated());
+        if sent || (by_head && kernel == Kernel::Flash) { b.copy("attention.merge", out) } else { out }
     }
 
     pub(super) fn repeated(&self, b: &mut Builder<'_>, x: Id, core: &Core) -> Id {
-        b.copy_of("attention.repeat_kv", x, core.query())
+        self.repeated_as(b, "attention.repeat_kv", x, core)
+    }
+
+    /// A copy with as many heads as queries have.
+    fn repeated_as(&self, b: &mut Builder<'_>, name: &'static str, x: Id, core: &Core) -> Id {
+        let numel = (b.numel(x) / core.kv_heads.max(1)).saturating_mul(core.heads);
+        b.copy_of(name, x, numel)
     }
 
     /// Keys or values repeated to the number of query heads: those of a single head by a view, of which autocast's
@@ -244,7 +255,7 @@ impl Ctx<'_> {
         let whole = core.heads == core.kv_heads;
         let k = if broadcast || (whole && (core.by_head || one)) { k } else { self.repeated(b, k, core) };
         let in_place = broadcast || (whole && one);
-        let v = if in_place { v } else { b.copy_of("attention.contiguous", v, core.output()) };
+        let v = if in_place { v } else { self.repeated_as(b, "attention.contiguous", v, core) };
         let [q, k, v] = [q, k, v].map(|x| b.lower(name, x));
         let element = b.element(q);
         let scores = self.scores(b, q, k, core);
@@ -260,7 +271,11 @@ impl Ctx<'_> {
         let probabilities = if self.d.attention_sinks {
             self.with_sinks(b, masked, core)
         } else {
-            let wide = b.cast("attention.softmax", masked, Element::F32);
+            let wide = if self.softmax_as_is() {
+                b.upper("attention.softmax", masked)
+            } else {
+                b.cast("attention.softmax", masked, Element::F32)
+            };
             let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
             b.cast("attention.softmax", softmax, element)
         };
@@ -268,6 +283,12 @@ impl Ctx<'_> {
         let probabilities = b.dropout("attention.dropout", probabilities, dropout);
         let out = self.weigh(b, probabilities, v, core);
         b.copy("attention.merge", out)
+    }
+
+    /// Families whose softmax names no type: it keeps that of the scores, or what autocast makes of it
+    /// (`eager_attention_forward` of models/gpt2, bert, roberta, whisper; models/falcon, `FalconAttention.forward`).
+    const fn softmax_as_is(&self) -> bool {
+        matches!(self.family, Family::Gpt2 | Family::Bert | Family::Roberta | Family::Whisper | Family::Falcon)
     }
 
     /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).

@@ -69,11 +69,13 @@ impl Ctx<'_> {
                 b.pow(name, positive)
             }
             Act::GeluNew if !fused => gelu_new(b, x, name),
+            Act::GeluFast if !fused => gelu_fast(b, x, name),
             Act::QuickGelu if !fused => {
                 let scaled = b.pointwise(name, x, Keeps::Nothing);
                 let gate = b.pointwise(name, scaled, Keeps::Output);
                 b.mul(name, x, gate)
             }
+            Act::GeluBloom if !fused => gelu_bloom(b, x, name),
             _ => b.pointwise(name, x, Keeps::Input),
         }
     }
@@ -125,6 +127,28 @@ fn gelu_new(b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
     let tanh = b.pointwise(name, inner, Keeps::Output);
     let one_plus = b.pointwise(name, tanh, Keeps::Nothing);
     b.mul(name, half, one_plus)
+}
+
+/// `0.5 * x * (1 + tanh(x * c * (1 + 0.044715 * x * x)))` (activations.py, FastGELUActivation).
+fn gelu_fast(b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+    let half = b.pointwise(name, x, Keeps::Nothing);
+    let scaled = b.pointwise(name, x, Keeps::Nothing);
+    let small = b.pointwise(name, x, Keeps::Nothing);
+    let square = b.mul(name, small, x);
+    let sum = b.pointwise(name, square, Keeps::Nothing);
+    let inner = b.mul(name, scaled, sum);
+    let tanh = b.pointwise(name, inner, Keeps::Output);
+    let one_plus = b.pointwise(name, tanh, Keeps::Nothing);
+    b.mul(name, half, one_plus)
+}
+
+/// One function that saves its input (models/bloom/modeling_bloom.py, GeLUFunction): written out it holds four tensors
+/// forward and five backward at one time.
+fn gelu_bloom(b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+    let bytes = b.tape.get(x).allocated();
+    let out = b.pointwise(name, x, Keeps::Input);
+    scratch(b, bytes.saturating_mul(3), bytes.saturating_mul(4));
+    out
 }
 
 /// Scratch of the operator written last, backward only.

@@ -3,6 +3,7 @@
 mod attention;
 mod cache;
 mod clamped;
+mod classes;
 mod context;
 mod ends;
 mod experts;
@@ -17,11 +18,11 @@ pub use ends::cross_entropy;
 pub(super) use kernels::Core;
 pub use norm::layer_norm;
 
-use super::architecture::{Decoder, Family};
+use super::architecture::{Decoder, Family, Says};
 use super::builder::{Builder, is_covered};
 use super::element::{Element, Group};
 use super::rules::Gather;
-use super::tape::{GRANULE, Id, Tape};
+use super::tape::{GRANULE, Id, Tape, rounded};
 use super::walk::{LossRule, Run, Walk};
 use super::weight::{Collective, CollectiveKind, Part, RankGroup};
 use crate::plan::keywords::Position;
@@ -41,10 +42,24 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
     let stream = ctx.stream_element();
     let (kinds, order) = ctx.layers(stream);
     let (first, shared) = ctx.embedding();
-    let inputs = ctx.token_inputs();
+    let labels = if matches!(d.says, Says::TextClass(_)) { run.batch } else { run.tokens() };
+    let inputs = ctx.token_inputs(labels);
     let (last, buffers) = (ctx.head(stream), ctx.buffers());
     let masks = ctx.masks();
-    Walk { first, kinds, order, last, shared, masks, buffers, inputs, tied: d.tie_embeddings, ..Walk::default() }
+    let mask_of = (0..d.layers).map(|layer| usize::from(d.is_windowed_layer(layer))).collect();
+    Walk {
+        first,
+        kinds,
+        order,
+        last,
+        shared,
+        masks,
+        mask_of,
+        buffers,
+        inputs,
+        tied: d.tie_embeddings,
+        ..Walk::default()
+    }
 }
 
 /// Bytes of a gathered input, and of its gradient before the reduce-scatter.
@@ -76,12 +91,13 @@ impl Ctx<'_> {
         (kinds, order)
     }
 
-    /// Token ids, labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8 bytes
-    /// each.
-    pub(super) fn token_inputs(&self) -> u64 {
-        let one = self.run.tokens().saturating_mul(8).div_ceil(GRANULE).saturating_mul(GRANULE);
-        one.saturating_mul(if self.run.padded { 3 } else { 2 })
+    /// Token ids, so many labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8
+    /// bytes each.
+    pub(super) fn token_inputs(&self, labels: u64) -> u64 {
+        let one = rounded(self.run.tokens().saturating_mul(8));
+        one.saturating_mul(if self.run.padded { 2 } else { 1 }).saturating_add(rounded(labels.saturating_mul(8)))
     }
+
     /// Type of the residual stream: that of the embedding's output.
     pub fn stream_element(&self) -> Element {
         self.run.types.weight

@@ -34,7 +34,8 @@ pub fn walk(net: &DiT, family: Family, run: &Run<'_>) -> Walk {
         order: vec![0; usize::try_from(net.block.layers).unwrap_or(0)],
         last: site.end(),
         shared: 0,
-        masks: 0,
+        masks: [0; 2],
+        mask_of: Vec::new(),
         // The table of positions is not trained.
         buffers: rounded(product(&[run.sequence, net.block.hidden, bytes])),
         inputs: rounded(latents).saturating_add(rounded(noise)).saturating_add(ids),

@@ -10,8 +10,8 @@ use super::decoder::{Ctx, product};
 use super::element::{Element, Group};
 use super::families::{EncoderDecoder, Start};
 use super::tape::{Id, Spec, Tape, rounded};
-use super::walk::{Pending, Run, Walk};
-use super::weight::Part;
+use super::walk::{AttentionChoice, Pending, Run, Walk};
+use super::weight::{Meets, Part};
 use crate::plan::keywords::Position;
 
 /// A model and one micro-batch, seen from its encoder and from its decoder.
@@ -60,6 +60,10 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
             layers: model.encoder_layers,
             heads: model.encoder_heads,
             kv_heads: model.encoder_heads,
+            head_dim: match model.start {
+                Start::Audio { .. } => d.hidden / model.encoder_heads.max(1),
+                Start::Relative { .. } | Start::Learned => d.head_dim,
+            },
             intermediate: model.encoder_intermediate,
             ..d.clone()
         },
@@ -91,7 +95,8 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         order,
         last: site.head(),
         shared: 0,
-        masks: 0,
+        masks: site.masks(),
+        mask_of: (0..=last).map(|at| usize::from(at < bridge)).collect(),
         buffers: 0,
         inputs: site.inputs(),
         pending: Vec::new(),
@@ -108,6 +113,9 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         Pending { made_by: 0, until: bridge.saturating_sub(1), bytes: encoder.bias },
         Pending { made_by: bridge + 1, until: last, bytes: decoder.bias },
     ];
+    if !site.keeps_states() {
+        walk.passing.push(Pending { made_by: bridge, until: usize::MAX, bytes: states });
+    }
     walk
 }
 
@@ -122,6 +130,25 @@ impl Site<'_> {
 
     fn stream(&self) -> Element {
         self.encoder_run.types.weight
+    }
+
+    /// Whether the encoder's output is kept for the backward pass: autocast's copies of it are, which the products of
+    /// each layer read, and checkpoints keep it itself.
+    fn keeps_states(&self) -> bool {
+        self.encoder_run.types.autocast.is_none() || self.encoder_run.checkpointed
+    }
+
+    /// Masks of the decoder's layers and of the encoder's, of the stream's type (models/t5/modeling_t5.py,
+    /// `_update_causal_mask`; models/whisper has none where SDPA runs).
+    fn masks(&self) -> [u64; 2] {
+        let relative = matches!(self.model.start, Start::Relative { .. });
+        let run = &self.decoder_run;
+        if !run.rules.buffers.is || !(relative || run.attention == AttentionChoice::Eager) {
+            return [0; 2];
+        }
+        let bytes = self.stream().bytes();
+        let source = if relative { rounded(product(&[run.batch, self.encoder_run.sequence, bytes])) } else { 0 };
+        [rounded(product(&[run.batch, run.sequence, run.sequence, bytes])), source]
     }
 
     /// What the encoder reads.
@@ -140,6 +167,7 @@ impl Site<'_> {
             }
             Start::Relative { .. } | Start::Learned => {
                 let table = b.weight(Part::Embedding, ctx.vocab_rows(), d.hidden);
+                b.meets(Meets::Waiting { view: false });
                 let x = ctx.lookup(&mut b, "embedding", table, numel);
                 self.positions(&ctx, &mut b, x, false)
             }
@@ -176,12 +204,20 @@ impl Site<'_> {
         } else {
             encoder.norm(&mut b, x, "encoder.final_norm", d.hidden)
         };
-        b.op(&Spec { name: "encoder.output", saved: &[states], launches: 0, ..Spec::default() });
+        if self.keeps_states() {
+            b.op(&Spec { name: "encoder.output", saved: &[states], launches: 0, ..Spec::default() });
+        }
         b.group = Group::Embedding;
         let tokens = decoder.run.tokens();
         let table = b.weight(Part::Embedding, decoder.vocab_rows(), d.hidden);
-        if !matches!(self.model.start, Start::Audio { .. }) {
+        let shared = !matches!(self.model.start, Start::Audio { .. });
+        if shared {
             b.tie_last();
+        }
+        if d.tie_embeddings {
+            b.waits_for_head();
+        } else if shared {
+            b.meets(Meets::Later);
         }
         // The ids that the decoder reads are the labels shifted by one: a tensor of their own that the lookup saves.
         let ids = b.make(tokens, Element::I64, false);

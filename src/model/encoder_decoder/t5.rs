@@ -56,7 +56,7 @@ impl Site<'_> {
                 first: self.t5_block(&decoder, true, true),
                 other: self.t5_block(&decoder, true, false),
                 bias: target.saturating_add(cross),
-                learned: target,
+                learned: target.saturating_add(if self.decoder_run.checkpointed { cross } else { 0 }),
             },
         )
     }
@@ -80,7 +80,8 @@ impl Site<'_> {
             let normed = norm(&mut b, x, "cross.norm", d.hidden);
             b.group = Group::Attention;
             let states = b.elsewhere(product(&[self.encoder_run.tokens(), d.hidden]), self.stream(), true);
-            let bias = if first { Bias::Zeros } else { Bias::Given(false) };
+            // With checkpointing the zeros need a gradient (`T5Attention.forward`), and hold memory until it is there.
+            let bias = if first { Bias::Zeros } else { Bias::Given(ctx.run.checkpointed) };
             let crossed = self.t5_attention(ctx, &mut b, (normed, states), self.cross_core(), bias, &mut carried);
             residual(ctx, &mut b, "cross.residual", x, crossed)
         } else {
@@ -140,9 +141,12 @@ impl Site<'_> {
         let made = match bias {
             Bias::Given(grad) => return b.elsewhere(numel, stream, grad),
             Bias::Zeros => {
-                let zeros = b.make(one, stream, false);
+                let zeros = b.make(one, stream, self.decoder_run.checkpointed);
                 b.op(&Spec { name, outputs: &[zeros], elementwise: true, ..Spec::default() });
-                b.unary(name, (zeros, Flow::Stop), (numel, stream), Keeps::Nothing)
+                if self.decoder_run.checkpointed {
+                    carried.push(zeros);
+                }
+                b.unary(name, (zeros, Flow::New), (numel, stream), Keeps::Nothing)
             }
             Bias::Learned => {
                 let Start::Relative { buckets } = self.model.start else { return b.make(0, stream, false) };

@@ -113,7 +113,8 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
 
 fn act(keys: Keys<'_>) -> Act {
     match keys.text(&["hidden_activation", "hidden_act", "activation_function", "activation"]) {
-        Some("gelu_new" | "gelu_fast" | "gelu_python_tanh") => Act::GeluNew,
+        Some("gelu_new" | "gelu_python_tanh") => Act::GeluNew,
+        Some("gelu_fast") => Act::GeluFast,
         Some("gelu" | "gelu_pytorch_tanh" | "gelu_python") => Act::Gelu,
         Some("quick_gelu") => Act::QuickGelu,
         Some("relu") => Act::Relu,
@@ -187,6 +188,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             rotary_dim: rotary(&d, keys.share(&["partial_rotary_factor"], 0.5)?),
             parallel_block: true,
             shared_norm: true,
+            qk_norm: if keys.flag("qk_layernorm", false)? { QkNorm::PerHead } else { QkNorm::No },
             head_bias: true,
             ..layernorm(d)
         },

@@ -1,8 +1,8 @@
 //! Encoder configurations: BERT, `RoBERTa`, vision transformers.
 
-use super::decoder;
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
-use crate::model::architecture::{Act, Decoder, Encoder, Ends, Family, TextHead};
+use super::{decoder, heads};
+use crate::model::architecture::{Act, Decoder, Encoder, Ends, Family};
 use crate::plan::Fault;
 use crate::plan::keywords::Position;
 
@@ -35,25 +35,9 @@ pub fn read(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<Encod
             return Err(Keys::fault("patch_size", format!("{patch} is larger than image_size {image}")));
         }
         let channels = keys.count(&["num_channels"], MAX_COUNT)?.unwrap_or(3);
-        return Ok(Encoder { stack, ends: Ends::Image { image, patch, channels, classes: labels(keys)? } });
+        return Ok(Encoder { stack, ends: Ends::Image { image, patch, channels, classes: heads::labels(keys)? } });
     }
     let types = keys.count(&["type_vocab_size"], MAX_ROWS)?.unwrap_or(2);
-    let class = class.unwrap_or("ForMaskedLM");
-    let roberta = family == Family::Roberta;
-    let (head, pooler) = if class.ends_with("ForMaskedLM") {
-        (TextHead::MaskedLm, false)
-    } else if class.ends_with("ForPreTraining") {
-        (TextHead::Pretraining, true)
-    } else if class.ends_with("ForSequenceClassification") {
-        (TextHead::Classes(labels(keys)?, roberta), !roberta)
-    } else {
-        (TextHead::No, true)
-    };
+    let (head, pooler) = heads::of_encoder(keys, family, class)?;
     Ok(Encoder { stack, ends: Ends::Text { types, pooler, head } })
-}
-
-/// Classes: `num_labels`, the names in `id2label`, or the two that a configuration starts with.
-pub fn labels(keys: Keys<'_>) -> Result<u64, Fault> {
-    let named = keys.size_of("id2label");
-    Ok(keys.count(&["num_labels"], MAX_ROWS)?.or(named).unwrap_or(2))
 }

@@ -76,6 +76,12 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<EncoderDecoder, Fault> {
     let block = super::decoder::read(keys, family)?;
     if family == Family::Whisper {
         let heads = keys.count(&["encoder_attention_heads"], MAX_COUNT)?.unwrap_or(6);
+        if !block.hidden.is_multiple_of(heads) {
+            return Err(Keys::fault(
+                "encoder_attention_heads",
+                format!("{heads} heads do not divide d_model {}", block.hidden),
+            ));
+        }
         return Ok(EncoderDecoder {
             encoder_layers: keys.count(&["encoder_layers"], 10_000)?.unwrap_or(4),
             encoder_heads: heads,

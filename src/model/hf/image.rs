@@ -1,6 +1,6 @@
 //! Configurations of convolutional networks (models/resnet/configuration_resnet.py).
 
-use super::encoder::labels;
+use super::heads::labels;
 use super::keys::{Keys, MAX_WIDTH};
 use crate::model::families::ResidualNet;
 use crate::plan::Fault;

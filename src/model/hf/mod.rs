@@ -5,6 +5,7 @@ mod decoder;
 mod diffusers;
 mod encoder;
 mod encoder_decoder;
+mod heads;
 mod image;
 mod keys;
 
@@ -44,7 +45,10 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         }
         Family::T5 | Family::Whisper => Shape::EncoderDecoder(encoder_decoder::read(keys, family)?),
         Family::Resnet => Shape::ResidualNet(image::residual_net(keys)?),
-        _ => Shape::Decoder(decoder::read(keys, family)?),
+        _ => {
+            let stack = decoder::read(keys, family)?;
+            Shape::Decoder(heads::of_decoder(stack, keys, family, outer.first_text("architectures"))?)
+        }
     };
     let mut architecture = Architecture { name: String::new(), family, shape };
     let named = model_type.unwrap_or_else(|| model_name(family));

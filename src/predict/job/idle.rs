@@ -2,8 +2,8 @@
 
 use super::Notes;
 use crate::model::{Architecture, Shape};
-use crate::plan::Plan;
 use crate::plan::keywords::{Framework, Mode, Precision, Sharding, Strategy, TransformerImpl};
+use crate::plan::{Plan, TrainingPart};
 
 /// Names every key of the plan that is given and changes nothing.
 pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architecture, notes: &mut Notes) {
@@ -32,13 +32,10 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
         (m.transformer_impl.is_some() && !megatron, "model.transformer_impl"),
         (t.use_cache.is_some() && !inference, "training.use_cache"),
         (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
-        (t.keep_outputs == Some(true), "training.keep_outputs"),
-        (t.gradient_clipping == Some(true), "training.gradient_clipping"),
+        (t.keep_outputs == Some(true) && (megatron || inference), "training.keep_outputs"),
         (d.reduce_dtype.is_some() && !shards_weights(plan), "distribution.reduce_dtype"),
-        (t.channels_last.is_some(), "training.channels_last"),
         (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),
         (t.fp8_param_gather == Some(true) && !shards_in_fp8, "training.fp8_param_gather"),
-        (t.attention_softmax_fp32.is_some(), "training.attention_softmax_fp32"),
         (t.defer_embedding_wgrad == Some(true) && !megatron, "training.defer_embedding_wgrad"),
         (t.offload_modules.is_some() && !megatron, "training.offload_modules"),
         (t.offload_layers.is_some() && !megatron, "training.offload_layers"),
@@ -52,6 +49,9 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: given, has no effect on the figures yet"));
+    }
+    for (_, line) in nothing_to_count(t).iter().filter(|(given, _)| *given) {
+        notes.assumptions.push((*line).to_owned());
     }
     if t.cuda_graph.is_some() {
         notes
@@ -72,6 +72,21 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
             "training.defer_embedding_wgrad: two micro-batches are deferred, as in Megatron's own configurations";
         notes.assumptions.push(line.to_owned());
     }
+}
+
+/// Settings that change what runs but not which bytes there are, with the reason.
+fn nothing_to_count(t: &TrainingPart) -> [(bool, &'static str); 3] {
+    [
+        (
+            t.gradient_clipping == Some(true),
+            "training.gradient_clipping: gradients are scaled in place; only a norm of 4 B a tensor is made",
+        ),
+        (t.channels_last.is_some(), "training.channels_last: the same bytes in another order"),
+        (
+            t.attention_softmax_fp32.is_some(),
+            "training.attention_softmax_fp32: fused kernels compute in fp32 and keep 16 bit either way",
+        ),
+    ]
 }
 
 /// Whether FSDP gathers weights and reduces gradients, which is where a reduction's type counts.

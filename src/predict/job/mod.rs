@@ -6,6 +6,7 @@ mod batch;
 mod degrees;
 mod hardware;
 mod idle;
+mod kernels;
 mod limits;
 mod sized;
 mod speed;
@@ -16,6 +17,7 @@ mod training;
 pub use batch::Batch;
 pub use degrees::Degrees;
 pub use hardware::Hardware;
+pub(super) use kernels::is_before_ampere;
 pub use speed::Speed;
 pub use stages::StageLayers;
 pub use storage::Storage;
@@ -189,6 +191,7 @@ impl Fixed {
         check_size(&params, &batch, &architecture, &mut notes);
         limits::check(framework, &architecture, (&degrees, &batch), &mut notes);
         idle::note(plan, framework, &architecture, &mut notes);
+        kernels::note(&hardware.gpu, &training, &storage, &mut notes);
         if let Some(decoder) = architecture.block() {
             note_latents(&training, framework, decoder, &mut notes);
         }

@@ -2,12 +2,14 @@
 
 use super::recompute::Uses;
 use super::{Alive, Groups, Peak, WeightGradients};
-use crate::model::{Flow, Group, Home, Id, Op, Tape};
+use crate::model::{Flow, Group, Home, Id, Meets, Op, Part, Tape, Unit};
 
 /// A gradient in memory, and how many tensors' gradients it is.
 struct Gradient {
     bytes: u64,
     holders: u32,
+    /// A view of the tensor that was made: both hold its memory.
+    view: bool,
 }
 
 /// A backward pass under way.
@@ -17,22 +19,37 @@ struct Backward<'a> {
     alive: Alive,
     slots: Vec<Option<u32>>,
     gradients: Vec<Gradient>,
+    /// What the operator that runs has made.
+    made: Vec<(Id, u32)>,
     policy: WeightGradients,
     stay: u64,
+    waiting: u64,
     /// The output is saved by one of the tape's own operators.
     holds_output: bool,
 }
 
-/// Plays a tape backward from what is retained: its peak, and the bytes of weight gradients that stay.
-pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) -> (Peak, u64) {
+/// What a tape's backward pass comes to.
+pub(super) struct Result {
+    /// The most bytes.
+    pub peak: Peak,
+    /// Bytes of weight gradients that stay.
+    pub stay: u64,
+    /// Bytes of parts of weight gradients that wait for other tapes' parts.
+    pub waiting: u64,
+}
+
+/// Plays a tape backward from what is retained.
+pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) -> Result {
     let mut run = Backward {
         tape,
         uses,
         alive: Alive::of(retained),
         slots: vec![None; tape.tensors.len()],
         gradients: Vec::with_capacity(tape.ops.len()),
+        made: Vec::with_capacity(4),
         policy,
         stay: 0,
+        waiting: 0,
         holds_output: false,
     };
     if let Some(root) = tape.output.map(|id| tape.storage(id)) {
@@ -42,14 +59,14 @@ pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: Weight
         let bytes = tape.get(id).allocated();
         run.alive.take(Group::ActivationGradient, bytes);
         run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
-        run.gradients.push(Gradient { bytes, holders: 1 });
+        run.gradients.push(Gradient { bytes, holders: 1, view: false });
     }
     run.alive.mark("output gradient", Group::ActivationGradient, 0);
     for at in (0..tape.ops.len()).rev() {
         run.restore(at);
         run.step(at);
     }
-    (run.alive.peak, run.stay)
+    Result { peak: run.alive.peak, stay: run.stay, waiting: run.waiting }
 }
 
 impl Backward<'_> {
@@ -111,6 +128,7 @@ impl Backward<'_> {
         self.remake(at);
         let incoming = tape.ids(op.outputs).iter().find_map(|id| self.slots[id.0 as usize]);
         if let Some(first) = incoming {
+            let view = gives_views(tape, op);
             for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
                 match flow {
                     Flow::Stop => {}
@@ -118,17 +136,18 @@ impl Backward<'_> {
                     Flow::Pass if tape.get(*id).home == Home::Elsewhere => {}
                     Flow::Pass => {
                         self.gradients[first as usize].holders += 1;
-                        self.arrive(*id, first);
+                        self.made.push((*id, first));
                     }
-                    Flow::New => self.make(*id),
+                    Flow::New => self.make(*id, view),
                     Flow::InPlace => {
                         self.release(*id);
-                        self.make(*id);
+                        self.make(*id, view);
                     }
                 }
             }
             self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
-            self.settle(op);
+            self.arrived();
+            self.meet(op);
         }
         let overwritten = |id: &Id| {
             let flows = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
@@ -142,10 +161,14 @@ impl Backward<'_> {
                 self.drop_holder(slot);
             }
         }
+        // The engine hands weights their gradients when the operator has let go of what it read.
+        if incoming.is_some() {
+            self.settle(op);
+        }
     }
 
     /// A new gradient for `id`.
-    fn make(&mut self, id: Id) {
+    fn make(&mut self, id: Id, view: bool) {
         let tensor = *self.tape.get(id);
         if let Home::Weight(_) = tensor.home {
             if self.policy != WeightGradients::InPlace {
@@ -158,8 +181,17 @@ impl Backward<'_> {
         if tensor.home == Home::Elsewhere {
             return;
         }
-        self.gradients.push(Gradient { bytes, holders: 1 });
-        self.arrive(id, u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX));
+        self.gradients.push(Gradient { bytes, holders: 1, view });
+        self.made.push((id, u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX)));
+    }
+
+    /// The engine hands on what an operator made once that has run.
+    fn arrived(&mut self) {
+        let mut made = std::mem::take(&mut self.made);
+        for (id, slot) in made.drain(..) {
+            self.arrive(id, slot);
+        }
+        self.made = made;
     }
 
     /// A gradient for a tensor that may have one already.
@@ -169,7 +201,7 @@ impl Backward<'_> {
             self.slots[at] = Some(slot);
             return;
         };
-        if self.gradients[first as usize].holders == 1 {
+        if self.gradients[first as usize].holders == 1 && !self.gradients[first as usize].view {
             // Added in place: the newcomer is freed after the addition.
             self.alive.mark("accumulation", Group::ActivationGradient, 0);
             self.drop_holder(slot);
@@ -178,10 +210,25 @@ impl Backward<'_> {
         let bytes = self.gradients[first as usize].bytes;
         self.alive.take(Group::ActivationGradient, bytes);
         self.alive.mark("accumulation", Group::ActivationGradient, 0);
-        self.gradients.push(Gradient { bytes, holders: 1 });
+        self.gradients.push(Gradient { bytes, holders: 1, view: false });
         self.slots[at] = Some(u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX));
         self.drop_holder(first);
         self.drop_holder(slot);
+    }
+
+    /// The sum of a weight's gradient and of a part that waits for it, which takes memory of its own where that is a
+    /// view.
+    fn meet(&mut self, op: &Op) {
+        if self.policy == WeightGradients::InPlace {
+            return;
+        }
+        for id in self.tape.ids(op.inputs) {
+            let tensor = self.tape.get(*id);
+            let Home::Weight(at) = tensor.home else { continue };
+            if self.tape.weights[at as usize].meets == (Meets::Waiting { view: true }) {
+                self.alive.mark("gradient of the shared matrix", Group::WeightGradient, tensor.allocated());
+            }
+        }
     }
 
     /// What becomes of the weight gradients that `op` made.
@@ -191,13 +238,18 @@ impl Backward<'_> {
             if *flow == Flow::New && tensor.home == Home::Elsewhere {
                 self.alive.give(Group::ActivationGradient, tensor.allocated());
             }
-            if *flow != Flow::New || !matches!(tensor.home, Home::Weight(_)) {
+            if *flow != Flow::New {
                 continue;
             }
-            match self.policy {
-                WeightGradients::Made => self.stay += tensor.allocated(),
-                WeightGradients::InPlace => {}
-                WeightGradients::Added | WeightGradients::Used => {
+            let Home::Weight(weight) = tensor.home else { continue };
+            match (self.policy, self.tape.weights[weight as usize].meets) {
+                (WeightGradients::InPlace, _) => {}
+                (WeightGradients::Made, Meets::Nothing | Meets::Later) => self.stay += tensor.allocated(),
+                (WeightGradients::Added | WeightGradients::Used(_), Meets::Later) => self.waiting += tensor.allocated(),
+                (policy, _) => {
+                    if let WeightGradients::Used(each) = policy {
+                        self.alive.mark("optimizer step", Group::WeightGradient, tensor.numel.saturating_mul(each));
+                    }
                     self.alive.give(Group::WeightGradient, tensor.allocated());
                 }
             }
@@ -229,4 +281,15 @@ impl Backward<'_> {
             self.alive.give(Group::ActivationGradient, bytes);
         }
     }
+}
+
+/// Whether an operator's gradients are views: products of linear layers run on flattened tokens, so that their
+/// gradients are reshaped, and PyTorch adds to a view's memory only where nobody else holds it
+/// (torch/csrc/autograd/input_buffer.cpp, `can_accumulate_inplace`). Experts' tokens are flat, convolutions are not.
+fn gives_views(tape: &Tape, op: &Op) -> bool {
+    let flat = |id: &Id| match tape.get(*id).home {
+        Home::Weight(at) => matches!(tape.weights[at as usize].part, Part::Expert | Part::Router | Part::Convolution),
+        _ => false,
+    };
+    matches!(op.unit, Unit::Matrix(_)) && !tape.ids(op.inputs).iter().any(flat)
 }

@@ -30,8 +30,8 @@ pub enum WeightGradients {
     Added,
     /// The product adds to gradients that exist: nothing is made.
     InPlace,
-    /// Made, used and freed tensor by tensor (optimizer in backward).
-    Used,
+    /// Made, used and freed tensor by tensor (optimizer in backward), with so many bytes an element while used.
+    Used(u64),
 }
 
 /// The most bytes at one time, and what they were.
@@ -66,6 +66,8 @@ pub struct Played {
     pub backward: Peak,
     /// Weight gradients that stay.
     pub weight_gradients: u64,
+    /// Parts of weight gradients, beside those, that wait for other tapes' parts.
+    pub waiting: u64,
 }
 
 impl Played {
@@ -134,8 +136,17 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offlo
     let until_exit = cached_only(tape, &uses);
     let mut kept = retained;
     kept[Group::WeightCopy as usize] = kept[Group::WeightCopy as usize].saturating_sub(until_exit);
-    let (peak, weight_gradients) = backward(tape, uses, kept, gradients);
-    Played { forward: forward_peak, retained, offloaded, until_exit, output, backward: peak, weight_gradients }
+    let after = backward(tape, uses, kept, gradients);
+    Played {
+        forward: forward_peak,
+        retained,
+        offloaded,
+        until_exit,
+        output,
+        backward: after.peak,
+        weight_gradients: after.stay,
+        waiting: after.waiting,
+    }
 }
 
 pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {

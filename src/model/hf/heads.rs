@@ -1,0 +1,53 @@
+//! What a model is trained for, which the name of its class says (`architectures`).
+
+use super::keys::{Keys, MAX_ROWS};
+use crate::model::architecture::{Decoder, Family, Says, TextHead};
+use crate::plan::Fault;
+
+/// A decoder with the head of `class` (transformers 4.57.6, modeling_layers.py, `GenericForSequenceClassification` and
+/// those behind it; models/gpt2, bloom, falcon, gpt_neox).
+pub fn of_decoder(d: Decoder, keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<Decoder, Fault> {
+    let class = class.unwrap_or("ForCausalLM");
+    let says = if class.ends_with("ForSequenceClassification") {
+        Says::TextClass(labels(keys)?)
+    } else if class.ends_with("ForTokenClassification") {
+        // Bloom's and Falcon's configurations have a hidden_dropout of 0.
+        let own = if matches!(family, Family::Bloom | Family::Falcon) { 0.0 } else { 0.1 };
+        let names: &[&str] = match family {
+            Family::GptNeox => &["classifier_dropout"],
+            _ => &["classifier_dropout", "hidden_dropout"],
+        };
+        Says::TokenClass { classes: labels(keys)?, dropout: keys.share(names, own)? }
+    } else if class.ends_with("ForQuestionAnswering") {
+        // Where an answer starts and where it ends.
+        Says::TokenClass { classes: 2, dropout: 0.0 }
+    } else {
+        return Ok(d);
+    };
+    Ok(Decoder { says, tie_embeddings: false, head_bias: false, ..d })
+}
+
+/// The head of an encoder of text, and whether a pooler stands before it (models/bert, roberta).
+pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<(TextHead, bool), Fault> {
+    let class = class.unwrap_or("ForMaskedLM");
+    let roberta = family == Family::Roberta;
+    Ok(if class.ends_with("ForMaskedLM") {
+        (TextHead::MaskedLm, false)
+    } else if class.ends_with("ForPreTraining") {
+        (TextHead::Pretraining, true)
+    } else if class.ends_with("ForSequenceClassification") {
+        (TextHead::Classes(labels(keys)?, roberta), !roberta)
+    } else if class.ends_with("ForTokenClassification") {
+        (TextHead::TokenClasses(labels(keys)?, true), false)
+    } else if class.ends_with("ForQuestionAnswering") {
+        (TextHead::TokenClasses(2, false), false)
+    } else {
+        (TextHead::No, true)
+    })
+}
+
+/// Classes: `num_labels`, the names in `id2label`, or the two that a configuration starts with.
+pub fn labels(keys: Keys<'_>) -> Result<u64, Fault> {
+    let named = keys.size_of("id2label");
+    Ok(keys.count(&["num_labels"], MAX_ROWS)?.or(named).unwrap_or(2))
+}
