@@ -160,8 +160,11 @@ fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result
     let search = Search { field, editor, job, catalog };
     let Some((found, next)) = search.run() else {
         let least = search.with(1).map(|sized| sized.outline.capacity);
-        let needs = least.map_or_else(String::new, |least| format!(" needs {} of {}", least.needed, least.bytes));
-        return Err(format!("nothing fits: even {}{needs}; f searches plans that fit", search.words(1, 1)));
+        let needs = least.map_or_else(String::new, |least| {
+            format!(" needs {} of {} GiB", least.needed.in_gib(), least.bytes.in_gib())
+        });
+        let one = if field == Field::Sequence { "one token" } else { "micro batch 1" };
+        return Err(format!("nothing fits: {one}{needs}; f searches plans that fit"));
     };
     let value = if field == Field::Sequence { job.batch.sequence } else { job.batch.micro };
     let now = Size { words: search.words(job.batch.micro, value), capacity: prediction.capacity };
