@@ -1,9 +1,14 @@
 //! A shell script read, never run: its assignments, arrays and arithmetic, and from them the
 //! training command that it would start.
 
+mod condition;
+mod statements;
+
 use std::collections::BTreeMap;
 
 use super::expression;
+use condition::{Branches, holds};
+use statements::statements;
 
 /// More words than this make no command.
 const MAX_WORDS: usize = 100_000;
@@ -42,94 +47,6 @@ pub fn read(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Script {
         }
     }
     script
-}
-
-/// A condition that is open.
-#[derive(Debug, Clone, Copy)]
-struct Open {
-    /// A branch of it has been read already: later ones are passed over.
-    taken: bool,
-    /// The present branch is read.
-    reading: bool,
-}
-
-/// Which branches of nested conditions the reader is in.
-#[derive(Debug, Default)]
-struct Branches {
-    open: Vec<Open>,
-}
-
-impl Branches {
-    /// What is left of a statement that is to be followed. `holds` tells of a condition whether it is true;
-    /// where only a run could tell it counts as true.
-    fn taken(&mut self, statement: &str, holds: impl Fn(&str) -> bool) -> Option<String> {
-        let mut rest = statement.trim();
-        loop {
-            let word = rest.split([' ', '\t']).next().unwrap_or("");
-            let after = rest[word.len()..].trim();
-            match word {
-                "if" => {
-                    let read = holds(after);
-                    self.open.push(Open { taken: read, reading: read });
-                    return None;
-                }
-                "fi" => {
-                    self.open.pop();
-                    return None;
-                }
-                "elif" | "else" => {
-                    if let Some(last) = self.open.last_mut() {
-                        last.reading = !last.taken && (word == "else" || holds(after));
-                        last.taken |= last.reading;
-                    }
-                    return None;
-                }
-                "then" | "do" | "{" | "time" | "exec" => rest = after,
-                _ => break,
-            }
-        }
-        let followed = !rest.is_empty() && self.open.iter().all(|open| open.reading);
-        followed.then(|| rest.to_owned())
-    }
-}
-
-/// Whether a condition holds, its words expanded; none where files or commands decide.
-fn holds(words: &[String]) -> Option<bool> {
-    let (first, rest) = words.split_first()?;
-    let inner = match first.as_str() {
-        "[" => rest.strip_suffix(&["]".to_owned()])?,
-        "[[" => rest.strip_suffix(&["]]".to_owned()])?,
-        "test" => rest,
-        _ => return None,
-    };
-    let number = |text: &str| text.trim().parse::<i64>().ok();
-    let words: Vec<&str> = inner.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["!", rest @ ..] => {
-            let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
-            holds(&[&["test".to_owned()], rest.as_slice()].concat()).map(|holds| !holds)
-        }
-        // An empty word has gone: `[ -n $A ]` is true whatever A is, and nobody means that.
-        ["-z"] => Some(true),
-        ["-n"] => Some(false),
-        ["-z", text] => Some(text.is_empty()),
-        ["-n", text] => Some(!text.is_empty()),
-        [one, "=" | "==", other] => Some(one == other),
-        [one, "!=", other] => Some(one != other),
-        [one, sign, other] => {
-            let (one, other) = (number(one)?, number(other)?);
-            match *sign {
-                "-eq" => Some(one == other),
-                "-ne" => Some(one != other),
-                "-gt" => Some(one > other),
-                "-ge" => Some(one >= other),
-                "-lt" => Some(one < other),
-                "-le" => Some(one <= other),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
 }
 
 impl Script {
@@ -344,54 +261,6 @@ fn assignment(word: &str) -> Option<(&str, bool, &str)> {
         && !name.starts_with(|letter: char| letter.is_ascii_digit())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     good.then_some((name, added, value))
-}
-
-/// The statements of a script: split at line ends, `;`, `&&`, `||`, `|` and `&` outside of quotes
-/// and brackets; comments left out.
-fn statements(text: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut one = String::new();
-    let mut quote = None;
-    let mut brackets = 0_usize;
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (None | Some('"'), '\\') => {
-                // A line that goes on; in a comment a backslash does nothing.
-                let next = letters.next().filter(|next| *next != '\r').or_else(|| letters.next());
-                match next {
-                    Some('\n') => one.push(' '),
-                    next => {
-                        one.push(letter);
-                        one.extend(next);
-                    }
-                }
-                continue;
-            }
-            (None, '\'' | '"') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
-            (None, '#') if one.is_empty() || one.ends_with([' ', '\t', '\n', '(']) => {
-                while letters.peek().is_some_and(|letter| *letter != '\n') {
-                    letters.next();
-                }
-                continue;
-            }
-            (None, '(' | '{') => brackets += 1,
-            (None, ')' | '}') => brackets = brackets.saturating_sub(1),
-            (None, '\n' | ';' | '&' | '|') if brackets == 0 => {
-                if one.ends_with('>') && letter == '&' {
-                    one.push(letter);
-                    continue;
-                }
-                all.push(std::mem::take(&mut one));
-                continue;
-            }
-            _ => {}
-        }
-        one.push(letter);
-    }
-    all.push(one);
-    all
 }
 
 #[cfg(test)]

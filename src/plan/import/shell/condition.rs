@@ -1,0 +1,89 @@
+//! Conditions of a script: which branch of them is read.
+
+/// A condition that is open.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    /// A branch of it has been read already: later ones are passed over.
+    taken: bool,
+    /// The present branch is read.
+    reading: bool,
+}
+
+/// Which branches of nested conditions the reader is in.
+#[derive(Debug, Default)]
+pub struct Branches {
+    open: Vec<Open>,
+}
+
+impl Branches {
+    /// What is left of a statement that is to be followed. `holds` tells of a condition whether it is true;
+    /// where only a run could tell it counts as true.
+    pub fn taken(&mut self, statement: &str, holds: impl Fn(&str) -> bool) -> Option<String> {
+        let mut rest = statement.trim();
+        loop {
+            let word = rest.split([' ', '\t']).next().unwrap_or("");
+            let after = rest[word.len()..].trim();
+            match word {
+                "if" => {
+                    let read = holds(after);
+                    self.open.push(Open { taken: read, reading: read });
+                    return None;
+                }
+                "fi" => {
+                    self.open.pop();
+                    return None;
+                }
+                "elif" | "else" => {
+                    if let Some(last) = self.open.last_mut() {
+                        last.reading = !last.taken && (word == "else" || holds(after));
+                        last.taken |= last.reading;
+                    }
+                    return None;
+                }
+                "then" | "do" | "{" | "time" | "exec" => rest = after,
+                _ => break,
+            }
+        }
+        let followed = !rest.is_empty() && self.open.iter().all(|open| open.reading);
+        followed.then(|| rest.to_owned())
+    }
+}
+
+/// Whether a condition holds, its words expanded; none where files or commands decide.
+pub fn holds(words: &[String]) -> Option<bool> {
+    let (first, rest) = words.split_first()?;
+    let inner = match first.as_str() {
+        "[" => rest.strip_suffix(&["]".to_owned()])?,
+        "[[" => rest.strip_suffix(&["]]".to_owned()])?,
+        "test" => rest,
+        _ => return None,
+    };
+    let number = |text: &str| text.trim().parse::<i64>().ok();
+    let words: Vec<&str> = inner.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["!", rest @ ..] => {
+            let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
+            holds(&[&["test".to_owned()], rest.as_slice()].concat()).map(|holds| !holds)
+        }
+        // An empty word has gone: `[ -n $A ]` is true whatever A is, and nobody means that.
+        ["-z"] => Some(true),
+        ["-n"] => Some(false),
+        ["-z", text] => Some(text.is_empty()),
+        ["-n", text] => Some(!text.is_empty()),
+        [one, "=" | "==", other] => Some(one == other),
+        [one, "!=", other] => Some(one != other),
+        [one, sign, other] => {
+            let (one, other) = (number(one)?, number(other)?);
+            match *sign {
+                "-eq" => Some(one == other),
+                "-ne" => Some(one != other),
+                "-gt" => Some(one > other),
+                "-ge" => Some(one >= other),
+                "-lt" => Some(one < other),
+                "-le" => Some(one <= other),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
