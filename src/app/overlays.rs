@@ -8,7 +8,6 @@ use super::key::Key;
 use super::largest;
 use super::listing::help_shape;
 use super::plans;
-use super::ran_out;
 use super::saving;
 use super::search_view;
 use super::state::{Overlay, State};
@@ -51,7 +50,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         Overlay::Sweep => sweep_view::on_key(state, key),
         Overlay::Search => return search_view::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
-        Overlay::RanOut(_) => ran_out::on_key(state, key),
+        Overlay::RanOut(_) => state.overlay = None,
         Overlay::Help(_) => state.overlay = None,
     }
     Vec::new()

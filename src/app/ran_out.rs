@@ -1,7 +1,6 @@
 //! Memory that ran out: what the run's log or its hook said of it, explained as soon as it is known.
 
 use super::inferred;
-use super::key::Key;
 use super::notice::{info, problem};
 use super::state::{Overlay, State};
 use crate::advise::{Beside, Shortage, savings, shortage};
@@ -59,9 +58,4 @@ pub fn show(state: &mut State) {
     };
     state.ran_out = Some(RanOut::of(state, known.message));
     state.overlay = Some(Overlay::RanOut(0));
-}
-
-/// A key that does not scroll it.
-pub fn on_key(state: &mut State, _key: Key) {
-    state.overlay = None;
 }

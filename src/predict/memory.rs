@@ -110,15 +110,6 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     }
 }
 
-/// What of a tape's saved tensors stays on the card between its forward and its backward pass.
-pub(super) fn stays_here(played: &Played, offload: bool, by_module: bool) -> Groups {
-    match (offload, by_module) {
-        (false, _) => played.retained,
-        (true, false) => [0; GROUPS],
-        (true, true) => std::array::from_fn(|group| played.retained[group].saturating_sub(played.offloaded[group])),
-    }
-}
-
 /// What a stage holds in every phase of a step.
 const fn lasting(resident: &Resident) -> u64 {
     resident.weights
@@ -338,7 +329,7 @@ impl<'a> Player<'a> {
     }
 
     fn keep(&mut self, played: &Played, layer: u64, times: u64) {
-        let here = stays_here(played, self.offload && layer < self.offload_until, self.by_module);
+        let here = played.stays_here(self.offload && layer < self.offload_until, self.by_module);
         for (sum, bytes) in self.retained.iter_mut().zip(here) {
             *sum = sum.saturating_add(bytes.saturating_mul(times));
         }
@@ -347,7 +338,7 @@ impl<'a> Player<'a> {
     /// A tape's own saved tensors are part of its backward peak: they are taken off before, `times` over where as many
     /// alike are passed.
     fn drop_kept(&mut self, played: &Played, layer: u64, times: u64) {
-        let here = stays_here(played, self.offload && layer < self.offload_until, self.by_module);
+        let here = played.stays_here(self.offload && layer < self.offload_until, self.by_module);
         let copies = Group::WeightCopy as usize;
         for (group, (sum, bytes)) in self.retained.iter_mut().zip(here).enumerate() {
             let bytes = if group == copies { bytes.saturating_sub(played.until_exit) } else { bytes };

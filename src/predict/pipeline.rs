@@ -2,7 +2,6 @@
 //! step leaves behind.
 
 use super::job::{Job, StageLayers};
-use super::memory::stays_here;
 use super::optimizer::rounded;
 use super::resident::Held;
 use super::step::Step;
@@ -61,7 +60,7 @@ pub(super) fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
         (job.training.cpu_offload == CpuOffload::Activations, !job.training.offload_modules.is_empty());
     let until = job.training.offload_layers.unwrap_or(u64::MAX);
     let here =
-        |layer: u64| -> u64 { stays_here(held.step.layer(layer), offload && layer < until, by_module).iter().sum() };
+        |layer: u64| -> u64 { held.step.layer(layer).stays_here(offload && layer < until, by_module).iter().sum() };
     let one: u64 = held.layers.iter().map(|layer| here(*layer)).sum();
     let ends = if held.first { held.step.first.retained_bytes() } else { 0 };
     let waiting = chunks_alive.saturating_sub(chunks);

@@ -3,9 +3,9 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
+use super::sheet;
 use super::text::{fit, left};
 use crate::app::Account;
 use crate::printable::printable;
@@ -14,21 +14,8 @@ const MOST_KEY: usize = 40;
 const MOST_VALUE: usize = 30;
 
 pub fn draw(account: &Account, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let theme = &look.theme;
-    Clear.render(area, buffer);
-    let title = format!(" {} ", printable(&account.title));
-    let block = Block::bordered()
-        .border_type(BorderType::Rounded)
-        .border_style(theme.accent())
-        .title(Span::styled(fit(&title, area.width as usize), theme.accent()));
-    let inner = block.inner(area);
-    block.render(area, buffer);
-    let lines = lines(account, look, inner.width as usize);
-    // The last screenful stays full.
-    let first = first.min(lines.len().saturating_sub(inner.height as usize));
-    for (line, place) in lines.into_iter().skip(first).zip(inner.rows()) {
-        line.render(place, buffer);
-    }
+    let inner = sheet::frame(&printable(&account.title), look.theme.accent(), area, buffer);
+    sheet::scrolled(lines(account, look, inner.width as usize), first, inner, buffer);
 }
 
 fn lines(account: &Account, look: &Look, width: usize) -> Vec<Line<'static>> {

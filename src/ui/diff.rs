@@ -4,9 +4,9 @@ use diffy::{DiffOptions, Line as Change};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
+use super::sheet;
 use super::text::fit;
 use crate::printable::printable;
 
@@ -15,20 +15,8 @@ const CONTEXT: usize = 2;
 
 /// Draws what turns the first text into the second, from that line on.
 pub fn draw(title: &str, (old, new): (&str, &str), first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let theme = &look.theme;
-    Clear.render(area, buffer);
-    let lines = lines(old, new, look, area.width.saturating_sub(2) as usize);
-    let room = area.height.saturating_sub(2) as usize;
-    let first = first.min(lines.len().saturating_sub(room));
-    let block = Block::bordered()
-        .border_type(BorderType::Rounded)
-        .border_style(theme.accent())
-        .title(Span::styled(fit(&format!(" {title} "), area.width as usize), theme.accent()));
-    let inner = block.inner(area);
-    block.render(area, buffer);
-    for (line, place) in lines.into_iter().skip(first).zip(inner.rows()) {
-        line.render(place, buffer);
-    }
+    let inner = sheet::frame(title, look.theme.accent(), area, buffer);
+    sheet::scrolled(lines(old, new, look, inner.width as usize), first, inner, buffer);
 }
 
 /// The part of both texts in which they differ, some lines around it, and how many lines are before it. It is small

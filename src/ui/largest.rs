@@ -4,10 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
 use super::picker::in_words;
+use super::sheet;
 use super::text::{left, wrapped};
 use crate::app::{Largest, Size};
 use crate::predict::Verdict;
@@ -46,16 +46,8 @@ pub fn draw(found: &Largest, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
     let height = (lines.len() as u16 + 2).min(area.height);
     let place = Rect { x: area.x + (area.width - width) / 2, width, height, ..area };
-    Clear.render(place, buffer);
-    let block = Block::bordered()
-        .border_type(BorderType::Rounded)
-        .border_style(theme.accent())
-        .title(Span::styled(" the largest that fits ", theme.accent()));
-    let inside = block.inner(place);
-    block.render(place, buffer);
-    for (line, row) in lines.into_iter().zip(inside.rows()) {
-        line.render(row, buffer);
-    }
+    let inside = sheet::frame("the largest that fits", theme.accent(), place, buffer);
+    sheet::scrolled(lines, 0, inside, buffer);
 }
 
 /// `78.3 of 79.6 GiB, 1.30 GiB left`.

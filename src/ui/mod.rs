@@ -18,6 +18,7 @@ mod plans;
 mod point;
 mod ran_out;
 mod search;
+mod sheet;
 mod standing;
 mod sweep;
 mod text;

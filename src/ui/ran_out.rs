@@ -3,9 +3,9 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
+use super::sheet;
 use super::text::{fit, left, right, wrapped};
 use crate::app::RanOut;
 
@@ -14,20 +14,8 @@ const NAME: usize = 14;
 const FIGURE: usize = 6;
 
 pub fn draw(known: &RanOut, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let theme = &look.theme;
-    Clear.render(area, buffer);
-    let block = Block::bordered()
-        .border_type(BorderType::Rounded)
-        .border_style(theme.danger())
-        .title(Span::styled(" out of memory ", theme.danger()));
-    let inner = block.inner(area);
-    block.render(area, buffer);
-    let lines = lines(known, look, inner.width as usize);
-    // The last screenful stays full.
-    let first = first.min(lines.len().saturating_sub(inner.height as usize));
-    for (line, place) in lines.into_iter().skip(first).zip(inner.rows()) {
-        line.render(place, buffer);
-    }
+    let inner = sheet::frame("out of memory", look.theme.danger(), area, buffer);
+    sheet::scrolled(lines(known, look, inner.width as usize), first, inner, buffer);
 }
 
 fn lines(known: &RanOut, look: &Look, width: usize) -> Vec<Line<'static>> {

@@ -71,6 +71,15 @@ pub struct Played {
 }
 
 impl Played {
+    /// What of the saved tensors stays on the card between forward and backward pass.
+    pub fn stays_here(&self, offload: bool, by_module: bool) -> Groups {
+        match (offload, by_module) {
+            (false, _) => self.retained,
+            (true, false) => [0; GROUPS],
+            (true, true) => std::array::from_fn(|group| self.retained[group].saturating_sub(self.offloaded[group])),
+        }
+    }
+
     /// Bytes that stay.
     #[must_use]
     pub fn retained_bytes(&self) -> u64 {

@@ -3,7 +3,7 @@
 use ttf_parser::{Face, FaceParsingError, GlyphId};
 
 /// DejaVu Sans, its Latin, Greek and Cyrillic letters.
-const FONT: &[u8] = include_bytes!("../../../assets/DejaVuSans-subset.ttf");
+const FONT: &[u8] = include_bytes!("../../../configs/fonts/DejaVuSans-subset.ttf");
 
 /// The font, read.
 ///
