@@ -1,7 +1,7 @@
 //! Keys while something lies on top of the panes: it is scrolled, answered, or goes.
 
 use crate::app::event::Effect;
-use crate::app::key::Key;
+use crate::app::key::{Key, PAGE};
 use crate::app::keymap::listing::help_shape;
 use crate::app::plans;
 use crate::app::plans::account;
@@ -9,7 +9,6 @@ use crate::app::plans::exporting;
 use crate::app::plans::saving;
 use crate::app::run::inferred;
 use crate::app::state::{Overlay, State};
-use crate::app::update::PAGE;
 use crate::app::what_if::largest;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;

@@ -5,7 +5,7 @@ use crate::app::editor::Editor;
 use crate::app::editor::editing::{self, set_against};
 use crate::app::editor::step::Direction;
 use crate::app::event::{Effect, Event};
-use crate::app::key::Key;
+use crate::app::key::{Key, PAGE};
 use crate::app::keymap::{Action, Context};
 use crate::app::monitor::ending;
 use crate::app::monitor::milestones;
@@ -33,9 +33,6 @@ use crate::app::what_if::largest;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
 use crate::reading::Sample;
-
-/// Rows that PageUp and PageDown go.
-pub const PAGE: usize = 10;
 
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {

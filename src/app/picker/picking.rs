@@ -5,7 +5,7 @@ use super::{Picker, Purpose};
 use crate::app::editor::editing;
 use crate::app::editor::step::outlook;
 use crate::app::event::Effect;
-use crate::app::key::Key;
+use crate::app::key::{Key, PAGE};
 use crate::app::keymap::listing::{Command, commands};
 use crate::app::keymap::{Action, Context};
 use crate::app::notice::problem;
@@ -15,9 +15,6 @@ use crate::app::plans::saving;
 use crate::app::state::State;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
-
-/// Rows that PageUp and PageDown go.
-const PAGE: isize = 10;
 
 /// Opens the list of actions.
 pub fn open_palette(state: &mut State) {
@@ -42,8 +39,8 @@ pub fn on_key(state: &mut State, key: Key) -> (Vec<Effect>, Option<Action>) {
     match key {
         Key::Up | Key::Ctrl('p') => picker.step(-1),
         Key::Down | Key::Ctrl('n') => picker.step(1),
-        Key::PageUp => picker.step(-PAGE),
-        Key::PageDown => picker.step(PAGE),
+        Key::PageUp => picker.step(-PAGE.cast_signed()),
+        Key::PageDown => picker.step(PAGE.cast_signed()),
         Key::Home => picker.step(isize::MIN),
         Key::End => picker.step(isize::MAX),
         Key::Char(letter) => picker.type_letter(letter),

@@ -7,15 +7,12 @@ mod spot;
 use ratatui_textarea::{CursorMove, Input, TextArea};
 
 use super::Editor;
-use crate::app::key::Key;
+use crate::app::key::{Key, PAGE};
 use crate::catalog::Catalog;
 use crate::plan::Mark;
 use crate::plan::schema;
 pub use complete::Completion;
 pub use spot::{Spot, Wanted};
-
-/// Lines that a page has.
-const PAGE: usize = 10;
 
 const BOM: char = '\u{feff}';
 
