@@ -1,0 +1,87 @@
+//! The README says how far predictions were off where runs were measured: by group of cases and quantity.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use memwall::catalog::Catalog;
+use memwall::plan::Document;
+use memwall::predict;
+use memwall::report::validate::{Outcome, Row, read, summaries};
+use serde_json::Value;
+
+/// The groups of the measured cases.
+const GROUPS: [(&str, &str); 14] = [
+    ("allocator", "steps of PyTorch models, tensor by tensor"),
+    ("followed", "further ones, most of plans drawn by chance"),
+    ("megatron-lm", "Megatron-LM, its own tests: A100, H100, GB200"),
+    ("simumax", "Megatron-LM by SimuMax: 8 B200"),
+    ("megatron-bridge", "Megatron Bridge: H100, B200, GB200, up to 256"),
+    ("nemo-24.07", "NeMo: 8, 16 H100"),
+    ("megatron-bridge-memory", "Moonlight 16B: 8 to 32 H100"),
+    ("korthikanti", "Korthikanti et al.: up to 512 A100"),
+    ("vtrain", "vTrain: 64 to 512 A100"),
+    ("torchtitan", "torchtitan: A100, H100, H200, up to 256"),
+    ("torchtune", "torchtune: one A100"),
+    ("llm-foundry", "llm-foundry: A100, H100, up to 512"),
+    ("hf-bert", "Hugging Face BERT of 2022: V100"),
+    ("nanogpt", "nanoGPT: A100"),
+];
+
+/// What is measured of them, with the names under `measured`.
+const QUANTITIES: [(&str, &[&str]); 6] = [
+    ("between steps", &["static_bytes", "static_bytes_last_rank"]),
+    ("activations", &["activation_bytes"]),
+    ("peak allocated", &["peak_allocated_bytes", "peak_allocated_bytes_by_rank", "peak_allocated_bytes_last_rank"]),
+    ("peak reserved", &["peak_reserved_bytes"]),
+    ("device-used", &["device_used_bytes"]),
+    ("step time or rate", &["step_time_s", "tokens_per_s_per_gpu", "samples_per_s_per_gpu"]),
+];
+
+fn rows() -> Vec<Row> {
+    let catalog = Catalog::embedded().unwrap();
+    let mut outcome = Outcome::default();
+    for file in ["allocator", "ours", "published"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/truth/{file}.json"));
+        for case in read(&fs::read_to_string(path).unwrap()).unwrap() {
+            outcome.add(case, |plan: &Value| {
+                let plan = Document::parse(&plan.to_string()).and_then(|document| document.plan());
+                predict::of(&plan.map_err(|_| "not a plan".to_owned())?, &catalog).map_err(|_| "no".to_owned())
+            });
+        }
+    }
+    outcome.rows
+}
+
+/// Two digits, and no less than a tenth of a percent.
+fn percent(value: Option<f64>) -> String {
+    let value = value.unwrap();
+    if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+fn table() -> String {
+    let mut table =
+        "| measured | figure | of | mean error % | median | largest |\n|---|---|--:|--:|--:|--:|\n".to_owned();
+    let summaries = summaries(&rows(), |row| {
+        let group = GROUPS.iter().find(|(name, _)| row.group.as_deref() == Some(name)).unwrap();
+        let figure = QUANTITIES.iter().position(|(_, names)| names.contains(&row.family()));
+        (group.1, figure)
+    });
+    for (_, words) in GROUPS {
+        for (figure, (name, _)) in QUANTITIES.iter().enumerate() {
+            if let Some(of) = summaries.iter().find(|of| of.key == (words, Some(figure))) {
+                let [mean, median, most] = [of.mean_abs_pct, of.median_abs_pct, of.max_abs_pct].map(percent);
+                writeln!(table, "| {words} | {name} | {} | {mean} | {median} | {most} |", of.n).unwrap();
+            }
+        }
+    }
+    table
+}
+
+#[test]
+fn the_readme_says_how_far_predictions_are_off() {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let table = table();
+    assert!(readme.contains(&table), "the README should say:\n{table}");
+}
