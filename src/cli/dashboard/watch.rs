@@ -127,24 +127,10 @@ async fn watch_on(
         let Some(first) = first else { continue };
         // Everything that has happened meanwhile goes into the same frame.
         let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
-        let mut shown = false;
-        for event in std::iter::once(first).chain(rest).flatten() {
-            if let (Some(tape), Event::Sample(sample)) = (&mut hands.tape, &event) {
-                tape.put(sample, &state);
-            }
-            let ticked = matches!(event, Event::Tick(_));
-            for effect in update(&mut state, event) {
-                if effect == Effect::Quit {
-                    hands.rest();
-                    return Ok(());
-                }
-                hands.carry_out(effect, &state, &mut screen)?;
-            }
-            // Of time alone only the age of what is late is seen: the rest comes with the next sample.
-            shown |= !ticked || !state.monitor.is_fresh(state.now);
-        }
-        if !shown {
-            continue;
+        match hands.live_through(std::iter::once(first).chain(rest).flatten(), &mut state, &mut screen)? {
+            Came::ToAnEnd => break,
+            Came::Unseen => continue,
+            Came::Seen => {}
         }
         following.attend(state.monitor.attached_here());
         wants.set(wanted(&state));
@@ -152,6 +138,16 @@ async fn watch_on(
     }
     hands.rest();
     Ok(())
+}
+
+/// What came of a few events.
+enum Came {
+    /// Something that the screen shows may be another.
+    Seen,
+    /// Nothing that it shows.
+    Unseen,
+    /// The user wants to leave.
+    ToAnEnd,
 }
 
 /// What carries effects out.
@@ -169,6 +165,33 @@ struct Hands {
 }
 
 impl Hands {
+    /// Lets events happen in their order, each with its effects.
+    fn live_through(
+        &mut self,
+        events: impl Iterator<Item = Event>,
+        state: &mut State,
+        screen: &mut Screen,
+    ) -> Result<Came, String> {
+        let mut came = Came::Unseen;
+        for event in events {
+            if let (Some(tape), Event::Sample(sample)) = (&mut self.tape, &event) {
+                tape.put(sample, state);
+            }
+            let ticked = matches!(event, Event::Tick(_));
+            for effect in update(state, event) {
+                if effect == Effect::Quit {
+                    return Ok(Came::ToAnEnd);
+                }
+                self.carry_out(effect, state, screen)?;
+            }
+            // Of time alone only the age of what is late is seen: the rest comes with the next sample.
+            if !ticked || !state.monitor.is_fresh(state.now) {
+                came = Came::Seen;
+            }
+        }
+        Ok(came)
+    }
+
     fn carry_out(&mut self, effect: Effect, state: &State, screen: &mut Screen) -> Result<(), String> {
         let events = self.events.clone();
         match effect {
