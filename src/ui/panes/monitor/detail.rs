@@ -12,12 +12,12 @@ use crate::printable::printable;
 use crate::reading::{DeviceSample, NvLinks, Peer, Reading};
 use crate::ui::Look;
 use crate::ui::text::{fit, left, marked};
-use crate::units::{Celsius, Fraction};
+use crate::units::{Celsius, Fraction, Megahertz};
 
-/// Cells of a column.
-const COLUMN: usize = 37;
+/// Least cells of a column.
+const COLUMN: usize = 31;
 /// Cells of a label.
-const LABEL: usize = 14;
+const LABEL: usize = 13;
 
 /// Figures that belong together.
 type Group = (&'static str, Vec<(&'static str, String)>);
@@ -38,16 +38,15 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         facts::trouble(device).map_or_else(Line::default, |text| Line::styled(format!(" {text}"), theme.danger()));
     trouble.render(Rect { y: head.y + 1, height: 1, ..head }, buffer);
     let groups = [memory(device), compute(device), power(device), links(device), health(device), board(device)];
-    let lines = lines(&groups, look);
     let columns = ((body.width as usize) / COLUMN).max(1);
-    let height = (body.height as usize).max(1);
-    let pages = lines.len().div_ceil(columns * height).max(1);
+    let filled = filled(&groups, columns, (body.height as usize).max(1));
+    let pages = filled.len().div_ceil(columns).max(1);
     let page = state.monitor.page % pages;
-    for (column, part) in lines.chunks(height).skip(page * columns).take(columns).enumerate() {
-        let x = body.x + (column * COLUMN) as u16;
-        let place = Rect { x, width: COLUMN as u16 - 1, ..body }.intersection(body);
-        for (line, place) in part.iter().zip(place.rows()) {
-            line.render(place, buffer);
+    let width = body.width / columns as u16;
+    for (column, rows) in filled.iter().skip(page * columns).take(columns).enumerate() {
+        let place = Rect { x: body.x + column as u16 * width, width: width.saturating_sub(1), ..body };
+        for (row, place) in rows.iter().zip(place.rows()) {
+            row.line(look, place.width as usize).render(place, buffer);
         }
     }
     if pages > 1 {
@@ -56,20 +55,70 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn lines<'a>(groups: &[Group], look: &Look) -> Vec<Line<'a>> {
-    let theme = &look.theme;
-    let mut lines = Vec::new();
-    for (title, figures) in groups {
-        lines.push(Line::styled(format!(" {title}"), theme.accent()));
-        for (label, text) in figures {
-            let dash = text.starts_with('–');
-            lines.push(Line::from(vec![
-                Span::styled(left(&format!("  {label}"), LABEL), theme.dim()),
-                Span::styled(fit(text, COLUMN - LABEL - 1), if dash { theme.dim() } else { theme.text() }),
-            ]));
+/// A row of a column.
+enum Row<'a> {
+    Title(&'static str),
+    Figure(&'static str, &'a str),
+}
+
+impl Row<'_> {
+    fn line(&self, look: &Look, width: usize) -> Line<'static> {
+        let theme = &look.theme;
+        match self {
+            Self::Title(title) => Line::styled(*title, theme.accent()),
+            Self::Figure(label, text) => {
+                let style = if text.starts_with('–') { theme.dim() } else { theme.text() };
+                Line::from(vec![
+                    Span::styled(left(&format!(" {label}"), LABEL), theme.dim()),
+                    Span::styled(fit(text, width.saturating_sub(LABEL)), style),
+                ])
+            }
         }
     }
-    lines
+}
+
+/// Columns of at most `height` rows: each group whole in one where that takes no more pages; else
+/// they run on, with the title again where a group goes on in the next column.
+fn filled(groups: &[Group], columns: usize, height: usize) -> Vec<Vec<Row<'_>>> {
+    let whole = whole(groups, height);
+    let running = running(groups, height);
+    let pages = |columned: &[Vec<Row<'_>>]| columned.len().div_ceil(columns);
+    if whole.iter().all(|column| column.len() <= height) && pages(&whole) <= pages(&running) { whole } else { running }
+}
+
+fn rows(group: &Group) -> impl Iterator<Item = Row<'_>> {
+    let (title, figures) = group;
+    std::iter::once(Row::Title(title)).chain(figures.iter().map(|(label, text)| Row::Figure(label, text)))
+}
+
+fn whole(groups: &[Group], height: usize) -> Vec<Vec<Row<'_>>> {
+    let mut columns: Vec<Vec<Row<'_>>> = Vec::new();
+    for group in groups {
+        match columns.last_mut() {
+            Some(column) if column.len() + 1 + group.1.len() <= height => column.extend(rows(group)),
+            _ => columns.push(rows(group).collect()),
+        }
+    }
+    columns
+}
+
+fn running(groups: &[Group], height: usize) -> Vec<Vec<Row<'_>>> {
+    let mut columns: Vec<Vec<Row<'_>>> = vec![Vec::new()];
+    for group in groups {
+        for row in rows(group) {
+            let filled = columns.last().map_or(0, Vec::len);
+            // A title stands with a figure below it.
+            let needed = if matches!(row, Row::Title(_)) { 2 } else { 1 };
+            if filled + needed > height {
+                let again = matches!(row, Row::Figure(..)) && height > 1;
+                columns.push(if again { vec![Row::Title(group.0)] } else { Vec::new() });
+            }
+            if let Some(column) = columns.last_mut() {
+                column.push(row);
+            }
+        }
+    }
+    columns
 }
 
 /// A figure with its mark, or a dash and why there is none.
@@ -103,6 +152,14 @@ fn of_time(share: &Fraction) -> String {
 
 fn degrees(temperature: &Celsius) -> String {
     format!("{:.0} °C", temperature.0)
+}
+
+/// A clock of the highest one: the unit once.
+fn clock(now: &Reading<Megahertz>, most: &Reading<Megahertz>) -> String {
+    match most.value() {
+        Some(_) => pair((now, |now| format!("{:.0}", now.0)), " of ", (most, plain)),
+        None => said(now, plain),
+    }
 }
 
 fn memory(device: &DeviceSample) -> Group {
@@ -146,10 +203,10 @@ fn power(device: &DeviceSample) -> Group {
     let figures = vec![
         ("power", pair((&device.power, plain), " of ", (&device.power_limit, plain))),
         ("energy", said(&board.energy, plain)),
-        ("temperature", pair((&device.temperature, degrees), ", memory ", (&board.memory_temperature, degrees))),
+        ("temperature", pair((&device.temperature, degrees), ", mem ", (&board.memory_temperature, degrees))),
         ("fan", said(&board.fan, percent)),
-        ("SM clock", pair((&device.sm_clock, plain), " of ", (&device.sm_clock_max, plain))),
-        ("mem clock", pair((&device.memory_clock, plain), " of ", (&board.memory_clock_max, plain))),
+        ("SM clock", clock(&device.sm_clock, &device.sm_clock_max)),
+        ("mem clock", clock(&device.memory_clock, &board.memory_clock_max)),
         ("slowed", slowed),
         ("· by power", said(&board.slowed_by_power, of_time)),
         ("· by heat", said(&board.slowed_by_heat, of_time)),
@@ -161,7 +218,7 @@ fn power(device: &DeviceSample) -> Group {
 fn links(device: &DeviceSample) -> Group {
     let links = &device.links;
     let nvlinks = said(&links.nvlinks, |NvLinks { active, all, version }| {
-        let version = version.map_or_else(String::new, |version| format!(", version {version}"));
+        let version = version.map_or_else(String::new, |version| format!(", v{version}"));
         format!("{active} of {all} up{version}")
     });
     let figures = vec![
@@ -204,8 +261,8 @@ fn health(device: &DeviceSample) -> Group {
         ("ECC", said(&health.ecc, |on| if *on { "on" } else { "off" }.to_owned())),
         ("corrected", said(&health.corrected, plain)),
         ("uncorrected", said(&health.uncorrected, plain)),
-        ("pages retired", said(&health.retired_pages, plain)),
-        ("rows replaced", said(&health.remapped_rows, plain)),
+        ("bad pages", said(&health.retired_pages, plain)),
+        ("bad rows", said(&health.remapped_rows, plain)),
         ("to be reset", said(&health.repair_pending, yes)),
         ("Xid events", said(&health.xids, |xids| xids.count.to_string())),
     ];
