@@ -132,3 +132,15 @@ fn presets_of_decoders_have_their_exact_parameter_count() {
     }
     assert!(counted >= 30, "only {counted} presets can be predicted");
 }
+
+/// The links are those that plans can name by contract.
+#[test]
+fn an_unknown_name_is_told_with_the_nearest_or_with_what_there_is() {
+    let catalog = catalog();
+    assert_eq!(catalog.no_gpu("H10"), "H10 is not in the catalogue; nearest: NVIDIA H100");
+    assert_eq!(catalog.no_model("qqq"), "qqq is not in the catalogue; `memwall models` lists what is");
+    let said = catalog.no_link("qqq");
+    for link in ["nvlink_3", "nvlink_4", "nvlink_5", "pcie_4", "pcie_5", "infiniband_ndr", "ethernet_100"] {
+        assert!(said.contains(link), "{said}");
+    }
+}

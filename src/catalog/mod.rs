@@ -259,21 +259,25 @@ impl Catalog {
         names::find(&self.models, name, |model| (&model.name, &model.aliases))
     }
 
-    /// The known GPU name nearest to `name`, for error messages.
+    /// What to say of a GPU that is not in the catalogue: the known name nearest to it, or where all stand.
     #[must_use]
-    pub fn nearest_gpu(&self, name: &str) -> Option<&str> {
-        names::nearest(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases))
+    pub fn no_gpu(&self, name: &str) -> String {
+        let nearest = names::nearest(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases));
+        names::unknown(name, nearest, "`memwall gpus` lists what is")
     }
 
-    /// The known link name nearest to `name`.
+    /// What to say of a link that is not in the catalogue: the known name nearest to it, or all of them.
     #[must_use]
-    pub fn nearest_link(&self, name: &str) -> Option<&str> {
-        names::nearest(&self.links, name, |link| (&link.name, &link.aliases))
+    pub fn no_link(&self, name: &str) -> String {
+        let nearest = names::nearest(&self.links, name, |link| (&link.name, &link.aliases));
+        let known: Vec<&str> = self.links.iter().map(|link| link.name.as_str()).collect();
+        names::unknown(name, nearest, &format!("known: {}", known.join(", ")))
     }
 
-    /// The known preset name nearest to `name`.
+    /// What to say of a preset that is not in the catalogue: the known name nearest to it, or where all stand.
     #[must_use]
-    pub fn nearest_model(&self, name: &str) -> Option<&str> {
-        names::nearest(&self.models, name, |model| (&model.name, &model.aliases))
+    pub fn no_model(&self, name: &str) -> String {
+        let nearest = names::nearest(&self.models, name, |model| (&model.name, &model.aliases));
+        names::unknown(name, nearest, "`memwall models` lists what is")
     }
 }

@@ -39,6 +39,14 @@ pub fn nearest<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names
         .map(|(_, known)| known)
 }
 
+/// That there is no `name`, and what there is: the nearest, or else `all` that are known.
+pub fn unknown(name: &str, nearest: Option<&str>, all: &str) -> String {
+    match nearest {
+        Some(known) => format!("{name} is not in the catalogue; nearest: {known}"),
+        None => format!("{name} is not in the catalogue; {all}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::plain;

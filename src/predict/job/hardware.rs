@@ -66,8 +66,7 @@ fn gpu(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Option<Gpu> {
         DEFAULT
     });
     let Some(gpu) = catalog.gpu(name) else {
-        let nearest = catalog.nearest_gpu(name).map(|known| format!("; nearest: {known}")).unwrap_or_default();
-        notes.fault("hardware.gpu_type", format!("{name} is not in the catalogue{nearest}"));
+        notes.fault("hardware.gpu_type", catalog.no_gpu(name));
         return None;
     };
     let mut gpu = gpu.clone();
@@ -147,8 +146,7 @@ fn link(
 ) -> Option<Link> {
     let name = given.unwrap_or(default);
     let Some(link) = catalog.link(name) else {
-        let nearest = catalog.nearest_link(name).map(|known| format!("; nearest: {known}")).unwrap_or_default();
-        notes.fault(key, format!("{name} is not in the catalogue{nearest}"));
+        notes.fault(key, catalog.no_link(name));
         return None;
     };
     if given.is_some() && link.scope != scope {

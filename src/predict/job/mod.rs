@@ -276,8 +276,7 @@ fn architecture(
         }
     } else if let Some(name) = &part.preset {
         let Some(preset) = catalog.model(name) else {
-            let nearest = catalog.nearest_model(name).map(|known| format!("; nearest: {known}")).unwrap_or_default();
-            return Err(Fault::of("model.preset", format!("{name} is not in the catalogue{nearest}")));
+            return Err(Fault::of("model.preset", catalog.no_model(name)));
         };
         let (architecture, said) = model::from_hf(&preset.hf_config)?;
         (Architecture { name: preset.name.clone(), ..architecture }, said)
