@@ -3,13 +3,16 @@
 use serde_json::{Map, Value, json};
 
 use super::args::ShapeArgs;
+use crate::plan::keywords::ModelType;
 
 /// A kind of model, a size and a batch, as the plan that says the same; none where the
 /// words are names of plan files. Nothing is checked here: the plan's own reader does it.
 pub fn plan(words: &[String], shape: &ShapeArgs) -> Option<Value> {
     let [kind, size, batch] = words else { return None };
-    // A file may be called 7.0; a kind of model with a number behind it is far likelier.
-    size.parse::<f64>().ok()?;
+    // A file may be called 7.0 or cnn; a kind of model, or a word with a number behind it, is far likelier.
+    if size.parse::<f64>().is_err() && ModelType::parse(kind).is_none() {
+        return None;
+    }
     let mut model = json!({"type": kind, "size_billions": scalar(size), "batch_size": scalar(batch)});
     let mut plan = Map::new();
     for (section, key, value) in shape.keys() {

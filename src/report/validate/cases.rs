@@ -23,7 +23,8 @@ pub struct Case {
 /// Where the text is neither.
 pub fn read(text: &str) -> Result<Vec<Result<Case, Failure>>, String> {
     if text.trim_start().starts_with('[') {
-        let values: Vec<Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let values: Vec<Value> =
+            serde_json::from_str(text).map_err(|error| format!("not readable as JSON: {error}"))?;
         return Ok(values
             .into_iter()
             .enumerate()
