@@ -5,6 +5,7 @@ mod facts;
 mod follow;
 mod formats;
 mod lines;
+mod micro;
 mod stamp;
 mod tracker;
 
@@ -137,7 +138,7 @@ impl Log {
 }
 
 fn is_whole_bar(line: &str) -> bool {
-    line.contains("%|") && line.trim_end().ends_with(']')
+    line.trim_end().ends_with(']') && ["%|", "it/s", "s/it"].iter().any(|part| line.contains(part))
 }
 
 /// The files behind standard output and error.
