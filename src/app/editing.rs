@@ -4,7 +4,6 @@ use super::calibrating;
 use super::field::Field;
 use super::key::Key;
 use super::keymap::{Action, Context};
-use super::monitor::Source;
 use super::notice::{info, problem};
 use super::observation::observation;
 use super::pane::Pane;
@@ -15,7 +14,6 @@ use super::text::TextView;
 use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, Kind};
 use crate::plan::{Change, Document};
-use crate::reading::SourceKind;
 
 /// The longest value that can be typed.
 const LONGEST_VALUE: usize = 200;
@@ -38,9 +36,7 @@ pub fn look_around(state: &mut State) {
 
 /// Sets what is observed against what the plan predicts now.
 pub fn set_against(state: &mut State) {
-    let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
-    if made_up && state.editor.name() != state.first {
-        // A run that was made up for another plan says nothing about this one.
+    if state.made_up_for().is_some() {
         state.comparison = None;
         return;
     }

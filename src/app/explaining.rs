@@ -38,6 +38,39 @@ impl Explaining {
     }
 }
 
+/// What a row of the Compare pane stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompareRow {
+    /// An explanation; where there is none, the first is the top of the pane.
+    Why(usize),
+    /// How the run goes otherwise.
+    Run,
+    /// What kind each figure is of.
+    Kinds,
+    /// What the prediction assumes.
+    Assumption(usize),
+}
+
+impl CompareRow {
+    /// The row of that number.
+    #[must_use]
+    pub fn of(state: &State) -> Self {
+        let above = state.explaining.found.len().max(1);
+        match state.compared.checked_sub(above) {
+            None => Self::Why(state.compared),
+            Some(0) => Self::Run,
+            Some(1) => Self::Kinds,
+            Some(below) => Self::Assumption(below - 2),
+        }
+    }
+
+    /// How many rows there are, of a prediction with so many assumptions.
+    #[must_use]
+    pub fn count(state: &State, assumptions: usize) -> usize {
+        state.explaining.found.len().max(1) + 2 + assumptions
+    }
+}
+
 /// What a search depends on.
 #[derive(Debug, Clone, PartialEq)]
 struct Asked {

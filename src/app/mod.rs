@@ -63,7 +63,7 @@ pub use choice::Choice;
 pub use editor::Editor;
 pub use ending::{Ending, Meant};
 pub use event::{Effect, Event, Expected, Unsaved};
-pub use explaining::{Explaining, Question};
+pub use explaining::{CompareRow, Explaining, Question};
 pub use exporting::Export;
 pub use field::Field;
 pub use form::Form;

@@ -8,7 +8,7 @@ use super::editing::{self, set_against};
 use super::editor::Editor;
 use super::ending;
 use super::event::{Effect, Event};
-use super::explaining;
+use super::explaining::{self, CompareRow};
 use super::exporting;
 use super::inferred;
 use super::key::Key;
@@ -284,7 +284,8 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
         }
         Pane::Compare => {
             let assumptions = prediction.map_or(0, |prediction| prediction.assumptions.len());
-            (&mut state.compared, state.explaining.found.len() + assumptions)
+            let rows = CompareRow::count(state, assumptions);
+            (&mut state.compared, rows)
         }
     };
     let last = rows.saturating_sub(1);

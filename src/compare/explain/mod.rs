@@ -112,7 +112,7 @@ impl Subject<'_> {
 }
 
 /// A second cause is as rare as this: what it takes beyond a first one, as a logarithm.
-const SECOND: f64 = 3.0;
+const SECOND: f64 = 4.0;
 
 /// A cause must be this many times as likely as the plan itself before it is offered: e^3 = 20.
 const CONVINCING: f64 = 3.0;

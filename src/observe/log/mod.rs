@@ -31,6 +31,8 @@ pub struct Log {
     tracker: Tracker,
     out_of_memory: Option<OutOfMemory>,
     trouble: Option<Absence>,
+    /// Something stood in a file.
+    written: bool,
 }
 
 impl Log {
@@ -42,7 +44,15 @@ impl Log {
             formats.insert(0, Box::new(own));
         }
         let files = paths.into_iter().map(|path| (Follower::new(path), Lines::default())).collect();
-        Self { files, formats, likely: 0, tracker: Tracker::default(), out_of_memory: None, trouble: None }
+        Self {
+            files,
+            formats,
+            likely: 0,
+            tracker: Tracker::default(),
+            out_of_memory: None,
+            trouble: None,
+            written: false,
+        }
     }
 
     /// Standard output and error of a process, as far as they are files.
@@ -75,6 +85,7 @@ impl Log {
             if piece.from != From::Before {
                 self.tracker.begin_anew();
             }
+            self.written |= !piece.bytes.is_empty();
             let when = if piece.old { piece.written.min(now) } else { now };
             lines.push(&piece.bytes, |line| told |= self.line(line, when, !piece.old));
             // A bar's newest state has no end before it is drawn again; other lines are waited for.
@@ -117,6 +128,12 @@ impl Log {
             ToldBy::Log(format) => Some(format),
             _ => None,
         }
+    }
+
+    /// Whether nothing was written to any file so far.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        !self.written
     }
 
     /// The newest out-of-memory message: of the past none where the run went on after it.
