@@ -78,7 +78,7 @@ gpus:
     let log = folder.path().join("train.log");
     let _steps = Steps::of(log.clone(), step * 1.04);
     let (pid, log) = (run.pid().to_string(), log.display().to_string());
-    let arguments = ["mine.yaml", "--attach", &pid, "--log", &log, "--interval", "200ms"];
+    let arguments = ["mine.yaml", "--attach", &pid, "--log", &log];
     let program = Program::memwall().args(&arguments).file("mine.yaml", PLAN).size(160, 50).nvml(&scenario);
     let kept = program.folder().join(".local/state/memwall/calibration.json");
     let mut terminal = program.start();

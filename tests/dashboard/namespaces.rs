@@ -84,10 +84,10 @@ gpus:
     ));
     let program = Program::memwall().args(&["mine.yaml", "--attach", &run.outer.to_string()]).file("mine.yaml", PLAN);
     let mut terminal = program.size(160, 50).nvml(&scenario).start();
-    // By the number that it has here, with what it does here, and with its own memory: 20 of the 30 GiB.
+    // Found by the number that it has here, shown with the driver's: what it does, and its own 20 of the 30 GiB.
     terminal.wait_for("sleep 1000");
     let screen = terminal.wait_for("→20.0");
-    assert!(screen.contains(&format!("▶ {}", run.outer)), "{screen}");
+    assert!(screen.contains(&format!("▶ {}", run.inner)), "{screen}");
     assert!(!screen.contains("another namespace"), "{screen}");
     terminal.keys("q");
     terminal.assert_left_well();

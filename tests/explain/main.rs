@@ -63,12 +63,12 @@ fn runs_that_stray_as_measured_ones_do_are_left_in_peace() {
 }
 
 /// Shares of single causes named first, of two among the first three, and of nothing said where nothing is wrong or a
-/// run strays as measured ones do, of `count` scenarios each.
+/// run strays as measured ones do, of `count` scenarios each; of the last four times as many.
 fn shares(draw: Draw, seed: u64, count: usize, looking: Looking) -> [f64; 3] {
     let single = scenarios(draw, seed, count, 1, looking);
     let two = scenarios(draw, seed + 1, count, 2, looking);
-    let mut quiet = scenarios(draw, seed + 2, count / 2, 0, looking);
-    quiet.extend(healthy(draw, seed + 3, count / 2, looking));
+    let mut quiet = scenarios(draw, seed + 2, 2 * count, 0, looking);
+    quiet.extend(healthy(draw, seed + 3, 2 * count, looking));
     let found = [
         share(&single, |scenario| scenario.rank().is_some_and(|rank| rank < 1)),
         share(&two, |scenario| scenario.rank().is_some_and(|rank| rank < 3)),

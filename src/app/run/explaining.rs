@@ -10,6 +10,8 @@ use crate::app::state::State;
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Evidence, Explanation, Subject, explain};
 use crate::plan::{Document, HfConfig};
+use crate::reading::Moment;
+use crate::units::Seconds;
 
 /// The search for explanations of what is seen now, and what the last one found.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +80,12 @@ struct Asked {
     stage: Option<u64>,
     calibration: Calibration,
     evidence: Evidence,
+    at: Moment,
 }
+
+/// What moves a little, back and forth, is answered once in this time: a run on a busy machine is never quite steady,
+/// and a search takes some hundredths of a second of a core that it may need.
+const CALM: Seconds = Seconds(10.0);
 
 impl Asked {
     fn of(state: &State) -> Option<Self> {
@@ -90,13 +97,19 @@ impl Asked {
             stage: comparison.stage(),
             calibration: state.calibration,
             evidence: comparison.held_against_plans(),
+            at: state.now,
         })
     }
 
     /// Whether an answer to `before` is none to this.
     fn is_news_to(&self, before: &Self) -> bool {
+        let calm = self.at.since(before.at) >= CALM;
         (&self.text, self.stage, self.calibration) != (&before.text, before.stage, before.calibration)
-            || self.evidence.is_news_to(&before.evidence)
+            || if calm {
+                self.evidence.is_news_to(&before.evidence)
+            } else {
+                self.evidence.is_far_from(&before.evidence)
+            }
     }
 }
 
