@@ -45,8 +45,8 @@
 //! beside the loop and tells as it goes. Of time alone no frame is drawn: one comes with each sample.
 //!
 //! A recording is played by a source too ([`observe::Replay`]): its samples take the same way, with
-//! their own time, and [`app`] steers it through an effect. To go back it plays again from the
-//! last milestone, at which what was shown is kept, or from the beginning, at once: what is shown is what was shown then.
+//! their own time, and [`app`] steers it through an effect. To go elsewhere it plays again from the nearest
+//! milestone before, at which what was shown is kept, or from the beginning, at once: what is shown is what was shown then.
 //! What is seen is set against the plan with every sample ([`compare`]). Where it lies outside of what predictions
 //! stray by, [`app::Question`] is what a search for explanations reads: it is answered on a thread of its own and
 //! comes back as an event, and is asked again only when the evidence says something else. Only steady training counts

@@ -383,7 +383,17 @@ fn played(rewound: u64, at: u64) -> Event {
 
 fn back_to(rewound: u64, from: usize, at: u64) -> Event {
     let (start, end) = (Moment(1_000), Moment(100_000));
-    Event::Played(Playback { start, end, at: Moment(at), speed: 1.0, paused: false, rewound, from, damage: None })
+    Event::Played(Playback {
+        start,
+        end,
+        at: Moment(at),
+        speed: 1.0,
+        paused: false,
+        rewound,
+        from,
+        going_to: None,
+        damage: None,
+    })
 }
 
 /// A sample in which one GPU holds so much, and a process on it all of that.

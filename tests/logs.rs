@@ -150,6 +150,82 @@ fn composer() {
     close(&now.step_time, 1.0 / 0.0014);
 }
 
+/// What is told, in words: `~` where it is derived.
+fn in_words(now: &Progress) -> String {
+    let mut words = Vec::new();
+    let mut add = |name: &str, value: Option<String>, kind: Option<Kind>| {
+        words.extend(value.map(|value| format!("{name} {}{value}", kind.map_or("", Kind::mark))));
+    };
+    add("step", value(&now.step).map(|step| step.to_string()), now.step.kind());
+    add("of", value(&now.total_steps).map(|step| step.to_string()), None);
+    add("loss", value(&now.loss).map(|loss| loss.to_string()), None);
+    add("norm", value(&now.grad_norm).map(|norm| norm.to_string()), None);
+    add("time", value(&now.step_time).map(|time| format!("{:.5}", time.0)), now.step_time.kind());
+    add("tok/s", value(&now.tokens_per_s).map(|rate| rate.0.to_string()), None);
+    add("tok/s/GPU", value(&now.tokens_per_s_per_gpu).map(|rate| rate.0.to_string()), None);
+    add("samples/s", value(&now.samples_per_s).map(|rate| rate.to_string()), None);
+    add("mfu", value(&now.mfu).map(|mfu| format!("{:.4}", mfu.0)), None);
+    add("flops", value(&now.model_flops_per_gpu).map(|rate| format!("{:.4e}", rate.0)), None);
+    add("epoch", value(&now.epoch).map(|epoch| format!("{epoch:.4}")), None);
+    words.join(", ")
+}
+
+#[test]
+fn other_releases_and_settings_of_the_same_frameworks() {
+    use LogFormat::{Composer, DeepSpeed, HuggingFace, Lightning, LitGpt, Megatron, NanoGpt, Torchtitan, Torchtune};
+    for (name, format, words) in [
+        ("megatron_moe", Megatron, "step 45, of 100, loss 1.834162, norm 1.611, time 5.71860, flops 2.2840e14"),
+        // The first line has no loss: all its steps overflowed.
+        ("megatron_bert", Megatron, "step 20, of 1000000, loss 10.05022, norm 217.199, time 0.14060"),
+        ("megatron_neox", Megatron, "step 34, of 10000, loss 11.18665, time 4.10310, samples/s 7.799, flops 1.1290e14"),
+        // 22:31:04.970 to 22:32:00.846 for 40 steps.
+        (
+            "torchtitan_every_ten",
+            Torchtitan,
+            "step 250, loss 5.8383, time ~1.39690, tok/s/GPU 5862, mfu 0.3433, flops 3.3948e14",
+        ),
+        // 10:37:01.390 to 10:37:07.957 for 9 steps, whichever rank says so.
+        (
+            "torchtitan_ranks",
+            Torchtitan,
+            "step 10, loss 10.2391, norm 16.1413, time ~0.72967, tok/s/GPU 5615, mfu 0.3288, flops 3.2520e14",
+        ),
+        ("nanogpt_2023", NanoGpt, "step 1641, loss 3.9748, time 0.56731"),
+        ("nanogpt_printing", NanoGpt, "step 36299, loss 6.288, time 0.17097, mfu 0.0001"),
+        (
+            "hugging_face_trl",
+            HuggingFace,
+            "step 100, of 7252, loss 0.3771, norm 0.6300405859947205, time 14.62000, epoch 0.0100",
+        ),
+        ("hugging_face_axolotl", HuggingFace, "loss 2.0312, norm 59.5, epoch 2.0000"),
+        ("hugging_face_llama_factory", HuggingFace, "step 3235, of 3235, loss 4.4598, epoch 1.0000"),
+        // 15 s for 50 steps.
+        ("deepspeed_2020", DeepSpeed, "step 2700, time ~0.30000, samples/s 13.198177991591365"),
+        ("deepspeed_pipeline", DeepSpeed, "step 200, loss 5.5508, time 0.93600, samples/s 136.706"),
+        // 21:03:17.269 to 21:03:21.037.
+        ("deepspeed_breakdown", DeepSpeed, "step 35, time ~3.76800, samples/s 8.00912418308922"),
+        ("lightning_0_10", Lightning, "step ~5, loss 9.85, time 4.14000, epoch 0.2778"),
+        ("lightning_narrow", Lightning, "step ~1020, loss 1.2, time 0.06357, epoch 0.3400"),
+        ("lightning_stream", Lightning, "step ~3744, loss 0.041, time 3.12500"),
+        ("torchtune_2024", Torchtune, "step 17, loss 0.9709498286247253"),
+        ("torchtune_xpu", Torchtune, "step 6, loss 0.9700961112976074, tok/s/GPU 187.36773681640625"),
+        // 108.74 + 190.11 ms.
+        ("litgpt_2023", LitGpt, "step 52, loss 3.7451, time 0.29885"),
+        // 64 micro batches of 352.5 ms.
+        ("litgpt_pretrain", LitGpt, "step 5, loss 10.772, time ~22.56000"),
+        ("composer_2023", Composer, "step 1, of 4800, loss 11.6525"),
+        (
+            "composer_tokens",
+            Composer,
+            "step 20, loss 9.1042, norm 1.2345, time 2.48694, tok/s/GPU 105406.25, mfu 0.4123",
+        ),
+    ] {
+        assert_eq!(in_words(&told(name, format)), words, "{name}");
+    }
+    assert_eq!(value(&progress("hugging_face_axolotl").peak_reserved), Some(Bytes::from_gib(41.26)));
+    assert_eq!(value(&progress("torchtune_2024").allocated), Some(Bytes(40_625_845_248)));
+}
+
 #[test]
 fn every_log_has_a_test() {
     let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs.rs")).unwrap();

@@ -54,7 +54,7 @@ fn said(output: &Output) -> (Option<i32>, String, String) {
 /// Everything in a recording, which must be whole.
 fn samples(path: &Path) -> Vec<memwall::reading::Sample> {
     let mut samples = Samples::of(Recording::open(path).unwrap());
-    let all: Vec<_> = (0..).map_while(|index| samples.get(index)).collect();
+    let all: Vec<_> = (0..).map_while(|index| samples.get(index, index)).collect();
     assert_eq!(samples.recording().damage(), None);
     all
 }
@@ -89,7 +89,7 @@ fn a_kill_loses_nothing_that_was_written() {
         child.kill().unwrap();
         child.wait().unwrap();
         let mut samples = Samples::of(Recording::open(&path).unwrap());
-        let read = (0..).map_while(|index| samples.get(index)).count();
+        let read = (0..).map_while(|index| samples.get(index, index)).count();
         assert!(read > 2, "{read} samples");
         // Whatever the kill cut is the last line alone.
         let cut = samples.recording().damage().is_none_or(|damage| damage.line == read as u64 + 2);

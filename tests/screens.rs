@@ -181,6 +181,7 @@ fn a_recording_that_is_played() {
         paused: true,
         rewound: 0,
         from: 0,
+        going_to: None,
         damage: None,
     };
     update(&mut state, Event::Played(position(0)));

@@ -52,7 +52,7 @@ pub use plans::saving::{Conflict, InTheWay, offer, to_be_written};
 pub use plans::tabs::Tabs;
 pub use run::Run;
 pub use run::calibrating::{Calibrations, Kept};
-pub use run::explaining::{Explaining, Question};
+pub use run::explaining::{CompareRow, Explaining, Question};
 pub use run::inferred::Proposal;
 pub use run::outlook::Outlook;
 pub use run::ran_out::RanOut;

@@ -8,9 +8,9 @@ use crate::app::editor::form::Form;
 use crate::app::editor::text::TextView;
 use crate::app::keymap::Context;
 use crate::app::keymap::user::Keymap;
-use crate::app::monitor::Monitor;
 use crate::app::monitor::milestones::Played;
 use crate::app::monitor::recording::Recording;
+use crate::app::monitor::{Monitor, Source};
 use crate::app::notice::Notice;
 use crate::app::pane::Pane;
 use crate::app::picker::Picker;
@@ -32,8 +32,8 @@ use crate::app::what_if::sweep::SweepView;
 use crate::catalog::Catalog;
 use crate::compare::{Calibration, Comparison};
 use crate::plan::Loaded;
-use crate::reading::Moment;
 use crate::reading::playback::Playback;
+use crate::reading::{Moment, SourceKind};
 
 /// Something on top of the panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,6 +180,14 @@ impl State {
         // A card that the catalogue does not know may be the plan's own custom one.
         let seen = self.catalog.gpu(name)?;
         (seen.name != planned.name).then_some(name)
+    }
+
+    /// The plan that a made-up run is of, where that is another one than the plan in front: it says nothing
+    /// about this one.
+    #[must_use]
+    pub fn made_up_for(&self) -> Option<&str> {
+        let made_up = matches!(&self.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+        (made_up && self.editor.name() != self.first).then_some(&self.first)
     }
 
     /// The calibration that predictions are held with; none where none is known here.

@@ -23,7 +23,7 @@ use crate::app::plans::baseline;
 use crate::app::plans::exporting;
 use crate::app::plans::saving;
 use crate::app::run::calibrating;
-use crate::app::run::explaining;
+use crate::app::run::explaining::{self, CompareRow};
 use crate::app::run::inferred;
 use crate::app::run::outlook;
 use crate::app::run::ran_out;
@@ -281,7 +281,8 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
         }
         Pane::Compare => {
             let assumptions = prediction.map_or(0, |prediction| prediction.assumptions.len());
-            (&mut state.compared, state.explaining.found.len() + assumptions)
+            let rows = CompareRow::count(state, assumptions);
+            (&mut state.compared, rows)
         }
     };
     let last = rows.saturating_sub(1);

@@ -13,7 +13,7 @@ use crate::plan::import::{self, Imported, Run};
 use crate::plan::{self, Document, Fault, Loaded, MAX_BYTES};
 
 pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let files = HostFiles { folder: std::env::current_dir().ok() };
+    let files = HostFiles { folder: std::env::current_dir().ok(), root: None };
     let mut run = Run::of(args.command.clone(), &files);
     run.world = args.gpus;
     let read = match &args.file {
@@ -76,7 +76,7 @@ pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<Opened, String> {
 
 /// The plan that another tool's file spells.
 fn spelled(path: &Path, text: &str, catalog: &Catalog) -> Result<(Loaded, Imported), Vec<Fault>> {
-    let files = HostFiles { folder: std::env::current_dir().ok() };
+    let files = HostFiles { folder: std::env::current_dir().ok(), root: None };
     let run = Run::of(Vec::new(), &files);
     let (heading, imported) = of_text(path, text, &run, catalog).map_err(|why| vec![Fault::of("", why)])?;
     Ok((Loaded::from_text("", &imported.yaml(&heading))?, imported))

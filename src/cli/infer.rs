@@ -36,7 +36,7 @@ pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
 /// One line: why it cannot be looked at, or that nothing is known of it.
 pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(String, Imported), String> {
     let command = observe::Command::of(pid)?;
-    let files = HostFiles { folder: command.folder.clone() };
+    let files = HostFiles { folder: command.folder.clone(), root: command.root.clone() };
     let run = Run {
         command: command.words,
         variables: command.variables,
@@ -51,6 +51,9 @@ pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(Str
         return Err(format!("process {pid}: {}", nothing_known(&imported)));
     }
     imported.notes.extend(command.withheld);
+    if let Some(root) = command.root {
+        imported.notes.push(format!("its files are a container's, and lie under {} while it runs", root.display()));
+    }
     let shown: String = run.command.join(" ").chars().take(200).collect();
     Ok((format!("Inferred from process {pid}: {shown}"), imported))
 }
@@ -81,18 +84,21 @@ fn nothing_known(imported: &Imported) -> String {
     imported.missing.first().map_or_else(|| "nothing is known of it".to_owned(), |missing| missing.why.clone())
 }
 
-/// The files of a working directory.
+/// The files of a process.
 pub struct HostFiles {
     /// Where relative paths start; none where nobody may know.
     pub folder: Option<PathBuf>,
+    /// Where absolute paths start, where that is not here.
+    pub root: Option<PathBuf>,
 }
 
 impl HostFiles {
     /// Never relative to this program's own directory: that may hold another file of the name.
     fn path(&self, name: &str) -> Option<PathBuf> {
-        match &self.folder {
-            Some(folder) => Some(folder.join(name)),
-            None => Some(PathBuf::from(name)).filter(|path| path.is_absolute()),
+        match (Path::new(name).strip_prefix("/"), &self.root, &self.folder) {
+            (Ok(below), Some(root), _) => Some(root.join(below)),
+            (_, _, Some(folder)) => Some(folder.join(name)),
+            (_, _, None) => Some(PathBuf::from(name)).filter(|path| path.is_absolute()),
         }
     }
 }

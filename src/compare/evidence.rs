@@ -53,15 +53,26 @@ impl Evidence {
     /// reading after another differs by. What holds for one holds for the other until then.
     #[must_use]
     pub fn is_news_to(&self, before: &Self) -> bool {
+        self.differs(before, 1.0)
+    }
+
+    /// Whether it is another case altogether: a figure moved several times as far.
+    #[must_use]
+    pub fn is_far_from(&self, before: &Self) -> bool {
+        self.differs(before, 5.0)
+    }
+
+    /// Whether a figure came or went, or moved so many times what one reading after another differs by.
+    fn differs(&self, before: &Self, times: f64) -> bool {
         fn moved<T: Copy>(now: &Reading<T>, before: &Reading<T>, by: impl Fn(T, T) -> bool) -> bool {
             match (now.value(), before.value()) {
                 (Some(now), Some(before)) => by(*now, *before),
                 (now, before) => now.is_some() != before.is_some(),
             }
         }
-        let ratio = |now: f64, before: f64| (now - before).abs() > NOISE * before.abs();
+        let ratio = |now: f64, before: f64| (now - before).abs() > times * NOISE * before.abs();
         let bytes = |now: Bytes, before: Bytes| ratio(now.as_f64(), before.as_f64());
-        let share = |now: Fraction, before: Fraction| (now.0 - before.0).abs() > STEADY;
+        let share = |now: Fraction, before: Fraction| (now.0 - before.0).abs() > times * STEADY;
         moved(&self.device_used, &before.device_used, bytes)
             || moved(&self.reserved, &before.reserved, bytes)
             || moved(&self.allocated, &before.allocated, bytes)
@@ -132,7 +143,7 @@ mod tests {
         };
         // 1 % is what one reading differs from the next by, 3 % is not.
         assert!(!at(1.01).is_news_to(&at(1.0)));
-        assert!(at(1.03).is_news_to(&at(1.0)));
+        assert!(at(1.03).is_news_to(&at(1.0)) && !at(1.03).is_far_from(&at(1.0)) && at(1.2).is_far_from(&at(1.0)));
         let blind = Evidence { step: Reading::not_read(), ..at(1.0) };
         assert!(at(1.0).is_news_to(&blind) && blind.is_news_to(&at(1.0)));
         assert!(Evidence { settled: true, ..at(1.0) }.is_news_to(&at(1.0)));

@@ -23,6 +23,8 @@ pub struct Command {
     pub words: Vec<String>,
     /// Its working directory; none where that is not told.
     pub folder: Option<PathBuf>,
+    /// Where its absolute paths start, in a container; none where they lead to the same files here.
+    pub root: Option<PathBuf>,
     /// Its environment as it started; empty where that is not told.
     pub variables: BTreeMap<String, String>,
     /// Why the environment or the working directory are not known.
@@ -52,11 +54,22 @@ impl Command {
             withheld = Some(refusal(pid, error, what));
         };
         let cwd = fs::read_link(folder.join("cwd")).map_err(|error| told("working directory", &error)).ok();
+        let its_root = elsewhere(&folder);
+        // In another file system the name leads to another folder: the link itself does not.
+        let cwd = cwd.map(|path| if its_root.is_some() { folder.join("cwd") } else { path });
         let variables =
             bounded(&folder.join("environ")).map_err(|error| told("environment", &error)).unwrap_or_default();
         let ancestors = ancestors(root, &folder);
-        Ok(Self { pid, words, folder: cwd, variables: pairs(&variables), withheld, ancestors })
+        Ok(Self { pid, words, folder: cwd, root: its_root, variables: pairs(&variables), withheld, ancestors })
     }
+}
+
+/// The root directory of a process, where that is another than this program's.
+fn elsewhere(folder: &Path) -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let root = folder.join("root");
+    let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    identity(&root).filter(|its| identity(Path::new("/")) != Some(*its)).map(|_| root)
 }
 
 /// Why a process cannot be read, in one line.
@@ -182,6 +195,25 @@ mod tests {
         assert_eq!(found.ancestors, [["torchrun", "--n", "2", "train.py"]]);
         assert_eq!(found.variables["B"], "x=y");
         assert!(found.withheld.unwrap().contains("working directory") || found.folder.is_none());
+    }
+
+    #[test]
+    fn a_container_has_files_of_its_own() {
+        let proc = tempfile::tempdir().unwrap();
+        process(proc.path(), 40, b"python\0train.py\0", 1);
+        let folder = proc.path().join("40");
+        let container = tempfile::tempdir().unwrap();
+        fs::create_dir(container.path().join("work")).unwrap();
+        std::os::unix::fs::symlink(container.path(), folder.join("root")).unwrap();
+        std::os::unix::fs::symlink(container.path().join("work"), folder.join("cwd")).unwrap();
+        let found = Command::under(proc.path(), 40).unwrap();
+        assert_eq!(found.root, Some(folder.join("root")));
+        // What `/work` is here is another folder, or none.
+        assert_eq!(found.folder, Some(folder.join("cwd")));
+        fs::remove_file(folder.join("root")).unwrap();
+        std::os::unix::fs::symlink("/", folder.join("root")).unwrap();
+        let found = Command::under(proc.path(), 40).unwrap();
+        assert_eq!((found.root, found.folder), (None, Some(container.path().join("work"))));
     }
 
     #[test]

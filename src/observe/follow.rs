@@ -161,8 +161,13 @@ impl Follower {
             log.read(now);
             self.news.progress.clone_from(log.progress());
             self.news.no_log = log.trouble().cloned().or_else(|| {
-                let silent = !log.progress().is_known();
-                silent.then(|| Absence::Failed("no line of a known format in the log so far".into()))
+                let why = if log.is_empty() {
+                    // To a file Python writes in blocks.
+                    "its log is empty so far (python -u writes at once)"
+                } else {
+                    "no line of a known format in the log so far (--log-pattern)"
+                };
+                (!log.progress().is_known()).then(|| Absence::Failed(why.into()))
             });
             self.news.out_of_memory = log.out_of_memory().cloned();
         }
@@ -189,6 +194,24 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
+
+    #[test]
+    fn an_empty_log_is_told_from_one_that_nobody_can_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        fs::write(&log, "").unwrap();
+        let (sender, mut receiver) = mpsc::channel(4);
+        let wanted = Follow { log: Some(log.clone()), pid: Some(7), live: false, pattern: None };
+        let _following = follow(wanted, |_| None, || Moment(9), sender).unwrap();
+        let mut why = || loop {
+            if let Some(why) = receiver.blocking_recv().unwrap().no_log {
+                return why.to_string();
+            }
+        };
+        assert!(why().contains("empty so far"));
+        fs::write(&log, "loading the data\n").unwrap();
+        assert!(why().contains("no line of a known format"));
+    }
 
     #[test]
     fn the_log_is_followed_and_the_attached_process_may_change() {

@@ -1,7 +1,5 @@
 //! A recording that is played: where it stands, and how it is steered.
 
-use std::collections::VecDeque;
-
 use serde::Serialize;
 
 use super::Moment;
@@ -23,10 +21,12 @@ pub struct Playback {
     pub speed: f64,
     /// Time stands still.
     pub paused: bool,
-    /// How often it has gone back: what was shown before is no longer the past.
+    /// How often it has gone to another place: what was shown before is no longer the past.
     pub rewound: u64,
-    /// Samples before the point that it went back to last, at a milestone; 0: to the beginning.
+    /// Samples before the point that it went to last, at a milestone; 0: to the beginning.
     pub from: usize,
+    /// The time of the sample that it is on the way to; none where it just plays.
+    pub going_to: Option<Moment>,
     /// What is wrong with the file, and where: it is played up to there.
     pub damage: Option<String>,
 }
@@ -71,40 +71,51 @@ pub enum Steer {
     Slower,
 }
 
-/// What is kept of a recording at its last milestones. The player and those who show what it plays
-/// both follow this one rule, so each knows without asking where the other can go back to.
+/// What is kept of a recording at milestones: the last ones passed, and some over all that was ever played. The player
+/// and those who show what it plays both follow this one rule, so each knows without asking where the other can go to.
 #[derive(Debug, Clone)]
 pub struct Milestones<T> {
-    kept: VecDeque<(usize, T)>,
+    /// By samples, ascending.
+    kept: Vec<(usize, T)>,
+    /// Samples from one to the next of those that stay.
+    stride: usize,
 }
 
 impl<T> Default for Milestones<T> {
     fn default() -> Self {
-        Self { kept: VecDeque::new() }
+        Self { kept: Vec::new(), stride: Self::EVERY }
     }
 }
 
 impl<T> Milestones<T> {
     /// Samples from one to the next: a step back takes the time of no more than twice as many.
     pub const EVERY: usize = 300;
-    /// Those that are kept: what is shown of eight GPUs takes megabytes each time.
-    const KEPT: usize = 2;
+    /// Those that are kept behind where it stands.
+    const NEAR: usize = 2;
+    /// Those that stay, before every second one is given up: what is shown of eight GPUs takes 3 MB each time.
+    const FAR: usize = 16;
 
     /// So many samples have been played: keeps what is `shown` then, at a milestone.
     pub fn pass(&mut self, samples: usize, shown: impl FnOnce() -> T) {
         if !samples.is_multiple_of(Self::EVERY) {
             return;
         }
-        if self.kept.len() == Self::KEPT {
-            self.kept.pop_front();
+        match self.kept.binary_search_by_key(&samples, |(at, _)| *at) {
+            Ok(known) => self.kept[known].1 = shown(),
+            Err(place) => self.kept.insert(place, (samples, shown())),
         }
-        self.kept.push_back((samples, shown()));
+        while self.kept.iter().filter(|(at, _)| at.is_multiple_of(self.stride)).count() > Self::FAR {
+            self.stride *= 2;
+        }
+        let near = |at: usize| at <= samples && samples - at < Self::NEAR * Self::EVERY;
+        self.kept.retain(|(at, _)| at.is_multiple_of(self.stride) || near(*at));
     }
 
-    /// The last milestone after at most so many samples, and what was kept there; those after it are forgotten.
-    pub fn back_to(&mut self, samples: usize) -> Option<&(usize, T)> {
-        self.kept.retain(|(at, _)| *at <= samples);
-        self.kept.back()
+    /// The last milestone after at most so many samples, and what was kept there.
+    #[must_use]
+    pub fn before(&self, samples: usize) -> Option<&(usize, T)> {
+        let after = self.kept.partition_point(|(at, _)| *at <= samples);
+        self.kept.get(after.checked_sub(1)?)
     }
 }
 
@@ -112,16 +123,27 @@ impl<T> Milestones<T> {
 mod tests {
     use super::*;
 
+    fn kept(milestones: &Milestones<usize>) -> Vec<usize> {
+        milestones.kept.iter().map(|(at, _)| *at).collect()
+    }
+
     #[test]
-    fn the_last_two_milestones_are_kept() {
+    fn the_last_milestones_are_kept_and_some_of_all_that_was_played() {
         let mut milestones = Milestones::default();
         for samples in 1..=1000 {
             milestones.pass(samples, || samples);
         }
-        assert_eq!(milestones.clone().back_to(1000), Some(&(900, 900)));
-        assert_eq!(milestones.back_to(899), Some(&(600, 600)));
-        // What was shown after that has not been played yet.
-        assert_eq!(milestones.back_to(1000), Some(&(600, 600)));
-        assert_eq!(milestones.back_to(599), None);
+        assert_eq!(kept(&milestones), [300, 600, 900]);
+        assert_eq!((milestones.before(899), milestones.before(299)), (Some(&(600, 600)), None));
+        // A day, a second each: every 9600th, as 18 of every 4800th are too many; and the last two.
+        for samples in 1001..=86_400 {
+            milestones.pass(samples, || samples);
+        }
+        let far: Vec<usize> = (1..=9).map(|number| number * 9600).collect();
+        assert_eq!(kept(&milestones), [&far[..8], &[86_100, 86_400]].concat());
+        // Back at its beginning, those ahead are still there: the same is shown there again.
+        milestones.pass(300, || 0);
+        milestones.pass(600, || 0);
+        assert_eq!(kept(&milestones), [&[300, 600], &far[..]].concat());
     }
 }

@@ -80,6 +80,8 @@ pub struct Progress {
     pub epoch: Reading<f64>,
     /// The loss, in the framework's own mean. May be NaN: then the log says so.
     pub loss: Reading<f64>,
+    /// Norm of all gradients, before they were clipped. May be NaN, too.
+    pub grad_norm: Reading<f64>,
     /// Time of one optimizer step.
     pub step_time: Reading<Seconds>,
     /// Tokens a second of the whole run.

@@ -108,7 +108,7 @@ impl Summary {
     pub fn of(samples: &mut Samples) -> Self {
         let (mut devices, mut taken, mut dropped) = (Vec::<Device>::new(), 0, 0);
         let mut index = 0;
-        while let Some(sample) = samples.get(index) {
+        while let Some(sample) = samples.get(index, usize::MAX) {
             index += 1;
             taken += 1;
             dropped = sample.dropped;

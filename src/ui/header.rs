@@ -114,12 +114,14 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
     }
 }
 
-/// Where in a recording the screen stands: `0:12:03/1:00:00 ×4`.
+/// Where in a recording the screen stands: `0:12:03/1:00:00 ×4`; with where it is on the way to, `→ 0:50:00`.
 fn position<'a>(playback: &Playback, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
     let place = format!(" {}/{}", clock(playback.position()), clock(playback.length()));
     let mut spans = vec![Span::styled(place, theme.text())];
-    if playback.ended() {
+    if let Some(going_to) = playback.going_to {
+        spans.push(Span::styled(format!(" → {}", clock(going_to.since(playback.start))), theme.warning()));
+    } else if playback.ended() {
         let end = if playback.damage.is_some() { " breaks off" } else { " end" };
         spans.push(Span::styled(end, theme.warning()));
     } else if playback.paused {

@@ -14,9 +14,11 @@ mod terminal;
 
 mod attended;
 mod bad_input;
+mod calibration;
 mod edges;
 mod files;
 mod monitor;
+mod namespaces;
 mod opening;
 mod output;
 mod plan;

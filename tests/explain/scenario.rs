@@ -1,5 +1,6 @@
 //! Scenarios: plans, what the runs do instead, and what is seen of them.
 
+use crate::plans::{self, Book};
 use memwall::catalog::Catalog;
 use memwall::compare::{
     Band, Bands, Calibration, Cause, Circumstance, Evidence, Expected, Explanation, Subject, explain,
@@ -13,112 +14,18 @@ use memwall::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensP
 /// Each figure is off by this much, one standard deviation.
 pub const NOISE: f64 = 0.02;
 
-/// Plans and what a run may do instead: keys with values, blanks between, "-" for a key that goes.
-const PLANS: &[(&str, &str, &[&str])] = &[
-    (
-        "8b_fsdp",
-        "model: {preset: llama-3-8b, framework: torchtitan, sequence_length: 8192}\n\
-         training: {micro_batch_size: 1, activation_checkpointing: selective-op, compile: true}\n\
-         hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 8}\ndistribution: {strategy: fsdp}\n",
-        &[
-            "training.activation_checkpointing=none",
-            "training.activation_checkpointing=full",
-            "training.compile=false",
-            "training.micro_batch_size=2",
-            "model.sequence_length=4096",
-            "training.precision=fp32",
-            "distribution.sharding=zero2",
-            "distribution.sharding=none",
-        ],
-    ),
-    (
-        "13b_megatron",
-        "model: {preset: llama-2-13b, framework: megatron, sequence_length: 4096, batch_size: 32}\n\
-         training: {micro_batch_size: 1, distributed_optimizer: true}\n\
-         hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 8}\n\
-         distribution: {tensor_parallel: 2, sequence_parallel: true}\n",
-        &[
-            "distribution.sequence_parallel=false",
-            "training.activation_checkpointing=full",
-            "training.micro_batch_size=2",
-            "training.distributed_optimizer=false distribution.sharding=none",
-            "training.attention=eager",
-            "model.sequence_length=8192",
-            "training.gradient_dtype=bf16",
-        ],
-    ),
-    (
-        "gpt2_hf",
-        "model: {preset: gpt2-medium, framework: pytorch, sequence_length: 1024}\n\
-         training: {micro_batch_size: 8, precision: bf16-mixed, gradient_accumulation_steps: 4}\n\
-         hardware: {gpu_type: NVIDIA A100 40GB}\n",
-        &[
-            "training.attention=eager",
-            "training.precision=fp32",
-            "training.precision=bf16",
-            "training.activation_checkpointing=full",
-            "training.micro_batch_size=16 training.gradient_accumulation_steps=2",
-            "training.micro_batch_size=4 training.gradient_accumulation_steps=8",
-            "model.sequence_length=512",
-            "training.gradient_accumulation_steps=8",
-        ],
-    ),
-    (
-        "7b_lora",
-        "model: {preset: llama-2-7b, framework: pytorch, sequence_length: 2048}\n\
-         training: {precision: bf16, micro_batch_size: 4, activation_checkpointing: full, \
-         lora: {rank: 16, targets: [q_proj, v_proj]}}\nhardware: {gpu_type: NVIDIA A100 80GB}\n",
-        &[
-            "training.lora=-",
-            "training.activation_checkpointing=none",
-            "training.micro_batch_size=8",
-            "model.sequence_length=4096",
-            "training.attention=eager",
-            "training.precision=fp32",
-        ],
-    ),
-    (
-        "1b_8bit",
-        "model: {preset: llama-3.2-1b, framework: pytorch, sequence_length: 4096}\n\
-         training: {precision: bf16, micro_batch_size: 2, optimizer: adamw-8bit, activation_checkpointing: full, \
-         loss: fused}\nhardware: {gpu_type: NVIDIA A100 40GB}\n",
-        &[
-            "training.optimizer=adamw",
-            "training.loss=hf",
-            "training.activation_checkpointing=none",
-            "training.precision=bf16-mixed",
-            "training.micro_batch_size=4",
-            "training.attention=eager",
-        ],
-    ),
-    (
-        "moe_megatron",
-        "model: {preset: mixtral-8x7b, framework: megatron, sequence_length: 4096, batch_size: 64}\n\
-         training: {micro_batch_size: 1, distributed_optimizer: true, activation_checkpointing: selective}\n\
-         hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 16, nodes: 2, gpus_per_node: 8}\n\
-         distribution: {tensor_parallel: 2, expert_parallel: 8, expert_tensor_parallel: 1, sequence_parallel: true}\n",
-        &[
-            "distribution.sequence_parallel=false",
-            "training.activation_checkpointing=full",
-            "training.micro_batch_size=2",
-            "model.sequence_length=2048",
-            "training.distributed_optimizer=false distribution.sharding=none",
-        ],
-    ),
-    (
-        "bert_hf",
-        "model: {preset: bert-large, framework: pytorch, sequence_length: 512}\n\
-         training: {precision: fp16-mixed, micro_batch_size: 16}\nhardware: {gpu_type: NVIDIA V100 32GB}\n",
-        &[
-            "training.attention=eager",
-            "training.precision=fp32",
-            "training.activation_checkpointing=full",
-            "training.micro_batch_size=32",
-            "model.sequence_length=256",
-            "training.optimizer=sgd",
-        ],
-    ),
-];
+/// What is drawn from: plans, with how far figures are off, at least and at most.
+#[derive(Debug, Clone, Copy)]
+pub struct Draw {
+    pub book: Book,
+    pub noise: [f64; 2],
+}
+
+/// One node and less, 2 %.
+pub const FIRST: Draw = Draw { book: plans::FIRST, noise: [NOISE; 2] };
+
+/// The other kinds, 3 to 5 %.
+pub const FURTHER: Draw = Draw { book: plans::FURTHER, noise: [0.03, 0.05] };
 
 /// What may befall a run, as this test makes it happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +71,7 @@ pub struct Scenario {
     evidence: Evidence,
     planned: Expected,
     truth: Expected,
+    noise: f64,
 }
 
 /// SplitMix64, and normal deviates by summing twelve uniform ones.
@@ -219,7 +127,9 @@ fn expected(document: &Document) -> Option<Expected> {
 
 impl Scenario {
     pub fn of(plan: &str, deviations: Vec<Deviation>, seed: u64, looking: Looking) -> Self {
-        Self::noisy(plan, deviations, seed, looking, NOISE)
+        let book = FIRST.book.iter().chain(FURTHER.book);
+        let (name, text, _) = book.into_iter().find(|(name, ..)| *name == plan).unwrap();
+        Self::noisy((name, text), deviations, seed, looking, NOISE)
     }
 
     /// A run that does what its plan says, and strays from the prediction as the measured ones do.
@@ -257,8 +167,13 @@ impl Scenario {
         Bands::of(plan.model.framework.unwrap_or(Framework::Pytorch))
     }
 
-    fn noisy(plan: &str, deviations: Vec<Deviation>, seed: u64, looking: Looking, noise: f64) -> Self {
-        let (plan, text, _) = PLANS.iter().find(|(name, ..)| *name == plan).unwrap();
+    fn noisy(
+        (plan, text): (&'static str, &'static str),
+        deviations: Vec<Deviation>,
+        seed: u64,
+        looking: Looking,
+        noise: f64,
+    ) -> Self {
         let planned = expected(&Document::parse(text).unwrap()).expect("the plan itself");
         let mut truth = expected(&changed(text, &deviations).unwrap()).expect("the changed plan");
         let (mut others, mut slowed, mut idle) = (Bytes::ZERO, false, 0.0);
@@ -305,7 +220,7 @@ impl Scenario {
             slowed: Reading::measured(slowed, at),
             power: Reading::not_read(),
         };
-        Self { plan, text, deviations, evidence, planned, truth }
+        Self { plan, text, deviations, evidence, planned, truth, noise }
     }
 
     pub fn explanations(&self) -> Vec<Explanation> {
@@ -328,7 +243,7 @@ impl Scenario {
     /// Whether it shows: a deviation within what figures stray anyway is none that anybody could find.
     fn shows(&self) -> bool {
         let bands = self.bands();
-        let off = |now: f64, then: f64, band: Band| band.and(Band::even(NOISE)).off(now, then).abs() > 3.0;
+        let off = |now: f64, then: f64, band: Band| band.and(Band::even(self.noise)).off(now, then).abs() > 3.0;
         let (now, then) = (&self.truth, &self.planned);
         let others = self.evidence.others.value().copied().unwrap_or_default();
         others > Bytes::ZERO
@@ -388,11 +303,11 @@ fn possible(deviations: &'static [&'static str], text: &str, looking: Looking) -
 }
 
 /// `count` scenarios with `causes` causes each, whose effects show.
-pub fn scenarios(seed: u64, count: usize, causes: usize, looking: Looking) -> Vec<Scenario> {
+pub fn scenarios(draw: Draw, seed: u64, count: usize, causes: usize, looking: Looking) -> Vec<Scenario> {
     let mut chance = Chance::new(seed);
     let mut found = Vec::new();
     while found.len() < count {
-        let (plan, text, deviations) = PLANS[chance.below(PLANS.len())];
+        let (plan, text, deviations) = draw.book[chance.below(draw.book.len())];
         let mut all = possible(deviations, text, looking);
         let mut chosen = Vec::new();
         for _ in 0..causes {
@@ -402,7 +317,8 @@ pub fn scenarios(seed: u64, count: usize, causes: usize, looking: Looking) -> Ve
         if expected(&document).is_none() || clash(&chosen) {
             continue;
         }
-        let scenario = Scenario::of(plan, chosen, chance.next(), looking);
+        let noise = draw.noise[0] + (draw.noise[1] - draw.noise[0]) * chance.uniform();
+        let scenario = Scenario::noisy((plan, text), chosen, chance.next(), looking, noise);
         if causes == 0 || scenario.shows() {
             found.push(scenario);
         }
@@ -411,9 +327,9 @@ pub fn scenarios(seed: u64, count: usize, causes: usize, looking: Looking) -> Ve
 }
 
 /// `count` runs that do what their plans say.
-pub fn healthy(seed: u64, count: usize, looking: Looking) -> Vec<Scenario> {
+pub fn healthy(draw: Draw, seed: u64, count: usize, looking: Looking) -> Vec<Scenario> {
     let mut chance = Chance::new(seed);
-    (0..count).map(|_| Scenario::healthy(PLANS[chance.below(PLANS.len())].0, chance.next(), looking)).collect()
+    (0..count).map(|_| Scenario::healthy(draw.book[chance.below(draw.book.len())].0, chance.next(), looking)).collect()
 }
 
 /// Two values of one key are no two causes.

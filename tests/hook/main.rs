@@ -176,6 +176,19 @@ fn training_goes_on_when_who_listened_has_gone() {
 }
 
 #[test]
+fn a_forked_rank_tells_its_steps_and_its_own_children_tell_none() {
+    let Some(python) = python("import os; os.fork") else { return };
+    let meeting = Meeting::new();
+    let mut listener = meeting.listen();
+    let child = meeting.run(&python, "train_forked.py", &[]).stdout(Stdio::piped()).spawn().unwrap();
+    let steps = |run: &HookedRun| run.step.as_ref().is_some_and(|step| step.step > 40);
+    let rank = hear(&mut listener, "steps of the forked rank", steps).pid;
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(text(&done.stdout), format!("rank {rank}\n"));
+    assert_eq!(listener.runs().iter().filter(|run| run.step.is_some()).count(), 1);
+}
+
+#[test]
 fn two_lines_in_the_script_do_the_same() {
     let Some(python) = python("import sys") else { return };
     let meeting = Meeting::new();

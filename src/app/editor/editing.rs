@@ -5,7 +5,6 @@ use super::step::{Direction, meant, with_value};
 use super::text::TextView;
 use crate::app::key::Key;
 use crate::app::keymap::{Action, Context};
-use crate::app::monitor::Source;
 use crate::app::notice::{info, problem};
 use crate::app::pane::Pane;
 use crate::app::picker::{Picker, Purpose};
@@ -15,7 +14,6 @@ use crate::app::state::State;
 use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, Kind};
 use crate::plan::{Change, Document};
-use crate::reading::SourceKind;
 
 /// The longest value that can be typed.
 const LONGEST_VALUE: usize = 200;
@@ -38,9 +36,7 @@ pub fn look_around(state: &mut State) {
 
 /// Sets what is observed against what the plan predicts now.
 pub fn set_against(state: &mut State) {
-    let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
-    if made_up && state.editor.name() != state.first {
-        // A run that was made up for another plan says nothing about this one.
+    if state.made_up_for().is_some() {
         state.comparison = None;
         return;
     }

@@ -1,4 +1,4 @@
-//! What a replay showed at its last milestones: going back a little begins there, not at the beginning.
+//! What a replay showed at milestones: going elsewhere begins at the nearest before it, not at the beginning.
 
 use super::Monitor;
 use super::trail::Trail;
@@ -41,11 +41,11 @@ pub fn pass(state: &mut State) {
     state.played.milestones.pass(state.played.samples, shown);
 }
 
-/// All is as it was after so many samples; what was played since has not happened yet.
-pub fn go_back(state: &mut State, samples: usize) -> Vec<Effect> {
+/// All is as it was after so many samples, earlier or later than what is shown now.
+pub fn go_to(state: &mut State, samples: usize) -> Vec<Effect> {
     state.played.samples = samples;
     let attached = |monitor: &Monitor| monitor.attached.as_ref().map(|attached| attached.pid);
-    let at = state.played.milestones.back_to(samples).filter(|(at, _)| *at == samples).map(|(_, shown)| shown.clone());
+    let at = state.played.milestones.before(samples).filter(|(at, _)| *at == samples).map(|(_, shown)| shown.clone());
     let kept = at.filter(|shown| attached(&shown.monitor) == attached(&state.monitor));
     // Another process was followed when that was shown: only the whole way tells of this one.
     let afresh = kept.is_none() && samples > 0;

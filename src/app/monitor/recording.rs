@@ -28,7 +28,7 @@ pub fn played(state: &mut State, playback: Playback) -> Vec<Effect> {
     let before = state.playback.take();
     let mut effects = Vec::new();
     if before.as_ref().is_none_or(|before| before.rewound != playback.rewound) {
-        effects = milestones::go_back(state, playback.from);
+        effects = milestones::go_to(state, playback.from);
         state.now = playback.start;
     }
     let damage = playback.damage.clone().filter(|_| before.is_none_or(|before| before.damage.is_none()));

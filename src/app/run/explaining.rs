@@ -10,6 +10,8 @@ use crate::app::state::State;
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Evidence, Explanation, Subject, explain};
 use crate::plan::{Document, HfConfig};
+use crate::reading::Moment;
+use crate::units::Seconds;
 
 /// The search for explanations of what is seen now, and what the last one found.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +40,39 @@ impl Explaining {
     }
 }
 
+/// What a row of the Compare pane stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompareRow {
+    /// An explanation; where there is none, the first is the top of the pane.
+    Why(usize),
+    /// How the run goes otherwise.
+    Run,
+    /// What kind each figure is of.
+    Kinds,
+    /// What the prediction assumes.
+    Assumption(usize),
+}
+
+impl CompareRow {
+    /// The row of that number.
+    #[must_use]
+    pub fn of(state: &State) -> Self {
+        let above = state.explaining.found.len().max(1);
+        match state.compared.checked_sub(above) {
+            None => Self::Why(state.compared),
+            Some(0) => Self::Run,
+            Some(1) => Self::Kinds,
+            Some(below) => Self::Assumption(below - 2),
+        }
+    }
+
+    /// How many rows there are, of a prediction with so many assumptions.
+    #[must_use]
+    pub fn count(state: &State, assumptions: usize) -> usize {
+        state.explaining.found.len().max(1) + 2 + assumptions
+    }
+}
+
 /// What a search depends on.
 #[derive(Debug, Clone, PartialEq)]
 struct Asked {
@@ -45,7 +80,12 @@ struct Asked {
     stage: Option<u64>,
     calibration: Calibration,
     evidence: Evidence,
+    at: Moment,
 }
+
+/// What moves a little, back and forth, is answered once in this time: a run on a busy machine is never quite steady,
+/// and a search takes some hundredths of a second of a core that it may need.
+const CALM: Seconds = Seconds(10.0);
 
 impl Asked {
     fn of(state: &State) -> Option<Self> {
@@ -57,13 +97,19 @@ impl Asked {
             stage: comparison.stage(),
             calibration: state.calibration,
             evidence: comparison.held_against_plans(),
+            at: state.now,
         })
     }
 
     /// Whether an answer to `before` is none to this.
     fn is_news_to(&self, before: &Self) -> bool {
+        let calm = self.at.since(before.at) >= CALM;
         (&self.text, self.stage, self.calibration) != (&before.text, before.stage, before.calibration)
-            || self.evidence.is_news_to(&before.evidence)
+            || if calm {
+                self.evidence.is_news_to(&before.evidence)
+            } else {
+                self.evidence.is_far_from(&before.evidence)
+            }
     }
 }
 

@@ -28,6 +28,10 @@ const FREE: f64 = 2.5;
 /// 70B fine-tuning ran out of 80 GB with 58.8 GB allocated).
 const WORST_FRAGMENTATION: f64 = 0.36;
 
+/// How far beyond the worst a figure may lie and be taken for it: reserved bytes stray by some percent of all, a
+/// quarter of what fragments.
+const BEYOND: f64 = 1.25;
+
 impl Circumstance {
     /// All of them: those whose size is observed come before those that take what is left.
     pub const ALL: [Self; 5] =
@@ -127,11 +131,13 @@ fn slow_link(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
 fn fragmentation(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
     let observed = evidence.reserved.value().zip(Some(plain.reserved));
     let (seen, expected) = observed.or_else(|| evidence.device_used.value().zip(Some(plain.device_used)))?;
-    let extra = seen.saturating_sub(expected);
     let worst = plain.reserved.as_f64() * WORST_FRAGMENTATION;
-    if extra == Bytes::ZERO || extra.as_f64() > worst {
+    let extra = seen.saturating_sub(expected);
+    // What lies a little beyond may be the prediction's own error, which is held against it.
+    if extra == Bytes::ZERO || extra.as_f64() > worst * BEYOND {
         return None;
     }
+    let extra = extra.min(Bytes::from_f64(worst));
     let (device_used, reserved) = (plain.device_used + extra, plain.reserved + extra);
     // Seen from outside alone, fragmentation is a name for anything that holds more memory.
     let blind = if evidence.allocated.value().is_some() { 0.0 } else { 2.0 };

@@ -112,10 +112,11 @@ impl Subject<'_> {
 }
 
 /// A second cause is as rare as this: what it takes beyond a first one, as a logarithm.
-const SECOND: f64 = 3.0;
+const SECOND: f64 = 4.0;
 
-/// A cause must be this many times as likely as the plan itself before it is offered: e^3 = 20.
-const CONVINCING: f64 = 3.0;
+/// A cause must be this many times as likely as the plan itself before it is offered: e^4 = 55, as some fifty are
+/// tried at a time and noise favours one of them.
+const CONVINCING: f64 = 4.0;
 
 /// Pairs that are predicted in full, after all were estimated.
 const PAIRS: usize = 60;

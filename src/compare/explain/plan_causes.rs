@@ -41,7 +41,9 @@ fn recomputation(job: &Job, causes: &mut Causes) {
         ("selective", "only attention checkpointed", Checkpointing::Selective),
         ("full", "every block checkpointed", Checkpointing::Full),
     ] {
-        if *now != itself {
+        // The attention core alone is recomputed by Megatron; elsewhere nobody does so by mistake.
+        let there = itself != Checkpointing::Selective || job.framework == Framework::Megatron;
+        if there && *now != itself {
             causes.add(words, Change::to(KEY, word));
         }
     }
@@ -194,11 +196,27 @@ fn sharding(job: &Job, causes: &mut Causes) {
             }
         }
     }
+    shard_group(job, causes);
     if degrees.schedule == Schedule::OneFOneB && degrees.pipeline > 1 {
         causes.add("GPipe, all micro batches in flight", Change::to("distribution.pipeline_schedule", "gpipe"));
     }
     if degrees.schedule == Schedule::Gpipe && degrees.pipeline > 1 {
         causes.add("1F1B", Change::to("distribution.pipeline_schedule", "1f1b"));
+    }
+}
+
+/// Where parameters are gathered over nodes, each node may have a copy of its own (HSDP), and the other way round.
+fn shard_group(job: &Job, causes: &mut Causes) {
+    const KEY: &str = "distribution.shard_group";
+    let degrees = &job.degrees;
+    let (all, node) = (degrees.data * degrees.context, job.hardware.gpus_per_node);
+    if degrees.sharding != Sharding::Zero3 || job.framework == Framework::Megatron {
+        return;
+    }
+    if degrees.shard_ranks < all {
+        causes.add("sharded over all GPUs, not in groups", Change { set: Vec::new(), remove: vec![KEY] });
+    } else if all > node && all.is_multiple_of(node) {
+        causes.add("sharded within each node alone", Change::to(KEY, node.to_string()));
     }
 }
 

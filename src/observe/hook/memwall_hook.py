@@ -132,10 +132,10 @@ class _Hook:
             self._drop_sampler()
 
     def _after_step(self, optimizer):
-        # Several optimizers may make one step: the first one counts. Forked children make none.
+        # Several optimizers may make one step: the first one counts. A forked child that makes the first step is
+        # a trainer of its own (accelerate's notebook_launcher, Lightning's ddp_fork); others tell nothing.
         if self.leader is None:
-            if os.getpid() != self.pid:
-                return
+            self.pid = os.getpid()
             self.leader = id(optimizer)
         if id(optimizer) != self.leader or os.getpid() != self.pid:
             return

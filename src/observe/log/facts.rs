@@ -18,10 +18,12 @@ pub struct Facts {
     pub loss: Option<f64>,
     /// Time of an optimizer step.
     pub step_time: Option<Seconds>,
-    /// Time of one micro batch, and whether the optimizer stepped after it.
-    pub micro_step: Option<(Seconds, bool)>,
+    /// One micro batch of those that an optimizer step is made of.
+    pub micro_step: Option<MicroStep>,
     /// Of the whole run.
     pub tokens_per_s: Option<f64>,
+    /// Norm of all gradients, before they were clipped.
+    pub grad_norm: Option<f64>,
     /// Of one GPU.
     pub tokens_per_s_per_gpu: Option<f64>,
     /// Of the whole run.
@@ -36,6 +38,17 @@ pub struct Facts {
     pub peak_allocated: Option<Bytes>,
     /// The most reserved.
     pub peak_reserved: Option<Bytes>,
+}
+
+/// One micro batch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MicroStep {
+    /// How many there were before it and with it, over the whole run.
+    pub count: u64,
+    /// Its time.
+    pub time: Seconds,
+    /// The optimizer stepped after it.
+    pub last: bool,
 }
 
 /// A way to read a line.

@@ -5,6 +5,7 @@ mod facts;
 mod follow;
 mod formats;
 mod lines;
+mod micro;
 mod stamp;
 mod tracker;
 
@@ -30,6 +31,8 @@ pub struct Log {
     tracker: Tracker,
     out_of_memory: Option<OutOfMemory>,
     trouble: Option<Absence>,
+    /// Something stood in a file.
+    written: bool,
 }
 
 impl Log {
@@ -41,7 +44,15 @@ impl Log {
             formats.insert(0, Box::new(own));
         }
         let files = paths.into_iter().map(|path| (Follower::new(path), Lines::default())).collect();
-        Self { files, formats, likely: 0, tracker: Tracker::default(), out_of_memory: None, trouble: None }
+        Self {
+            files,
+            formats,
+            likely: 0,
+            tracker: Tracker::default(),
+            out_of_memory: None,
+            trouble: None,
+            written: false,
+        }
     }
 
     /// Standard output and error of a process, as far as they are files.
@@ -74,6 +85,7 @@ impl Log {
             if piece.from != From::Before {
                 self.tracker.begin_anew();
             }
+            self.written |= !piece.bytes.is_empty();
             let when = if piece.old { piece.written.min(now) } else { now };
             lines.push(&piece.bytes, |line| told |= self.line(line, when, !piece.old));
             // A bar's newest state has no end before it is drawn again; other lines are waited for.
@@ -118,6 +130,12 @@ impl Log {
         }
     }
 
+    /// Whether nothing was written to any file so far.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        !self.written
+    }
+
     /// The newest out-of-memory message: of the past none where the run went on after it.
     #[must_use]
     pub const fn out_of_memory(&self) -> Option<&OutOfMemory> {
@@ -137,7 +155,7 @@ impl Log {
 }
 
 fn is_whole_bar(line: &str) -> bool {
-    line.contains("%|") && line.trim_end().ends_with(']')
+    line.trim_end().ends_with(']') && ["%|", "it/s", "s/it"].iter().any(|part| line.contains(part))
 }
 
 /// The files behind standard output and error.

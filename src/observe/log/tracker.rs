@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::facts::Facts;
+use super::micro::Micro;
 use crate::reading::{Kind, LogFormat, Moment, Progress, Reading, ToldBy};
 use crate::units::{Seconds, TokensPerSec};
 
@@ -29,8 +30,7 @@ pub struct Tracker {
     time_is_told: bool,
     stamped: Marks,
     arrived: Marks,
-    /// Micro batches of the step under way; none before the first whole step.
-    micro: Option<Seconds>,
+    micro: Micro,
 }
 
 impl Tracker {
@@ -43,7 +43,7 @@ impl Tracker {
     pub fn begin_anew(&mut self) {
         self.stamped = Marks::default();
         self.arrived = Marks::default();
-        self.micro = None;
+        self.micro = Micro::default();
     }
 
     /// Takes in a line.
@@ -61,6 +61,7 @@ impl Tracker {
         set(&mut progress.total_steps, facts.total_steps, at);
         set(&mut progress.epoch, facts.epoch, at);
         set(&mut progress.loss, facts.loss, at);
+        set(&mut progress.grad_norm, facts.grad_norm, at);
         set(&mut progress.step_time, facts.step_time, at);
         set(&mut progress.tokens_per_s, facts.tokens_per_s.map(TokensPerSec), at);
         set(&mut progress.tokens_per_s_per_gpu, facts.tokens_per_s_per_gpu.map(TokensPerSec), at);
@@ -71,22 +72,11 @@ impl Tracker {
         set(&mut progress.peak_allocated, facts.peak_allocated, at);
         set(&mut progress.peak_reserved, facts.peak_reserved, at);
         self.time_is_told |= facts.step_time.is_some() || facts.micro_step.is_some();
-        if let Some((time, last)) = facts.micro_step {
-            self.micro_step(time, last, at);
+        if let Some(step) = facts.micro_step.and_then(|micro| self.micro.take(micro, facts.step)) {
+            self.progress.step_time = step.reading(at);
         }
         if let (Some(step), false) = (facts.step, self.time_is_told) {
             self.pace(step, when);
-        }
-    }
-
-    /// Time of a step whose micro batches are told one by one.
-    fn micro_step(&mut self, time: Seconds, last: bool, at: Moment) {
-        let so_far = self.micro.map(|sum| Seconds(sum.0 + time.0));
-        if last {
-            set(&mut self.progress.step_time, so_far, at);
-            self.micro = Some(Seconds(0.0));
-        } else {
-            self.micro = so_far;
         }
     }
 

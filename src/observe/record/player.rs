@@ -21,7 +21,7 @@ pub struct Replay {
     speed: f64,
     paused: bool,
     rewound: u64,
-    /// Where it went back to: samples before that.
+    /// Where it went to: samples before that.
     from: usize,
     milestones: Milestones<()>,
 }
@@ -64,19 +64,21 @@ impl Replay {
         self.shown.unwrap_or(0).max(self.until)
     }
 
-    /// Shows that sample next as if it had been played to: at once all that lie between, from
-    /// the last milestone or the beginning where it lies before.
+    /// Shows that sample next as if it had been played to: at once all that lie between, from where it
+    /// stands or, where that is nearer or it lies before, the last milestone or the beginning.
     fn go_to(&mut self, index: usize) {
-        if self.shown.is_some_and(|shown| index < shown) {
-            self.go_back(index);
+        let milestone = self.milestones.before(index).map_or(0, |(at, ())| *at);
+        let played = self.shown.map_or(0, |shown| shown + 1);
+        if index + 1 < played || milestone > played {
+            self.play_from(milestone);
         }
         self.until = index;
     }
 
-    /// Plays again from the last milestone after at most so many samples; without one from the beginning.
-    fn go_back(&mut self, samples: usize) {
-        self.from = self.milestones.back_to(samples).map_or(0, |(at, ())| *at);
-        self.shown = self.from.checked_sub(1);
+    /// Plays from the sample after so many.
+    fn play_from(&mut self, samples: usize) {
+        self.from = samples;
+        self.shown = samples.checked_sub(1);
         self.rewound += 1;
     }
 
@@ -101,7 +103,7 @@ impl Source for Replay {
     /// The next sample, with the time that it was recorded at; the last one again after that.
     fn sample(&mut self, now: Moment) -> Sample {
         if let Some(next) = self.next()
-            && let Some(sample) = self.samples.get(next)
+            && let Some(sample) = self.samples.get(next, self.until)
         {
             self.shown = Some(next);
             self.milestones.pass(next + 1, || ());
@@ -110,7 +112,7 @@ impl Source for Replay {
             }
             return sample;
         }
-        self.shown.and_then(|shown| self.samples.get(shown)).unwrap_or(Sample { at: now, ..Sample::default() })
+        self.shown.and_then(|shown| self.samples.get(shown, shown)).unwrap_or(Sample { at: now, ..Sample::default() })
     }
 
     fn pause(&self, _: Duration) -> Option<Duration> {
@@ -138,6 +140,7 @@ impl Source for Replay {
             paused: self.paused,
             rewound: self.rewound,
             from: self.from,
+            going_to: self.next().filter(|next| *next < self.until).map(|_| recording.time(self.until)),
             damage: recording.damage().map(ToString::to_string),
         })
     }
@@ -161,7 +164,7 @@ impl Source for Replay {
             }
             Steer::Afresh => {
                 self.until = self.target();
-                self.go_back(0);
+                self.play_from(0);
             }
             Steer::Faster => self.speed = (self.speed * 2.0).min(*SPEEDS.end()),
             Steer::Slower => self.speed = (self.speed / 2.0).max(*SPEEDS.start()),

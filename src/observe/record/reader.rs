@@ -1,11 +1,13 @@
 //! Reads a recording: all of its parts, up to where one is damaged.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use rayon::prelude::*;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -228,13 +230,18 @@ impl Recording {
 pub struct Samples {
     recording: Recording,
     open: Option<(usize, Lines)>,
+    /// What was read ahead, and the place of its first.
+    ahead: (usize, VecDeque<Result<Sample, String>>),
 }
+
+/// Samples that are read together on the way to one that lies far ahead: they are decoded side by side.
+const TOGETHER: usize = 64;
 
 impl Samples {
     /// Of this recording.
     #[must_use]
     pub const fn of(recording: Recording) -> Self {
-        Self { recording, open: None }
+        Self { recording, open: None, ahead: (0, VecDeque::new()) }
     }
 
     /// The recording.
@@ -244,10 +251,15 @@ impl Samples {
     }
 
     /// The sample at that place; none beyond the last. What cannot be read any more, or is no
-    /// sample to its last field, is the recording's end from then on.
-    pub fn get(&mut self, index: usize) -> Option<Sample> {
+    /// sample to its last field, is the recording's end from then on. Those up to `until` will be
+    /// asked for next.
+    pub fn get(&mut self, index: usize, until: usize) -> Option<Sample> {
         let entry = *self.recording.entries.get(index)?;
-        match self.read(entry) {
+        if self.ahead.0 != index || self.ahead.1.is_empty() {
+            self.ahead = (index, self.read(index, until.clamp(index, index + TOGETHER - 1)));
+        }
+        self.ahead.0 += 1;
+        match self.ahead.1.pop_front()? {
             Ok(sample) => Some(sample),
             Err(what) => {
                 let after = index.checked_sub(1).map(|before| self.recording.time(before));
@@ -259,17 +271,31 @@ impl Samples {
         }
     }
 
-    fn read(&mut self, entry: Entry) -> Result<Sample, String> {
+    /// The samples from one place to another.
+    fn read(&mut self, from: usize, to: usize) -> VecDeque<Result<Sample, String>> {
+        let entries: Vec<Entry> = self.recording.entries.iter().take(to + 1).skip(from).copied().collect();
+        let lines: Vec<_> = entries.into_iter().map(|entry| self.line(entry).map(|line| (line, entry.at))).collect();
+        let sample = |line: Result<(Vec<u8>, Moment), String>| {
+            let (line, at) = line?;
+            decode(&line, at).map_err(|error| format!("no sample: {}", fault(&error)))
+        };
+        // One alone needs no other thread.
+        if lines.len() == 1 {
+            return lines.into_iter().map(sample).collect();
+        }
+        lines.into_par_iter().map(sample).collect::<Vec<_>>().into()
+    }
+
+    fn line(&mut self, entry: Entry) -> Result<Vec<u8>, String> {
         let path = &self.recording.parts[entry.part];
         let mut lines = match self.open.take() {
             Some((part, lines)) if part == entry.part => lines,
             _ => Lines::open(path).map_err(|error| error.to_string())?,
         };
         lines.go_to(entry.byte, path).map_err(|error| error.to_string())?;
-        let line = lines.next().map_err(|error| error.to_string())?.ok_or("the file has become shorter")?;
-        let sample = decode(line, entry.at).map_err(|error| format!("no sample: {}", fault(&error)))?;
+        let line = lines.next().map_err(|error| error.to_string())?.ok_or("the file has become shorter")?.to_vec();
         self.open = Some((entry.part, lines));
-        Ok(sample)
+        Ok(line)
     }
 }
 

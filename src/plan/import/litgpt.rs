@@ -106,7 +106,13 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, command:
         Some(found) => model::set(imported, context, found),
         None => imported.miss("model.preset", "neither a model nor a checkpoint is named"),
     }
-    imported.set("model.sequence_length", settings.whole("train.max_seq_length"));
+    // Fine-tuning goes by its longest sample.
+    let own = || {
+        let origin = Origin::Default { framework: VERSION, option: "max_seq_length: the model's".to_owned() };
+        model::longest(imported, context).filter(|_| command == "pretrain").map(|tokens| Found::new(tokens, origin))
+    };
+    let length = settings.whole("train.max_seq_length").or_else(own);
+    imported.set("model.sequence_length", length);
     imported.set("model.batch_size", settings.whole("train.global_batch_size"));
     imported.set("training.micro_batch_size", settings.whole("train.micro_batch_size"));
     let word = settings.text("precision").and_then(|found| {

@@ -133,6 +133,13 @@ fn billions(name: &str) -> Option<f64> {
     })
 }
 
+/// The longest sequence of a preset.
+pub fn longest(imported: &Imported, context: &Context) -> Option<u64> {
+    let preset = imported.get("model.preset")?.value.as_str()?.to_owned();
+    let config = &context.catalog.model(&preset)?.hf_config;
+    ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64())
+}
+
 #[cfg(test)]
 mod tests {
     use super::billions;

@@ -27,6 +27,7 @@ const DEFAULTS: &[(&str, Plain)] = &[
     ("grad_clip", Plain::Number(1.0)),
     ("compile", Plain::Flag(true)),
     ("dtype", Plain::Text("bfloat16")),
+    ("device", Plain::Text("cuda")),
     ("max_iters", Plain::Whole(600_000)),
 ];
 
@@ -131,7 +132,9 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
             _ => "bf16-mixed",
         })
     });
-    imported.set("training.precision", word);
+    // There its context is none: no autocast.
+    let on_cpu = settings.text("device").filter(|found| found.value == "cpu").map(|found| found.map(|_| "fp32"));
+    imported.set("training.precision", on_cpu.or(word));
     imported.say(
         "training.optimizer",
         "adamw-fused",

@@ -72,10 +72,11 @@ fn config(context: &Context, name: &str, imported: &mut Imported) -> Option<Sett
         return context.settings(name, imported);
     }
     let beside = context.program.path.rsplit_once('/').map(|(folder, _)| format!("{folder}/configs/{name}.yaml"));
-    let homes = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|home| context.variable(home));
-    let installed = homes.flat_map(|home| {
-        (9..=15)
-            .map(move |minor| format!("{}/lib/python3.{minor}/site-packages/recipes/configs/{name}.yaml", home.value))
+    let named = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|home| Some(context.variable(home)?.value));
+    // An environment that nobody activated: its interpreter is called by its path.
+    let called = context.run.command.iter().take(2).filter_map(|word| Some(word.split_once("/bin/")?.0.to_owned()));
+    let installed = named.chain(called).flat_map(|home| {
+        (9..=15).map(move |minor| format!("{home}/lib/python3.{minor}/site-packages/recipes/configs/{name}.yaml"))
     });
     let found = beside.into_iter().chain(installed).find(|path| context.run.files.read(path).is_ok());
     let Some(path) = found else {

@@ -158,7 +158,7 @@ fn length(imported: &mut Imported, settings: &Settings, context: &Context) {
     let found = settings.first_whole(&NAMES).or_else(|| match context.program.name() {
         // min(the tokenizer's longest, 1024)
         "run_clm.py" | "run_clm_no_trainer.py" | "run_fim.py" | "run_mlm.py" => {
-            let longest = longest(imported, context).unwrap_or(1024);
+            let longest = model::longest(imported, context).unwrap_or(1024);
             Some(default(longest.min(1024), "--block_size: the tokenizer's, at most 1024"))
         }
         "run_glue.py" => Some(default(128, "--max_seq_length 128")),
@@ -168,16 +168,12 @@ fn length(imported: &mut Imported, settings: &Settings, context: &Context) {
         _ => None,
     });
     imported.set("model.sequence_length", found);
-    let target = settings.whole("max_target_length");
+    let target = settings.whole("max_target_length").or_else(|| match context.program.name() {
+        "run_summarization.py" | "run_translation.py" => Some(default(128, "--max_target_length 128")),
+        _ => None,
+    });
     imported.set("model.decoder_sequence_length", target);
     imported.set("training.padded_batch", settings.flag("pad_to_max_length"));
-}
-
-/// The longest sequence of a preset.
-fn longest(imported: &Imported, context: &Context) -> Option<u64> {
-    let preset = imported.get("model.preset")?.value.as_str()?.to_owned();
-    let config = &context.catalog.model(&preset)?.hf_config;
-    ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64())
 }
 
 /// Adapters by the names that scripts have for them.

@@ -71,13 +71,13 @@ fn parts(progress: &Progress, style: Style, alarm: Style) -> Vec<(String, Style)
         .map(|rate| format!("{rate} tok/s"))
         .or_else(|| told(&progress.tokens_per_s_per_gpu).map(|rate| format!("{rate} tok/s/GPU")))
         .or_else(|| shown(&progress.samples_per_s, |rate| tokens(*rate)).map(|rate| format!("{rate} samples/s"))));
-    let is_number = progress.loss.value().is_none_or(|loss| loss.is_finite());
-    let loss = shown(&progress.loss, |loss| if loss.is_finite() { three_figures(*loss) } else { loss.to_string() });
-    if is_number {
-        add(loss.map(|loss| format!("loss {loss}")));
-    } else {
-        parts.extend(loss.map(|loss| (format!("loss {loss}"), alarm)));
-    }
+    let mut add_number = |name: &str, reading: &Reading<f64>| {
+        let is_number = reading.value().is_none_or(|value| value.is_finite());
+        let text = shown(reading, |value| if is_number { three_figures(*value) } else { value.to_string() });
+        parts.extend(text.map(|text| (format!("{name} {text}"), if is_number { style } else { alarm })));
+    };
+    add_number("loss", &progress.loss);
+    add_number("grad norm", &progress.grad_norm);
     let mut add = |text: Option<String>| parts.extend(text.map(|text| (text, style)));
     add(shown(&progress.mfu, |mfu| format!("MFU {:.0} %", mfu.percent())));
     add(shown(&progress.epoch, |epoch| format!("epoch {epoch:.2}")));

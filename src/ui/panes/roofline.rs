@@ -280,7 +280,10 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
         ]));
     }
     let run = match state.comparison.as_ref().map(|comparison| comparison.point) {
-        None => "run: no sample yet".to_owned(),
+        None => match state.made_up_for() {
+            Some(plan) => format!("run: made up of {}", printable(plan)),
+            None => "run: no sample yet".to_owned(),
+        },
         Some(None) => format!("run: {}", no_point(state)),
         Some(Some(point)) => {
             let mark = point.kind.mark();

@@ -1,6 +1,7 @@
 //! tqdm's bar, ` 33%|███▉   | 307/938 [00:01<00:02, 289.04it/s, loss=0.198]` (`tqdm.std.tqdm.format_meter`),
 //! by whose it is: torchtune (epoch, step and loss before it), Lightning (`Epoch 3:` before it), or
-//! nobody's in particular (Trainer, accelerate's and diffusers' scripts).
+//! nobody's in particular (Trainer, accelerate's and diffusers' scripts). Where there is no room for it the bar itself
+//! is left out, ` 33% 307/938 [`; where the total is not known, Lightning's has neither: `Epoch 0: |   | 512/? [`.
 
 use super::super::facts::{Facts, Format, leading_number, number_after, of_total};
 use crate::reading::LogFormat;
@@ -11,18 +12,25 @@ struct Bar<'a> {
     /// What stands before it.
     label: &'a str,
     done: u64,
-    total: u64,
+    total: Option<u64>,
     each: Option<Seconds>,
     /// What stands behind the rate.
     rest: &'a str,
 }
 
 fn bar(line: &str) -> Option<Bar<'_>> {
-    let (head, after) = line.split_once("%|")?;
-    let label = head.trim_end_matches(|c: char| c.is_ascii_digit()).trim().trim_end_matches(':');
-    let (_, counts) = after.split_once('|')?;
-    let (done, total) = of_total(counts)?;
-    let (_, meter) = counts.split_once('[')?;
+    let at = line.match_indices(" [").map(|(at, _)| at).find(|at| is_clock(&line[at + 2..]))?;
+    let (head, counts) = line[..at].rsplit_once([' ', '|'])?;
+    let meter = &line[at + 2..];
+    let (done, total) = match counts.strip_suffix("/?") {
+        Some(done) => (done.parse().ok()?, None),
+        None => of_total(counts).map(|(done, total)| (done, Some(total)))?,
+    };
+    let label = match head.split_once('%') {
+        Some((label, _)) => label.trim_end_matches(|c: char| c.is_ascii_digit()),
+        None => head.split_once('|').filter(|_| total.is_none())?.0,
+    };
+    let label = label.trim().trim_end_matches(':');
     // Before the first step there is no rate.
     let (_, rate_on) = meter.split_once(", ").unwrap_or((meter, ""));
     let (rate, rest) = rate_on.split_once(',').unwrap_or((rate_on, ""));
@@ -34,7 +42,13 @@ fn bar(line: &str) -> Option<Bar<'_>> {
         Some(_) => return None,
         None => None,
     };
-    (total > 0 && done <= total).then_some(Bar { label, done, total, each, rest })
+    total.is_none_or(|total| total > 0 && done <= total).then_some(Bar { label, done, total, each, rest })
+}
+
+/// Whether the text begins with the time that has gone by, `01:04`.
+fn is_clock(text: &str) -> bool {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(text.len());
+    text[..end].contains(':')
 }
 
 /// `loss=0.198` among what stands behind the rate, under any of its names.
@@ -64,7 +78,7 @@ impl Format for Torchtune {
         let bar = bar(rest)?;
         Some(Facts {
             step: Some(step),
-            epoch: Some(epoch.saturating_sub(1) as f64 + bar.done as f64 / bar.total as f64),
+            epoch: Some(epoch.saturating_sub(1) as f64 + bar.done as f64 / bar.total? as f64),
             loss: number_after(bar.label, "Loss: "),
             step_time: bar.each,
             ..Facts::default()
@@ -84,10 +98,12 @@ impl Format for Lightning {
     fn read(&mut self, line: &str) -> Option<Facts> {
         let bar = bar(line)?;
         let epoch: u64 = bar.label.strip_prefix("Epoch ")?.parse().ok()?;
+        // How long a stream is nobody tells.
+        let before = if epoch == 0 { Some(0) } else { bar.total.and_then(|total| epoch.checked_mul(total)) };
         Some(Facts {
-            step: Some(epoch.checked_mul(bar.total)?.checked_add(bar.done)?),
+            step: before.and_then(|before| before.checked_add(bar.done)),
             step_is_derived: true,
-            epoch: Some(epoch as f64 + bar.done as f64 / bar.total as f64),
+            epoch: bar.total.map(|total| epoch as f64 + bar.done as f64 / total as f64),
             loss: loss(bar.rest),
             step_time: bar.each,
             ..Facts::default()
@@ -114,13 +130,15 @@ impl Format for Plain {
         if !label.is_empty() && !names_training {
             return None;
         }
-        if self.under_way.is_some_and(|total| bar.total < total) {
+        // One that has not moved may never do so: Lightning draws `Training: 0/18` before the bar of each epoch.
+        let total = bar.total.filter(|_| bar.done > 0)?;
+        if self.under_way.is_some_and(|under_way| total < under_way) {
             return None;
         }
-        self.under_way = (bar.done < bar.total).then_some(bar.total);
+        self.under_way = (bar.done < total).then_some(total);
         Some(Facts {
             step: Some(bar.done),
-            total_steps: Some(bar.total),
+            total_steps: Some(total),
             loss: loss(bar.rest),
             step_time: bar.each,
             ..Facts::default()

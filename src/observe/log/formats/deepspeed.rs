@@ -1,11 +1,12 @@
 //! DeepSpeed: `epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=220.7, CurrSamplesPerSec=222.9,
 //! MemAllocated=0.07GB, MaxMemAllocated=1.36GB` (`ThroughputTimer.stop` in deepspeed/utils/timer.py, whose
 //! GB are 2^30 bytes; before 0.7 the line began `0/20, `) and `step=10, skipped=10, lr=…`
-//! (`DeepSpeedEngine._report_progress`).
+//! (`DeepSpeedEngine._report_progress`); its pipeline engine `steps: 10 loss: 0.8 iter time (s): 0.5 samples/sec: 12.3`
+//! (`PipelineEngine.train_batch` in deepspeed/runtime/pipe/engine.py).
 
-use super::super::facts::{Facts, Format, count_after, of_total, positive_after};
+use super::super::facts::{Facts, Format, count_after, number_after, of_total, positive_after};
 use crate::reading::LogFormat;
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 
 pub struct DeepSpeed;
 
@@ -17,6 +18,9 @@ impl Format for DeepSpeed {
     fn read(&mut self, line: &str) -> Option<Facts> {
         if line.contains(", skipped=") && line.contains(", lr=") {
             return Some(Facts { step: Some(count_after(line, "step=")?), ..Facts::default() });
+        }
+        if line.contains(" iter time (s): ") {
+            return pipeline(line);
         }
         let (before, _) = line.split_once("SamplesPerSec=")?;
         let step = count_after(line, "global_step=").or_else(|| older_step(before))?;
@@ -30,6 +34,18 @@ impl Format for DeepSpeed {
             ..Facts::default()
         })
     }
+}
+
+/// The pipeline engine's line.
+fn pipeline(line: &str) -> Option<Facts> {
+    let (_, fields) = line.split_once("steps: ")?;
+    Some(Facts {
+        step: Some(count_after(line, "steps: ")?),
+        loss: number_after(fields, " loss: "),
+        step_time: positive_after(fields, "iter time (s): ").map(Seconds),
+        samples_per_s: positive_after(fields, "samples/sec: "),
+        ..Facts::default()
+    })
 }
 
 /// `… 0/20, RunningAvg`: epoch and step.

@@ -1,6 +1,7 @@
 //! Megatron-LM: fields between bars, ` iteration 11/50000 | elapsed time per iteration (ms): 52.1 | …`
 //! (`training_log` in megatron/training/training.py; older releases and Megatron-DeepSpeed write
-//! seconds, `samples per second` and `TFLOPs`).
+//! seconds, `samples per second` and `TFLOPs`; GPT-NeoX begins the line with `samples/sec: 7.8 |` and
+//! writes `lm_loss`).
 
 use super::super::facts::{Facts, Format, named_number, of_total};
 use crate::reading::LogFormat;
@@ -14,12 +15,12 @@ impl Format for Megatron {
     }
 
     fn read(&mut self, line: &str) -> Option<Facts> {
-        let (_, from_step) = line.split_once("iteration ")?;
+        let (before, from_step) = line.split_once("iteration ")?;
         let mut fields = from_step.split('|');
         let (step, total) = of_total(fields.next()?)?;
         let mut facts = Facts { step: Some(step), total_steps: Some(total), ..Facts::default() };
         let mut known = false;
-        for field in fields {
+        for field in fields.chain(before.split('|')) {
             let Some((name, number)) = named_number(field, ':') else { continue };
             known |= take(&mut facts, name, number);
         }
@@ -33,15 +34,16 @@ fn take(facts: &mut Facts, name: &str, number: f64) -> bool {
     match name {
         "elapsed time per iteration (ms)" => facts.step_time = positive.map(|time| Seconds(time / 1000.0)),
         "elapsed time per iteration (s)" => facts.step_time = positive.map(Seconds),
-        "throughput per GPU (TFLOP/s/GPU)" | "throughput (TFLOP/sec/GPU)" | "TFLOPs" => {
+        "throughput per GPU (TFLOP/s/GPU)" | "throughput (TFLOP/sec/GPU)" | "TFLOPs" | "approx flops per GPU" => {
             facts.model_flops_per_gpu = positive.map(FlopsPerSec::from_tera);
         }
-        "samples per second" => facts.samples_per_s = positive,
+        "samples per second" | "samples/sec" => facts.samples_per_s = positive,
         "tokens-per-second-per-gpu" | "tokens per gpu per second (tgs)" | "tokens/s/GPU" => {
             facts.tokens_per_s_per_gpu = positive;
         }
         // The first loss is the model's; others are of auxiliary heads and of expert balance.
-        "lm loss" | "loss" | "masked lm loss" => facts.loss = Some(number),
+        "lm loss" | "lm_loss" | "loss" | "masked lm loss" => facts.loss = Some(number),
+        "grad norm" => facts.grad_norm = Some(number),
         _ => return false,
     }
     true

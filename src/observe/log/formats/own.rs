@@ -7,11 +7,12 @@ use crate::reading::LogFormat;
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
 
 /// The names that groups may have.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "step",
     "total_steps",
     "epoch",
     "loss",
+    "grad_norm",
     "step_time_s",
     "step_time_ms",
     "steps_per_s",
@@ -76,6 +77,7 @@ impl Format for Own {
             total_steps: number("total_steps").and_then(count),
             epoch: number("epoch"),
             loss: number("loss"),
+            grad_norm: number("grad_norm"),
             step_time: seconds.or(millis).or(rate),
             tokens_per_s: positive("tokens_per_s"),
             tokens_per_s_per_gpu: positive("tokens_per_s_per_gpu"),

@@ -27,6 +27,7 @@ impl Format for Torchtitan {
         Some(Facts {
             step: Some(step),
             loss: number_after(fields, "loss: "),
+            grad_norm: number_after(fields, "grad_norm: "),
             tokens_per_s_per_gpu: tokens,
             mfu: positive_after(fields, "mfu: ").map(|percent| Fraction(percent / 100.0)),
             model_flops_per_gpu: positive_after(fields, "tflops: ").map(FlopsPerSec::from_tera),

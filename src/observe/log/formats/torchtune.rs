@@ -19,6 +19,9 @@ impl Format for Torchtune {
         for (name, number) in metrics.split_whitespace().filter_map(|field| named_number(field, ':')) {
             match name {
                 "loss" => facts.loss = Some(number),
+                "grad_norm" => facts.grad_norm = Some(number),
+                // Until 0.0.1: `torch.cuda.memory_allocated()`.
+                "gpu_resources" => facts.allocated = Some(Bytes::from_f64(number)),
                 "tokens_per_second_per_gpu" => facts.tokens_per_s_per_gpu = Some(number),
                 "peak_memory_alloc" => facts.peak_allocated = Some(Bytes::from_gib(number)),
                 "peak_memory_reserved" => facts.peak_reserved = Some(Bytes::from_gib(number)),

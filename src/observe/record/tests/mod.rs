@@ -41,7 +41,7 @@ fn write(path: &Path, compression: Compression, rotation: Rotation, samples: &[S
 
 fn read(path: &Path) -> (Vec<Sample>, Option<Damage>) {
     let mut samples = Samples::of(Recording::open(path).unwrap());
-    let read = (0..).map_while(|index| samples.get(index)).collect();
+    let read = (0..).map_while(|index| samples.get(index, index)).collect();
     (read, samples.recording().damage().cloned())
 }
 

@@ -33,7 +33,7 @@ fn a_step_back_begins_at_the_last_milestone() {
     let (_folder, mut replay) = replay(1000, Compression::None);
     replay.steer(Steer::Seek(10_000));
     due(&mut replay);
-    // 900 samples are the third milestone; the first is not kept any more.
+    // 900 samples are the third milestone.
     for (steer, from, to) in [(Steer::Step(-1), 900, 998), (Steer::Seek(-98), 900, 900), (Steer::Step(-1), 600, 899)] {
         replay.steer(steer);
         assert_eq!(due(&mut replay), (from..=to).collect::<Vec<_>>());

@@ -102,46 +102,73 @@ fn torchrun(options: &Settings, around: &Around) -> World {
         None => Some(Found::new(1, default("--nproc-per-node 1"))),
         Some(found) => match found.value.parse() {
             Ok(number) => Some(Found::new(number, found.origin)),
-            // `gpu` and `auto`: as many as there are.
-            Err(_) => around.gpus.clone(),
+            // As many as there are; `cpu` starts no process a GPU.
+            Err(_) if matches!(found.value.as_str(), "gpu" | "auto" | "xpu") => around.gpus.clone(),
+            Err(_) => None,
         },
     };
     World { total: None, nodes: Some(nodes), per_node }
 }
 
-/// `--num_nodes`, `--num_gpus`, `--include`, the host file; else every GPU in sight.
+/// `--num_nodes`, `--num_gpus`, `--include`, `--exclude`, the host file; else every GPU in sight.
 fn deepspeed(options: &Settings, around: &Around) -> World {
-    if let Some(include) = options.first_text(&["i", "include"]) {
-        // worker-0:0,1@worker-1:0,1
-        let slots: Vec<Option<u64>> = include
-            .value
-            .split('@')
-            .map(|host| host.split_once(':').map(|(_, slots)| slots.split(',').count() as u64))
-            .collect();
-        if let Some(total) = slots.iter().copied().sum::<Option<u64>>() {
-            let nodes = Found::new(slots.len() as u64, include.origin.clone());
-            return World { total: Some(Found::new(total, include.origin)), nodes: Some(nodes), per_node: None };
-        }
-    }
     let hostfile = options.first_text(&["H", "hostfile"]).map_or("/job/hostfile".to_owned(), |found| found.value);
     let hosts = (around.file)(&hostfile).map(|text| slots(&text)).filter(|slots| !slots.is_empty());
+    let here = || around.gpus.as_ref().map(|gpus| vec![("localhost".to_owned(), gpus.value)]);
+    let all = hosts.clone().or_else(here).unwrap_or_default();
+    for (names, includes) in [(&["i", "include"], true), (&["e", "exclude"], false)] {
+        let Some(filter) = options.first_text(names) else { continue };
+        if let Some(left) = filtered(&filter.value, includes, &all) {
+            let nodes = Found::new(left.len() as u64, filter.origin.clone());
+            return World {
+                total: Some(Found::new(left.iter().sum(), filter.origin)),
+                nodes: Some(nodes),
+                per_node: None,
+            };
+        }
+    }
     let from_file = |line: &str| Origin::File { name: hostfile.clone(), line: None, key: line.to_owned() };
     let positive = |found: &Found<u64>| found.value > 0;
     let nodes = options.whole("num_nodes").filter(positive);
     let per_node = options.first_whole(&["num_gpus", "num_accelerators"]).filter(positive);
     let nodes = nodes.or_else(|| hosts.as_ref().map(|hosts| Found::new(hosts.len() as u64, from_file("hosts"))));
     let per_node = per_node
-        .or_else(|| hosts.as_ref()?.first().map(|slots| Found::new(*slots, from_file("slots"))))
+        .or_else(|| hosts.as_ref()?.first().map(|(_, slots)| Found::new(*slots, from_file("slots"))))
         .or_else(|| around.gpus.clone());
     let one =
         || Found::new(1, Origin::Default { framework: "deepspeed", option: "no host file: this node".to_owned() });
     World { total: None, nodes: nodes.or_else(|| Some(one())), per_node }
 }
 
+/// Slots that are left of each host by `worker-0@worker-1:0,2`: those named, or all but those; none where a host is
+/// named of which nobody says how many it has.
+fn filtered(filter: &str, includes: bool, hosts: &[(String, u64)]) -> Option<Vec<u64>> {
+    let mut left: Vec<(&str, u64)> =
+        if includes { Vec::new() } else { hosts.iter().map(|(name, slots)| (name.as_str(), *slots)).collect() };
+    for named in filter.split('@') {
+        let (host, some) = named.split_once(':').map_or((named, None), |(host, slots)| (host, Some(slots)));
+        let host = host.trim();
+        let counted = some.map(|slots| slots.split(',').count() as u64);
+        if includes {
+            let all = || hosts.iter().find(|(name, _)| name == host).map(|(_, slots)| *slots);
+            left.push((host, counted.or_else(all)?));
+        } else {
+            let at = left.iter().position(|(name, _)| *name == host)?;
+            left[at].1 = counted.map_or(0, |out| left[at].1.saturating_sub(out));
+        }
+    }
+    Some(left.into_iter().map(|(_, slots)| slots).filter(|slots| *slots > 0).collect())
+}
+
 /// `worker-1 slots=4`, a line each.
-fn slots(text: &str) -> Vec<u64> {
+fn slots(text: &str) -> Vec<(String, u64)> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.filter_map(|line| line.split_once("slots=")?.1.trim().parse().ok()).collect()
+    lines
+        .filter_map(|line| {
+            let (host, slots) = line.split_once("slots=")?;
+            Some((host.trim().to_owned(), slots.trim().parse().ok()?))
+        })
+        .collect()
 }
 
 fn mpirun(options: &Settings) -> World {

@@ -24,8 +24,11 @@ pub fn set(imported: &mut Imported, job: &Job) {
     {
         imported.note("layers of Mamba have no word in a plan: all are counted as attention and MLP");
     }
-    let layers = settings.first_whole(&["num_layers", "encoder_num_layers", "decoder_num_layers"]);
+    let layers = settings.first_whole(&["num_layers", "decoder_num_layers", "encoder_num_layers"]);
     imported.set("model.architecture.num_layers", layers);
+    if settings.get("decoder_num_layers").is_some() {
+        imported.set("model.architecture.num_encoder_layers", settings.whole("encoder_num_layers"));
+    }
     imported.set("model.architecture.hidden_size", settings.whole("hidden_size"));
     imported.set("model.architecture.num_attention_heads", settings.whole("num_attention_heads"));
     // Megatron-DeepSpeed's name.

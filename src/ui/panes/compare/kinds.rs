@@ -49,7 +49,10 @@ fn step(state: &State, comparison: &Comparison) -> String {
         (Reading::Absent(_), ToldBy::Rhythm) => {
             "none: the rhythm of the GPU alone is too little to hold against a plan".to_owned()
         }
-        (Reading::Absent(_), ToldBy::Nobody) => "not observed: no log or hook is read".to_owned(),
+        (Reading::Absent(_), ToldBy::Nobody) => match &state.run.news.no_log {
+            Some(why) => format!("not observed: {}", printable(&why.to_string())),
+            None => "not observed: no log or hook is read".to_owned(),
+        },
         (Reading::Absent(why), _) => format!("none: {}", printable(&why.to_string())),
     }
 }

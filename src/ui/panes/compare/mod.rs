@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::say;
-use crate::app::{Baseline, Pane, State};
+use crate::app::{Baseline, CompareRow, Pane, State};
 use crate::compare::Whose;
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -22,6 +22,9 @@ use crate::ui::text::{left, signed_percent, wrapped};
 
 /// Room for the name of a row.
 const NAME: usize = 12;
+
+/// Lines from the selected one on that are in view.
+const BELOW: usize = 4;
 
 pub fn title(state: &State) -> String {
     match state.comparison.as_ref().map(|comparison| comparison.whose) {
@@ -39,6 +42,8 @@ struct Page<'a> {
     /// It is the first row: all above it is shown.
     at_top: bool,
     width: usize,
+    /// What the next note is preceded by.
+    mark: &'static str,
 }
 
 impl<'a> Page<'a> {
@@ -53,11 +58,24 @@ impl<'a> Page<'a> {
 
     fn styled_note(&mut self, name: &str, text: &str, most: usize, style: Style, look: &Look) {
         for (index, line) in wrapped(text, self.width.saturating_sub(NAME + 1), most).into_iter().enumerate() {
+            let mark = if index == 0 { std::mem::replace(&mut self.mark, " ") } else { " " };
             self.add(vec![
-                Span::styled(format!(" {}", left(if index == 0 { name } else { "" }, NAME)), look.theme.text()),
+                Span::styled(format!("{mark}{}", left(if index == 0 { name } else { "" }, NAME)), look.theme.text()),
                 Span::styled(line, style),
             ]);
         }
+    }
+
+    /// Notes that are one row together: all of them are in view where it is selected.
+    fn block(&mut self, chosen: bool, add: impl FnOnce(&mut Self)) {
+        if !chosen {
+            return add(self);
+        }
+        self.mark = "▸";
+        let first = self.lines.len();
+        add(self);
+        self.mark = " ";
+        self.selected = Some(self.lines.len().saturating_sub(BELOW).max(first));
     }
 
     fn render(self, area: Rect, buffer: &mut Buffer) {
@@ -66,7 +84,7 @@ impl<'a> Page<'a> {
         let first = self
             .selected
             .filter(|_| !self.at_top)
-            .map_or(0, |selected| (selected + 4).min(self.lines.len()).saturating_sub(height));
+            .map_or(0, |selected| (selected + BELOW).min(self.lines.len()).saturating_sub(height));
         for (line, place) in self.lines.into_iter().skip(first).zip(area.rows()) {
             line.render(place, buffer);
         }
@@ -78,9 +96,11 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return say("no good plan yet: nothing to compare with", look, area, buffer);
     };
     let Some(comparison) = &state.comparison else {
-        return say("nothing observed yet", look, area, buffer);
+        return say(&nothing_observed(state), look, area, buffer);
     };
-    let mut page = Page { lines: Vec::new(), selected: None, at_top: state.compared == 0, width: area.width as usize };
+    let at_top = state.compared == 0;
+    let mut page = Page { lines: Vec::new(), selected: None, at_top, width: area.width as usize, mark: " " };
+    let row = (state.focus == Pane::Compare).then(|| CompareRow::of(state));
     figures::add(comparison, look, &mut page);
     if let Some(line) = baseline_line(state, prediction, look) {
         page.add(line);
@@ -88,20 +108,30 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     page.add(Line::default());
     why::add(state, comparison, look, &mut page);
     page.add(Line::default());
-    run::add(state, look, &mut page);
+    page.block(row == Some(CompareRow::Run), |page| run::add(state, look, page));
     page.add(Line::default());
-    for (what, text) in kinds::of(state, comparison) {
-        page.note(what, &text, 2, look);
-    }
+    page.block(row == Some(CompareRow::Kinds), |page| {
+        for (what, text) in kinds::of(state, comparison) {
+            page.note(what, &text, 2, look);
+        }
+    });
     page.add(Line::default());
     assumptions(state, prediction, look, &mut page);
     page.render(area, buffer);
 }
 
+/// Why there is nothing to hold against the plan.
+fn nothing_observed(state: &State) -> String {
+    match state.made_up_for() {
+        Some(plan) => format!("nothing is observed of this plan: the made-up run is of {}", printable(plan)),
+        None => "nothing observed yet".to_owned(),
+    }
+}
+
 fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut Page<'_>) {
     page.add(Line::styled(" what the prediction assumes", look.theme.dim()));
     for (index, text) in prediction.assumptions.iter().enumerate() {
-        let chosen = state.focus == Pane::Compare && state.compared == state.explaining.found.len() + index;
+        let chosen = state.focus == Pane::Compare && CompareRow::of(state) == CompareRow::Assumption(index);
         if chosen {
             page.selected = Some(page.lines.len());
         }
