@@ -184,3 +184,40 @@ fn a_quicker_type_is_no_cure_for_waiting() {
         }
     }
 }
+
+#[test]
+fn a_card_that_waits_for_the_host_is_named() {
+    // Twelve small layers of one short sample: the modules of transformers launch slower than an H100 computes.
+    let advice = advice(
+        "model: {preset: gpt2, batch_size: 1, sequence_length: 256}\ntraining: {precision: bf16-mixed}\n\
+         hardware: {gpu_type: H100}\ncluster: {num_gpus: 1}\n",
+    );
+    let finding = kind(&advice, "launches").unwrap();
+    assert_eq!(finding.severity, Severity::High);
+    assert!(names(finding).contains(&"torch.compile"), "{finding:?}");
+}
+
+#[test]
+fn products_on_the_wrong_units_are_grave() {
+    // 312 dense TFLOP/s in BF16 for 19.5 in fp32, 156 in TF32 (NVIDIA A100 data sheet).
+    let advice = advice(
+        "model: {preset: llama-2-13b, batch_size: 8, sequence_length: 2048}\ntraining: {precision: fp32}\n\
+         hardware: {gpu_type: A100 80GB}\ncluster: {num_gpus: 8}\ndistribution: {strategy: fsdp}\n",
+    );
+    let finding = kind(&advice, "compute_bound").unwrap();
+    assert_eq!((finding.severity, names(finding)), (Severity::High, vec!["precision bf16-mixed", "precision tf32"]));
+}
+
+#[test]
+fn a_framework_is_not_told_what_it_refuses() {
+    // Megatron raises on --cpu-offloading-num-layers with pipeline stages, and keeps its weights on the card.
+    let advice = advice(
+        "model: {preset: llama-3-70b, framework: megatron, batch_size: 64, sequence_length: 8192}\n\
+         training: {precision: bf16-fp32-master, micro_batch_size: 1}\nhardware: {gpu_type: H100}\n\
+         cluster: {num_gpus: 64, nodes: 8, gpus_per_node: 8}\n\
+         distribution: {tensor_parallel: 4, pipeline_parallel: 4, data_parallel: 4}\n",
+    );
+    let fixes = advice.findings.iter().flat_map(|finding| &finding.fixes);
+    let offloaded: Vec<&str> = fixes.map(|fix| fix.name.as_str()).filter(|name| name.contains("offload")).collect();
+    assert!(!offloaded.iter().any(|name| name.contains("activations") || name.contains("parameters")), "{offloaded:?}");
+}

@@ -79,7 +79,14 @@ fn brute(
                     .flat_map(|pair| expert.iter().map(move |expert| (pair, *expert)))
                 {
                     for recompute in ["none", "selective", "full"] {
-                        for offload in ["none", "optimizer", "parameters", "activations"] {
+                        // Megatron refuses --cpu-offloading-num-layers with a pipeline or with recomputation, and has
+                        // no argument for weights.
+                        let offloads: &[&str] = match (megatron, pp == 1 && recompute == "none") {
+                            (true, false) => &["none", "optimizer"],
+                            (true, true) => &["none", "optimizer", "activations"],
+                            (false, _) => &["none", "optimizer", "parameters", "activations"],
+                        };
+                        for offload in offloads {
                             settings.push(format!(
                                 "training: {{precision: bf16, activation_checkpointing: {recompute}, cpu_offload: {offload}, \
                                  micro_batch_size: {micro}, gradient_accumulation_steps: {steps}}}\n\

@@ -8,11 +8,11 @@ use crate::predict::{Bound, Component, Job, Outline, Prediction, Verdict, outlin
 use crate::units::{Bytes, Fraction};
 
 /// Fixes that a finding tells.
-const MOST_FIXES: usize = 4;
+pub(super) const MOST_FIXES: usize = 4;
 /// Less speed is not worth a change.
-const WORTH: f64 = 0.01;
+pub(super) const WORTH: f64 = 0.01;
 /// A share of the step that a change takes at least a tenth off: less follows from other parts getting slower.
-const LESS: f64 = 0.9;
+pub(super) const LESS: f64 = 0.9;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +87,7 @@ pub fn advise(plan: &Plan, job: &Job, prediction: &Prediction, catalog: &Catalog
         look.across_nodes(),
         look.bubble(),
         look.communication(),
+        look.launches(),
         look.products(),
         look.memory_bound(),
         look.attention(),
@@ -103,21 +104,21 @@ pub fn advise(plan: &Plan, job: &Job, prediction: &Prediction, catalog: &Catalog
     Advice { outline: own, findings }
 }
 
-struct Look<'a> {
-    job: &'a Job,
-    prediction: &'a Prediction,
-    fixes: Vec<Fix>,
+pub(super) struct Look<'a> {
+    pub(super) job: &'a Job,
+    pub(super) prediction: &'a Prediction,
+    pub(super) fixes: Vec<Fix>,
     /// Sets of changes, where no single one makes the plan fit.
     together: Vec<Fix>,
 }
 
 impl Look<'_> {
-    fn share(&self, seconds: f64) -> f64 {
+    pub(super) fn share(&self, seconds: f64) -> f64 {
         seconds / self.prediction.time.step.0
     }
 
     /// Changes that are faster, fit and learn the same, the fastest first.
-    fn faster(&self, which: impl Fn(&Fix) -> bool) -> Vec<Fix> {
+    pub(super) fn faster(&self, which: impl Fn(&Fix) -> bool) -> Vec<Fix> {
         // A plan that does not fit yet is not held against a change that needs no more.
         let unfit = self.prediction.capacity.verdict() == Verdict::DoesNotFit;
         let fits = |fix: &&Fix| {
@@ -136,6 +137,10 @@ impl Look<'_> {
         let mut enough: Vec<Fix> = self.together.clone();
         for fix in less.iter().filter(|fix| fix.fits) {
             // The batch in the largest pieces that fit; smaller ones would only take longer.
+            let known = enough.iter().any(|known| known.change == fix.change);
+            if known {
+                continue;
+            }
             if fix.kind != Kind::Batch || enough.iter().all(|known| known.kind != Kind::Batch) {
                 enough.push((*fix).clone());
             }
@@ -167,52 +172,6 @@ impl Look<'_> {
         Some(Finding { severity, kind, message, fixes: self.smaller() })
     }
 
-    fn bubble(&self) -> Option<Finding> {
-        let time = &self.prediction.time;
-        let share = self.share(time.bubble.0);
-        let severity = graded(share, 0.2, 0.1)?;
-        let message = format!(
-            "pipeline stages wait {} of the step ({}): {} stages for {} micro-batches",
-            Fraction(share),
-            time.bubble,
-            self.job.degrees.pipeline,
-            self.job.batch.accumulation
-        );
-        // What quickens everything shortens the wait too, but leaves its share.
-        let waits = |fix: &Fix| fix.outline.time.bubble.0 / fix.outline.time.step.0;
-        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < share * LESS);
-        Some(Finding { severity, kind: "pipeline_bubble", message, fixes })
-    }
-
-    fn communication(&self) -> Option<Finding> {
-        let time = &self.prediction.time;
-        let share = self.share(time.communication.0);
-        let severity = graded(share, 0.3, 0.1)?;
-        let message =
-            format!("collectives that nothing hides take {} of the step ({})", Fraction(share), time.communication);
-        let waits = |fix: &Fix| fix.outline.time.communication.0;
-        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < time.communication.0 * LESS);
-        Some(Finding { severity, kind: "exposed_communication", message, fixes })
-    }
-
-    /// Tensor-parallel ranks that talk over the network, several times a layer.
-    fn across_nodes(&self) -> Option<Finding> {
-        let (tensor, node) = (self.job.degrees.tensor, self.job.hardware.node_gpus);
-        if tensor <= node {
-            return None;
-        }
-        let unfit = self.prediction.capacity.verdict() == Verdict::DoesNotFit;
-        let within = |fix: &&Fix| {
-            (fix.fits || unfit) && fix.speed >= WORTH && sets(fix, "distribution.tensor_parallel", |to| to <= node)
-        };
-        let mut fixes: Vec<Fix> = self.fixes.iter().filter(within).cloned().collect();
-        fixes.sort_by(|a, b| b.fits.cmp(&a.fits).then(a.memory.cmp(&b.memory)));
-        fixes.truncate(MOST_FIXES);
-        let message =
-            format!("tensor parallel {tensor} spans nodes of {node} GPUs: each layer's sums cross the network");
-        Some(Finding { severity: Severity::High, kind: "tensor_across_nodes", message, fixes })
-    }
-
     /// Matrix products that a narrower type would quicken.
     fn products(&self) -> Option<Finding> {
         let time = &self.prediction.time;
@@ -228,7 +187,9 @@ impl Look<'_> {
             Fraction(share),
             time.compute
         );
-        Some(Finding { severity: Severity::Low, kind: "compute_bound", message, fixes })
+        // Twice as fast and more: the wrong units compute.
+        let severity = if fixes.iter().any(|fix| fix.speed >= 1.0) { Severity::High } else { Severity::Low };
+        Some(Finding { severity, kind: "compute_bound", message, fixes })
     }
 
     fn memory_bound(&self) -> Option<Finding> {
@@ -346,12 +307,7 @@ impl Look<'_> {
     }
 }
 
-/// Whether a fix gives a key a number that is right.
-fn sets(fix: &Fix, key: &str, right: impl Fn(u64) -> bool) -> bool {
-    let given = fix.change.set.iter().find(|(set, _)| *set == key);
-    given.and_then(|(_, value)| value.parse().ok()).is_some_and(right)
-}
-
-fn graded(share: f64, high: f64, medium: f64) -> Option<Severity> {
+/// How grave it is that a share is lost.
+pub(super) fn graded(share: f64, high: f64, medium: f64) -> Option<Severity> {
     if share >= high { Some(Severity::High) } else { (share >= medium).then_some(Severity::Medium) }
 }

@@ -1,14 +1,16 @@
-//! What to do about a plan: sweeps over its keys, searches, bottlenecks with their fixes, memory that ran out. Whatever is said of a change
-//! was computed by predicting the changed plan.
+//! What to do about a plan: sweeps over its keys, searches, bottlenecks with their fixes, memory that ran out. Whatever
+//! is said of a change was computed by predicting the changed plan.
 
 mod axis;
 mod findings;
 mod fixes;
 mod follow;
+mod legal;
 mod limits;
 mod search;
 mod shortage;
 mod sweep;
+mod waiting;
 mod walls;
 
 pub use axis::{Axis, MOST_POINTS};

@@ -6,6 +6,7 @@ use super::link::Group;
 use super::play::Recompute;
 use super::resident::quantised;
 use super::step::Step;
+use super::ways::Ways;
 use crate::model::{CollectiveKind, Part, RankGroup, Tape};
 use crate::plan::keywords::{Framework, Sharding};
 
@@ -51,74 +52,93 @@ impl Weights {
     }
 }
 
-/// Seconds that a micro-batch waits for collectives within the model, in one tape.
-pub(super) fn within(job: &Job, step: &Step, tape: &Tape, pass: &Pass, (train, again): (bool, bool)) -> f64 {
+/// Collectives beside one micro-batch, seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Beside {
+    /// Waiting for them.
+    pub waits: Ways,
+    /// Of the passes, what hides some: it hides no others.
+    hides: Ways,
+}
+
+impl Beside {
+    /// Collectives that nothing hides.
+    pub fn bare(waits: Ways) -> Self {
+        Self { waits, hides: Ways::default() }
+    }
+
+    /// Collectives of which `hides` run behind the passes and delay them.
+    fn of(job: &Job, comm: Ways, hides: Ways) -> Self {
+        Self { waits: comm - hides + hides * job.speed.stack.contention, hides }
+    }
+
+    pub fn add(&mut self, other: Self, count: f64) {
+        self.waits += other.waits * count;
+        self.hides += other.hides * count;
+    }
+
+    /// What is left of a pass to hide other collectives.
+    pub fn left(&self, card: Ways) -> Ways {
+        card.beyond(self.hides)
+    }
+}
+
+/// Collectives within the model that one micro-batch runs in one tape.
+pub(super) fn within(job: &Job, step: &Step, tape: &Tape, pass: &Pass, (train, again): (bool, bool)) -> Beside {
     let degrees = &job.degrees;
     let whole = again && !tape.plain && matches!(step.recompute, Recompute::All);
-    let each = tape.collectives.iter().map(|one| {
+    let mut all = Beside::default();
+    for one in &tape.collectives {
         let group = match one.group {
             RankGroup::Tensor => Group { ranks: degrees.tensor, stride: 1 },
             RankGroup::Context => Group { ranks: degrees.context, stride: degrees.tensor },
             RankGroup::Expert => Group { ranks: degrees.expert, stride: degrees.expert_tensor },
         };
         let once = group.seconds(job, one.kind, one.bytes as f64);
-        let forward = f64::from(one.forward) * once * if whole { 2.0 } else { 1.0 };
+        let forward = f64::from(one.forward) * once;
         let backward = if train { f64::from(one.backward) * once } else { 0.0 };
-        exposed(job, one.group, (forward, backward), pass)
-    });
-    each.sum()
-}
-
-/// What of a group's collectives nothing hides.
-fn exposed(job: &Job, group: RankGroup, (forward, backward): (f64, f64), pass: &Pass) -> f64 {
-    let stack = &job.speed.stack;
-    let beside = |hidden: f64| hidden * stack.contention;
-    match group {
-        RankGroup::Tensor if job.speed.overlap_tensor => {
-            let all = forward + backward;
-            all * PIECES + beside(all * (1.0 - PIECES))
-        }
-        RankGroup::Tensor => {
-            let hidden = backward * stack.tensor_overlap;
-            forward + backward - hidden + beside(hidden)
-        }
-        RankGroup::Expert if job.speed.overlap_experts => {
-            let computing = pass.forward + pass.backward;
-            let all = forward + backward;
-            (all - computing).max(0.0) + beside(all.min(computing))
-        }
-        RankGroup::Expert => forward + backward,
-        // Keys and values of the next block come in while this one's scores are computed.
-        RankGroup::Context => {
-            let (computing, back) = pass.attention;
-            (forward - computing).max(0.0)
-                + (backward - back).max(0.0)
-                + beside(forward.min(computing) + backward.min(back))
-        }
+        let again = if whole { forward } else { 0.0 };
+        let left = Pass { card: all.left(pass.card), ..*pass };
+        let hides = hides(job, one.group, (Ways { forward, backward }, again), &left);
+        all.add(Beside::of(job, Ways { forward, backward: backward + again }, hides), 1.0);
     }
+    all
 }
 
-/// Seconds that a micro-batch waits for a fully sharded tape: its weights are gathered while the tape before it
-/// computes, its gradients scattered while the next does.
-pub(super) fn sharded(job: &Job, weights: Weights, pass: &Pass, train: bool) -> f64 {
+/// What of a group's collectives runs behind the passes, `left` of which hide nothing yet. The forward pass's run
+/// `again` where a block is recomputed.
+fn hides(job: &Job, group: RankGroup, (once, again): (Ways, f64), left: &Pass) -> Ways {
+    let comm = once + Ways { forward: 0.0, backward: again };
+    let most = match group {
+        RankGroup::Tensor if job.speed.overlap_tensor => comm * (1.0 - PIECES),
+        RankGroup::Tensor => Ways { forward: 0.0, backward: once.backward * job.speed.stack.tensor_overlap },
+        // Behind another micro-batch's passes, forward or backward as they come.
+        RankGroup::Expert if job.speed.overlap_experts => {
+            let share = if comm.all() > 0.0 { (left.card.all() / comm.all()).min(1.0) } else { 0.0 };
+            return comm * share;
+        }
+        RankGroup::Expert => Ways::default(),
+        // Keys and values of the next block come in while this one's scores are computed.
+        RankGroup::Context => comm.least(left.attention),
+    };
+    most.least(left.card)
+}
+
+/// Collectives of a fully sharded tape beside one micro-batch: its weights are gathered while the tape before it
+/// computes, its gradients scattered while the next does. `within` are the tape's own collectives.
+pub(super) fn sharded(job: &Job, weights: Weights, pass: &Pass, within: &Beside, train: bool) -> Beside {
     let degrees = &job.degrees;
+    if degrees.sharding != Sharding::Zero3 {
+        return Beside::default();
+    }
     let group = Group { ranks: degrees.shard_ranks, stride: degrees.tensor };
     let count = weights.dense + weights.expert;
     let gathered = count.mul_add(job.storage.compute.bytes() as f64, weights.frozen);
     let gather = group.seconds(job, CollectiveKind::AllGather, gathered);
-    let (before, after) = match (job.degrees.sharding, train) {
-        (Sharding::Zero3, true) => {
-            let scatter = group.seconds(job, CollectiveKind::AllGather, count * job.storage.reduce.bytes() as f64);
-            (gather, gather + scatter)
-        }
-        (Sharding::Zero3, false) => (gather, 0.0),
-        _ => (0.0, 0.0),
-    };
-    let waits = |comm: f64, computing: f64| {
-        let hidden = comm.min(computing);
-        comm - hidden + hidden * job.speed.stack.contention
-    };
-    waits(before, pass.forward) + waits(after, pass.backward)
+    let scatter = group.seconds(job, CollectiveKind::AllGather, count * job.storage.reduce.bytes() as f64);
+    let after = if train { gather + scatter } else { 0.0 };
+    let comm = Ways { forward: gather, backward: after };
+    Beside::of(job, comm, comm.least(within.left(pass.card)))
 }
 
 /// Seconds in which groups that each hold all of the weights sum their gradients (FSDP's hybrid sharding,
@@ -138,8 +158,8 @@ fn replicated(job: &Job, weights: Weights) -> f64 {
 }
 
 /// Seconds that a step waits for the data-parallel exchange of a stage's gradients and weights, once a step; the
-/// passes of one micro-batch run beside it.
-pub(super) fn between(job: &Job, weights: Weights, pass: &Pass) -> f64 {
+/// passes of one micro-batch run beside it, `left` of them that hide nothing else.
+pub(super) fn between(job: &Job, weights: Weights, left: Ways) -> f64 {
     let degrees = &job.degrees;
     let dense = Group { ranks: degrees.shard_ranks.max(degrees.data * degrees.context), stride: degrees.tensor };
     let experts = Group { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
@@ -149,10 +169,6 @@ pub(super) fn between(job: &Job, weights: Weights, pass: &Pass) -> f64 {
     };
     let gradient = job.storage.exchanged.bytes() as f64;
     let weight = job.storage.weight.bytes() as f64;
-    let waits = |comm: f64, computing: f64, overlaps: bool| {
-        let hidden = if overlaps { (comm * OVERLAPPED).min(computing) } else { 0.0 };
-        comm - hidden + hidden * job.speed.stack.contention
-    };
     let (gradients, gathered) = match degrees.sharding {
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
         Sharding::Zero3 => (replicated(job, weights), 0.0),
@@ -162,6 +178,10 @@ pub(super) fn between(job: &Job, weights: Weights, pass: &Pass) -> f64 {
             (over(CollectiveKind::AllGather, gradient), over(CollectiveKind::AllGather, weight))
         }
     };
-    waits(gradients, pass.backward, job.speed.overlap_gradients)
-        + waits(gathered, pass.forward, job.speed.overlap_weights)
+    let hidden = |comm: f64, overlaps: bool| if overlaps { comm * OVERLAPPED } else { 0.0 };
+    let most = Ways {
+        forward: hidden(gathered, job.speed.overlap_weights),
+        backward: hidden(gradients, job.speed.overlap_gradients),
+    };
+    Beside::of(job, Ways { forward: gathered, backward: gradients }, most.least(left)).waits.all()
 }

@@ -26,6 +26,7 @@ mod stored;
 mod summit;
 mod terms;
 mod time;
+mod ways;
 mod wording;
 
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};

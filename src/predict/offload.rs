@@ -3,6 +3,7 @@
 use super::exchange::Weights;
 use super::job::Job;
 use super::step::Step;
+use super::ways::Ways;
 use crate::catalog::Generation;
 use crate::plan::keywords::{CpuOffload, Mode, Sharding};
 
@@ -20,9 +21,8 @@ const fn rate(generation: Generation) -> f64 {
     }
 }
 
-/// Seconds of a step that transfers and the host's update take beyond what the passes of a micro-batch, `(forward,
-/// backward)` seconds on the card, hide.
-pub(super) fn seconds(job: &Job, step: &Step, layers: &[u64], weights: Weights, passes: (f64, f64)) -> f64 {
+/// Seconds of a step that transfers and the host's update take beyond what the passes of a micro-batch hide.
+pub(super) fn seconds(job: &Job, step: &Step, layers: &[u64], weights: Weights, passes: Ways) -> f64 {
     let rate = rate(job.hardware.gpu.generation);
     let train = job.training.mode == Mode::Train;
     let all = weights.dense + weights.expert;
@@ -41,15 +41,15 @@ pub(super) fn seconds(job: &Job, step: &Step, layers: &[u64], weights: Weights, 
         CpuOffload::Optimizer => 0.0,
         // Weights come in for each pass and gradients go out after each backward pass (FSDP, CPUOffload).
         CpuOffload::Parameters => {
-            let held = if degrees.sharding == Sharding::Zero3 { own } else { all };
-            let fetched = held * seen / rate;
+            let held = all.mul_add(seen, weights.frozen);
+            let fetched = if degrees.sharding == Sharding::Zero3 { held / shared as f64 } else { held } / rate;
             let each = if train { 2.0 * fetched + gradients } else { fetched };
             micro_batches * each + if train { update } else { 0.0 }
         }
         CpuOffload::Activations if train => {
             let saved: u64 = layers.iter().map(|layer| step.layer(*layer).retained_bytes()).sum();
             let one_way = saved as f64 / rate;
-            micro_batches * ((one_way - passes.0).max(0.0) + (one_way - passes.1).max(0.0))
+            micro_batches * Ways { forward: one_way, backward: one_way }.beyond(passes).all()
         }
         CpuOffload::Activations => 0.0,
     }

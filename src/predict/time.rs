@@ -2,12 +2,13 @@
 //! and the pipeline's bubble.
 
 use super::cost::{Cost, Pass, Passes, peak};
-use super::exchange::{Weights, between, sharded, within};
+use super::exchange::{Beside, Weights, between, sharded, within};
 use super::job::Job;
 use super::link::Group;
 use super::offload;
 use super::prediction::StepTime;
 use super::step::Step;
+use super::ways::Ways;
 use crate::model::{CollectiveKind, Input, Tape, Unit};
 use crate::plan::keywords::{CpuOffload, CudaGraph, Framework, Mode, Schedule};
 use crate::units::{BytesPerSec, Flops, Seconds, Watts};
@@ -15,9 +16,12 @@ use crate::units::{BytesPerSec, Flops, Seconds, Watts};
 /// One micro-batch through one stage, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stage {
-    pass: Pass,
-    /// Waiting for collectives.
-    waits: f64,
+    /// Its kernels.
+    card: Ways,
+    /// The host, to launch them.
+    host: Ways,
+    /// Collectives beside the passes.
+    beside: Beside,
     /// Waiting for the host to read what the card routed.
     reads: f64,
     weights: Weights,
@@ -27,10 +31,11 @@ impl Stage {
     fn add(&mut self, job: &Job, step: &Step, tape: &Tape, (pass, again): (&Pass, bool)) {
         let train = job.training.mode == Mode::Train;
         let weights = Weights::of(job, tape);
-        self.waits += within(job, step, tape, pass, (train, again)) + sharded(job, weights, pass, train);
-        self.pass.forward += pass.forward;
-        self.pass.backward += pass.backward;
-        self.pass.host += pass.host;
+        let within = within(job, step, tape, pass, (train, again));
+        self.beside.add(within, 1.0);
+        self.beside.add(sharded(job, weights, pass, &within, train), 1.0);
+        self.card += pass.card;
+        self.host += pass.host;
         if weights.expert > 0.0 && job.speed.cuda_graph != CudaGraph::FullIteration {
             self.reads += job.speed.stack.expert_us * 1e-6;
         }
@@ -39,32 +44,44 @@ impl Stage {
 
     /// Adds `count` times what `one` is.
     fn repeat(&mut self, one: &Self, count: f64) {
-        self.pass.forward += one.pass.forward * count;
-        self.pass.backward += one.pass.backward * count;
-        self.pass.host += one.pass.host * count;
-        self.waits += one.waits * count;
+        self.card += one.card * count;
+        self.host += one.host * count;
+        self.beside.add(one.beside, count);
         self.reads += one.reads * count;
         self.weights.dense += one.weights.dense * count;
         self.weights.expert += one.weights.expert * count;
         self.weights.frozen += one.weights.frozen * count;
     }
 
-    /// Seconds that the card waits for the host to launch its kernels.
-    fn gap(&self, job: &Job) -> f64 {
+    /// Seconds that the card waits for the host to launch its kernels. The passes follow each other, so that one of
+    /// them may wait and the other not.
+    fn late(&self, job: &Job) -> Ways {
         let captured = match job.speed.cuda_graph {
             CudaGraph::None => 1.0,
             CudaGraph::TransformerEngine | CudaGraph::Local => 0.2,
             CudaGraph::FullIteration => 0.0,
         };
-        self.reads + (self.pass.host * captured - self.card()).max(0.0)
+        (self.host * captured).beyond(self.card + self.beside.waits)
     }
 
-    fn card(&self) -> f64 {
-        self.pass.forward + self.pass.backward + self.waits
+    /// Seconds that the card waits for the host, to launch and to read.
+    fn gap(&self, job: &Job) -> f64 {
+        self.reads + self.late(job).all()
+    }
+
+    /// Seconds of the card, with its collectives.
+    fn busy(&self) -> f64 {
+        (self.card + self.beside.waits).all()
     }
 
     fn seconds(&self, job: &Job) -> f64 {
-        self.card() + self.gap(job)
+        self.busy() + self.gap(job)
+    }
+
+    /// Seconds that the step waits for the exchange of its gradients and weights. It also runs while the card waits for
+    /// the host.
+    fn exchange(&self, job: &Job) -> f64 {
+        between(job, self.weights, self.beside.left(self.card) + self.late(job))
     }
 }
 
@@ -92,7 +109,7 @@ fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
     };
     let layers: Vec<[Stage; 2]> =
         (0..passes.kinds.len()).map(|kind| [0, 1].map(|again| of_layer(kind, again))).collect();
-    let waits = boundary(job);
+    let boundary = Beside::bare(boundary(job));
     let last = job.stages.len() - 1;
     let mut before: Counts = Vec::new();
     let mut alike: Vec<Alike> = Vec::new();
@@ -103,7 +120,7 @@ fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
             known.count += 1;
             continue;
         }
-        let mut stage = Stage { waits, ..Stage::default() };
+        let mut stage = Stage { beside: boundary, ..Stage::default() };
         for (one, count) in layers.iter().flatten().zip(counts.iter().flatten()).filter(|(_, count)| **count > 0) {
             stage.repeat(one, *count as f64);
         }
@@ -129,12 +146,12 @@ fn counts(job: &Job, step: &Step, index: usize) -> Counts {
 }
 
 /// Seconds that a micro-batch waits at the boundary of a stage for activations and their gradients.
-fn boundary(job: &Job) -> f64 {
+fn boundary(job: &Job) -> Ways {
     let stages = job.stages.len() as u64;
     let degrees = &job.degrees;
     // The interleaved schedule sends while another chunk computes (Megatron, --overlap-p2p-communication is its default).
     if stages < 2 || degrees.schedule == Schedule::Interleaved {
-        return 0.0;
+        return Ways::default();
     }
     let width = job.decoder().map_or(0, |decoder| decoder.hidden);
     let cut = if degrees.sequence_parallel { degrees.tensor } else { 1 } * degrees.context;
@@ -145,7 +162,8 @@ fn boundary(job: &Job) -> f64 {
     let parts = if job.framework == Framework::Megatron && !degrees.sequence_parallel { degrees.tensor } else { 1 };
     let sent = Group { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes / parts as f64);
     let gathered = Group { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes);
-    (sent + gathered) * if job.training.mode == Mode::Train { 2.0 } else { 1.0 }
+    let forward = sent + gathered;
+    Ways { forward, backward: if job.training.mode == Mode::Train { forward } else { 0.0 } }
 }
 
 /// Seconds that one micro-batch spends at least in a layer of that kind: its kernels, and the collectives that nothing
@@ -155,7 +173,7 @@ pub(super) fn of_layer(job: &Job, step: &Step, passes: &Passes, (kind, again): (
     if let Some(passed) = &passes.kinds[kind][usize::from(again)] {
         one.add(job, step, &step.walk.kinds[kind].1, (&passed.pass, again));
     }
-    one.card() + one.reads
+    one.busy() + one.reads
 }
 
 /// The step's time and what comes of it; `largest` is the stage whose GPU the parts are of.
@@ -168,11 +186,11 @@ pub(super) fn of_step(job: &Job, step: &Step, passes: &Passes, cost: &Cost, larg
     // The slowest stage sets the pace; the others are passed once on the way in and out, a chunk of each at a time
     // where they are interleaved: with equal stages (p - 1) / (v m) of the passes (arXiv 2104.04473, section 2.2).
     let pipeline = micro_batches * slowest + (through - slowest) / job.degrees.virtual_pipeline as f64;
-    let exchange = |stage: &Stage| if train { between(job, stage.weights, &stage.pass) } else { 0.0 };
+    let exchange = |stage: &Stage| if train { stage.exchange(job) } else { 0.0 };
     let slowest_exchange = stages.iter().map(|alike| exchange(&alike.stage)).fold(0.0, f64::max);
     let moved = |Alike { index, stage, .. }: &Alike| {
         let layers = super::stage_layers(job, *index);
-        offload::seconds(job, step, &layers, stage.weights, (stage.pass.forward, stage.pass.backward))
+        offload::seconds(job, step, &layers, stage.weights, stage.card)
     };
     let host = match job.training.cpu_offload {
         CpuOffload::None => 0.0,
@@ -182,8 +200,10 @@ pub(super) fn of_step(job: &Job, step: &Step, passes: &Passes, cost: &Cost, larg
     let own = stages.iter().rfind(|alike| alike.index <= largest).map_or_else(Stage::default, |alike| alike.stage);
     let kernels = cost.compute.0 + cost.memory_bound.0;
     let launch = own.gap(job) * micro_batches;
-    let communication = own.waits * micro_batches + exchange(&own) + host;
-    let bubble = (seconds - kernels - launch - communication).max(0.0);
+    let communication = own.beside.waits.all() * micro_batches + exchange(&own) + host;
+    // What is left of rounding is no wait.
+    let bubble = seconds - kernels - launch - communication;
+    let bubble = if bubble > 1e-9 * seconds { bubble } else { 0.0 };
     finish(job, cost, [seconds, communication, bubble, launch])
 }
 

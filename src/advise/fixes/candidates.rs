@@ -1,7 +1,8 @@
 //! What may be changed about a plan, in the order of what it costs.
 
+use super::super::legal;
 use crate::model::Input;
-use crate::plan::keywords::{Attention, CpuOffload, Framework, Loss, Mode, Optimizer, Precision, Sharding};
+use crate::plan::keywords::{Attention, CpuOffload, Framework, Loss, Mode, Optimizer, Precision};
 use crate::plan::{Change, Checkpointing, Plan};
 use crate::predict::Job;
 
@@ -108,14 +109,15 @@ impl List {
         if !training.compile && compiles {
             self.add("torch.compile", Kind::Kernels, Change::to("training.compile", "true"));
         }
-        let precision = match job.storage.precision {
-            Precision::Fp32 | Precision::Tf32 => Some(Precision::Bf16Mixed),
-            Precision::Bf16Fp32Master | Precision::Bf16Mixed if job.hardware.gpu.peaks.fp8.is_some() => {
-                Some(Precision::Fp8Mixed)
-            }
-            _ => None,
+        let peaks = &job.hardware.gpu.peaks;
+        let half = if peaks.bf16.is_some() { Precision::Bf16Mixed } else { Precision::Fp16Mixed };
+        let narrower: &[Precision] = match job.storage.precision {
+            Precision::Fp32 if peaks.tf32.is_some() => &[Precision::Tf32, half],
+            Precision::Fp32 | Precision::Tf32 => &[half],
+            Precision::Bf16Fp32Master | Precision::Bf16Mixed if peaks.fp8.is_some() => &[Precision::Fp8Mixed],
+            _ => &[],
         };
-        if let Some(precision) = precision {
+        for precision in narrower {
             let change = Change::to("training.precision", precision.name());
             self.add(format!("precision {precision}"), Kind::Precision, change);
         }
@@ -157,11 +159,7 @@ impl List {
         if degrees.data * degrees.context < 2 {
             return;
         }
-        let possible: &[Sharding] = match job.framework {
-            Framework::Megatron => &[Sharding::None, Sharding::Zero1],
-            _ => Sharding::ALL,
-        };
-        for sharding in possible.iter().filter(|sharding| **sharding != degrees.sharding) {
+        for sharding in legal::shardings(job.framework).iter().filter(|sharding| **sharding != degrees.sharding) {
             let mut change = Change::to("distribution.sharding", sharding.name());
             if plan.training.distributed_optimizer.is_some() {
                 change.remove.push("training.distributed_optimizer");
@@ -193,8 +191,8 @@ impl List {
         let layers = job.architecture.layers();
         if degrees.pipeline > 1 && train {
             let more = (degrees.virtual_pipeline + 1..=layers / degrees.pipeline)
-                .find(|chunks| layers.is_multiple_of(degrees.pipeline * chunks));
-            if let Some(chunks) = more {
+                .filter(|chunks| layers.is_multiple_of(degrees.pipeline * chunks));
+            for chunks in more {
                 let change = Change::to("distribution.virtual_pipeline", chunks.to_string());
                 self.add(format!("{chunks} chunks a stage"), Kind::Degrees, change);
             }
@@ -205,7 +203,7 @@ impl List {
     fn degree(&mut self, plan: &Plan, job: &Job, [tensor, pipeline, context]: [u64; 3]) {
         let degrees = &job.degrees;
         let within = tensor * pipeline * context;
-        let cuts = context == degrees.context || job.batch.sequence.is_multiple_of(2 * context);
+        let cuts = context == degrees.context || legal::cuts_sequence(job, context);
         // Tensor-parallel ranks talk several times a layer: nobody sends that over the network who need not.
         let far = tensor > degrees.tensor && tensor > job.hardware.node_gpus;
         if !degrees.num_gpus.is_multiple_of(within) || !cuts || far {
@@ -232,7 +230,8 @@ impl List {
 
     fn offload(&mut self, job: &Job, possible: &[CpuOffload]) {
         if job.training.cpu_offload == CpuOffload::None {
-            for what in possible {
+            let (stages, again) = (job.degrees.pipeline, &job.training.checkpointing);
+            for what in possible.iter().filter(|what| legal::offloads(job, stages, **what, again)) {
                 let change = Change::to("training.cpu_offload", what.name());
                 self.add(format!("offload of {what}"), Kind::Offload, change);
             }

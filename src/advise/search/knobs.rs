@@ -111,9 +111,10 @@ impl Knobs {
         (self.offload as u8, recomputed, self.sharding as u8)
     }
 
-    /// An order over all settings, for plans that are alike in everything that counts.
+    /// An order over all settings, for plans that are alike in everything that counts: one forward, one backward is
+    /// what people run.
     pub(super) fn sequence_of(&self) -> [u64; 9] {
-        let schedule = self.schedule as u64;
+        let schedule = u64::from(self.schedule == Schedule::Gpipe);
         let (chunks, split) = (self.chunks, u64::from(self.sequence));
         [self.tensor, self.pipeline, self.context, self.expert, self.expert_tensor, self.micro, split, chunks, schedule]
     }

@@ -230,7 +230,10 @@ impl Explorer<'_> {
     /// Every plan of a branch.
     fn branch(&self, branch: &Branch) -> Gathered {
         let mut gathered = Gathered::none();
-        let variants = (self.checkpointings.len() * self.offloads.len()) as u64;
+        let pairs =
+            self.offloads.iter().flat_map(|offload| self.checkpointings.iter().map(move |again| (offload, again)));
+        let variants =
+            pairs.filter(|(offload, again)| self.space.allows(&branch.group, **offload, again)).count() as u64;
         let mut pruned = 0;
         for sharding in self.space.shardings(&branch.group) {
             if !self.may_matter(branch.least, Bytes::ZERO) {
@@ -258,6 +261,9 @@ impl Explorer<'_> {
             let least = branch.walks.of(job).least_memory(job);
             let too_large = least > job.hardware.capacity;
             for (place, checkpointing) in self.checkpointings.iter().enumerate() {
+                if !self.space.allows(&branch.group, *offload, checkpointing) {
+                    continue;
+                }
                 if too_large || !self.may_matter(least_time, least) {
                     pruned += 1;
                     continue;

@@ -63,6 +63,8 @@ fn kernels(best: &Ranked, other: &Ranked) -> String {
         format!(" (micro batch {} for {})", b.micro, a.micro)
     } else if a.tensor != b.tensor {
         format!(" (tensor parallel {} for {})", b.tensor, a.tensor)
+    } else if a.sharding != b.sharding {
+        format!(" (states updated by each rank: sharding {} for {})", b.sharding, a.sharding)
     } else {
         String::new()
     }

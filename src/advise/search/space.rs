@@ -1,7 +1,7 @@
 //! What a search may choose from: every legal setting of the knobs that are not kept.
 
+use super::super::legal;
 use super::knobs::{KEYS, Knobs};
-use crate::model::Input;
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule, Sharding};
 use crate::predict::Job;
@@ -53,7 +53,7 @@ impl<'a> Space<'a> {
                 for context in self.degree(3, self.own.context, gpus / tensor / pipeline) {
                     let data = gpus / tensor / pipeline / context;
                     let fits = data * context * pipeline * tensor == gpus && self.job.batch.global.is_multiple_of(data);
-                    if fits && (!self.kept(0) || data == self.own.data) && self.cuts_sequence(context) {
+                    if fits && (!self.kept(0) || data == self.own.data) && legal::cuts_sequence(self.job, context) {
                         self.within([tensor, pipeline, context, data], &mut groups);
                     }
                 }
@@ -68,13 +68,6 @@ impl<'a> Space<'a> {
             return if of.is_multiple_of(own) { vec![own] } else { Vec::new() };
         }
         divisors(of)
-    }
-
-    /// Context-parallel ranks take two chunks of a sequence each, one from its front and one from its end, so that
-    /// causal attention is shared out evenly (megatron/core/utils.py, get_batch_on_this_cp_rank).
-    fn cuts_sequence(&self, context: u64) -> bool {
-        let tokens = matches!(self.job.architecture.input(), Input::Tokens(_));
-        context == 1 || (tokens && self.job.batch.sequence.is_multiple_of(2 * context))
     }
 
     fn within(&self, [tensor, pipeline, context, data]: [u64; 4], groups: &mut Vec<Group>) {
@@ -145,8 +138,7 @@ impl<'a> Space<'a> {
         all.filter(own).collect()
     }
 
-    /// What may be shared out over data-parallel ranks: by Megatron's distributed optimizer the states, elsewhere
-    /// whatever FSDP and DeepSpeed do.
+    /// What may be shared out over data-parallel ranks.
     pub fn shardings(&self, group: &Group) -> Vec<Sharding> {
         if self.kept(7) {
             return vec![self.own.sharding];
@@ -154,10 +146,7 @@ impl<'a> Space<'a> {
         if group.data * group.context == 1 || self.job.training.mode == Mode::Inference {
             return vec![Sharding::None];
         }
-        match self.job.framework {
-            Framework::Megatron => vec![Sharding::None, Sharding::Zero1],
-            _ => vec![Sharding::None, Sharding::Zero1, Sharding::Zero2, Sharding::Zero3],
-        }
+        legal::shardings(self.job.framework).to_vec()
     }
 
     /// What may be recomputed; what the plan itself asks for is always among it.
@@ -173,6 +162,11 @@ impl<'a> Space<'a> {
             all.push(self.own.checkpointing.clone());
         }
         all
+    }
+
+    /// Whether the framework lets both be in a pipeline of `group`.
+    pub fn allows(&self, group: &Group, offload: CpuOffload, checkpointing: &Checkpointing) -> bool {
+        self.kept(13) || legal::offloads(self.job, group.pipeline, offload, checkpointing)
     }
 
     /// What may lie in host memory.

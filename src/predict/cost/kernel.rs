@@ -66,13 +66,17 @@ impl<'a> Kernels<'a> {
     pub fn sustained(&self, unit: Unit, layer: bool) -> f64 {
         let (peak, name) = peak(self.job, unit, layer);
         let matrix = &self.job.speed.curves.matrix;
-        let share = match (unit, name) {
-            (Unit::Vector, _) | (_, "fp32") => matrix.fp32,
-            (_, "fp8") => matrix.fp8 * self.clock * scaled(self.job.speed.fp8_recipe),
-            (_, "tf32") => matrix.tf32 * self.clock,
-            _ => matrix.half * self.clock,
-        };
-        peak.0 * share
+        match (unit, name) {
+            (Unit::Vector, _) | (_, "fp32") => peak.0 * matrix.fp32,
+            (_, "fp8") => peak.0 * matrix.fp8 * self.clock * scaled(self.job.speed.fp8_recipe),
+            // TF32 is allowed, not demanded (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32): where a card's vector units are as
+            // quick, fp32 stays.
+            (_, "tf32") => {
+                let vector = self.job.hardware.gpu.peaks.fp32.map_or(0.0, |peak| peak.0);
+                (peak.0 * matrix.tf32 * self.clock).max(vector * matrix.fp32)
+            }
+            _ => peak.0 * matrix.half * self.clock,
+        }
     }
 
     /// Seconds of a batch of products at a sustained rate: whole tiles, nearly whole waves of them over the

@@ -3,6 +3,7 @@
 use super::super::job::Job;
 use super::super::play::{Recompute, early_stop, runs_again};
 use super::super::prediction::Traffic;
+use super::super::ways::Ways;
 use super::kernel::{Kernels, peak};
 use super::traffic::{arithmetic, backward_bytes, cast_traffic, forward_bytes, sharding_traffic};
 use crate::model::{Experts, Flow, Home, Op, Product, Tape, Unit, Work};
@@ -12,14 +13,12 @@ use crate::units::{Bytes, FlopsPerSec};
 /// One micro-batch through a tape, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in super::super) struct Pass {
-    /// Of the card, forward.
-    pub forward: f64,
-    /// Of the card, backward with what is recomputed.
-    pub backward: f64,
-    /// Of the card, in fused attention: forward and backward.
-    pub attention: (f64, f64),
+    /// Of the card.
+    pub card: Ways,
+    /// Of that, in fused attention.
+    pub attention: Ways,
     /// Of the host, to launch all that.
-    pub host: f64,
+    pub host: Ways,
 }
 
 /// The same with each operator's part.
@@ -152,32 +151,30 @@ impl Tally<'_> {
             for rerun in std::iter::once(false).chain(again.then_some(true)) {
                 let seconds = self.run_forward(op, forward, rerun);
                 let pass = &mut self.sums.pass;
-                if rerun {
-                    pass.backward += seconds;
-                    pass.attention.1 += if fused { seconds } else { 0.0 };
-                } else {
-                    pass.forward += seconds;
-                    pass.attention.0 += if fused { seconds } else { 0.0 };
-                }
-                pass.host += op.launches as f64;
+                let way = |of: f64| {
+                    if rerun { Ways { forward: 0.0, backward: of } } else { Ways { forward: of, backward: 0.0 } }
+                };
+                pass.card += way(seconds);
+                pass.attention += way(if fused { seconds } else { 0.0 });
+                pass.host += way(op.launches as f64);
             }
             if train && tape.flows(op.inputs).iter().any(|flow| matches!(flow, Flow::New | Flow::InPlace)) {
                 let seconds = self.run_backward(op, backward);
                 let pass = &mut self.sums.pass;
-                pass.backward += seconds;
-                pass.attention.1 += if fused { seconds } else { 0.0 };
-                pass.host += op.launches as f64 / 2.0;
+                pass.card.backward += seconds;
+                pass.attention.backward += if fused { seconds } else { 0.0 };
+                pass.host.backward += op.launches as f64 / 2.0;
             }
         }
         if train {
-            self.sums.pass.backward += self.gradient_sums();
+            self.sums.pass.card.backward += self.gradient_sums();
         }
         let (forward, backward) = sharding_traffic(self.job, tape);
         self.sums.traffic.parameters += Bytes(forward);
         self.sums.traffic.gradients += Bytes(backward);
-        self.sums.pass.forward += self.moves("sharding.copy", forward);
-        self.sums.pass.backward += self.moves("sharding.copy", backward);
-        self.sums.pass.host *= self.job.speed.stack.host_us * 1e-6;
+        self.sums.pass.card.forward += self.moves("sharding.copy", forward);
+        self.sums.pass.card.backward += self.moves("sharding.copy", backward);
+        self.sums.pass.host = self.sums.pass.host * (self.job.speed.stack.host_us * 1e-6);
     }
 
     /// Seconds of an operator on the compute roof, forward and backward.

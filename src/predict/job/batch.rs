@@ -57,7 +57,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
             let accumulation = given.unwrap_or(1);
             let each = accumulation.saturating_mul(ranks);
             if each == 0 || global % each != 0 {
-                notes.fault("model.batch_size", equation(global, global / each.max(1), accumulation));
+                notes.fault("model.batch_size", uneven(global, ranks, given));
                 return None;
             }
             if given.is_none() {
@@ -79,6 +79,13 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
         return None;
     }
     Some(Batch { global, micro, accumulation, sequence, past: 0, target, image })
+}
+
+/// A batch that no micro batch shares out.
+fn uneven(global: u64, ranks: u64, accumulation: Option<u64>) -> String {
+    let steps =
+        accumulation.map_or_else(String::new, |steps| format!(" x training.gradient_accumulation_steps {steps}"));
+    format!("{global} samples cannot be shared out evenly over distribution.data_parallel {ranks}{steps}")
 }
 
 /// Tokens of a sample, what its decoder reads beside that, and pixels a side of an image.

@@ -1,0 +1,75 @@
+//! What a step waits for: other stages, links, the host.
+
+use super::findings::{Finding, LESS, Look, MOST_FIXES, Severity, WORTH, graded};
+use super::fixes::{Fix, Kind};
+use crate::predict::Verdict;
+use crate::units::Fraction;
+
+impl Look<'_> {
+    pub(super) fn bubble(&self) -> Option<Finding> {
+        let time = &self.prediction.time;
+        let share = self.share(time.bubble.0);
+        let severity = graded(share, 0.2, 0.1)?;
+        let message = format!(
+            "pipeline stages wait {} of the step ({}): {} stages for {} micro-batches",
+            Fraction(share),
+            time.bubble,
+            self.job.degrees.pipeline,
+            self.job.batch.accumulation
+        );
+        // What quickens everything shortens the wait too, but leaves its share.
+        let waits = |fix: &Fix| fix.outline.time.bubble.0 / fix.outline.time.step.0;
+        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < share * LESS);
+        Some(Finding { severity, kind: "pipeline_bubble", message, fixes })
+    }
+
+    pub(super) fn communication(&self) -> Option<Finding> {
+        let time = &self.prediction.time;
+        let share = self.share(time.communication.0);
+        let severity = graded(share, 0.3, 0.1)?;
+        let message =
+            format!("collectives that nothing hides take {} of the step ({})", Fraction(share), time.communication);
+        let waits = |fix: &Fix| fix.outline.time.communication.0;
+        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < time.communication.0 * LESS);
+        Some(Finding { severity, kind: "exposed_communication", message, fixes })
+    }
+
+    /// Tensor-parallel ranks that talk over the network, several times a layer.
+    pub(super) fn across_nodes(&self) -> Option<Finding> {
+        let (tensor, node) = (self.job.degrees.tensor, self.job.hardware.node_gpus);
+        if tensor <= node {
+            return None;
+        }
+        let unfit = self.prediction.capacity.verdict() == Verdict::DoesNotFit;
+        let within = |fix: &&Fix| {
+            (fix.fits || unfit) && fix.speed >= WORTH && sets(fix, "distribution.tensor_parallel", |to| to <= node)
+        };
+        let mut fixes: Vec<Fix> = self.fixes.iter().filter(within).cloned().collect();
+        fixes.sort_by(|a, b| b.fits.cmp(&a.fits).then(a.memory.cmp(&b.memory)));
+        fixes.truncate(MOST_FIXES);
+        let message =
+            format!("tensor parallel {tensor} spans nodes of {node} GPUs: each layer's sums cross the network");
+        Some(Finding { severity: Severity::High, kind: "tensor_across_nodes", message, fixes })
+    }
+
+    /// Kernels so short that the host cannot launch them as fast as the card ends them.
+    pub(super) fn launches(&self) -> Option<Finding> {
+        let time = &self.prediction.time;
+        let share = self.share(time.launch.0);
+        let severity = graded(share, 0.3, 0.1)?;
+        let message = format!(
+            "the card waits {} of the step ({}) for the host to launch its kernels",
+            Fraction(share),
+            time.launch
+        );
+        let waits = |fix: &Fix| fix.outline.time.launch.0;
+        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < time.launch.0 * LESS);
+        Some(Finding { severity, kind: "launches", message, fixes })
+    }
+}
+
+/// Whether a fix gives a key a number that is right.
+fn sets(fix: &Fix, key: &str, right: impl Fn(u64) -> bool) -> bool {
+    let given = fix.change.set.iter().find(|(set, _)| *set == key);
+    given.and_then(|(_, value)| value.parse().ok()).is_some_and(right)
+}
