@@ -1,5 +1,7 @@
 //! The plan being edited: its text, what it says, and what that predicts.
 
+mod reading;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,7 @@ use super::revisions::Revisions;
 use crate::catalog::Catalog;
 use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan, name_of};
 use crate::predict::{self, Job, Outline, Prediction};
+pub use reading::{AT_ONCE, Standing};
 
 /// The key that names a configuration file.
 const CONFIG: &str = "model.hf_config";
@@ -39,6 +42,8 @@ pub struct Editor {
     unread: Option<String>,
     good: Option<Good>,
     faults: Vec<Fault>,
+    /// Whether `document` and `faults` are those of the text already.
+    standing: Standing,
 }
 
 impl Editor {
@@ -79,6 +84,7 @@ impl Editor {
             unread: None,
             good: None,
             faults: Vec::new(),
+            standing: Standing::Read,
         }
     }
 
@@ -86,7 +92,9 @@ impl Editor {
     #[must_use]
     pub fn duplicate(&self, name: String) -> Self {
         let saved = self.text.clone();
-        Self { name, path: None, saved, revisions: Revisions::default(), ..self.clone() }
+        // Somebody who reads for this one does not read for the copy.
+        let standing = if self.standing == Standing::Read { Standing::Read } else { Standing::Unread };
+        Self { name, path: None, saved, standing, revisions: Revisions::default(), ..self.clone() }
     }
 
     /// What the plan is called.
@@ -270,6 +278,7 @@ impl Editor {
     pub fn with(&self, change: &Change) -> Result<Document, Fault> {
         match &self.document {
             Some(document) => document.changed(change),
+            None if self.standing != Standing::Read => Err(Fault::of("", "the text is still being read")),
             None => Err(Fault::of("", "the text is broken; e opens it at the fault")),
         }
     }
@@ -296,6 +305,7 @@ impl Editor {
         self.revisions.note(&self.text, document.text(), false);
         document.text().clone_into(&mut self.text);
         self.document = Some(document);
+        self.standing = Standing::Read;
         self.evaluate_again(catalog);
     }
 
@@ -307,14 +317,14 @@ impl Editor {
         }
         self.revisions.note(&self.text, &text, typed);
         self.text = text;
-        self.read_again(catalog);
+        self.follow_text(catalog);
     }
 
     /// Takes back the last change; the byte at which it was. None when there is none.
     pub fn undo(&mut self, catalog: &Catalog) -> Option<usize> {
         let (text, at) = self.revisions.undo(&self.text)?;
         self.text = text;
-        self.read_again(catalog);
+        self.follow_text(catalog);
         Some(at)
     }
 
@@ -322,13 +332,19 @@ impl Editor {
     pub fn redo(&mut self, catalog: &Catalog) -> Option<usize> {
         let (text, at) = self.revisions.redo(&self.text)?;
         self.text = text;
-        self.read_again(catalog);
+        self.follow_text(catalog);
         Some(at)
     }
 
-    /// Reads the text again. While it is broken the last good plan stays.
     fn read_again(&mut self, catalog: &Catalog) {
-        match Document::parse(&self.text) {
+        let read = Document::parse(&self.text);
+        self.take_read(read, catalog);
+    }
+
+    /// While the text is broken the last good plan stays.
+    fn take_read(&mut self, read: Result<Document, Vec<Fault>>, catalog: &Catalog) {
+        self.standing = Standing::Read;
+        match read {
             Ok(document) => {
                 self.document = Some(document);
                 self.evaluate_again(catalog);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::editor::Editor;
+use super::editor::{Editor, Standing};
 use super::event::{Effect, Expected, Unsaved};
 use super::exporting;
 use super::key::Key;
@@ -188,15 +188,16 @@ fn forget(state: &State) -> Effect {
     Effect::Forget { path: state.editor.path().map(Into::into), name: state.editor.name().to_owned() }
 }
 
-/// Keeps the unsaved text where it is another one than was kept last.
-pub fn keep(state: &mut State) -> Option<Effect> {
+/// Keeps the unsaved text where it is another one than was kept last. `leaving`: there is no later.
+pub fn keep(state: &mut State, leaving: bool) -> Option<Effect> {
     let editor = &state.editor;
     let asked = matches!(state.overlay, Some(Overlay::Recovered(_)));
     if !editor.modified() {
         // Taken back to what the file holds: nothing is unsaved any more.
         return state.kept.take().map(|_| forget(state));
     }
-    if asked || state.kept.as_deref() == Some(editor.text()) {
+    // A long text is kept when it is read: letters that were typed meanwhile are one text.
+    if asked || editor.standing() != Standing::Read && !leaving || state.kept.as_deref() == Some(editor.text()) {
         return None;
     }
     state.kept = Some(editor.text().to_owned());

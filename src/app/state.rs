@@ -95,6 +95,8 @@ pub struct State {
     pub text: Option<TextView>,
     /// The plan to compare with.
     pub baseline: Option<Baseline>,
+    /// Long texts that were given away to be read.
+    pub readings: u64,
     /// What keys do.
     pub keys: Keymap,
     /// A list to choose from, on top of everything.
@@ -217,6 +219,7 @@ impl State {
             form,
             text,
             baseline: None,
+            readings: 0,
             keys: Keymap::default(),
             picker: None,
             save_as: None,

@@ -39,7 +39,7 @@ impl Outcome {
     /// From one prediction to another.
     #[must_use]
     pub fn between(now: &Prediction, then: &Prediction) -> Self {
-        Self::of((now.capacity, &now.time), (then.capacity, &then.time))
+        Self::of((now.capacity, speed(now)), (then.capacity, speed(then)))
     }
 
     fn of(now: (Capacity, &StepTime), then: (Capacity, &StepTime)) -> Self {
@@ -55,7 +55,12 @@ impl Outcome {
 
 /// From a prediction to the figures of another plan.
 pub fn outcome_of(now: &Prediction, then: &Outline) -> Outcome {
-    Outcome::of((now.capacity, &now.time), (then.capacity, &then.time))
+    Outcome::of((now.capacity, speed(now)), (then.capacity, then.decode.as_ref().unwrap_or(&then.time)))
+}
+
+/// The time that a plan is judged by: of a server, that of one more token for each request.
+fn speed(prediction: &Prediction) -> &StepTime {
+    prediction.decode.as_ref().unwrap_or(&prediction.time)
 }
 
 /// What taking another value would do.

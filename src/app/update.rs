@@ -24,6 +24,7 @@ use super::pane::Pane;
 use super::picking;
 use super::plans;
 use super::ran_out;
+use super::reader;
 use super::recording;
 use super::saving;
 use super::search_view;
@@ -40,13 +41,15 @@ pub const PAGE: usize = 10;
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let mut effects = happen(state, event);
-    let last = effects.iter().position(|effect| *effect == Effect::Quit).unwrap_or(effects.len());
+    let end = effects.iter().position(|effect| *effect == Effect::Quit);
+    let last = end.unwrap_or(effects.len());
     // Before the end, so that what is unsaved is kept when the terminal goes.
-    effects.splice(last..last, saving::keep(state));
+    effects.splice(last..last, saving::keep(state, end.is_some()));
     if let Some(named) = state.editor.unread_config() {
         let (plan, named) = (state.editor.path().map(Into::into), named.to_owned());
         effects.push(Effect::ReadConfig { plan, named });
     }
+    effects.extend(reader::ask(state));
     effects.extend(explaining::look(state));
     effects
 }
@@ -91,6 +94,10 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Opened { name, path, text, recovered } => {
             let plan = Editor::open_text(name, Some(path), text, &state.catalog);
             plans::open(state, plan, recovered);
+        }
+        Event::Read { number, read } => {
+            reader::arrived(state, number, read);
+            editing::follow(state);
         }
         Event::Explained { number, found } => explaining::arrived(state, number, found),
         Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),

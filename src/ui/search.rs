@@ -9,9 +9,10 @@ use super::Look;
 use super::chart::{Chart, Mark, Wall};
 use super::header::tokens;
 use super::panes::scroll;
+use super::picker::in_words;
 use super::text::{left, right, wrapped};
 use crate::advise::{Found, Knobs, Ranked, Seen, throughput, why_slower};
-use crate::app::{Field, SearchAnswer, SearchView};
+use crate::app::{Baseline, Field, SearchAnswer, SearchView};
 use crate::printable::printable;
 use crate::units::{grouped, three_figures};
 
@@ -21,8 +22,8 @@ const TABLE: u16 = 78;
 /// Cells of what a line of the table is for.
 const LABEL: usize = 12;
 
-/// Draws the search over the panes.
-pub fn draw(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
+/// Draws the search over the panes, the selected plan against the baseline where there is one.
+pub fn draw(view: &SearchView, base: Option<&Baseline>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     Clear.render(area, buffer);
     let title = format!(" search · {} · {} ", view.aim.word(), printable(view.around.name()));
@@ -33,7 +34,7 @@ pub fn draw(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let inner = block.inner(area);
     block.render(area, buffer);
     let [head, body, below] =
-        Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(2)]).areas(inner);
+        Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(3)]).areas(inner);
     for (line, row) in [asked(view, look), stands(view, look)].into_iter().zip(head.rows()) {
         line.render(row, buffer);
     }
@@ -49,7 +50,7 @@ pub fn draw(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     } else {
         draw_table(view, look, body, buffer);
     }
-    draw_selected(view, look, below, buffer);
+    draw_selected(view, base, look, below, buffer);
 }
 
 /// What the search may not change, and the keys for it.
@@ -204,7 +205,7 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The selected plan in words: what it changes, and why it is slower than the best.
-fn draw_selected(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_selected(view: &SearchView, base: Option<&Baseline>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let rows = view.rows();
     let Some(row) = rows.get(view.selected) else { return };
@@ -214,7 +215,9 @@ fn draw_selected(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer
         Some(best) => format!("◆ {change}. Against #1 {}", why_slower(best, row.plan)),
         None => format!("◆ {change}"),
     };
-    for (line, row) in wrapped(&printable(&text), area.width as usize, 2).into_iter().zip(area.rows()) {
+    let to_base = base.map(|base| format!("; to base {}", in_words(&base.outcome_of(&row.plan.outline))));
+    let text = text + &to_base.unwrap_or_default();
+    for (line, row) in wrapped(&printable(&text), area.width as usize, 3).into_iter().zip(area.rows()) {
         Line::styled(line, theme.text()).render(row, buffer);
     }
 }

@@ -14,7 +14,7 @@ use crate::catalog::Catalog;
 use crate::cli::import::{self, Opened};
 use crate::cli::infer::proposal;
 use crate::observe;
-use crate::plan::{self, HfConfig};
+use crate::plan::{self, Document, HfConfig};
 
 /// More plans than this are not listed.
 const MOST_LISTED: usize = 500;
@@ -119,6 +119,11 @@ pub fn open(path: &Path, store: Option<Store>, catalog: Catalog, events: Sender<
         Ok(Opened::Import(import)) => Event::Imported(import),
         Err(why) => Event::OpenFailed(why),
     });
+}
+
+/// Reads a long text.
+pub fn read(number: u64, text: String, events: Sender<Event>) {
+    aside(events, move || Event::Read { number, read: Document::parse(&text) });
 }
 
 /// Looks for plans, and for what can be read as one, in the working directory and one level below.

@@ -180,6 +180,7 @@ impl Hands {
             Effect::Explain(number) => files::explain(number, state, events),
             Effect::Search(number) => self.search.begin(number, state, events),
             Effect::CancelSearch => self.search.cancel(),
+            Effect::Read { number, text } => files::read(number, text, events),
             Effect::ListPlans => files::list(state.catalog.clone(), events),
             Effect::CompletePath(typed) => files::complete(typed, events),
             Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::scroll;
-use crate::app::{Field, Pane, State, Step};
+use crate::app::{Field, Pane, Standing, State, Step};
 use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{fit, left, right, signed_percent, width_of, wrapped};
@@ -22,6 +22,9 @@ pub fn title(state: &State) -> String {
     }
     if state.editor.prediction().is_none() {
         parts.push("no good plan yet".to_owned());
+    }
+    if state.editor.standing() != Standing::Read {
+        parts.push("reading".to_owned());
     }
     if state.editor.modified() {
         parts.push("unsaved".to_owned());
