@@ -1,6 +1,7 @@
 //! Changing the plan: through its fields, through its text, back and forth.
 
 use super::calibrating;
+use super::choice::Choice;
 use super::field::Field;
 use super::key::Key;
 use super::keymap::{Action, Context};
@@ -15,7 +16,7 @@ use super::text::TextView;
 use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, Kind};
 use crate::plan::{Change, Document};
-use crate::reading::SourceKind;
+use crate::reading::{DeviceSample, SourceKind};
 
 /// The longest value that can be typed.
 const LONGEST_VALUE: usize = 200;
@@ -36,10 +37,14 @@ pub fn look_around(state: &mut State) {
     }
 }
 
+/// What is seen is the demo's.
+fn is_made_up(state: &State) -> bool {
+    matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo)
+}
+
 /// Sets what is observed against what the plan predicts now.
 pub fn set_against(state: &mut State) {
-    let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
-    if made_up && state.editor.name() != state.first {
+    if is_made_up(state) && state.editor.name() != state.first {
         // A run that was made up for another plan says nothing about this one.
         state.comparison = None;
         return;
@@ -83,13 +88,28 @@ pub fn take_step(state: &mut State, direction: Direction) {
 /// Opens the list of the selected field's values, or lets one be typed.
 pub fn type_value(state: &mut State) {
     let Some(field) = state.form.field(&state.editor) else { return };
-    let choices = field.choices(&state.catalog);
+    let mut choices = field.choices(&state.catalog);
+    if field == Field::Gpu {
+        choices.iter_mut().for_each(|choice| tell_here(choice, state));
+    }
     if choices.is_empty() {
         state.form.typing = Some(String::new());
         return;
     }
     let shown = state.editor.shown(field);
     state.picker = Some(Picker::open(Purpose::Value(field), choices, Some(&shown)));
+}
+
+/// Tells of a card how many of it are watched.
+fn tell_here(choice: &mut Choice, state: &State) {
+    if is_made_up(state) {
+        return;
+    }
+    let named = |device: &DeviceSample| device.name.value().and_then(|name| state.catalog.gpu(name));
+    let here = state.monitor.devices().iter().filter_map(named).filter(|gpu| gpu.name == choice.name).count();
+    if here > 0 {
+        choice.facts += &format!("  {here} here");
+    }
 }
 
 /// Takes back the last change of the plan, or makes it again.
@@ -113,10 +133,8 @@ pub fn turn_back(state: &mut State, action: Action) {
 
 /// Asks which key to add.
 pub fn add_key(state: &mut State) {
-    let missing = schema::keys()
-        .iter()
-        .filter(|key| !matches!(key.kind, Kind::Section | Kind::PathOrKeys) && !state.editor.has(key.path));
-    let choices = missing.map(|key| super::choice::Choice::of(key.path, key.line)).collect();
+    let missing = schema::keys().iter().filter(|key| key.kind != Kind::Section && !state.editor.has(key.path));
+    let choices = missing.map(|key| Choice::of(key.path, key.line)).collect();
     state.picker = Some(Picker::open(Purpose::NewKey, choices, None));
 }
 

@@ -1,5 +1,6 @@
 //! The plan being edited: its text, what it says, and what that predicts.
 
+mod on_disk;
 mod reading;
 
 use std::collections::BTreeMap;
@@ -10,12 +11,13 @@ use serde_json::Value;
 use super::field::Field;
 use super::revisions::Revisions;
 use crate::catalog::Catalog;
-use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan, name_of};
+use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan};
 use crate::predict::{self, Job, Outline, Prediction};
+pub use on_disk::folder_of;
 pub use reading::{AT_ONCE, Standing};
 
 /// The key that names a configuration file.
-const CONFIG: &str = "model.hf_config";
+pub const CONFIG: &str = "model.hf_config";
 
 /// A plan that made a prediction.
 #[derive(Debug, Clone)]
@@ -31,6 +33,8 @@ struct Good {
 pub struct Editor {
     name: String,
     path: Option<PathBuf>,
+    /// Relative paths in the text start here.
+    folder: PathBuf,
     text: String,
     /// The text as a tree; none while it cannot be read as one.
     document: Option<Document>,
@@ -75,6 +79,7 @@ impl Editor {
     fn of(name: String, path: Option<PathBuf>, text: String) -> Self {
         Self {
             name,
+            folder: path.as_deref().map(|path| folder_of(path).to_owned()).unwrap_or_default(),
             path,
             saved: text.clone(),
             text,
@@ -121,40 +126,11 @@ impl Editor {
         &self.text
     }
 
-    /// The text as it is on disk, as far as is known here.
-    #[must_use]
-    pub fn saved_text(&self) -> &str {
-        &self.saved
-    }
-
-    /// Differs from what is on disk.
-    #[must_use]
-    pub fn modified(&self) -> bool {
-        self.text != self.saved
-    }
-
-    /// `text` is on disk now, at `path`, whose name the plan has from now on.
-    pub fn mark_saved(&mut self, path: PathBuf, text: String) {
-        self.name = name_of(&path);
-        self.path = Some(path);
-        self.saved = text;
-    }
-
     /// The configuration file that the last good plan names, as it was read.
     #[must_use]
     pub fn hf_config(&self) -> Option<&HfConfig> {
         let named = self.document.as_ref()?.value("model.hf_config")?;
         self.configs.get(named.as_str()?)?.as_ref().ok()
-    }
-
-    /// Whatever is unsaved is given up: nothing is to be kept of it.
-    pub fn discard_changes(&mut self) {
-        self.saved.clone_from(&self.text);
-    }
-
-    /// `text` is on disk now, put there by somebody else.
-    pub fn note_on_disk(&mut self, text: String) {
-        self.saved = text;
     }
 
     /// The text as a tree; none while it cannot be read as one.

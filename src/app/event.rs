@@ -181,8 +181,8 @@ pub enum Effect {
     CompletePath(String),
     /// Read the configuration that a plan names, and tell.
     ReadConfig {
-        /// The plan's own file, which a relative path starts beside.
-        plan: Option<PathBuf>,
+        /// Where a relative path starts.
+        folder: PathBuf,
         /// As the plan names it.
         named: String,
     },

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::editor::{Editor, Standing};
+use super::editor::{CONFIG, Editor, Standing};
 use super::event::{Effect, Expected, Unsaved};
 use super::exporting;
 use super::key::Key;
@@ -10,7 +10,9 @@ use super::merging::merge;
 use super::notice::{info, problem};
 use super::picker::{Picker, Purpose};
 use super::plans;
+use super::relocating::relocated;
 use super::state::{Overlay, Saving, State};
+use crate::plan::Document;
 
 /// A file that was not written, because of what was found in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +66,10 @@ pub fn save(state: &mut State, over: bool) -> Vec<Effect> {
         (Some(path), Some(own)) if path == own => Expected::Text(editor.saved_text().to_owned()),
         (Some(_), _) | (None, None) => Expected::Nothing,
     };
+    let moved = state.save_as.as_deref().and_then(|path| relocated(editor, path));
+    let text = moved.as_ref().map_or_else(|| editor.text(), Document::text).to_owned();
     let path = state.save_as.clone().or(own);
-    vec![Effect::Save { path, name: editor.name().to_owned(), text: editor.text().to_owned(), expected }]
+    vec![Effect::Save { path, name: editor.name().to_owned(), text, expected }]
 }
 
 /// A file is on disk.
@@ -75,8 +79,13 @@ pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
         return Vec::new();
     }
     state.save_as = None;
-    state.notice = Some(info(format!("saved {}", path.display())));
+    let mut said = format!("saved {}", path.display());
     let forget = forget(state);
+    if let Some(moved) = relocated(&state.editor, &path).filter(|moved| moved.text() == text) {
+        said += &format!("; there model.hf_config is {}", moved.written(CONFIG).unwrap_or_default());
+        state.editor.apply(moved, &state.catalog);
+    }
+    state.notice = Some(info(said));
     // A run that was made up for this plan is still its run under another name.
     let first = state.first == state.editor.name();
     state.editor.mark_saved(path, text);

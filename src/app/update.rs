@@ -46,8 +46,8 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     // Before the end, so that what is unsaved is kept when the terminal goes.
     effects.splice(last..last, saving::keep(state, end.is_some()));
     if let Some(named) = state.editor.unread_config() {
-        let (plan, named) = (state.editor.path().map(Into::into), named.to_owned());
-        effects.push(Effect::ReadConfig { plan, named });
+        let (folder, named) = (state.editor.folder().to_owned(), named.to_owned());
+        effects.push(Effect::ReadConfig { folder, named });
     }
     effects.extend(reader::ask(state));
     effects.extend(explaining::look(state));

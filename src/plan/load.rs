@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::document::{Document, MAX_BYTES, place_of, too_large};
-use super::fault::Fault;
+use super::fault::{Fault, Mark};
 use super::types::{HfConfig, Plan};
 
 /// A plan with its text and where both come from.
@@ -126,7 +126,8 @@ pub fn read_text(path: &Path) -> Result<String, Fault> {
 
 fn decoded(bytes: Vec<u8>) -> Result<String, Fault> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(Fault::of("", "the text is UTF-16; save it as UTF-8"));
+        let start = Mark { line: 1, column: 1 };
+        return Err(Fault::of("", "the text is UTF-16; save it as UTF-8").placed(Some(start)));
     }
     String::from_utf8(bytes).map_err(|error| {
         let (byte, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());

@@ -31,7 +31,23 @@ pub fn slip(error: &ScanError, body: &str, at: Mark) -> Fault {
         let found = wrong.map(|wrong| format!("; `{wrong}` stands where it should be")).unwrap_or_default();
         return told(line, column, format!("this {what} `{mark}` is never closed{found}"));
     }
+    // Which the parser notices at whatever comes next.
+    if let Some((line, column)) = word_before(body, marker).filter(|_| error.info().contains("simple key")) {
+        return told(line, column, "a key without a `:`, or a value without its key".to_owned());
+    }
     Fault::of("", format!("not readable as YAML or JSON: {}", plainly(error.info()))).placed(Some(at))
+}
+
+/// Line from 1 and column from 0 of the beginning of the last line with a word on it, before the parser's place.
+fn word_before(body: &str, marker: Marker) -> Option<(usize, usize)> {
+    let mut lines: Vec<&str> = body.lines().take(marker.line()).collect();
+    if lines.len() == marker.line() {
+        let last = lines.pop().unwrap_or_default();
+        lines.push(last.char_indices().nth(marker.col()).map_or(last, |(at, _)| &last[..at]));
+    }
+    let worded = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let (number, line) = lines.into_iter().enumerate().rev().find(|(_, line)| worded(line))?;
+    Some((number + 1, line.chars().take_while(|letter| letter.is_whitespace()).count()))
 }
 
 /// The parser's words for the most common slips, in everyone's words.

@@ -17,7 +17,7 @@ pub const UNSAVED: &str = "Unsaved changes:  s save and quit   q discard them   
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    if let Some(question) = question(state) {
+    if let Some(question) = question(state).filter(|_| state.picker.is_none()) {
         let text = fit(&format!(" {question}"), area.width as usize);
         return Line::styled(text, theme.warning()).render(area, buffer);
     }
@@ -58,6 +58,13 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             // A word without a key that the user has left it tells nobody anything.
             .filter(|(keys, _)| !keys.is_empty()),
     );
+    if state.editor.modified()
+        && let Some(at) = shown.iter().position(|(_, word)| *word == "save")
+    {
+        // What is unsaved is what the next key is for.
+        let save = shown.remove(at);
+        shown.insert(shown.len().min(2), save);
+    }
     let shown: Vec<(&str, &str)> = shown.iter().map(|(key, word)| (key.as_ref(), *word)).collect();
     keys(&shown, look, area, buffer);
 }

@@ -10,7 +10,7 @@ use super::chart::{Chart, Mark, Wall};
 use super::header::tokens;
 use super::panes::scroll;
 use super::picker::in_words;
-use super::text::{left, right, wrapped};
+use super::text::{fit, left, right, wrapped};
 use crate::advise::{Found, Knobs, Ranked, Seen, throughput, why_slower};
 use crate::app::{Baseline, Field, SearchAnswer, SearchView};
 use crate::printable::printable;
@@ -18,6 +18,9 @@ use crate::units::{grouped, three_figures};
 
 /// Cells of the table.
 const TABLE: u16 = 78;
+
+/// Cells of a line's figures.
+const FIGURES: usize = 58;
 
 /// Cells of what a line of the table is for.
 const LABEL: usize = 12;
@@ -131,6 +134,7 @@ fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
+    let with = (area.width as usize).saturating_sub(FIGURES);
     for (index, row) in rows.iter().enumerate().skip(scroll(view.selected, rows.len(), room)).take(room) {
         let chosen = index == view.selected;
         let style = if chosen { theme.selected() } else { theme.text() };
@@ -144,7 +148,7 @@ fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
             Span::styled(right(&mfu, 5), theme.dim()),
             Span::styled(right(&capacity.needed.in_gib(), 7), theme.verdict(capacity.verdict())),
             Span::styled(degrees(knobs), theme.text()),
-            Span::styled(format!("  {}", saving(knobs)), theme.dim()),
+            Span::styled(format!("  {}", fit(&saving(knobs), with)), theme.dim()),
         ]));
     }
     for (line, row) in lines.into_iter().zip(area.rows()) {
@@ -168,10 +172,15 @@ fn saving(knobs: &Knobs) -> String {
         chunks,
         word("", knobs.sharding.to_string()),
         word("", knobs.checkpointing.to_string()),
-        word("offload ", knobs.offload.to_string()),
+        word("offload ", short(&knobs.offload.to_string())),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "–".to_owned() } else { parts.join(" ") }
+}
+
+/// What is offloaded, for a narrow column; the selected plan's words say it in full.
+fn short(offloaded: &str) -> String {
+    if offloaded.len() > 4 { format!("{}.", &offloaded[..3]) } else { offloaded.to_owned() }
 }
 
 /// Memory to the right, speed up: the front as a line, the selected plan on it or below it.
@@ -190,7 +199,7 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let marks = front.iter().map(|at| mark(*at, "•", theme.predicted()));
     let ticks = chosen.iter().map(|(memory, _)| *memory).chain([cap, low, (low + cap) / 2.0]);
     let chart = Chart {
-        title: " tok/s over GiB a GPU: none is better in both".to_owned(),
+        title: " Pareto front: tok/s over GiB a GPU".to_owned(),
         x: (low, cap * 1.02),
         y,
         label: tokens,

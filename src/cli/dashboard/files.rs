@@ -193,10 +193,10 @@ fn what_is(path: &Path, catalog: &Catalog) -> Option<String> {
 }
 
 /// Reads a configuration that a plan names.
-pub fn read_config(plan: Option<PathBuf>, named: String, events: Sender<Event>) {
+pub fn read_config(folder: &Path, named: String, events: Sender<Event>) {
+    let path = home(folder).join(&named);
     aside(events, move || {
-        let folder = plan.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-        let config = plan::read_config(&folder.join(&named)).map(HfConfig::Inline);
+        let config = plan::read_config(&path).map(HfConfig::Inline);
         Event::ConfigRead { named, config }
     });
 }

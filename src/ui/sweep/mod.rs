@@ -102,7 +102,10 @@ fn draw_table(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect
                 }
                 spans.push(Span::styled(format!("  {}", mark(view, index)), theme.warning()));
             }
-            Err(why) => spans.push(Span::styled(format!("  {}", fit(&printable(why), 40)), theme.dim())),
+            Err(why) => {
+                let room = (area.width as usize).saturating_sub(name + 5);
+                spans.push(Span::styled(format!("  {}", fit(&printable(why), room)), theme.dim()));
+            }
         }
         lines.push(Line::from(spans));
     }
