@@ -11,7 +11,7 @@ use super::observation::observation;
 use super::pane::Pane;
 use super::picker::{Picker, Purpose};
 use super::state::State;
-use super::step::{Direction, meant, with_value};
+use super::step::{Direction, meant, why_not, with_value};
 use super::text::TextView;
 use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, Kind};
@@ -75,8 +75,11 @@ pub fn take_step(state: &mut State, direction: Direction) {
     };
     let Some(step) = step else {
         let way = if direction == Direction::Less { "below" } else { "above" };
-        let label = state.form.field(&state.editor).map_or("", Field::label);
-        state.notice = Some(problem(format!("{label}: no value {way} this one makes a valid plan")));
+        let field = state.form.field(&state.editor);
+        let why = field.and_then(|field| why_not(field, direction, &state.editor, &state.catalog));
+        let label = field.map_or("", Field::label);
+        let said = why.unwrap_or_else(|| format!("{label}: no value {way} this one makes a valid plan"));
+        state.notice = Some(problem(said));
         return;
     };
     match state.editor.with(&step.change) {

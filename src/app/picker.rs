@@ -46,7 +46,7 @@ impl Purpose {
             Self::Open => "open a plan, or another tool's file as one: choose, or type a path".to_owned(),
             Self::NewKey => "a key to add".to_owned(),
             Self::SecondKey => "a second key to sweep".to_owned(),
-            Self::Constraint(Constraint::Value(field)) => format!("search with this {}", field.label()),
+            Self::Constraint(Constraint::Value(field)) => format!("search again with another {}", field.label()),
             Self::Constraint(Constraint::Keep) => "a knob that stays as it is".to_owned(),
             Self::SaveAs => "save as: type a path".to_owned(),
             Self::Export => "export the plan as".to_owned(),

@@ -41,7 +41,52 @@ fn way(from: &Path, named: &Path, to: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::way;
+    use crate::app::{Editor, Effect, Event, Key, State, update};
+    use crate::catalog::Catalog;
+    use crate::plan::HfConfig;
+    use crate::reading::Moment;
     use std::path::{Path, PathBuf};
+
+    /// A plan of `plans/`, whose configuration lies beside it.
+    fn state() -> State {
+        let catalog = Catalog::embedded().unwrap();
+        let text = "model: {hf_config: config.json, batch_size: 8}\n".to_owned();
+        let mut editor = Editor::open_text("a".to_owned(), Some("plans/a.yaml".into()), text, &catalog);
+        let gpt2 = catalog.model("gpt2").unwrap().hf_config.clone();
+        editor.take_config("config.json".to_owned(), Ok(HfConfig::Inline(gpt2)), &catalog);
+        State::on(editor, catalog, None, Moment(0))
+    }
+
+    fn save_as(state: &mut State, path: &str) -> Vec<Effect> {
+        let keys = std::iter::once(Key::Char('S')).chain(path.chars().map(Key::Char)).chain([Key::Enter]);
+        keys.flat_map(|key| update(state, Event::Key(key))).collect()
+    }
+
+    #[test]
+    fn a_plan_saved_elsewhere_names_the_same_configuration() {
+        let mut state = state();
+        let effects = save_as(&mut state, "other/b.yaml");
+        let Some(Effect::Save { text, .. }) = effects.into_iter().find(|effect| matches!(effect, Effect::Save { .. }))
+        else {
+            panic!("nothing is saved")
+        };
+        assert_eq!(text, "model: {hf_config: ../plans/config.json, batch_size: 8}\n");
+        assert!(state.editor.text().contains("{hf_config: config.json"), "not before it is on disk");
+        let path = PathBuf::from("other/b.yaml");
+        let effects = update(&mut state, Event::Saved { path, text: text.clone() });
+        assert_eq!((state.editor.text(), state.editor.modified()), (text.as_str(), false));
+        assert!(state.notice.as_ref().unwrap().text.contains("../plans/config.json"));
+        let (folder, named) = (PathBuf::from("other"), "../plans/config.json".to_owned());
+        assert!(effects.contains(&Effect::ReadConfig { folder, named }), "{effects:?}");
+    }
+
+    #[test]
+    fn beside_itself_it_stays_as_it_is() {
+        let mut state = state();
+        let effects = save_as(&mut state, "plans/b.yaml");
+        let own = state.editor.text().to_owned();
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::Save { text, .. } if *text == own)));
+    }
 
     #[test]
     fn the_way_leads_to_the_same_file() {

@@ -99,6 +99,26 @@ pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) ->
     Some(Step { value: value.to_owned(), change, micro_batches, outcome })
 }
 
+/// Why the nearest value in `direction` makes no valid plan; none where there is no such value.
+pub fn why_not(field: Field, direction: Direction, editor: &Editor, catalog: &Catalog) -> Option<String> {
+    let job = editor.job()?;
+    if (field, direction) == (Field::NumGpus, Direction::Less) {
+        let degrees = &job.degrees;
+        let within = [("tensor", degrees.tensor), ("pipeline", degrees.pipeline), ("context", degrees.context)];
+        let parts: Vec<String> =
+            within.iter().filter(|(_, degree)| *degree > 1).map(|(name, degree)| format!("{name} {degree}")).collect();
+        let least: u64 = within.iter().map(|(_, degree)| degree).product();
+        let said = format!("{} take {least} GPUs at least; f, then g finds plans on fewer", parts.join(" x "));
+        return (!parts.is_empty()).then_some(said);
+    }
+    let value = neighbours(field, direction, editor, job, catalog).into_iter().next()?;
+    let document = with_value(field, &value, editor).ok()?;
+    let mut tried = editor.clone();
+    tried.apply(document, catalog);
+    let fault = tried.faults().first()?;
+    Some(format!("{} {value}: {}", field.label(), fault.message))
+}
+
 /// The values on one side of the field's own, nearest first.
 fn neighbours(field: Field, direction: Direction, editor: &Editor, job: &Job, catalog: &Catalog) -> Vec<String> {
     let current = editor.shown(field);

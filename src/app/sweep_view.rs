@@ -220,7 +220,7 @@ fn take(state: &mut State) {
     state.overlay = None;
     if let Some(document) = scratch.document().cloned() {
         editing::apply(state, document);
-        state.notice = Some(info(format!("taken: {}; s saves it, u takes it back", said.join(", "))));
+        state.notice = Some(info(format!("taken; s saves it, u takes it back: {}", said.join(", "))));
     }
 }
 

@@ -82,6 +82,19 @@ impl Document {
         found
     }
 
+    /// Where a key of a section stands, and where its value does; names are as they are written, dots and all.
+    #[must_use]
+    pub fn places(&self, section: &str, name: &str) -> Option<(Mark, Mark)> {
+        let entry = self.root.entry(section)?.value.entry(name)?;
+        Some((entry.at, entry.value.at))
+    }
+
+    /// Where a key of the top stands.
+    #[must_use]
+    pub fn place_of(&self, name: &str) -> Option<Mark> {
+        self.root.entry(name).map(|entry| entry.at)
+    }
+
     /// A fault that was found where nothing is known of the text, at its place in this one.
     #[must_use]
     pub fn placed(&self, fault: Fault) -> Fault {

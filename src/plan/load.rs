@@ -210,6 +210,9 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
+    if !folder.exists() {
+        return Err(io::Error::other("there is no such folder"));
+    }
     let mut file = builder.tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
     if let Some(permissions) = permissions {
@@ -350,7 +353,7 @@ mod tests {
     fn what_cannot_be_saved_stays_as_it_is() {
         let (folder, path) = folder_with("plan.yaml", "model: {}\n");
         assert!(save(folder.path(), "x").unwrap_err().message.contains("not saved: this is a directory"));
-        assert!(save(folder.path().join("no/such.yaml"), "x").unwrap_err().message.contains("no such file"));
+        assert!(save(folder.path().join("no/such.yaml"), "x").unwrap_err().message.contains("no such folder"));
         assert!(save(path.join("below"), "x").is_err());
         let circle = folder.path().join("circle");
         std::os::unix::fs::symlink("circle", &circle).unwrap();

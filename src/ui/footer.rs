@@ -23,7 +23,13 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
     if let Some(picker) = &state.picker {
         let take = if picker.purpose == Purpose::Action { "do it" } else { "take" };
-        return keys(&[("type", "finds"), ("↑↓", "choose"), ("⏎", take), ("esc", "leave")], look, area, buffer);
+        let shown: &[(&str, &str)] = match picker.purpose {
+            Purpose::SaveAs | Purpose::ExportTo => {
+                &[("type", "a path"), ("tab", "completes it"), ("⏎", "write"), ("esc", "leave")]
+            }
+            _ => &[("type", "finds"), ("↑↓", "choose"), ("⏎", take), ("esc", "leave")],
+        };
+        return keys(shown, look, area, buffer);
     }
     if let Some(notice) = &state.notice {
         let style = match notice.severity {

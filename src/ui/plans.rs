@@ -12,6 +12,12 @@ use crate::app::{Baseline, Editor, FIELDS, Outcome, State};
 use crate::predict::Verdict;
 use crate::printable::printable;
 
+/// Cells of a row besides its name and what it is.
+const FIGURES: usize = 57;
+
+/// With less room what a plan is is not said.
+const SUMMARY: usize = 10;
+
 /// Draws one row a plan: what it is, whether it fits, how fast it is, against the baseline or
 /// else the plan in front.
 pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -28,6 +34,7 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
         Some(baseline) => format!("the baseline, {}", printable(&baseline.name)),
         None => format!("the plan in front, {}", printable(state.editor.name())),
     };
+    let room = (inner.width as usize).saturating_sub(name + FIGURES);
     let head = format!(
         "  {}{}{}{}{}{}{}  {}",
         left("plan", name),
@@ -37,7 +44,7 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
         right("tok/s", 8),
         right("Δ memory", 11),
         right("Δ speed", 8),
-        "what it is"
+        if room < SUMMARY { "" } else { "what it is" }
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
     for (place, plan) in state.tabs.all(&state.editor).enumerate() {
@@ -45,9 +52,10 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
         let mark = if chosen { "▸ " } else { "  " };
         let style = if chosen { theme.selected() } else { theme.text() };
         let star = if plan.modified() { "*" } else { "" };
+        let style = if plan.faults().is_empty() { style } else { theme.danger() };
         let title = left(&format!("{}{star}", printable(plan.name())), name);
         let mut spans = vec![Span::styled(mark, theme.accent()), Span::styled(title, style)];
-        spans.extend(figures(state, plan, look, (inner.width as usize).saturating_sub(name + 57)));
+        spans.extend(figures(state, plan, look, room));
         lines.push(Line::from(spans));
     }
     lines.push(Line::default());
@@ -82,7 +90,9 @@ fn figures<'a>(state: &State, plan: &Editor, look: &Look, room: usize) -> Vec<Sp
         Span::styled(right(&rate, 8), theme.predicted()),
         Span::styled(right(&more, 11), theme.text()),
         Span::styled(right(&faster, 8), theme.text()),
-        if plan.faults().is_empty() {
+        if room < SUMMARY {
+            Span::raw("")
+        } else if plan.faults().is_empty() {
             Span::styled(format!("  {}", fit(&printable(&plan.summary()), room)), theme.dim())
         } else {
             Span::styled(format!("  {}", fit("broken: the last good one", room)), theme.danger())
@@ -96,6 +106,9 @@ fn differences(state: &State, plan: &Editor) -> String {
         return String::new();
     };
     let Some(job) = plan.job() else { return String::new() };
+    if let Some(fault) = plan.faults().first() {
+        return format!("; these are the figures of its last good text: {}", printable(&fault.to_string()));
+    }
     let said: Vec<String> = FIELDS
         .into_iter()
         .filter_map(|field| {
@@ -103,5 +116,11 @@ fn differences(state: &State, plan: &Editor) -> String {
             (now != was).then(|| format!("{} {} (there {})", field.label(), printable(&now), printable(&was)))
         })
         .collect();
-    if said.is_empty() { String::new() } else { format!(": {}", said.join(", ")) }
+    match said.as_slice() {
+        [] if state.tabs.place().1 > 1 => {
+            "; what another plan says otherwise is told here when it is chosen".to_owned()
+        }
+        [] => String::new(),
+        said => format!(": {}", said.join(", ")),
+    }
 }

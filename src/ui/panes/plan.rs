@@ -35,15 +35,22 @@ pub fn title(state: &State) -> String {
     parts.join(" · ")
 }
 
+/// Share of the speed below which a step is no gain.
+const WORTH_TELLING: f64 = 0.005;
+
 /// Lines below the fields for what neighbouring values would do, so that fields keep their places.
 const NOTES: usize = 2;
 
 /// Cells of a field with its value where those beside it stand in columns of their own.
 const FIELD: u16 = 50;
 
+/// The same where there is little room, and what two columns beside that take.
+const NARROW: (u16, u16) = (26, 50);
+
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    if !state.form.around.is_empty() && area.width >= 2 * FIELD {
-        let [fields, beside] = Layout::horizontal([Constraint::Length(FIELD), Constraint::Fill(1)]).areas(area);
+    if !state.form.around.is_empty() && area.width >= NARROW.0 + NARROW.1 {
+        let field = if area.width >= 2 * FIELD { FIELD } else { NARROW.0 };
+        let [fields, beside] = Layout::horizontal([Constraint::Length(field), Constraint::Fill(1)]).areas(area);
         draw_fields(state, look, fields, buffer);
         draw_beside(state, look, beside, buffer);
     } else {
@@ -51,16 +58,23 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// What the value below and the value above each field's would do.
+/// What the value below and the value above each field's would do; the step that makes the plan fastest is marked.
 fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let columns: [Rect; 2] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(area);
     let (first, room) = visible(state, area.height);
+    let faster = |step: &&Step| step.outcome.fits && step.outcome.speed > WORTH_TELLING;
+    let by_speed = |a: &&Step, b: &&Step| a.outcome.speed.total_cmp(&b.outcome.speed);
+    let fastest = state.form.around.iter().flatten().flatten().filter(faster).max_by(by_speed);
     for (index, steps) in state.form.around.iter().enumerate().skip(first).take(room) {
         let row = (index - first) as u16;
         for ((arrow, step), column) in ["‹", "›"].into_iter().zip(steps).zip(columns) {
             let place = Rect { y: column.y + row, height: 1, ..column };
             if let Some(step) = step {
-                step_note(arrow, step, look, place.width as usize).render(place, buffer);
+                let mut note = step_note(arrow, step, look, place.width as usize);
+                if fastest.is_some_and(|fastest| std::ptr::eq(fastest, step)) {
+                    note.spans.iter_mut().for_each(|span| span.style = look.theme.good());
+                }
+                note.render(place, buffer);
             }
         }
     }

@@ -35,7 +35,7 @@ pub fn title(state: &State) -> String {
     let view = if broken { "last good plan" } else { state.memory.view.word() };
     let of = if stages > 1 { format!(" · stage {stage} of {stages}, the largest") } else { String::new() };
     let base = state.baseline.as_ref().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
-    format!("{view}{of} · GiB a GPU{base}")
+    format!("{view} · GiB a GPU{of}{base}")
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {

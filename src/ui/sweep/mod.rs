@@ -22,6 +22,12 @@ use crate::units::three_figures;
 /// Cells of the table of one key.
 const TABLE: u16 = 73;
 
+/// Cells of the two columns of what is more than in the baseline.
+const SINCE: u16 = 18;
+
+/// Cells of the column of the step's time.
+const STEP: usize = 10;
+
 /// Where the table stands beside its charts: what they need.
 const CHARTS: u16 = 40;
 
@@ -77,7 +83,11 @@ fn draw_table(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect
     let name = if base.is_some() { 16 } else { 18 };
     let label = view.fields.first().map_or("", |field| Field::label(*field));
     let (rate, step) = heads(view);
-    let mut head = format!("  {}{}{}{}", left(label, name), right("memory", 11), right(rate, 10), right(step, 10));
+    // What the step takes follows from the rate: it goes where the marks would be cut.
+    let step_width = if base.is_some() && area.width < TABLE + SINCE { 0 } else { STEP };
+    let step = if step_width > 0 { step } else { "" };
+    let mut head =
+        format!("  {}{}{}{}", left(label, name), right("memory", 11), right(rate, 10), right(step, step_width));
     if base.is_some() {
         head += &format!("{}{}", right("Δbase GiB", 11), right("speed", 7));
     }
@@ -96,7 +106,9 @@ fn draw_table(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect
                 let memory = if fits(outline) { theme.predicted() } else { theme.danger() };
                 spans.push(Span::styled(right(&outline.capacity.needed.to_string(), 11), memory));
                 spans.push(Span::styled(right(&tokens(throughput(outline)), 10), theme.text()));
-                spans.push(Span::styled(right(&outline.time.step.to_string(), 10), theme.dim()));
+                if step_width > 0 {
+                    spans.push(Span::styled(right(&outline.time.step.to_string(), step_width), theme.dim()));
+                }
                 if let Some(base) = base {
                     spans.push(Span::styled(since(base, outline), theme.text()));
                 }

@@ -15,9 +15,9 @@ use crate::ui::text::{fit, left, marked};
 use crate::units::{Celsius, Fraction};
 
 /// Cells of a column.
-const COLUMN: usize = 37;
+const COLUMN: usize = 39;
 /// Cells of a label.
-const LABEL: usize = 14;
+const LABEL: usize = 16;
 
 /// Figures that belong together.
 type Group = (&'static str, Vec<(&'static str, String)>);
