@@ -1,0 +1,125 @@
+//! The plan's fields as a form: what they show, and what the values next to theirs are.
+
+use super::Editor;
+use super::field::{FIELDS, Field};
+use super::step::{Direction, Step, meant, outlook, step};
+use crate::catalog::Catalog;
+use crate::plan::schema;
+
+/// State of the form.
+#[derive(Debug, Clone, Default)]
+pub struct Form {
+    /// The selected field, by its place among the shown ones.
+    pub selected: usize,
+    /// What has been typed, while a value is being typed.
+    pub typing: Option<String>,
+    /// What the typed value would do; none while it makes no valid plan.
+    pub typed: Option<Step>,
+    /// A key that is being added: shown last until it has its value.
+    pub adding: Option<Field>,
+    /// The value below the selected field's.
+    pub lower: Option<Step>,
+    /// The value above the selected field's.
+    pub upper: Option<Step>,
+    /// The values below and above every field's, while all are shown.
+    pub around: Vec<[Option<Step>; 2]>,
+}
+
+impl Form {
+    /// The fields that mean something for this plan: the ones of every plan, then whatever
+    /// else its file says, then the one that is being added.
+    #[must_use]
+    pub fn fields(&self, editor: &Editor) -> Vec<Field> {
+        let experts = editor.job().is_some_and(|job| job.decoder().is_some_and(|decoder| decoder.moe.is_some()));
+        let relevant = |field: &Field| match field {
+            Field::ExpertParallel => experts || editor.is_written(*field),
+            _ => true,
+        };
+        let further = schema::keys().iter().map(|key| Field::Other(key.path)).filter(|field| {
+            let known = FIELDS.iter().any(|known| known.key() == field.key());
+            !known && editor.is_value(field.key())
+        });
+        let mut fields: Vec<Field> = FIELDS.into_iter().filter(relevant).chain(further).collect();
+        fields.extend(self.adding.filter(|adding| !fields.contains(adding)));
+        fields
+    }
+
+    /// The selected field.
+    #[must_use]
+    pub fn field(&self, editor: &Editor) -> Option<Field> {
+        self.fields(editor).get(self.selected).copied()
+    }
+
+    /// Selects the field of that key, where it is shown.
+    pub fn select(&mut self, key: &str, editor: &Editor) {
+        if let Some(at) = self.fields(editor).iter().position(|field| field.key() == key) {
+            self.selected = at;
+        }
+    }
+
+    /// Works out the neighbouring values of the selected field, or of `all`.
+    pub fn look_around(&mut self, all: bool, editor: &Editor, catalog: &Catalog) {
+        let beside =
+            |field| [Direction::Less, Direction::More].map(|direction| step(field, direction, editor, catalog));
+        self.around = if all { self.fields(editor).into_iter().map(beside).collect() } else { Vec::new() };
+        let own = match self.around.get(self.selected) {
+            Some(own) => own.clone(),
+            None => self.field(editor).map_or([None, None], beside),
+        };
+        [self.lower, self.upper] = own;
+    }
+
+    /// Works out what the value that is being typed would do.
+    pub fn look_at_typed(&mut self, editor: &Editor, catalog: &Catalog) {
+        let typed = self.typing.as_deref().filter(|typed| !typed.trim().is_empty());
+        self.typed = typed.zip(self.field(editor)).and_then(|(typed, field)| {
+            let value = meant(field, typed.trim(), catalog);
+            outlook(field, &value, editor, catalog)
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::editor::editing::{add, add_key, take_value};
+    use crate::app::state::State;
+    use crate::plan::Loaded;
+    use crate::plan::schema::Kind;
+    use crate::reading::Moment;
+
+    /// A value that its kind allows, as people type it.
+    fn typed(kind: Kind) -> String {
+        match kind {
+            Kind::Word(words) | Kind::WordOrSection(words) => words[0].name.to_owned(),
+            Kind::Words(words) => format!("[{}]", words[0].name),
+            Kind::Whole { min, .. } => min.max(1).to_string(),
+            Kind::Wholes { .. } | Kind::Texts => "[]".to_owned(),
+            Kind::Choice(numbers) => numbers[0].to_string(),
+            Kind::Positive { .. } | Kind::Amount { .. } | Kind::Share => "0.5".to_owned(),
+            Kind::Flag | Kind::FlagOrAmount => "true".to_owned(),
+            Kind::Text | Kind::PathOrKeys | Kind::Section => "some text".to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_plan_file_is_reached() {
+        let catalog = Catalog::embedded().unwrap();
+        let plan = Loaded::from_text("a", "model: {batch_size: 8}\n").unwrap();
+        let fresh = State::new(plan, catalog, None, Moment(0));
+        let mut listing = fresh.clone();
+        add_key(&mut listing);
+        let offered: Vec<String> = listing.picker.unwrap().choices.into_iter().map(|choice| choice.name).collect();
+        for key in schema::keys().iter().filter(|key| key.kind != Kind::Section) {
+            assert!(fresh.editor.has(key.path) || offered.iter().any(|name| name == key.path), "{}", key.path);
+            let mut state = fresh.clone();
+            add(&mut state, key.path);
+            let field = state.form.field(&state.editor).unwrap();
+            assert_eq!(field.key(), key.path);
+            assert!(state.picker.is_some() || state.form.typing.is_some(), "{}: no value can be given", key.path);
+            take_value(&mut state, field, &typed(key.kind));
+            let document = state.editor.document().unwrap();
+            assert!(document.value(key.path).is_some(), "{}: {}", key.path, state.editor.text());
+        }
+    }
+}
