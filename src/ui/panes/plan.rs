@@ -58,13 +58,24 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// What the value below and the value above each field's would do; the step that makes the plan fastest is marked.
+/// Changes how the work is done, not what it is or on how many of which GPUs.
+fn is_a_knob(field: Field) -> bool {
+    let key = field.key();
+    let work = ["model.preset", "model.sequence_length", "model.hf_config", "distribution.data_parallel"];
+    !work.contains(&key) && !["hardware.", "cluster.", "model.architecture."].iter().any(|part| key.starts_with(part))
+}
+
+/// What the value below and the value above each field's would do; of the steps that do the same work on the same
+/// GPUs the fastest is marked.
 fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let columns: [Rect; 2] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(area);
     let (first, room) = visible(state, area.height);
     let faster = |step: &&Step| step.outcome.fits && step.outcome.speed > WORTH_TELLING;
     let by_speed = |a: &&Step, b: &&Step| a.outcome.speed.total_cmp(&b.outcome.speed);
-    let fastest = state.form.around.iter().flatten().flatten().filter(faster).max_by(by_speed);
+    let fields = state.form.fields(&state.editor);
+    let same_work =
+        state.form.around.iter().zip(&fields).filter(|(_, field)| is_a_knob(**field)).map(|(steps, _)| steps);
+    let fastest = same_work.flatten().flatten().filter(faster).max_by(by_speed);
     for (index, steps) in state.form.around.iter().enumerate().skip(first).take(room) {
         let row = (index - first) as u16;
         for ((arrow, step), column) in ["‹", "›"].into_iter().zip(steps).zip(columns) {

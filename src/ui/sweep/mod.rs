@@ -49,7 +49,9 @@ pub fn draw(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect, 
     if view.fields.len() > 1 {
         map::draw(view, look, body, buffer);
     } else if body.width >= TABLE + CHARTS {
-        let [table, charts] = Layout::horizontal([Constraint::Length(TABLE), Constraint::Fill(1)]).areas(body);
+        let wide = base.is_some() && body.width >= TABLE + SINCE + CHARTS;
+        let table = if wide { TABLE + SINCE } else { TABLE };
+        let [table, charts] = Layout::horizontal([Constraint::Length(table), Constraint::Fill(1)]).areas(body);
         draw_table(view, base, look, table, buffer);
         let halves = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts);
         draw_charts(view, look, halves, buffer);
