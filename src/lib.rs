@@ -53,7 +53,8 @@
 //! ([`compare::Phases`]); alerts and calibrations are effects like files.
 //! The plan's text is the one buffer: [`app::Editor`] holds it with every change since it was
 //! opened; the form edits values in it, the text view its lines, and both read it back. While
-//! it cannot be read, the last good prediction stays. Saving, opening and what is kept against
+//! it cannot be read, the last good prediction stays; a text of more than [`app::AT_ONCE`] bytes is read beside the
+//! loop, and it stays meanwhile too. Saving, opening and what is kept against
 //! a crash are [`app::Effect`]s too.
 //!
 //! # What must not be broken

@@ -341,7 +341,7 @@ fn odd_texts_are_opened_marked_and_kept() {
         ("model:\r\n  preset: gpt2\r\n  bach_size: 1\r\n", Some(3), "did you mean `batch_size`"),
         ("\u{feff}model:\n  batch_size: lots\n", Some(2), "a whole number"),
         ("model:\n  batch_size: 1\n  batch_size: 2\n", Some(3), "given twice"),
-        ("model: {preset: gpt2\n", Some(2), "a brace is never closed"),
+        ("model: {preset: gpt2\n", Some(1), "this brace `{` is never closed"),
         (bomb.as_str(), None, "values"),
         (deep.as_str(), Some(1), "nested deeper"),
         (large.as_str(), None, "too large"),

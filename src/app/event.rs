@@ -13,7 +13,7 @@ use crate::app::run::calibrating::{Calibrations, Kept};
 use crate::app::run::inferred::Proposal;
 use crate::app::what_if::search::Answer;
 use crate::compare::Explanation;
-use crate::plan::HfConfig;
+use crate::plan::{Document, Fault, HfConfig};
 use crate::reading::playback::{Playback, Steer};
 use crate::reading::{Moment, RunNews, Sample, SourceInfo};
 
@@ -78,6 +78,13 @@ pub enum Event {
         text: String,
         /// What was kept of it when the dashboard last ended without a save.
         recovered: Option<String>,
+    },
+    /// A long text was read.
+    Read {
+        /// Which.
+        number: u64,
+        /// As what.
+        read: Result<Document, Vec<Fault>>,
     },
     /// Another tool's file was read as a plan.
     Imported(Box<Import>),
@@ -161,14 +168,21 @@ pub enum Effect {
     CancelSearch,
     /// Read a plan's file, or another tool's, and tell what it holds.
     Open(PathBuf),
+    /// Read a long text beside the loop, and tell what it is.
+    Read {
+        /// Which.
+        number: u64,
+        /// The text.
+        text: String,
+    },
     /// Look for plans in the working directory, and tell which there are.
     ListPlans,
     /// Look which paths begin so, and tell.
     CompletePath(String),
     /// Read the configuration that a plan names, and tell.
     ReadConfig {
-        /// The plan's own file, which a relative path starts beside.
-        plan: Option<PathBuf>,
+        /// Where a relative path starts.
+        folder: PathBuf,
         /// As the plan names it.
         named: String,
     },

@@ -21,11 +21,11 @@ mod views;
 mod what_if;
 
 pub use alerts::{Alarm, Alert, Alerts, Raised, Rules, Ways};
-pub use editor::Editor;
-pub use editor::field::Field;
+pub use editor::field::{FIELDS, Field};
 pub use editor::form::Form;
 pub use editor::step::{Direction, Outcome, Step};
 pub use editor::text::{Completion, Spot, TextView, Wanted};
+pub use editor::{AT_ONCE, Editor, Standing};
 pub use event::{Effect, Event, Expected, Unsaved};
 pub use key::Key;
 pub use keymap::listing::{Command, HELP_NOTES, HelpShape, by_context, commands, footer, help_shape};

@@ -95,6 +95,8 @@ pub struct State {
     pub text: Option<TextView>,
     /// The plan to compare with.
     pub baseline: Option<Baseline>,
+    /// Long texts that were given away to be read.
+    pub readings: u64,
     /// What keys do.
     pub keys: Keymap,
     /// A list to choose from, on top of everything.
@@ -182,12 +184,17 @@ impl State {
         (seen.name != planned.name).then_some(name)
     }
 
+    /// What is seen is the demo's.
+    #[must_use]
+    pub fn is_made_up(&self) -> bool {
+        matches!(&self.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo)
+    }
+
     /// The plan that a made-up run is of, where that is another one than the plan in front: it says nothing
     /// about this one.
     #[must_use]
     pub fn made_up_for(&self) -> Option<&str> {
-        let made_up = matches!(&self.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
-        (made_up && self.editor.name() != self.first).then_some(&self.first)
+        (self.is_made_up() && self.editor.name() != self.first).then_some(&self.first)
     }
 
     /// The calibration that predictions are held with; none where none is known here.
@@ -225,6 +232,7 @@ impl State {
             form,
             text,
             baseline: None,
+            readings: 0,
             keys: Keymap::default(),
             picker: None,
             save_as: None,

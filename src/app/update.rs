@@ -3,6 +3,7 @@
 use crate::app::alerts;
 use crate::app::editor::Editor;
 use crate::app::editor::editing::{self, set_against};
+use crate::app::editor::reader;
 use crate::app::editor::step::Direction;
 use crate::app::event::{Effect, Event};
 use crate::app::key::{Key, PAGE};
@@ -37,13 +38,15 @@ use crate::reading::Sample;
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let mut effects = happen(state, event);
-    let last = effects.iter().position(|effect| *effect == Effect::Quit).unwrap_or(effects.len());
+    let end = effects.iter().position(|effect| *effect == Effect::Quit);
+    let last = end.unwrap_or(effects.len());
     // Before the end, so that what is unsaved is kept when the terminal goes.
-    effects.splice(last..last, saving::keep(state));
+    effects.splice(last..last, saving::keep(state, end.is_some()));
     if let Some(named) = state.editor.unread_config() {
-        let (plan, named) = (state.editor.path().map(Into::into), named.to_owned());
-        effects.push(Effect::ReadConfig { plan, named });
+        let (folder, named) = (state.editor.folder().to_owned(), named.to_owned());
+        effects.push(Effect::ReadConfig { folder, named });
     }
+    effects.extend(reader::ask(state));
     effects.extend(explaining::look(state));
     effects
 }
@@ -88,6 +91,10 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Opened { name, path, text, recovered } => {
             let plan = Editor::open_text(name, Some(path), text, &state.catalog);
             plans::open(state, plan, recovered);
+        }
+        Event::Read { number, read } => {
+            reader::arrived(state, number, read);
+            editing::follow(state);
         }
         Event::Explained { number, found } => explaining::arrived(state, number, found),
         Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::args::ImportArgs;
 use super::infer::{HostFiles, account, deliver};
+use super::plans;
 use super::user_catalog;
 use super::{Exit, Streams};
 use crate::app::Import;
@@ -61,7 +62,7 @@ pub enum Opened {
 /// In one line with the file: it cannot be read, or is another tool's without a plan in it.
 pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<Opened, String> {
     let shown = path.display();
-    let text = plan::read_text(path).map_err(|fault| format!("{shown}: {fault}"))?;
+    let text = plan::read_text(path).map_err(|fault| plans::line(Some(&shown.to_string()), fault))?;
     let is_plan = Document::parse(&text).and_then(|document| document.plan()).is_ok();
     if is_plan || !import::is_foreign(&shown.to_string(), &text) {
         return Ok(Opened::Text(text));

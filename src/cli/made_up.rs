@@ -1,7 +1,9 @@
 //! The demo's run: of the plan, or departing from it as `--source demo:…` asks.
 
+use std::sync::mpsc::Sender;
+
 use super::plans;
-use crate::app::Editor;
+use crate::app::{Editor, State};
 use crate::catalog::Catalog;
 use crate::observe::{Choice, Demo};
 use crate::plan::Fault;
@@ -10,6 +12,31 @@ use crate::units::Seconds;
 
 /// How long the demo's leak takes to fill the card.
 const LEAK: Seconds = Seconds(1500.0);
+
+/// A demo that waits for a plan that can be predicted.
+#[derive(Debug)]
+pub struct Awaited {
+    /// What its run does otherwise than the plan.
+    pub choice: Choice,
+    /// How long it will have been going on.
+    pub head_start: Seconds,
+    /// Where it is waited for.
+    pub hand: Sender<Demo>,
+}
+
+impl Awaited {
+    /// Hands the run of the plan in front over, where that makes a prediction by now. Whether it did.
+    pub fn look(&self, state: &mut State) -> bool {
+        if state.editor.prediction().is_none() {
+            return false;
+        }
+        let Ok(Some(demo)) = run(&self.choice, &state.editor, self.head_start, &state.catalog) else { return false };
+        state.editor.name().clone_into(&mut state.first);
+        // Nobody waits where another source was found.
+        drop(self.hand.send(demo));
+        true
+    }
+}
 
 /// The made-up run of `plan`, met after it has been going on for `head_start`; none where the plan makes no
 /// prediction.

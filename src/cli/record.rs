@@ -68,7 +68,7 @@ fn record(args: &RecordArgs, plan: Option<Planned>, catalog: Catalog) -> Result<
     let choice = args.source.clone();
     // A made-up run is recorded where one is asked for, never for want of a GPU.
     let demo = demo.filter(|_| matches!(choice, Choice::Demo(_)));
-    let means = Means { demo, wants: Wants::everything(), catalog };
+    let means = Means { demo, later: None, wants: Wants::everything(), catalog };
     let open = move || observe::open(choice, means);
     let recorded = runtime.block_on(until_asked(args, text, open));
     // A thread that is stuck in a driver must not keep the program.

@@ -1,6 +1,7 @@
 //! Which source is opened, by the user's choice and what the machine has.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 
 use super::{Amdgpu, Demo, Departure, Nvml, Prometheus, Replay, Source, Wants};
 use crate::catalog::Catalog;
@@ -36,13 +37,15 @@ pub enum Choice {
 pub struct Means {
     /// The run that is played where it comes to that.
     pub demo: Option<Demo>,
+    /// Where there is none yet: from where it comes as soon as there is a plan.
+    pub later: Option<Receiver<Demo>>,
     /// What somebody wants to see.
     pub wants: Wants,
     /// Peaks of cards whose driver does not tell them.
     pub catalog: Catalog,
 }
 
-/// Opens the source of `choice`. Blocks while a driver starts: [`spawn`](super::spawn) is the
+/// Opens the source of `choice`. Blocks while a driver starts, and while the demo waits for its plan: [`spawn`](super::spawn) is the
 /// place to call it.
 ///
 /// # Errors
@@ -55,22 +58,25 @@ pub fn open(choice: Choice, means: Means) -> Result<Box<dyn Source>, String> {
 
 /// The same with NVML's library at a path, and AMD's files under a folder.
 fn open_with(choice: Choice, library: Option<PathBuf>, root: &Path, means: Means) -> Result<Box<dyn Source>, String> {
-    let Means { demo, wants, catalog } = means;
+    let Means { demo, later, wants, catalog } = means;
+    let demo = || demo.or_else(|| later?.recv().ok());
     let nvml = || Nvml::open(library, wants);
     let amdgpu = || Amdgpu::open(root, &catalog);
     match choice {
-        Choice::Demo(_) => Ok(Box::new(demo.ok_or("there is no demo without a plan that can be predicted")?)),
+        Choice::Demo(_) => Ok(Box::new(demo().ok_or("there is no demo without a plan that can be predicted")?)),
         Choice::Nvml => Ok(Box::new(nvml().map_err(|why| why.to_string())?)),
         Choice::Amdgpu => Ok(Box::new(amdgpu()?)),
         Choice::Prometheus(url) => Ok(Box::new(Prometheus::open(&url, catalog)?)),
         Choice::Replay { path, speed } => Ok(Box::new(Replay::open(&path, speed).map_err(|why| why.to_string())?)),
         Choice::Auto => match nvml() {
             Ok(nvml) => Ok(Box::new(nvml)),
-            Err(why) => match (amdgpu(), demo) {
-                (Ok(amdgpu), _) => Ok(Box::new(amdgpu)),
+            Err(why) => match amdgpu() {
+                Ok(amdgpu) => Ok(Box::new(amdgpu)),
                 // A machine without either is taken for one that should have NVIDIA's.
-                (Err(_), Some(demo)) => Ok(Box::new(demo.because(&why.plain()))),
-                (Err(_), None) => Err(why.to_string()),
+                Err(_) => match demo() {
+                    Some(demo) => Ok(Box::new(demo.because(&why.plain()))),
+                    None => Err(why.to_string()),
+                },
             },
         },
     }
@@ -91,6 +97,22 @@ mod tests {
     fn open(choice: Choice, demo: Option<Demo>) -> Result<Box<dyn Source>, String> {
         let library = Some(PathBuf::from("/nonexistent/libnvidia-ml.so.1"));
         open_with(choice, library, Path::new("/nonexistent"), Means { demo, ..Means::default() })
+    }
+
+    #[test]
+    fn a_demo_without_a_plan_waits_for_one() {
+        let (hand, later) = std::sync::mpsc::channel();
+        let means = |later| Means { later: Some(later), ..Means::default() };
+        let waiting = std::thread::spawn(move || {
+            open_with(Choice::Demo(Departure::default()), None, Path::new("/nonexistent"), means(later))
+                .map(|source| source.info().kind)
+        });
+        hand.send(demo().unwrap()).unwrap();
+        assert_eq!(waiting.join().unwrap(), Ok(SourceKind::Demo));
+        let (hand, later) = std::sync::mpsc::channel();
+        drop(hand);
+        let none = open_with(Choice::Demo(Departure::default()), None, Path::new("/nonexistent"), means(later));
+        assert!(none.is_err_and(|why| why.contains("no demo without a plan")));
     }
 
     #[test]

@@ -214,7 +214,7 @@ impl<'a> Builder<'a> {
     /// Remembers an anchored value.
     fn keep(&mut self, anchor: usize, node: &Node) -> Result<(), Stop> {
         if anchor > 0 {
-            self.count(node)?;
+            self.count(node, node.at)?;
             self.anchors.insert(anchor, Some(Rc::new(node.clone())));
         }
         Ok(())
@@ -227,15 +227,15 @@ impl<'a> Builder<'a> {
         if depth(&node) + self.stack.len() > MAX_DEPTH {
             return self.stop(at, format!("nested deeper than {MAX_DEPTH} levels, aliases written out"));
         }
-        self.count(&node)?;
+        self.count(&node, at)?;
         self.add(Node { span, at, shape: node.shape.clone() })
     }
 
-    /// Counts a copy of `node` before it is made.
-    fn count(&mut self, node: &Node) -> Result<(), Stop> {
+    /// Counts a copy of `node` before it is made, for what stands at `at`.
+    fn count(&mut self, node: &Node, at: Mark) -> Result<(), Stop> {
         self.nodes += size(node);
         if self.nodes > MAX_NODES {
-            return self.stop(node.at, format!("more than {MAX_NODES} values, aliases written out"));
+            return self.stop(at, format!("more than {MAX_NODES} values, aliases written out"));
         }
         Ok(())
     }

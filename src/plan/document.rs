@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use saphyr_parser::{Event, Marker, Parser, ScanError};
+use saphyr_parser::{Event, Parser};
 
-use super::build::{Builder, MAX_DEPTH, Offsets};
+use super::build::{Builder, Offsets};
 use super::fault::{Fault, Mark};
 use super::node::{Node, Shape, Style};
+use super::slip::slip;
 
 /// The largest text that is read, in bytes.
 pub const MAX_BYTES: usize = 10_000_000;
@@ -81,6 +82,19 @@ impl Document {
         found
     }
 
+    /// Where a key of a section stands, and where its value does; names are as they are written, dots and all.
+    #[must_use]
+    pub fn places(&self, section: &str, name: &str) -> Option<(Mark, Mark)> {
+        let entry = self.root.entry(section)?.value.entry(name)?;
+        Some((entry.at, entry.value.at))
+    }
+
+    /// Where a key of the top stands.
+    #[must_use]
+    pub fn place_of(&self, name: &str) -> Option<Mark> {
+        self.root.entry(name).map(|entry| entry.at)
+    }
+
     /// A fault that was found where nothing is known of the text, at its place in this one.
     #[must_use]
     pub fn placed(&self, fault: Fault) -> Fault {
@@ -150,7 +164,7 @@ impl Document {
                     }
                 }
                 Err(error) => {
-                    let fault = scan_fault(&error, body, builder.mark(*error.marker()));
+                    let fault = slip(&error, body, builder.mark(*error.marker()));
                     builder.faults.push(fault);
                     break;
                 }
@@ -171,14 +185,26 @@ impl Document {
 
 fn refuse_size(text: &str) -> Result<(), Vec<Fault>> {
     if text.len() > MAX_BYTES {
-        return Err(vec![too_large(text.len() as u64)]);
+        return Err(vec![too_large(text.as_bytes(), text.len() as u64)]);
     }
     Ok(())
 }
 
-/// The fault of a text of `bytes` bytes.
-pub fn too_large(bytes: u64) -> Fault {
-    Fault::of("", format!("{bytes} bytes are too large for a plan; at most {} MB are read", MAX_BYTES / 1_000_000))
+/// The fault of a text of `bytes` bytes, where the first byte too many stands in it. `text` is at least
+/// what could still be read.
+pub fn too_large(text: &[u8], bytes: u64) -> Fault {
+    let most = MAX_BYTES / 1_000_000;
+    let message = format!("{bytes} bytes are too large for a plan; at most {most} MB are read, which end here");
+    Fault::of("", message).placed(Some(place_of(text, MAX_BYTES)))
+}
+
+/// Line and column of a byte; what is no UTF-8 before it counts a column a byte.
+pub fn place_of(text: &[u8], byte: usize) -> Mark {
+    let before = &text[..byte.min(text.len())];
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let begun = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let letters = String::from_utf8_lossy(begun).trim_start_matches(BOM).chars().count();
+    Mark { line, column: letters + 1 }
 }
 
 fn without_bom(text: &str) -> (usize, &str) {
@@ -205,52 +231,6 @@ fn readable(body: &str) -> Cow<'_, str> {
     Cow::Owned(body.chars().map(blank).collect())
 }
 
-/// What the parser says, in words that name the cause where it is a common one.
-fn scan_fault(error: &ScanError, body: &str, at: Mark) -> Fault {
-    let marker = *error.marker();
-    if let Some(tab) = tab_near(body, marker) {
-        let lines_before = at.line - marker.line();
-        let at = Mark { line: tab.line + lines_before, column: tab.column };
-        return Fault::of("", "a tab cannot indent YAML; use blanks").placed(Some(at));
-    }
-    // The parser has a limit of its own for brackets that it looks ahead into.
-    if error.info().contains("recursion limit") {
-        return Fault::of("", format!("nested deeper than {MAX_DEPTH} levels")).placed(Some(at));
-    }
-    Fault::of("", format!("not readable as YAML or JSON: {}", plainly(error.info()))).placed(Some(at))
-}
-
-/// The parser's words for the most common slips, in everyone's words.
-fn plainly(info: &str) -> &str {
-    const PLAIN: &[(&str, &str)] = &[
-        (
-            "mapping values are not allowed",
-            "a `:` where no key can stand; is the indentation right, or are quotes missing?",
-        ),
-        ("block mapping, did not find expected key", "indented unlike the keys above"),
-        ("quoted scalar, found unexpected end of stream", "a quote that is never closed"),
-        (
-            "while parsing a node, did not find expected node content",
-            "a value is missing, or a bracket is never closed",
-        ),
-        ("did not find expected ',' or '}'", "a brace is never closed, or a comma is missing"),
-        ("did not find expected ',' or ']'", "a bracket is never closed, or a comma is missing"),
-        ("did not find expected <document start>", "text after the end of the document"),
-        ("misplaced bracket", "a closing bracket without an opening one"),
-    ];
-    PLAIN.iter().find(|(said, _)| info.contains(said)).map_or(info, |(_, plain)| plain)
-}
-
-/// A tab in the indentation of the line where the parser stopped, or of a neighbour.
-fn tab_near(body: &str, marker: Marker) -> Option<Mark> {
-    let first = marker.line().saturating_sub(2);
-    body.lines().enumerate().skip(first).take(3).find_map(|(number, line)| {
-        let indent = line.len() - line.trim_start().len();
-        let column = line[..indent].chars().position(|letter| letter == '\t')?;
-        (indent < line.len()).then_some(Mark { line: number + 1, column: column + 1 })
-    })
-}
-
 /// The bytes of each document in a stream.
 fn split(text: &str) -> Result<Vec<Range<usize>>, Vec<Fault>> {
     refuse_size(text)?;
@@ -265,7 +245,7 @@ fn split(text: &str) -> Result<Vec<Range<usize>>, Vec<Fault>> {
             Err(error) => {
                 let marker = *error.marker();
                 let at = Mark { line: marker.line(), column: marker.col() + 1 };
-                return Err(vec![scan_fault(&error, body, at)]);
+                return Err(vec![slip(&error, body, at)]);
             }
         }
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::document::{Document, MAX_BYTES, too_large};
-use super::fault::Fault;
+use super::document::{Document, MAX_BYTES, place_of, too_large};
+use super::fault::{Fault, Mark};
 use super::types::{HfConfig, Plan};
 
 /// A plan with its text and where both come from.
@@ -118,20 +118,23 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path) -> Result<String, Fault> {
     let bytes = read_bytes(path).map_err(|error| Fault::of("", reason(&error)))?;
     if bytes.len() > MAX_BYTES {
-        let bytes = fs::metadata(path).map_or(bytes.len() as u64, |meta| meta.len().max(bytes.len() as u64));
-        return Err(too_large(bytes));
+        let long = fs::metadata(path).map_or(bytes.len() as u64, |meta| meta.len().max(bytes.len() as u64));
+        return Err(too_large(&bytes, long));
     }
     decoded(bytes)
 }
 
 fn decoded(bytes: Vec<u8>) -> Result<String, Fault> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(Fault::of("", "the text is UTF-16; save it as UTF-8"));
+        let start = Mark { line: 1, column: 1 };
+        return Err(Fault::of("", "the text is UTF-16; save it as UTF-8").placed(Some(start)));
     }
     String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        Fault::of("", format!("not UTF-8 text: line {line} has a byte that no letter begins or goes on with"))
+        let (byte, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+        let value = bytes.get(byte).copied().unwrap_or_default();
+        let message =
+            format!("not UTF-8 text: byte {byte} is 0x{value:02x}, which no letter has here; save it as UTF-8");
+        Fault::of("", message).placed(Some(place_of(bytes, byte)))
     })
 }
 
@@ -154,7 +157,7 @@ fn reason(error: &io::Error) -> String {
 pub fn read_config(path: &Path) -> Result<Map<String, Value>, String> {
     let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
     let shown = file.display();
-    let text = read_text(&file).map_err(|fault| format!("{shown}: {}", fault.message))?;
+    let text = read_text(&file).map_err(|fault| format!("{shown}: {fault}"))?;
     let config = match serde_json::from_str(&text) {
         Ok(Value::Object(config)) => config,
         Ok(_) => return Err(format!("{shown}: not a JSON object")),
@@ -206,6 +209,9 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         // As any new file has it, the user's mask taken off.
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    if !folder.exists() {
+        return Err(io::Error::other("there is no such folder"));
     }
     let mut file = builder.tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
@@ -267,13 +273,15 @@ mod tests {
     #[test]
     fn what_is_no_readable_file_is_said_in_one_line() {
         let (folder, path) = folder_with("a.yaml", b"model:\n  preset: \xff\n");
-        assert!(refused(&path).contains("not UTF-8 text: line 2"));
+        assert!(refused(&path).starts_with("2:11: not UTF-8 text: byte 17 is 0xff,"));
+        fs::write(&path, b"a: \xc3\xa4 b \xc3\nc: 1\n").unwrap();
+        assert!(refused(&path).starts_with("1:8: not UTF-8 text: byte 8 is 0xc3,"), "columns are letters");
         fs::write(&path, b"\xff\xfem\0o\0").unwrap();
         assert!(refused(&path).contains("UTF-16"));
         assert!(refused(&folder.path().join("none.yaml")) == "there is no such file");
         assert!(refused(folder.path()) == "this is a directory, not a file");
         fs::write(&path, vec![b'#'; 10_000_001]).unwrap();
-        assert!(refused(&path).contains("10000001 bytes are too large"));
+        assert!(refused(&path).starts_with("1:10000001: 10000001 bytes are too large"));
         assert!(refused(Path::new("/dev/zero")).contains("too large"));
     }
 
@@ -345,7 +353,7 @@ mod tests {
     fn what_cannot_be_saved_stays_as_it_is() {
         let (folder, path) = folder_with("plan.yaml", "model: {}\n");
         assert!(save(folder.path(), "x").unwrap_err().message.contains("not saved: this is a directory"));
-        assert!(save(folder.path().join("no/such.yaml"), "x").unwrap_err().message.contains("no such file"));
+        assert!(save(folder.path().join("no/such.yaml"), "x").unwrap_err().message.contains("no such folder"));
         assert!(save(path.join("below"), "x").is_err());
         let circle = folder.path().join("circle");
         std::os::unix::fs::symlink("circle", &circle).unwrap();

@@ -19,7 +19,9 @@ mod place;
 mod read;
 mod render;
 pub mod schema;
+mod slip;
 mod types;
+mod unclosed;
 mod values;
 
 pub use change::Change;

@@ -18,6 +18,12 @@ pub fn draw(account: &Account, first: usize, look: &Look, area: Rect, buffer: &m
     sheet::scrolled(lines(account, look, inner.width as usize), first, inner, buffer);
 }
 
+/// A key in so many cells: its last part tells it from others.
+fn ending(key: &str, width: usize) -> String {
+    let over = (key.chars().count() + 1).saturating_sub(width);
+    if over <= 1 { key.to_owned() } else { format!("…{}", key.chars().skip(over).collect::<String>()) }
+}
+
 fn lines(account: &Account, look: &Look, width: usize) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let column = |at: usize, most: usize| {
@@ -31,7 +37,7 @@ fn lines(account: &Account, look: &Look, width: usize) -> Vec<Line<'static>> {
         .map(|[key, value, origin]| {
             let rest = width.saturating_sub(keys + values + 5);
             Line::from(vec![
-                Span::styled(format!(" {}  ", left(&fit(key, keys), keys)), theme.text()),
+                Span::styled(format!(" {}  ", left(&ending(key, keys), keys)), theme.text()),
                 Span::styled(format!("{}  ", left(&fit(&printable(value), values), values)), theme.accent()),
                 Span::styled(fit(&printable(origin), rest), theme.dim()),
             ])

@@ -17,13 +17,19 @@ pub const UNSAVED: &str = "Unsaved changes:  s save and quit   q discard them   
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    if let Some(question) = question(state) {
+    if let Some(question) = question(state).filter(|_| state.picker.is_none()) {
         let text = fit(&format!(" {question}"), area.width as usize);
         return Line::styled(text, theme.warning()).render(area, buffer);
     }
     if let Some(picker) = &state.picker {
         let take = if picker.purpose == Purpose::Action { "do it" } else { "take" };
-        return keys(&[("type", "finds"), ("↑↓", "choose"), ("⏎", take), ("esc", "leave")], look, area, buffer);
+        let shown: &[(&str, &str)] = match picker.purpose {
+            Purpose::SaveAs | Purpose::ExportTo => {
+                &[("type", "a path"), ("tab", "completes it"), ("⏎", "write"), ("esc", "leave")]
+            }
+            _ => &[("type", "finds"), ("↑↓", "choose"), ("⏎", take), ("esc", "leave")],
+        };
+        return keys(shown, look, area, buffer);
     }
     if let Some(notice) = &state.notice {
         let style = match notice.severity {
@@ -58,6 +64,13 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             // A word without a key that the user has left it tells nobody anything.
             .filter(|(keys, _)| !keys.is_empty()),
     );
+    if state.editor.modified()
+        && let Some(at) = shown.iter().position(|(_, word)| *word == "save")
+    {
+        // What is unsaved is what the next key is for.
+        let save = shown.remove(at);
+        shown.insert(shown.len().min(2), save);
+    }
     let shown: Vec<(&str, &str)> = shown.iter().map(|(key, word)| (key.as_ref(), *word)).collect();
     keys(&shown, look, area, buffer);
 }

@@ -98,6 +98,9 @@ pub fn joined<'a>(parts: Vec<Vec<Span<'a>>>, room: usize, look: &Look) -> Vec<Sp
 fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
     match &state.monitor.source {
+        Source::Starting if state.editor.prediction().is_none() => {
+            vec![Span::styled("waits for a plan", theme.dim())]
+        }
         Source::Starting => vec![Span::styled("source starting", theme.dim())],
         // Why, the monitor pane says.
         Source::Failed(_) => vec![Span::styled("no source", theme.danger())],

@@ -113,12 +113,12 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::bu
         }
         Some(Overlay::Search) => {
             if let Some(view) = &state.search {
-                search::draw(view, look, body, buffer);
+                search::draw(view, state.baseline.as_ref(), look, body, buffer);
             }
         }
         Some(Overlay::Sweep) => {
             if let Some(view) = &state.sweep {
-                sweep::draw(view, look, body, buffer);
+                sweep::draw(view, state.baseline.as_ref(), look, body, buffer);
             }
         }
         Some(Overlay::Proposal(line)) => {

@@ -7,10 +7,16 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
 use super::header::tokens;
-use super::text::{fit, left, right, signed_percent};
-use crate::app::{Editor, Outcome, State};
+use super::text::{fit, left, right, signed_percent, wrapped};
+use crate::app::{Baseline, Editor, FIELDS, Outcome, State};
 use crate::predict::Verdict;
 use crate::printable::printable;
+
+/// Cells of a row besides its name and what it is.
+const FIGURES: usize = 57;
+
+/// With less room what a plan is is not said.
+const SUMMARY: usize = 10;
 
 /// Draws one row a plan: what it is, whether it fits, how fast it is, against the baseline or
 /// else the plan in front.
@@ -24,31 +30,39 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
     let inner = block.inner(area);
     block.render(area, buffer);
     let name = (inner.width as usize / 4).clamp(12, 30);
+    let against = match &state.baseline {
+        Some(baseline) => format!("the baseline, {}", printable(&baseline.name)),
+        None => format!("the plan in front, {}", printable(state.editor.name())),
+    };
+    let room = (inner.width as usize).saturating_sub(name + FIGURES);
     let head = format!(
         "  {}{}{}{}{}{}{}  {}",
         left("plan", name),
-        right("memory", 12),
-        right("of", 10),
-        right("step", 10),
-        right("tok/s", 10),
-        right("memory", 11),
-        right("speed", 8),
-        "what it is"
+        right("memory", 10),
+        right("of GiB", 7),
+        right("step", 9),
+        right("tok/s", 8),
+        right("Δ memory", 11),
+        right("Δ speed", 8),
+        if room < SUMMARY { "" } else { "what it is" }
     );
-    let against = if state.baseline.is_some() { "against the baseline" } else { "against the plan in front" };
     let mut lines = vec![Line::styled(head, theme.dim())];
     for (place, plan) in state.tabs.all(&state.editor).enumerate() {
         let chosen = place == selected;
         let mark = if chosen { "▸ " } else { "  " };
         let style = if chosen { theme.selected() } else { theme.text() };
         let star = if plan.modified() { "*" } else { "" };
+        let style = if plan.faults().is_empty() { style } else { theme.danger() };
         let title = left(&format!("{}{star}", printable(plan.name())), name);
         let mut spans = vec![Span::styled(mark, theme.accent()), Span::styled(title, style)];
-        spans.extend(figures(state, plan, look, (inner.width as usize).saturating_sub(name + 65)));
+        spans.extend(figures(state, plan, look, room));
         lines.push(Line::from(spans));
     }
     lines.push(Line::default());
-    lines.push(Line::styled(format!("  the last two columns of figures: {against}"), theme.dim()));
+    let differs = state.tabs.all(&state.editor).nth(selected).map(|plan| differences(state, plan)).unwrap_or_default();
+    let said = format!("Δ against {against}{differs}");
+    let said = wrapped(&said, (inner.width as usize).saturating_sub(4), 5);
+    lines.extend(said.into_iter().map(|line| Line::styled(format!("  {line}"), theme.dim())));
     for (line, row) in lines.into_iter().zip(inner.rows()) {
         line.render(row, buffer);
     }
@@ -57,7 +71,8 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
 fn figures<'a>(state: &State, plan: &Editor, look: &Look, room: usize) -> Vec<Span<'a>> {
     let theme = &look.theme;
     let Some(prediction) = plan.prediction() else {
-        return vec![Span::styled("  no valid plan", theme.danger())];
+        let why = plan.faults().first().map(ToString::to_string).unwrap_or_default();
+        return vec![Span::styled(fit(&format!("  no valid plan: {}", printable(&why)), room + 55), theme.danger())];
     };
     let capacity = prediction.capacity;
     let memory = if capacity.verdict() == Verdict::DoesNotFit { theme.danger() } else { theme.predicted() };
@@ -69,12 +84,43 @@ fn figures<'a>(state: &State, plan: &Editor, look: &Look, room: usize) -> Vec<Sp
         None => ("·".to_owned(), "·".to_owned()),
     };
     vec![
-        Span::styled(right(&capacity.needed.to_string(), 12), memory),
-        Span::styled(right(&capacity.bytes.in_gib(), 10), theme.dim()),
-        Span::styled(right(&prediction.time.step.to_string(), 10), theme.predicted()),
-        Span::styled(right(&rate, 10), theme.predicted()),
+        Span::styled(right(&capacity.needed.to_string(), 10), memory),
+        Span::styled(right(&capacity.bytes.in_gib(), 7), theme.dim()),
+        Span::styled(right(&prediction.time.step.to_string(), 9), theme.predicted()),
+        Span::styled(right(&rate, 8), theme.predicted()),
         Span::styled(right(&more, 11), theme.text()),
         Span::styled(right(&faster, 8), theme.text()),
-        Span::styled(format!("  {}", fit(&printable(&plan.summary()), room)), theme.dim()),
+        if room < SUMMARY {
+            Span::raw("")
+        } else if plan.faults().is_empty() {
+            Span::styled(format!("  {}", fit(&printable(&plan.summary()), room)), theme.dim())
+        } else {
+            Span::styled(format!("  {}", fit("broken: the last good one", room)), theme.danger())
+        },
     ]
+}
+
+/// What the selected plan says otherwise than the one that it is compared with.
+fn differences(state: &State, plan: &Editor) -> String {
+    let Some(base) = state.baseline.as_ref().map(Baseline::job).or_else(|| state.editor.job()) else {
+        return String::new();
+    };
+    let Some(job) = plan.job() else { return String::new() };
+    if let Some(fault) = plan.faults().first() {
+        return format!("; these are the figures of its last good text: {}", printable(&fault.to_string()));
+    }
+    let said: Vec<String> = FIELDS
+        .into_iter()
+        .filter_map(|field| {
+            let (now, was) = (field.effective(job)?, field.effective(base)?);
+            (now != was).then(|| format!("{} {} (there {})", field.label(), printable(&now), printable(&was)))
+        })
+        .collect();
+    match said.as_slice() {
+        [] if state.tabs.place().1 > 1 => {
+            "; what another plan says otherwise is told here when it is chosen".to_owned()
+        }
+        [] => String::new(),
+        said => format!(": {}", said.join(", ")),
+    }
 }

@@ -9,20 +9,24 @@ use super::Look;
 use super::chart::{Chart, Mark, Wall};
 use super::header::tokens;
 use super::panes::scroll;
-use super::text::{left, right, wrapped};
+use super::picker::in_words;
+use super::text::{fit, left, right, wrapped};
 use crate::advise::{Found, Knobs, Ranked, Seen, throughput, why_slower};
-use crate::app::{Field, SearchAnswer, SearchView};
+use crate::app::{Baseline, Field, SearchAnswer, SearchView};
 use crate::printable::printable;
 use crate::units::{grouped, three_figures};
 
 /// Cells of the table.
 const TABLE: u16 = 78;
 
+/// Cells of a line's figures.
+const FIGURES: usize = 58;
+
 /// Cells of what a line of the table is for.
 const LABEL: usize = 12;
 
-/// Draws the search over the panes.
-pub fn draw(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
+/// Draws the search over the panes, the selected plan against the baseline where there is one.
+pub fn draw(view: &SearchView, base: Option<&Baseline>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     Clear.render(area, buffer);
     let title = format!(" search · {} · {} ", view.aim.word(), printable(view.around.name()));
@@ -33,7 +37,7 @@ pub fn draw(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let inner = block.inner(area);
     block.render(area, buffer);
     let [head, body, below] =
-        Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(2)]).areas(inner);
+        Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(3)]).areas(inner);
     for (line, row) in [asked(view, look), stands(view, look)].into_iter().zip(head.rows()) {
         line.render(row, buffer);
     }
@@ -49,7 +53,7 @@ pub fn draw(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     } else {
         draw_table(view, look, body, buffer);
     }
-    draw_selected(view, look, below, buffer);
+    draw_selected(view, base, look, below, buffer);
 }
 
 /// What the search may not change, and the keys for it.
@@ -130,6 +134,7 @@ fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
+    let with = (area.width as usize).saturating_sub(FIGURES);
     for (index, row) in rows.iter().enumerate().skip(scroll(view.selected, rows.len(), room)).take(room) {
         let chosen = index == view.selected;
         let style = if chosen { theme.selected() } else { theme.text() };
@@ -143,7 +148,7 @@ fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
             Span::styled(right(&mfu, 5), theme.dim()),
             Span::styled(right(&capacity.needed.in_gib(), 7), theme.verdict(capacity.verdict())),
             Span::styled(degrees(knobs), theme.text()),
-            Span::styled(format!("  {}", saving(knobs)), theme.dim()),
+            Span::styled(format!("  {}", fit(&saving(knobs), with)), theme.dim()),
         ]));
     }
     for (line, row) in lines.into_iter().zip(area.rows()) {
@@ -167,10 +172,15 @@ fn saving(knobs: &Knobs) -> String {
         chunks,
         word("", knobs.sharding.to_string()),
         word("", knobs.checkpointing.to_string()),
-        word("offload ", knobs.offload.to_string()),
+        word("offload ", short(&knobs.offload.to_string())),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "–".to_owned() } else { parts.join(" ") }
+}
+
+/// What is offloaded, for a narrow column; the selected plan's words say it in full.
+fn short(offloaded: &str) -> String {
+    if offloaded.len() > 4 { format!("{}.", &offloaded[..3]) } else { offloaded.to_owned() }
 }
 
 /// Memory to the right, speed up: the front as a line, the selected plan on it or below it.
@@ -189,7 +199,7 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let marks = front.iter().map(|at| mark(*at, "•", theme.predicted()));
     let ticks = chosen.iter().map(|(memory, _)| *memory).chain([cap, low, (low + cap) / 2.0]);
     let chart = Chart {
-        title: " tok/s over GiB a GPU: none is better in both".to_owned(),
+        title: " Pareto front: tok/s over GiB a GPU".to_owned(),
         x: (low, cap * 1.02),
         y,
         label: tokens,
@@ -204,7 +214,7 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The selected plan in words: what it changes, and why it is slower than the best.
-fn draw_selected(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_selected(view: &SearchView, base: Option<&Baseline>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let rows = view.rows();
     let Some(row) = rows.get(view.selected) else { return };
@@ -214,7 +224,9 @@ fn draw_selected(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer
         Some(best) => format!("◆ {change}. Against #1 {}", why_slower(best, row.plan)),
         None => format!("◆ {change}"),
     };
-    for (line, row) in wrapped(&printable(&text), area.width as usize, 2).into_iter().zip(area.rows()) {
+    let to_base = base.map(|base| format!("; to base {}", in_words(&base.outcome_of(&row.plan.outline))));
+    let text = text + &to_base.unwrap_or_default();
+    for (line, row) in wrapped(&printable(&text), area.width as usize, 3).into_iter().zip(area.rows()) {
         Line::styled(line, theme.text()).render(row, buffer);
     }
 }

@@ -142,6 +142,13 @@ impl SignedBytes {
         Bytes(u64::try_from(self.0.unsigned_abs()).unwrap_or(u64::MAX))
     }
 
+    /// In GiB without the unit, the sign before it: `+3.10`.
+    #[must_use]
+    pub fn in_gib(self) -> String {
+        let sign = if self.is_negative() { '-' } else { '+' };
+        format!("{sign}{}", self.magnitude().in_gib())
+    }
+
     /// Below zero.
     #[must_use]
     pub const fn is_negative(self) -> bool {

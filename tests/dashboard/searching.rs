@@ -23,7 +23,7 @@ fn a_search_is_watched_stopped_and_its_best_plan_taken() {
     terminal.wait_for("stopped: better ones may be left");
     terminal.keys(keys::HOME);
     terminal.keys(keys::ENTER);
-    terminal.wait_for("taken:");
+    terminal.wait_for("taken; s saves it");
     terminal.keys("u");
     terminal.wait_for("‹ llama-2-70b ›");
     terminal.keys("q");

@@ -197,3 +197,48 @@ fn a_megatron_run_needs_as_much_after_a_round_trip() {
         assert_eq!(peak(&again), peak(&own), "{example}: {command}");
     }
 }
+
+/// The plans of the examples and of the measured runs that were published.
+fn known_plans() -> Vec<(String, Plan)> {
+    let examples = memwall::plan::EXAMPLES.iter().map(|(name, text)| ((*name).to_owned(), plan(text)));
+    let published = std::fs::read_to_string("tests/truth/published.json").unwrap();
+    let published: Vec<serde_json::Value> = serde_json::from_str(&published).unwrap();
+    let published =
+        published.iter().map(|case| (case["id"].as_str().unwrap().to_owned(), plan(&case["plan"].to_string())));
+    examples.chain(published).collect()
+}
+
+/// Where nothing is said to be lost, the plan that comes back predicts the same memory and the same step.
+#[test]
+fn what_is_exported_without_a_loss_predicts_the_same_when_it_comes_back() {
+    let (mut without_loss, mut other) = (0, Vec::new());
+    for (name, own) in known_plans() {
+        let job = memwall::predict::Job::resolve(&own, &crate::CATALOG).unwrap();
+        let (target, file) = match job.framework.name() {
+            "megatron" => (Target::Torchrun, "a.sh"),
+            "torchtitan" => (Target::Torchtitan, "a.toml"),
+            _ => continue,
+        };
+        let exported = export(&own, &crate::CATALOG, target);
+        if !exported.notes.is_empty() {
+            continue;
+        }
+        without_loss += 1;
+        let mut again = back(&exported.text, file, job.degrees.num_gpus).plan().unwrap();
+        again.hardware = own.hardware.clone();
+        again.cluster = own.cluster.clone();
+        match memwall::predict::of(&again, &crate::CATALOG) {
+            Ok(again) => {
+                let own = memwall::predict::predict(&job);
+                let figures =
+                    |of: &memwall::predict::Prediction| (of.largest().peak_allocated, of.capacity.needed, of.time.step);
+                if figures(&again) != figures(&own) {
+                    other.push(format!("{name}: {:?} became {:?}: {}", figures(&own), figures(&again), exported.text));
+                }
+            }
+            Err(faults) => other.push(format!("{name}: {faults:?}: {}", exported.text)),
+        }
+    }
+    assert_eq!(other, Vec::<String>::new(), "{} of {without_loss}", other.len());
+    assert!(without_loss > 100, "{without_loss}");
+}

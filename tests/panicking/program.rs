@@ -51,7 +51,8 @@ fn main() -> ExitCode {
         Ok(source)
     };
     let follow = Follow::default();
-    let outside = Outside { every: Duration::from_millis(20), clock, store: None, calibration: None, follow };
+    let outside =
+        Outside { every: Duration::from_millis(20), clock, store: None, calibration: None, follow, awaited: None };
     match watch(state, &look, open, outside) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -1,12 +1,13 @@
 //! Changing the plan: through its fields, through its text, back and forth.
 
 use super::field::Field;
-use super::step::{Direction, meant, with_value};
+use super::step::{Direction, meant, why_not, with_value};
 use super::text::TextView;
 use crate::app::key::Key;
 use crate::app::keymap::{Action, Context};
 use crate::app::notice::{info, problem};
 use crate::app::pane::Pane;
+use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, Purpose};
 use crate::app::run::calibrating;
 use crate::app::run::observation::observation;
@@ -14,6 +15,7 @@ use crate::app::state::State;
 use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, Kind};
 use crate::plan::{Change, Document};
+use crate::reading::DeviceSample;
 
 /// The longest value that can be typed.
 const LONGEST_VALUE: usize = 200;
@@ -66,8 +68,11 @@ pub fn take_step(state: &mut State, direction: Direction) {
     };
     let Some(step) = step else {
         let way = if direction == Direction::Less { "below" } else { "above" };
-        let label = state.form.field(&state.editor).map_or("", Field::label);
-        state.notice = Some(problem(format!("{label}: no value {way} this one makes a valid plan")));
+        let field = state.form.field(&state.editor);
+        let why = field.and_then(|field| why_not(field, direction, &state.editor, &state.catalog));
+        let label = field.map_or("", Field::label);
+        let said = why.unwrap_or_else(|| format!("{label}: no value {way} this one makes a valid plan"));
+        state.notice = Some(problem(said));
         return;
     };
     match state.editor.with(&step.change) {
@@ -79,13 +84,28 @@ pub fn take_step(state: &mut State, direction: Direction) {
 /// Opens the list of the selected field's values, or lets one be typed.
 pub fn type_value(state: &mut State) {
     let Some(field) = state.form.field(&state.editor) else { return };
-    let choices = field.choices(&state.catalog);
+    let mut choices = field.choices(&state.catalog);
+    if field == Field::Gpu {
+        choices.iter_mut().for_each(|choice| tell_here(choice, state));
+    }
     if choices.is_empty() {
         state.form.typing = Some(String::new());
         return;
     }
     let shown = state.editor.shown(field);
     state.picker = Some(Picker::open(Purpose::Value(field), choices, Some(&shown)));
+}
+
+/// Tells of a card how many of it are watched.
+fn tell_here(choice: &mut Choice, state: &State) {
+    if state.is_made_up() {
+        return;
+    }
+    let named = |device: &DeviceSample| device.name.value().and_then(|name| state.catalog.gpu(name));
+    let here = state.monitor.devices().iter().filter_map(named).filter(|gpu| gpu.name == choice.name).count();
+    if here > 0 {
+        choice.facts += &format!("  {here} here");
+    }
 }
 
 /// Takes back the last change of the plan, or makes it again.
@@ -109,10 +129,8 @@ pub fn turn_back(state: &mut State, action: Action) {
 
 /// Asks which key to add.
 pub fn add_key(state: &mut State) {
-    let missing = schema::keys()
-        .iter()
-        .filter(|key| !matches!(key.kind, Kind::Section | Kind::PathOrKeys) && !state.editor.has(key.path));
-    let choices = missing.map(|key| crate::app::picker::choice::Choice::of(key.path, key.line)).collect();
+    let missing = schema::keys().iter().filter(|key| key.kind != Kind::Section && !state.editor.has(key.path));
+    let choices = missing.map(|key| Choice::of(key.path, key.line)).collect();
     state.picker = Some(Picker::open(Purpose::NewKey, choices, None));
 }
 

@@ -78,3 +78,48 @@ impl Form {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::editor::editing::{add, add_key, take_value};
+    use crate::app::state::State;
+    use crate::plan::Loaded;
+    use crate::plan::schema::Kind;
+    use crate::reading::Moment;
+
+    /// A value that its kind allows, as people type it.
+    fn typed(kind: Kind) -> String {
+        match kind {
+            Kind::Word(words) | Kind::WordOrSection(words) => words[0].name.to_owned(),
+            Kind::Words(words) => format!("[{}]", words[0].name),
+            Kind::Whole { min, .. } => min.max(1).to_string(),
+            Kind::Wholes { .. } | Kind::Texts => "[]".to_owned(),
+            Kind::Choice(numbers) => numbers[0].to_string(),
+            Kind::Positive { .. } | Kind::Amount { .. } | Kind::Share => "0.5".to_owned(),
+            Kind::Flag | Kind::FlagOrAmount => "true".to_owned(),
+            Kind::Text | Kind::PathOrKeys | Kind::Section => "some text".to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_plan_file_is_reached() {
+        let catalog = Catalog::embedded().unwrap();
+        let plan = Loaded::from_text("a", "model: {batch_size: 8}\n").unwrap();
+        let fresh = State::new(plan, catalog, None, Moment(0));
+        let mut listing = fresh.clone();
+        add_key(&mut listing);
+        let offered: Vec<String> = listing.picker.unwrap().choices.into_iter().map(|choice| choice.name).collect();
+        for key in schema::keys().iter().filter(|key| key.kind != Kind::Section) {
+            assert!(fresh.editor.has(key.path) || offered.iter().any(|name| name == key.path), "{}", key.path);
+            let mut state = fresh.clone();
+            add(&mut state, key.path);
+            let field = state.form.field(&state.editor).unwrap();
+            assert_eq!(field.key(), key.path);
+            assert!(state.picker.is_some() || state.form.typing.is_some(), "{}: no value can be given", key.path);
+            take_value(&mut state, field, &typed(key.kind));
+            let document = state.editor.document().unwrap();
+            assert!(document.value(key.path).is_some(), "{}: {}", key.path, state.editor.text());
+        }
+    }
+}

@@ -4,6 +4,9 @@ pub(super) mod amount;
 pub(super) mod editing;
 pub(super) mod field;
 pub(super) mod form;
+mod on_disk;
+pub(super) mod reader;
+mod reading;
 pub(super) mod revisions;
 pub(super) mod step;
 pub(super) mod text;
@@ -14,13 +17,15 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::catalog::Catalog;
-use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan, name_of};
+use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan};
 use crate::predict::{self, Job, Outline, Prediction};
 use field::Field;
+pub use on_disk::folder_of;
+pub use reading::{AT_ONCE, Standing};
 use revisions::Revisions;
 
 /// The key that names a configuration file.
-const CONFIG: &str = "model.hf_config";
+pub const CONFIG: &str = "model.hf_config";
 
 /// A plan that made a prediction.
 #[derive(Debug, Clone)]
@@ -36,6 +41,8 @@ struct Good {
 pub struct Editor {
     name: String,
     path: Option<PathBuf>,
+    /// Relative paths in the text start here.
+    folder: PathBuf,
     text: String,
     /// The text as a tree; none while it cannot be read as one.
     document: Option<Document>,
@@ -47,6 +54,8 @@ pub struct Editor {
     unread: Option<String>,
     good: Option<Good>,
     faults: Vec<Fault>,
+    /// Whether `document` and `faults` are those of the text already.
+    standing: Standing,
 }
 
 impl Editor {
@@ -78,6 +87,7 @@ impl Editor {
     fn of(name: String, path: Option<PathBuf>, text: String) -> Self {
         Self {
             name,
+            folder: path.as_deref().map(|path| folder_of(path).to_owned()).unwrap_or_default(),
             path,
             saved: text.clone(),
             text,
@@ -87,6 +97,7 @@ impl Editor {
             unread: None,
             good: None,
             faults: Vec::new(),
+            standing: Standing::Read,
         }
     }
 
@@ -94,7 +105,9 @@ impl Editor {
     #[must_use]
     pub fn duplicate(&self, name: String) -> Self {
         let saved = self.text.clone();
-        Self { name, path: None, saved, revisions: Revisions::default(), ..self.clone() }
+        // Somebody who reads for this one does not read for the copy.
+        let standing = if self.standing == Standing::Read { Standing::Read } else { Standing::Unread };
+        Self { name, path: None, saved, standing, revisions: Revisions::default(), ..self.clone() }
     }
 
     /// What the plan is called.
@@ -121,40 +134,11 @@ impl Editor {
         &self.text
     }
 
-    /// The text as it is on disk, as far as is known here.
-    #[must_use]
-    pub fn saved_text(&self) -> &str {
-        &self.saved
-    }
-
-    /// Differs from what is on disk.
-    #[must_use]
-    pub fn modified(&self) -> bool {
-        self.text != self.saved
-    }
-
-    /// `text` is on disk now, at `path`, whose name the plan has from now on.
-    pub fn mark_saved(&mut self, path: PathBuf, text: String) {
-        self.name = name_of(&path);
-        self.path = Some(path);
-        self.saved = text;
-    }
-
     /// The configuration file that the last good plan names, as it was read.
     #[must_use]
     pub fn hf_config(&self) -> Option<&HfConfig> {
         let named = self.document.as_ref()?.value("model.hf_config")?;
         self.configs.get(named.as_str()?)?.as_ref().ok()
-    }
-
-    /// Whatever is unsaved is given up: nothing is to be kept of it.
-    pub fn discard_changes(&mut self) {
-        self.saved.clone_from(&self.text);
-    }
-
-    /// `text` is on disk now, put there by somebody else.
-    pub fn note_on_disk(&mut self, text: String) {
-        self.saved = text;
     }
 
     /// The text as a tree; none while it cannot be read as one.
@@ -278,6 +262,7 @@ impl Editor {
     pub fn with(&self, change: &Change) -> Result<Document, Fault> {
         match &self.document {
             Some(document) => document.changed(change),
+            None if self.standing != Standing::Read => Err(Fault::of("", "the text is still being read")),
             None => Err(Fault::of("", "the text is broken; e opens it at the fault")),
         }
     }
@@ -304,6 +289,7 @@ impl Editor {
         self.revisions.note(&self.text, document.text(), false);
         document.text().clone_into(&mut self.text);
         self.document = Some(document);
+        self.standing = Standing::Read;
         self.evaluate_again(catalog);
     }
 
@@ -315,14 +301,14 @@ impl Editor {
         }
         self.revisions.note(&self.text, &text, typed);
         self.text = text;
-        self.read_again(catalog);
+        self.follow_text(catalog);
     }
 
     /// Takes back the last change; the byte at which it was. None when there is none.
     pub fn undo(&mut self, catalog: &Catalog) -> Option<usize> {
         let (text, at) = self.revisions.undo(&self.text)?;
         self.text = text;
-        self.read_again(catalog);
+        self.follow_text(catalog);
         Some(at)
     }
 
@@ -330,13 +316,19 @@ impl Editor {
     pub fn redo(&mut self, catalog: &Catalog) -> Option<usize> {
         let (text, at) = self.revisions.redo(&self.text)?;
         self.text = text;
-        self.read_again(catalog);
+        self.follow_text(catalog);
         Some(at)
     }
 
-    /// Reads the text again. While it is broken the last good plan stays.
     fn read_again(&mut self, catalog: &Catalog) {
-        match Document::parse(&self.text) {
+        let read = Document::parse(&self.text);
+        self.take_read(read, catalog);
+    }
+
+    /// While the text is broken the last good plan stays.
+    fn take_read(&mut self, read: Result<Document, Vec<Fault>>, catalog: &Catalog) {
+        self.standing = Standing::Read;
+        match read {
             Ok(document) => {
                 self.document = Some(document);
                 self.evaluate_again(catalog);

@@ -18,24 +18,32 @@ pub struct Revisions {
     undone: Vec<Revision>,
 }
 
+/// Bytes that are compared at a time.
+const BLOCK: usize = 4096;
+
+/// How many bytes are the same from where both begin: whole blocks first, which large texts are told apart by quickly.
+fn alike<'a>(
+    blocks: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    bytes: impl Iterator<Item = (&'a u8, &'a u8)>,
+) -> usize {
+    let blocks: usize = blocks.take_while(|(one, other)| one == other).map(|(one, _)| one.len()).sum();
+    blocks + bytes.skip(blocks).take_while(|(one, other)| one == other).count()
+}
+
 impl Revision {
     /// What makes `after` of `before`; none where they are the same.
     fn between(before: &str, after: &str, typed: bool) -> Option<Self> {
-        let same = |one: char, other: char| one == other;
-        let start: usize = before
-            .chars()
-            .zip(after.chars())
-            .take_while(|(one, other)| same(*one, *other))
-            .map(|(letter, _)| letter.len_utf8())
-            .sum();
+        let (one, other) = (before.as_bytes(), after.as_bytes());
+        let mut start = alike(one.chunks(BLOCK).zip(other.chunks(BLOCK)), one.iter().zip(other));
+        while !before.is_char_boundary(start) || !after.is_char_boundary(start) {
+            start -= 1;
+        }
         let (old, new) = (&before[start..], &after[start..]);
-        let end: usize = old
-            .chars()
-            .rev()
-            .zip(new.chars().rev())
-            .take_while(|(one, other)| same(*one, *other))
-            .map(|(letter, _)| letter.len_utf8())
-            .sum();
+        let (one, other) = (old.as_bytes(), new.as_bytes());
+        let mut end = alike(one.rchunks(BLOCK).zip(other.rchunks(BLOCK)), one.iter().rev().zip(other.iter().rev()));
+        while !old.is_char_boundary(old.len() - end) || !new.is_char_boundary(new.len() - end) {
+            end -= 1;
+        }
         let (removed, inserted) = (&old[..old.len() - end], &new[..new.len() - end]);
         (!removed.is_empty() || !inserted.is_empty()).then(|| Self {
             at: start,

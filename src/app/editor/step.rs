@@ -39,7 +39,7 @@ impl Outcome {
     /// From one prediction to another.
     #[must_use]
     pub fn between(now: &Prediction, then: &Prediction) -> Self {
-        Self::of((now.capacity, &now.time), (then.capacity, &then.time))
+        Self::of((now.capacity, speed(now)), (then.capacity, speed(then)))
     }
 
     fn of(now: (Capacity, &StepTime), then: (Capacity, &StepTime)) -> Self {
@@ -55,7 +55,12 @@ impl Outcome {
 
 /// From a prediction to the figures of another plan.
 pub fn outcome_of(now: &Prediction, then: &Outline) -> Outcome {
-    Outcome::of((now.capacity, &now.time), (then.capacity, &then.time))
+    Outcome::of((now.capacity, speed(now)), (then.capacity, then.decode.as_ref().unwrap_or(&then.time)))
+}
+
+/// The time that a plan is judged by: of a server, that of one more token for each request.
+fn speed(prediction: &Prediction) -> &StepTime {
+    prediction.decode.as_ref().unwrap_or(&prediction.time)
 }
 
 /// What taking another value would do.
@@ -92,6 +97,26 @@ pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) ->
         _ => None,
     };
     Some(Step { value: value.to_owned(), change, micro_batches, outcome })
+}
+
+/// Why the nearest value in `direction` makes no valid plan; none where there is no such value.
+pub fn why_not(field: Field, direction: Direction, editor: &Editor, catalog: &Catalog) -> Option<String> {
+    let job = editor.job()?;
+    if (field, direction) == (Field::NumGpus, Direction::Less) {
+        let degrees = &job.degrees;
+        let within = [("tensor", degrees.tensor), ("pipeline", degrees.pipeline), ("context", degrees.context)];
+        let parts: Vec<String> =
+            within.iter().filter(|(_, degree)| *degree > 1).map(|(name, degree)| format!("{name} {degree}")).collect();
+        let least: u64 = within.iter().map(|(_, degree)| degree).product();
+        let said = format!("{} take {least} GPUs at least; f, then g finds plans on fewer", parts.join(" x "));
+        return (!parts.is_empty()).then_some(said);
+    }
+    let value = neighbours(field, direction, editor, job, catalog).into_iter().next()?;
+    let document = with_value(field, &value, editor).ok()?;
+    let mut tried = editor.clone();
+    tried.apply(document, catalog);
+    let fault = tried.faults().first()?;
+    Some(format!("{} {value}: {}", field.label(), fault.message))
 }
 
 /// The values on one side of the field's own, nearest first.

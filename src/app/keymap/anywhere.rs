@@ -88,7 +88,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         keys: &[K::Char('z')],
         shown: "z",
         word: "zoom",
-        help: "give the focused pane the whole screen, and back",
+        help: "the whole screen for the pane; the form: every step there",
         actions: &[A::Zoom],
     },
     Binding {

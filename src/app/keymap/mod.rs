@@ -5,6 +5,7 @@ mod anywhere;
 pub(super) mod listing;
 mod panes;
 mod plan;
+pub(super) mod synonyms;
 pub(super) mod user;
 
 use serde::Serialize;

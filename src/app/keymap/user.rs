@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::{Action, Binding, Context, bindings, bound};
 use crate::app::key::Key;
 use crate::app::pane::Pane;
-use crate::plan::Document;
+use crate::plan::{Document, Mark};
 
 /// Keys with words of their own in the file.
 const NAMED: &[(&str, Key)] = &[
@@ -45,27 +47,59 @@ impl Keymap {
         let document = Document::parse(text).map_err(said)?;
         let mut map = Self::default();
         let mut faults = Vec::new();
-        for context in contexts() {
-            let name = context.name().to_lowercase();
-            let Some(keys) = document.value(&name) else { continue };
-            let Some(keys) = keys.as_object() else {
-                faults.push(placed(&document, &name, "keys and their actions are needed here"));
+        if document.keys().next().is_none() && document.text().lines().any(|line| is_said(line)) {
+            faults.push(placed(Some(START), "contexts are needed here, each with keys and their actions"));
+        }
+        for name in document.keys() {
+            let Some(context) = contexts().find(|context| context.name().eq_ignore_ascii_case(&name)) else {
+                let known: Vec<_> = contexts().map(|context| context.name().to_lowercase()).collect();
+                let why = format!("no context `{name}`; known: {}", known.join(", "));
+                faults.push(placed(document.place_of(&name), &why));
                 continue;
             };
-            for (key, action) in keys {
-                match one(key, action.as_str().unwrap_or_default()) {
-                    Ok((key, action)) => map.own.push((context, key, action)),
-                    Err(why) => faults.push(placed(&document, &format!("{name}.{key}"), &why)),
+            match document.value(&name) {
+                Some(Value::Object(keys)) => {
+                    for (key, action) in &keys {
+                        let (at_key, at_action) = document.places(&name, key).unzip();
+                        match map.take(context, key, action) {
+                            Ok(()) => {}
+                            Err(Wrong::Key(why)) => faults.push(placed(at_key, &why)),
+                            Err(Wrong::Action(why)) => faults.push(placed(at_action, &why)),
+                        }
+                    }
                 }
+                Some(Value::Null) | None => {}
+                Some(_) => faults.push(placed(document.place_of(&name), "keys and their actions are needed here")),
             }
         }
-        for key in document.keys() {
-            if !contexts().any(|context| context.name().eq_ignore_ascii_case(&key)) {
-                let known: Vec<_> = contexts().map(|context| context.name().to_lowercase()).collect();
-                faults.push(placed(&document, &key, &format!("no context `{key}`; known: {}", known.join(", "))));
-            }
+        if faults.is_empty() && !map.can_quit() {
+            let at = document.place_of(&Context::Anywhere.name().to_lowercase());
+            faults.push(placed(at, "no key is left for `quit`"));
         }
         if faults.is_empty() { Ok(map) } else { Err(faults) }
+    }
+
+    /// Takes a key with its action, or `none`.
+    fn take(&mut self, context: Context, key: &str, action: &Value) -> Result<(), Wrong> {
+        let known = key_of(key).ok_or_else(|| {
+            Wrong::Key(format!("no key `{key}`; a letter, ctrl- and a letter, or a name such as page-up"))
+        })?;
+        if context == Context::Text && matches!(known, Key::Char(_)) {
+            return Err(Wrong::Key(format!("`{key}` is typed in the text; take one with ctrl-")));
+        }
+        if self.own.iter().any(|(place, own, _)| (*place, *own) == (context, known)) {
+            return Err(Wrong::Key(format!("`{key}` is given twice, in two spellings")));
+        }
+        let action = action.as_str().map_or_else(|| action.to_string(), str::to_owned);
+        self.own.push((context, known, action_of(&action).map_err(Wrong::Action)?));
+        Ok(())
+    }
+
+    /// Some key leaves the dashboard, wherever it is pressed.
+    fn can_quit(&self) -> bool {
+        let own = self.own.iter().map(|(_, key, _)| *key);
+        let mut keys = bindings().flat_map(|binding| binding.keys.iter().copied()).chain(own);
+        keys.any(|key| self.within(key, Context::Anywhere) == Some(Action::Quit))
     }
 
     /// What `key` does in a context, and perhaps while a recording is played; `Anywhere` holds where the context says nothing, in the
@@ -133,24 +167,38 @@ fn contexts() -> impl Iterator<Item = Context> {
     Pane::ALL.into_iter().map(Context::In).chain([Context::Text, Context::Replay, Context::Anywhere])
 }
 
-fn placed(document: &Document, key: &str, why: &str) -> String {
-    document.locate(key).map_or_else(|| why.to_owned(), |at| format!("{}:{}: {why}", at.line, at.column))
+/// What is wrong with a line: its key, or what the key shall do.
+enum Wrong {
+    Key(String),
+    Action(String),
 }
 
-fn one(key: &str, action: &str) -> Result<(Key, Option<Action>), String> {
-    let key = key_of(key)
-        .ok_or_else(|| format!("no key `{key}`; a letter, ctrl- and a letter, or a name such as page-up"))?;
-    if action == "none" {
-        return Ok((key, None));
+/// Where a text begins.
+const START: Mark = Mark { line: 1, column: 1 };
+
+/// More than a blank line, a comment or the mark of a document.
+fn is_said(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !line.starts_with('#') && line != "---" && line != "{}"
+}
+
+fn placed(at: Option<Mark>, why: &str) -> String {
+    at.map_or_else(|| why.to_owned(), |at| format!("{}:{}: {why}", at.line, at.column))
+}
+
+/// The action of that name; none for `none`.
+fn action_of(name: &str) -> Result<Option<Action>, String> {
+    if name == "none" {
+        return Ok(None);
     }
     let actions = || bindings().flat_map(|binding| binding.actions).copied();
-    match actions().find(|known| known.name() == action) {
-        Some(action) => Ok((key, Some(action))),
+    match actions().find(|known| known.name() == name) {
+        Some(action) => Ok(Some(action)),
         None => {
             let near = actions()
                 .map(Action::name)
-                .max_by(|one, other| strsim::jaro_winkler(one, action).total_cmp(&strsim::jaro_winkler(other, action)));
-            Err(format!("no action `{action}`; nearest: `{}`", near.unwrap_or_default()))
+                .max_by(|one, other| strsim::jaro_winkler(one, name).total_cmp(&strsim::jaro_winkler(other, name)));
+            Err(format!("no action `{name}`; nearest: `{}`", near.unwrap_or_default()))
         }
     }
 }
@@ -215,8 +263,22 @@ mod tests {
     fn faults_of_a_key_map_have_their_place() {
         let faults = Keymap::parse("plan:\n  w: sav\n  hyper-x: quit\nplans: {}\n").unwrap_err();
         assert_eq!(faults[0], "2:6: no action `sav`; nearest: `save`");
-        assert!(faults[1].starts_with("3:12: no key `hyper-x`"), "{faults:?}");
-        assert!(faults[2].starts_with("4:8: no context `plans`; known: plan, vram"), "{faults:?}");
-        assert!(Keymap::parse("plan: [").is_err());
+        assert!(faults[1].starts_with("3:3: no key `hyper-x`"), "{faults:?}");
+        assert!(faults[2].starts_with("4:1: no context `plans`; known: plan, vram"), "{faults:?}");
+        for (text, said) in [
+            ("plan: [", "1:7: this bracket `[` is never closed"),
+            ("- a\n", "1:1: "),
+            ("plan: {w: 5}\n", "1:11: no action `5`"),
+            ("plan: {tab: save, Tab: undo}\n", "1:19: `Tab` is given twice"),
+            ("text: {x: save}\n", "1:8: `x` is typed in the text"),
+            ("anywhere: {q: none, ctrl-c: none}\n", "1:1: no key is left for `quit`"),
+            ("plan: save\n", "1:1: keys and their actions"),
+        ] {
+            let faults = Keymap::parse(text).unwrap_err();
+            assert!(faults.len() == 1 && faults[0].starts_with(said), "{text}: {faults:?}");
+        }
+        for text in ["", "# nothing\n", "plan:\n", "{}\n"] {
+            assert!(Keymap::parse(text).is_ok(), "{text}");
+        }
     }
 }

@@ -49,7 +49,7 @@ impl Purpose {
             Self::Open => "open a plan, or another tool's file as one: choose, or type a path".to_owned(),
             Self::NewKey => "a key to add".to_owned(),
             Self::SecondKey => "a second key to sweep".to_owned(),
-            Self::Constraint(Constraint::Value(field)) => format!("search with this {}", field.label()),
+            Self::Constraint(Constraint::Value(field)) => format!("search again with another {}", field.label()),
             Self::Constraint(Constraint::Keep) => "a knob that stays as it is".to_owned(),
             Self::SaveAs => "save as: type a path".to_owned(),
             Self::Export => "export the plan as".to_owned(),
@@ -140,8 +140,8 @@ impl Picker {
     }
 }
 
-/// The places of the choices that `typed` may stand for, best first: the one that it is, then
-/// by how well it fits.
+/// The places of the choices that `typed` may stand for, best first: the one that it is, then those that have a word
+/// which begins so, then by how well it fits.
 #[must_use]
 pub fn ranked(choices: &[Choice], typed: &str) -> Vec<usize> {
     let typed = typed.trim();
@@ -152,7 +152,8 @@ pub fn ranked(choices: &[Choice], typed: &str) -> Vec<usize> {
     let pattern = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
     let mut buffer = Vec::new();
     let mut score = |text: &str| pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher);
-    let mut found: Vec<(bool, u32, usize)> = choices
+    let begins = |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| starts_alike(word, typed));
+    let mut found: Vec<(bool, u8, u32, usize)> = choices
         .iter()
         .enumerate()
         .filter_map(|(at, choice)| {
@@ -160,11 +161,17 @@ pub fn ranked(choices: &[Choice], typed: &str) -> Vec<usize> {
             // A hit in the name counts more than one among its other names or facts.
             let name = score(&choice.name).map(|score| score * 2);
             let other = score(&format!("{} {} {}", choice.name, choice.aliases, choice.facts));
-            Some((exact, name.or(other)?, at))
+            let word =
+                if begins(&choice.name) || begins(&choice.aliases) { 2 } else { u8::from(begins(&choice.facts)) };
+            Some((exact, word, name.or(other)?, at))
         })
         .collect();
-    found.sort_by_key(|(exact, score, at)| (!exact, Reverse(*score), *at));
-    found.into_iter().map(|(_, _, at)| at).collect()
+    found.sort_by_key(|(exact, word, score, at)| (!exact, Reverse(*word), Reverse(*score), *at));
+    found.into_iter().map(|(_, _, _, at)| at).collect()
+}
+
+fn starts_alike(word: &str, typed: &str) -> bool {
+    word.get(..typed.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(typed))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::app::editor::step::outlook;
 use crate::app::event::Effect;
 use crate::app::key::{Key, PAGE};
 use crate::app::keymap::listing::{Command, commands};
+use crate::app::keymap::synonyms::synonyms;
 use crate::app::keymap::{Action, Context};
 use crate::app::notice::problem;
 use crate::app::plans;
@@ -18,8 +19,15 @@ use crate::app::what_if::sweep;
 
 /// Opens the list of actions.
 pub fn open_palette(state: &mut State) {
-    let choices = commands(state.focus).iter().map(|command| choice(command, state)).collect();
+    let choices = listed(state).iter().map(|command| choice(command, state)).collect();
     state.picker = Some(Picker::open(Purpose::Action, choices, None));
+}
+
+/// The actions that can be done now: those of a recording only while one is played.
+fn listed(state: &State) -> Vec<Command> {
+    let mut commands = commands(state.focus);
+    commands.retain(|command| command.binding.context != Context::Replay || state.playback.is_some());
+    commands
 }
 
 fn choice(command: &Command, state: &State) -> Choice {
@@ -30,7 +38,7 @@ fn choice(command: &Command, state: &State) -> Choice {
         context => format!(" ({})", context.name()),
     };
     let facts = format!("{key:>9}  {}{place}", binding.help);
-    Choice { name: command.action.name().replace('-', " "), facts, aliases: String::new() }
+    Choice { name: command.action.name().replace('-', " "), facts, aliases: synonyms(command.action).to_owned() }
 }
 
 /// A key while a list is open. An action that was chosen is returned to be done.
@@ -121,7 +129,7 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
         Purpose::Export => exporting::chosen(state, &taken),
         Purpose::ExportTo => effects = exporting::write_to(state, taken.into()),
         Purpose::Action => {
-            let command = picker.place().and_then(|place| commands(state.focus).get(place).copied());
+            let command = picker.place().and_then(|place| listed(state).get(place).copied());
             let Some(command) = command else { return (effects, None) };
             if let Context::In(pane) = command.binding.context {
                 state.focus = pane;

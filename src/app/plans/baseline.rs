@@ -2,10 +2,10 @@
 
 use crate::app::editor::Editor;
 use crate::app::editor::field::Field;
-use crate::app::editor::step::Outcome;
+use crate::app::editor::step::{Outcome, outcome_of};
 use crate::app::notice::{info, problem};
 use crate::app::state::State;
-use crate::predict::{Component, Job, Prediction, RooflineOp};
+use crate::predict::{Component, Job, Outline, Prediction, RooflineOp};
 use crate::units::SignedBytes;
 
 /// The plan as it was when it was pinned.
@@ -29,6 +29,12 @@ impl Baseline {
         Some(Self { name: editor.name().to_owned(), text: editor.text().to_owned(), job, prediction })
     }
 
+    /// Everything decided about it.
+    #[must_use]
+    pub const fn job(&self) -> &Job {
+        &self.job
+    }
+
     /// Whether it is that plan, letter by letter.
     #[must_use]
     pub fn is(&self, editor: &Editor) -> bool {
@@ -39,6 +45,12 @@ impl Baseline {
     #[must_use]
     pub fn outcome(&self, prediction: &Prediction) -> Outcome {
         Outcome::between(&self.prediction, prediction)
+    }
+
+    /// The same of another plan's figures.
+    #[must_use]
+    pub fn outcome_of(&self, outline: &Outline) -> Outcome {
+        outcome_of(&self.prediction, outline)
     }
 
     /// The value of a field here, where it is another one than `shown`.

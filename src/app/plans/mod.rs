@@ -4,6 +4,7 @@ pub(super) mod account;
 pub(super) mod baseline;
 pub(super) mod exporting;
 pub(super) mod merging;
+mod relocating;
 pub(super) mod saving;
 pub(super) mod tabs;
 

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use super::exporting;
 use super::merging::merge;
-use crate::app::editor::Editor;
+use super::relocating::relocated;
+use crate::app::editor::{CONFIG, Editor, Standing};
 use crate::app::event::{Effect, Expected, Unsaved};
 use crate::app::key::Key;
 use crate::app::notice::{info, problem};
 use crate::app::picker::{Picker, Purpose};
 use crate::app::plans;
 use crate::app::state::{Overlay, Saving, State};
+use crate::plan::Document;
 
 /// A file that was not written, because of what was found in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +66,10 @@ pub fn save(state: &mut State, over: bool) -> Vec<Effect> {
         (Some(path), Some(own)) if path == own => Expected::Text(editor.saved_text().to_owned()),
         (Some(_), _) | (None, None) => Expected::Nothing,
     };
+    let moved = state.save_as.as_deref().and_then(|path| relocated(editor, path));
+    let text = moved.as_ref().map_or_else(|| editor.text(), Document::text).to_owned();
     let path = state.save_as.clone().or(own);
-    vec![Effect::Save { path, name: editor.name().to_owned(), text: editor.text().to_owned(), expected }]
+    vec![Effect::Save { path, name: editor.name().to_owned(), text, expected }]
 }
 
 /// A file is on disk.
@@ -75,8 +79,13 @@ pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
         return Vec::new();
     }
     state.save_as = None;
-    state.notice = Some(info(format!("saved {}", path.display())));
+    let mut said = format!("saved {}", path.display());
     let forget = forget(state);
+    if let Some(moved) = relocated(&state.editor, &path).filter(|moved| moved.text() == text) {
+        said += &format!("; there model.hf_config is {}", moved.written(CONFIG).unwrap_or_default());
+        state.editor.apply(moved, &state.catalog);
+    }
+    state.notice = Some(info(said));
     // A run that was made up for this plan is still its run under another name.
     let first = state.first == state.editor.name();
     state.editor.mark_saved(path, text);
@@ -188,15 +197,16 @@ fn forget(state: &State) -> Effect {
     Effect::Forget { path: state.editor.path().map(Into::into), name: state.editor.name().to_owned() }
 }
 
-/// Keeps the unsaved text where it is another one than was kept last.
-pub fn keep(state: &mut State) -> Option<Effect> {
+/// Keeps the unsaved text where it is another one than was kept last. `leaving`: there is no later.
+pub fn keep(state: &mut State, leaving: bool) -> Option<Effect> {
     let editor = &state.editor;
     let asked = matches!(state.overlay, Some(Overlay::Recovered(_)));
     if !editor.modified() {
         // Taken back to what the file holds: nothing is unsaved any more.
         return state.kept.take().map(|_| forget(state));
     }
-    if asked || state.kept.as_deref() == Some(editor.text()) {
+    // A long text is kept when it is read: letters that were typed meanwhile are one text.
+    if asked || editor.standing() != Standing::Read && !leaving || state.kept.as_deref() == Some(editor.text()) {
         return None;
     }
     state.kept = Some(editor.text().to_owned());

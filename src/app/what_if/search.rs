@@ -356,7 +356,7 @@ fn take(state: &mut State) {
             let said = if words.is_empty() {
                 "the plan is that already".to_owned()
             } else {
-                format!("taken: {words}; s saves it, u takes it back")
+                format!("taken; s saves it, u takes it back: {words}")
             };
             state.overlay = None;
             editing::apply(state, document);

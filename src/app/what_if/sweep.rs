@@ -26,6 +26,8 @@ pub struct SweepView {
     pub sweep: Sweep,
     /// The selected one.
     pub selected: usize,
+    /// The one that the plan is, where it is among them.
+    pub now: Option<usize>,
     /// The map of two keys shows memory, not throughput.
     pub memory: bool,
 }
@@ -59,8 +61,8 @@ impl SweepView {
         let is_now = |at: &[usize]| {
             fields.iter().zip(at).zip(&sweep.axes).all(|((field, at), axis)| axis.values[*at] == editor.shown(*field))
         };
-        let selected = sweep.points.iter().position(|point| is_now(&point.at)).unwrap_or(0);
-        Ok(Self { fields, sweep, selected, memory: false })
+        let now = sweep.points.iter().position(|point| is_now(&point.at));
+        Ok(Self { fields, sweep, selected: now.unwrap_or(0), now, memory: false })
     }
 
     /// The walls that stand at a point.
@@ -219,7 +221,7 @@ fn take(state: &mut State) {
     state.overlay = None;
     if let Some(document) = scratch.document().cloned() {
         editing::apply(state, document);
-        state.notice = Some(info(format!("taken: {}; s saves it, u takes it back", said.join(", "))));
+        state.notice = Some(info(format!("taken; s saves it, u takes it back: {}", said.join(", "))));
     }
 }
 

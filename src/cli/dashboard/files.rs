@@ -14,7 +14,7 @@ use crate::catalog::Catalog;
 use crate::cli::import::{self, Opened};
 use crate::cli::infer::proposal;
 use crate::observe;
-use crate::plan::{self, HfConfig};
+use crate::plan::{self, Document, HfConfig};
 
 /// More plans than this are not listed.
 const MOST_LISTED: usize = 500;
@@ -121,6 +121,11 @@ pub fn open(path: &Path, store: Option<Store>, catalog: Catalog, events: Sender<
     });
 }
 
+/// Reads a long text.
+pub fn read(number: u64, text: String, events: Sender<Event>) {
+    aside(events, move || Event::Read { number, read: Document::parse(&text) });
+}
+
 /// Looks for plans, and for what can be read as one, in the working directory and one level below.
 pub fn list(catalog: Catalog, events: Sender<Event>) {
     aside(events, move || {
@@ -188,10 +193,10 @@ fn what_is(path: &Path, catalog: &Catalog) -> Option<String> {
 }
 
 /// Reads a configuration that a plan names.
-pub fn read_config(plan: Option<PathBuf>, named: String, events: Sender<Event>) {
+pub fn read_config(folder: &Path, named: String, events: Sender<Event>) {
+    let path = home(folder).join(&named);
     aside(events, move || {
-        let folder = plan.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-        let config = plan::read_config(&folder.join(&named)).map(HfConfig::Inline);
+        let config = plan::read_config(&path).map(HfConfig::Inline);
         Event::ConfigRead { named, config }
     });
 }

@@ -13,8 +13,10 @@ mod terminal;
 mod watch;
 
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+pub use super::made_up::Awaited;
 pub use recovery::Store;
 pub use watch::{Outside, watch};
 
@@ -98,14 +100,14 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     app::offer(&mut state, kept);
     state.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
-    let open = match source(args, &state) {
-        Ok(open) => open,
+    let (open, awaited) = match source(args, &state) {
+        Ok(source) => source,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
     // What a recording tells of has nothing to do with the processes that run now.
     let live = !matches!(args.source, Choice::Replay { .. });
     let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
-    match watch(state, &look, open, Outside { every: args.interval, clock, store, calibration, follow }) {
+    match watch(state, &look, open, Outside { every: args.interval, clock, store, calibration, follow, awaited }) {
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
     }
@@ -171,16 +173,21 @@ fn example() -> Result<Loaded, Vec<Fault>> {
     }
 }
 
-/// How to open the source that was asked for, on its own thread.
+/// How to open the source that was asked for, on its own thread; and what waits for the demo where the plan makes
+/// no prediction yet.
 ///
 /// # Errors
 /// In a line, where the demo's run cannot depart from the plan as it is asked to.
 fn source(
     args: &DashboardArgs,
     state: &State,
-) -> Result<impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static, String> {
+) -> Result<(impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + use<>, Option<Awaited>), String> {
     let choice = args.source.clone();
     let demo = made_up::run(&choice, &state.editor, DEMO_HEAD_START, &state.catalog)?;
+    let (hand, later) = mpsc::channel();
+    let awaited = demo.is_none().then(|| Awaited { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
+    let later = awaited.is_some().then_some(later);
     let catalog = state.catalog.clone();
-    Ok(move |wants: &Wants| observe::open(choice, Means { demo, wants: wants.clone(), catalog }))
+    let open = move |wants: &Wants| observe::open(choice, Means { demo, later, wants: wants.clone(), catalog });
+    Ok((open, awaited))
 }

@@ -20,6 +20,7 @@ use super::terminal::Screen;
 use super::{Clock, alarm};
 use crate::app::{Effect, Event, Meant, Source, State, update};
 use crate::cli::ending::Ending;
+use crate::cli::made_up::Awaited;
 use crate::observe::{self, End, Follow, Header, PlanText, Report, Wants};
 use crate::ui::{Look, Pointer, hit, wanted};
 
@@ -42,6 +43,8 @@ pub struct Outside {
     pub calibration: Option<PathBuf>,
     /// Which logs and hooks are followed.
     pub follow: Follow,
+    /// What waits for a plan that can be predicted.
+    pub awaited: Option<Awaited>,
 }
 
 /// Shows the dashboard until the user quits or the system asks to.
@@ -90,7 +93,7 @@ async fn watch_on(
     open: impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     outside: Outside,
 ) -> Result<(), String> {
-    let Outside { every, clock, store, calibration, follow } = outside;
+    let Outside { every, clock, store, calibration, follow, mut awaited } = outside;
     let Around { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
@@ -132,6 +135,7 @@ async fn watch_on(
             Came::Unseen => continue,
             Came::Seen => {}
         }
+        awaited = awaited.filter(|awaited| !awaited.look(&mut state));
         following.attend(state.monitor.attached_here());
         wants.set(wanted(&state));
         screen.draw(&state, look)?;
@@ -203,9 +207,10 @@ impl Hands {
             Effect::Explain(number) => files::explain(number, state, events),
             Effect::Search(number) => self.search.begin(number, state, events),
             Effect::CancelSearch => self.search.cancel(),
+            Effect::Read { number, text } => files::read(number, text, events),
             Effect::ListPlans => files::list(state.catalog.clone(), events),
             Effect::CompletePath(typed) => files::complete(typed, events),
-            Effect::ReadConfig { plan, named } => files::read_config(plan, named, events),
+            Effect::ReadConfig { folder, named } => files::read_config(&folder, named, events),
             Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),
             Effect::Forget { path, name } => self.wish(Wish::Forget(path, name)),
             Effect::Mouse(taken) => return screen.take_mouse(taken),

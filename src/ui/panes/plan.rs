@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::scroll;
-use crate::app::{Field, Pane, State, Step};
+use crate::app::{Field, Pane, Standing, State, Step};
 use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{fit, left, right, signed_percent, width_of, wrapped};
@@ -23,6 +23,9 @@ pub fn title(state: &State) -> String {
     if state.editor.prediction().is_none() {
         parts.push("no good plan yet".to_owned());
     }
+    if state.editor.standing() != Standing::Read {
+        parts.push("reading".to_owned());
+    }
     if state.editor.modified() {
         parts.push("unsaved".to_owned());
     }
@@ -32,15 +35,22 @@ pub fn title(state: &State) -> String {
     parts.join(" · ")
 }
 
+/// Share of the speed below which a step is no gain.
+const WORTH_TELLING: f64 = 0.005;
+
 /// Lines below the fields for what neighbouring values would do, so that fields keep their places.
 const NOTES: usize = 2;
 
 /// Cells of a field with its value where those beside it stand in columns of their own.
 const FIELD: u16 = 50;
 
+/// The same where there is little room, and what two columns beside that take.
+const NARROW: (u16, u16) = (26, 50);
+
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    if !state.form.around.is_empty() && area.width >= 2 * FIELD {
-        let [fields, beside] = Layout::horizontal([Constraint::Length(FIELD), Constraint::Fill(1)]).areas(area);
+    if !state.form.around.is_empty() && area.width >= NARROW.0 + NARROW.1 {
+        let field = if area.width >= 2 * FIELD { FIELD } else { NARROW.0 };
+        let [fields, beside] = Layout::horizontal([Constraint::Length(field), Constraint::Fill(1)]).areas(area);
         draw_fields(state, look, fields, buffer);
         draw_beside(state, look, beside, buffer);
     } else {
@@ -48,16 +58,34 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// What the value below and the value above each field's would do.
+/// Changes how the work is done, not what it is or on how many of which GPUs.
+fn is_a_knob(field: Field) -> bool {
+    let key = field.key();
+    let work = ["model.preset", "model.sequence_length", "model.hf_config", "distribution.data_parallel"];
+    !work.contains(&key) && !["hardware.", "cluster.", "model.architecture."].iter().any(|part| key.starts_with(part))
+}
+
+/// What the value below and the value above each field's would do; of the steps that do the same work on the same
+/// GPUs the fastest is marked.
 fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let columns: [Rect; 2] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(area);
     let (first, room) = visible(state, area.height);
+    let faster = |step: &&Step| step.outcome.fits && step.outcome.speed > WORTH_TELLING;
+    let by_speed = |a: &&Step, b: &&Step| a.outcome.speed.total_cmp(&b.outcome.speed);
+    let fields = state.form.fields(&state.editor);
+    let same_work =
+        state.form.around.iter().zip(&fields).filter(|(_, field)| is_a_knob(**field)).map(|(steps, _)| steps);
+    let fastest = same_work.flatten().flatten().filter(faster).max_by(by_speed);
     for (index, steps) in state.form.around.iter().enumerate().skip(first).take(room) {
         let row = (index - first) as u16;
         for ((arrow, step), column) in ["‹", "›"].into_iter().zip(steps).zip(columns) {
             let place = Rect { y: column.y + row, height: 1, ..column };
             if let Some(step) = step {
-                step_note(arrow, step, look, place.width as usize).render(place, buffer);
+                let mut note = step_note(arrow, step, look, place.width as usize);
+                if fastest.is_some_and(|fastest| std::ptr::eq(fastest, step)) {
+                    note.spans.iter_mut().for_each(|span| span.style = look.theme.good());
+                }
+                note.render(place, buffer);
             }
         }
     }

@@ -24,6 +24,9 @@ const OFFERED: usize = 8;
 /// Blanks that a tab is shown as.
 const TAB: usize = 4;
 
+/// Bytes of a line beyond which it is looked at only where it is in view.
+const LONG: usize = 4096;
+
 pub fn draw(state: &State, view: &TextView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let [body, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(EXPLAINED)]).areas(area);
     let gutter = gutter(view);
@@ -82,8 +85,7 @@ enum Part {
 }
 
 /// What each character of a line is. A line by itself tells enough for colours.
-fn parts(line: &str) -> Vec<Part> {
-    let letters: Vec<char> = line.chars().collect();
+fn parts(letters: &[char]) -> Vec<Part> {
     let mut parts = vec![Part::Text; letters.len()];
     let mut start = 0;
     let mut quote = None;
@@ -97,7 +99,7 @@ fn parts(line: &str) -> Vec<Part> {
         let starts = at == 0 || letters[at - 1].is_whitespace();
         match letter {
             '#' if starts => {
-                word(&letters, &mut parts, start, at);
+                word(letters, &mut parts, start, at);
                 parts[at..].fill(Part::Comment);
                 return parts;
             }
@@ -108,14 +110,14 @@ fn parts(line: &str) -> Vec<Part> {
                 start = at + 1;
             }
             '{' | '}' | '[' | ']' | ',' => {
-                word(&letters, &mut parts, start, at);
+                word(letters, &mut parts, start, at);
                 parts[at] = Part::Mark;
                 start = at + 1;
             }
             _ => {}
         }
     }
-    word(&letters, &mut parts, start, letters.len());
+    word(letters, &mut parts, start, letters.len());
     parts
 }
 
@@ -148,10 +150,12 @@ fn coloured<'a>(
     room: usize,
     look: &Look,
 ) -> Vec<Span<'a>> {
-    let letters: Vec<char> = line.chars().collect();
-    let parts = parts(line);
-    let wrong = fault.and_then(|fault| fault.at).map(|at| {
-        let start = at.column.saturating_sub(1).min(letters.len().saturating_sub(1));
+    let from = if line.len() > LONG { shift } else { 0 };
+    let letters: Vec<char> = line.chars().skip(from).take(LONG).collect();
+    let (parts, shift) = (parts(&letters), shift - from);
+    let cursor = cursor.map(|cursor| cursor.saturating_sub(from));
+    let wrong = fault.and_then(|fault| fault.at).filter(|at| at.column > from).map(|at| {
+        let start = (at.column - 1 - from).min(letters.len().saturating_sub(1));
         let long =
             letters.iter().skip(start).take_while(|c| !c.is_whitespace() && !matches!(c, ',' | '}' | ']')).count();
         start..start + long.max(1)
@@ -256,7 +260,7 @@ mod tests {
             Part::Comment => 'c',
             Part::Mark => 'm',
         };
-        parts(line).iter().map(letter).collect()
+        parts(&line.chars().collect::<Vec<_>>()).iter().map(letter).collect()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod layers;
 mod stages;
+mod terms;
 mod timeline;
 
 use ratatui::buffer::Buffer;
@@ -9,14 +10,14 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::{progress, say, scroll};
-use crate::app::{MemoryView, Pane, Source, State};
-use crate::predict::{Component, Layer, Prediction, StageMemory, Verdict};
+use super::{progress, say};
+use crate::app::{MemoryView, Source, State};
+use crate::predict::{Component, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::bar;
-use crate::ui::text::{fit, left, right, wrapped};
-use crate::units::{Bytes, three_figures};
+use crate::ui::text::{left, right, wrapped};
+use crate::units::Bytes;
 
 /// The list beside the timeline.
 const LIST: u16 = 36;
@@ -32,15 +33,9 @@ pub fn title(state: &State) -> String {
     let stage = state.editor.prediction().map_or(0, |prediction| prediction.largest().stage);
     let broken = !state.editor.faults().is_empty() && state.editor.prediction().is_some();
     let view = if broken { "last good plan" } else { state.memory.view.word() };
-    let view = match &state.baseline {
-        Some(baseline) => format!("{view} · against {}", baseline.name),
-        None => view.to_owned(),
-    };
-    if stages > 1 {
-        format!("{view} · stage {stage} of {stages}, the largest · GiB a GPU")
-    } else {
-        format!("{view} · GiB a GPU")
-    }
+    let of = if stages > 1 { format!(" · stage {stage} of {stages}, the largest") } else { String::new() };
+    let base = state.baseline.as_ref().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
+    format!("{view} · GiB a GPU{of}{base}")
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -51,7 +46,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     draw_bars(state, prediction, look, bars, buffer);
     match state.memory.view {
         MemoryView::Components => draw_components(state, prediction, look, rest, buffer),
-        MemoryView::Terms => draw_terms(state, prediction.largest(), look, rest, buffer),
+        MemoryView::Terms => terms::draw(state, prediction.largest(), look, rest, buffer),
         MemoryView::Layers => layers::draw(state, prediction, look, rest, buffer),
         MemoryView::Stages => stages::draw(state, prediction, look, rest, buffer),
         MemoryView::Timeline => timeline::draw(state, prediction, look, rest, buffer),
@@ -115,7 +110,7 @@ fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Re
         let below = Rect { y: list.bottom() - spare as u16 + 1, height: spare as u16 - 1, ..area };
         let chart = Rect { height: chart.height - below.height - 1, ..chart };
         timeline::draw_curve(state, prediction, None, look, chart, buffer);
-        draw_terms(state, stage, look, below, buffer);
+        terms::draw(state, stage, look, below, buffer);
     } else {
         timeline::draw_curve(state, prediction, None, look, chart, buffer);
     }
@@ -163,21 +158,20 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
     lines
 }
 
-/// GiB more or less than in the baseline; nothing where that is as much, or nothing is pinned.
+/// GiB more or less than in the baseline; nothing where nothing is pinned.
 fn since(state: &State, prediction: &Prediction, component: Component) -> String {
     let Some(baseline) = &state.baseline else { return String::new() };
     let before = baseline.prediction.largest().component(component);
     more(prediction.largest().component(component), before)
 }
 
-/// `+3.10`: GiB more than before; nothing for less than shows.
-pub fn more(now: Bytes, before: Bytes) -> String {
-    let difference = now.gib() - before.gib();
-    if difference.abs() < 0.005 {
-        return String::new();
-    }
-    let sign = if difference < 0.0 { '-' } else { '+' };
-    format!("{sign}{}", three_figures(difference.abs()))
+/// What stands for no difference that would show.
+const SAME: &str = "·";
+
+/// `+3.10`: GiB more than before.
+fn more(now: Bytes, before: Bytes) -> String {
+    let difference = now - before;
+    if difference.magnitude().gib() < 0.005 { SAME.to_owned() } else { difference.in_gib() }
 }
 
 fn verdict_line<'a>(prediction: &Prediction, look: &Look) -> Line<'a> {
@@ -189,47 +183,6 @@ fn verdict_line<'a>(prediction: &Prediction, look: &Look) -> Line<'a> {
         Verdict::DoesNotFit => format!(" does not fit, {} over", capacity.needed.saturating_sub(capacity.bytes)),
     };
     Line::styled(text, look.theme.verdict(capacity.verdict()))
-}
-
-fn draw_terms(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let theme = &look.theme;
-    let focused = state.focus == Pane::Vram;
-    let mut terms: Vec<_> = stage.terms.iter().collect();
-    terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
-    let selected = state.memory.selected.min(terms.len().saturating_sub(1));
-    let room = (area.height as usize).saturating_sub(2);
-    let width = area.width as usize;
-    let name_width = (width / 3).clamp(18, 34);
-    let head = format!(
-        " {} {} {}",
-        left("named term", name_width + 3),
-        right("GiB", 7),
-        fit("how it comes about", width.saturating_sub(name_width + 15))
-    );
-    let mut lines = vec![Line::styled(head, theme.dim())];
-    for (index, term) in terms.iter().enumerate().skip(scroll(selected, terms.len(), room)).take(room) {
-        let chosen = focused && index == selected;
-        let style = if chosen { theme.selected() } else { theme.text() };
-        lines.push(Line::from(vec![
-            Span::styled(if chosen { "▸" } else { " " }, theme.accent()),
-            Span::styled(format!("{} ", bar::pattern(term.component).repeat(2)), theme.component(term.component)),
-            Span::styled(left(&term.name, name_width), style),
-            Span::styled(right(&term.bytes.in_gib(), 9), theme.text()),
-            Span::styled(
-                format!(" {}", fit(&term.formula.to_string(), width.saturating_sub(name_width + 14))),
-                theme.dim(),
-            ),
-        ]));
-    }
-    if let Some(term) = terms.get(selected).filter(|_| focused) {
-        let counted = match term.layer {
-            Layer::Allocated => "allocated",
-            Layer::Reserved => "reserved",
-            Layer::Device => "outside the allocator",
-        };
-        lines.push(Line::styled(fit(&format!(" {counted}; source: {}", term.source), width), theme.dim()));
-    }
-    render(lines, area, buffer);
 }
 
 fn render(lines: Vec<Line<'_>>, area: Rect, buffer: &mut Buffer) {

@@ -14,7 +14,7 @@ use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::header::tokens;
 use crate::ui::panes::scroll;
-use crate::ui::text::{fit, left, right, wrapped};
+use crate::ui::text::{fit, left, right};
 
 /// Cells of a value: its shade, its figure, its walls.
 const CELL: usize = 10;
@@ -22,9 +22,9 @@ const CELL: usize = 10;
 /// Shares of the best from which a shade holds, the best first. The shades differ without colour too.
 const SHADES: [(f64, &str); 4] = [(0.95, "█"), (0.75, "▓"), (0.4, "▒"), (0.0, "░")];
 
-/// What the shades and letters stand for.
-const LEGEND: &str =
-    "█ 95 % of the best  ▓ 75 %  ▒ 40 %  ░ less  × too big  – no plan  ◂ memory ends  = flat from here";
+/// What the shades and the marks stand for.
+const LEGEND: [&str; 2] =
+    ["█ 95 % of the best that fits  ▓ 75 %  ▒ 40 %  ░ less", "× too big  – no plan  ◂ memory ends  = flat from here"];
 
 /// Draws it: the better the stronger, what does not fit crossed out.
 pub fn draw(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -64,8 +64,7 @@ pub fn draw(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
         lines.push(Line::from(spans));
     }
     lines.push(Line::default());
-    let legend = wrapped(LEGEND, (area.width as usize).saturating_sub(2), 2);
-    lines.extend(legend.into_iter().map(|line| Line::styled(format!("  {line}"), theme.dim())));
+    lines.extend(LEGEND.into_iter().map(|line| Line::styled(format!("  {line}"), theme.dim())));
     for (line, row) in lines.into_iter().zip(area.rows()) {
         line.render(row, buffer);
     }

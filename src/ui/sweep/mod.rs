@@ -11,9 +11,10 @@ use super::Look;
 use super::chart::{Chart, Mark, Wall, round_up};
 use super::header::tokens;
 use super::panes::scroll;
+use super::picker::in_words;
 use super::text::{fit, left, right, signed_percent, wrapped};
 use crate::advise::{Capacity, Throughput, Wall as Found, throughput};
-use crate::app::{Field, SweepView};
+use crate::app::{Baseline, Field, SweepView};
 use crate::predict::{Outline, Verdict};
 use crate::printable::printable;
 use crate::units::three_figures;
@@ -21,11 +22,20 @@ use crate::units::three_figures;
 /// Cells of the table of one key.
 const TABLE: u16 = 73;
 
+/// Cells of the two columns of what is more than in the baseline.
+const SINCE: u16 = 18;
+
+/// Cells of the column of the step's time.
+const STEP: usize = 10;
+
+/// Where the table stands beside its charts: what they need.
+const CHARTS: u16 = 40;
+
 /// Lines of the table beside which charts below it are still of use.
 const ROWS: u16 = 9;
 
-/// Draws the sweep over the panes.
-pub fn draw(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
+/// Draws the sweep over the panes, each point against the baseline where there is one.
+pub fn draw(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     Clear.render(area, buffer);
     let names: Vec<&str> = view.fields.iter().map(|field| field.key()).collect();
@@ -35,22 +45,24 @@ pub fn draw(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
         .title(Span::styled(format!(" sweep · {} ", names.join(" × ")), theme.accent()));
     let inner = block.inner(area);
     block.render(area, buffer);
-    let [body, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(3)]).areas(inner);
+    let [body, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(4)]).areas(inner);
     if view.fields.len() > 1 {
         map::draw(view, look, body, buffer);
-    } else if body.width >= TABLE + 40 {
-        let [table, charts] = Layout::horizontal([Constraint::Length(TABLE), Constraint::Fill(1)]).areas(body);
-        draw_table(view, look, table, buffer);
+    } else if body.width >= TABLE + CHARTS {
+        let wide = base.is_some() && body.width >= TABLE + SINCE + CHARTS;
+        let table = if wide { TABLE + SINCE } else { TABLE };
+        let [table, charts] = Layout::horizontal([Constraint::Length(table), Constraint::Fill(1)]).areas(body);
+        draw_table(view, base, look, table, buffer);
         let halves = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts);
         draw_charts(view, look, halves, buffer);
     } else {
         let rows = (view.sweep.points.len() as u16 + 1).min(ROWS.max(body.height / 2)).min(body.height / 2);
         let [table, charts] = Layout::vertical([Constraint::Length(rows), Constraint::Fill(1)]).areas(body);
-        draw_table(view, look, table, buffer);
+        draw_table(view, base, look, table, buffer);
         let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts);
         draw_charts(view, look, halves, buffer);
     }
-    draw_selected(view, look, below, buffer);
+    draw_selected(view, base, look, below, buffer);
 }
 
 fn outline(view: &SweepView, index: usize) -> Option<&Outline> {
@@ -68,12 +80,19 @@ fn fits(outline: &Outline) -> bool {
     outline.capacity.verdict() != Verdict::DoesNotFit
 }
 
-fn draw_table(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_table(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let name = 18;
+    let name = if base.is_some() { 16 } else { 18 };
     let label = view.fields.first().map_or("", |field| Field::label(*field));
     let (rate, step) = heads(view);
-    let head = format!("  {}{}{}{}", left(label, name), right("memory", 11), right(rate, 10), right(step, 13));
+    // What the step takes follows from the rate: it goes where the marks would be cut.
+    let step_width = if base.is_some() && area.width < TABLE + SINCE { 0 } else { STEP };
+    let step = if step_width > 0 { step } else { "" };
+    let mut head =
+        format!("  {}{}{}{}", left(label, name), right("memory", 11), right(rate, 10), right(step, step_width));
+    if base.is_some() {
+        head += &format!("{}{}", right("Δbase GiB", 11), right("speed", 7));
+    }
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let points = &view.sweep.points;
@@ -89,10 +108,18 @@ fn draw_table(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
                 let memory = if fits(outline) { theme.predicted() } else { theme.danger() };
                 spans.push(Span::styled(right(&outline.capacity.needed.to_string(), 11), memory));
                 spans.push(Span::styled(right(&tokens(throughput(outline)), 10), theme.text()));
-                spans.push(Span::styled(right(&outline.time.step.to_string(), 13), theme.dim()));
+                if step_width > 0 {
+                    spans.push(Span::styled(right(&outline.time.step.to_string(), step_width), theme.dim()));
+                }
+                if let Some(base) = base {
+                    spans.push(Span::styled(since(base, outline), theme.text()));
+                }
                 spans.push(Span::styled(format!("  {}", mark(view, index)), theme.warning()));
             }
-            Err(why) => spans.push(Span::styled(format!("  {}", fit(&printable(why), 40)), theme.dim())),
+            Err(why) => {
+                let room = (area.width as usize).saturating_sub(name + 5);
+                spans.push(Span::styled(format!("  {}", fit(&printable(why), room)), theme.dim()));
+            }
         }
         lines.push(Line::from(spans));
     }
@@ -101,14 +128,18 @@ fn draw_table(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn mark(view: &SweepView, index: usize) -> &'static str {
+/// GiB and share of the speed more than in the baseline.
+fn since(base: &Baseline, outline: &Outline) -> String {
+    let outcome = base.outcome_of(outline);
+    format!("{}{}", right(&outcome.memory.in_gib(), 11), right(&signed_percent(outcome.speed), 7))
+}
+
+/// What stands at a point: that the plan is it, and the walls.
+fn mark(view: &SweepView, index: usize) -> String {
     let marks = view.marks(index);
-    match (marks.last_that_fits, marks.flat) {
-        (true, true) => "◂ memory, flat",
-        (true, false) => "◂ memory ends",
-        (false, true) => "◂ flat from here",
-        (false, false) => "",
-    }
+    let said = [(view.now == Some(index), "now"), (marks.last_that_fits, "memory ends"), (marks.flat, "flat")];
+    let said: Vec<&str> = said.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word).collect();
+    if said.is_empty() { String::new() } else { format!("◂ {}", said.join(", ")) }
 }
 
 /// Throughput, and memory under the card's size; the walls and the selected point stand in both.
@@ -188,7 +219,7 @@ fn walls(view: &SweepView) -> Vec<Wall> {
 }
 
 /// A wall through the selected point, in words.
-fn in_words(view: &SweepView, wall: &Found) -> String {
+fn wall_in_words(view: &SweepView, wall: &Found) -> String {
     let value = |index: usize| view.sweep.points.get(index).map_or("", |point| view.sweep.value(point, wall.axis));
     let label = view.fields.get(wall.axis).map_or("", |field| field.label());
     let memory = match wall.capacity {
@@ -203,7 +234,7 @@ fn in_words(view: &SweepView, wall: &Found) -> String {
     let speed = match wall.throughput {
         Throughput::Flat { from, gain } if gain < 0.0 => format!("throughput ends at {}: more is slower", value(from)),
         Throughput::Flat { from, gain } => {
-            format!("throughput flat from {}: more brings {} at most", value(from), signed_percent(gain))
+            format!("throughput flat from {}, more brings {} at most", value(from), signed_percent(gain))
         }
         Throughput::Grows => "throughput grows to the end".to_owned(),
     };
@@ -211,7 +242,7 @@ fn in_words(view: &SweepView, wall: &Found) -> String {
 }
 
 /// The selected point in words.
-fn draw_selected(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_selected(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let Some(point) = view.sweep.points.get(view.selected) else { return };
     let values: Vec<String> = view
@@ -227,17 +258,17 @@ fn draw_selected(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer)
             let needed = outline.capacity.needed;
             let rate = tokens(throughput(outline));
             let (unit, of) = (heads(view).0, outline.capacity.bytes.in_gib());
-            (format!("{needed} of {of}, {fit}, {rate} {unit}{mfu}"), theme.text())
+            let to_base =
+                base.map(|base| format!("; to base {}", in_words(&base.outcome_of(outline)))).unwrap_or_default();
+            (format!("{needed} of {of}, {fit}, {rate} {unit}{mfu}{to_base}"), theme.text())
         }
         Err(why) => (why.clone(), theme.warning()),
     };
-    let found: Vec<String> = view.walls_here().map(|wall| in_words(view, wall)).collect();
+    let found: Vec<String> = view.walls_here().map(|wall| wall_in_words(view, wall)).collect();
     let found = if found.is_empty() { "names have no order, and no walls".to_owned() } else { found.join(" │ ") };
     let width = area.width as usize;
-    let walls = std::iter::once(Line::styled(
-        format!(" {}", fit(&printable(&found), width.saturating_sub(1))),
-        theme.warning(),
-    ));
+    let walls = wrapped(&printable(&found), width.saturating_sub(1), 2);
+    let walls = walls.into_iter().map(|line| Line::styled(format!(" {line}"), theme.warning()));
     let text = format!("◆ {}: {said}", values.join(", "));
     let selected = wrapped(&printable(&text), width, 2).into_iter().map(|line| Line::styled(line, style));
     for (line, row) in walls.chain(selected).zip(area.rows()) {

@@ -207,47 +207,25 @@ fn input(key: Key) -> Option<ratatui_textarea::Key> {
 /// The bytes of `before` with `lines` as its lines: where these are the same as before at the
 /// beginning and at the end, so are their ends.
 fn merged(before: &str, lines: &[String]) -> String {
-    let (bom, body) = before.strip_prefix(BOM).map_or((false, before), |body| (true, body));
-    let old: Vec<(&str, &str)> = body.split('\n').map(|line| (line.strip_suffix('\r').unwrap_or(line), line)).collect();
-    let ending = if body.find('\n').is_some_and(|at| body[..at].ends_with('\r')) { "\r" } else { "" };
-    let alike = |(old, new): (&(&str, &str), &String)| old.0 == new;
-    let start = old.iter().zip(lines).take_while(|pair| alike(*pair)).count();
-    let (old_rest, new_rest) = (&old[start..], &lines[start..]);
-    let end = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|pair| alike(*pair)).count();
+    let (bom, body) = before.split_at(if before.starts_with(BOM) { BOM.len_utf8() } else { 0 });
+    let ending = if body.find('\n').is_some_and(|at| body[..at].ends_with('\r')) { "\r\n" } else { "\n" };
+    let same = |(old, new): &(&str, &String)| old.strip_suffix('\r').unwrap_or(old) == new.as_str();
+    let (count, last) = (body.matches('\n').count() + 1, lines.len().saturating_sub(1));
+    // A last line has no end: what is one, or was, is not copied with its end.
+    let fronts = body.split('\n').zip(lines).take(last.min(count - 1)).take_while(same);
+    let (start, front) = fronts.fold((0, 0), |(number, bytes), (old, _)| (number + 1, bytes + old.len() + 1));
+    let backs = body.rsplit('\n').zip(lines.iter().rev()).take(lines.len().min(count) - start).take_while(same);
+    let (end, back) = backs.fold((0, 0), |(number, bytes), (old, _)| (number + 1, bytes + old.len() + 1));
     let mut text = String::with_capacity(before.len() + 16);
-    if bom {
-        text.push(BOM);
-    }
-    let last = lines.len().saturating_sub(1);
-    for (at, line) in lines.iter().enumerate() {
-        let place = if at < start {
-            Some(at)
-        } else if at + end >= lines.len() {
-            Some(old.len() + at - lines.len())
-        } else {
-            None
-        };
-        let from_old = place.and_then(|place| old.get(place).map(|(content, whole)| (place, content, whole)));
-        match from_old {
-            Some((index, content, whole)) => {
-                text.push_str(content);
-                // What was the last line has no end, what is the last line needs none.
-                let (was_last, is_last) = (index + 1 == old.len(), at == last);
-                text.push_str(match (was_last, is_last) {
-                    (true, false) => ending,
-                    (false, true) => "",
-                    _ => whole.get(content.len()..).unwrap_or_default(),
-                });
-            }
-            None => {
-                text.push_str(line);
-                text.push_str(if at < last { ending } else { "" });
-            }
-        }
+    text.push_str(bom);
+    text.push_str(&body[..front]);
+    for (at, line) in lines.iter().enumerate().take(lines.len() - end).skip(start) {
+        text.push_str(line);
         if at < last {
-            text.push('\n');
+            text.push_str(ending);
         }
     }
+    text.push_str(&body[(body.len() + 1).saturating_sub(back).min(body.len())..]);
     text
 }
 

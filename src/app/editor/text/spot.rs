@@ -61,6 +61,8 @@ pub fn at(lines: &[String], row: usize, column: usize) -> Spot {
 fn section_of(lines: &[String], row: usize, indent: usize) -> Vec<String> {
     let mut keys = Vec::new();
     let mut indent = indent;
+    // At the very left no line above is further out.
+    let row = if indent == 0 { 0 } else { row };
     for line in lines.iter().take(row).rev() {
         let trimmed = line.trim();
         if trimmed.is_empty() || trimmed.starts_with(['#', '}', ']']) || indent_of(line) >= indent {

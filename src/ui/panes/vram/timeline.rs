@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke};
 
-use super::{more, render};
+use super::{SAME, more, render};
 use crate::app::{Pane, State};
 use crate::predict::{Phase, Prediction, TimelinePoint};
 use crate::ui::Look;
@@ -43,7 +43,11 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
 fn against(state: &State, point: &TimelinePoint, index: usize) -> String {
     let timeline = state.baseline.as_ref().map(|baseline| &baseline.prediction.largest().timeline);
     let before = timeline.and_then(|points| points.get(index)).filter(|before| before.at == point.at);
-    before.map_or_else(String::new, |before| more(point.allocated, before.allocated))
+    let more = before.map(|before| more(point.allocated, before.allocated));
+    more.map_or_else(
+        String::new,
+        |more| if more == SAME { "as the baseline".to_owned() } else { format!("{more} to base") },
+    )
 }
 
 /// The curve under the capacity; `marked`: the point that is selected.

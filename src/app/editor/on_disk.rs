@@ -1,0 +1,56 @@
+//! What is known of a plan's file: its text, its folder.
+
+use std::path::{Path, PathBuf};
+
+use super::{Editor, named_config};
+use crate::plan::name_of;
+
+/// The folder that a file lies in; empty for the working directory.
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+impl Editor {
+    /// The text as it is on disk, as far as is known here.
+    #[must_use]
+    pub fn saved_text(&self) -> &str {
+        &self.saved
+    }
+
+    /// Differs from what is on disk.
+    #[must_use]
+    pub fn modified(&self) -> bool {
+        self.text != self.saved
+    }
+
+    /// The folder that relative paths in the plan start from.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// `text` is on disk now, at `path`, whose name the plan has from now on. In another folder what the plan names
+    /// is read anew.
+    pub fn mark_saved(&mut self, path: PathBuf, text: String) {
+        self.name = name_of(&path);
+        let folder = folder_of(&path);
+        if self.folder != folder {
+            self.folder = folder.to_owned();
+            self.configs.clear();
+            self.unread = self.document.as_ref().and_then(named_config);
+        }
+        self.path = Some(path);
+        self.saved = text;
+    }
+
+    /// Whatever is unsaved is given up: nothing is to be kept of it.
+    pub fn discard_changes(&mut self) {
+        self.saved.clone_from(&self.text);
+    }
+
+    /// `text` is on disk now, put there by somebody else.
+    pub fn note_on_disk(&mut self, text: String) {
+        self.saved = text;
+    }
+}

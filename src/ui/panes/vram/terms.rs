@@ -1,0 +1,87 @@
+//! Every named term of the largest stage: how much, how it comes about, how it differs from the baseline's.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use super::{more, render};
+use crate::app::{Pane, State};
+use crate::predict::{Layer, StageMemory, Term};
+use crate::ui::Look;
+use crate::ui::bar;
+use crate::ui::panes::scroll;
+use crate::ui::text::{fit, left, right};
+use crate::units::Bytes;
+
+/// Cells of the difference to the baseline.
+const SINCE: usize = 8;
+
+pub fn draw(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let focused = state.focus == Pane::Vram;
+    let before = state.baseline.as_ref().map(|baseline| baseline.prediction.largest());
+    let rows = rows(stage, before);
+    let selected = state.memory.selected.min(rows.len().saturating_sub(1));
+    let room = (area.height as usize).saturating_sub(2);
+    let width = area.width as usize;
+    let name_width = (width / 3).clamp(18, 34);
+    let since = if before.is_some() { SINCE } else { 0 };
+    let words = width.saturating_sub(name_width + 14 + since);
+    let head = format!(
+        " {}{}{} {}",
+        left("named term", name_width + 3),
+        right("GiB", 9),
+        right(if before.is_some() { "Δbase" } else { "" }, since),
+        fit("how it comes about", words)
+    );
+    let mut lines = vec![Line::styled(head, theme.dim())];
+    for (index, row) in rows.iter().enumerate().skip(scroll(selected, rows.len(), room)).take(room) {
+        let chosen = focused && index == selected;
+        let style = if chosen { theme.selected() } else { theme.text() };
+        let component = row.term.component;
+        let difference = row.before.map_or_else(String::new, |before| more(row.now, before));
+        let formula = if row.gone { "not in this plan".to_owned() } else { row.term.formula.to_string() };
+        lines.push(Line::from(vec![
+            Span::styled(if chosen { "▸" } else { " " }, theme.accent()),
+            Span::styled(format!("{} ", bar::pattern(component).repeat(2)), theme.component(component)),
+            Span::styled(left(&row.term.name, name_width), style),
+            Span::styled(right(&row.now.in_gib(), 9), theme.text()),
+            Span::styled(right(&difference, since), theme.warning()),
+            Span::styled(format!(" {}", fit(&formula, words)), theme.dim()),
+        ]));
+    }
+    if let Some(row) = rows.get(selected).filter(|_| focused) {
+        let counted = match row.term.layer {
+            Layer::Allocated => "allocated",
+            Layer::Reserved => "reserved",
+            Layer::Device => "outside the allocator",
+        };
+        lines.push(Line::styled(fit(&format!(" {counted}; source: {}", row.term.source), width), theme.dim()));
+    }
+    render(lines, area, buffer);
+}
+
+/// A term, and what the baseline has under its name.
+struct Row<'a> {
+    term: &'a Term,
+    now: Bytes,
+    /// None where nothing is pinned.
+    before: Option<Bytes>,
+    /// The baseline's alone.
+    gone: bool,
+}
+
+/// The largest first, of now or of before: what is gone shows how much it was.
+fn rows<'a>(stage: &'a StageMemory, before: Option<&'a StageMemory>) -> Vec<Row<'a>> {
+    let same = |one: &Term, other: &Term| (&one.name, one.component) == (&other.name, other.component);
+    let was = |term: &Term| {
+        before.map(|before| before.terms.iter().filter(|other| same(other, term)).map(|term| term.bytes).sum())
+    };
+    let mut rows: Vec<Row<'a>> =
+        stage.terms.iter().map(|term| Row { term, now: term.bytes, before: was(term), gone: false }).collect();
+    let known = |term: &Term| stage.terms.iter().any(|other| same(other, term));
+    let gone = before.into_iter().flat_map(|before| &before.terms).filter(|term| !known(term));
+    rows.extend(gone.map(|term| Row { term, now: Bytes::ZERO, before: Some(term.bytes), gone: true }));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.term.bytes));
+    rows
+}
