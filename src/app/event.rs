@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use super::account::Import;
-use super::alerts::Alarm;
-use super::calibrating::{Calibrations, Kept};
-use super::ending::Meant;
-use super::inferred::Proposal;
-use super::key::Key;
-use super::mouse::Target;
-use super::saving::Conflict;
-use super::search_view::Answer;
 use crate::advise::Seen;
+use crate::app::alerts::Alarm;
+use crate::app::key::Key;
+use crate::app::monitor::ending::Meant;
+use crate::app::mouse::Target;
+use crate::app::plans::account::Import;
+use crate::app::plans::saving::Conflict;
+use crate::app::run::calibrating::{Calibrations, Kept};
+use crate::app::run::inferred::Proposal;
+use crate::app::what_if::search::Answer;
 use crate::compare::Explanation;
 use crate::plan::HfConfig;
 use crate::reading::playback::{Playback, Steer};
@@ -153,9 +153,9 @@ pub enum Effect {
     },
     /// Read the plan of a process, and tell what it seems to be.
     Infer(u32),
-    /// Search for explanations of what is seen ([`super::Question`]), and tell which were found.
+    /// Search for explanations of what is seen ([`crate::app::Question`]), and tell which were found.
     Explain(u64),
-    /// Search for plans ([`super::SearchWish`]) instead of what is searched for now, and tell what is found.
+    /// Search for plans ([`crate::app::SearchWish`]) instead of what is searched for now, and tell what is found.
     Search(u64),
     /// End the search that is under way; what it has found by then is its answer.
     CancelSearch,

@@ -1,5 +1,8 @@
 //! Key presses, free of any terminal library.
 
+/// Rows that PageUp and PageDown go.
+pub const PAGE: usize = 10;
+
 /// A key press.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {

@@ -1,6 +1,6 @@
 //! What the mouse can choose: the screen's parts, as whoever laid them out names them.
 
-use super::pane::Pane;
+use crate::app::pane::Pane;
 
 /// Something that was clicked or scrolled over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

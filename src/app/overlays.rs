@@ -1,18 +1,17 @@
 //! Keys while something lies on top of the panes: it is scrolled, answered, or goes.
 
-use super::account;
-use super::event::Effect;
-use super::exporting;
-use super::inferred;
-use super::key::Key;
-use super::largest;
-use super::listing::help_shape;
-use super::plans;
-use super::saving;
-use super::search_view;
-use super::state::{Overlay, State};
-use super::sweep_view;
-use super::update::PAGE;
+use crate::app::event::Effect;
+use crate::app::key::{Key, PAGE};
+use crate::app::keymap::listing::help_shape;
+use crate::app::plans;
+use crate::app::plans::account;
+use crate::app::plans::exporting;
+use crate::app::plans::saving;
+use crate::app::run::inferred;
+use crate::app::state::{Overlay, State};
+use crate::app::what_if::largest;
+use crate::app::what_if::search;
+use crate::app::what_if::sweep;
 
 /// A key while something lies on top.
 pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
@@ -47,8 +46,8 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         }
         Overlay::Proposal(_) => inferred::on_key(state, key),
         Overlay::Largest => largest::on_key(state, key),
-        Overlay::Sweep => sweep_view::on_key(state, key),
-        Overlay::Search => return search_view::on_key(state, key),
+        Overlay::Sweep => sweep::on_key(state, key),
+        Overlay::Search => return search::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
         Overlay::RanOut(_) => state.overlay = None,
         Overlay::Help(_) => state.overlay = None,

@@ -1,41 +1,38 @@
 //! What each event does to the state.
 
-use super::account;
-use super::alerts;
-use super::baseline;
-use super::calibrating;
-use super::editing::{self, set_against};
-use super::editor::Editor;
-use super::ending;
-use super::event::{Effect, Event};
-use super::explaining;
-use super::exporting;
-use super::inferred;
-use super::key::Key;
-use super::keymap::{Action, Context};
-use super::largest;
-use super::milestones;
-use super::monitor::{MonitorView, Source};
-use super::mouse::Target;
-use super::notice::{info, problem};
-use super::outlook;
-use super::overlays;
-use super::pane::Pane;
-use super::picking;
-use super::plans;
-use super::ran_out;
-use super::recording;
-use super::saving;
-use super::search_view;
-use super::state::{Overlay, State};
-use super::step::Direction;
-use super::sweep_view;
-use super::trail;
-use super::views::{MOST_ZOOM, MemoryView};
+use crate::app::alerts;
+use crate::app::editor::Editor;
+use crate::app::editor::editing::{self, set_against};
+use crate::app::editor::step::Direction;
+use crate::app::event::{Effect, Event};
+use crate::app::key::{Key, PAGE};
+use crate::app::keymap::{Action, Context};
+use crate::app::monitor::ending;
+use crate::app::monitor::milestones;
+use crate::app::monitor::recording;
+use crate::app::monitor::trail;
+use crate::app::monitor::{MonitorView, Source};
+use crate::app::mouse::Target;
+use crate::app::notice::{info, problem};
+use crate::app::overlays;
+use crate::app::pane::Pane;
+use crate::app::picker::picking;
+use crate::app::plans;
+use crate::app::plans::account;
+use crate::app::plans::baseline;
+use crate::app::plans::exporting;
+use crate::app::plans::saving;
+use crate::app::run::calibrating;
+use crate::app::run::explaining;
+use crate::app::run::inferred;
+use crate::app::run::outlook;
+use crate::app::run::ran_out;
+use crate::app::state::{Overlay, State};
+use crate::app::views::{MOST_ZOOM, MemoryView};
+use crate::app::what_if::largest;
+use crate::app::what_if::search;
+use crate::app::what_if::sweep;
 use crate::reading::Sample;
-
-/// Rows that PageUp and PageDown go.
-pub const PAGE: usize = 10;
 
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
@@ -97,9 +94,9 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Calibrated(outcome) => calibrating::written(state, outcome),
         Event::AlarmFailed(why) => state.notice = Some(problem(why)),
         Event::Searching { number, seen, found } => {
-            search_view::goes_on(state, number, seen, found.map(|found| *found));
+            search::goes_on(state, number, seen, found.map(|found| *found));
         }
-        Event::Searched { number, answer } => search_view::ended(state, number, answer.map(|answer| *answer)),
+        Event::Searched { number, answer } => search::ended(state, number, answer.map(|answer| *answer)),
         Event::OpenFailed(why) => state.notice = Some(problem(why)),
         Event::PlansListed(files) => plans::listed(state, &files),
         Event::ConfigRead { named, config } => {
@@ -184,8 +181,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
         Action::Largest => largest::open(state),
-        Action::Sweep => sweep_view::open(state),
-        Action::Search => return search_view::open(state),
+        Action::Sweep => sweep::open(state),
+        Action::Search => return search::open(state),
         Action::AddKey => editing::add_key(state),
         Action::RemoveKey => editing::remove_key(state),
         Action::NextPane => focus(state, state.focus.next()),

@@ -1,6 +1,6 @@
 //! What the panes with several views show.
 
-use super::trail::Trail;
+use crate::app::monitor::trail::Trail;
 use crate::predict::{Bound, Roofline, RooflineOp};
 
 /// What the VRAM pane lists.

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 pub use rules::{Alert, Rules, Ways};
 
-use super::event::Effect;
-use super::monitor::Source;
-use super::notice::info;
-use super::state::State;
+use crate::app::event::Effect;
+use crate::app::monitor::Source;
+use crate::app::notice::info;
+use crate::app::state::State;
 use crate::reading::{Moment, SourceKind};
 use conditions::Condition;
 

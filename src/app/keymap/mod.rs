@@ -2,13 +2,15 @@
 //! the help screen are drawn from it.
 
 mod anywhere;
+pub(super) mod listing;
 mod panes;
 mod plan;
+pub(super) mod user;
 
 use serde::Serialize;
 
-use super::key::Key;
-use super::pane::Pane;
+use crate::app::key::Key;
+use crate::app::pane::Pane;
 use crate::reading::playback::Steer;
 
 /// What a key makes the dashboard do. Its name, for a key map and the palette, is that of the

@@ -1,0 +1,277 @@
+//! Changing the plan: through its fields, through its text, back and forth.
+
+use super::field::Field;
+use super::step::{Direction, meant, with_value};
+use super::text::TextView;
+use crate::app::key::Key;
+use crate::app::keymap::{Action, Context};
+use crate::app::monitor::Source;
+use crate::app::notice::{info, problem};
+use crate::app::pane::Pane;
+use crate::app::picker::{Picker, Purpose};
+use crate::app::run::calibrating;
+use crate::app::run::observation::observation;
+use crate::app::state::State;
+use crate::compare::{Bands, Calibration, compare};
+use crate::plan::schema::{self, Kind};
+use crate::plan::{Change, Document};
+use crate::reading::SourceKind;
+
+/// The longest value that can be typed.
+const LONGEST_VALUE: usize = 200;
+
+/// What depends on the plan, after it changed.
+pub fn follow(state: &mut State) {
+    let fields = state.form.fields(&state.editor).len();
+    state.form.selected = state.form.selected.min(fields.saturating_sub(1));
+    look_around(state);
+    set_against(state);
+}
+
+/// Works out what the values beside the selected field's would do, where that is shown.
+pub fn look_around(state: &mut State) {
+    if state.text.is_none() {
+        let all = state.zoomed && state.focus == Pane::Plan;
+        state.form.look_around(all, &state.editor, &state.catalog);
+    }
+}
+
+/// Sets what is observed against what the plan predicts now.
+pub fn set_against(state: &mut State) {
+    let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+    if made_up && state.editor.name() != state.first {
+        // A run that was made up for another plan says nothing about this one.
+        state.comparison = None;
+        return;
+    }
+    state.calibration = calibrating::holds(state).map_or_else(Calibration::default, |kept| kept.factors);
+    state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
+        let observation = observation(&state.monitor, &state.run, prediction, &job.hardware.gpu)?;
+        Some(compare(prediction, &observation, &Bands::of(job.framework), &state.calibration))
+    });
+}
+
+/// Makes `document` the plan.
+pub fn apply(state: &mut State, document: Document) {
+    state.editor.apply(document, &state.catalog);
+    if let Some(view) = &mut state.text {
+        let (row, column) = view.cursor();
+        view.follow(state.editor.text(), 0);
+        view.go_to(row, column);
+    }
+    follow(state);
+}
+
+/// Takes a value next to the selected field's, which is known to make a valid plan.
+pub fn take_step(state: &mut State, direction: Direction) {
+    let step = match direction {
+        Direction::Less => state.form.lower.take(),
+        Direction::More => state.form.upper.take(),
+    };
+    let Some(step) = step else {
+        let way = if direction == Direction::Less { "below" } else { "above" };
+        let label = state.form.field(&state.editor).map_or("", Field::label);
+        state.notice = Some(problem(format!("{label}: no value {way} this one makes a valid plan")));
+        return;
+    };
+    match state.editor.with(&step.change) {
+        Ok(document) => apply(state, document),
+        Err(fault) => state.notice = Some(problem(fault.to_string())),
+    }
+}
+
+/// Opens the list of the selected field's values, or lets one be typed.
+pub fn type_value(state: &mut State) {
+    let Some(field) = state.form.field(&state.editor) else { return };
+    let choices = field.choices(&state.catalog);
+    if choices.is_empty() {
+        state.form.typing = Some(String::new());
+        return;
+    }
+    let shown = state.editor.shown(field);
+    state.picker = Some(Picker::open(Purpose::Value(field), choices, Some(&shown)));
+}
+
+/// Takes back the last change of the plan, or makes it again.
+pub fn turn_back(state: &mut State, action: Action) {
+    let at = match action {
+        Action::Undo => state.editor.undo(&state.catalog),
+        _ => state.editor.redo(&state.catalog),
+    };
+    match at {
+        Some(at) => {
+            if let Some(view) = &mut state.text {
+                view.follow(state.editor.text(), at);
+            }
+            follow(state);
+        }
+        None => {
+            state.notice = Some(problem(if action == Action::Undo { "nothing to undo" } else { "nothing to redo" }))
+        }
+    }
+}
+
+/// Asks which key to add.
+pub fn add_key(state: &mut State) {
+    let missing = schema::keys()
+        .iter()
+        .filter(|key| !matches!(key.kind, Kind::Section | Kind::PathOrKeys) && !state.editor.has(key.path));
+    let choices = missing.map(|key| crate::app::picker::choice::Choice::of(key.path, key.line)).collect();
+    state.picker = Some(Picker::open(Purpose::NewKey, choices, None));
+}
+
+/// Lets the value of a key be given that the plan does not have yet.
+pub fn add(state: &mut State, path: &str) {
+    let Some(key) = schema::key(path) else { return };
+    let known = super::field::FIELDS.into_iter().find(|field| field.key() == key.path);
+    let field = known.unwrap_or(Field::Other(key.path));
+    state.form.adding = Some(field);
+    state.form.select(field.key(), &state.editor);
+    look_around(state);
+    type_value(state);
+}
+
+/// Takes the selected key out of the plan.
+pub fn remove_key(state: &mut State) {
+    let Some(field) = state.form.field(&state.editor).filter(|field| state.editor.is_written(*field)) else {
+        state.notice = Some(problem("the plan does not say this: it is assumed"));
+        return;
+    };
+    match state.editor.with(&Change { set: Vec::new(), remove: vec![field.key()] }) {
+        Ok(document) => {
+            apply(state, document);
+            state.notice = Some(info(format!("{} is out; u takes it back", field.key())));
+        }
+        Err(fault) => state.notice = Some(problem(fault.to_string())),
+    }
+}
+
+/// A key while a value is typed.
+pub fn type_key(state: &mut State, key: Key) {
+    let Some(typed) = &mut state.form.typing else { return };
+    match key {
+        Key::Char(c) if typed.len() < LONGEST_VALUE => typed.push(c),
+        Key::Backspace => drop(typed.pop()),
+        Key::Ctrl('u') => typed.clear(),
+        Key::Esc | Key::Ctrl('c') => leave_value(state),
+        Key::Enter => take_typed(state),
+        _ => {}
+    }
+    state.form.look_at_typed(&state.editor, &state.catalog);
+}
+
+/// Leaves a value as it is.
+pub fn leave_value(state: &mut State) {
+    state.form.typing = None;
+    if state.form.adding.take().is_some() {
+        follow(state);
+    }
+}
+
+fn take_typed(state: &mut State) {
+    let Some(text) = state.form.typing.take() else { return };
+    let Some(field) = state.form.field(&state.editor) else { return };
+    if text.trim().is_empty() {
+        return leave_value(state);
+    }
+    let value = meant(field, text.trim(), &state.catalog);
+    take_value(state, field, &value);
+}
+
+/// Makes `value` the field's, valid or not.
+pub fn take_value(state: &mut State, field: Field, value: &str) {
+    match with_value(field, value, &state.editor) {
+        Ok(document) => {
+            state.form.adding = None;
+            apply(state, document);
+            state.form.select(field.key(), &state.editor);
+            look_around(state);
+        }
+        Err(fault) => state.notice = Some(problem(fault.to_string())),
+    }
+}
+
+/// Turns between form and text.
+pub fn turn_text(state: &mut State) {
+    if let Some(view) = state.text.take() {
+        // The field that the cursor was on.
+        if let Some(key) = view.key() {
+            state.form.select(key.path, &state.editor);
+        }
+        return follow(state);
+    }
+    let fault = state.editor.faults().first().and_then(|fault| fault.at);
+    let field = state.form.field(&state.editor);
+    let place = || state.editor.document()?.locate(field?.key());
+    state.text = Some(TextView::open(state.editor.text(), fault.or_else(place)));
+    state.focus = Pane::Plan;
+}
+
+/// A key while the plan is edited as text.
+pub fn type_text(state: &mut State, key: Key) {
+    let Some(view) = &mut state.text else { return };
+    if let Some(completion) = &mut view.completion {
+        match key {
+            Key::Up => return completion.step(-1),
+            Key::Down => return completion.step(1),
+            Key::Esc => {
+                view.completion = None;
+                return;
+            }
+            _ => {}
+        }
+    }
+    if key == Key::Esc {
+        return turn_text(state);
+    }
+    let letter = matches!(key, Key::Char(_));
+    if view.take(key) {
+        changed(state, letter);
+    } else {
+        view.completion = None;
+    }
+}
+
+/// The lines of the text view are others now.
+fn changed(state: &mut State, letter: bool) {
+    let Some(view) = &mut state.text else { return };
+    state.editor.set_text(view.text(state.editor.text()), letter, &state.catalog);
+    if letter || view.completion.is_some() {
+        view.offer(false, &state.editor, &state.catalog);
+    }
+    follow(state);
+}
+
+/// Writes what is offered at the cursor; where nothing is, offers it or indents.
+pub fn complete(state: &mut State) {
+    let Some(view) = &mut state.text else { return };
+    if view.complete() {
+        return changed(state, false);
+    }
+    let (row, column) = view.cursor();
+    let blank = view.lines().get(row).is_some_and(|line| line.chars().take(column).all(|c| c == ' '));
+    let at_end = view.lines().get(row).is_some_and(|line| line.chars().count() == column);
+    if !(blank && at_end && column == 0) {
+        view.offer(true, &state.editor, &state.catalog);
+    }
+    if view.completion.is_none() && blank && view.indent() {
+        changed(state, false);
+    }
+}
+
+/// Pasted text goes where letters go.
+pub fn paste(state: &mut State, text: &str) {
+    if state.focus == Pane::Monitor && state.monitor.list.typing {
+        state.monitor.list.type_text(text);
+    } else if let Some(picker) = &mut state.picker {
+        text.chars().for_each(|letter| picker.type_letter(letter));
+    } else if state.context() == Context::Text {
+        if state.text.as_mut().is_some_and(|view| view.paste(text)) {
+            changed(state, false);
+        }
+    } else if let Some(typed) = &mut state.form.typing {
+        let room = LONGEST_VALUE.saturating_sub(typed.len());
+        typed.extend(text.chars().filter(|c| !c.is_control()).take(room));
+        state.form.look_at_typed(&state.editor, &state.catalog);
+    }
+}

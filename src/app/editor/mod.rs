@@ -1,0 +1,391 @@
+//! The plan being edited: its text, what it says, and what that predicts.
+
+pub(super) mod amount;
+pub(super) mod editing;
+pub(super) mod field;
+pub(super) mod form;
+pub(super) mod revisions;
+pub(super) mod step;
+pub(super) mod text;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::catalog::Catalog;
+use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan, name_of};
+use crate::predict::{self, Job, Outline, Prediction};
+use field::Field;
+use revisions::Revisions;
+
+/// The key that names a configuration file.
+const CONFIG: &str = "model.hf_config";
+
+/// A plan that made a prediction.
+#[derive(Debug, Clone)]
+struct Good {
+    document: Document,
+    plan: Plan,
+    job: Job,
+    prediction: Prediction,
+}
+
+/// The plan's text is the truth; everything else here follows from it.
+#[derive(Debug, Clone)]
+pub struct Editor {
+    name: String,
+    path: Option<PathBuf>,
+    text: String,
+    /// The text as a tree; none while it cannot be read as one.
+    document: Option<Document>,
+    saved: String,
+    revisions: Revisions,
+    /// The configuration files that the plan has named so far, as they were read.
+    configs: BTreeMap<String, Result<HfConfig, String>>,
+    /// One that the plan names and that nobody has read yet.
+    unread: Option<String>,
+    good: Option<Good>,
+    faults: Vec<Fault>,
+}
+
+impl Editor {
+    /// Opens a loaded plan.
+    #[must_use]
+    pub fn open(loaded: Loaded, catalog: &Catalog) -> Self {
+        let named = named_config(&loaded.document);
+        let configs = named.zip(loaded.plan.model.hf_config.clone().map(Ok)).into_iter().collect();
+        let mut editor = Self::of(loaded.name, loaded.path, loaded.document.text().to_owned());
+        editor.configs = configs;
+        editor.read_again(catalog);
+        editor
+    }
+
+    /// Opens a plan that is in no file yet: it counts as modified until it is saved.
+    #[must_use]
+    pub fn unsaved(loaded: Loaded, catalog: &Catalog) -> Self {
+        Self { saved: String::new(), path: None, ..Self::open(loaded, catalog) }
+    }
+
+    /// Opens a text as it stands, which need not be a plan yet.
+    #[must_use]
+    pub fn open_text(name: String, path: Option<PathBuf>, text: String, catalog: &Catalog) -> Self {
+        let mut editor = Self::of(name, path, text);
+        editor.read_again(catalog);
+        editor
+    }
+
+    fn of(name: String, path: Option<PathBuf>, text: String) -> Self {
+        Self {
+            name,
+            path,
+            saved: text.clone(),
+            text,
+            document: None,
+            revisions: Revisions::default(),
+            configs: BTreeMap::new(),
+            unread: None,
+            good: None,
+            faults: Vec::new(),
+        }
+    }
+
+    /// A copy under another name, not in any file yet: to try something out.
+    #[must_use]
+    pub fn duplicate(&self, name: String) -> Self {
+        let saved = self.text.clone();
+        Self { name, path: None, saved, revisions: Revisions::default(), ..self.clone() }
+    }
+
+    /// What the plan is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is saved; none for a built-in example.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// A plan that came with the program.
+    #[must_use]
+    pub fn is_example(&self) -> bool {
+        self.path.is_none() && EXAMPLES.iter().any(|(name, _)| *name == self.name)
+    }
+
+    /// The text as it would be saved.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text as it is on disk, as far as is known here.
+    #[must_use]
+    pub fn saved_text(&self) -> &str {
+        &self.saved
+    }
+
+    /// Differs from what is on disk.
+    #[must_use]
+    pub fn modified(&self) -> bool {
+        self.text != self.saved
+    }
+
+    /// `text` is on disk now, at `path`, whose name the plan has from now on.
+    pub fn mark_saved(&mut self, path: PathBuf, text: String) {
+        self.name = name_of(&path);
+        self.path = Some(path);
+        self.saved = text;
+    }
+
+    /// The configuration file that the last good plan names, as it was read.
+    #[must_use]
+    pub fn hf_config(&self) -> Option<&HfConfig> {
+        let named = self.document.as_ref()?.value("model.hf_config")?;
+        self.configs.get(named.as_str()?)?.as_ref().ok()
+    }
+
+    /// Whatever is unsaved is given up: nothing is to be kept of it.
+    pub fn discard_changes(&mut self) {
+        self.saved.clone_from(&self.text);
+    }
+
+    /// `text` is on disk now, put there by somebody else.
+    pub fn note_on_disk(&mut self, text: String) {
+        self.saved = text;
+    }
+
+    /// The text as a tree; none while it cannot be read as one.
+    #[must_use]
+    pub const fn document(&self) -> Option<&Document> {
+        self.document.as_ref()
+    }
+
+    /// A configuration file that the plan names and that is to be read.
+    #[must_use]
+    pub fn unread_config(&self) -> Option<&str> {
+        self.unread.as_deref()
+    }
+
+    /// Takes in a configuration file as it was read, or why it could not be.
+    pub fn take_config(&mut self, named: String, config: Result<HfConfig, String>, catalog: &Catalog) {
+        self.configs.insert(named, config);
+        self.evaluate_again(catalog);
+    }
+
+    /// What is wrong with the text as it stands.
+    #[must_use]
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// The prediction of the last good plan.
+    #[must_use]
+    pub fn prediction(&self) -> Option<&Prediction> {
+        self.good.as_ref().map(|good| &good.prediction)
+    }
+
+    /// Everything decided about the last good plan.
+    #[must_use]
+    pub fn job(&self) -> Option<&Job> {
+        self.good.as_ref().map(|good| &good.job)
+    }
+
+    /// Whether the text itself says what `field` is.
+    #[must_use]
+    pub fn is_written(&self, field: Field) -> bool {
+        self.readable().is_some_and(|document| document.written(field.key()).is_some())
+    }
+
+    /// Whether the text has a value under `key`, not further keys.
+    #[must_use]
+    pub fn is_value(&self, key: &str) -> bool {
+        self.readable().is_some_and(|document| {
+            document.written(key).is_some() && !document.value(key).is_some_and(|value| value.is_object())
+        })
+    }
+
+    /// Whether the text says something under `key`.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.readable().is_some_and(|document| document.value(key).is_some())
+    }
+
+    /// The text's tree; while it has none, that of the last good plan.
+    fn readable(&self) -> Option<&Document> {
+        self.document.as_ref().or_else(|| self.good.as_ref().map(|good| &good.document))
+    }
+
+    /// What the text says under `key`, in words of the plan file.
+    #[must_use]
+    pub fn said(&self, key: &str) -> Option<String> {
+        self.readable()?.value(key).map(|value| match value {
+            Value::String(text) => text,
+            value => value.to_string(),
+        })
+    }
+
+    /// The value of a field: what it came to; while the text is broken, what it says where it
+    /// says something else than the last good plan.
+    #[must_use]
+    pub fn shown(&self, field: Field) -> String {
+        let said = self.said(field.key());
+        let Some(good) = &self.good else { return said.unwrap_or_default() };
+        let document = self.document.as_ref().unwrap_or(&good.document);
+        match said {
+            Some(said) if good.document.value(field.key()) != document.value(field.key()) => said,
+            said => field.effective(&good.job).or(said).unwrap_or_default(),
+        }
+    }
+
+    /// A line about the run: whose layers, batch, sequence, degrees.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let Some(job) = self.job() else { return String::new() };
+        let mut parts = vec![
+            job.architecture.name.clone(),
+            job.framework.name().to_owned(),
+            format!("B{}", job.batch.global),
+            format!("S{}", job.batch.sequence),
+        ];
+        let degrees = &job.degrees;
+        for (letter, degree) in [
+            ("dp", degrees.data),
+            ("tp", degrees.tensor),
+            ("pp", degrees.pipeline),
+            ("cp", degrees.context),
+            ("ep", degrees.expert),
+        ] {
+            if degree != 1 {
+                parts.push(format!("{letter}{degree}"));
+            }
+        }
+        parts.join(" ")
+    }
+
+    /// The plan that the text says, with its configuration read in; none while it is not valid.
+    #[must_use]
+    pub fn plan(&self) -> Option<&Plan> {
+        self.good.as_ref().filter(|_| self.faults.is_empty()).map(|good| &good.plan)
+    }
+
+    /// The document with a change made; nothing here changes.
+    ///
+    /// # Errors
+    /// Where the text cannot be changed in place.
+    pub fn with(&self, change: &Change) -> Result<Document, Fault> {
+        match &self.document {
+            Some(document) => document.changed(change),
+            None => Err(Fault::of("", "the text is broken; e opens it at the fault")),
+        }
+    }
+
+    /// The figures that the plan would have with a change made; none where that makes no valid
+    /// plan. A valid plan is changed by value, which is many times faster than by text.
+    #[must_use]
+    pub fn outline(&self, change: &Change, catalog: &Catalog) -> Option<Outline> {
+        let plan = match self.plan() {
+            // Nothing here reads files: what a plan refers to has been read.
+            Some(_) if change.set.iter().any(|(key, _)| *key == CONFIG) => return None,
+            Some(plan) => {
+                let mut plan = plan.clone();
+                Overlay::read(change, Path::new("")).ok()?.apply(&mut plan);
+                plan
+            }
+            None => self.with_config(self.with(change).ok()?.plan().ok()?).ok()?,
+        };
+        Job::resolve(&plan, catalog).ok().map(|job| predict::outline(&job))
+    }
+
+    /// Makes `document` the plan; the one before can be had back.
+    pub fn apply(&mut self, document: Document, catalog: &Catalog) {
+        self.revisions.note(&self.text, document.text(), false);
+        document.text().clone_into(&mut self.text);
+        self.document = Some(document);
+        self.evaluate_again(catalog);
+    }
+
+    /// Makes `text` the plan's; the one before can be had back. `typed`: letter by letter, so
+    /// that a word is taken back at once.
+    pub fn set_text(&mut self, text: String, typed: bool, catalog: &Catalog) {
+        if text == self.text {
+            return;
+        }
+        self.revisions.note(&self.text, &text, typed);
+        self.text = text;
+        self.read_again(catalog);
+    }
+
+    /// Takes back the last change; the byte at which it was. None when there is none.
+    pub fn undo(&mut self, catalog: &Catalog) -> Option<usize> {
+        let (text, at) = self.revisions.undo(&self.text)?;
+        self.text = text;
+        self.read_again(catalog);
+        Some(at)
+    }
+
+    /// Makes a change again that was taken back; the byte at which it is. None when there is none.
+    pub fn redo(&mut self, catalog: &Catalog) -> Option<usize> {
+        let (text, at) = self.revisions.redo(&self.text)?;
+        self.text = text;
+        self.read_again(catalog);
+        Some(at)
+    }
+
+    /// Reads the text again. While it is broken the last good plan stays.
+    fn read_again(&mut self, catalog: &Catalog) {
+        match Document::parse(&self.text) {
+            Ok(document) => {
+                self.document = Some(document);
+                self.evaluate_again(catalog);
+            }
+            Err(faults) => {
+                self.document = None;
+                self.faults = faults;
+            }
+        }
+    }
+
+    fn evaluate_again(&mut self, catalog: &Catalog) {
+        let Some(document) = &self.document else { return };
+        self.unread = named_config(document).filter(|named| !self.configs.contains_key(named));
+        match self.evaluate(document, catalog) {
+            Ok(good) => {
+                self.good = Some(good);
+                self.faults.clear();
+            }
+            Err(faults) => self.faults = faults,
+        }
+    }
+
+    fn evaluate(&self, document: &Document, catalog: &Catalog) -> Result<Good, Vec<Fault>> {
+        let placed = |faults: Vec<Fault>| faults.into_iter().map(|fault| document.placed(fault)).collect::<Vec<_>>();
+        let plan = self.with_config(document.plan()?).map_err(|fault| placed(vec![fault]))?;
+        let job = Job::resolve(&plan, catalog).map_err(placed)?;
+        let prediction = predict::predict(&job);
+        Ok(Good { document: document.clone(), plan, job, prediction })
+    }
+
+    /// Nothing here reads files: a configuration is the one that was read when it was first named.
+    fn with_config(&self, mut plan: Plan) -> Result<Plan, Fault> {
+        if let Some(HfConfig::Path(path)) = &plan.model.hf_config {
+            let config = match self.configs.get(path) {
+                Some(Ok(config)) => config.clone(),
+                Some(Err(why)) => return Err(Fault::of(CONFIG, why.clone())),
+                None => return Err(Fault::of(CONFIG, "being read")),
+            };
+            plan.model.hf_config = Some(config);
+        }
+        Ok(plan)
+    }
+}
+
+/// The configuration file that a plan names.
+fn named_config(document: &Document) -> Option<String> {
+    match document.value(CONFIG)? {
+        Value::String(path) => Some(path),
+        _ => None,
+    }
+}

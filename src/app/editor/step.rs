@@ -1,0 +1,289 @@
+//! The values of a field: the ones beside it, the ones that typed text stands for, and
+//! which other keys must follow so that the plan stays consistent.
+
+use super::Editor;
+use super::amount;
+use super::field::Field;
+use crate::advise::divisors;
+use crate::app::picker;
+use crate::catalog::Catalog;
+use crate::plan::schema::Kind;
+use crate::plan::{Change, Document, Fault};
+use crate::predict::{Capacity, Job, Outline, Prediction, StepTime, Verdict};
+use crate::units::SignedBytes;
+
+/// Neighbouring values that are tried before giving up on finding a valid one.
+const TRIES: usize = 48;
+
+/// Direction of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To a smaller value, or one earlier in its list.
+    Less,
+    /// To a larger value, or one later in its list.
+    More,
+}
+
+/// What another value would do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// Device-used bytes more or less than now.
+    pub memory: SignedBytes,
+    /// Relative change of the samples a second of all GPUs: 0.1 is a tenth faster.
+    pub speed: f64,
+    /// Whether it would fit.
+    pub fits: bool,
+}
+
+impl Outcome {
+    /// From one prediction to another.
+    #[must_use]
+    pub fn between(now: &Prediction, then: &Prediction) -> Self {
+        Self::of((now.capacity, &now.time), (then.capacity, &then.time))
+    }
+
+    fn of(now: (Capacity, &StepTime), then: (Capacity, &StepTime)) -> Self {
+        let rate = |time: &StepTime| time.tokens_per_s.unwrap_or(time.samples_per_s);
+        let before = rate(now.1);
+        Self {
+            memory: then.0.needed - now.0.needed,
+            speed: if before > 0.0 { rate(then.1) / before - 1.0 } else { 0.0 },
+            fits: then.0.verdict() != Verdict::DoesNotFit,
+        }
+    }
+}
+
+/// From a prediction to the figures of another plan.
+pub fn outcome_of(now: &Prediction, then: &Outline) -> Outcome {
+    Outcome::of((now.capacity, &now.time), (then.capacity, &then.time))
+}
+
+/// What taking another value would do.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The value.
+    pub value: String,
+    /// What it makes of the plan's keys.
+    pub change: Change,
+    /// Micro batches that the optimizer step would take, where the value changes how many.
+    pub micro_batches: Option<u64>,
+    /// What it would do.
+    pub outcome: Outcome,
+}
+
+/// The nearest value in `direction` that makes a valid plan.
+pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catalog) -> Option<Step> {
+    let job = editor.job()?;
+    neighbours(field, direction, editor, job, catalog)
+        .into_iter()
+        .take(TRIES)
+        .find_map(|value| outlook(field, &value, editor, catalog))
+}
+
+/// What a value would do; none where it makes no valid plan.
+pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) -> Option<Step> {
+    let job = editor.job()?;
+    let change = change(field, value, editor, job)?;
+    let now = editor.prediction()?;
+    let then = editor.outline(&change, catalog)?;
+    let outcome = outcome_of(now, &then);
+    let micro_batches = match field {
+        Field::Batch => value.parse::<u64>().ok().map(|batch| batch / (job.batch.micro * job.degrees.data).max(1)),
+        _ => None,
+    };
+    Some(Step { value: value.to_owned(), change, micro_batches, outcome })
+}
+
+/// The values on one side of the field's own, nearest first.
+fn neighbours(field: Field, direction: Direction, editor: &Editor, job: &Job, catalog: &Catalog) -> Vec<String> {
+    let current = editor.shown(field);
+    let list: Vec<String> = field.choices(catalog).into_iter().map(|choice| choice.name).collect();
+    if !list.is_empty() {
+        let at = list.iter().position(|name| *name == current);
+        return match (direction, at) {
+            (Direction::More, Some(at)) => list.into_iter().skip(at + 1).collect(),
+            (Direction::Less, Some(at)) => list.into_iter().take(at).rev().collect(),
+            // A value that is not in the list (an explicit architecture, a custom card) has the whole list above it.
+            (Direction::More, None) => list,
+            (Direction::Less, None) => Vec::new(),
+        };
+    }
+    if let Field::Other(_) = field {
+        return free_neighbours(field, direction, &current);
+    }
+    let Some(now) = field.number(job) else { return Vec::new() };
+    let mut values = ladder(field, now, job);
+    match direction {
+        Direction::More => values.retain(|value| *value > now),
+        Direction::Less => {
+            values.retain(|value| *value < now);
+            values.reverse();
+        }
+    }
+    values.into_iter().map(|value| value.to_string()).collect()
+}
+
+/// Twice and half a number that no other key depends on, then one more or less.
+fn free_neighbours(field: Field, direction: Direction, current: &str) -> Vec<String> {
+    let Some(kind) = field.schema().map(|key| key.kind) else { return Vec::new() };
+    let Ok(now) = current.replace('_', "").parse::<f64>() else { return Vec::new() };
+    let candidates = match (kind, direction) {
+        (Kind::Whole { .. }, Direction::More) => [now * 2.0, now + 1.0],
+        (Kind::Whole { .. }, Direction::Less) => [(now / 2.0).floor(), now - 1.0],
+        (Kind::Share, Direction::More) => [now + 0.1, now + 0.01],
+        (Kind::Share, Direction::Less) => [now - 0.1, now - 0.01],
+        (Kind::Positive { .. } | Kind::Amount { .. }, Direction::More) => [now * 2.0, now * 1.1],
+        (Kind::Positive { .. } | Kind::Amount { .. }, Direction::Less) => [now / 2.0, now / 1.1],
+        _ => return Vec::new(),
+    };
+    // Shares are added up in tenths: without rounding they would read 0.30000000000000004.
+    let tidy = |value: f64| (value * 1e9).round() / 1e9;
+    let beside = |value: &f64| *value >= 0.0 && (*value - now).abs() > f64::EPSILON;
+    let mut values: Vec<f64> = candidates.map(tidy).into_iter().filter(beside).collect();
+    values.dedup();
+    values.into_iter().map(|value| value.to_string()).collect()
+}
+
+/// The values that a number field steps through, ascending.
+fn ladder(field: Field, now: u64, job: &Job) -> Vec<u64> {
+    let replicas = job.degrees.data.max(1);
+    let batch = &job.batch;
+    match field {
+        Field::Batch => {
+            // A batch is a whole number of micro batches on each replica; doubling goes furthest.
+            let unit = replicas.saturating_mul(batch.micro).max(1);
+            let units = now.div_ceil(unit);
+            let up = [2 * units, units + 1, units + 2, units + 3];
+            let down = [units / 2, units.saturating_sub(1)];
+            let mut values: Vec<u64> = down.into_iter().chain(up).map(|units| units.saturating_mul(unit)).collect();
+            // Nearest first would be one unit up: prefer the doubling, keep the rest as a way out.
+            values.retain(|value| *value > 0);
+            values.sort_unstable();
+            values.dedup();
+            prefer_powers(values, now)
+        }
+        Field::MicroBatch => divisors((batch.global / replicas).max(1)),
+        Field::Sequence => (7..27).map(|power| 1_u64 << power).collect(),
+        Field::TensorParallel | Field::PipelineParallel | Field::ContextParallel | Field::ExpertParallel => {
+            divisors(job.degrees.num_gpus)
+        }
+        _ => (0..20).map(|power| 1_u64 << power).collect(),
+    }
+}
+
+/// Keeps doubling and halving where those are there; else everything.
+fn prefer_powers(values: Vec<u64>, now: u64) -> Vec<u64> {
+    let powers: Vec<u64> = values.iter().copied().filter(|value| *value == 2 * now || 2 * value == now).collect();
+    let missing = |higher: bool| !powers.iter().any(|value| (*value > now) == higher);
+    values.into_iter().filter(|value| powers.contains(value) || missing(*value > now)).collect()
+}
+
+/// The change of the text that gives `field` this value and keeps the keys that depend
+/// on it consistent, as far as the text says them. None when they cannot be.
+pub fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Change> {
+    let mut change = Change { set: vec![(field.key(), value.to_owned())], remove: Vec::new() };
+    match field {
+        Field::Model => {
+            // It would win over the preset; what the preset wins over may stay.
+            change.remove = vec!["model.hf_config"];
+            return Some(change);
+        }
+        Field::Gpu => {
+            change.remove = vec!["hardware.custom"];
+            return Some(change);
+        }
+        _ => {}
+    }
+    let Some(number) = value.parse::<u64>().ok().filter(|_| field.number(job).is_some()) else { return Some(change) };
+    let mut follow = |key: &'static str, value: u64| {
+        if editor.has(key) && key != field.key() {
+            change.set.push((key, value.to_string()));
+        }
+    };
+    let mut degrees = job.degrees;
+    let mut gpus = degrees.num_gpus;
+    match field {
+        Field::DataParallel => degrees.data = number,
+        Field::TensorParallel => degrees.tensor = number,
+        Field::PipelineParallel => degrees.pipeline = number,
+        Field::ContextParallel => degrees.context = number,
+        Field::NumGpus => gpus = number,
+        _ => {}
+    }
+    let within = degrees.tensor.checked_mul(degrees.pipeline)?.checked_mul(degrees.context)?;
+    match field {
+        // More replicas are more GPUs; other degrees share out the GPUs that there are.
+        Field::DataParallel => gpus = degrees.data.checked_mul(within)?,
+        Field::TensorParallel | Field::PipelineParallel | Field::ContextParallel | Field::NumGpus => {
+            if gpus == 0 || within == 0 || !gpus.is_multiple_of(within) {
+                return None;
+            }
+            degrees.data = gpus / within;
+        }
+        _ => {}
+    }
+    follow("cluster.num_gpus", gpus);
+    follow("distribution.data_parallel", degrees.data);
+    if gpus != job.degrees.num_gpus {
+        let per_node = job.hardware.node_gpus.min(gpus).max(1);
+        follow("cluster.gpus_per_node", per_node);
+        follow("cluster.nodes", gpus.div_ceil(per_node));
+    }
+    let batch = if field == Field::Batch { number } else { job.batch.global };
+    let micro = if field == Field::MicroBatch { number } else { job.batch.micro };
+    let at_once = micro.checked_mul(degrees.data)?;
+    let batch_said = editor.has("model.batch_size") || field == Field::Batch;
+    if editor.has("training.gradient_accumulation_steps") && batch_said {
+        if at_once == 0 || !batch.is_multiple_of(at_once) {
+            return None;
+        }
+        follow("training.gradient_accumulation_steps", batch / at_once);
+    }
+    Some(change)
+}
+
+/// The value that typed text stands for: a name or its beginning, a number with a unit, or
+/// what was typed.
+#[must_use]
+pub fn meant(field: Field, typed: &str, catalog: &Catalog) -> String {
+    let known = match field {
+        Field::Model => catalog.model(typed).map(|model| model.name.clone()),
+        Field::Gpu => catalog.gpu(typed).map(|gpu| gpu.name.clone()),
+        _ => None,
+    };
+    let best = || {
+        let choices = field.choices(catalog);
+        picker::ranked(&choices, typed).first().and_then(|at| choices.get(*at)).map(|choice| choice.name.clone())
+    };
+    let number = || field.schema().and_then(|key| amount::read(key, typed));
+    known.or_else(|| field.word(typed)).or_else(best).or_else(number).unwrap_or_else(|| typed.to_owned())
+}
+
+/// The plan with this value of the field; it need not be a valid plan.
+///
+/// # Errors
+/// Where the text cannot be changed so.
+pub fn with_value(field: Field, value: &str, editor: &Editor) -> Result<Document, Fault> {
+    let alone = || Change { set: vec![(field.key(), value.to_owned())], remove: Vec::new() };
+    let change = editor.job().and_then(|job| change(field, value, editor, job)).unwrap_or_else(alone);
+    editor.with(&change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubling_and_halving_win_where_they_are_possible() {
+        assert_eq!(prefer_powers(vec![8, 12, 20, 24, 32], 16), [8, 32]);
+        assert_eq!(prefer_powers(vec![4, 8, 16, 20, 24], 12), [4, 8, 24]);
+    }
+
+    #[test]
+    fn numbers_that_stand_alone_double_and_halve() {
+        let neighbours = |key, direction, now| free_neighbours(Field::Other(key), direction, now);
+        assert_eq!(neighbours("model.size_billions", Direction::More, "13.0"), ["26", "14.3"]);
+        assert_eq!(neighbours("distribution.virtual_pipeline", Direction::Less, "1"), ["0"]);
+        assert_eq!(neighbours("training.dropout", Direction::More, "0.2"), ["0.3", "0.21"]);
+    }
+}

@@ -1,0 +1,306 @@
+//! The plan as text: a cursor in it, and what may be written there. The editor keeps the text
+//! itself; this follows it.
+
+mod complete;
+mod spot;
+
+use ratatui_textarea::{CursorMove, Input, TextArea};
+
+use super::Editor;
+use crate::app::key::{Key, PAGE};
+use crate::catalog::Catalog;
+use crate::plan::Mark;
+use crate::plan::schema;
+pub use complete::Completion;
+pub use spot::{Spot, Wanted};
+
+const BOM: char = '\u{feff}';
+
+/// A cursor in the plan's text.
+#[derive(Debug, Clone)]
+pub struct TextView {
+    area: TextArea<'static>,
+    /// What may be written at the cursor, while that is offered.
+    pub completion: Option<Completion>,
+}
+
+impl TextView {
+    /// Opens a text at a place of it.
+    #[must_use]
+    pub fn open(text: &str, at: Option<Mark>) -> Self {
+        let mut view = Self { area: area_of(text), completion: None };
+        if let Some(at) = at {
+            view.go_to(at.line.saturating_sub(1), at.column.saturating_sub(1));
+        }
+        view
+    }
+
+    /// The text of a plan that has nothing good to show yet, at its fault; none where it has, or
+    /// where what it refers to is still being read.
+    #[must_use]
+    pub fn to_mend(editor: &Editor) -> Option<Self> {
+        let hopeless = editor.prediction().is_none() && editor.unread_config().is_none();
+        let fault = editor.faults().first().filter(|_| hopeless)?;
+        Some(Self::open(editor.text(), fault.at))
+    }
+
+    /// Follows a text that was changed from elsewhere, to the byte at which it was.
+    pub fn follow(&mut self, text: &str, at: usize) {
+        self.area = area_of(text);
+        self.completion = None;
+        let before = text.get(..at).unwrap_or(text).trim_start_matches(BOM);
+        let row = before.matches('\n').count();
+        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
+        self.go_to(row, column);
+    }
+
+    /// The lines, without their ends.
+    #[must_use]
+    pub fn lines(&self) -> &[String] {
+        self.area.lines()
+    }
+
+    /// Line and column of the cursor, from 0, in characters.
+    #[must_use]
+    pub fn cursor(&self) -> (usize, usize) {
+        let cursor = self.area.cursor();
+        (cursor.0, cursor.1)
+    }
+
+    /// What may stand where the cursor is.
+    #[must_use]
+    pub fn spot(&self) -> Spot {
+        let (row, column) = self.cursor();
+        spot::at(self.lines(), row, column)
+    }
+
+    /// The key that the cursor is on, where the schema knows it.
+    #[must_use]
+    pub fn key(&self) -> Option<&'static schema::Key> {
+        schema::key(self.spot().key.as_deref()?)
+    }
+
+    /// Puts the cursor there, or as near as there is text.
+    pub fn go_to(&mut self, row: usize, column: usize) {
+        let near = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        self.area.move_cursor(CursorMove::Jump(near(row), near(column)));
+        // The library's jumps end at 65535.
+        for _ in self.cursor().0..row.min(self.lines().len().saturating_sub(1)) {
+            self.area.move_cursor(CursorMove::Down);
+        }
+    }
+
+    /// Takes a key. Whether the lines are others now.
+    pub fn take(&mut self, key: Key) -> bool {
+        if let Some(movement) = movement(key) {
+            self.area.move_cursor(movement);
+            return false;
+        }
+        match key {
+            Key::PageUp | Key::PageDown => {
+                let (row, column) = self.cursor();
+                let row = if key == Key::PageUp { row.saturating_sub(PAGE) } else { row + PAGE };
+                self.go_to(row.min(self.lines().len().saturating_sub(1)), column);
+                false
+            }
+            Key::Enter => self.new_line(),
+            Key::Ctrl('w') => self.area.delete_word(),
+            Key::Ctrl('k') => self.area.delete_line_by_end(),
+            Key::Ctrl('u') => self.area.delete_line_by_head(),
+            key => input(key).is_some_and(|key| {
+                self.area.input_without_shortcuts(Input { key, ctrl: false, alt: false, shift: false })
+            }),
+        }
+    }
+
+    /// A new line, indented as the one above; deeper behind a key that opens a section.
+    fn new_line(&mut self) -> bool {
+        let (row, column) = self.cursor();
+        let line: String = self.lines().get(row).map_or("", String::as_str).chars().take(column).collect();
+        let mut indent = line.len() - line.trim_start_matches(' ').len();
+        if line.trim_end().ends_with(':') {
+            indent += spot::INDENT;
+        }
+        self.area.insert_newline();
+        self.area.insert_str(" ".repeat(indent));
+        true
+    }
+
+    /// Takes pasted text.
+    pub fn paste(&mut self, text: &str) -> bool {
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        let clean: String = text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect();
+        self.area.insert_str(clean)
+    }
+
+    /// Offers what may be written here. `asked`: also before anything of it is typed.
+    pub fn offer(&mut self, asked: bool, editor: &Editor, catalog: &Catalog) {
+        self.completion = Completion::at(&self.spot(), asked, editor, catalog);
+    }
+
+    /// Writes what is offered and selected. Whether there was any.
+    pub fn complete(&mut self) -> bool {
+        let Some(completion) = self.completion.take() else { return false };
+        let Some(choice) = completion.choice() else { return false };
+        let (row, column) = self.cursor();
+        let goes_on = self.lines().get(row).is_some_and(|line| line.chars().skip(column).any(|c| c == ':'));
+        let text = match completion.wanted {
+            Wanted::Key if goes_on => choice.name.clone(),
+            Wanted::Key => format!("{}: ", choice.name),
+            _ => choice.name.clone(),
+        };
+        for _ in 0..completion.typed {
+            self.area.delete_char();
+        }
+        // A section goes on below.
+        self.area.insert_str(if completion.opens_section() && !goes_on { text.trim_end() } else { &text });
+        true
+    }
+
+    /// The plan's text with what was changed here: lines that are the same keep their bytes,
+    /// line ends included.
+    #[must_use]
+    pub fn text(&self, before: &str) -> String {
+        merged(before, self.lines())
+    }
+
+    /// Indents to the next multiple of two.
+    pub fn indent(&mut self) -> bool {
+        let (_, column) = self.cursor();
+        self.area.insert_str(" ".repeat(spot::INDENT - column % spot::INDENT))
+    }
+}
+
+fn area_of(text: &str) -> TextArea<'static> {
+    let body = text.strip_prefix(BOM).unwrap_or(text);
+    let lines = body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).to_owned()).collect();
+    let mut area = TextArea::new(lines);
+    // The editor keeps every change; twice would be one too many.
+    area.set_max_histories(0);
+    area
+}
+
+fn movement(key: Key) -> Option<CursorMove> {
+    Some(match key {
+        Key::Up => CursorMove::Up,
+        Key::Down => CursorMove::Down,
+        Key::Left => CursorMove::Back,
+        Key::Right => CursorMove::Forward,
+        Key::WordLeft => CursorMove::WordBack,
+        Key::WordRight => CursorMove::WordForward,
+        Key::Home => CursorMove::Head,
+        Key::End => CursorMove::End,
+        _ => return None,
+    })
+}
+
+fn input(key: Key) -> Option<ratatui_textarea::Key> {
+    use ratatui_textarea::Key as Typed;
+    match key {
+        Key::Char(letter) => Some(Typed::Char(letter)),
+        Key::Backspace => Some(Typed::Backspace),
+        Key::Delete => Some(Typed::Delete),
+        _ => None,
+    }
+}
+
+/// The bytes of `before` with `lines` as its lines: where these are the same as before at the
+/// beginning and at the end, so are their ends.
+fn merged(before: &str, lines: &[String]) -> String {
+    let (bom, body) = before.strip_prefix(BOM).map_or((false, before), |body| (true, body));
+    let old: Vec<(&str, &str)> = body.split('\n').map(|line| (line.strip_suffix('\r').unwrap_or(line), line)).collect();
+    let ending = if body.find('\n').is_some_and(|at| body[..at].ends_with('\r')) { "\r" } else { "" };
+    let alike = |(old, new): (&(&str, &str), &String)| old.0 == new;
+    let start = old.iter().zip(lines).take_while(|pair| alike(*pair)).count();
+    let (old_rest, new_rest) = (&old[start..], &lines[start..]);
+    let end = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|pair| alike(*pair)).count();
+    let mut text = String::with_capacity(before.len() + 16);
+    if bom {
+        text.push(BOM);
+    }
+    let last = lines.len().saturating_sub(1);
+    for (at, line) in lines.iter().enumerate() {
+        let place = if at < start {
+            Some(at)
+        } else if at + end >= lines.len() {
+            Some(old.len() + at - lines.len())
+        } else {
+            None
+        };
+        let from_old = place.and_then(|place| old.get(place).map(|(content, whole)| (place, content, whole)));
+        match from_old {
+            Some((index, content, whole)) => {
+                text.push_str(content);
+                // What was the last line has no end, what is the last line needs none.
+                let (was_last, is_last) = (index + 1 == old.len(), at == last);
+                text.push_str(match (was_last, is_last) {
+                    (true, false) => ending,
+                    (false, true) => "",
+                    _ => whole.get(content.len()..).unwrap_or_default(),
+                });
+            }
+            None => {
+                text.push_str(line);
+                text.push_str(if at < last { ending } else { "" });
+            }
+        }
+        if at < last {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(text: &str, keys: &[Key]) -> String {
+        let mut view = TextView::open(text, None);
+        for key in keys {
+            view.take(*key);
+        }
+        view.text(text)
+    }
+
+    #[test]
+    fn what_is_not_touched_keeps_its_bytes() {
+        for text in ["", "a: 1", "a: 1\n", "\u{feff}a: 1\r\nb: 2\n\r\n", "a: 1\r\n\tb\r\r\n"] {
+            assert_eq!(TextView::open(text, None).text(text), text);
+        }
+        let text = "\u{feff}a: 1\r\nb: 2\nc: 3";
+        assert_eq!(typed(text, &[Key::Down, Key::End, Key::Char('0')]), "\u{feff}a: 1\r\nb: 20\r\nc: 3");
+        assert_eq!(typed(text, &[Key::End, Key::Char('0')]), "\u{feff}a: 10\r\nb: 2\nc: 3");
+    }
+
+    #[test]
+    fn a_new_line_ends_as_the_others_do_and_is_indented_alike() {
+        let keys = [Key::End, Key::Enter, Key::Char('x')];
+        assert_eq!(typed("  a: 1\r\n  b: 2\r\n", &keys), "  a: 1\r\n  x\r\n  b: 2\r\n");
+        assert_eq!(typed("a:\n", &keys), "a:\n  x\n");
+        assert_eq!(typed("a: 1", &[Key::End, Key::Enter]), "a: 1\n");
+    }
+
+    #[test]
+    fn a_change_from_elsewhere_takes_the_cursor_along() {
+        let mut view = TextView::open("a: 1\nb: 2\n", None);
+        view.follow("\u{feff}a: 1\nb: 25\n", "\u{feff}a: 1\nb: 25".len());
+        assert_eq!(view.cursor(), (1, 5));
+    }
+
+    #[test]
+    fn the_end_of_a_long_text_is_reached() {
+        let text = "\n".repeat(70_000);
+        let mut view = TextView::open(&text, None);
+        view.follow(&text, text.len());
+        assert_eq!(view.cursor(), (70_000, 0));
+    }
+
+    #[test]
+    fn pasted_text_has_the_texts_line_ends() {
+        let text = "a: 1\r\n";
+        let mut view = TextView::open(text, None);
+        view.paste("b: 2\rc: \u{1b}3\n");
+        assert_eq!(view.text(text), "b: 2\r\nc: 3\r\na: 1\r\n");
+    }
+}

@@ -1,0 +1,112 @@
+//! The table of actions as it is listed: in the help, the footer, the palette.
+
+use super::{Action, Binding, Context, bindings};
+use crate::app::pane::Pane;
+use Context::{Anywhere, In};
+
+/// An action as the palette lists it.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// Its row in the table.
+    pub binding: &'static Binding,
+    /// The action.
+    pub action: Action,
+}
+
+/// Every action that does something by itself, `pane`'s first.
+#[must_use]
+pub fn commands(pane: Pane) -> Vec<Command> {
+    let mut commands: Vec<Command> = Vec::new();
+    for (context, bindings) in by_context(pane) {
+        for binding in bindings.into_iter().filter(|_| context != Context::Text) {
+            for action in binding.actions.iter().copied().filter(|action| !action.is_movement()) {
+                if commands.iter().all(|known| known.action != action || known.binding.context != context) {
+                    commands.push(Command { binding, action });
+                }
+            }
+        }
+    }
+    // The same action anywhere and in a pane is one.
+    let mut seen: Vec<Action> = Vec::new();
+    commands.retain(|command| {
+        let shared = matches!(command.action, Action::View | Action::Type);
+        let new = shared || !seen.contains(&command.action);
+        seen.push(command.action);
+        new
+    });
+    commands
+}
+
+/// Lines of the help besides its keys: the marks of figures and the units.
+pub const HELP_NOTES: [&str; 2] = [
+    "~ estimated   ≤ upper bound   – none (select the row for the reason)",
+    "memory in GiB (2^30 bytes), bandwidth in TB/s (1e12 bytes)",
+];
+
+/// How the help fits a screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HelpShape {
+    /// Columns side by side.
+    pub columns: usize,
+    /// Lines of a column that do not fit: how far it can be scrolled.
+    pub hidden: usize,
+}
+
+/// The shape of the help on a screen of that size: two columns where one would not fit and
+/// there is width for two.
+#[must_use]
+pub fn help_shape((width, height): (u16, u16)) -> HelpShape {
+    let bindings = by_context(Pane::Plan).map(|(_, bindings)| bindings.len() + 1).sum::<usize>();
+    let lines = bindings + 1 + HELP_NOTES.len();
+    // Two lines of header, one of footer, two of frame.
+    let visible = usize::from(height.saturating_sub(5));
+    let columns = if lines > visible && width >= 150 { 2 } else { 1 };
+    HelpShape { columns, hidden: lines.div_ceil(columns).saturating_sub(visible) }
+}
+
+/// Every binding by context, `pane`'s first: what the help lists.
+pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Binding>)> {
+    let others = Pane::ALL.into_iter().filter(move |other| *other != pane).map(In);
+    let text = (pane == Pane::Plan).then_some(Context::Text);
+    let late = (pane != Pane::Plan).then_some(Context::Text);
+    std::iter::once(In(pane)).chain(text).chain([Anywhere, Context::Replay]).chain(others).chain(late).filter_map(
+        |context| {
+            let bindings: Vec<_> = bindings().filter(|binding| binding.context == context).collect();
+            (!bindings.is_empty()).then_some((context, bindings))
+        },
+    )
+}
+
+/// The bindings that the footer shows in a context: what steers a recording that is played
+/// comes first, then the context's own.
+pub fn footer(context: Context, replay: bool) -> impl Iterator<Item = &'static Binding> {
+    let shown =
+        |context: Context| bindings().filter(move |binding| binding.context == context && !binding.word.is_empty());
+    let typed = context == Context::Text;
+    let steering = shown(Context::Replay).filter(move |_| replay && !typed);
+    steering.chain(shown(context)).chain(shown(Anywhere).filter(move |_| !typed))
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_help_fit_the_narrowest_usual_screen() {
+        // 80 cells without the frame, two blanks and nineteen for the keys.
+        for binding in bindings() {
+            assert!(binding.help.width() <= 80 - 2 - 2 - 19, "{}", binding.help);
+        }
+    }
+
+    #[test]
+    fn the_palette_lists_every_action_of_the_table() {
+        let commands = commands(Pane::Plan);
+        for action in bindings().flat_map(|binding| binding.actions).filter(|action| !action.is_movement()) {
+            let text = *action == Action::Complete;
+            assert!(text || commands.iter().any(|command| command.action == *action), "{action:?}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What the monitor pane knows: the newest sample, the recent past, the attached process.
+
+pub(super) mod attached;
+pub(super) mod ending;
+pub(super) mod history;
+pub(super) mod milestones;
+pub(super) mod processes;
+pub(super) mod recording;
+pub(super) mod spans;
+pub(super) mod trail;
+
+use crate::app::key::Key;
+use crate::reading::{DeviceSample, HostProcess, Moment, Sample, SourceInfo};
+use crate::units::{Bytes, Seconds};
+use attached::Attached;
+use ending::{Ending, Meant};
+use history::History;
+use processes::{ProcessList, ProcessRow};
+use spans::{Span, Spans};
+
+/// A row of the pane, by what it shows: it stays selected while others come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selected {
+    /// A device, by its place in the samples.
+    Device(usize),
+    /// A process, by its pid.
+    Process(u32),
+}
+
+/// What the monitor pane shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MonitorView {
+    /// What all devices do now, and who is on them.
+    #[default]
+    Now,
+    /// Everything that is known of one device.
+    Device,
+    /// Everything that is known of the processes.
+    Processes,
+    /// What the devices did.
+    History,
+}
+
+impl MonitorView {
+    /// To the past, and from there back to now.
+    #[must_use]
+    pub const fn history(self) -> Self {
+        match self {
+            Self::History => Self::Now,
+            Self::Now | Self::Device | Self::Processes => Self::History,
+        }
+    }
+
+    /// The view after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Now => Self::Device,
+            Self::Device => Self::Processes,
+            Self::Processes | Self::History => Self::Now,
+        }
+    }
+}
+
+/// How the source is doing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// Nothing heard so far.
+    Starting,
+    /// It gives samples.
+    Running(SourceInfo),
+    /// It gave up, and why.
+    Failed(String),
+}
+
+/// What the monitor pane shows.
+#[derive(Debug, Clone)]
+pub struct Monitor {
+    /// How the source is doing.
+    pub source: Source,
+    /// The newest sample.
+    pub sample: Option<Sample>,
+    /// The recent past, sample by sample.
+    pub history: History,
+    /// The past from a minute to a day.
+    pub spans: Spans,
+    /// Now or the past.
+    pub view: MonitorView,
+    /// How much of the past.
+    pub span: Span,
+    /// The attached process.
+    pub attached: Option<Attached>,
+    /// What is selected.
+    pub selected: Selected,
+    /// The page of what is known of one device, where that takes several; past the last it begins again.
+    pub page: usize,
+    /// How processes are listed.
+    pub list: ProcessList,
+    /// The question whether to end a process.
+    pub ending: Option<Ending>,
+    /// The process that was asked to end last.
+    pub asked_to_end: Option<Meant>,
+    /// The most that each device held since the start, or since the last attach.
+    pub peaks: Vec<Option<Bytes>>,
+    /// Samples lost since the start.
+    pub dropped: u64,
+    /// Time between samples.
+    pub interval: Seconds,
+}
+
+impl Monitor {
+    /// Nothing seen; perhaps a process to wait for. A sample is expected each second.
+    #[must_use]
+    pub fn new(attach: Option<u32>) -> Self {
+        Self {
+            source: Source::Starting,
+            sample: None,
+            history: History::default(),
+            spans: Spans::default(),
+            view: MonitorView::default(),
+            span: Span::default(),
+            attached: attach.map(Attached::to),
+            selected: Selected::Device(0),
+            page: 0,
+            list: ProcessList::default(),
+            ending: None,
+            asked_to_end: None,
+            peaks: Vec::new(),
+            dropped: 0,
+            interval: Seconds(1.0),
+        }
+    }
+
+    /// A key while the processes to show are being typed: they follow at once.
+    pub(super) fn search(&mut self, key: Key) {
+        let list = &mut self.list;
+        match key {
+            Key::Char(c) => list.type_text(c.encode_utf8(&mut [0; 4])),
+            Key::Backspace => {
+                list.sought.pop();
+            }
+            Key::Ctrl('u') => list.sought.clear(),
+            Key::Enter => list.typing = false,
+            Key::Esc | Key::Ctrl('c') => {
+                list.typing = false;
+                list.sought.clear();
+            }
+            _ => {}
+        }
+        self.keep_selection();
+    }
+
+    /// The devices of the newest sample.
+    #[must_use]
+    pub fn devices(&self) -> &[DeviceSample] {
+        self.sample.as_ref().map_or(&[], |sample| &sample.devices)
+    }
+
+    /// The processes of the newest sample: those that are sought, in the order that was chosen;
+    /// with their children where they are looked at closely.
+    #[must_use]
+    pub fn processes(&self) -> Vec<ProcessRow<'_>> {
+        let tree = self.view == MonitorView::Processes;
+        self.sample.as_ref().map_or_else(Vec::new, |sample| processes::rows(sample, &self.list, tree))
+    }
+
+    /// The pid that the attached process has here: the driver may tell that of another namespace.
+    #[must_use]
+    pub fn attached_here(&self) -> Option<u32> {
+        self.attached.as_ref().map(|attached| self.here(attached.pid))
+    }
+
+    /// The pid that a process of the driver's has here.
+    #[must_use]
+    pub fn here(&self, pid: u32) -> u32 {
+        self.host(pid).and_then(|host| host.here).unwrap_or(pid)
+    }
+
+    /// What the host knows of a process on a device.
+    #[must_use]
+    pub fn host(&self, pid: u32) -> Option<&HostProcess> {
+        self.sample.as_ref()?.processes.iter().find(|host| host.pid == pid)
+    }
+
+    /// How many processes have numbers of another PID namespace, and how many there are.
+    #[must_use]
+    pub fn elsewhere(&self) -> (usize, usize) {
+        self.sample.as_ref().map_or((0, 0), attached::elsewhere)
+    }
+
+    /// Rows that can be selected.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.devices().len() + self.processes().len()
+    }
+
+    /// The pid of the selected process; of the largest one on the selected device, where a device is selected.
+    #[must_use]
+    pub fn selected_pid(&self) -> Option<u32> {
+        match self.selected {
+            Selected::Process(pid) => Some(pid),
+            Selected::Device(position) => self
+                .devices()
+                .get(position)?
+                .processes
+                .value()?
+                .iter()
+                .max_by_key(|process| process.memory.value().copied())
+                .map(|process| process.pid),
+        }
+    }
+
+    /// The row of what is selected: devices first, then processes.
+    #[must_use]
+    pub fn selected_row(&self) -> usize {
+        match self.selected {
+            Selected::Device(position) => position,
+            Selected::Process(pid) => {
+                let row = self.processes().iter().position(|row| row.pid == pid).unwrap_or(0);
+                self.devices().len() + row
+            }
+        }
+    }
+
+    /// Selects what stands in a row.
+    pub fn select_row(&mut self, row: usize) {
+        let process = row.checked_sub(self.devices().len()).and_then(|row| Some(self.processes().get(row)?.pid));
+        self.selected = process.map_or(Selected::Device(row), Selected::Process);
+    }
+
+    /// The device whose past is shown: the selected one, or the one of the selected process.
+    #[must_use]
+    pub fn shown_device(&self) -> usize {
+        match self.selected {
+            Selected::Device(position) => position,
+            Selected::Process(pid) => {
+                let on = |device: &DeviceSample| {
+                    device.processes.value().is_some_and(|list| list.iter().any(|process| process.pid == pid))
+                };
+                self.devices().iter().position(on).unwrap_or(0)
+            }
+        }
+    }
+
+    /// The device on which the attached process holds most; the shown one where nothing is attached.
+    #[must_use]
+    pub fn attached_device(&self) -> usize {
+        let on = self.attached.as_ref().and_then(|attached| attached.device);
+        on.and_then(|index| self.devices().iter().position(|device| device.index == index))
+            .unwrap_or_else(|| self.shown_device())
+    }
+
+    /// Attaches to a process, or lets go of it when it is the attached one.
+    pub fn toggle_attach(&mut self, pid: u32) {
+        self.attached = match &self.attached {
+            Some(attached) if attached.pid == pid => None,
+            _ => Some(Attached::to(pid)),
+        };
+        self.peaks.clear();
+        self.note_peaks();
+    }
+
+    /// Forgets what was seen, and waits for the attached process anew.
+    pub fn restart(&mut self, from: Option<Self>) {
+        let seen = from.unwrap_or_else(|| Self::new(self.attached.as_ref().map(|attached| attached.pid)));
+        *self = Self {
+            source: std::mem::replace(&mut self.source, Source::Starting),
+            selected: self.selected,
+            view: self.view,
+            span: self.span,
+            list: std::mem::take(&mut self.list),
+            interval: self.interval,
+            ..seen
+        };
+    }
+
+    /// Takes in a sample.
+    pub fn take(&mut self, sample: Sample) {
+        self.history.push(&sample);
+        self.spans.push(&sample);
+        self.dropped = sample.dropped;
+        self.sample = Some(sample);
+        self.note_peaks();
+        self.keep_selection();
+    }
+
+    /// What is selected and no longer shown is not selected any more.
+    pub fn keep_selection(&mut self) {
+        if let Selected::Process(pid) = self.selected
+            && !self.processes().iter().any(|row| row.pid == pid)
+        {
+            self.selected = Selected::Device(0);
+        }
+    }
+
+    fn note_peaks(&mut self) {
+        let Some(sample) = &self.sample else { return };
+        self.peaks.resize(sample.devices.len().max(self.peaks.len()), None);
+        for (peak, device) in self.peaks.iter_mut().zip(&sample.devices) {
+            *peak = (*peak).max(device.memory.value().map(|memory| memory.used));
+        }
+        if let Some(attached) = &mut self.attached {
+            attached.note(sample);
+        }
+    }
+
+    /// Age of the newest sample.
+    #[must_use]
+    pub fn age(&self, now: Moment) -> Option<Seconds> {
+        self.sample.as_ref().map(|sample| now.since(sample.at))
+    }
+
+    /// Whether the figures are as fresh as they can be: the next sample is not late.
+    #[must_use]
+    pub fn is_fresh(&self, now: Moment) -> bool {
+        self.age(now).is_some_and(|age| age.0 <= self.interval.0 + 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

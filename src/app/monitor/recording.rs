@@ -1,0 +1,75 @@
+//! Recordings, from the dashboard's side: one that is written, and one that is played.
+
+use std::path::PathBuf;
+
+use super::Source;
+use super::milestones;
+use crate::app::event::Effect;
+use crate::app::notice::{Notice, info, problem};
+use crate::app::state::State;
+use crate::reading::playback::Playback;
+
+/// How writing what is observed to a file stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Recording {
+    /// Nothing is written.
+    #[default]
+    Off,
+    /// The file is being made.
+    Starting,
+    /// To this file.
+    On(PathBuf),
+    /// The last samples are being written.
+    Ending,
+}
+
+/// The recording that is played stands there now.
+pub fn played(state: &mut State, playback: Playback) -> Vec<Effect> {
+    let before = state.playback.take();
+    let mut effects = Vec::new();
+    if before.as_ref().is_none_or(|before| before.rewound != playback.rewound) {
+        effects = milestones::go_back(state, playback.from);
+        state.now = playback.start;
+    }
+    let damage = playback.damage.clone().filter(|_| before.is_none_or(|before| before.damage.is_none()));
+    if let Some(damage) = damage {
+        state.notice = Some(problem(format!("plays up to the damage: {damage}")));
+    }
+    state.playback = Some(playback);
+    effects
+}
+
+/// What is observed goes to that file from now on.
+pub fn began(state: &mut State, path: PathBuf) {
+    state.notice = Some(info(format!("recording to {}: r ends it", path.display())));
+    state.recording = Recording::On(path);
+}
+
+/// Nothing is written any more, and why.
+pub fn ended(state: &mut State, notice: Notice) {
+    state.recording = Recording::Off;
+    state.notice = Some(notice);
+}
+
+/// Begins to record, or ends it.
+pub fn toggle(state: &mut State) -> Vec<Effect> {
+    match (&state.recording, &state.monitor.source) {
+        (Recording::On(_), _) => {
+            state.recording = Recording::Ending;
+            vec![Effect::StopRecording]
+        }
+        (Recording::Starting | Recording::Ending, _) => Vec::new(),
+        (Recording::Off, _) if state.playback.is_some() => {
+            state.notice = Some(problem("this is a recording already"));
+            Vec::new()
+        }
+        (Recording::Off, Source::Running(_)) => {
+            state.recording = Recording::Starting;
+            vec![Effect::Record]
+        }
+        (Recording::Off, Source::Starting | Source::Failed(_)) => {
+            state.notice = Some(problem("no source: there is nothing to record"));
+            Vec::new()
+        }
+    }
+}

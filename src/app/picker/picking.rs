@@ -1,0 +1,133 @@
+//! What happens in a list and with what is taken from it.
+
+use super::choice::Choice;
+use super::{Picker, Purpose};
+use crate::app::editor::editing;
+use crate::app::editor::step::outlook;
+use crate::app::event::Effect;
+use crate::app::key::{Key, PAGE};
+use crate::app::keymap::listing::{Command, commands};
+use crate::app::keymap::{Action, Context};
+use crate::app::notice::problem;
+use crate::app::plans;
+use crate::app::plans::exporting;
+use crate::app::plans::saving;
+use crate::app::state::State;
+use crate::app::what_if::search;
+use crate::app::what_if::sweep;
+
+/// Opens the list of actions.
+pub fn open_palette(state: &mut State) {
+    let choices = commands(state.focus).iter().map(|command| choice(command, state)).collect();
+    state.picker = Some(Picker::open(Purpose::Action, choices, None));
+}
+
+fn choice(command: &Command, state: &State) -> Choice {
+    let binding = command.binding;
+    let key = state.keys.key_of(binding, command.action);
+    let place = match binding.context {
+        Context::Anywhere => String::new(),
+        context => format!(" ({})", context.name()),
+    };
+    let facts = format!("{key:>9}  {}{place}", binding.help);
+    Choice { name: command.action.name().replace('-', " "), facts, aliases: String::new() }
+}
+
+/// A key while a list is open. An action that was chosen is returned to be done.
+pub fn on_key(state: &mut State, key: Key) -> (Vec<Effect>, Option<Action>) {
+    let Some(picker) = &mut state.picker else { return (Vec::new(), None) };
+    match key {
+        Key::Up | Key::Ctrl('p') => picker.step(-1),
+        Key::Down | Key::Ctrl('n') => picker.step(1),
+        Key::PageUp => picker.step(-PAGE.cast_signed()),
+        Key::PageDown => picker.step(PAGE.cast_signed()),
+        Key::Home => picker.step(isize::MIN),
+        Key::End => picker.step(isize::MAX),
+        Key::Char(letter) => picker.type_letter(letter),
+        Key::Backspace => {
+            let mut query = std::mem::take(&mut picker.query);
+            query.pop();
+            picker.set_query(query);
+        }
+        Key::Ctrl('u') => picker.set_query(String::new()),
+        // What is typed as a path goes on as one; else the selected name is written out.
+        Key::Tab if picker.purpose.is_path() && (picker.choice().is_none() || is_path(&picker.query)) => {
+            return (vec![Effect::CompletePath(picker.query.clone())], None);
+        }
+        Key::Tab => {
+            if let Some(name) = picker.choice().map(|choice| choice.name.clone()) {
+                picker.set_query(name);
+            }
+        }
+        Key::Esc | Key::Ctrl('c') => {
+            state.picker = None;
+            editing::leave_value(state);
+        }
+        Key::Enter => return take(state),
+        _ => {}
+    }
+    look(state);
+    (Vec::new(), None)
+}
+
+fn is_path(typed: &str) -> bool {
+    typed.contains('/') || typed.starts_with('~')
+}
+
+/// Writes out what all paths have in common that begin as it was typed, and lists them.
+pub fn paths_found(state: &mut State, typed: &str, paths: Vec<String>) {
+    let waits = |picker: &&mut Picker| picker.purpose.is_path() && picker.query == typed;
+    let Some(picker) = state.picker.as_mut().filter(waits) else { return };
+    let Some(first) = paths.first() else {
+        state.notice = Some(problem("no path begins so"));
+        return;
+    };
+    let common = paths.iter().fold(first.as_str(), |common, path| {
+        let same = common.chars().zip(path.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+        &common[..same]
+    });
+    let query = common.to_owned();
+    if paths.len() > 1 {
+        picker.choices = paths.iter().map(|path| Choice::of(path, "")).collect();
+    }
+    picker.set_query(query);
+}
+
+/// Works out what the selected value would do.
+pub fn look(state: &mut State) {
+    let Some(picker) = &mut state.picker else { return };
+    let Purpose::Value(field) = picker.purpose else { return };
+    picker.outcome =
+        picker.taken().and_then(|value| outlook(field, &value, &state.editor, &state.catalog)).map(|step| step.outcome);
+}
+
+fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
+    let Some(picker) = state.picker.take() else { return (Vec::new(), None) };
+    let Some(taken) = picker.taken() else {
+        state.picker = Some(picker);
+        return (Vec::new(), None);
+    };
+    let mut effects = Vec::new();
+    match picker.purpose {
+        Purpose::Value(field) => editing::take_value(state, field, &taken),
+        Purpose::NewKey => editing::add(state, &taken),
+        Purpose::SecondKey => sweep::add(state, &taken),
+        Purpose::Constraint(constraint) => effects = search::constrain(state, constraint, &taken),
+        Purpose::Open => effects = plans::chosen(state, &taken),
+        Purpose::SaveAs => {
+            state.save_as = Some(taken.into());
+            effects = saving::save(state, false);
+        }
+        Purpose::Export => exporting::chosen(state, &taken),
+        Purpose::ExportTo => effects = exporting::write_to(state, taken.into()),
+        Purpose::Action => {
+            let command = picker.place().and_then(|place| commands(state.focus).get(place).copied());
+            let Some(command) = command else { return (effects, None) };
+            if let Context::In(pane) = command.binding.context {
+                state.focus = pane;
+            }
+            return (effects, Some(command.action));
+        }
+    }
+    (effects, None)
+}

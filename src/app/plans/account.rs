@@ -1,0 +1,58 @@
+//! What was read out of something that is no plan, and what was not: each value with what said so.
+
+use crate::app::editor::Editor;
+use crate::app::notice::info;
+use crate::app::plans;
+use crate::app::state::{Overlay, State};
+use crate::plan::Loaded;
+
+/// The account that is given of a reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Whose it was, and which: `Megatron-LM: the plan of 4711`.
+    pub title: String,
+    /// Key, value and what said so.
+    pub rows: Vec<[String; 3]>,
+    /// What was not found, and what a plan has no word for.
+    pub open: Vec<String>,
+}
+
+impl Account {
+    /// Lines that it takes to show all of it.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.rows.len() + if self.open.is_empty() { 0 } else { self.open.len() + 2 }
+    }
+}
+
+/// Another tool's file, read as a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Import {
+    /// The plan, in no file yet.
+    pub plan: Loaded,
+    /// What it was read from.
+    pub account: Account,
+}
+
+/// Another tool's file is opened as a plan of its own beside the others; what was read of it is shown.
+pub fn arrived(state: &mut State, import: Import) {
+    let name = plans::unused(state, &import.plan.name);
+    let plan = Editor::unsaved(Loaded { name, ..import.plan }, &state.catalog);
+    plans::open(state, plan, None);
+    show(state, import.account);
+}
+
+/// Shows what was read of the file that the plan in front is from.
+pub fn show(state: &mut State, account: Account) {
+    state.imported = Some(account);
+    state.overlay = Some(Overlay::Imported(0));
+}
+
+/// It has been seen; what comes next is said.
+pub fn close(state: &mut State) {
+    state.overlay = None;
+    if state.imported.take().is_some() {
+        let name = state.editor.name();
+        state.notice = Some(info(format!("an unsaved plan: s writes {name}.yaml, e shows what each value is from")));
+    }
+}

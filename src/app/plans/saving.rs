@@ -1,0 +1,235 @@
+//! Saving, leaving, what is in the way of a file, and what is kept against a crash.
+
+use std::path::PathBuf;
+
+use super::exporting;
+use super::merging::merge;
+use crate::app::editor::Editor;
+use crate::app::event::{Effect, Expected, Unsaved};
+use crate::app::key::Key;
+use crate::app::notice::{info, problem};
+use crate::app::picker::{Picker, Purpose};
+use crate::app::plans;
+use crate::app::state::{Overlay, Saving, State};
+
+/// A file that was not written, because of what was found in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// Which.
+    pub path: PathBuf,
+    /// What was found.
+    pub found: InTheWay,
+}
+
+/// What is in the way of writing a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InTheWay {
+    /// What somebody else wrote since it was read; none where that is no text.
+    Newer(Option<String>),
+    /// Another file, that nobody has seen here; none where it is no text.
+    Other(Option<String>),
+    /// Nothing: the file was removed since it was read.
+    Nothing,
+}
+
+/// Shows what is to be saved; what is shown already is saved. Without changes the file is looked
+/// at all the same: it may be gone, or another one.
+pub fn ask(state: &mut State) -> Vec<Effect> {
+    if state.saving != Saving::Idle {
+        return Vec::new();
+    }
+    if !state.editor.modified() && state.editor.path().is_some() {
+        return save(state, false);
+    }
+    state.overlay = Some(Overlay::Diff(0));
+    Vec::new()
+}
+
+/// Asks for the file to save to instead of the plan's own.
+pub fn ask_where(state: &mut State) {
+    state.picker = Some(Picker::open(Purpose::SaveAs, Vec::new(), None));
+}
+
+/// Writes the plan; `over` whatever is there.
+pub fn save(state: &mut State, over: bool) -> Vec<Effect> {
+    if state.saving != Saving::Idle {
+        return Vec::new();
+    }
+    state.saving = Saving::Plan;
+    let editor = &state.editor;
+    let own = editor.path().map(Into::into);
+    let expected = match (&state.save_as, &own) {
+        _ if over => Expected::Anything,
+        (None, Some(_)) => Expected::Text(editor.saved_text().to_owned()),
+        (Some(path), Some(own)) if path == own => Expected::Text(editor.saved_text().to_owned()),
+        (Some(_), _) | (None, None) => Expected::Nothing,
+    };
+    let path = state.save_as.clone().or(own);
+    vec![Effect::Save { path, name: editor.name().to_owned(), text: editor.text().to_owned(), expected }]
+}
+
+/// A file is on disk.
+pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
+    if std::mem::take(&mut state.saving) == Saving::Export {
+        exporting::written(state, &path);
+        return Vec::new();
+    }
+    state.save_as = None;
+    state.notice = Some(info(format!("saved {}", path.display())));
+    let forget = forget(state);
+    // A run that was made up for this plan is still its run under another name.
+    let first = state.first == state.editor.name();
+    state.editor.mark_saved(path, text);
+    if first {
+        state.editor.name().clone_into(&mut state.first);
+    }
+    let mut effects = Vec::new();
+    if !state.editor.modified() {
+        state.kept = None;
+        effects.push(forget);
+    }
+    if state.quit_after_save {
+        // What was edited while an earlier text was being written is saved before leaving.
+        effects.extend(if state.editor.modified() { save(state, false) } else { go_on_leaving(state) });
+    }
+    effects
+}
+
+/// The file holds what would have been written.
+pub fn unchanged(state: &mut State) {
+    state.saving = Saving::Idle;
+    state.save_as = None;
+    state.notice = Some(info("nothing to save: the file holds this text"));
+}
+
+/// Nothing was written, and nothing is lost.
+pub fn failed(state: &mut State, why: &str) {
+    let other = if state.saving == Saving::Plan { "; S saves it elsewhere" } else { "" };
+    state.saving = Saving::Idle;
+    state.quit_after_save = false;
+    state.save_as = None;
+    state.notice = Some(problem(format!("{why}{other}")));
+}
+
+/// Something is in the way: what to do is asked. What was to be written is known still.
+pub fn refused(state: &mut State, conflict: Conflict) {
+    state.quit_after_save = false;
+    state.conflict = Some(conflict);
+    state.overlay = Some(Overlay::Conflict(0));
+    if state.saving == Saving::Plan {
+        state.saving = Saving::Idle;
+    }
+}
+
+/// What is to be written: the plan, or what it is exported as.
+#[must_use]
+pub fn to_be_written(state: &State) -> &str {
+    match &state.export {
+        Some(export) if state.saving == Saving::Export => export.text(),
+        _ => state.editor.text(),
+    }
+}
+
+/// A key while it is shown what is in the way.
+pub fn on_conflict(state: &mut State, key: Key) -> Vec<Effect> {
+    state.overlay = None;
+    let Some(conflict) = state.conflict.take() else { return Vec::new() };
+    let export = state.saving == Saving::Export;
+    state.saving = Saving::Idle;
+    let again = if conflict.found == InTheWay::Nothing { Key::Char('w') } else { Key::Char('o') };
+    match (key, conflict.found) {
+        (key, _) if key == again && export => return exporting::write(state, true),
+        (key, _) if key == again => return save(state, true),
+        (Key::Char('S'), _) if export => exporting::ask_where(state),
+        (Key::Char('S'), _) => ask_where(state),
+        (Key::Char('m'), InTheWay::Newer(Some(theirs))) => merge(state, theirs),
+        _ => state.save_as = None,
+    }
+    Vec::new()
+}
+
+/// Leaves; asks first while a plan has unsaved changes.
+pub fn quit(state: &mut State) -> Vec<Effect> {
+    let unsaved = state.tabs.all(&state.editor).position(Editor::modified);
+    let Some(place) = unsaved else { return vec![Effect::Quit] };
+    if !state.editor.modified() {
+        plans::go_to(state, place);
+    }
+    state.overlay = Some(Overlay::ConfirmQuit);
+    Vec::new()
+}
+
+/// A key while it is asked what to do with unsaved changes.
+pub fn on_quit(state: &mut State, key: Key) -> Vec<Effect> {
+    state.overlay = None;
+    match key {
+        Key::Char('q') | Key::Ctrl('c') => {
+            let mut effects = vec![forget(state)];
+            state.kept = None;
+            state.editor.discard_changes();
+            effects.extend(go_on_leaving(state));
+            effects
+        }
+        Key::Char('s') | Key::Ctrl('s') => {
+            state.quit_after_save = true;
+            save(state, false)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The plan in front is done with: the next unsaved one is asked about, or this is the end.
+fn go_on_leaving(state: &mut State) -> Vec<Effect> {
+    state.quit_after_save = false;
+    if state.tabs.close(&mut state.editor) { quit(state) } else { vec![Effect::Quit] }
+}
+
+fn forget(state: &State) -> Effect {
+    Effect::Forget { path: state.editor.path().map(Into::into), name: state.editor.name().to_owned() }
+}
+
+/// Keeps the unsaved text where it is another one than was kept last.
+pub fn keep(state: &mut State) -> Option<Effect> {
+    let editor = &state.editor;
+    let asked = matches!(state.overlay, Some(Overlay::Recovered(_)));
+    if !editor.modified() {
+        // Taken back to what the file holds: nothing is unsaved any more.
+        return state.kept.take().map(|_| forget(state));
+    }
+    if asked || state.kept.as_deref() == Some(editor.text()) {
+        return None;
+    }
+    state.kept = Some(editor.text().to_owned());
+    let (path, name) = (editor.path().map(Into::into), editor.name().to_owned());
+    Some(Effect::Keep(Unsaved { path, name, text: editor.text().to_owned() }))
+}
+
+/// A key while what was kept is offered. It stays offered until it is taken or deleted: the
+/// next edit would be kept in its place.
+pub fn on_recovered(state: &mut State, key: Key) -> Vec<Effect> {
+    match key {
+        Key::Char('r') | Key::Enter => {
+            state.overlay = None;
+            if let Some(text) = state.recovered.take() {
+                state.editor.set_text(text, false, &state.catalog);
+                state.notice = Some(info("your unsaved changes are back; u takes them out again"));
+            }
+            Vec::new()
+        }
+        Key::Char('d') => {
+            state.overlay = None;
+            state.recovered = None;
+            vec![forget(state)]
+        }
+        Key::Char('q') => vec![Effect::Quit],
+        _ => Vec::new(),
+    }
+}
+
+/// Offers what was kept of the plan in front, where it says something else than the file.
+pub fn offer(state: &mut State, kept: Option<String>) {
+    state.recovered = kept.filter(|kept| kept != state.editor.text());
+    if state.recovered.is_some() {
+        state.overlay = Some(Overlay::Recovered(0));
+    }
+}

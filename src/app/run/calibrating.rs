@@ -1,0 +1,147 @@
+//! What runs on this machine show over what is predicted for them: kept by key, used the next time, and dropped by
+//! key. It is the machine's: what is played or made up neither teaches nor uses it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::app::event::Effect;
+use crate::app::monitor::Source;
+use crate::app::notice::{info, problem};
+use crate::app::state::State;
+use crate::compare::Calibration;
+use crate::reading::{Moment, SourceKind};
+
+/// The factors of one machine, card and framework.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    /// The host's name.
+    pub machine: String,
+    /// The card, as the driver names it.
+    pub gpu: String,
+    /// The framework, as the plan file names it.
+    pub framework: String,
+    /// What predictions are multiplied by.
+    pub factors: Calibration,
+    /// When it was kept last.
+    pub at: Moment,
+}
+
+impl Kept {
+    /// Whether both are of the same machine, card and framework.
+    #[must_use]
+    pub fn is_of(&self, other: &Self) -> bool {
+        (&self.machine, &self.gpu, &self.framework) == (&other.machine, &other.gpu, &other.framework)
+    }
+}
+
+/// Everything that was kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibrations {
+    /// One a machine, card and framework.
+    pub kept: Vec<Kept>,
+    /// The name of this machine; empty where it has none.
+    #[serde(skip)]
+    pub machine: String,
+    /// The run that was learnt from last: it teaches once.
+    #[serde(skip)]
+    taught: Option<(u32, Option<u64>)>,
+}
+
+impl Calibrations {
+    /// The same with this in place of what was known of its machine, card and framework.
+    #[must_use]
+    pub fn with(mut self, kept: Kept) -> Self {
+        self.kept.retain(|known| !known.is_of(&kept));
+        self.kept.push(kept);
+        self
+    }
+
+    /// The same without what is known of that machine, card and framework.
+    #[must_use]
+    pub fn without(mut self, gone: &Kept) -> Self {
+        self.kept.retain(|known| !known.is_of(gone));
+        self
+    }
+}
+
+/// What is known of the plan's framework on the watched card, or nothing so far.
+fn here(state: &State) -> Option<Kept> {
+    let live = matches!(&state.monitor.source, Source::Running(info)
+        if !matches!(info.kind, SourceKind::Demo | SourceKind::Replay | SourceKind::Prometheus));
+    let device = state.monitor.devices().get(state.monitor.attached_device()).filter(|_| live)?;
+    let empty = Kept {
+        machine: state.calibrations.machine.clone(),
+        gpu: device.name.value()?.clone(),
+        framework: state.editor.job()?.framework.name().to_owned(),
+        factors: Calibration::default(),
+        at: state.now,
+    };
+    Some(state.calibrations.kept.iter().find(|kept| kept.is_of(&empty)).cloned().unwrap_or(empty))
+}
+
+/// The calibration that predictions are held with here; none where there is none.
+#[must_use]
+pub fn holds(state: &State) -> Option<Kept> {
+    here(state).filter(|kept| !kept.factors.is_empty())
+}
+
+/// Learns from the run that is compared.
+pub fn keep(state: &mut State) -> Vec<Effect> {
+    match learnt(state) {
+        Ok((kept, run)) => {
+            state.calibrations.taught = Some(run);
+            vec![Effect::Calibrate(Box::new(kept), true)]
+        }
+        Err(why) => {
+            state.notice = Some(problem(why));
+            Vec::new()
+        }
+    }
+}
+
+fn learnt(state: &State) -> Result<(Kept, (u32, Option<u64>)), &'static str> {
+    let here = here(state).ok_or("only a run on a card of this machine teaches anything")?;
+    let attached = state.monitor.attached.as_ref().ok_or("attach to the run that it shall be learnt from")?;
+    let comparison = state.comparison.as_ref().filter(|comparison| comparison.evidence.settled);
+    let comparison = comparison.ok_or("the run has to work for whole steps first")?;
+    if !state.explaining.found.is_empty() {
+        return Err("something else than the plan runs: a factor would hide it; ⏎ takes an explanation");
+    }
+    let run = (attached.pid, attached.started);
+    if state.calibrations.taught == Some(run) {
+        return Err("this run has been learnt from");
+    }
+    let factors = here.factors.learnt(comparison);
+    if factors == here.factors {
+        return Err(
+            "nothing that is observed says anything for sure, or it is too far off to be a matter of the machine",
+        );
+    }
+    Ok((Kept { factors, at: state.now, ..here }, run))
+}
+
+/// Forgets what was learnt of this machine, card and framework.
+pub fn drop_it(state: &mut State) -> Vec<Effect> {
+    let Some(kept) = holds(state) else {
+        state.notice = Some(problem("no calibration is in use here"));
+        return Vec::new();
+    };
+    state.calibrations.taught = None;
+    vec![Effect::Calibrate(Box::new(kept), false)]
+}
+
+/// The file has been written, or could not be.
+pub fn written(state: &mut State, outcome: Result<Calibrations, String>) {
+    match outcome {
+        Ok(all) => {
+            state.calibrations.kept = all.kept;
+            crate::app::editor::editing::set_against(state);
+            state.notice = Some(info(match holds(state) {
+                Some(kept) => format!("predictions are calibrated from now on: {}; C drops it", kept.factors.words()),
+                None => "predictions are as they were calculated".to_owned(),
+            }));
+        }
+        Err(why) => state.notice = Some(problem(why)),
+    }
+}

@@ -1,0 +1,204 @@
+//! Why the run differs from its plan: searched for in the background whenever what is seen of it has
+//! changed, and taken into the plan where the user says so.
+
+use super::inferred;
+use crate::app::editor::editing;
+use crate::app::event::Effect;
+use crate::app::monitor::attached::AttachedState;
+use crate::app::notice::{info, problem};
+use crate::app::state::State;
+use crate::catalog::Catalog;
+use crate::compare::{Bands, Calibration, Evidence, Explanation, Subject, explain};
+use crate::plan::{Document, HfConfig};
+
+/// The search for explanations of what is seen now, and what the last one found.
+#[derive(Debug, Clone, Default)]
+pub struct Explaining {
+    /// How many searches were begun.
+    number: u64,
+    /// What the newest one is of.
+    asked: Option<Asked>,
+    under_way: bool,
+    /// Somebody asked for it and wants to be told how it went.
+    by_key: bool,
+    /// The best explanations, most likely first.
+    pub found: Vec<Explanation>,
+}
+
+impl Explaining {
+    /// Forgets what was found. What a search that is under way finds is of no use any more.
+    pub fn restart(&mut self) {
+        *self = Self { number: self.number + 1, ..Self::default() };
+    }
+
+    /// Whether a search has not come back yet.
+    #[must_use]
+    pub const fn under_way(&self) -> bool {
+        self.under_way
+    }
+}
+
+/// What a search depends on.
+#[derive(Debug, Clone, PartialEq)]
+struct Asked {
+    text: String,
+    stage: Option<u64>,
+    calibration: Calibration,
+    evidence: Evidence,
+}
+
+impl Asked {
+    fn of(state: &State) -> Option<Self> {
+        let comparison = state.comparison.as_ref()?;
+        // A text that is no plan can be held against nothing.
+        state.editor.plan()?;
+        Some(Self {
+            text: state.editor.text().to_owned(),
+            stage: comparison.stage(),
+            calibration: state.calibration,
+            evidence: comparison.held_against_plans(),
+        })
+    }
+
+    /// Whether an answer to `before` is none to this.
+    fn is_news_to(&self, before: &Self) -> bool {
+        (&self.text, self.stage, self.calibration) != (&before.text, before.stage, before.calibration)
+            || self.evidence.is_news_to(&before.evidence)
+    }
+}
+
+/// Explanations that hardly anything speaks for are not shown.
+const WORTH: f64 = 0.01;
+
+/// Everything that a search reads: it can be answered anywhere.
+#[derive(Debug, Clone)]
+pub struct Question {
+    document: Document,
+    config: Option<HfConfig>,
+    catalog: Catalog,
+    asked: Asked,
+    bands: Bands,
+}
+
+impl Question {
+    /// What there is to explain now; none without a valid plan or anything observed.
+    #[must_use]
+    pub fn of(state: &State) -> Option<Self> {
+        Some(Self {
+            document: state.editor.document()?.clone(),
+            config: state.editor.hf_config().cloned(),
+            catalog: state.catalog.clone(),
+            asked: Asked::of(state)?,
+            bands: Bands::of(state.editor.job()?.framework),
+        })
+    }
+
+    /// The best explanations, most likely first; none where the plan itself does. Takes milliseconds.
+    #[must_use]
+    pub fn answer(&self) -> Vec<Explanation> {
+        let subject = Subject {
+            document: &self.document,
+            config: self.config.as_ref(),
+            catalog: &self.catalog,
+            stage: self.asked.stage,
+            calibration: self.asked.calibration,
+        };
+        explain(&subject, &self.asked.evidence, &self.bands)
+    }
+}
+
+/// Begins a search where what is seen has changed since the last one and lies outside of what
+/// predictions stray by, or where it did: then it says that nothing is wrong any more.
+pub fn look(state: &mut State) -> Option<Effect> {
+    state.editor.plan()?;
+    let wrong = state.comparison.as_ref()?.is_notable();
+    let explaining = &mut state.explaining;
+    if explaining.asked.as_ref().is_some_and(|asked| asked.text != state.editor.text()) {
+        // They are of another plan.
+        explaining.found.clear();
+        explaining.asked = None;
+    }
+    let known = !explaining.found.is_empty();
+    // This is looked at after every event: what is seen is copied only where there may be something to ask.
+    if explaining.under_way || is_over(state) || !(known || (wrong && is_meant(state))) {
+        return None;
+    }
+    let now = Asked::of(state)?;
+    let answered = state.explaining.asked.as_ref().is_some_and(|asked| !now.is_news_to(asked));
+    (!answered).then(|| ask(state, now))
+}
+
+/// Whether the run is gone: what was found out about it stays.
+fn is_over(state: &State) -> bool {
+    let attached = state.monitor.attached.as_ref().map(|attached| attached.state);
+    attached == Some(AttachedState::Replaced) || state.run.ended(&state.monitor, state.now).is_some()
+}
+
+/// Whether the run is meant to do what the plan says, and has done so for whole steps. The example that
+/// opens where no plan is given is nobody's plan for real processes.
+fn is_meant(state: &State) -> bool {
+    let settled = state.comparison.as_ref().is_some_and(|comparison| comparison.evidence.settled);
+    settled && !inferred::has_no_plan(state)
+}
+
+fn ask(state: &mut State, now: Asked) -> Effect {
+    let explaining = &mut state.explaining;
+    explaining.number += 1;
+    explaining.asked = Some(now);
+    explaining.under_way = true;
+    Effect::Explain(explaining.number)
+}
+
+/// Begins a search because somebody wants one.
+pub fn ask_now(state: &mut State) -> Vec<Effect> {
+    let Some(now) = Asked::of(state) else {
+        state.notice = Some(problem("nothing is observed that a valid plan could be held against"));
+        return Vec::new();
+    };
+    state.explaining.by_key = true;
+    if state.explaining.under_way {
+        return Vec::new();
+    }
+    vec![ask(state, now)]
+}
+
+/// A search has come back.
+pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
+    let explaining = &mut state.explaining;
+    if number != explaining.number {
+        return;
+    }
+    explaining.under_way = false;
+    let of_this = explaining.asked.as_ref().is_some_and(|asked| asked.text == state.editor.text());
+    if of_this {
+        explaining.found = found;
+        explaining.found.retain(|explanation| explanation.share.0 >= WORTH);
+    }
+    if std::mem::take(&mut explaining.by_key) && of_this {
+        state.notice = Some(info(match explaining.found.first() {
+            Some(best) => format!("{} ({:.0} %)", best.words(), best.share.percent()),
+            None => "the plan explains what is seen: no other one does so better".to_owned(),
+        }));
+    }
+}
+
+/// Makes the plan say what the selected explanation says that the run does.
+pub fn take(state: &mut State) {
+    let Some(chosen) = state.explaining.found.get(state.compared) else {
+        state.notice = Some(problem("no explanation is selected: e looks for some"));
+        return;
+    };
+    let words = chosen.words();
+    let Some(change) = chosen.change() else {
+        let remedies: Vec<&str> = chosen.causes.iter().filter_map(|cause| Some(cause.circumstance?.remedy())).collect();
+        state.notice = Some(info(format!("the plan is right: {}", remedies.join("; "))));
+        return;
+    };
+    match state.editor.with(&change) {
+        Ok(document) => {
+            editing::apply(state, document);
+            state.notice = Some(info(format!("the plan says so now: {words}; u takes it back")));
+        }
+        Err(fault) => state.notice = Some(problem(fault.to_string())),
+    }
+}

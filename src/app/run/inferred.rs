@@ -1,0 +1,81 @@
+//! The plan that a process seems to run: proposed with the origin of each value, taken or
+//! dismissed by the user, never put in place of a plan unasked.
+
+use crate::app::editor::Editor;
+use crate::app::event::Effect;
+use crate::app::key::Key;
+use crate::app::monitor::{Selected, Source};
+use crate::app::notice::{info, problem};
+use crate::app::pane::Pane;
+use crate::app::plans;
+use crate::app::plans::account::Account;
+use crate::app::state::{Overlay, State};
+use crate::plan::Loaded;
+use crate::reading::SourceKind;
+
+/// A plan that was read out of a process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// The process.
+    pub pid: u32,
+    /// The plan, with its text.
+    pub plan: Loaded,
+    /// What it was read from.
+    pub account: Account,
+}
+
+/// Whether attaching to a process is a reason to look at its plan: nobody has given one, and
+/// the processes are real.
+pub fn is_wanted(state: &State) -> bool {
+    let real = matches!(&state.monitor.source, Source::Running(info) if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
+    real && has_no_plan(state)
+}
+
+/// Whether the plan is the example that opens where none is given: nobody's for real processes.
+pub fn has_no_plan(state: &State) -> bool {
+    let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+    state.editor.is_example() && !made_up && state.playback.is_none()
+}
+
+/// Asks for the plan of the process that is selected in the monitor, else of the attached one.
+pub fn ask(state: &mut State) -> Vec<Effect> {
+    let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
+    // Who has chosen a process means that one.
+    let chosen = match state.monitor.selected {
+        Selected::Process(pid) if state.focus == Pane::Monitor => Some(pid),
+        _ => None,
+    };
+    match chosen.or(attached).or_else(|| state.monitor.selected_pid()) {
+        Some(pid) => vec![Effect::Infer(state.monitor.here(pid))],
+        None => {
+            state.notice = Some(problem("no process on this GPU whose plan could be read"));
+            Vec::new()
+        }
+    }
+}
+
+/// A plan has been read, or could not be.
+pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, String>) {
+    match outcome {
+        Ok(proposal) => {
+            state.proposal = Some(*proposal);
+            // A question that is open keeps its place.
+            if state.overlay.is_none() && state.picker.is_none() {
+                state.overlay = Some(Overlay::Proposal(0));
+            } else {
+                state.notice = Some(info(format!("the plan of {pid} was read: i in the monitor shows it")));
+            }
+        }
+        Err(why) => state.notice = Some(problem(format!("the plan of {pid} was not read: {why}"))),
+    }
+}
+
+/// A key that does not scroll the proposal.
+pub fn on_key(state: &mut State, key: Key) {
+    state.overlay = None;
+    let Some(proposal) = state.proposal.take().filter(|_| key == Key::Enter) else { return };
+    let plan = Editor::unsaved(proposal.plan, &state.catalog);
+    plans::open(state, plan, None);
+    let name = state.editor.name();
+    state.notice = Some(info(format!("the plan of {}: edit it here; saved it is {name}.yaml", proposal.pid)));
+}

@@ -1,0 +1,287 @@
+//! The attached run besides its devices: its progress by log, hook or rhythm.
+
+pub(super) mod calibrating;
+pub(super) mod explaining;
+pub(super) mod inferred;
+pub(super) mod observation;
+pub(super) mod outlook;
+pub(super) mod ran_out;
+
+use crate::app::monitor::attached::AttachedState;
+use crate::app::monitor::history::History;
+use crate::app::monitor::{Monitor, Source};
+use crate::compare::{Phases, period};
+use crate::reading::{
+    Absence, HookEnd, HookedRun, Kind, Moment, OutOfMemory, Progress, Reading, RunNews, Sample, SourceKind, ToldBy,
+};
+use crate::units::{Seconds, grouped};
+
+/// A hook that has said nothing for so long speaks of a process that is gone.
+const QUIET: f64 = 60.0;
+
+/// What is known of runs besides their devices.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// The newest news.
+    pub news: RunNews,
+    /// What the newest sample told: of a recorded run, or a made-up one.
+    sampled: Option<Progress>,
+    /// Memory that ran out in it.
+    ran_out: Option<OutOfMemory>,
+    /// What the run is about, by its steps.
+    phases: Phases,
+    /// The process that those are of.
+    of: Option<u32>,
+    /// The step by the rhythm of the attached process's device.
+    rhythm: Reading<Seconds>,
+    /// Processes that were attached by themselves: once let go of, they stay so.
+    offered: Vec<u32>,
+}
+
+impl Run {
+    /// Takes in news. A process with a hook that nobody has attached anything beside is attached.
+    pub fn take(&mut self, news: RunNews, monitor: &mut Monitor, now: Moment) {
+        self.news = news;
+        let demo = matches!(&monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+        if monitor.attached.is_some() || demo {
+            return;
+        }
+        let Some(pid) = self.leader(now).map(|run| run.pid).filter(|pid| !self.offered.contains(pid)) else { return };
+        self.offered.push(pid);
+        monitor.toggle_attach(pid);
+    }
+
+    /// Takes in what a source that knows of a run tells in a sample. The demo's own run is attached: once let
+    /// go of, it stays so.
+    pub fn hear_of(&mut self, sample: &Sample, monitor: &mut Monitor) {
+        self.ran_out = sample.out_of_memory.as_deref().cloned();
+        let Some(progress) = &sample.progress else { return };
+        self.sampled = Some((**progress).clone());
+        let demo = matches!(&monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+        let first = sample.processes.first().map(|process| process.pid);
+        if let Some(pid) = first.filter(|pid| demo && monitor.attached.is_none() && !self.offered.contains(pid)) {
+            self.offered.push(pid);
+            monitor.toggle_attach(pid);
+        }
+    }
+
+    /// What was played has not happened yet.
+    pub fn rewind(&mut self) {
+        self.sampled = None;
+        self.ran_out = None;
+        self.phases = Phases::default();
+        self.rhythm = Reading::default();
+    }
+
+    /// Notes which steps are told by now, and so what the run is about.
+    pub fn follow(&mut self, monitor: &Monitor, now: Moment) {
+        let attached = monitor.attached.as_ref().map(|attached| attached.pid);
+        if self.of != attached {
+            (self.of, self.phases) = (attached, Phases::default());
+        }
+        if let Some((_, progress)) = self.progress(monitor, now).filter(|(_, known)| known.told_by != ToldBy::Rhythm) {
+            self.phases.note(&progress, now);
+        }
+    }
+
+    /// What the run is about, by its steps.
+    #[must_use]
+    pub const fn phases(&self) -> &Phases {
+        &self.phases
+    }
+
+    /// What a log tells, or the recording of one.
+    fn log(&self) -> Option<&Progress> {
+        Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref())
+    }
+
+    /// How the attached run ended, in words: `ended after 1 840 steps, exit 1`; none while it goes on, as far as
+    /// anybody knows.
+    #[must_use]
+    pub fn ended(&self, monitor: &Monitor, now: Moment) -> Option<String> {
+        let gone = monitor.attached.as_ref().is_some_and(|attached| attached.state == AttachedState::Ended);
+        let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
+        if !gone && end.is_none() {
+            return None;
+        }
+        let step = self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
+        let steps = step.map_or_else(String::new, |(by, step)| match by {
+            ToldBy::Hook => format!(" after {} steps", grouped(step)),
+            // A log's count may have begun in an earlier process.
+            _ => format!(" at step {}", grouped(step)),
+        });
+        let how = end.and_then(HookEnd::words).map_or_else(String::new, |how| format!(", {how}"));
+        Some(format!("ended{steps}{how}"))
+    }
+
+    /// Memory that ran out: what the process says as it ends comes before what stands in its log, or in the
+    /// recording of one.
+    #[must_use]
+    pub fn out_of_memory(&self, monitor: &Monitor, now: Moment) -> Option<&OutOfMemory> {
+        let ending = self.hooked(monitor, now).and_then(|run| run.end.as_ref()?.out_of_memory.as_ref());
+        ending.or(self.news.out_of_memory.as_ref()).or(self.ran_out.as_ref())
+    }
+
+    /// A sample with what log and hook tell of the run at that time, for a recording.
+    #[must_use]
+    pub fn told_in(&self, sample: &Sample, monitor: &Monitor, now: Moment) -> Sample {
+        let progress = || self.progress(monitor, now).map(|(_, progress)| Box::new(progress));
+        let ran_out = || self.out_of_memory(monitor, now).cloned().map(Box::new);
+        Sample {
+            progress: sample.progress.clone().or_else(progress),
+            out_of_memory: sample.out_of_memory.clone().or_else(ran_out),
+            ..sample.clone()
+        }
+    }
+
+    /// Looks for the rhythm of a device's recent past, where nobody tells the step.
+    pub fn feel(&mut self, history: &History, device: usize) {
+        if self.log().is_some() || !self.news.hooks.is_empty() {
+            return;
+        }
+        let points = || history.points(device);
+        let times: Vec<Moment> = points().map(|point| point.at).collect();
+        let series: [Option<Vec<f64>>; 2] = [
+            points().map(|point| point.power.map(|power| power.0)).collect(),
+            points().map(|point| point.busy.map(|busy| busy.0)).collect(),
+        ];
+        let found = series.into_iter().flatten().find_map(|values| period(&times, &values));
+        self.rhythm = match (found, times.last()) {
+            (Some(step), Some(at)) => Reading::estimated(step, *at),
+            _ => Reading::Absent(Absence::TooShort),
+        };
+    }
+
+    /// The hook that speaks for a run: of the process, or of nobody in particular.
+    fn hook(&self, pid: Option<u32>, now: Moment) -> Option<&HookedRun> {
+        match pid {
+            Some(pid) => {
+                // What one said as it ended stays true.
+                self.news.hooks.iter().find(|run| run.pid == pid && (run.end.is_some() || !is_quiet(run, now)))
+            }
+            None => self.leader(now),
+        }
+    }
+
+    fn leader(&self, now: Moment) -> Option<&HookedRun> {
+        let trains = |run: &&HookedRun| run.leads() && run.step.is_some() && run.end.is_none() && !is_quiet(run, now);
+        self.news.hooks.iter().filter(trains).max_by_key(|run| run.heard)
+    }
+
+    /// The process and how far it is; none where nothing is known of any.
+    #[must_use]
+    pub fn progress(&self, monitor: &Monitor, now: Moment) -> Option<(Option<u32>, Progress)> {
+        let attached = monitor.attached.as_ref().map(|attached| attached.pid);
+        let hook = self.hooked(monitor, now);
+        let log = self.log();
+        let hooked = hook.map(HookedRun::progress);
+        let pid = attached.or_else(|| hook.map(|run| run.pid)).or(self.news.pid);
+        let known = match (log, hooked) {
+            (Some(log), Some(hooked)) => joined(log, hooked),
+            (Some(log), None) => log.clone(),
+            (None, Some(hooked)) => hooked,
+            (None, None) => {
+                // Of the rhythm of a card alone nobody knows whose it is.
+                attached?;
+                self.rhythm.value()?;
+                Progress { told_by: ToldBy::Rhythm, step_time: self.rhythm.clone(), ..Progress::default() }
+            }
+        };
+        Some((pid, known))
+    }
+
+    /// The hook of the attached process, else of the run that leads.
+    #[must_use]
+    pub fn hooked(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
+        // A hook knows the pid that its process has itself.
+        self.hook(monitor.attached_here(), now)
+    }
+}
+
+/// The log's figures, with the hook's where the log has none, or one that is only derived.
+fn joined(log: &Progress, hooked: Progress) -> Progress {
+    fn better<T: Clone>(log: &Reading<T>, hooked: Reading<T>) -> Reading<T> {
+        let derived = log.kind() != Some(Kind::Measured) && hooked.value().is_some();
+        if derived { hooked } else { log.clone() }
+    }
+    Progress {
+        step_time: better(&log.step_time, hooked.step_time),
+        tokens_per_s_per_gpu: better(&log.tokens_per_s_per_gpu, hooked.tokens_per_s_per_gpu),
+        allocated: better(&log.allocated, hooked.allocated),
+        peak_allocated: better(&log.peak_allocated, hooked.peak_allocated),
+        peak_reserved: better(&log.peak_reserved, hooked.peak_reserved),
+        // Steps since the process began are none of the run's, which may have been resumed.
+        ..log.clone()
+    }
+}
+
+fn is_quiet(run: &HookedRun, now: Moment) -> bool {
+    let step = run.step.as_ref().and_then(|step| step.step_time.value()).map_or(0.0, |time| time.0);
+    now.since(run.heard).0 > QUIET.max(5.0 * step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::{HookMemory, HookStep, LogFormat, SourceInfo};
+    use crate::units::{Bytes, TokensPerSec};
+
+    const NOW: Moment = Moment(1_000_000);
+
+    fn hooked(pid: u32, heard: Moment) -> HookedRun {
+        let step = HookStep {
+            step: 40,
+            step_time: Reading::measured(Seconds(0.5), heard),
+            memory: HookMemory::Allocator,
+            allocated: Reading::measured(Bytes(10), heard),
+            reserved: Reading::measured(Bytes(20), heard),
+            peak_allocated: Reading::measured(Bytes(15), heard),
+            peak_reserved: Reading::measured(Bytes(25), heard),
+            tokens: Some(4_096),
+            retries: 0,
+            ooms: 0,
+        };
+        HookedRun { pid, about: None, step: Some(step), modules: None, end: None, heard }
+    }
+
+    #[test]
+    fn a_hooked_run_is_attached_once_and_stays_let_go_of() {
+        let (mut run, mut monitor) = (Run::default(), Monitor::new(None));
+        let news = RunNews { hooks: vec![hooked(7, NOW)], ..RunNews::default() };
+        run.take(news.clone(), &mut monitor, NOW);
+        assert_eq!(monitor.attached.as_ref().map(|attached| attached.pid), Some(7));
+        monitor.toggle_attach(7);
+        run.take(news, &mut monitor, NOW);
+        assert_eq!(monitor.attached, None);
+        // Not attached, but told.
+        let (pid, progress) = run.progress(&monitor, NOW).unwrap();
+        // 4096 tokens in half a second.
+        assert_eq!((pid, progress.tokens_per_s_per_gpu.value()), (Some(7), Some(&TokensPerSec(8_192.0))));
+        // A minute and more without a word: gone.
+        assert_eq!(run.progress(&monitor, NOW.plus_millis(61_000)), None);
+    }
+
+    #[test]
+    fn a_made_up_run_has_no_real_process_attached() {
+        let (mut run, mut monitor) = (Run::default(), Monitor::new(None));
+        monitor.source = Source::Running(SourceInfo { kind: SourceKind::Demo, detail: String::new() });
+        run.take(RunNews { hooks: vec![hooked(7, NOW)], ..RunNews::default() }, &mut monitor, NOW);
+        assert_eq!(monitor.attached, None);
+    }
+
+    #[test]
+    fn the_logs_count_and_the_hooks_time() {
+        let (mut run, mut monitor) = (Run::default(), Monitor::new(Some(7)));
+        let log = Progress {
+            told_by: ToldBy::Log(LogFormat::HuggingFace),
+            step: Reading::measured(1_040, NOW),
+            step_time: Reading::estimated(Seconds(0.7), NOW),
+            ..Progress::default()
+        };
+        let news = RunNews { pid: Some(7), progress: log, hooks: vec![hooked(7, NOW)], ..RunNews::default() };
+        run.take(news, &mut monitor, NOW);
+        let (_, progress) = run.progress(&monitor, NOW).unwrap();
+        assert_eq!((progress.step.value(), progress.step_time.value()), (Some(&1_040), Some(&Seconds(0.5))));
+        assert_eq!(progress.peak_reserved.value(), Some(&Bytes(25)));
+    }
+}

@@ -1,0 +1,196 @@
+//! What was seen of the run, boiled down to what a plan predicts.
+
+use super::Run;
+use crate::app::monitor::Monitor;
+use crate::app::monitor::attached::{Attached, AttachedState};
+use crate::catalog::Gpu;
+use crate::compare::{Evidence, Observation, Phase, Whose};
+use crate::predict::Prediction;
+use crate::reading::{Absence, DeviceProcess, DeviceSample, Moment, Reading, Sample, ToldBy};
+use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
+
+/// Where the figures of the run are to be found.
+struct Found {
+    whose: Whose,
+    /// The device in the sample; none while the process is on none.
+    position: Option<usize>,
+    memory: Reading<Bytes>,
+    memory_peak: Reading<Bytes>,
+    /// Why there are no rates, where there is no device.
+    without: Absence,
+}
+
+/// What was observed, on the plan's `gpu`: of the attached process where there is one, else of the device that
+/// holds most. None before the first sample and without devices.
+#[must_use]
+pub fn observation(monitor: &Monitor, run: &Run, prediction: &Prediction, gpu: &Gpu) -> Option<Observation> {
+    let sample = monitor.sample.as_ref()?;
+    let found = match &monitor.attached {
+        // Which process it is cannot be told: the device's totals are what there is.
+        Some(attached) if attached.state != AttachedState::Unmatched => of_process(sample, attached),
+        Some(_) | None => of_fullest_device(monitor, sample)?,
+    };
+    let device = found.position.and_then(|position| Some((position, sample.devices.get(position)?)));
+    let rates = match device {
+        Some((position, device)) => rates((monitor, run), prediction, gpu, position, device),
+        None => absent(&found.without),
+    };
+    let others = match (found.whose, device) {
+        (Whose::Device { .. }, Some((_, device))) => others(device),
+        // What is charged to one process is nobody else's.
+        _ => Reading::measured(Bytes::ZERO, sample.at),
+    };
+    let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
+    // Also of one that the driver knows by another pid: somebody said that it is this run.
+    let evidence = match &monitor.attached {
+        Some(_) => told(evidence, run, monitor, prediction, sample.at),
+        None => evidence,
+    };
+    Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
+}
+
+/// With what the attached process's log and hook tell. The rhythm of its device tells too little
+/// to hold against a plan.
+fn told(evidence: Evidence, run: &Run, monitor: &Monitor, prediction: &Prediction, now: Moment) -> Evidence {
+    let progress = run.progress(monitor, now).map(|(_, progress)| progress);
+    let Some(progress) = progress.filter(|progress| progress.told_by != ToldBy::Rhythm) else { return evidence };
+    let all = |each: &Reading<TokensPerSec>| match each {
+        // As fast as this one: nobody counts the others.
+        Reading::Known { value, at, .. } => Reading::estimated(TokensPerSec(value.0 * prediction.num_gpus as f64), *at),
+        Reading::Absent(why) => Reading::Absent(why.clone()),
+    };
+    let tokens = match progress.tokens_per_s.value() {
+        Some(_) => progress.tokens_per_s.clone(),
+        None => all(&progress.tokens_per_s_per_gpu),
+    };
+    let warming = run.phases().phase(now) == Phase::WarmingUp;
+    let (step, tokens) = if warming {
+        // What the first steps take says nothing of the others.
+        (Reading::Absent(Absence::TooShort), Reading::Absent(Absence::TooShort))
+    } else {
+        (run.phases().usual(&progress.step_time), tokens)
+    };
+    // A step with something else in it is slower by as much.
+    let slower = progress.step_time.value().zip(step.value()).map_or(1.0, |(told, usual)| told.0 / usual.0);
+    let tokens = tokens.map(|rate| TokensPerSec(rate.0 * slower));
+    Evidence { step, tokens, allocated: progress.peak_allocated, reserved: progress.peak_reserved, ..evidence }
+}
+
+/// What a device does, averaged over whole steps.
+fn rates(
+    (monitor, run): (&Monitor, &Run),
+    prediction: &Prediction,
+    gpu: &Gpu,
+    position: usize,
+    device: &DeviceSample,
+) -> Evidence {
+    let step = run.phases().step().unwrap_or(prediction.time.step);
+    let now = monitor.sample.as_ref().map_or(Moment::default(), |sample| sample.at);
+    let stretch = monitor.history.stretch(position, window(step), |at| run.phases().is_steady(at, now));
+    let tensor = stretch.tensor(&device.tensor_activity, step);
+    let fp32 = stretch.fp32(&device.counters.fp32, step);
+    let compute = executed(&tensor, &fp32, prediction.roofline.peak, gpu);
+    let clock = match (device.sm_clock.value(), device.sm_clock_max.value()) {
+        (Some(_), Some(highest)) if highest.0 > 0.0 => device.sm_clock.map(|clock| Fraction(clock.0 / highest.0)),
+        _ => Reading::not_read(),
+    };
+    Evidence {
+        bandwidth: stretch.bandwidth(&device.dram_bandwidth, step),
+        compute,
+        busy: stretch.busy(&device.busy, step),
+        power: stretch.power(&device.power, step),
+        clock,
+        slowed: device.throttle.map(|reasons| reasons.iter().any(|reason| SLOWING.contains(&reason.as_ref()))),
+        settled: stretch.lasted().0 >= 2.0 * step.0,
+        ..Evidence::default()
+    }
+}
+
+/// Reasons for lower clocks that somebody should look into; a power cap is how big products run.
+const SLOWING: [&str; 4] = ["hot", "too hot", "hw slowdown", "power brake"];
+
+fn absent(without: &Absence) -> Evidence {
+    Evidence {
+        bandwidth: Reading::Absent(without.clone()),
+        compute: Reading::Absent(without.clone()),
+        power: Reading::Absent(without.clone()),
+        ..Evidence::default()
+    }
+}
+
+/// What all but the largest process hold: the largest is the run.
+fn others(device: &DeviceSample) -> Reading<Bytes> {
+    device.processes.map(|list| {
+        let held = |process: &DeviceProcess| process.memory.value().copied().unwrap_or(Bytes::ZERO);
+        let all: Bytes = list.iter().map(held).sum();
+        all.saturating_sub(list.iter().map(held).max().unwrap_or(Bytes::ZERO))
+    })
+}
+
+/// Operations a second: the matrix units' share of their peak, and what the FP32 pipes add to it.
+///
+/// Activity is measured; which type's peak the matrix units' is a share of is the plan's word.
+pub fn executed(
+    tensor: &Reading<Fraction>,
+    fp32: &Reading<Fraction>,
+    peak: FlopsPerSec,
+    gpu: &Gpu,
+) -> Reading<FlopsPerSec> {
+    match tensor {
+        Reading::Known { value, at, .. } => {
+            let outside = fp32.value().zip(gpu.peaks.fp32).map_or(0.0, |(share, peak)| share.0 * peak.0);
+            Reading::estimated(FlopsPerSec(value.0 * peak.0 + outside), *at)
+        }
+        Reading::Absent(why) => Reading::Absent(why.clone()),
+    }
+}
+
+/// Rates are averaged over at least three steps, so that it does not matter where in a step
+/// a sample falls, and over half a minute at least, so that they do not swing.
+fn window(step: Seconds) -> Seconds {
+    const LONGEST: f64 = 600.0;
+    Seconds((3.0 * step.0).clamp(30.0, LONGEST))
+}
+
+fn of_process(sample: &Sample, attached: &Attached) -> Found {
+    let pid = attached.pid;
+    let held = sample.devices.iter().enumerate().filter_map(|(position, device)| {
+        let held = device.processes.value()?.iter().find(|process| process.pid == pid)?;
+        Some((position, device.index, held.memory.clone()))
+    });
+    let most = held.max_by_key(|(position, _, memory)| {
+        (memory.value().copied().unwrap_or(Bytes::ZERO), std::cmp::Reverse(*position))
+    });
+    // What it held at its highest stays known when it has ended: that is when people ask.
+    let peak = |without: &Absence| match attached.peak {
+        Some(peak) => Reading::measured(peak, sample.at),
+        None => Reading::Absent(without.clone()),
+    };
+    match (attached.state, most) {
+        (AttachedState::Present, Some((position, device, memory))) => {
+            let without = memory.absence().cloned().unwrap_or(Absence::NotRead);
+            let whose = Whose::Process { pid, device: Some(device) };
+            Found { whose, position: Some(position), memory, memory_peak: peak(&without), without }
+        }
+        (state, _) => {
+            let awaited = matches!(state, AttachedState::Awaited | AttachedState::Missing);
+            let without = if awaited { Absence::NotThere } else { Absence::Gone };
+            let memory = Reading::Absent(without.clone());
+            let whose = Whose::Process { pid, device: attached.device };
+            Found { whose, position: None, memory, memory_peak: peak(&without), without }
+        }
+    }
+}
+
+fn of_fullest_device(monitor: &Monitor, sample: &Sample) -> Option<Found> {
+    // Among those that answer, by the peak, which only grows: the choice does not flicker between equals.
+    let peak_of = |position: usize| monitor.peaks.get(position).copied().flatten();
+    let used = |device: &DeviceSample| device.memory.map(|memory| memory.used);
+    let (position, device) = sample.devices.iter().enumerate().max_by_key(|(position, device)| {
+        (device.memory.value().is_some(), peak_of(*position), std::cmp::Reverse(*position))
+    })?;
+    let memory = used(device);
+    let memory_peak = memory.map(|now| peak_of(position).unwrap_or(*now));
+    let whose = Whose::Device { device: device.index };
+    Some(Found { whose, position: Some(position), memory, memory_peak, without: Absence::NotRead })
+}

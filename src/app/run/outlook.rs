@@ -1,0 +1,74 @@
+//! Where the run's memory is going, and what it is that grows.
+
+use crate::app::state::State;
+use crate::compare::{Counts, Forecast, Grows, forecast};
+use crate::reading::Moment;
+use crate::units::{Bytes, Seconds};
+
+/// Time between two looks: memory that grows in less is seen with bare eyes.
+const EVERY: Seconds = Seconds(5.0);
+
+/// How long a run has to have worked: memory grows while it loads and in its first step.
+const LEAST: Seconds = Seconds(60.0);
+
+/// … and in how many steps.
+const STEPS: f64 = 3.0;
+
+/// The longest stretch that is looked at sample by sample; what grows slower shows over the whole run.
+const RECENT: Seconds = Seconds(600.0);
+
+/// What the memory of the watched device does over time.
+#[derive(Debug, Clone, Default)]
+pub struct Outlook {
+    /// Flat, or growing and when it will be all used.
+    pub memory: Forecast,
+    /// What it is that grows, where that can be told.
+    pub grows: Option<Grows>,
+    /// What was left of the device's memory when it held most; none before anything was seen.
+    pub headroom: Option<Bytes>,
+    counts: Counts,
+    looked: Option<Moment>,
+    /// The device that all this is of.
+    device: Option<u32>,
+}
+
+/// Takes in the newest sample, and looks from time to time.
+pub fn look(state: &mut State) {
+    let position = state.monitor.attached_device();
+    let Some(sample) = &state.monitor.sample else { return };
+    let Some(device) = sample.devices.get(position) else { return };
+    let outlook = &mut state.outlook;
+    if outlook.device != Some(device.index) {
+        *outlook = Outlook { device: Some(device.index), ..Outlook::default() };
+    }
+    let Some(memory) = device.memory.value() else { return };
+    let peak = state.monitor.peaks.get(position).copied().flatten();
+    outlook.headroom = peak.map(|peak| memory.total.saturating_sub(peak));
+    let (phases, now) = (state.run.phases(), state.now);
+    let recent = state.monitor.history.stretch(position, RECENT, |at| phases.is_steady(at, now));
+    let step = phases.step().or(state.editor.prediction().map(|prediction| prediction.time.step));
+    if recent.lasted().0 < LEAST.0.max(STEPS * step.unwrap_or_default().0) {
+        // A pause leaves what was known before it; without work there is nothing to foresee.
+        if recent.lasted() == Seconds(0.0) {
+            outlook.memory = Forecast::TooShort;
+        }
+        return;
+    }
+    let progress = state.run.progress(&state.monitor, state.now).map(|(_, progress)| progress).unwrap_or_default();
+    outlook.counts.note(&progress, memory.used, sample.at);
+    if outlook.looked.is_some_and(|looked| sample.at.since(looked).0 < EVERY.0) {
+        return;
+    }
+    outlook.looked = Some(sample.at);
+    let whole = outlook.counts.points().filter(|(at, _)| phases.is_steady(*at, now));
+    // What grows slowly shows over the whole run alone.
+    outlook.memory = match (forecast(recent.memory(), memory.total), forecast(whole, memory.total)) {
+        (recent @ Forecast::Growing(_), _) => recent,
+        (_, whole @ Forecast::Growing(_)) => whole,
+        (recent, _) => recent,
+    };
+    outlook.grows = match outlook.memory {
+        Forecast::Growing(growth) => outlook.counts.grows(growth.since),
+        Forecast::TooShort | Forecast::Flat => None,
+    };
+}

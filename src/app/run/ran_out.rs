@@ -1,0 +1,61 @@
+//! Memory that ran out: what the run's log or its hook said of it, explained as soon as it is known.
+
+use super::inferred;
+use crate::advise::{Beside, Shortage, savings, shortage};
+use crate::app::notice::{info, problem};
+use crate::app::state::{Overlay, State};
+use crate::reading::OutOfMemory;
+
+/// Memory that ran out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RanOut {
+    /// The newest message of it.
+    pub message: OutOfMemory,
+    /// What was asked and held, and what helps by how much, as `memwall explain` says it.
+    pub explained: Shortage,
+}
+
+impl RanOut {
+    /// Lines that it takes to show all of it.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        let Shortage { held, helps, foreseen, .. } = &self.explained;
+        5 + held.len() + helps.len() + 2 * foreseen.len()
+    }
+
+    fn of(state: &State, message: OutOfMemory) -> Self {
+        // The example is nobody's plan for a real run.
+        let plan = state.editor.plan().zip(state.editor.prediction()).filter(|_| !inferred::has_no_plan(state));
+        let fixes = plan.map(|(plan, _)| savings(plan, &state.catalog)).unwrap_or_default();
+        let beside = plan.map(|(_, prediction)| Beside { prediction, relief: &fixes });
+        Self { explained: shortage(&message, beside), message }
+    }
+}
+
+/// Notes whether memory has run out; once for each message it is shown at once, where nothing is in the way.
+pub fn look(state: &mut State) {
+    let told = state.run.out_of_memory(&state.monitor, state.now);
+    if told == state.ran_out.as_ref().map(|known| &known.message) {
+        return;
+    }
+    state.ran_out = told.cloned().map(|message| RanOut::of(state, message));
+    if state.ran_out.is_none() {
+        return;
+    }
+    let busy = state.overlay.is_some() || state.picker.is_some() || state.form.typing.is_some() || state.text.is_some();
+    if busy {
+        state.notice = Some(info("memory ran out: O explains"));
+    } else {
+        state.overlay = Some(Overlay::RanOut(0));
+    }
+}
+
+/// Shows it, against the plan as it is now.
+pub fn show(state: &mut State) {
+    let Some(known) = state.ran_out.take() else {
+        state.notice = Some(problem("no out-of-memory message in the run's log so far, nor by its hook"));
+        return;
+    };
+    state.ran_out = Some(RanOut::of(state, known.message));
+    state.overlay = Some(Overlay::RanOut(0));
+}

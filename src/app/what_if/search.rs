@@ -1,0 +1,367 @@
+//! The best plans over every knob, under the user's constraints: asked for, watched while they are
+//! searched, and taken into the plan.
+
+use crate::advise::{
+    Found, KNOBS, LargestModel, Progress, Ranked, Request, Seen, fewest_gpus, largest_model, search_aloud,
+};
+use crate::app::editor::Editor;
+use crate::app::editor::editing;
+use crate::app::editor::field::Field;
+use crate::app::editor::step::{meant, with_value};
+use crate::app::event::Effect;
+use crate::app::key::Key;
+use crate::app::notice::{info, problem};
+use crate::app::picker::choice::Choice;
+use crate::app::picker::{Picker, Purpose};
+use crate::app::state::{Overlay, State};
+use crate::catalog::Catalog;
+use crate::plan::{Change, Fault, Plan};
+
+/// Plans that are told apart.
+const TOP: usize = 20;
+
+/// What is searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Aim {
+    /// The fastest plans that fit.
+    #[default]
+    Fastest,
+    /// The fewest GPUs on which the model fits.
+    FewestGpus,
+    /// The largest model that fits on these GPUs.
+    LargestModel,
+}
+
+impl Aim {
+    /// In words.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Fastest => "fastest",
+            Self::FewestGpus => "fewest GPUs",
+            Self::LargestModel => "largest model",
+        }
+    }
+
+    const fn next(self) -> Self {
+        match self {
+            Self::Fastest => Self::FewestGpus,
+            Self::FewestGpus => Self::LargestModel,
+            Self::LargestModel => Self::Fastest,
+        }
+    }
+}
+
+/// What can be chosen of a search besides its aim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Constraint {
+    /// A value of the plan that is no knob.
+    Value(Field),
+    /// A knob that stays as it is, or is free again.
+    Keep,
+}
+
+/// What came of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// Plans, by speed.
+    Plans(Found),
+    /// How many GPUs are needed, and with which plan; none where no number is enough.
+    Gpus(Option<(u64, Ranked)>),
+    /// The largest models.
+    Model(LargestModel),
+}
+
+/// One line of what was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row<'a> {
+    /// Its rank, or what it is a plan for.
+    pub label: String,
+    /// The plan.
+    pub plan: &'a Ranked,
+}
+
+/// A search: what is asked, how far it is, what it has found.
+#[derive(Debug, Clone)]
+pub struct SearchView {
+    /// The plan that is searched around: the one in front, with the constraints in it.
+    pub around: Editor,
+    /// Knobs that stay.
+    pub keep: Vec<&'static str>,
+    /// What is searched for.
+    pub aim: Aim,
+    /// How far it is; none once it has ended.
+    pub under_way: Option<Seen>,
+    /// What was found, or why nothing could be.
+    pub answer: Option<Result<Answer, String>>,
+    /// Memory against speed is listed, not the fastest.
+    pub front: bool,
+    /// The selected line.
+    pub selected: usize,
+    /// Which search it is of all.
+    number: u64,
+}
+
+impl SearchView {
+    /// What is listed.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row<'_>> {
+        let row = |label: String, plan| Row { label, plan };
+        match self.answer.as_ref() {
+            Some(Ok(Answer::Plans(found))) => {
+                let plans = if self.front { &found.front } else { &found.ranked };
+                let closest = found.nearest.iter().map(|plan| row("–".to_owned(), plan));
+                plans.iter().enumerate().map(|(at, plan)| row((at + 1).to_string(), plan)).chain(closest).collect()
+            }
+            Some(Ok(Answer::Gpus(found))) => {
+                found.iter().map(|(gpus, plan)| row(format!("{gpus} GPUs"), plan)).collect()
+            }
+            Some(Ok(Answer::Model(found))) => {
+                let preset = found.preset.iter().map(|(name, plan)| row(name.clone(), plan));
+                let size = found.billions.iter().map(|(size, plan)| row(format!("{size:.1} B"), plan));
+                preset.chain(size).collect()
+            }
+            Some(Err(_)) | None => Vec::new(),
+        }
+    }
+
+    /// The plans of which none is better in both memory and speed, fastest first.
+    #[must_use]
+    pub fn front(&self) -> &[Ranked] {
+        match self.answer.as_ref() {
+            Some(Ok(Answer::Plans(found))) => &found.front,
+            _ => &[],
+        }
+    }
+
+    /// The fastest plan that fits.
+    #[must_use]
+    pub fn best(&self) -> Option<&Ranked> {
+        match self.answer.as_ref() {
+            Some(Ok(Answer::Plans(found))) => found.ranked.first(),
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, rows: isize) {
+        let last = self.rows().len().saturating_sub(1);
+        self.selected = self.selected.saturating_add_signed(rows).min(last);
+    }
+
+    /// Begins to search anew.
+    fn begin(&mut self) -> Vec<Effect> {
+        self.number += 1;
+        self.under_way = Some(Progress::default().seen());
+        self.answer = None;
+        self.selected = 0;
+        self.front = false;
+        vec![Effect::Search(self.number)]
+    }
+}
+
+/// Everything that a search reads: it can be answered anywhere.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    plan: Plan,
+    keep: Vec<&'static str>,
+    aim: Aim,
+    catalog: Catalog,
+}
+
+impl Wish {
+    /// What is searched for now; none without a valid plan.
+    #[must_use]
+    pub fn of(state: &State) -> Option<Self> {
+        let view = state.search.as_ref()?;
+        let plan = view.around.plan()?.clone();
+        Some(Self { plan, keep: view.keep.clone(), aim: view.aim, catalog: state.catalog.clone() })
+    }
+
+    /// Searches. `tell` may be given what was found so far, which is made where it is asked for.
+    ///
+    /// # Errors
+    /// In one line, why there is nothing to search.
+    pub fn answer(&self, progress: &Progress, tell: &dyn Fn(&dyn Fn() -> Answer)) -> Result<Answer, String> {
+        let request = Request { plan: &self.plan, keep: self.keep.clone(), top: TOP, until_fit: false };
+        let why = |faults: Vec<Fault>| faults.first().map_or_else(String::new, ToString::to_string);
+        let answer = match self.aim {
+            Aim::Fastest => {
+                let aloud = |found: &dyn Fn() -> Found| tell(&|| Answer::Plans(found()));
+                search_aloud(&request, &self.catalog, progress, &aloud).map(Answer::Plans)
+            }
+            Aim::FewestGpus => fewest_gpus(&request, &self.catalog, progress).map(Answer::Gpus),
+            Aim::LargestModel => largest_model(&request, &self.catalog, progress).map(Answer::Model),
+        };
+        answer.map_err(why)
+    }
+}
+
+/// Opens the search around the plan in front; a search of that same plan is there still.
+pub fn open(state: &mut State) -> Vec<Effect> {
+    if state.editor.plan().is_none() {
+        state.notice = Some(problem("the plan is not valid: there is nothing to search around"));
+        return Vec::new();
+    }
+    state.overlay = Some(Overlay::Search);
+    let known = state.search.as_ref().is_some_and(|view| view.around.text() == state.editor.text());
+    if known && state.search.as_ref().is_some_and(|view| view.answer.is_some() || view.under_way.is_some()) {
+        return Vec::new();
+    }
+    let number = state.search.as_ref().map_or(0, |view| view.number);
+    let mut view = SearchView {
+        around: state.editor.clone(),
+        keep: Vec::new(),
+        aim: Aim::default(),
+        under_way: None,
+        answer: None,
+        front: false,
+        selected: 0,
+        number,
+    };
+    let effects = view.begin();
+    state.search = Some(view);
+    effects
+}
+
+/// A search is so far, and has perhaps found this by now.
+pub fn goes_on(state: &mut State, number: u64, seen: Seen, found: Option<Answer>) {
+    let Some(view) = state.search.as_mut().filter(|view| view.number == number && view.under_way.is_some()) else {
+        return;
+    };
+    view.under_way = Some(seen);
+    if let Some(found) = found {
+        view.answer = Some(Ok(found));
+        view.step(0);
+    }
+}
+
+/// A search has ended.
+pub fn ended(state: &mut State, number: u64, answer: Result<Answer, String>) {
+    let Some(view) = state.search.as_mut().filter(|view| view.number == number) else { return };
+    view.under_way = None;
+    view.answer = Some(answer);
+    view.step(0);
+}
+
+/// A key while a search is shown.
+pub fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
+    let Some(view) = &mut state.search else {
+        state.overlay = None;
+        return Vec::new();
+    };
+    match key {
+        Key::Up => view.step(-1),
+        Key::Down => view.step(1),
+        Key::PageUp | Key::Home => view.step(isize::MIN),
+        Key::PageDown | Key::End => view.step(isize::MAX),
+        Key::Tab => {
+            view.front = !view.front;
+            view.selected = 0;
+        }
+        Key::Char('g') => choose(state, Constraint::Value(Field::NumGpus)),
+        Key::Char('m') => choose(state, Constraint::Value(Field::Model)),
+        Key::Char('f') => choose(state, Constraint::Value(Field::Framework)),
+        Key::Char('k') => choose(state, Constraint::Keep),
+        Key::Char('a') => {
+            view.aim = view.aim.next();
+            return view.begin();
+        }
+        Key::Char('c') if view.under_way.is_some() => return vec![Effect::CancelSearch],
+        Key::Enter => take(state),
+        _ => {
+            state.overlay = None;
+            if view.under_way.is_some() {
+                return vec![Effect::CancelSearch];
+            }
+        }
+    }
+    Vec::new()
+}
+
+/// Lists what a constraint may be.
+fn choose(state: &mut State, constraint: Constraint) {
+    let Some(view) = &state.search else { return };
+    let (choices, now) = match constraint {
+        Constraint::Value(field) => {
+            let now = view.around.shown(field);
+            let mut choices = field.choices(&state.catalog);
+            if choices.is_empty() {
+                let gpus = std::iter::successors(Some(1_u64), |gpus| Some(gpus * 2)).take(14);
+                choices = gpus.map(|gpus| Choice::of(&gpus.to_string(), "")).collect();
+            }
+            (choices, Some(now))
+        }
+        Constraint::Keep => {
+            let word = |knob: &str| if view.keep.contains(&knob) { "stays; choose it to free it" } else { "free" };
+            (KNOBS.iter().map(|knob| Choice::of(knob, word(knob))).collect(), None)
+        }
+    };
+    state.picker = Some(Picker::open(Purpose::Constraint(constraint), choices, now.as_deref()));
+}
+
+/// Searches under another constraint.
+pub fn constrain(state: &mut State, constraint: Constraint, taken: &str) -> Vec<Effect> {
+    let Some(view) = &mut state.search else { return Vec::new() };
+    match constraint {
+        Constraint::Keep => {
+            let Some(knob) = KNOBS.into_iter().find(|knob| *knob == taken) else { return Vec::new() };
+            match view.keep.iter().position(|kept| *kept == knob) {
+                Some(at) => drop(view.keep.remove(at)),
+                None => view.keep.push(knob),
+            }
+        }
+        Constraint::Value(field) => {
+            let value = meant(field, taken, &state.catalog);
+            // Knobs that only suited another value are the search's to choose.
+            let around = constrained(&view.around, field, &value, &state.catalog).or_else(|fault| {
+                let freed = freed(&view.around, &view.keep, &state.catalog).ok_or(fault)?;
+                constrained(&freed, field, &value, &state.catalog)
+            });
+            match around {
+                Ok(around) => view.around = around,
+                Err(fault) => {
+                    state.notice = Some(problem(fault.to_string()));
+                    return Vec::new();
+                }
+            }
+        }
+    }
+    view.begin()
+}
+
+/// The plan with another value; a fault where that makes no valid one.
+fn constrained(around: &Editor, field: Field, value: &str, catalog: &Catalog) -> Result<Editor, Fault> {
+    let mut around = around.clone();
+    around.apply(with_value(field, value, &around)?, catalog);
+    around.faults().first().cloned().map_or(Ok(around), Err)
+}
+
+/// The plan without a word on the knobs that need not stay.
+fn freed(around: &Editor, keep: &[&str], catalog: &Catalog) -> Option<Editor> {
+    let remove = KNOBS.into_iter().filter(|knob| !keep.contains(knob)).collect();
+    let document = around.document()?.changed(&Change { set: Vec::new(), remove }).ok()?;
+    let mut around = around.clone();
+    around.apply(document, catalog);
+    Some(around)
+}
+
+/// Puts the selected plan, and the constraints that it was found under, into the plan: one edit.
+fn take(state: &mut State) {
+    let Some(view) = &state.search else { return };
+    let rows = view.rows();
+    let Some((document, row)) = view.around.document().zip(rows.get(view.selected)) else { return };
+    match document.changed(&row.plan.change) {
+        Ok(document) => {
+            let words = row.plan.change.words();
+            let said = if words.is_empty() {
+                "the plan is that already".to_owned()
+            } else {
+                format!("taken: {words}; s saves it, u takes it back")
+            };
+            state.overlay = None;
+            editing::apply(state, document);
+            state.notice = Some(info(said));
+        }
+        Err(fault) => state.notice = Some(problem(fault.to_string())),
+    }
+}

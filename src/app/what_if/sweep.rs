@@ -1,0 +1,259 @@
+//! What happens to the plan over the values of one key, or of two.
+
+use std::path::Path;
+
+use crate::advise::{Axis, Capacity, Sweep, Throughput, Wall, divisors, sweep};
+use crate::app::editor::Editor;
+use crate::app::editor::editing;
+use crate::app::editor::field::{FIELDS, Field};
+use crate::app::editor::step::with_value;
+use crate::app::key::Key;
+use crate::app::notice::{info, problem};
+use crate::app::picker::{Picker, Purpose};
+use crate::app::state::{Overlay, State};
+use crate::catalog::Catalog;
+use crate::plan::schema::Kind;
+
+/// Values of one key; two keys are at most this many squared.
+const MOST_VALUES: usize = 40;
+
+/// A sweep, and the selected point of it.
+#[derive(Debug, Clone)]
+pub struct SweepView {
+    /// What varies: one field or two.
+    pub fields: Vec<Field>,
+    /// The points.
+    pub sweep: Sweep,
+    /// The selected one.
+    pub selected: usize,
+    /// The map of two keys shows memory, not throughput.
+    pub memory: bool,
+}
+
+/// The walls that stand at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks {
+    /// The last that fits along an axis.
+    pub last_that_fits: bool,
+    /// From here on, more brings hardly any throughput.
+    pub flat: bool,
+}
+
+impl SweepView {
+    /// Sweeps `fields` of the plan, on the point that the plan is.
+    ///
+    /// # Errors
+    /// In one line, why there is nothing to sweep.
+    pub fn of(fields: Vec<Field>, editor: &Editor, catalog: &Catalog) -> Result<Self, String> {
+        let plan = editor.plan().ok_or("the plan is not valid")?;
+        let axis = |field: &Field| {
+            let values = values(*field, editor, catalog);
+            if values.len() < 2 {
+                return Err(format!("{} has no other values to try", field.label()));
+            }
+            let text = format!("{}={}", field.key(), values.join(","));
+            Axis::parse(&text, Path::new("")).map_err(|fault| fault.to_string())
+        };
+        let axes = fields.iter().map(axis).collect::<Result<Vec<_>, _>>()?;
+        let sweep = sweep(plan, axes, catalog).map_err(|fault| fault.to_string())?;
+        let is_now = |at: &[usize]| {
+            fields.iter().zip(at).zip(&sweep.axes).all(|((field, at), axis)| axis.values[*at] == editor.shown(*field))
+        };
+        let selected = sweep.points.iter().position(|point| is_now(&point.at)).unwrap_or(0);
+        Ok(Self { fields, sweep, selected, memory: false })
+    }
+
+    /// The walls that stand at a point.
+    #[must_use]
+    pub fn marks(&self, index: usize) -> Marks {
+        let fits = |wall: &Wall| matches!(wall.capacity, Capacity::Between { fits, .. } if fits == index);
+        let flat = |wall: &Wall| matches!(wall.throughput, Throughput::Flat { from, .. } if from == index);
+        Marks { last_that_fits: self.sweep.walls.iter().any(fits), flat: self.sweep.walls.iter().any(flat) }
+    }
+
+    /// The walls of the lines on which the selected point lies.
+    pub fn walls_here(&self) -> impl Iterator<Item = &Wall> {
+        let points = &self.sweep.points;
+        let here = points.get(self.selected).map(|point| point.at.as_slice()).unwrap_or_default();
+        self.sweep.walls.iter().filter(move |wall| {
+            let line = points.get(wall.line).map(|point| point.at.as_slice()).unwrap_or_default();
+            line.iter().zip(here).enumerate().all(|(axis, (of_line, own))| axis == wall.axis || of_line == own)
+        })
+    }
+
+    /// Values along the last axis: the columns of two, the rows of one.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.sweep.axes.last().map_or(1, |axis| axis.values.len())
+    }
+
+    /// Moves the selection by rows and columns.
+    fn step(&mut self, rows: isize, columns: isize) {
+        let wide = if self.fields.len() > 1 { self.columns() } else { 1 };
+        let (row, column) = (self.selected / wide, self.selected % wide);
+        let last = self.sweep.points.len() / wide - 1;
+        let row = row.saturating_add_signed(rows).min(last);
+        let column = column.saturating_add_signed(columns).min(wide - 1);
+        self.selected = row * wide + column;
+    }
+}
+
+/// The values that a field is swept over.
+fn values(field: Field, editor: &Editor, catalog: &Catalog) -> Vec<String> {
+    let mut names: Vec<String> = field.choices(catalog).into_iter().map(|choice| choice.name).collect();
+    if !names.is_empty() {
+        names.truncate(MOST_VALUES);
+        return names;
+    }
+    let Some(job) = editor.job() else { return Vec::new() };
+    let numbers = match (field, field.number(job)) {
+        (Field::Batch, Some(now)) => {
+            let unit = (job.batch.micro * job.degrees.data).max(1);
+            doubled(now / unit, unit)
+        }
+        (Field::MicroBatch, Some(_)) => divisors((job.batch.global / job.degrees.data.max(1)).max(1)),
+        (Field::Sequence, Some(now)) => doubled(now, 1),
+        (Field::NumGpus | Field::DataParallel, Some(now)) => doubled(now, 1),
+        (_, Some(_)) => divisors(job.degrees.num_gpus),
+        (_, None) => {
+            let now = editor.shown(field).parse::<f64>().ok();
+            let whole = matches!(field.schema().map(|key| key.kind), Some(Kind::Whole { .. }));
+            return now.map_or_else(Vec::new, |now| spread(now, whole));
+        }
+    };
+    numbers.into_iter().take(MOST_VALUES).map(|number| number.to_string()).collect()
+}
+
+/// Eight times less to sixteen times more, doubling, in multiples of `unit`.
+fn doubled(now: u64, unit: u64) -> Vec<u64> {
+    let now = now.max(1);
+    let low = now >> now.trailing_zeros().min(3);
+    let numbers = std::iter::successors(Some(low), |number| number.checked_mul(2));
+    numbers.take_while(|number| *number <= now.saturating_mul(16)).map(|number| number.saturating_mul(unit)).collect()
+}
+
+/// Eight times less to eight times more.
+fn spread(now: f64, whole: bool) -> Vec<String> {
+    let mut values: Vec<f64> = (-3..=3).map(|power| now * 2_f64.powi(power)).collect();
+    if whole {
+        values.iter_mut().for_each(|value| *value = value.round());
+    }
+    values.dedup();
+    values.into_iter().map(|value| value.to_string()).collect()
+}
+
+/// Opens the sweep of the selected field.
+pub fn open(state: &mut State) {
+    if let Some(field) = state.form.field(&state.editor) {
+        show(state, vec![field]);
+    }
+}
+
+/// Sweeps the fields and shows that.
+pub fn show(state: &mut State, fields: Vec<Field>) {
+    match SweepView::of(fields, &state.editor, &state.catalog) {
+        Ok(view) => {
+            state.sweep = Some(view);
+            state.overlay = Some(Overlay::Sweep);
+        }
+        Err(why) => state.notice = Some(problem(why)),
+    }
+}
+
+/// Sweeps a second field beside the first.
+pub fn add(state: &mut State, label: &str) {
+    let Some(first) = state.sweep.as_ref().and_then(|view| view.fields.first().copied()) else { return };
+    if let Some(second) = FIELDS.into_iter().find(|field| field.label() == label) {
+        show(state, vec![first, second]);
+    }
+}
+
+/// A key while a sweep is shown.
+pub fn on_key(state: &mut State, key: Key) {
+    let Some(view) = &mut state.sweep else {
+        state.overlay = None;
+        return;
+    };
+    match key {
+        Key::Up | Key::Char('k') => view.step(-1, 0),
+        Key::Down | Key::Char('j') => view.step(1, 0),
+        Key::Left | Key::Char('h') => view.step(0, -1),
+        Key::Right | Key::Char('l') => view.step(0, 1),
+        Key::PageUp | Key::Home => view.step(isize::MIN, 0),
+        Key::PageDown | Key::End => view.step(isize::MAX, 0),
+        Key::Enter => take(state),
+        Key::Char('v') if view.fields.len() > 1 => view.memory = !view.memory,
+        Key::Char('a') => {
+            let other = |field: &Field| view.fields.first() != Some(field);
+            let line = |field: Field| field.schema().map_or("", |key| key.line);
+            let fields = FIELDS.into_iter().filter(other);
+            let choices =
+                fields.map(|field| crate::app::picker::choice::Choice::of(field.label(), line(field))).collect();
+            state.picker = Some(Picker::open(Purpose::SecondKey, choices, None));
+        }
+        _ => state.overlay = None,
+    }
+}
+
+/// Puts the selected point into the plan.
+fn take(state: &mut State) {
+    let Some(view) = &state.sweep else { return };
+    let Some(point) = view.sweep.points.get(view.selected) else { return };
+    if let Err(why) = &point.outcome {
+        state.notice = Some(problem(why.clone()));
+        return;
+    }
+    let mut scratch = state.editor.clone();
+    let mut said = Vec::new();
+    for (at, field) in view.fields.iter().enumerate() {
+        let value = view.sweep.value(point, at);
+        match with_value(*field, value, &scratch) {
+            Ok(document) => scratch.apply(document, &state.catalog),
+            Err(fault) => {
+                state.notice = Some(problem(fault.to_string()));
+                return;
+            }
+        }
+        said.push(format!("{} {value}", field.label()));
+    }
+    state.overlay = None;
+    if let Some(document) = scratch.document().cloned() {
+        editing::apply(state, document);
+        state.notice = Some(info(format!("taken: {}; s saves it, u takes it back", said.join(", "))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn editor() -> (Editor, Catalog) {
+        let catalog = Catalog::embedded().unwrap();
+        let text = "model: {preset: llama-2-7b, batch_size: 64, sequence_length: 2048}\ntraining: {micro_batch_size: 2}\n\
+                    hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 8}\n";
+        (Editor::open_text("a".to_owned(), None, text.to_owned(), &catalog), catalog)
+    }
+
+    #[test]
+    fn values_are_legal_ones_around_the_plans_own() {
+        let (editor, catalog) = editor();
+        // 8 replicas of 2: multiples of 16 from 64 / 4 to 64 x 16.
+        let batches = values(Field::Batch, &editor, &catalog);
+        assert_eq!(batches, ["16", "32", "64", "128", "256", "512", "1024"]);
+        assert_eq!(values(Field::TensorParallel, &editor, &catalog), ["1", "2", "4", "8"]);
+        assert_eq!(values(Field::MicroBatch, &editor, &catalog), ["1", "2", "4", "8"]);
+        assert_eq!(values(Field::Sharding, &editor, &catalog).first().map(String::as_str), Some("none"));
+    }
+
+    #[test]
+    fn it_opens_on_the_plan_and_two_fields_make_a_grid() {
+        let (editor, catalog) = editor();
+        let view = SweepView::of(vec![Field::Sequence], &editor, &catalog).unwrap();
+        assert_eq!(view.sweep.value(&view.sweep.points[view.selected], 0), "2048");
+        let mut view = SweepView::of(vec![Field::Sequence, Field::Sharding], &editor, &catalog).unwrap();
+        assert_eq!(view.sweep.points.len(), view.sweep.axes[0].values.len() * view.columns());
+        view.step(isize::MIN, isize::MIN);
+        view.step(1, 2);
+        assert_eq!(view.sweep.points[view.selected].at, [1, 2]);
+    }
+}
