@@ -219,15 +219,27 @@ fn ours() {
     }
     for quantity in ["peak_allocated_bytes", "activation_bytes", "flops_forward", "flops_backward"] {
         let (cases, mean, _) = held(&rows, "followed", quantity);
-        assert!(cases >= 180 && mean <= 0.3, "{quantity}: {cases} cases, mean {mean}");
-        // T5's blocks hand their position bias on; what waits for its gradient while a block is recomputed is an
-        // upper bound, and a bias that no later checkpoint holds goes before it does here. LoRA keeps other copies
-        // of its inputs under fp16 autocast than these.
+        assert!(cases >= 380 && mean <= 0.1, "{quantity}: {cases} cases, mean {mean}");
+        // Adapters under autocast, and Falcon's and BLOOM's modules: Python's frames hold more at a block's forward peak
+        // than the walk has names for. gpt-oss's experts are walked as one, though they run one by one. A block of
+        // T5 that is recomputed takes the gradient of the position bias, whose sum waits meanwhile. The others are open.
         let known = [
-            ("followed-t5-small-b8-s512-bf16-eager-ckpt-adamw", 2.3),
-            ("drawn-t5-b3-s777-fp16-mixed-eager-every2-sgd", 27.1),
-            ("drawn-roberta-b4-s1000-fp16-mixed-sdpa-adamw-lora", 2.3),
-            ("drawn-qwen2moe-b3-s777-fp16-mixed-sdpa-adamw-lora", 1.9),
+            ("drawn-t5-b3-s777-fp16-mixed-eager-every2-sgd", 6.4),
+            ("drawn-t5-b3-s512-fp32-eager-every3-adafactor-lora-keep_outputs-acc4", 2.7),
+            ("drawn-whisper-b7-s750-fp32-eager-every2-sgd-momentum-lora", 1.7),
+            ("drawn-gemma3-b7-s1500-bf16-mixed-eager-every2-adamw-padded_batch-lora", 1.7),
+            ("drawn-falcon-b4-s333-fp16-mixed-eager-adamw-acc4", 2.0),
+            ("drawn-class-falcon-b4-s512-fp16-mixed-sdpa-every3-adafactor", 1.5),
+            ("drawn-class-gpt2-b1-s333-bf16-mixed-sdpa-adamw-loop-gradient_clipping-lora", 1.1),
+            ("drawn-class-gpt2-b3-s777-fp32-sdpa-ckpt-adamw-lora-acc4", 1.9),
+            ("drawn-class-qwen2-b2-s512-bf16-mixed-sdpa-sgd-momentum-lora", 1.6),
+            ("drawn-class-gemma2-b3-s1500-bf16-mixed-sdpa-sgd-lora", 2.4),
+            ("drawn-class-roberta-b2-s512-bf16-mixed-eager-adamw-padded_batch-lora-acc4", 1.6),
+            ("drawn-class-bloom-b3-s1024-bf16-mixed-eager-ckpt-adafactor", 1.6),
+            ("drawn-class-bert-b5-s777-fp16-mixed-sdpa-every2-adamw-padded_batch-acc2", 2.3),
+            ("drawn-class-gptoss-b1-s1500-fp16-mixed-eager-ckpt-adamw-acc2", 1.2),
+            ("drawn-class-gptoss-b8-s1024-bf16-mixed-eager-ckpt-adamw", 1.1),
+            ("drawn-class-gptoss-b4-s512-fp16-eager-every2-adamw-fused-acc3", 1.4),
         ];
         each(&rows, "followed", quantity, 1.0, &known);
     }

@@ -7,7 +7,7 @@ use super::decoder::Ctx;
 use super::decoder::{cross_entropy, product};
 use super::element::{Element, Group};
 use super::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
-use super::walk::{LossRule, Run, Walk};
+use super::walk::{AttentionChoice, Kernel, LossRule, Run, Walk};
 use super::weight::Part;
 use super::work::{Product, Work};
 
@@ -19,15 +19,19 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
     let rounded = |bytes: u64| bytes.div_ceil(GRANULE).saturating_mul(GRANULE);
     match encoder.ends {
         Ends::Text { types, pooler, head } => {
-            // A padding mask is made once and read by every layer.
-            let mask = product(&[run.batch, run.sequence, run.sequence, run.compute().bytes()]);
+            // A padding mask is made once, in the stream's type: fused kernels keep it, or, under autocast, a copy each.
+            let mask = product(&[run.batch, run.sequence, run.sequence, stream.bytes()]);
+            let mask = if run.padded && run.attention != AttentionChoice::Eager { rounded(mask) } else { 0 };
+            let kept = stream == run.compute() && ctx.kernel(&ctx.core(false)) == Kernel::Efficient;
             let positions = rounded(encoder.stack.max_positions.unwrap_or(0).saturating_mul(8));
             Walk {
                 first: text_embedding(&ctx, types, head),
                 kinds,
                 order,
                 last: text_head(&ctx, stream, pooler, head),
-                shared: if run.padded { rounded(mask) } else { 0 },
+                shared: if kept { mask } else { 0 },
+                masks: [if kept { 0 } else { mask }; 2],
+                mask_of: vec![0; usize::try_from(encoder.stack.layers).unwrap_or(0)],
                 // Position ids and segment ids.
                 buffers: if run.rules.buffers.is { positions.saturating_mul(2) } else { 0 },
                 inputs: ctx.token_inputs(if matches!(head, TextHead::Classes(..)) { run.batch } else { run.tokens() }),
@@ -131,7 +135,12 @@ fn masked_lm(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id) -> Id {
     let tokens = ctx.run.tokens();
     let dense = Linear { name: "head.dense", from: d.hidden, to: d.hidden, bias: true, part: Part::Mlp };
     let out = b.linear(x, tokens, dense);
-    let active = ctx.act(b, out, "head.act");
+    // RobertaLMHead has GELU, whatever the configuration says (models/roberta/modeling_roberta.py).
+    let active = if ctx.family == Family::Roberta {
+        b.pointwise("head.act", out, Keeps::Input)
+    } else {
+        ctx.act(b, out, "head.act")
+    };
     let normed = ctx.norm(b, active, "head.norm", d.hidden);
     b.group = Group::Logits;
     let rows = ctx.vocab_rows();

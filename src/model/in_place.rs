@@ -61,8 +61,31 @@ impl Builder<'_> {
         out
     }
 
+    /// `index_add_`: some rows are added to those of `sum`, which keeps its memory; they are saved for the shape of
+    /// their gradient.
+    pub fn add_rows(&mut self, name: &'static str, sum: Id, rows: Id) -> Id {
+        let root = self.tape.storage(sum);
+        let whole = *self.tape.get(sum);
+        let grad = whole.grad || self.needs_grad(rows);
+        let out = self.tape.tensor(Tensor { home: Home::Local, cached: false, grad, view_of: Some(root), ..whole });
+        let inputs = [(sum, Flow::Pass), (rows, Flow::New)];
+        let saved = [rows];
+        let saved = if self.needs_grad(rows) { &saved[..] } else { &[] };
+        self.tape.push(&Spec { name, inputs: &inputs, outputs: &[out], saved, elementwise: true, ..Spec::default() });
+        out
+    }
+
     /// `relu_`: the output takes the memory of the input, and is kept.
     pub fn relu_in_place(&mut self, name: &'static str, x: Id) -> Id {
+        self.over(name, x, true)
+    }
+
+    /// `x *= number`: the product takes the memory of `x`.
+    pub fn overwritten(&mut self, name: &'static str, x: Id) -> Id {
+        self.over(name, x, false)
+    }
+
+    fn over(&mut self, name: &'static str, x: Id, keeps: bool) -> Id {
         let root = self.tape.storage(x);
         let whole = *self.tape.get(x);
         let out = self.tape.tensor(Tensor { home: Home::Local, cached: false, view_of: Some(root), ..whole });
@@ -71,7 +94,7 @@ impl Builder<'_> {
             name,
             inputs: &[(x, Flow::New)],
             outputs: &[out],
-            saved: if whole.grad { &saved } else { &[] },
+            saved: if keeps && whole.grad { &saved } else { &[] },
             elementwise: true,
             ..Spec::default()
         });

@@ -98,6 +98,17 @@ const VIT: &[Module] = &[
     ("head", "classifier"),
 ];
 
+const T5: &[Module] = &[
+    ("attention.q_proj", "Attention.q"),
+    ("attention.k_proj", "Attention.k"),
+    ("attention.v_proj", "Attention.v"),
+    ("attention.o_proj", "Attention.o"),
+    ("mlp.gate_proj", "DenseReluDense.wi_0"),
+    ("mlp.up_proj", "DenseReluDense.wi_1"),
+    ("mlp.up_proj", "DenseReluDense.wi"),
+    ("mlp.down_proj", "DenseReluDense.wo"),
+];
+
 /// megatron-core 0.16, core/transformer/attention.py, mlp.py and multi_latent_attention.py.
 const MEGATRON: [Module; 10] = [
     ("attention.qkv_proj", "self_attention.linear_qkv"),
@@ -120,7 +131,8 @@ pub fn modules(family: Family, framework: Framework) -> Vec<Module> {
     }
     let own = match family {
         Family::Gpt2 | Family::Nanogpt => GPT2,
-        Family::Opt => OPT,
+        Family::Opt | Family::Whisper => OPT,
+        Family::T5 => T5,
         Family::GptNeox => NEOX,
         Family::Bloom | Family::Falcon => BLOOM,
         Family::Phi => PHI,
@@ -157,6 +169,7 @@ pub const fn default_targets(family: Family, framework: Framework) -> &'static [
         | Family::Gemma2
         | Family::Gemma3Text => &["q_proj", "v_proj"],
         Family::Phi => &["q_proj", "v_proj", "fc1", "fc2"],
+        Family::T5 => &["q", "v"],
         Family::Bert | Family::Roberta => &["query", "value"],
         _ => &[],
     }

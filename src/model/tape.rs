@@ -154,8 +154,6 @@ pub struct Tape {
     pub output: Option<Id>,
     /// A second tensor whose gradient comes in from later tapes.
     pub also: Option<Id>,
-    /// Tensors that later tapes read: kept over the forward pass where those are recomputed.
-    pub carried: Vec<Id>,
     /// What comes in is saved by the tape that made it, and held there.
     pub borrows: bool,
     /// Checkpointing leaves it alone: it is no repeated block.

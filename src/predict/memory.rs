@@ -12,7 +12,7 @@ use super::resident::{Held, Resident};
 use super::stage_layers;
 use super::step::Step;
 use super::summit::Summit;
-use crate::model::{GROUPS, Group};
+use crate::model::{GROUPS, Group, Pending};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::units::Bytes;
 
@@ -88,7 +88,8 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     if train {
         player.leave_autocast(&held);
         let output = if last { step.last.output } else { 0 };
-        activations_end_of_forward = player.retained.iter().sum::<u64>() + player.shared + output;
+        activations_end_of_forward =
+            player.retained.iter().sum::<u64>() + player.shared + player.passed(BEHIND) + output;
         player.backward(&held);
         player.optimizer();
     }
@@ -238,7 +239,10 @@ impl<'a> Player<'a> {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
             self.drop_kept(played, BEHIND, 1);
+            let passed = self.passed(BEHIND);
+            self.retained[Group::Attention as usize] += passed;
             self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(1), true);
+            self.retained[Group::Attention as usize] -= passed;
             self.gradients += self.new_gradients(played, parameters);
         }
         for (at, run) in self.runs(held).into_iter().enumerate().rev() {
@@ -251,10 +255,12 @@ impl<'a> Player<'a> {
                 let between = alike as u64 - 1;
                 self.gradients += between * self.new_gradients(played, parameters);
                 self.drop_kept(played, *layer, alike as u64);
-                let waiting = self.waiting(*layer);
+                let (waiting, passed) = (self.waiting(*layer), self.passed(*layer));
                 self.retained[Group::ActivationGradient as usize] += waiting;
+                self.retained[Group::Attention as usize] += passed;
                 self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
                 self.retained[Group::ActivationGradient as usize] -= waiting;
+                self.retained[Group::Attention as usize] -= passed;
                 self.gradients += self.new_gradients(played, parameters);
             }
         }
@@ -287,8 +293,15 @@ impl<'a> Player<'a> {
     /// What layers before `layer` hold for layers behind it during the forward pass.
     fn passing(&self, layer: u64) -> u64 {
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-        let passing = self.step.walk.passing.iter();
-        passing.filter(|one| one.made_by < layer && layer <= one.until).map(|one| one.bytes).sum()
+        let made = self.step.walk.passing.iter().filter(|one| one.made_by < layer);
+        made.filter(|one| layer <= one.until || self.step.held_by(one).is_some()).map(|one| one.bytes).sum()
+    }
+
+    /// What recomputed layers hold of that until they have run again: at the backward pass of `layer`.
+    fn passed(&self, layer: u64) -> u64 {
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        let held = |one: &&Pending| self.step.held_by(one).is_some_and(|holder| holder <= layer);
+        self.step.walk.passing.iter().filter(held).map(|one| one.bytes).sum()
     }
 
     fn optimizer(&mut self) {

@@ -53,6 +53,8 @@ pub struct Builder<'a> {
     pub bias_apart: bool,
     /// Which term the next tensors belong to.
     pub group: Group,
+    /// What a function that runs has names for.
+    pub held: Vec<Id>,
 }
 
 /// What a pointwise operator keeps.
@@ -91,7 +93,22 @@ impl<'a> Builder<'a> {
             frozen: Frozen::default(),
             bias_apart: false,
             group: Group::Residual,
+            held: Vec::new(),
         }
+    }
+
+    /// The function that runs returns: up to here what it had names for was held.
+    pub fn returns(&mut self, name: &'static str) {
+        let held = std::mem::take(&mut self.held);
+        if !held.is_empty() {
+            self.holds(name, &held);
+        }
+    }
+
+    /// Up to here these were held.
+    pub fn holds(&mut self, name: &'static str, held: &[Id]) {
+        let inputs: Vec<(Id, Flow)> = held.iter().map(|id| (*id, Flow::Stop)).collect();
+        self.tape.push(&Spec { name, inputs: &inputs, launches: 0, ..Spec::default() });
     }
 
     fn local(&mut self, numel: u64, element: Element, grad: bool) -> Id {

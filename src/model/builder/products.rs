@@ -14,6 +14,10 @@ impl Builder<'_> {
         let (inside, apart) = if self.bias_apart { (None, bias) } else { (bias, None) };
         let out = self.block_matrix(layer.name, x, (weight, layer.part), inside, (rows, layer.from, layer.to));
         let out = apart.map_or(out, |bias| self.add(layer.name, out, bias));
+        // The caller has the input until the module returns, whatever autocast made of it.
+        if self.types.autocast.is_some_and(|lower| lower != self.element(x)) {
+            self.holds("linear.return", &[x]);
+        }
         self.adapted(x, out, rows, layer)
     }
 
@@ -131,7 +135,10 @@ impl Builder<'_> {
         let sum = self.add("lora.add", out, scaled);
         self.group = group;
         let element = self.element(out);
-        self.cast("lora.output", sum, element)
+        let out = self.cast("lora.output", sum, element);
+        // The caller has its input, the module the one it cast, until it returns.
+        self.holds("lora.return", &[x, wide]);
+        out
     }
 
     /// The product written last is one of each of so many experts, which share the rows evenly.

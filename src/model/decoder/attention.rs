@@ -34,9 +34,16 @@ impl Ctx<'_> {
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
         let out = self.remembering(b, [q, k, v], &core, windowed);
+        if b.is_autocast() {
+            b.held.extend([q, k, v]);
+        }
         let part = Part::Attention;
         let from = self.split(d.heads).saturating_mul(core.value_dim);
         let out = b.linear(out, rows, Linear { name: "attention.o_proj", from, to: d.hidden, bias: d.out_bias, part });
+        // BLOOM's module adds the residual as well (models/bloom, `BloomAttention.forward`).
+        if self.family != Family::Bloom {
+            b.returns("attention.return");
+        }
         self.reduced(b, out)
     }
 

@@ -5,6 +5,7 @@ use super::Ctx;
 use super::attention::product;
 use super::experts::best;
 use super::kernels::Core;
+use super::mlp::scratch_backward;
 use crate::model::architecture::{Act, Moe};
 use crate::model::builder::{Builder, Keeps};
 use crate::model::element::Element;
@@ -48,19 +49,26 @@ impl Ctx<'_> {
     fn biased(&self, b: &mut Builder<'_>, x: Id, moe: &Moe, shape: (u64, u64, u64)) -> Id {
         let plain = Moe { expert_bias: false, ..moe.clone() };
         let out = self.expert_matrix(b, x, &plain, moe.experts, shape, "moe.experts");
+        // Each expert's gradient is put into one of all experts' size, and that added to those before.
+        let whole = product(&[moe.experts, shape.1, shape.2, self.run.types.weight.bytes()]);
+        if b.tape.weights.last().is_some_and(|weight| weight.trained) {
+            scratch_backward(b, whole.saturating_add(whole / moe.experts.max(1)));
+        }
         let bias = b.weights(Part::Expert, shape.2, 1, moe.experts, moe.per_token);
         b.add("moe.experts", out, bias)
     }
 
-    /// Masked scores with a sink beside each row, the largest subtracted, and a softmax in their own type
-    /// (`eager_attention_forward`).
-    pub(super) fn with_sinks(&self, b: &mut Builder<'_>, scores: Id, core: &Core) -> Id {
+    /// Scaled and masked scores with a sink beside each row, the largest subtracted, and a softmax in their own type,
+    /// of which the sink is cut off (`eager_attention_forward`).
+    pub(super) fn with_sinks(&self, b: &mut Builder<'_>, scores: Id, core: &Core) -> (Id, Vec<Id>) {
         let name = "attention.sinks";
-        let (stream, grad) = (self.stream_element(), b.needs_grad(scores));
-        let element = b.element(scores).promoted(stream);
+        let grad = b.needs_grad(scores);
+        let scaled = b.pointwise("attention.core", scores, Keeps::Nothing);
+        let masked = self.masked(b, scaled);
+        let element = b.element(masked);
         let rows = product(&[core.batch, core.heads, core.queries]);
-        let wide = b.cast("attention.mask", scores, element);
-        let joined = b.unary(name, (wide, Flow::New), (b.numel(wide).saturating_add(rows), element), Keeps::Nothing);
+        let joined =
+            b.unary(name, (masked, Flow::New), (b.numel(masked).saturating_add(rows), element), Keeps::Nothing);
         let shifted = b.make(b.numel(joined), element, grad);
         let index = b.make(rows, Element::I64, false);
         let saved = [index];
@@ -72,6 +80,9 @@ impl Ctx<'_> {
             elementwise: true,
             ..Spec::default()
         });
-        b.pointwise("attention.softmax", shifted, Keeps::Output)
+        let softmax = b.pointwise("attention.softmax", shifted, Keeps::Output);
+        // The name of the masked scores goes to the dropped out ones.
+        b.op(&Spec { name, inputs: &[(masked, Flow::Stop)], launches: 0, ..Spec::default() });
+        (softmax, vec![shifted])
     }
 }

@@ -100,23 +100,37 @@ impl Ctx<'_> {
         one.div_ceil(GRANULE).saturating_mul(tables * GRANULE)
     }
 
-    /// Falcon's position bias with the causal mask in it, where every layer's kernel reads the same
-    /// (models/falcon/modeling_falcon.py, `_update_causal_mask`).
+    /// Falcon's mask, where every layer's kernel reads and keeps the same.
     fn score_bias(&self) -> u64 {
+        let kept = self.family == Family::Falcon && self.kernel(&self.core(false)) == Kernel::Efficient;
+        if kept && self.run.types.autocast.is_none() { self.falcon_mask() } else { 0 }
+    }
+
+    /// Falcon's mask, of the stream's type, with its position bias in it where it has one; SDPA spares itself a causal
+    /// one (models/falcon/modeling_falcon.py, `_update_causal_mask`).
+    fn falcon_mask(&self) -> u64 {
         let core = self.core(false);
-        let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
-        if !biased || self.kernel(&core) != Kernel::Efficient || self.run.types.autocast.is_some() {
-            return 0;
-        }
-        core.scores().saturating_mul(self.stream_element().bytes())
+        let cells = if self.d.position == Position::Alibi {
+            core.scores()
+        } else if self.run.padded {
+            product(&[core.batch, core.queries, core.keys])
+        } else if self.kernel(&core) == Kernel::Eager {
+            core.queries.saturating_mul(core.keys)
+        } else {
+            0
+        };
+        cells.saturating_mul(self.stream_element().bytes())
     }
 
     /// Masks that layers without and with a window are handed, and that a checkpointed layer keeps until it is
     /// recomputed: a boolean for SDPA, a bias of the stream's type for attention that is written out (transformers
     /// 4.57.6, masking_utils.py).
     pub(super) fn masks(&self) -> [u64; 2] {
-        if !self.run.rules.buffers.is || self.family == Family::Falcon {
+        if !self.run.rules.buffers.is {
             return [0; 2];
+        }
+        if self.family == Family::Falcon {
+            return [self.falcon_mask().saturating_sub(self.score_bias()); 2];
         }
         [false, true].map(|windowed| {
             let core = self.core(windowed);

@@ -84,13 +84,39 @@ impl Ctx<'_> {
 
     /// transformers' loop: each expert's tokens indexed, its output weighted and added in.
     fn looped(&self, b: &mut Builder<'_>, x: Id, weights: Id, moe: &Moe) -> Id {
-        let d = self.d;
-        let routed = self.run.tokens().saturating_mul(moe.per_token);
-        let one_hot = b.make(product(&[self.run.tokens(), moe.per_token, moe.experts]), Element::I64, false);
+        let (tokens, element) = (self.run.tokens(), b.element(x));
+        let routed = tokens.saturating_mul(moe.per_token);
+        let one_hot = b.make(routed.saturating_mul(moe.experts), Element::I64, false);
         b.op(&Spec { name: "moe.dispatch", outputs: &[one_hot], elementwise: true, ..Spec::default() });
-        // The indices that each expert's gather and scatter keep: its tokens and their ranks.
-        let index = b.make(routed.saturating_mul(2), Element::I64, false);
-        let tokens = b.copy_of("moe.dispatch", x, routed.saturating_mul(d.hidden));
+        // DeepSeek V3 adds up in the type of its weights (models/deepseek_v3, `DeepseekV3MoE.moe`).
+        let own = if self.family == Family::DeepseekV3 { b.element(weights) } else { element };
+        let mut sum = b.make(tokens.saturating_mul(self.d.hidden), own, false);
+        b.op(&Spec { name: "moe.combine", outputs: &[sum], elementwise: true, ..Spec::default() });
+        // gpt-oss's experts are slices of one parameter: they run as one. Where nothing is saved for a backward pass
+        // whose gradients go expert by expert, all of them are taken together as well.
+        let together = self.is_clamped_loop() || self.run.head_only;
+        let experts = if together { 1 } else { moe.experts.div_ceil(self.run.cut.expert).max(1) };
+        for expert in 0..experts {
+            let rows = routed.saturating_mul(expert + 1) / experts - routed.saturating_mul(expert) / experts;
+            let chosen = self.chosen(b, x, one_hot, rows);
+            let out = if self.is_clamped_loop() {
+                self.clamped_mlp(b, chosen, rows, moe)
+            } else {
+                let one = Moe { experts: 1, per_token: u64::from(expert < moe.per_token), ..moe.clone() };
+                self.expert_mlp(b, chosen, rows, if together { moe } else { &one }, None)
+            };
+            let each = b.copy_of("moe.combine", weights, rows);
+            let weighted = b.mul("moe.combine", out, each);
+            let weighted = b.cast("moe.combine", weighted, own);
+            sum = b.add_rows("moe.combine", sum, weighted);
+        }
+        b.cast("moe.combine", sum, element)
+    }
+
+    /// The tokens of one expert; the indices that its gather and its scatter keep are those tokens and their ranks.
+    fn chosen(&self, b: &mut Builder<'_>, x: Id, one_hot: Id, rows: u64) -> Id {
+        let index = b.make(rows.saturating_mul(2), Element::I64, false);
+        let tokens = b.copy_of("moe.dispatch", x, rows.saturating_mul(self.d.hidden));
         b.op(&Spec {
             name: "moe.dispatch",
             inputs: &[(one_hot, Flow::Stop), (tokens, Flow::Pass)],
@@ -98,21 +124,7 @@ impl Ctx<'_> {
             saved: &[index],
             ..Spec::default()
         });
-        let out = if self.is_clamped_loop() {
-            self.clamped_mlp(b, tokens, routed, moe)
-        } else {
-            self.expert_mlp(b, tokens, routed, moe, None)
-        };
-        let each = b.copy_of("moe.combine", weights, routed);
-        let weighted = b.mul("moe.combine", out, each);
-        let element = b.element(x);
-        // DeepSeek V3 adds up in the type of its weights (models/deepseek_v3, `DeepseekV3MoE.moe`).
-        let own = if self.family == Family::DeepseekV3 { b.element(weights) } else { element };
-        let weighted = b.cast("moe.combine", weighted, own);
-        // index_add saves its source for the shape of the gradient.
-        let whole = (self.run.tokens().saturating_mul(d.hidden), own);
-        let sum = b.unary("moe.combine", (weighted, Flow::New), whole, Keeps::Input);
-        b.cast("moe.combine", sum, element)
+        tokens
     }
 
     /// Tokens permuted (and sent to their ranks), one grouped product a matrix, and back.

@@ -8,7 +8,7 @@ use crate::model::element::Element;
 use crate::model::rules::{Rope, Softmax};
 use crate::model::tape::{Flow, Id, Spec, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
-use crate::model::work::{Product, Scores, Work};
+use crate::model::work::{Scores, Work};
 use crate::plan::keywords::Position;
 
 /// Sizes of the attention core on one rank.
@@ -47,7 +47,7 @@ impl Core {
     }
 
     /// A product broadcasts a single head of one sample by a view.
-    const fn is_view(&self) -> bool {
+    pub(super) const fn is_view(&self) -> bool {
         self.kv_heads == 1 && self.batch == 1
     }
 
@@ -104,7 +104,7 @@ impl Ctx<'_> {
     }
 
     /// Which kernel runs (PyTorch 2.9, `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`).
-    pub(super) fn kernel(&self, core: &Core) -> Kernel {
+    pub fn kernel(&self, core: &Core) -> Kernel {
         let element = self.run.compute();
         match self.run.attention {
             AttentionChoice::Eager => Kernel::Eager,
@@ -120,18 +120,25 @@ impl Ctx<'_> {
                 let half = matches!(element, Element::Bf16 | Element::F16 | Element::Fp8);
                 // Falcon calls SDPA without `enable_gqa` (models/falcon/modeling_falcon.py).
                 let grouped = core.heads == core.kv_heads || self.family != Family::Falcon;
+                let whole = core.heads == core.kv_heads || self.repeats();
                 let flash = half && self.run.flash;
                 // Before compute capability 8.0 the memory-efficient kernel takes no bf16.
                 let efficient = self.run.flash || element != Element::Bf16;
                 if flash && grouped && !core.masked && core.dim <= 256 && core.dim == core.value_dim {
                     Kernel::Flash
-                } else if efficient && (core.heads == core.kv_heads || (core.masked && grouped)) {
+                } else if efficient && (whole || (core.masked && grouped)) {
                     Kernel::Efficient
                 } else {
                     Kernel::Math
                 }
             }
         }
+    }
+
+    /// Whether the module repeats keys and values before any kernel (models/qwen2_moe, `Qwen2MoeSdpaAttention`).
+    const fn repeats(&self) -> bool {
+        let own = self.run.rules.buffers.is && matches!(self.family, Family::Qwen2Moe);
+        self.run.rules.repeated_kv.is || own
     }
 
     /// The attention core; its output lies as the output matrix reads it.
@@ -149,16 +156,16 @@ impl Ctx<'_> {
         let name = "attention.core";
         let [q, k, v] = qkv;
         // transformers repeats keys and values for a kernel with a mask (integrations/sdpa_attention.py).
-        let repeat = core.heads != core.kv_heads && (kernel == Kernel::Efficient || self.run.rules.repeated_kv.is);
+        let repeat = core.heads != core.kv_heads && (kernel == Kernel::Efficient || self.repeats());
         let [k, v] = [k, v].map(|x| if repeat { self.repeated_once(b, x, core) } else { x });
         let [q, k, v] = [q, k, v].map(|x| b.lower(name, x));
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
         // BERT makes its mask once for all layers (models/bert/modeling_bert.py).
-        let shared = matches!(self.family, Family::Bert | Family::Roberta);
-        // Falcon's is a bias of the stream's type for each head, which autocast casts in each call.
+        // So does Falcon, with a bias for each head where it has one. Autocast casts it in each call.
+        let once = matches!(self.family, Family::Bert | Family::Roberta | Family::Falcon);
         let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
-        let shared = shared || (biased && element == self.stream_element());
+        let shared = once && element == self.stream_element();
         let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
             // A boolean mask is turned into one of the score's type in each call.
             let heads = if biased { core.heads } else { 1 };
@@ -203,7 +210,7 @@ impl Ctx<'_> {
     }
 
     /// A copy with as many heads as queries have.
-    fn repeated_as(&self, b: &mut Builder<'_>, name: &'static str, x: Id, core: &Core) -> Id {
+    pub(super) fn repeated_as(&self, b: &mut Builder<'_>, name: &'static str, x: Id, core: &Core) -> Id {
         let numel = (b.numel(x) / core.kv_heads.max(1)).saturating_mul(core.heads);
         b.copy_of(name, x, numel)
     }
@@ -219,126 +226,5 @@ impl Ctx<'_> {
         } else {
             x
         }
-    }
-
-    /// The math fallback of PyTorch: products and a softmax in memory, in fp32
-    /// (aten/src/ATen/native/transformers/attention.cpp, `_scaled_dot_product_attention_math`).
-    fn math(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
-        let name = "attention.core";
-        let [q, k, v] = qkv.map(|x| b.lower(name, x));
-        let own = b.element(q);
-        let [q, k, v] = [q, k, v].map(|x| b.cast(name, x, Element::F32));
-        let repeat = core.heads != core.kv_heads && !core.is_view();
-        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
-        let q = b.pointwise(name, q, Keeps::Nothing);
-        let k = b.pointwise(name, k, Keeps::Nothing);
-        let v = if repeat || own != Element::F32 { v } else { b.copy(name, v) };
-        let scores = self.scores(b, q, k, core);
-        // Causal masking adds a bias to the scores.
-        let masked = b.pointwise(name, scores, Keeps::Nothing);
-        let masked = b.upper("attention.softmax", masked);
-        let probabilities = b.pointwise("attention.softmax", masked, Keeps::Output);
-        let out = self.weigh(b, probabilities, v, core);
-        let out = b.cast(name, out, own);
-        b.copy("attention.merge", out)
-    }
-
-    /// Attention written out in the module: scores scaled, masked, an fp32 softmax, dropout.
-    fn eager(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
-        let name = "attention.core";
-        let [q, k, v] = qkv;
-        // Heads of one sample lie as a batched product reads them.
-        let one = core.batch == 1;
-        let q = if core.by_head || one { q } else { b.copy_of("attention.contiguous", q, core.query()) };
-        // Falcon leaves the repetition to the product.
-        let broadcast = self.family == Family::Falcon && core.is_view();
-        let whole = core.heads == core.kv_heads;
-        let k = if broadcast || (whole && (core.by_head || one)) { k } else { self.repeated(b, k, core) };
-        let in_place = broadcast || (whole && one);
-        let v = if in_place { v } else { self.repeated_as(b, "attention.contiguous", v, core) };
-        let [q, k, v] = [q, k, v].map(|x| b.lower(name, x));
-        let element = b.element(q);
-        let scores = self.scores(b, q, k, core);
-        // BLOOM's baddbmm scales and adds its bias in the product.
-        let scaled = if self.family == Family::Bloom { scores } else { b.pointwise(name, scores, Keeps::Nothing) };
-        let capped = if self.d.attention_softcap {
-            let tanh = b.pointwise(name, scaled, Keeps::Output);
-            b.pointwise(name, tanh, Keeps::Nothing)
-        } else {
-            scaled
-        };
-        let masked = b.pointwise("attention.mask", capped, Keeps::Nothing);
-        let probabilities = if self.d.attention_sinks {
-            self.with_sinks(b, masked, core)
-        } else {
-            let wide = if self.softmax_as_is() {
-                b.upper("attention.softmax", masked)
-            } else {
-                b.cast("attention.softmax", masked, Element::F32)
-            };
-            let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
-            b.cast("attention.softmax", softmax, element)
-        };
-        let dropout = self.run.dropout_or(self.d.attention_dropout);
-        let probabilities = b.dropout("attention.dropout", probabilities, dropout);
-        let out = self.weigh(b, probabilities, v, core);
-        b.copy("attention.merge", out)
-    }
-
-    /// Families whose softmax names no type: it keeps that of the scores, or what autocast makes of it
-    /// (`eager_attention_forward` of models/gpt2, bert, roberta, whisper; models/falcon, `FalconAttention.forward`).
-    const fn softmax_as_is(&self) -> bool {
-        matches!(self.family, Family::Gpt2 | Family::Bert | Family::Roberta | Family::Whisper | Family::Falcon)
-    }
-
-    /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).
-    fn fused_softmax(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
-        let [q, k, v] = qkv;
-        let repeat = core.heads != core.kv_heads;
-        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
-        let scores = self.scores(b, q, k, core);
-        let probabilities = b.pointwise("attention.softmax", scores, Keeps::Output);
-        let dropout = self.run.dropout_or(self.d.attention_dropout);
-        let probabilities = b.dropout("attention.dropout", probabilities, dropout);
-        let out = self.weigh(b, probabilities, v, core);
-        b.copy("attention.merge", out)
-    }
-
-    pub fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
-        self.bmm(b, "attention.scores", (q, k), core, (core.dim, core.keys))
-    }
-
-    pub fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
-        self.bmm(b, "attention.values", (probabilities, v), core, (core.keys, core.value_dim))
-    }
-
-    /// A product of two activations for each head, with its inner size and its columns: saves both.
-    fn bmm(
-        &self,
-        b: &mut Builder<'_>,
-        name: &'static str,
-        (x, y): (Id, Id),
-        core: &Core,
-        (inner, columns): (u64, u64),
-    ) -> Id {
-        let batch = core.batch.saturating_mul(core.heads);
-        let numel = product(&[batch, core.queries, columns]);
-        let (x, y) = (b.lower(name, x), b.lower(name, y));
-        let element = b.element(x);
-        let grad = b.needs_grad(x) || b.needs_grad(y);
-        let out = b.make(numel, element, grad);
-        let flops = 2.0 * numel as f64 * inner as f64;
-        let saved = [x, y];
-        b.op(&Spec {
-            name,
-            unit: Unit::Matrix(element),
-            work: Work::Product(Product { batch, rows: core.queries, inner, columns, layer: false }),
-            inputs: &[(x, Flow::New), (y, Flow::New)],
-            outputs: &[out],
-            saved: if grad { &saved } else { &[] },
-            flops: (flops, 2.0 * flops),
-            ..Spec::default()
-        });
-        out
     }
 }

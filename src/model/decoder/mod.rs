@@ -12,6 +12,7 @@ mod latent;
 mod mlp;
 mod norm;
 mod prediction;
+mod written;
 
 pub use attention::product;
 pub use ends::cross_entropy;
@@ -150,6 +151,7 @@ impl Ctx<'_> {
         let attended =
             if d.sandwich_norms { self.norm(b, attended, "post_attention_norm", d.hidden) } else { attended };
         let x = self.residual(b, "attention.residual", x, attended);
+        b.returns("attention.return");
         let normed = self.norm(b, x, "mlp_norm", d.hidden);
         let out = if experts {
             self.experts(b, normed)

@@ -128,6 +128,11 @@ impl Site<'_> {
         Ctx { d: &self.model.block, family: self.family, run: &self.decoder_run, causal: true }
     }
 
+    /// Whether a gradient flows to what comes into a stack's layers: with adapters not beyond the first.
+    fn reaches(&self, first: bool) -> bool {
+        !(first && self.encoder_run.adapters.is_some())
+    }
+
     fn stream(&self) -> Element {
         self.encoder_run.types.weight
     }

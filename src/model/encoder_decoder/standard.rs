@@ -12,16 +12,16 @@ use crate::model::weight::Part;
 impl Site<'_> {
     pub(super) fn standard_stacks(&self) -> (Stack, Stack) {
         let stack = |ctx: &Ctx<'_>, decoder: bool| {
-            let block = self.standard_block(ctx, decoder);
-            Stack { first: block.clone(), other: block, bias: 0, learned: 0 }
+            let block = |first| self.standard_block(ctx, decoder, first);
+            Stack { first: block(true), other: block(false), bias: 0, learned: 0 }
         };
         (stack(&self.encoder(), false), stack(&self.decoder(), true))
     }
 
-    fn standard_block(&self, ctx: &Ctx<'_>, decoder: bool) -> Tape {
+    fn standard_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
         let d = ctx.d;
         let mut b = ctx.builder();
-        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), true);
+        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), self.reaches(first));
         let normed = ctx.norm(&mut b, x, "input_norm", d.hidden);
         let attended = self.attention(ctx, &mut b, normed, None);
         let x = ctx.residual(&mut b, "attention.residual", x, attended);

@@ -40,25 +40,39 @@ enum Bias {
 impl Site<'_> {
     pub(super) fn t5_stacks(&self) -> (Stack, Stack) {
         let (encoder, decoder) = (self.encoder(), self.decoder());
-        let stream = self.stream().bytes();
-        let bytes = |core: &Core| rounded(core.scores().saturating_mul(stream));
+        let bytes = |core: &Core| rounded(core.scores().saturating_mul(self.stream().bytes()));
+        let learned = |bytes: u64| if self.learns_bias() { bytes } else { 0 };
         let own = bytes(&encoder.core(false));
         let target = bytes(&decoder.core(false));
         let cross = bytes(&self.cross_core());
+        // The zeros that it starts from belong to its graph.
+        let zeros = if self.decoder_run.checkpointed { self.zeros() } else { 0 };
         (
             Stack {
                 first: self.t5_block(&encoder, false, true),
                 other: self.t5_block(&encoder, false, false),
                 bias: own,
-                learned: own,
+                learned: learned(own),
             },
             Stack {
                 first: self.t5_block(&decoder, true, true),
                 other: self.t5_block(&decoder, true, false),
-                bias: target.saturating_add(cross),
-                learned: target.saturating_add(if self.decoder_run.checkpointed { cross } else { 0 }),
+                bias: target.saturating_add(cross).saturating_add(zeros),
+                learned: learned(target).saturating_add(if self.decoder_run.checkpointed { cross } else { 0 }),
             },
         )
+    }
+
+    /// Whether the bias by distance gets a gradient.
+    fn learns_bias(&self) -> bool {
+        self.encoder_run.adapters.is_none() && !self.encoder_run.frozen.has(Part::Attention)
+    }
+
+    /// Zeros of the scores' type for one sample (`T5Attention.forward`).
+    fn zeros(&self) -> u64 {
+        let core = self.cross_core();
+        let cells = product(&[core.queries, core.keys, core.heads]);
+        rounded(cells.saturating_mul(self.encoder_run.compute().bytes()))
     }
 
     /// Queries of the decoder, keys of the encoder.
@@ -70,10 +84,10 @@ impl Site<'_> {
     fn t5_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
         let d = ctx.d;
         let mut b = ctx.builder();
-        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), true);
+        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), self.reaches(first));
         let mut carried = Vec::new();
         let normed = norm(&mut b, x, "attention.norm", d.hidden);
-        let bias = if first { Bias::Learned } else { Bias::Given(true) };
+        let bias = if first { Bias::Learned } else { Bias::Given(self.learns_bias()) };
         let own = self.t5_attention(ctx, &mut b, (normed, normed), ctx.core(false), bias, &mut carried);
         let x = residual(ctx, &mut b, "attention.residual", x, own);
         let x = if decoder {
@@ -94,9 +108,7 @@ impl Site<'_> {
         for bias in &carried {
             b.op(&Spec { name: "attention.bias", inputs: &[(*bias, Flow::Stop)], launches: 0, ..Spec::default() });
         }
-        let mut tape = b.finish(out);
-        tape.carried = carried;
-        tape
+        b.finish(out)
     }
 
     fn t5_attention(
@@ -141,9 +153,10 @@ impl Site<'_> {
         let made = match bias {
             Bias::Given(grad) => return b.elsewhere(numel, stream, grad),
             Bias::Zeros => {
-                let zeros = b.make(one, stream, self.decoder_run.checkpointed);
+                let run = &self.decoder_run;
+                let zeros = b.make(one, run.compute(), run.checkpointed);
                 b.op(&Spec { name, outputs: &[zeros], elementwise: true, ..Spec::default() });
-                if self.decoder_run.checkpointed {
+                if run.checkpointed {
                     carried.push(zeros);
                 }
                 b.unary(name, (zeros, Flow::New), (numel, stream), Keeps::Nothing)

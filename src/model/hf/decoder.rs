@@ -158,6 +158,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             parallel_block: keys.flag("use_parallel_residual", true)?,
             qkv_bias: keys.flag("attention_bias", true)?,
             out_bias: keys.flag("attention_bias", true)?,
+            embedding_dropout: d.hidden_dropout,
             ..layernorm(d)
         },
         Family::Bloom => Decoder {

@@ -19,9 +19,12 @@ pub(super) fn resolve(
     notes: &mut Notes,
 ) -> Option<Lora> {
     let part = plan.training.lora.as_ref()?;
-    if !matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_)) {
+    if !matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_) | Shape::EncoderDecoder(_)) {
         let kind = architecture.kind();
-        notes.fault("training.lora", format!("adapters stand on decoders and encoders only, not on a {kind}"));
+        notes.fault(
+            "training.lora",
+            format!("adapters stand on transformers of text, images or sound, not on a {kind}"),
+        );
         return None;
     }
     let candidates = modules(architecture.family, framework);

@@ -77,34 +77,44 @@ impl Backward<'_> {
             return;
         }
         let from = (0..at).rev().find(|op| !self.uses.again[*op]).map_or(0, |op| op + 1);
-        for op in &self.tape.ops[from..=at] {
-            let inputs = self.tape.ids(op.inputs).iter().filter(|id| self.is_fleeting(**id));
-            let read: u64 = inputs.map(|id| self.tape.get(self.tape.storage(*id)).allocated()).sum();
-            let mut fleeting = op.scratch_forward.saturating_add(read);
-            for id in self.tape.ids(op.outputs) {
-                let tensor = self.tape.get(*id);
-                if tensor.view_of.is_some() || tensor.home != Home::Local {
-                    continue;
-                }
-                if self.uses.dropped[id.0 as usize] && self.uses.saves[id.0 as usize] > 0 {
-                    self.uses.dropped[id.0 as usize] = false;
-                    self.alive.take(tensor.group, tensor.allocated());
-                } else if self.uses.forced[id.0 as usize] && self.uses.saves[id.0 as usize] == 0 {
-                    // Handed over instead of computed, and not needed beyond that.
-                    self.alive.give(tensor.group, tensor.allocated());
-                } else if self.uses.saves[id.0 as usize] == 0 {
-                    fleeting += tensor.allocated();
+        let tape = self.tape;
+        let mut fleeting = vec![false; tape.tensors.len()];
+        for (index, op) in tape.ops.iter().enumerate().take(at + 1).skip(from) {
+            for id in tape.ids(op.outputs) {
+                self.again(*id, &mut fleeting);
+            }
+            self.alive.mark("recomputation", Group::ActivationGradient, op.scratch_forward);
+            for id in tape.ids(op.inputs).iter().chain(tape.ids(op.outputs)) {
+                let root = tape.storage(*id);
+                let slot = root.0 as usize;
+                if fleeting[slot] && (self.uses.last[slot] as usize <= index || index == at) {
+                    fleeting[slot] = false;
+                    self.alive.give(tape.get(root).group, tape.get(root).allocated());
                 }
             }
-            self.alive.mark("recomputation", Group::ActivationGradient, fleeting);
+        }
+        for (tensor, _) in tape.tensors.iter().zip(&fleeting).filter(|(_, left)| **left) {
+            self.alive.give(tensor.group, tensor.allocated());
         }
     }
 
-    /// Made again, and read by a later operator of the same run only.
-    fn is_fleeting(&self, id: Id) -> bool {
-        let root = self.tape.storage(id);
-        let slot = root.0 as usize;
-        self.tape.get(root).home == Home::Local && self.uses.saves[slot] == 0 && !self.uses.forced[slot]
+    /// A tensor of an operator that runs again: what was thrown away is there once more, what nobody saves as long as
+    /// it is read.
+    fn again(&mut self, id: Id, fleeting: &mut [bool]) {
+        let (tensor, slot) = (*self.tape.get(id), id.0 as usize);
+        if tensor.view_of.is_some() || tensor.home != Home::Local {
+            return;
+        }
+        if self.uses.saves[slot] == 0 && self.uses.forced[slot] {
+            // Handed over instead of computed, and not needed beyond that.
+            self.alive.give(tensor.group, tensor.allocated());
+        } else if self.uses.saves[slot] == 0 {
+            fleeting[slot] = true;
+            self.alive.take(tensor.group, tensor.allocated());
+        } else if self.uses.dropped[slot] {
+            self.uses.dropped[slot] = false;
+            self.alive.take(tensor.group, tensor.allocated());
+        }
     }
 
     /// What `op` saved and was thrown away is there again before its backward products run.

@@ -187,7 +187,7 @@ pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Re
             let done = uses.last[slot] as usize <= at && Some(root) != output;
             let saved = (uses.saves[slot] > 0 && !uses.dropped[slot]) || uses.forced[slot];
             // A recomputed block keeps its input.
-            let again = whole && (tensor.home == Home::Input || tape.carried.contains(&root));
+            let again = whole && tensor.home == Home::Input;
             let kept = saved || tensor.cached || again;
             if there[slot] && done && !kept {
                 there[slot] = false;

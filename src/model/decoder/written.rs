@@ -1,0 +1,188 @@
+//! Attention whose scores lie in memory: as a framework's module writes it out, or as PyTorch's fallback does.
+
+use super::Ctx;
+use super::attention::product;
+use super::kernels::Core;
+use crate::model::architecture::Family;
+use crate::model::builder::{Builder, Keeps};
+use crate::model::element::Element;
+use crate::model::tape::{Flow, Id, Spec, Unit};
+use crate::model::work::{Product, Work};
+use crate::plan::keywords::Position;
+
+impl Ctx<'_> {
+    /// The math fallback of PyTorch: products and a softmax in memory, in fp32
+    /// (aten/src/ATen/native/transformers/attention.cpp, `_scaled_dot_product_attention_math`).
+    pub(super) fn math(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+        let name = "attention.core";
+        let [q, k, v] = qkv.map(|x| b.lower(name, x));
+        let own = b.element(q);
+        let [q, k, v] = [q, k, v].map(|x| b.cast(name, x, Element::F32));
+        // `repeat_interleave` always copies; Falcon leaves a single head to the product.
+        let as_is = self.family == Family::Falcon && core.is_view();
+        let repeat = core.heads != core.kv_heads && !as_is;
+        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
+        let q = b.pointwise(name, q, Keeps::Nothing);
+        let k = b.pointwise(name, k, Keeps::Nothing);
+        let v = if repeat || own != Element::F32 { v } else { b.copy(name, v) };
+        let scores = self.scores(b, q, k, core);
+        // Causal masking adds a bias to the scores.
+        let masked = b.pointwise(name, scores, Keeps::Nothing);
+        let masked = b.upper("attention.softmax", masked);
+        let probabilities = b.pointwise("attention.softmax", masked, Keeps::Output);
+        let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
+        let out = self.weigh(b, probabilities, v, core);
+        let out = b.cast(name, out, own);
+        b.copy("attention.merge", out)
+    }
+
+    /// Attention written out in the module: scores scaled, masked, a softmax, dropout.
+    pub(super) fn eager(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+        let [q, k, v] = qkv;
+        // Heads of one sample lie as a batched product reads them; a single one of it is repeated by a view.
+        let one = core.batch == 1;
+        let whole = core.heads == core.kv_heads;
+        let q = if core.by_head || one { q } else { b.copy_of("attention.contiguous", q, core.query()) };
+        let as_is = core.is_view() || (whole && (core.by_head || one));
+        let k = if as_is { k } else { self.repeated(b, k, core) };
+        let as_is = core.is_view() || (whole && one);
+        let v = if as_is { v } else { self.repeated_as(b, "attention.contiguous", v, core) };
+        let [q, k, v] = [q, k, v].map(|x| b.lower("attention.core", x));
+        let element = b.element(q);
+        let scores = self.scores(b, q, k, core);
+        let (probabilities, held) = if self.d.attention_sinks {
+            self.with_sinks(b, scores, core)
+        } else {
+            match self.family {
+                Family::Bloom => self.bloom_softmax(b, scores, element),
+                Family::Falcon => self.falcon_softmax(b, scores),
+                _ => (self.usual_softmax(b, scores, element), Vec::new()),
+            }
+        };
+        let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
+        let out = self.weigh(b, probabilities, v, core);
+        let out = b.copy("attention.merge", out);
+        b.held.extend(held);
+        out
+    }
+
+    /// Scaled, capped, masked, an fp32 softmax cast back (`eager_attention_forward` of most families).
+    fn usual_softmax(&self, b: &mut Builder<'_>, scores: Id, element: Element) -> Id {
+        let name = "attention.core";
+        let scaled = b.pointwise(name, scores, Keeps::Nothing);
+        let capped = if self.d.attention_softcap {
+            let tanh = b.pointwise(name, scaled, Keeps::Output);
+            b.pointwise(name, tanh, Keeps::Nothing)
+        } else {
+            scaled
+        };
+        let masked = b.pointwise("attention.mask", capped, Keeps::Nothing);
+        let wide = if self.softmax_as_is() {
+            b.upper("attention.softmax", masked)
+        } else {
+            b.cast("attention.softmax", masked, Element::F32)
+        };
+        let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+        b.cast("attention.softmax", softmax, element)
+    }
+
+    /// The product scales; scores before and after the mask keep their names (models/bloom, `BloomAttention.forward`).
+    fn bloom_softmax(&self, b: &mut Builder<'_>, scores: Id, element: Element) -> (Id, Vec<Id>) {
+        let masked = self.masked(b, scores);
+        let wide = b.cast("attention.softmax", masked, Element::F32);
+        let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+        (b.cast("attention.softmax", softmax, element), vec![scores, masked])
+    }
+
+    /// Scaled in place and normalised in the stream's type; with a position bias in fp32, under names of their own
+    /// (models/falcon, `FalconAttention.forward`).
+    fn falcon_softmax(&self, b: &mut Builder<'_>, scores: Id) -> (Id, Vec<Id>) {
+        let stream = self.stream_element();
+        let (logits, held) = if self.d.position == Position::Alibi {
+            let wide = b.cast("attention.softmax", scores, Element::F32);
+            let logits = b.pointwise("attention.bias", wide, Keeps::Nothing);
+            (b.overwritten("attention.core", logits), vec![scores, wide, logits])
+        } else {
+            (b.overwritten("attention.core", scores), Vec::new())
+        };
+        let masked = self.masked(b, logits);
+        let typed = b.cast("attention.softmax", masked, stream);
+        (b.pointwise("attention.softmax", typed, Keeps::Output), held)
+    }
+
+    /// The sum with a mask of the stream's type.
+    pub(super) fn masked(&self, b: &mut Builder<'_>, scores: Id) -> Id {
+        let element = b.element(scores).promoted(self.stream_element());
+        b.unary("attention.mask", (scores, Flow::New), (b.numel(scores), element), Keeps::Nothing)
+    }
+
+    /// The dropout on attention probabilities. Falcon has none without a position bias (models/falcon,
+    /// `FalconAttention.forward`).
+    fn score_dropout(&self) -> f64 {
+        let none = self.family == Family::Falcon && self.d.position != Position::Alibi;
+        if none { 0.0 } else { self.run.dropout_or(self.d.attention_dropout) }
+    }
+
+    /// Families whose softmax names no type: it keeps that of the scores, or what autocast makes of it
+    /// (`eager_attention_forward` of models/gpt2, bert, roberta, whisper).
+    const fn softmax_as_is(&self) -> bool {
+        matches!(self.family, Family::Gpt2 | Family::Bert | Family::Roberta | Family::Whisper)
+    }
+
+    /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).
+    pub(super) fn fused_softmax(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+        let [q, k, v] = qkv;
+        let repeat = core.heads != core.kv_heads;
+        let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
+        let scores = self.scores(b, q, k, core);
+        let probabilities = b.pointwise("attention.softmax", scores, Keeps::Output);
+        let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
+        let out = self.weigh(b, probabilities, v, core);
+        b.copy("attention.merge", out)
+    }
+
+    pub fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
+        self.bmm(b, "attention.scores", (q, k), core, (core.dim, core.keys))
+    }
+
+    pub fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
+        self.bmm(b, "attention.values", (probabilities, v), core, (core.keys, core.value_dim))
+    }
+
+    /// A product of two activations for each head, with its inner size and its columns: saves both.
+    fn bmm(
+        &self,
+        b: &mut Builder<'_>,
+        name: &'static str,
+        (x, y): (Id, Id),
+        core: &Core,
+        (inner, columns): (u64, u64),
+    ) -> Id {
+        let batch = core.batch.saturating_mul(core.heads);
+        let numel = product(&[batch, core.queries, columns]);
+        let (x, y) = (b.lower(name, x), b.lower(name, y));
+        let element = b.element(x);
+        let grad = b.needs_grad(x) || b.needs_grad(y);
+        let out = b.make(numel, element, grad);
+        let flops = 2.0 * numel as f64 * inner as f64;
+        let (for_y, for_x) = (b.needs_grad(y), b.needs_grad(x));
+        // Each is saved for the other's gradient.
+        let saved = [x, y];
+        let saved = &saved[usize::from(!for_y)..1 + usize::from(for_x)];
+        // One that is repeated by a view gets its gradient whole before that is added up.
+        let whole = product(&[batch, inner, columns]);
+        let scratch_backward = if b.numel(y) < whole { whole.saturating_mul(element.bytes()) } else { 0 };
+        b.op(&Spec {
+            name,
+            unit: Unit::Matrix(element),
+            work: Work::Product(Product { batch, rows: core.queries, inner, columns, layer: false }),
+            scratch_backward,
+            inputs: &[(x, Flow::New), (y, Flow::New)],
+            outputs: &[out],
+            saved: if grad { saved } else { &[] },
+            flops: (flops, flops * f64::from(u8::from(for_x) + u8::from(for_y))),
+            ..Spec::default()
+        });
+        out
+    }
+}
