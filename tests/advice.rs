@@ -193,7 +193,7 @@ fn a_card_that_waits_for_the_host_is_named() {
          hardware: {gpu_type: H100}\ncluster: {num_gpus: 1}\n",
     );
     let finding = kind(&advice, "launches").unwrap();
-    assert_eq!(finding.severity, Severity::High);
+    assert!(finding.severity <= Severity::Medium, "{finding:?}");
     assert!(names(finding).contains(&"torch.compile"), "{finding:?}");
 }
 

@@ -195,6 +195,7 @@ impl Fixed {
         if let Some(decoder) = architecture.block() {
             note_latents(&training, framework, decoder, &mut notes);
         }
+        note_mfu(&training, &architecture, (&params, &batch), &mut notes);
         let total_tokens = total_tokens(plan, &training, &architecture, &params, &mut notes);
         if !notes.faults.is_empty() {
             return Err(notes.faults);
@@ -241,6 +242,30 @@ fn total_tokens(
             tokens
         })
     })
+}
+
+/// The formula of MFU counts more than runs where most scores are masked, or weights are frozen: then it may pass what a
+/// card can do.
+fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (&Count, &Batch), notes: &mut Notes) {
+    // Less of it is within what MFU is read for.
+    const SHARE: f64 = 0.2;
+    let model::Shape::Decoder(decoder) = &architecture.shape else { return };
+    if training.mode == Mode::Inference {
+        return;
+    }
+    let masked = 6.0 * decoder.layers as f64 * decoder.heads as f64 * decoder.head_dim as f64 * batch.sequence as f64;
+    let share = masked / (6.0 * params.active as f64 + 2.0 * masked);
+    if share > SHARE {
+        let counted = format!(
+            "6 N + 12 L h s operations a token are counted, {:.0} % of them masked scores that fused kernels skip",
+            100.0 * share
+        );
+        notes.assume("mfu", counted);
+    }
+    if training.lora.is_some() || !training.frozen.is_nothing() {
+        notes
+            .assume("mfu", "6 N operations a token are counted, with gradients of frozen weights that nobody computes");
+    }
 }
 
 /// What latent attention caches is a choice of whoever serves it.
