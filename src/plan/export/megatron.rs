@@ -4,7 +4,8 @@ use super::shape::{self, Degrees};
 use super::{Exported, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::keywords::{
-    Activation, Attention, CpuOffload, Dtype, Loss, MoeDispatcher, Norm, Optimizer, Position, Precision, Sharding,
+    Activation, Attention, CpuOffload, Dtype, Loss, ModelType, MoeDispatcher, Norm, Optimizer, Position, Precision,
+    Sharding,
 };
 use crate::plan::types::{ArchitecturePart, Checkpointing, Plan};
 
@@ -62,8 +63,37 @@ fn list(plan: &Plan, catalog: &Catalog) -> Arguments {
     training(&mut list, plan, catalog);
     distribution(&mut list, plan, degrees);
     unsaid(&mut list, plan);
+    assumed(&mut list, plan, catalog, degrees);
     list
 }
+
+/// What Megatron takes for granted where the plan says or means something else.
+fn assumed(list: &mut Arguments, plan: &Plan, catalog: &Catalog, degrees: Degrees) {
+    let part = shape::architecture(plan, catalog);
+    if let Some(kind) = plan.model.model_type.filter(|kind| *kind != ModelType::TransformerDecoder) {
+        list.note(format!("model.type: {kind}; these arguments are those of a decoder, pretrain_gpt.py"));
+    }
+    let padding = part.as_ref().and_then(|part| part.vocab_padding_multiple);
+    if let Some(multiple) = padding.filter(|multiple| *multiple != PADDING * degrees.tensor) {
+        let own = PADDING * degrees.tensor;
+        list.note(format!(
+            "model.architecture.vocab_padding_multiple: {multiple}; Megatron's is {own} without --make-vocab-size-divisible-by"
+        ));
+    }
+    let experts = part.is_some_and(|part| part.moe.is_some());
+    if experts && plan.training.moe_grouped_gemm == Some(false) {
+        list.note("training.moe_grouped_gemm: false is said by leaving --moe-grouped-gemm out");
+    }
+    if experts && plan.distribution.moe_dispatcher.is_none() && plan.distribution.expert_parallel.unwrap_or(1) > 1 {
+        list.note("distribution.moe_dispatcher: where the plan leaves it open, Megatron takes allgather");
+    }
+    if plan.training.optimizer_state_dtype.is_some() {
+        list.note("training.optimizer_state_dtype: --use-precision-aware-optimizer with --exp-avg-dtype and --exp-avg-sq-dtype says it");
+    }
+}
+
+/// What Megatron pads the vocabulary to, a tensor rank.
+const PADDING: u64 = 128;
 
 fn model(list: &mut Arguments, part: &ArchitecturePart) {
     list.value("num-layers", part.num_layers);

@@ -19,7 +19,11 @@ const BOM: char = '\u{feff}';
 /// A cursor in the plan's text.
 #[derive(Debug, Clone)]
 pub struct TextView {
-    area: TextArea<'static>,
+    /// Without their ends; one at least.
+    lines: Vec<String>,
+    row: usize,
+    /// In characters.
+    column: usize,
     /// What may be written at the cursor, while that is offered.
     pub completion: Option<Completion>,
 }
@@ -28,7 +32,7 @@ impl TextView {
     /// Opens a text at a place of it.
     #[must_use]
     pub fn open(text: &str, at: Option<Mark>) -> Self {
-        let mut view = Self { area: area_of(text), completion: None };
+        let mut view = Self { lines: lines_of(text), row: 0, column: 0, completion: None };
         if let Some(at) = at {
             view.go_to(at.line.saturating_sub(1), at.column.saturating_sub(1));
         }
@@ -46,7 +50,7 @@ impl TextView {
 
     /// Follows a text that was changed from elsewhere, to the byte at which it was.
     pub fn follow(&mut self, text: &str, at: usize) {
-        self.area = area_of(text);
+        self.lines = lines_of(text);
         self.completion = None;
         let before = text.get(..at).unwrap_or(text).trim_start_matches(BOM);
         let row = before.matches('\n').count();
@@ -57,14 +61,13 @@ impl TextView {
     /// The lines, without their ends.
     #[must_use]
     pub fn lines(&self) -> &[String] {
-        self.area.lines()
+        &self.lines
     }
 
     /// Line and column of the cursor, from 0, in characters.
     #[must_use]
     pub fn cursor(&self) -> (usize, usize) {
-        let cursor = self.area.cursor();
-        (cursor.0, cursor.1)
+        (self.row, self.column)
     }
 
     /// What may stand where the cursor is.
@@ -82,18 +85,35 @@ impl TextView {
 
     /// Puts the cursor there, or as near as there is text.
     pub fn go_to(&mut self, row: usize, column: usize) {
-        let near = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
-        self.area.move_cursor(CursorMove::Jump(near(row), near(column)));
-        // The library's jumps end at 65535.
-        for _ in self.cursor().0..row.min(self.lines().len().saturating_sub(1)) {
-            self.area.move_cursor(CursorMove::Down);
+        self.row = row.min(self.lines.len().saturating_sub(1));
+        self.column = self.lines.get(self.row).map_or(0, |line| column.min(line.chars().count()));
+    }
+
+    /// Edits, or moves the cursor, with the library on the cursor's line and those beside it: it looks at all lines
+    /// that it has each time. What `act` says.
+    fn with_area<T>(&mut self, act: impl FnOnce(&mut TextArea<'static>) -> T) -> T {
+        let near = self.row.saturating_sub(1)..(self.row + 2).min(self.lines.len());
+        let mut area = TextArea::new(self.lines[near.clone()].iter_mut().map(std::mem::take).collect());
+        // The editor keeps every change; twice would be one too many.
+        area.set_max_histories(0);
+        let start = near.start;
+        let far = self.column.saturating_sub(usize::from(u16::MAX));
+        let jump = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        area.move_cursor(CursorMove::Jump(jump(self.row - start), jump(self.column)));
+        for _ in 0..far {
+            area.move_cursor(CursorMove::Forward);
         }
+        let said = act(&mut area);
+        let cursor = area.cursor();
+        (self.row, self.column) = (start + cursor.0, cursor.1);
+        self.lines.splice(near, area.into_lines());
+        said
     }
 
     /// Takes a key. Whether the lines are others now.
     pub fn take(&mut self, key: Key) -> bool {
         if let Some(movement) = movement(key) {
-            self.area.move_cursor(movement);
+            self.with_area(|area| area.move_cursor(movement));
             return false;
         }
         match key {
@@ -104,11 +124,12 @@ impl TextView {
                 false
             }
             Key::Enter => self.new_line(),
-            Key::Ctrl('w') => self.area.delete_word(),
-            Key::Ctrl('k') => self.area.delete_line_by_end(),
-            Key::Ctrl('u') => self.area.delete_line_by_head(),
+            Key::Ctrl('w') => self.with_area(TextArea::delete_word),
+            Key::Ctrl('k') => self.with_area(TextArea::delete_line_by_end),
+            Key::Ctrl('u') => self.with_area(TextArea::delete_line_by_head),
             key => input(key).is_some_and(|key| {
-                self.area.input_without_shortcuts(Input { key, ctrl: false, alt: false, shift: false })
+                let input = Input { key, ctrl: false, alt: false, shift: false };
+                self.with_area(|area| area.input_without_shortcuts(input))
             }),
         }
     }
@@ -121,8 +142,10 @@ impl TextView {
         if line.trim_end().ends_with(':') {
             indent += spot::INDENT;
         }
-        self.area.insert_newline();
-        self.area.insert_str(" ".repeat(indent));
+        self.with_area(|area| {
+            area.insert_newline();
+            area.insert_str(" ".repeat(indent));
+        });
         true
     }
 
@@ -130,7 +153,7 @@ impl TextView {
     pub fn paste(&mut self, text: &str) -> bool {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let clean: String = text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect();
-        self.area.insert_str(clean)
+        self.with_area(|area| area.insert_str(clean))
     }
 
     /// Offers what may be written here. `asked`: also before anything of it is typed.
@@ -149,11 +172,14 @@ impl TextView {
             Wanted::Key => format!("{}: ", choice.name),
             _ => choice.name.clone(),
         };
-        for _ in 0..completion.typed {
-            self.area.delete_char();
-        }
         // A section goes on below.
-        self.area.insert_str(if completion.opens_section() && !goes_on { text.trim_end() } else { &text });
+        let text = if completion.opens_section() && !goes_on { text.trim_end() } else { &text };
+        self.with_area(|area| {
+            for _ in 0..completion.typed {
+                area.delete_char();
+            }
+            area.insert_str(text);
+        });
         true
     }
 
@@ -167,17 +193,13 @@ impl TextView {
     /// Indents to the next multiple of two.
     pub fn indent(&mut self) -> bool {
         let (_, column) = self.cursor();
-        self.area.insert_str(" ".repeat(spot::INDENT - column % spot::INDENT))
+        self.with_area(|area| area.insert_str(" ".repeat(spot::INDENT - column % spot::INDENT)))
     }
 }
 
-fn area_of(text: &str) -> TextArea<'static> {
+fn lines_of(text: &str) -> Vec<String> {
     let body = text.strip_prefix(BOM).unwrap_or(text);
-    let lines = body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).to_owned()).collect();
-    let mut area = TextArea::new(lines);
-    // The editor keeps every change; twice would be one too many.
-    area.set_max_histories(0);
-    area
+    body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).to_owned()).collect()
 }
 
 fn movement(key: Key) -> Option<CursorMove> {
