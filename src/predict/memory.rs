@@ -12,7 +12,7 @@ use super::resident::{Held, Resident};
 use super::stage_layers;
 use super::step::Step;
 use super::summit::Summit;
-use crate::model::{GROUPS, Group, Pending};
+use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::units::Bytes;
 
@@ -88,8 +88,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     if train {
         player.leave_autocast(&held);
         let output = if last { step.last.output } else { 0 };
-        activations_end_of_forward =
-            player.retained.iter().sum::<u64>() + player.shared + player.passed(BEHIND) + output;
+        activations_end_of_forward = player.retained.iter().sum::<u64>() + player.shared + step.passed(BEHIND) + output;
         player.backward(&held);
         player.optimizer();
     }
@@ -203,7 +202,7 @@ impl<'a> Player<'a> {
             let ends = [run.first(), run.last().filter(|_| run.len() > 1)];
             for (layer, alike) in ends.into_iter().flatten().zip([run.len().saturating_sub(1).max(1), 1]) {
                 let played = self.step.layer(*layer);
-                let passing = self.passing(*layer);
+                let passing = self.step.passing(*layer);
                 self.retained[Group::Attention as usize] += passing;
                 self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
                 self.retained[Group::Attention as usize] -= passing;
@@ -211,7 +210,7 @@ impl<'a> Player<'a> {
             }
         }
         if held.last {
-            let passing = self.passing(BEHIND);
+            let passing = self.step.passing(BEHIND);
             self.retained[Group::Attention as usize] += passing;
             self.meet(
                 Phase::Forward,
@@ -239,7 +238,7 @@ impl<'a> Player<'a> {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
             self.drop_kept(played, BEHIND, 1);
-            let passed = self.passed(BEHIND);
+            let passed = self.step.passed(BEHIND);
             self.retained[Group::Attention as usize] += passed;
             self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(1), true);
             self.retained[Group::Attention as usize] -= passed;
@@ -255,7 +254,7 @@ impl<'a> Player<'a> {
                 let between = alike as u64 - 1;
                 self.gradients += between * self.new_gradients(played, parameters);
                 self.drop_kept(played, *layer, alike as u64);
-                let (waiting, passed) = (self.waiting(*layer), self.passed(*layer));
+                let (waiting, passed) = (self.step.waiting(*layer), self.step.passed(*layer));
                 self.retained[Group::ActivationGradient as usize] += waiting;
                 self.retained[Group::Attention as usize] += passed;
                 self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
@@ -281,27 +280,6 @@ impl<'a> Player<'a> {
         let folds = !self.curve && walk.pending.is_empty() && walk.passing.is_empty();
         let kind = |layer: &u64| (step.kind(*layer), step.is_checkpointed(*layer), *layer < self.offload_until);
         held.layers.chunk_by(|one, other| folds && kind(one) == kind(other)).collect()
-    }
-
-    /// Gradients that layers behind `layer` made for layers before it.
-    fn waiting(&self, layer: u64) -> u64 {
-        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-        let pending = self.step.walk.pending.iter();
-        pending.filter(|one| one.until <= layer && layer < one.made_by).map(|one| one.bytes).sum()
-    }
-
-    /// What layers before `layer` hold for layers behind it during the forward pass.
-    fn passing(&self, layer: u64) -> u64 {
-        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-        let made = self.step.walk.passing.iter().filter(|one| one.made_by < layer);
-        made.filter(|one| layer <= one.until || self.step.held_by(one).is_some()).map(|one| one.bytes).sum()
-    }
-
-    /// What recomputed layers hold of that until they have run again: at the backward pass of `layer`.
-    fn passed(&self, layer: u64) -> u64 {
-        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-        let held = |one: &&Pending| self.step.held_by(one).is_some_and(|holder| holder <= layer);
-        self.step.walk.passing.iter().filter(held).map(|one| one.bytes).sum()
     }
 
     fn optimizer(&mut self) {

@@ -4,6 +4,7 @@
 mod cost;
 mod decode;
 mod exchange;
+mod handed;
 mod job;
 mod largest;
 mod layers;

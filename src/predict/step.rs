@@ -4,7 +4,7 @@ use super::job::{Job, is_before_ampere};
 use super::optimizer::rule;
 use super::play::{Modules, Offload, Played, Recompute, WeightGradients, play};
 use super::prefill::play_inference;
-use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Pending, Run, Shape, Tape, Types, Walk};
+use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Run, Shape, Tape, Types, Walk};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Attention, Framework, Loss, Mode, RecomputeModule, Sharding};
 
@@ -20,7 +20,7 @@ pub(super) struct Step {
     /// Each how many-th layer is checkpointed; 0: none.
     pub every: u64,
     /// Layers that are recomputed: bridges between stacks are not counted.
-    checkpointed: Vec<bool>,
+    pub(super) checkpointed: Vec<bool>,
     /// Where weight gradients go.
     pub gradients: WeightGradients,
     /// Parameters of each kind of layer on this rank.
@@ -82,13 +82,6 @@ impl Step {
         let keeps = |wanted: usize| layers.clone().any(|(mask, again)| *again && *mask == wanted);
         let masks = self.walk.masks.iter().enumerate().filter(|(mask, _)| keeps(*mask));
         masks.fold(self.walk.shared, |sum, (_, bytes)| sum.saturating_add(*bytes))
-    }
-
-    /// The first recomputed layer that is handed what one layer makes for those behind it: it keeps that until it has
-    /// run again.
-    pub fn held_by(&self, one: &Pending) -> Option<usize> {
-        let behind = self.checkpointed.iter().enumerate().skip(one.made_by + 1);
-        behind.take_while(|(layer, _)| *layer <= one.until).find(|(_, again)| **again).map(|(layer, _)| layer)
     }
 
     /// Where the weight gradients of `job` go: what its sharding and accumulation change in the walk.

@@ -60,9 +60,12 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 26] = [
+const FAMILIES: [(&str, Family); 28] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
+    // RoBERTa's modules under other names.
+    ("xlm-roberta", Family::Roberta),
+    ("camembert", Family::Roberta),
     ("vit", Family::Vit),
     ("t5", Family::T5),
     ("whisper", Family::Whisper),
@@ -94,8 +97,42 @@ fn model_name(family: Family) -> &'static str {
     FAMILIES.iter().find(|(_, known)| *known == family).map_or("llama", |(name, _)| name)
 }
 
-/// Kinds of model that are known by name and have no walk yet.
-const OTHERS: [&str; 6] = ["distilbert", "electra", "mt5", "bart", "clip", "swin"];
+/// Kinds of model that are known by name and have no walk: encoders with modules of their own, and stacks that mix
+/// attention with recurrence or have none, whose keys look like a decoder's.
+const OTHERS: [&str; 32] = [
+    "albert",
+    "bamba",
+    "bart",
+    "clip",
+    "convnext",
+    "deberta",
+    "deberta-v2",
+    "deit",
+    "dinov2",
+    "distilbert",
+    "electra",
+    "falcon_h1",
+    "falcon_mamba",
+    "granitemoehybrid",
+    "jamba",
+    "lfm2",
+    "mamba",
+    "mamba2",
+    "mbart",
+    "minimax",
+    "modernbert",
+    "mpnet",
+    "mt5",
+    "nemotron_h",
+    "qwen3_next",
+    "recurrent_gemma",
+    "rwkv",
+    "swin",
+    "umt5",
+    "xlstm",
+    "zamba",
+    "zamba2",
+];
 
 /// The family of a `model_type`, or the nearest by the keys that are there; whether it was known.
 fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool), Fault> {
