@@ -47,7 +47,7 @@ impl Keymap {
         let document = Document::parse(text).map_err(said)?;
         let mut map = Self::default();
         let mut faults = Vec::new();
-        if document.keys().next().is_none() && document.text().lines().any(|line| is_said(line)) {
+        if document.keys().next().is_none() && document.text().lines().any(is_said) {
             faults.push(placed(Some(START), "contexts are needed here, each with keys and their actions"));
         }
         for name in document.keys() {

@@ -26,7 +26,7 @@ use super::{DashboardArgs, Exit, Streams, import, made_up, plans, user_catalog};
 use crate::app::{self, Account, Editor, Keymap, Notice, Rules, Severity, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
-use crate::observe::{self, Choice, Follow, Header, Means, PlanText, Wants};
+use crate::observe::{self, Choice, Demo, Follow, Header, Means, PlanText, Wants};
 use crate::plan::{self, EXAMPLES, Fault, Loaded};
 use crate::predict::Job;
 use crate::reading::Moment;
@@ -100,13 +100,14 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     app::offer(&mut state, kept);
     state.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
-    let (open, awaited) = match source(args, &state) {
+    let (asked, awaited) = match source(args, &state) {
         Ok(source) => source,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
     // What a recording tells of has nothing to do with the processes that run now.
     let live = !matches!(args.source, Choice::Replay { .. });
     let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
+    let open = move |wants: &Wants| asked.open(wants);
     match watch(state, &look, open, Outside { every: args.interval, clock, store, calibration, follow, awaited }) {
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
@@ -173,21 +174,30 @@ fn example() -> Result<Loaded, Vec<Fault>> {
     }
 }
 
-/// How to open the source that was asked for, on its own thread; and what waits for the demo where the plan makes
-/// no prediction yet.
+/// The source that was asked for, to be opened on its own thread.
+struct Asked {
+    choice: Choice,
+    demo: Option<Demo>,
+    later: Option<mpsc::Receiver<Demo>>,
+    catalog: Catalog,
+}
+
+impl Asked {
+    fn open(self, wants: &Wants) -> Result<Box<dyn observe::Source>, String> {
+        let Self { choice, demo, later, catalog } = self;
+        observe::open(choice, Means { demo, later, wants: wants.clone(), catalog })
+    }
+}
+
+/// How to open the source that was asked for; and what waits for the demo where the plan makes no prediction yet.
 ///
 /// # Errors
 /// In a line, where the demo's run cannot depart from the plan as it is asked to.
-fn source(
-    args: &DashboardArgs,
-    state: &State,
-) -> Result<(impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + use<>, Option<Awaited>), String> {
+fn source(args: &DashboardArgs, state: &State) -> Result<(Asked, Option<Awaited>), String> {
     let choice = args.source.clone();
     let demo = made_up::run(&choice, &state.editor, DEMO_HEAD_START, &state.catalog)?;
     let (hand, later) = mpsc::channel();
     let awaited = demo.is_none().then(|| Awaited { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
     let later = awaited.is_some().then_some(later);
-    let catalog = state.catalog.clone();
-    let open = move |wants: &Wants| observe::open(choice, Means { demo, later, wants: wants.clone(), catalog });
-    Ok((open, awaited))
+    Ok((Asked { choice, demo, later, catalog: state.catalog.clone() }, awaited))
 }
