@@ -5,6 +5,7 @@
 //! before a kill, a full disk or a bad sector can be read.
 
 mod format;
+mod lines;
 mod player;
 mod reader;
 mod writer;
