@@ -14,6 +14,12 @@ use crate::plan::schema;
 pub use complete::Completion;
 pub use spot::{Spot, Wanted};
 
+/// A column beyond which a line counts as very long.
+const FAR: usize = 60_000;
+
+/// Characters before the cursor that are edited with it on such a line.
+const BESIDE: usize = 1_000;
+
 const BOM: char = '\u{feff}';
 
 /// A cursor in the plan's text.
@@ -89,24 +95,30 @@ impl TextView {
         self.column = self.lines.get(self.row).map_or(0, |line| column.min(line.chars().count()));
     }
 
-    /// Edits, or moves the cursor, with the library on the cursor's line and those beside it: it looks at all lines
-    /// that it has each time. What `act` says.
+    /// Edits, or moves the cursor, with the library on the cursor's line and those beside it: it looks at all that it
+    /// has each time. What `act` says.
     fn with_area<T>(&mut self, act: impl FnOnce(&mut TextArea<'static>) -> T) -> T {
         let near = self.row.saturating_sub(1)..(self.row + 2).min(self.lines.len());
-        let mut area = TextArea::new(self.lines[near.clone()].iter_mut().map(std::mem::take).collect());
+        let (start, at) = (near.start, self.row - near.start);
+        let mut lines: Vec<String> = self.lines[near.clone()].iter_mut().map(std::mem::take).collect();
+        // What lies far before the cursor on its line waits aside: the library's jumps end at 65535.
+        let far = if self.column > FAR { self.column - BESIDE } else { 0 };
+        let cut = lines[at].char_indices().nth(far).map_or(0, |(byte, _)| byte);
+        let rest = lines[at].split_off(cut);
+        let mut before = std::mem::replace(&mut lines[at], rest);
+        let mut area = TextArea::new(lines);
         // The editor keeps every change; twice would be one too many.
         area.set_max_histories(0);
-        let start = near.start;
-        let far = self.column.saturating_sub(usize::from(u16::MAX));
         let jump = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
-        area.move_cursor(CursorMove::Jump(jump(self.row - start), jump(self.column)));
-        for _ in 0..far {
-            area.move_cursor(CursorMove::Forward);
-        }
+        area.move_cursor(CursorMove::Jump(jump(at), jump(self.column - far)));
         let said = act(&mut area);
         let cursor = area.cursor();
-        (self.row, self.column) = (start + cursor.0, cursor.1);
-        self.lines.splice(near, area.into_lines());
+        self.row = start + cursor.0;
+        self.column = cursor.1 + if cursor.0 == at { far } else { 0 };
+        let mut lines = area.into_lines();
+        before.push_str(&lines[at]);
+        lines[at] = before;
+        self.lines.splice(near, lines);
         said
     }
 
@@ -122,6 +134,17 @@ impl TextView {
                 let row = if key == Key::PageUp { row.saturating_sub(PAGE) } else { row + PAGE };
                 self.go_to(row.min(self.lines().len().saturating_sub(1)), column);
                 false
+            }
+            Key::Home | Key::End => {
+                self.go_to(self.row, if key == Key::Home { 0 } else { usize::MAX });
+                false
+            }
+            // Of a very long line the library has only what is near the cursor.
+            Key::Ctrl('u') if self.column > FAR => {
+                let line = &mut self.lines[self.row];
+                *line = line.chars().skip(self.column).collect();
+                self.column = 0;
+                true
             }
             Key::Enter => self.new_line(),
             Key::Ctrl('w') => self.with_area(TextArea::delete_word),
@@ -210,8 +233,6 @@ fn movement(key: Key) -> Option<CursorMove> {
         Key::Right => CursorMove::Forward,
         Key::WordLeft => CursorMove::WordBack,
         Key::WordRight => CursorMove::WordForward,
-        Key::Home => CursorMove::Head,
-        Key::End => CursorMove::End,
         _ => return None,
     })
 }
@@ -294,6 +315,21 @@ mod tests {
         let mut view = TextView::open(&text, None);
         view.follow(&text, text.len());
         assert_eq!(view.cursor(), (70_000, 0));
+    }
+
+    #[test]
+    fn a_very_long_line_is_edited_at_its_end() {
+        let long = "x".repeat(70_000);
+        let text = format!("a: 1\n{long}\nb: 2\n");
+        let keys = [Key::Down, Key::End, Key::Char('y'), Key::Left, Key::Char('z'), Key::Right, Key::Enter];
+        assert_eq!(typed(&text, &keys), format!("a: 1\n{long}zy\n\nb: 2\n"));
+        let mut view = TextView::open(&text, None);
+        view.go_to(1, 70_000);
+        view.take(Key::Left);
+        assert_eq!(view.cursor(), (1, 69_999));
+        view.take(Key::Ctrl('u'));
+        assert_eq!(view.text(&text), "a: 1\nx\nb: 2\n");
+        assert_eq!(typed(&text, &[Key::Down, Key::End, Key::Right, Key::Backspace]), format!("a: 1\n{long}b: 2\n"));
     }
 
     #[test]
