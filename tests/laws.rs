@@ -9,6 +9,7 @@ use memwall::catalog::Catalog;
 use memwall::plan::Document;
 use memwall::predict::{self, Prediction, StepTime};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
 fn predicted(plan: &Value) -> Option<Prediction> {
@@ -140,7 +141,10 @@ fn slowed(plan: &Value) -> Vec<(&'static str, Value)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    // The same plans in every run: a law that fails fails for whoever changed what it holds for.
+    #![proptest_config(ProptestConfig {
+        cases: 150, failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default()
+    })]
 
     #[test]
     fn more_work_and_slower_hardware_take_longer(plan in plans()) {
@@ -192,7 +196,8 @@ proptest! {
         let step = |card: &str| time(&with(&plan, &[("hardware.gpu_type", json!(card))])).map(|time| time.step.0);
         let cards = ["A100 80GB", "H100", "H200", "B200"];
         let steps: Vec<f64> = cards.iter().filter_map(|card| step(card)).collect();
-        prop_assert!(steps.is_sorted_by(|older, newer| older >= newer), "{cards:?}: {steps:?}\n{plan}");
+        // Kernels too small to fill a card take about as long on any: their measured rates differ by a little.
+        prop_assert!(steps.is_sorted_by(|older, newer| older * 1.02 >= *newer), "{cards:?}: {steps:?}\n{plan}");
     }
 }
 
