@@ -193,8 +193,8 @@ impl Hands {
             if let (Some(tape), Event::Sample(sample)) = (&mut self.tape, &event) {
                 tape.put(sample, state);
             }
-            let ticked = matches!(event, Event::Tick(_));
-            if !ticked && !matches!(event, Event::Sample(_) | Event::Run(_)) {
+            let (ticked, told) = (matches!(event, Event::Tick(_)), matches!(event, Event::Run(_)));
+            if !ticked && !told && !matches!(event, Event::Sample(_)) {
                 screen.disturb();
             }
             for effect in update(state, event) {
@@ -203,8 +203,10 @@ impl Hands {
                 }
                 self.carry_out(effect, state, screen)?;
             }
-            // Of time alone only the age of what is late is seen: the rest comes with the next sample.
-            if !ticked || !state.monitor.is_fresh(state.now) {
+            // Of time alone only the age of what is late is seen: the rest comes with the next sample,
+            // and what the run tells as well where that is near. One frame is for both.
+            let waits = ticked && state.monitor.is_fresh(state.now) || told && state.monitor.is_near(state.now);
+            if !waits {
                 came = Came::Seen;
             }
         }
