@@ -182,6 +182,26 @@ cluster: {num_gpus: 4}
     }
 }
 
+/// The vocabulary's own multiple is a tensor rank's, as megatron/training/tokenizer.py pads: 64 x 2 ranks; the
+/// moments' type is that of the precision-aware optimizer, which only the distributed one has.
+#[test]
+fn megatron_is_told_of_its_padding_and_of_the_types_of_its_states() {
+    let text = MEGATRON
+        .replace("    tie_embeddings: false\n", "    tie_embeddings: false\n    vocab_padding_multiple: 128\n")
+        .replace("  sharding: zero3\n", "")
+        .replace("  dropout: 0.0\n", "  dropout: 0.0\n  distributed_optimizer: true\n  optimizer_state_dtype: bf16\n");
+    let exported = export(&plan(&text), &crate::CATALOG, Target::Torchrun);
+    assert_eq!(exported.notes, Vec::<String>::new());
+    for argument in ["--make-vocab-size-divisible-by 64", "--use-precision-aware-optimizer", "--exp-avg-sq-dtype bf16"]
+    {
+        assert!(exported.text.contains(argument), "{argument}: {}", exported.text);
+    }
+    holds(&back(&exported.text, "a.sh", 0), &text);
+    let replicated = text.replace("  distributed_optimizer: true\n", "");
+    let notes = export(&plan(&replicated), &crate::CATALOG, Target::Torchrun).notes;
+    assert!(notes.iter().any(|note| note.starts_with("training.optimizer_state_dtype: bf16")), "{notes:?}");
+}
+
 /// What a run needs does not change on its way through a command: Megatron's own defaults (a tenth of dropout) are
 /// written over.
 #[test]

@@ -74,11 +74,15 @@ fn assumed(list: &mut Arguments, plan: &Plan, catalog: &Catalog, degrees: Degree
         list.note(format!("model.type: {kind}; these arguments are those of a decoder, pretrain_gpt.py"));
     }
     let padding = part.as_ref().and_then(|part| part.vocab_padding_multiple);
-    if let Some(multiple) = padding.filter(|multiple| *multiple != PADDING * degrees.tensor) {
-        let own = PADDING * degrees.tensor;
-        list.note(format!(
-            "model.architecture.vocab_padding_multiple: {multiple}; Megatron's is {own} without --make-vocab-size-divisible-by"
-        ));
+    match padding.filter(|multiple| *multiple != PADDING * degrees.tensor) {
+        Some(multiple) if multiple % degrees.tensor == 0 => {
+            list.value("make-vocab-size-divisible-by", Some(multiple / degrees.tensor));
+        }
+        Some(multiple) => list.note(format!(
+            "model.architecture.vocab_padding_multiple: {multiple}; Megatron pads to a multiple of the {} tensor ranks",
+            degrees.tensor
+        )),
+        None => {}
     }
     let experts = part.is_some_and(|part| part.moe.is_some());
     if experts && plan.training.moe_grouped_gemm == Some(false) {
@@ -86,9 +90,6 @@ fn assumed(list: &mut Arguments, plan: &Plan, catalog: &Catalog, degrees: Degree
     }
     if experts && plan.distribution.moe_dispatcher.is_none() && plan.distribution.expert_parallel.unwrap_or(1) > 1 {
         list.note("distribution.moe_dispatcher: where the plan leaves it open, Megatron takes allgather");
-    }
-    if plan.training.optimizer_state_dtype.is_some() {
-        list.note("training.optimizer_state_dtype: --use-precision-aware-optimizer with --exp-avg-dtype and --exp-avg-sq-dtype says it");
     }
 }
 
@@ -152,6 +153,7 @@ fn training(list: &mut Arguments, plan: &Plan, catalog: &Catalog) {
     let part = &plan.training;
     precision(list, plan);
     kernels(list, plan);
+    states(list, plan);
     recomputation(list, plan);
     // Megatron drops a tenth where nothing is said.
     let [hidden, attention] = shape::dropout(plan, catalog);
@@ -202,6 +204,18 @@ fn kernels(list: &mut Arguments, plan: &Plan) {
         }
         Some(Loss::VocabParallel) | None => {}
         Some(other) => list.note(format!("training.loss: {other} has no argument")),
+    }
+}
+
+/// The types of Adam's moments, which its precision-aware optimizer takes; fp32 otherwise.
+fn states(list: &mut Arguments, plan: &Plan) {
+    let Some(kind) = plan.training.optimizer_state_dtype.filter(|kind| *kind != Dtype::Fp32) else { return };
+    if shape::sharding(plan) == Sharding::Zero1 && kind != Dtype::Int8 {
+        list.flag("use-precision-aware-optimizer", true);
+        list.value("exp-avg-dtype", Some(kind.name()));
+        list.value("exp-avg-sq-dtype", Some(kind.name()));
+    } else {
+        list.note(format!("training.optimizer_state_dtype: {kind} has no argument without the distributed optimizer"));
     }
 }
 
