@@ -7,10 +7,10 @@ use clap::Parser;
 use memwall::cli::{self, Cli, Streams, dashboard};
 
 fn main() -> ExitCode {
-    let command = Cli::parse().into_command();
+    let asked = Cli::parse();
     let (mut input, mut out, mut err) = (io::stdin(), io::stdout(), io::stderr());
     let mut streams = Streams { input: &mut input, out: &mut out, err: &mut err };
-    cli::run(command, &mut streams, |args, catalog, streams| {
+    cli::run(asked, &mut streams, |args, catalog, streams| {
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
             dashboard::run(&args, catalog, streams)
         } else {

@@ -36,23 +36,25 @@ use crate::catalog::Catalog;
 /// Carries out what the command line asks. The dashboard, which owns the terminal, is
 /// passed in.
 pub fn run(
-    command: Command,
+    asked: Cli,
     streams: &mut Streams,
     dashboard: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Exit,
 ) -> Exit {
     // Completions are asked for while a package is built: they need nobody's files.
-    if let Command::Completions(args) = &command {
+    if let Some(Command::Completions(args)) = &asked.command {
         return completions::run(args, streams);
     }
     let catalog = match user_catalog::load(|name| std::env::var_os(name)) {
         Ok(catalog) => catalog,
         Err(message) => return streams.fail(Exit::Failed, &message),
     };
-    match command {
-        Command::Dashboard(args) => match args.no_such_plan() {
+    let Some(command) = asked.command else {
+        return match asked.dashboard.no_such_plan() {
             Some(message) => streams.fail(Exit::Usage, &message),
-            None => dashboard(args, catalog, streams),
-        },
+            None => dashboard(asked.dashboard, catalog, streams),
+        };
+    };
+    match command {
         Command::Predict(args) => predict::run(&args, &catalog, streams),
         Command::Sweep(args) => sweep::run(&args, &catalog, streams),
         Command::Search(args) => search::run(&args, &catalog, streams),

@@ -27,79 +27,17 @@ use values::{interval, source};
     disable_help_subcommand = true
 )]
 pub struct Cli {
+    /// What is to be done without the dashboard.
     #[command(subcommand)]
-    command: Option<Headless>,
+    pub command: Option<Command>,
+    /// The dashboard, where there is no command.
     #[command(flatten)]
-    dashboard: DashboardArgs,
+    pub dashboard: DashboardArgs,
 }
 
-impl Cli {
-    /// The one command that it asks for.
-    #[must_use]
-    pub fn into_command(self) -> Command {
-        match self.command {
-            None => Command::Dashboard(self.dashboard),
-            Some(Headless::Predict(args)) => Command::Predict(args),
-            Some(Headless::Sweep(args)) => Command::Sweep(args),
-            Some(Headless::Search(args)) => Command::Search(args),
-            Some(Headless::Roofline(args)) => Command::Roofline(args),
-            Some(Headless::Validate(args)) => Command::Validate(args),
-            Some(Headless::Infer(args)) => Command::Infer(args),
-            Some(Headless::Import(args)) => Command::Import(args),
-            Some(Headless::Export(args)) => Command::Export(args),
-            Some(Headless::Record(args)) => Command::Record(args),
-            Some(Headless::Replay(args)) => Command::Replay(args),
-            Some(Headless::Gpus(args)) => Command::Gpus(args),
-            Some(Headless::Models(args)) => Command::Models(args),
-            Some(Headless::Run(args)) => Command::Run(args),
-            Some(Headless::Explain(args)) => Command::Explain(args),
-            Some(Headless::Hook) => Command::Hook,
-            Some(Headless::Completions(args)) => Command::Completions(args),
-        }
-    }
-}
-
-/// What there is to do.
-#[derive(Debug, Clone, PartialEq)]
+/// What there is to do without the dashboard.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
-    /// `memwall [PLAN]`
-    Dashboard(DashboardArgs),
-    /// `memwall predict`
-    Predict(Box<PredictArgs>),
-    /// `memwall sweep`
-    Sweep(SweepArgs),
-    /// `memwall search`
-    Search(SearchArgs),
-    /// `memwall roofline`
-    Roofline(RooflineArgs),
-    /// `memwall validate`
-    Validate(ValidateArgs),
-    /// `memwall infer`
-    Infer(InferArgs),
-    /// `memwall import`
-    Import(ImportArgs),
-    /// `memwall export`
-    Export(ExportArgs),
-    /// `memwall record`
-    Record(RecordArgs),
-    /// `memwall replay`
-    Replay(ReplayArgs),
-    /// `memwall gpus`
-    Gpus(CatalogueArgs),
-    /// `memwall models`
-    Models(CatalogueArgs),
-    /// `memwall run`
-    Run(RunArgs),
-    /// `memwall explain`
-    Explain(ExplainArgs),
-    /// `memwall hook`
-    Hook,
-    /// `memwall completions`
-    Completions(CompletionsArgs),
-}
-
-#[derive(Debug, Subcommand)]
-enum Headless {
     /// Report what a plan needs: memory, time, roofline
     ///
     /// Exits 0 if every plan fits, 3 if one does not, 2 if one is faulty.

@@ -2,8 +2,19 @@ use super::*;
 use crate::observe::Departure;
 use crate::units::Bytes;
 
-fn command(line: &[&str]) -> Result<Command, clap::Error> {
-    Cli::try_parse_from(std::iter::once(&"memwall").chain(line)).map(Cli::into_command)
+fn parsed(line: &[&str]) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once(&"memwall").chain(line))
+}
+
+fn command(line: &[&str]) -> Result<Option<Command>, clap::Error> {
+    parsed(line).map(|cli| cli.command)
+}
+
+/// The dashboard's arguments, where the line asks for it.
+fn dashboard(line: &[&str]) -> DashboardArgs {
+    let cli = parsed(line).unwrap();
+    assert_eq!(cli.command, None);
+    cli.dashboard
 }
 
 #[test]
@@ -13,27 +24,25 @@ fn the_definition_holds_together() {
 
 #[test]
 fn a_bare_word_is_a_plan() {
-    let Command::Dashboard(args) = command(&["plan.yaml", "--interval", "500ms", "--source", "demo"]).unwrap() else {
-        panic!("not the dashboard");
-    };
+    let args = dashboard(&["plan.yaml", "--interval", "500ms", "--source", "demo"]);
     assert_eq!(args.plan, Some(PathBuf::from("plan.yaml")));
     assert_eq!((args.interval, args.source), (Duration::from_millis(500), Choice::Demo(Departure::default())));
-    let Command::Dashboard(args) = command(&[]).unwrap() else { panic!("not the dashboard") };
+    let args = dashboard(&[]);
     assert_eq!((args.plan, args.interval), (None, Duration::from_secs(1)));
-    assert!(matches!(command(&["predict", "plan.yaml"]), Ok(Command::Predict(_))));
+    assert!(matches!(command(&["predict", "plan.yaml"]), Ok(Some(Command::Predict(_)))));
 }
 
 #[test]
 fn a_mistyped_command_is_named() {
-    let Command::Dashboard(args) = command(&["predcit"]).unwrap() else { panic!("not the dashboard") };
+    let args = dashboard(&["predcit"]);
     assert_eq!(args.no_such_plan().unwrap(), "predcit: no such plan file; the command is `predict`");
-    let Command::Dashboard(args) = command(&["Cargo.toml"]).unwrap() else { panic!("not the dashboard") };
+    let args = dashboard(&["Cargo.toml"]);
     assert_eq!(args.no_such_plan(), None);
 }
 
 #[test]
 fn a_source_is_named_with_what_it_needs() {
-    let Ok(Command::Dashboard(args)) = command(&["--source", "replay:a:b.ndjson"]) else { panic!("no dashboard") };
+    let args = dashboard(&["--source", "replay:a:b.ndjson"]);
     assert_eq!(args.source, Choice::Replay { path: PathBuf::from("a:b.ndjson"), speed: 1.0 });
     for wrong in ["replay", "replay:", "smi", "demo:x"] {
         assert_eq!(command(&["--source", wrong]).unwrap_err().exit_code(), 2, "{wrong}");
@@ -43,7 +52,7 @@ fn a_source_is_named_with_what_it_needs() {
 #[test]
 fn a_recording_is_told_where_when_and_how_large() {
     let line = ["record", "-o", "r.ndjson", "--rotate", "1GiB", "--keep", "3", "--duration", "2h"];
-    let Ok(Command::Record(args)) = command(&line) else { panic!("no recording") };
+    let Ok(Some(Command::Record(args))) = command(&line) else { panic!("no recording") };
     assert_eq!((args.rotate, args.keep), (Some(Bytes(1 << 30)), Some(3)));
     assert_eq!(args.duration, Some(Duration::from_secs(7200)));
     for wrong in [&["record"][..], &["record", "-o", "a", "--keep", "2"], &["record", "-o", "a", "--rotate", "9"]] {
