@@ -69,8 +69,10 @@ const fn defaults(family: Family) -> Defaults {
 pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let base = defaults(family);
     let hidden = keys.count(&["hidden_size", "n_embd", "d_model"], MAX_WIDTH)?.unwrap_or(base.hidden);
-    let layers = keys.count(&["num_hidden_layers", "n_layer", "num_layers"], 10_000)?.unwrap_or(base.layers);
-    let heads = keys.count(&["num_attention_heads", "n_head", "num_heads"], MAX_COUNT)?.unwrap_or(base.heads);
+    let layers =
+        keys.count(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"], 10_000)?.unwrap_or(base.layers);
+    let heads =
+        keys.count(&["num_attention_heads", "n_head", "num_heads", "n_heads"], MAX_COUNT)?.unwrap_or(base.heads);
     let or = |default: u64, otherwise: u64| if default == 0 { otherwise } else { default };
     let kv_heads = keys
         .count(&["num_key_value_heads", "num_kv_heads"], MAX_COUNT)?
@@ -208,7 +210,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn rotary(d: &Decoder, share: f64) -> u64 {
+pub fn rotary(d: &Decoder, share: f64) -> u64 {
     (d.head_dim as f64 * share) as u64
 }
 
