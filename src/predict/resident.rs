@@ -47,6 +47,10 @@ pub(super) struct Resident {
     pub root: u64,
     /// Unsharded weights of the largest layer.
     pub unsharded_layer: u64,
+    /// Layers whose weights are there unsharded while one runs, with those gathered ahead.
+    pub gathered_layers: u64,
+    /// Bytes of whole gradients that wait for their turn beside those being made (Megatron FSDP).
+    pub reduce_queue: Option<u64>,
     /// Unsharded gradients of the largest layer.
     pub unsharded_gradients: u64,
     /// The same, copied in the type that they are reduced in.
@@ -137,6 +141,7 @@ impl Held<'_> {
                     trained: sum.trained,
                     root: sum.root,
                     unsharded_layer: sum.unsharded_layer,
+                    gathered_layers: sum.gathered_layers,
                     unsharded_gradients: sum.unsharded_gradients,
                     reduced_layer: sum.reduced_layer,
                     head_gradients: sum.head_gradients,
@@ -190,6 +195,7 @@ impl Held<'_> {
             kv_cache_waiting: kv_cache - one,
             root: sum.root,
             unsharded_layer: sum.unsharded_layer,
+            gathered_layers: 2,
             ..Resident::default()
         }
     }
@@ -270,7 +276,14 @@ impl Held<'_> {
     fn buffers(&self, sum: &mut Resident) {
         let job = self.job;
         let degrees = &job.degrees;
-        if job.framework == Framework::Megatron || degrees.data.saturating_mul(degrees.context) < 2 {
+        sum.gathered_layers = 2;
+        if degrees.data.saturating_mul(degrees.context) < 2 {
+            return;
+        }
+        if job.framework == Framework::Megatron {
+            if degrees.sharding == Sharding::Zero3 {
+                self.megatron_fsdp(sum);
+            }
             return;
         }
         let seen = job.storage.compute.bytes();
@@ -298,6 +311,26 @@ impl Held<'_> {
                 sum.reduced_root = both(trained).saturating_mul(reduced);
             }
         }
+    }
+
+    /// Megatron FSDP (megatron-core, core/distributed/fsdp/src/megatron_fsdp): layers are its units; what is in none,
+    /// which is the ends, stays gathered (param_and_grad_buffer.py, `AllGatherPipeline.reset`). Beside the layer that
+    /// runs others are gathered ahead until they have half of the suggested communication size, 1e9 elements or two
+    /// layers (megatron_fsdp.py, `suggested_AG_prefetch_size`), and whole gradients are freed only when those before
+    /// them have more than all of it (`wait_for_previous_grad_reduce`).
+    fn megatron_fsdp(&self, sum: &mut Resident) {
+        let walk = &self.step.walk;
+        let gradient = self.job.storage.gradient.bytes();
+        let most = |of: fn(&Tape) -> u64| walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
+        self.gathered(sum);
+        sum.buckets = std::mem::take(&mut sum.root);
+        let suggested = 1_000_000_000_u64.max(2 * most(Tape::parameters));
+        let ahead = (suggested / 2).div_ceil(most(Tape::parameters).max(1));
+        sum.gathered_layers = ahead.saturating_add(1).min(self.layers.len() as u64);
+        sum.reduce_queue = Some(suggested.saturating_mul(gradient));
+        sum.unsharded_gradients = most(trained).saturating_mul(gradient);
+        sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(gradient) } else { 0 };
+        sum.reduced_root = if self.first { trained(&walk.first).saturating_mul(gradient) } else { 0 };
     }
 
     /// Whole weights of the ends and of the largest layer, in the type that they compute in.

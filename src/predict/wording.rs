@@ -160,6 +160,14 @@ const fn loss_source(job: &Job) -> &'static str {
 /// Buffers of sharding, with the largest layer's share and the ends' in bytes, and where they are described.
 pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str) {
     match job.degrees.sharding {
+        Sharding::Zero3 if job.framework == Framework::Megatron => (
+            words![
+                "embedding and head stay gathered; while a layer runs it and those ahead, ",
+                Bytes(layer),
+                " each, and whole gradients until they are reduced"
+            ],
+            "megatron-core, core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py and megatron_fsdp.py",
+        ),
         Sharding::Zero3 => (
             words![
                 "unsharded: embedding and head ",
