@@ -34,6 +34,9 @@ pub(super) struct StageRun {
 /// Where the backward pass begins.
 const LOSS: &str = "loss and head";
 
+/// Before anything runs.
+pub(super) const START: &str = "start";
+
 /// Behind every layer.
 const BEHIND: u64 = u64::MAX - 1;
 
@@ -63,6 +66,10 @@ struct Player<'a> {
     gradients: u64,
     /// Whole gradients that wait for their turn to be reduced.
     queued: u64,
+    /// Weights that were not released after their forward pass.
+    live: u64,
+    /// The buffer that gradients are reduced in, once it is there.
+    bucket: u64,
 }
 
 /// Plays stage `index`; with a `curve` of its course over the step.
@@ -155,17 +162,20 @@ impl<'a> Player<'a> {
             retained: [0; GROUPS],
             gradients: if resident.gradients_before { resident.gradients } else { 0 },
             queued: 0,
+            live: 0,
+            bucket: 0,
         }
     }
 
     /// Unsharded weights while `layers` layers are gathered.
-    const fn buffers(&self, layers: u64) -> u64 {
-        self.resident.root + layers * self.resident.unsharded_layer
+    fn buffers(&self, layers: u64) -> u64 {
+        let gathered = self.resident.root + layers * self.resident.unsharded_layer;
+        gathered.max(self.live) + self.bucket
     }
 
     /// In a block's backward pass: its weights and the next one's, its gradients, those of the block before on
     /// their way to the other ranks, and the head's, which wait for the root's turn.
-    const fn buffers_backward(&self) -> u64 {
+    fn buffers_backward(&self) -> u64 {
         let resident = &self.resident;
         let gathered = self.buffers(resident.gathered_layers);
         if resident.reduce_queue.is_some() {
@@ -175,7 +185,7 @@ impl<'a> Player<'a> {
     }
 
     /// In the embedding's: the root's gradients are reduced.
-    const fn buffers_root(&self) -> u64 {
+    fn buffers_root(&self) -> u64 {
         if self.resident.reduce_queue.is_some() {
             return self.buffers(0) + self.queued + self.resident.reduced_root;
         }
@@ -200,7 +210,7 @@ impl<'a> Player<'a> {
         let mut groups = [0; GROUPS];
         groups[Group::Residual as usize] = left;
         let waiting = std::mem::take(&mut self.in_flight);
-        self.meet(Phase::Forward, Place::Named("start"), &Peak { total: left, groups, at: "start" }, 0, false);
+        self.meet(Phase::Forward, Place::Named(START), &Peak { total: left, groups, at: START }, 0, false);
         self.in_flight = waiting;
     }
 
@@ -234,6 +244,7 @@ impl<'a> Player<'a> {
                 self.keep(played, *layer, alike as u64);
             }
         }
+        self.live = self.resident.live;
         if held.last {
             let passing = self.step.passing(BEHIND);
             self.retained[Group::Attention as usize] += passing;
@@ -259,6 +270,7 @@ impl<'a> Player<'a> {
     }
 
     fn backward(&mut self, held: &Held<'_>) {
+        self.bucket = self.resident.reduce_bucket;
         if held.last {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
@@ -290,6 +302,7 @@ impl<'a> Player<'a> {
                 self.retained[Group::Attention as usize] -= passed;
                 self.gradients += self.new_gradients(played, parameters);
                 self.queue(self.resident.unsharded_gradients);
+                self.live = self.live.saturating_sub(self.resident.unsharded_gradients);
             }
         }
         if held.first {
@@ -306,8 +319,8 @@ impl<'a> Player<'a> {
     /// something for others far away, each layer is a run of its own.
     fn runs<'h>(&self, held: &'h Held<'_>) -> Vec<&'h [u64]> {
         let (step, walk) = (self.step, &self.step.walk);
-        let folds =
-            !self.curve && self.resident.reduce_queue.is_none() && walk.pending.is_empty() && walk.passing.is_empty();
+        let waits = self.resident.reduce_queue.is_some() || self.resident.live > 0;
+        let folds = !self.curve && !waits && walk.pending.is_empty() && walk.passing.is_empty();
         let kind = |layer: &u64| (step.kind(*layer), step.is_checkpointed(*layer), *layer < self.offload_until);
         held.layers.chunk_by(|one, other| folds && kind(one) == kind(other)).collect()
     }

@@ -4,6 +4,7 @@
 use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
 use super::prefill::cached;
+use super::shards;
 use super::step::{Step, adapter_element};
 use crate::model::{Element, Gather, Part, Tape, Weight, is_covered};
 use crate::plan::keywords::{Attention, CpuOffload, Framework, Mode, Optimizer, Sharding, TransformerImpl};
@@ -51,6 +52,10 @@ pub(super) struct Resident {
     pub gathered_layers: u64,
     /// Bytes of whole gradients that wait for their turn beside those being made (Megatron FSDP).
     pub reduce_queue: Option<u64>,
+    /// Weights that stay unsharded from their forward to their backward pass (DeepSpeed).
+    pub live: u64,
+    /// A buffer that gradients are reduced in, there while the backward pass runs.
+    pub reduce_bucket: u64,
     /// Unsharded gradients of the largest layer.
     pub unsharded_gradients: u64,
     /// The same, copied in the type that they are reduced in.
@@ -134,6 +139,11 @@ impl Held<'_> {
                 sum.states = 0;
                 sum.masters = 0;
                 sum.optimizer_temporary = 0;
+                if shards::is_deepspeed(job) {
+                    // Reduced gradients go to the host as they are made.
+                    sum.gradients = 0;
+                    sum.gradients_before = false;
+                }
             }
             CpuOffload::Parameters => {
                 sum = Resident {
@@ -146,6 +156,9 @@ impl Held<'_> {
                     reduced_layer: sum.reduced_layer,
                     head_gradients: sum.head_gradients,
                     reduced_root: sum.reduced_root,
+                    live: sum.live,
+                    reduce_bucket: sum.reduce_bucket,
+                    buckets: if shards::is_deepspeed(job) { sum.buckets } else { 0 },
                     gathered: sum.gathered,
                     ..Resident::default()
                 };
@@ -272,85 +285,6 @@ impl Held<'_> {
             sum.optimizer_temporary = 0;
         }
     }
-
-    fn buffers(&self, sum: &mut Resident) {
-        let job = self.job;
-        let degrees = &job.degrees;
-        sum.gathered_layers = 2;
-        if degrees.data.saturating_mul(degrees.context) < 2 {
-            return;
-        }
-        if job.framework == Framework::Megatron {
-            if degrees.sharding == Sharding::Zero3 {
-                self.megatron_fsdp(sum);
-            }
-            return;
-        }
-        let seen = job.storage.compute.bytes();
-        match degrees.sharding {
-            // DistributedDataParallel reduces in buckets beside the gradients (gradient_as_bucket_view is off).
-            Sharding::None => sum.buckets = sum.trained.saturating_mul(job.storage.gradient.bytes()),
-            // DeepSpeed: two buckets of 5e8 elements (stage_1_and_2.py, reduce_bucket_size).
-            Sharding::Zero1 | Sharding::Zero2 => {
-                sum.buckets = sum.trained.min(1_000_000_000).saturating_mul(seen);
-            }
-            Sharding::Zero3 => {
-                let reduced = job.storage.reduce.bytes();
-                let walk = &self.step.walk;
-                let most = |of: fn(&Tape) -> u64| walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
-                let ends = [(self.first, &walk.first), (self.last, &walk.last)];
-                let both = |of: fn(&Tape) -> u64| -> u64 {
-                    ends.iter().filter(|(there, _)| *there).map(|(_, tape)| of(tape)).sum()
-                };
-                self.gathered(sum);
-                sum.gathered = sum.root.saturating_add(sum.unsharded_layer);
-                let layer = most(trained);
-                sum.unsharded_gradients = layer.saturating_mul(seen);
-                sum.reduced_layer = layer.saturating_mul(reduced);
-                sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(seen) } else { 0 };
-                sum.reduced_root = both(trained).saturating_mul(reduced);
-            }
-        }
-    }
-
-    /// Megatron FSDP (megatron-core, core/distributed/fsdp/src/megatron_fsdp): layers are its units; what is in none,
-    /// which is the ends, stays gathered (param_and_grad_buffer.py, `AllGatherPipeline.reset`). Beside the layer that
-    /// runs others are gathered ahead until they have half of the suggested communication size, 1e9 elements or two
-    /// layers (megatron_fsdp.py, `suggested_AG_prefetch_size`), and whole gradients are freed only when those before
-    /// them have more than all of it (`wait_for_previous_grad_reduce`).
-    fn megatron_fsdp(&self, sum: &mut Resident) {
-        let walk = &self.step.walk;
-        let gradient = self.job.storage.gradient.bytes();
-        let most = |of: fn(&Tape) -> u64| walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
-        self.gathered(sum);
-        sum.buckets = std::mem::take(&mut sum.root);
-        let suggested = 1_000_000_000_u64.max(2 * most(Tape::parameters));
-        let ahead = (suggested / 2).div_ceil(most(Tape::parameters).max(1));
-        sum.gathered_layers = ahead.saturating_add(1).min(self.layers.len() as u64);
-        sum.reduce_queue = Some(suggested.saturating_mul(gradient));
-        sum.unsharded_gradients = most(trained).saturating_mul(gradient);
-        sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(gradient) } else { 0 };
-        sum.reduced_root = if self.first { trained(&walk.first).saturating_mul(gradient) } else { 0 };
-    }
-
-    /// Whole weights of the ends and of the largest layer, in the type that they compute in.
-    fn gathered(&self, sum: &mut Resident) {
-        let storage = &self.job.storage;
-        let seen = storage.compute.bytes();
-        // torchao gathers the linear layers' weights in FP8 (torchao, float8/fsdp_utils.py,
-        // `WeightWithDynamicFloat8CastTensor`).
-        let of = |tape: &Tape| {
-            let matrices = tape.weights.iter().filter(|weight| is_covered(weight.part) && weight.numel > weight.rows);
-            let spared = if storage.fp8_weights { seen - 1 } else { 0 };
-            let spared = matrices.fold(0, |sum: u64, weight| sum + weight.numel * weight.copies * spared);
-            tape.parameters().saturating_mul(seen).saturating_sub(spared)
-        };
-        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
-        let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
-        let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
-        sum.root = root.saturating_mul(seen);
-        sum.unsharded_layer = kinds;
-    }
 }
 
 /// Thousandths of a byte an element of a weight that is stored otherwise than its neighbours: a quantised base
@@ -368,10 +302,4 @@ pub(super) fn quantised(job: &Job, weight: &Weight) -> Option<u64> {
     let twice = lora.double_quant || job.framework == Framework::Torchtitan;
     let scale = if twice { 127 * 1000 / 8 / 1000 } else { 62 };
     Some(bits.saturating_mul(125).saturating_add(if bits == 4 { scale } else { 0 }))
-}
-
-/// Parameters of a tape that get gradients, tied ones left out.
-fn trained(tape: &Tape) -> u64 {
-    let own = tape.weights.iter().filter(|weight| weight.trained && !weight.tied);
-    own.fold(0, |sum: u64, weight| sum.saturating_add(weight.numel.saturating_mul(weight.copies)))
 }
