@@ -134,38 +134,7 @@ impl Held<'_> {
             sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { 0 };
             sum.optimizer_temporary = sum.optimizer_temporary.saturating_add(sum.gradient_copies);
         }
-        match job.training.cpu_offload {
-            CpuOffload::Optimizer => {
-                sum.states = 0;
-                sum.masters = 0;
-                sum.optimizer_temporary = 0;
-                if shards::is_deepspeed(job) {
-                    // Reduced gradients go to the host as they are made.
-                    sum.gradients = 0;
-                    sum.gradients_before = false;
-                }
-            }
-            CpuOffload::Parameters => {
-                sum = Resident {
-                    params: sum.params,
-                    trained: sum.trained,
-                    root: sum.root,
-                    unsharded_layer: sum.unsharded_layer,
-                    gathered_layers: sum.gathered_layers,
-                    unsharded_gradients: sum.unsharded_gradients,
-                    reduced_layer: sum.reduced_layer,
-                    head_gradients: sum.head_gradients,
-                    reduced_root: sum.reduced_root,
-                    live: sum.live,
-                    reduce_bucket: sum.reduce_bucket,
-                    buckets: if shards::is_deepspeed(job) { sum.buckets } else { 0 },
-                    gathered: sum.gathered,
-                    ..Resident::default()
-                };
-            }
-            CpuOffload::None | CpuOffload::Activations => {}
-        }
-        sum
+        offloaded(job, sum)
     }
 
     /// The largest tensor that this stage asks of Megatron's buffer: a gathered input of the output matrix, or of any
@@ -284,6 +253,39 @@ impl Held<'_> {
             // Each parameter steps within the backward pass.
             sum.optimizer_temporary = 0;
         }
+    }
+}
+
+/// What is left on the card of `sum` where the host holds a part.
+fn offloaded(job: &Job, sum: Resident) -> Resident {
+    let deepspeed = shards::is_deepspeed(job);
+    match job.training.cpu_offload {
+        CpuOffload::Optimizer => Resident {
+            states: 0,
+            masters: 0,
+            optimizer_temporary: 0,
+            // DeepSpeed sends reduced gradients to the host as they are made.
+            gradients: if deepspeed { 0 } else { sum.gradients },
+            gradients_before: sum.gradients_before && !deepspeed,
+            ..sum
+        },
+        CpuOffload::Parameters => Resident {
+            params: sum.params,
+            trained: sum.trained,
+            root: sum.root,
+            unsharded_layer: sum.unsharded_layer,
+            gathered_layers: sum.gathered_layers,
+            unsharded_gradients: sum.unsharded_gradients,
+            reduced_layer: sum.reduced_layer,
+            head_gradients: sum.head_gradients,
+            reduced_root: sum.reduced_root,
+            live: sum.live,
+            reduce_bucket: sum.reduce_bucket,
+            buckets: if deepspeed { sum.buckets } else { 0 },
+            gathered: sum.gathered,
+            ..Resident::default()
+        },
+        CpuOffload::None | CpuOffload::Activations => sum,
     }
 }
 
