@@ -14,7 +14,7 @@ fn predicted(plan: &str) -> Prediction {
 fn term(prediction: &Prediction, phase: Phase, name: &str) -> u64 {
     let stage = prediction.largest();
     assert_eq!(stage.peak_phase, phase, "{}", stage.peak_cause);
-    stage.terms.iter().find(|term| term.name.to_string() == name).map_or(0, |term| term.bytes.0)
+    stage.terms.iter().find(|term| term.name == name).map_or(0, |term| term.bytes.0)
 }
 
 /// Megatron FSDP as megatron-core's code has it (core/distributed/fsdp/src/megatron_fsdp). A layer of 4 x 4096^2 +
@@ -64,10 +64,8 @@ fn zero_2_makes_its_whole_bucket_for_a_small_model() {
     let prediction = deepspeed(", sharding: zero2");
     assert_eq!(term(&prediction, Phase::Backward, "sharding buffers"), 1_000_000_000);
     let stage = prediction.largest();
-    let resting = stage
-        .terms
-        .iter()
-        .filter(|term| ["weights", "master weights", "optimizer states"].contains(&term.name.to_string().as_str()));
+    let resting =
+        stage.terms.iter().filter(|term| ["weights", "master weights", "optimizer states"].contains(&&*term.name));
     assert_eq!(stage.static_bytes.0, resting.map(|term| term.bytes.0).sum::<u64>());
 }
 
