@@ -166,3 +166,55 @@ fn absurd_sizes_are_answered() {
         }
     }
 }
+
+/// Classes of every family, small, with the head that their name says and with none, and the kinds of model whose
+/// parameters alone are as their classes have them: each count is what transformers itself has (`source` in the file).
+#[test]
+fn classes_count_as_transformers_builds_them() {
+    let path = format!("{}/tests/counts/classes.json", env!("CARGO_MANIFEST_DIR"));
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let cases = file["cases"].as_array().unwrap();
+    assert!(cases.len() >= 130, "{}", cases.len());
+    for case in cases {
+        assert_eq!(params(&case["config"]), case["params"].as_u64().unwrap(), "{}", case["config"]);
+    }
+}
+
+/// What is read by another's modules says so, and what is known by name only is refused.
+#[test]
+fn kinds_without_a_walk_are_named() {
+    let config = |kind: &str| {
+        json!({"model": {"hf_config": {"model_type": kind, "hidden_size": 256, "num_hidden_layers": 2,
+                                       "num_attention_heads": 4, "intermediate_size": 512, "vocab_size": 1000}}})
+    };
+    let said = predicted(&config("olmo2")).assumptions.join("\n");
+    assert!(
+        said.contains("olmo2: parameters as its class has them, activations as llama's modules keep them"),
+        "{said}"
+    );
+    let unknown = predicted(&config("brand-new")).assumptions.join("\n");
+    assert!(unknown.contains("brand-new read as llama by its keys"), "{unknown}");
+    let faults = answered(&config("deberta-v2")).unwrap_err();
+    assert!(faults[0].contains("models of this kind are not predicted"), "{faults:?}");
+    let mut half = json!({"model": {"hf_config": t5(&json!({}))}});
+    half["model"]["hf_config"]["architectures"] = json!(["T5EncoderModel"]);
+    assert!(answered(&half).unwrap_err()[0].contains("T5EncoderModel"));
+}
+
+/// megatron-core 0.16, core/transformer/attention.py, `SelfAttention.get_query_key_value_tensors`: queries and keys pass
+/// norms of the head size under Megatron as well. 4 layers of 2 x 128 weights; each norm keeps its input and a
+/// reciprocal deviation a head, and makes what the rotation reads: (16 + 8) heads x (128 x 2 + 4) B for 2048 tokens.
+#[test]
+fn megatron_norms_queries_and_keys() {
+    let run = |kind: &str| {
+        let config = json!({"model_type": kind, "hidden_size": 1024, "num_hidden_layers": 4,
+                            "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+                            "intermediate_size": 3072, "vocab_size": 128_000, "attention_bias": false});
+        predicted(&json!({"model": {"framework": "megatron", "hf_config": config, "sequence_length": 2048},
+                          "cluster": {"num_gpus": 1}}))
+    };
+    let (with, without) = (run("qwen3"), run("llama"));
+    assert_eq!(with.params.total - without.params.total, 4 * 2 * 128);
+    let end = |prediction: &Prediction| prediction.largest().activations_end_of_forward.0;
+    assert_eq!(end(&with) - end(&without), 4 * 2048 * (16 + 8) * (128 * 2 + 4));
+}

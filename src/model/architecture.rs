@@ -60,8 +60,8 @@ pub enum Ends {
         patch: u64,
         /// Colours.
         channels: u64,
-        /// Classes.
-        classes: u64,
+        /// What stands behind the blocks.
+        head: ImageHead,
     },
 }
 
@@ -78,6 +78,15 @@ pub enum TextHead {
     Classes(u64, bool),
     /// A class of each token; `true`: dropout before the head.
     TokenClasses(u64, bool),
+}
+
+/// What an encoder of images gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageHead {
+    /// One of so many classes.
+    Classes(u64),
+    /// The class token through a matrix, of so many channels.
+    Pooler(u64),
 }
 
 /// Whose modules a model uses in transformers: they differ in what they save.
@@ -173,4 +182,6 @@ pub enum QkNorm {
     No,
     /// One weight vector of the head size for all heads.
     PerHead,
+    /// A weight for each channel of all heads together.
+    Whole,
 }

@@ -1,7 +1,7 @@
 //! The walk of an encoder of text or of image patches: the blocks of a stack between
 //! embeddings and heads of its own.
 
-use super::architecture::{Encoder, Ends, Family, TextHead};
+use super::architecture::{Encoder, Ends, Family, ImageHead, TextHead};
 use super::builder::{Builder, Keeps, Linear};
 use super::decoder::Ctx;
 use super::decoder::{cross_entropy, product};
@@ -39,14 +39,14 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
                 ..Walk::default()
             }
         }
-        Ends::Image { image, patch, channels, classes } => {
+        Ends::Image { image, patch, channels, head } => {
             let pixels = product(&[run.sequence.saturating_sub(1), patch, patch, channels]);
             let images = product(&[run.batch, pixels, stream.bytes()]);
             Walk {
                 first: patch_embedding(&ctx, image, patch, channels),
                 kinds,
                 order,
-                last: class_head(&ctx, stream, classes),
+                last: image_head(&ctx, stream, head),
                 shared: 0,
                 buffers: 0,
                 inputs: rounded(images).saturating_add(rounded(run.batch.saturating_mul(8))),
@@ -207,8 +207,8 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
     b.finish(x)
 }
 
-/// Final norm, the class token, and its classes.
-fn class_head(ctx: &Ctx<'_>, stream: Element, classes: u64) -> Tape {
+/// Final norm, the class token, and what is made of it.
+fn image_head(ctx: &Ctx<'_>, stream: Element, head: ImageHead) -> Tape {
     let d = ctx.d;
     let run = ctx.run;
     let mut b = ctx.builder();
@@ -217,8 +217,16 @@ fn class_head(ctx: &Ctx<'_>, stream: Element, classes: u64) -> Tape {
     b.group = Group::Logits;
     // A view of the first token: the matrix saves the whole hidden state.
     let [first] = b.split("head.class_token", x, [run.batch.saturating_mul(d.hidden)]);
-    let layer = Linear { name: "head", from: d.hidden, to: classes, bias: true, part: Part::Head };
-    let logits = b.linear(first, run.batch, layer);
-    let loss = cross_entropy(&mut b, logits);
-    b.finish(loss)
+    let linear = |name, to, part| Linear { name, from: d.hidden, to, bias: true, part };
+    let out = match head {
+        ImageHead::Classes(classes) => {
+            let logits = b.linear(first, run.batch, linear("head", classes, Part::Head));
+            cross_entropy(&mut b, logits)
+        }
+        ImageHead::Pooler(width) => {
+            let out = b.linear(first, run.batch, linear("pooler", width, Part::Mlp));
+            b.pointwise("pooler.tanh", out, Keeps::Output)
+        }
+    };
+    b.finish(out)
 }

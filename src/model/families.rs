@@ -55,8 +55,8 @@ pub struct ResidualNet {
     pub halves_first: bool,
     /// A block that halves does so in its first convolution, not the second.
     pub halves_in_first: bool,
-    /// Classes.
-    pub labels: u64,
+    /// Classes; none without a head.
+    pub labels: Option<u64>,
 }
 
 impl ResidualNet {

@@ -24,7 +24,9 @@ mod walk;
 mod weight;
 mod work;
 
-pub use architecture::{Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, TextHead};
+pub use architecture::{
+    Act, Architecture, Decoder, Encoder, Ends, Family, ImageHead, Mla, Moe, QkNorm, Shape, TextHead,
+};
 pub use builder::{Adapters, Operands, Types, is_covered};
 pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};

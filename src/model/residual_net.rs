@@ -183,7 +183,7 @@ impl Site<'_> {
         if self.run.rules.inplace_relu.is { b.relu_in_place(name, x) } else { b.pointwise(name, x, Keeps::Output) }
     }
 
-    /// The mean over all pixels, and classes.
+    /// The mean over all pixels, and classes where it has some.
     fn head(&self, channels: u64, side: u64) -> Tape {
         let run = self.run;
         let mut b = self.builder();
@@ -191,9 +191,14 @@ impl Site<'_> {
         let x = b.input(product(&[self.positions(side), channels]), compute, true);
         b.group = Group::Logits;
         let pooled = b.unary("head.pool", (x, Flow::New), (product(&[run.batch, channels]), compute), Keeps::Nothing);
-        let classes = Linear { name: "head", from: channels, to: self.net.labels, bias: true, part: Part::Mlp };
-        let logits = b.linear(pooled, run.batch, classes);
-        let out = if run.head_only { logits } else { cross_entropy(&mut b, logits) };
+        let out = match self.net.labels {
+            Some(to) => {
+                let classes = Linear { name: "head", from: channels, to, bias: true, part: Part::Mlp };
+                let logits = b.linear(pooled, run.batch, classes);
+                if run.head_only { logits } else { cross_entropy(&mut b, logits) }
+            }
+            None => pooled,
+        };
         let mut tape = b.finish(out);
         tape.borrows = true;
         tape

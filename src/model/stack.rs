@@ -38,6 +38,8 @@ pub struct Decoder {
     pub gated: bool,
     /// The norm.
     pub norm: Norm,
+    /// Whether norms have a weight (OLMo's have none).
+    pub norm_weight: bool,
     /// Whether norms have a bias.
     pub norm_bias: bool,
     /// Bias of the query, key and value matrices.
@@ -56,6 +58,8 @@ pub struct Decoder {
     pub shared_norm: bool,
     /// Norms behind attention and feed-forward as well as before (Gemma 2 and 3).
     pub sandwich_norms: bool,
+    /// Norms before attention and feed-forward (OLMo 2 has those behind alone).
+    pub input_norms: bool,
     /// Norm over the embedding (BLOOM).
     pub embedding_norm: bool,
     /// Norms behind attention and feed-forward instead of before (BERT).
@@ -99,6 +103,8 @@ pub struct Decoder {
 pub enum Says {
     /// The next token.
     Tokens,
+    /// Nothing: the hidden states are what it gives.
+    States,
     /// One of so many classes of the whole text.
     TextClass(u64),
     /// One of so many classes of each token.
@@ -194,6 +200,7 @@ impl Decoder {
             act: Act::Silu,
             gated: true,
             norm: Norm::Rmsnorm,
+            norm_weight: true,
             norm_bias: false,
             qkv_bias: false,
             out_bias: false,
@@ -203,6 +210,7 @@ impl Decoder {
             parallel_block: false,
             shared_norm: false,
             sandwich_norms: false,
+            input_norms: true,
             embedding_norm: false,
             post_norm: false,
             final_norm: true,

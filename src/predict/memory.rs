@@ -34,6 +34,9 @@ pub(super) struct StageRun {
 /// Where the backward pass begins.
 const LOSS: &str = "loss and head";
 
+/// Before anything runs.
+pub(super) const START: &str = "start";
+
 /// Behind every layer.
 const BEHIND: u64 = u64::MAX - 1;
 
@@ -61,6 +64,12 @@ struct Player<'a> {
     /// Retained so far.
     retained: Groups,
     gradients: u64,
+    /// Whole gradients that wait for their turn to be reduced.
+    queued: u64,
+    /// Weights that were not released after their forward pass.
+    live: u64,
+    /// The buffer that gradients are reduced in, once it is there.
+    bucket: u64,
 }
 
 /// Plays stage `index`; with a `curve` of its course over the step.
@@ -152,24 +161,44 @@ impl<'a> Player<'a> {
             stride: (held.layers.len() as u64).div_ceil(24).max(1),
             retained: [0; GROUPS],
             gradients: if resident.gradients_before { resident.gradients } else { 0 },
+            queued: 0,
+            live: 0,
+            bucket: 0,
         }
     }
 
     /// Unsharded weights while `layers` layers are gathered.
-    const fn buffers(&self, layers: u64) -> u64 {
-        self.resident.root + layers * self.resident.unsharded_layer
+    fn buffers(&self, layers: u64) -> u64 {
+        let gathered = self.resident.root + layers * self.resident.unsharded_layer;
+        gathered.max(self.live) + self.bucket
     }
 
     /// In a block's backward pass: its weights and the next one's, its gradients, those of the block before on
     /// their way to the other ranks, and the head's, which wait for the root's turn.
-    const fn buffers_backward(&self) -> u64 {
+    fn buffers_backward(&self) -> u64 {
         let resident = &self.resident;
-        self.buffers(2) + resident.unsharded_gradients + resident.reduced_layer + resident.head_gradients
+        let gathered = self.buffers(resident.gathered_layers);
+        if resident.reduce_queue.is_some() {
+            return gathered + self.queued + resident.unsharded_gradients;
+        }
+        gathered + resident.unsharded_gradients + resident.reduced_layer + resident.head_gradients
     }
 
     /// In the embedding's: the root's gradients are reduced.
-    const fn buffers_root(&self) -> u64 {
+    fn buffers_root(&self) -> u64 {
+        if self.resident.reduce_queue.is_some() {
+            return self.buffers(0) + self.queued + self.resident.reduced_root;
+        }
         self.buffers(0) + self.resident.head_gradients + self.resident.reduced_root
+    }
+
+    /// Whole gradients of `bytes` are handed on to be reduced; where those before them have more than the room, the
+    /// first of them, taken to be as large, are freed.
+    fn queue(&mut self, bytes: u64) {
+        if let Some(room) = self.resident.reduce_queue {
+            let waiting = if self.queued > room { room - room % bytes.max(1) } else { self.queued };
+            self.queued = waiting.saturating_add(bytes);
+        }
     }
 
     /// Before anything runs: what the last step left.
@@ -181,7 +210,7 @@ impl<'a> Player<'a> {
         let mut groups = [0; GROUPS];
         groups[Group::Residual as usize] = left;
         let waiting = std::mem::take(&mut self.in_flight);
-        self.meet(Phase::Forward, Place::Named("start"), &Peak { total: left, groups, at: "start" }, 0, false);
+        self.meet(Phase::Forward, Place::Named(START), &Peak { total: left, groups, at: START }, 0, false);
         self.in_flight = waiting;
     }
 
@@ -204,11 +233,18 @@ impl<'a> Player<'a> {
                 let played = self.step.layer(*layer);
                 let passing = self.step.passing(*layer);
                 self.retained[Group::Attention as usize] += passing;
-                self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers(2), shown);
+                self.meet(
+                    Phase::Forward,
+                    Place::Layer(*layer),
+                    &played.forward,
+                    self.buffers(self.resident.gathered_layers),
+                    shown,
+                );
                 self.retained[Group::Attention as usize] -= passing;
                 self.keep(played, *layer, alike as u64);
             }
         }
+        self.live = self.resident.live;
         if held.last {
             let passing = self.step.passing(BEHIND);
             self.retained[Group::Attention as usize] += passing;
@@ -234,15 +270,19 @@ impl<'a> Player<'a> {
     }
 
     fn backward(&mut self, held: &Held<'_>) {
+        self.bucket = self.resident.reduce_bucket;
         if held.last {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
             self.drop_kept(played, BEHIND, 1);
             let passed = self.step.passed(BEHIND);
             self.retained[Group::Attention as usize] += passed;
-            self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(1), true);
+            // Megatron FSDP gathers layers ahead of the backward pass too.
+            let ahead = if self.resident.reduce_queue.is_some() { self.resident.gathered_layers } else { 1 };
+            self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(ahead), true);
             self.retained[Group::Attention as usize] -= passed;
             self.gradients += self.new_gradients(played, parameters);
+            self.queue(self.resident.head_gradients);
         }
         for (at, run) in self.runs(held).into_iter().enumerate().rev() {
             let shown = self.is_shown(at, held.layers.len());
@@ -261,6 +301,8 @@ impl<'a> Player<'a> {
                 self.retained[Group::ActivationGradient as usize] -= waiting;
                 self.retained[Group::Attention as usize] -= passed;
                 self.gradients += self.new_gradients(played, parameters);
+                self.queue(self.resident.unsharded_gradients);
+                self.live = self.live.saturating_sub(self.resident.unsharded_gradients);
             }
         }
         if held.first {
@@ -277,7 +319,8 @@ impl<'a> Player<'a> {
     /// something for others far away, each layer is a run of its own.
     fn runs<'h>(&self, held: &'h Held<'_>) -> Vec<&'h [u64]> {
         let (step, walk) = (self.step, &self.step.walk);
-        let folds = !self.curve && walk.pending.is_empty() && walk.passing.is_empty();
+        let waits = self.resident.reduce_queue.is_some() || self.resident.live > 0;
+        let folds = !self.curve && !waits && walk.pending.is_empty() && walk.passing.is_empty();
         let kind = |layer: &u64| (step.kind(*layer), step.is_checkpointed(*layer), *layer < self.offload_until);
         held.layers.chunk_by(|one, other| folds && kind(one) == kind(other)).collect()
     }

@@ -22,6 +22,7 @@ mod prefill;
 mod reserved;
 mod resident;
 mod scaling;
+mod shards;
 mod step;
 mod stored;
 mod summit;
@@ -155,6 +156,9 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
             "{} ({}): what the prompt's tokens pass through{cache}",
             summit.at, summit.operator
         ));
+    }
+    if summit.operator == memory::START {
+        return Cow::Borrowed("start of the step: what the last step left");
     }
     let most = Group::ALL.iter().max_by_key(|group| summit.groups[**group as usize]);
     let what = match most {

@@ -4,6 +4,7 @@
 use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
 use super::prefill::cached;
+use super::shards;
 use super::step::{Step, adapter_element};
 use crate::model::{Element, Gather, Part, Tape, Weight, is_covered};
 use crate::plan::keywords::{Attention, CpuOffload, Framework, Mode, Optimizer, Sharding, TransformerImpl};
@@ -47,6 +48,14 @@ pub(super) struct Resident {
     pub root: u64,
     /// Unsharded weights of the largest layer.
     pub unsharded_layer: u64,
+    /// Layers whose weights are there unsharded while one runs, with those gathered ahead.
+    pub gathered_layers: u64,
+    /// Bytes of whole gradients that wait for their turn beside those being made (Megatron FSDP).
+    pub reduce_queue: Option<u64>,
+    /// Weights that stay unsharded from their forward to their backward pass (DeepSpeed).
+    pub live: u64,
+    /// A buffer that gradients are reduced in, there while the backward pass runs.
+    pub reduce_bucket: u64,
     /// Unsharded gradients of the largest layer.
     pub unsharded_gradients: u64,
     /// The same, copied in the type that they are reduced in.
@@ -125,29 +134,7 @@ impl Held<'_> {
             sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { 0 };
             sum.optimizer_temporary = sum.optimizer_temporary.saturating_add(sum.gradient_copies);
         }
-        match job.training.cpu_offload {
-            CpuOffload::Optimizer => {
-                sum.states = 0;
-                sum.masters = 0;
-                sum.optimizer_temporary = 0;
-            }
-            CpuOffload::Parameters => {
-                sum = Resident {
-                    params: sum.params,
-                    trained: sum.trained,
-                    root: sum.root,
-                    unsharded_layer: sum.unsharded_layer,
-                    unsharded_gradients: sum.unsharded_gradients,
-                    reduced_layer: sum.reduced_layer,
-                    head_gradients: sum.head_gradients,
-                    reduced_root: sum.reduced_root,
-                    gathered: sum.gathered,
-                    ..Resident::default()
-                };
-            }
-            CpuOffload::None | CpuOffload::Activations => {}
-        }
-        sum
+        offloaded(job, sum)
     }
 
     /// The largest tensor that this stage asks of Megatron's buffer: a gathered input of the output matrix, or of any
@@ -190,6 +177,7 @@ impl Held<'_> {
             kv_cache_waiting: kv_cache - one,
             root: sum.root,
             unsharded_layer: sum.unsharded_layer,
+            gathered_layers: 2,
             ..Resident::default()
         }
     }
@@ -266,57 +254,38 @@ impl Held<'_> {
             sum.optimizer_temporary = 0;
         }
     }
+}
 
-    fn buffers(&self, sum: &mut Resident) {
-        let job = self.job;
-        let degrees = &job.degrees;
-        if job.framework == Framework::Megatron || degrees.data.saturating_mul(degrees.context) < 2 {
-            return;
-        }
-        let seen = job.storage.compute.bytes();
-        match degrees.sharding {
-            // DistributedDataParallel reduces in buckets beside the gradients (gradient_as_bucket_view is off).
-            Sharding::None => sum.buckets = sum.trained.saturating_mul(job.storage.gradient.bytes()),
-            // DeepSpeed: two buckets of 5e8 elements (stage_1_and_2.py, reduce_bucket_size).
-            Sharding::Zero1 | Sharding::Zero2 => {
-                sum.buckets = sum.trained.min(1_000_000_000).saturating_mul(seen);
-            }
-            Sharding::Zero3 => {
-                let reduced = job.storage.reduce.bytes();
-                let walk = &self.step.walk;
-                let most = |of: fn(&Tape) -> u64| walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
-                let ends = [(self.first, &walk.first), (self.last, &walk.last)];
-                let both = |of: fn(&Tape) -> u64| -> u64 {
-                    ends.iter().filter(|(there, _)| *there).map(|(_, tape)| of(tape)).sum()
-                };
-                self.gathered(sum);
-                sum.gathered = sum.root.saturating_add(sum.unsharded_layer);
-                let layer = most(trained);
-                sum.unsharded_gradients = layer.saturating_mul(seen);
-                sum.reduced_layer = layer.saturating_mul(reduced);
-                sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(seen) } else { 0 };
-                sum.reduced_root = both(trained).saturating_mul(reduced);
-            }
-        }
-    }
-
-    /// Whole weights of the ends and of the largest layer, in the type that they compute in.
-    fn gathered(&self, sum: &mut Resident) {
-        let storage = &self.job.storage;
-        let seen = storage.compute.bytes();
-        // torchao gathers the linear layers' weights in FP8 (torchao, float8/fsdp_utils.py,
-        // `WeightWithDynamicFloat8CastTensor`).
-        let of = |tape: &Tape| {
-            let matrices = tape.weights.iter().filter(|weight| is_covered(weight.part) && weight.numel > weight.rows);
-            let spared = if storage.fp8_weights { seen - 1 } else { 0 };
-            let spared = matrices.fold(0, |sum: u64, weight| sum + weight.numel * weight.copies * spared);
-            tape.parameters().saturating_mul(seen).saturating_sub(spared)
-        };
-        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
-        let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
-        let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
-        sum.root = root.saturating_mul(seen);
-        sum.unsharded_layer = kinds;
+/// What is left on the card of `sum` where the host holds a part.
+fn offloaded(job: &Job, sum: Resident) -> Resident {
+    let deepspeed = shards::is_deepspeed(job);
+    match job.training.cpu_offload {
+        CpuOffload::Optimizer => Resident {
+            states: 0,
+            masters: 0,
+            optimizer_temporary: 0,
+            // DeepSpeed sends reduced gradients to the host as they are made.
+            gradients: if deepspeed { 0 } else { sum.gradients },
+            gradients_before: sum.gradients_before && !deepspeed,
+            ..sum
+        },
+        CpuOffload::Parameters => Resident {
+            params: sum.params,
+            trained: sum.trained,
+            root: sum.root,
+            unsharded_layer: sum.unsharded_layer,
+            gathered_layers: sum.gathered_layers,
+            unsharded_gradients: sum.unsharded_gradients,
+            reduced_layer: sum.reduced_layer,
+            head_gradients: sum.head_gradients,
+            reduced_root: sum.reduced_root,
+            live: sum.live,
+            reduce_bucket: sum.reduce_bucket,
+            buckets: if deepspeed { sum.buckets } else { 0 },
+            gathered: sum.gathered,
+            ..Resident::default()
+        },
+        CpuOffload::None | CpuOffload::Activations => sum,
     }
 }
 
@@ -335,10 +304,4 @@ pub(super) fn quantised(job: &Job, weight: &Weight) -> Option<u64> {
     let twice = lora.double_quant || job.framework == Framework::Torchtitan;
     let scale = if twice { 127 * 1000 / 8 / 1000 } else { 62 };
     Some(bits.saturating_mul(125).saturating_add(if bits == 4 { scale } else { 0 }))
-}
-
-/// Parameters of a tape that get gradients, tied ones left out.
-fn trained(tape: &Tape) -> u64 {
-    let own = tape.weights.iter().filter(|weight| weight.trained && !weight.tied);
-    own.fold(0, |sum: u64, weight| sum.saturating_add(weight.numel.saturating_mul(weight.copies)))
 }

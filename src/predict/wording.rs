@@ -4,6 +4,7 @@
 use super::job::Job;
 use super::pipeline::loaded_by_stage;
 use super::prediction::{Words, words};
+use super::shards::is_deepspeed;
 use crate::model::{Decoder, Gate, Group, Shape};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Framework, Loss, Norm, Sharding};
@@ -160,6 +161,21 @@ const fn loss_source(job: &Job) -> &'static str {
 /// Buffers of sharding, with the largest layer's share and the ends' in bytes, and where they are described.
 pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str) {
     match job.degrees.sharding {
+        Sharding::Zero3 if job.framework == Framework::Megatron => (
+            words![
+                "embedding and head stay gathered; while a layer runs it and those ahead, ",
+                Bytes(layer),
+                " each, and whole gradients until they are reduced"
+            ],
+            "megatron-core, core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py and megatron_fsdp.py",
+        ),
+        Sharding::Zero3 if is_deepspeed(job) => (
+            Words::Plain(
+                "a buffer of 5e8 elements for gradients; whole weights that are used again within 1e9 elements, or of a \
+                 layer and 5e7 elements ahead with the layer's gradients",
+            ),
+            "DeepSpeed 0.19, runtime/zero/stage3.py and partitioned_param_coordinator.py",
+        ),
         Sharding::Zero3 => (
             words![
                 "unsharded: embedding and head ",
@@ -171,8 +187,8 @@ pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str
             "PyTorch, torch/distributed/fsdp/_fully_shard (arXiv 2304.11277)",
         ),
         Sharding::Zero1 | Sharding::Zero2 => (
-            Words::Plain("two buckets of at most 5e8 elements, in the compute type"),
-            "DeepSpeed, runtime/zero/stage_1_and_2.py, reduce_bucket_size",
+            Words::Plain("a buffer of 5e8 elements, in the compute type, while the backward pass runs"),
+            "DeepSpeed 0.19, runtime/zero/stage_1_and_2.py, setup_buckets (reduce_bucket_size)",
         ),
         Sharding::None => (
             Words::Plain("a bucket beside each gradient, for its reduction"),

@@ -61,10 +61,9 @@ impl Ctx<'_> {
             self.gathered(b, gathered, false);
             let (q, k) = (rows.saturating_mul(wide), rows.saturating_mul(narrow));
             let parts = b.split("attention.split", all, [q, k, k]);
-            if self.run.rules.heads.is == SplitHeads::Copies {
-                return parts.map(|part| b.copy("attention.split", part));
-            }
-            return parts;
+            let copied = self.run.rules.heads.is == SplitHeads::Copies;
+            let [q, k, v] = parts.map(|part| if copied { b.copy("attention.split", part) } else { part });
+            return [self.head_norm(b, q, "attention.q_norm"), self.head_norm(b, k, "attention.k_norm"), v];
         }
         let q = b.linear(x, rows, linear("attention.q_proj", wide));
         let q = self.head_norm(b, q, "attention.q_norm");
@@ -94,10 +93,12 @@ impl Ctx<'_> {
     }
 
     fn head_norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
-        if self.d.qk_norm == QkNorm::No {
-            return x;
-        }
-        let out = self.norm(b, x, name, self.d.head_dim);
+        let width = match self.d.qk_norm {
+            QkNorm::No => return x,
+            QkNorm::PerHead => self.d.head_dim,
+            QkNorm::Whole => b.numel(x) / self.run.tokens().max(1),
+        };
+        let out = self.norm(b, x, name, width);
         b.group = Group::Attention;
         out
     }

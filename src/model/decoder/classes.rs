@@ -24,7 +24,7 @@ impl Ctx<'_> {
                 let taken = (self.run.batch.saturating_mul(classes), b.element(logits));
                 b.unary("head.last_token", (logits, Flow::New), taken, Keeps::Nothing)
             }
-            Says::Tokens => x,
+            Says::Tokens | Says::States => return b.finish(x),
         };
         if self.run.head_only {
             return b.finish(logits);

@@ -52,12 +52,13 @@ impl Ctx<'_> {
         let [query, key, value] = qkv.map(|id| of(b, id));
         let both = key.saturating_add(value);
         let out = core.output().saturating_mul(b.element(qkv[0]).bytes());
+        let sums = core.rows().saturating_mul(4);
         let scaled = |bytes: u64, times: u64| bytes.saturating_mul(times);
         let plain =
             |forward, backward| Exchange { saved: qkv, made: Vec::new(), output_sent: false, forward, backward };
         Some(match (self.run.rules.shared_sequence.is, self.run.cut.exchange) {
             // AttnFuncWithCPAndKVP2P. Forward: a buffer of keys and values for each rank, of which the last is saved,
-            // and each step's output until they are merged. Backward: two pairs of such a buffer and its gradient's, a
+            // and each step's output and log-sums until they are merged. Backward: two pairs of such a buffer and its gradient's, a
             // step's gradients, and those of keys and values put together.
             (SharedSequence::Engine, CpComm::P2p) => {
                 let element = b.element(qkv[1]);
@@ -65,7 +66,7 @@ impl Ctx<'_> {
                 Exchange {
                     saved: [qkv[0], ring, ring],
                     made: vec![ring],
-                    forward: scaled(both, ranks - 1).saturating_add(scaled(out, ranks)),
+                    forward: scaled(both, ranks - 1).saturating_add(scaled(out.saturating_add(sums), ranks)),
                     backward: query.saturating_add(scaled(both, 5)),
                     ..plain(0, 0)
                 }

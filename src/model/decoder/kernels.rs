@@ -51,7 +51,7 @@ impl Core {
         self.kv_heads == 1 && self.batch == 1
     }
 
-    fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         product(&[self.batch, self.heads, self.queries])
     }
 

@@ -145,14 +145,14 @@ impl Ctx<'_> {
     /// Attention and feed-forward, each behind a norm.
     fn pre_norm_body(&self, b: &mut Builder<'_>, x: Id, experts: bool, windowed: bool) -> Id {
         let d = self.d;
-        let normed = self.norm(b, x, "input_norm", d.hidden);
+        let normed = if d.input_norms { self.norm(b, x, "input_norm", d.hidden) } else { x };
         let gathered = self.gather(b, normed, "attention");
         let attended = self.attention(b, gathered, windowed);
         let attended =
             if d.sandwich_norms { self.norm(b, attended, "post_attention_norm", d.hidden) } else { attended };
         let x = self.residual(b, "attention.residual", x, attended);
         b.returns("attention.return");
-        let normed = self.norm(b, x, "mlp_norm", d.hidden);
+        let normed = if d.input_norms { self.norm(b, x, "mlp_norm", d.hidden) } else { x };
         let out = if experts {
             self.experts(b, normed)
         } else {

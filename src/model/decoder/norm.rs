@@ -13,6 +13,7 @@ impl Ctx<'_> {
     pub fn norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
         b.group = Group::Norm;
         match (self.d.norm, self.run.rules.rms_norm.is) {
+            (Norm::Layernorm, _) if !self.d.norm_weight => bare_norm(b, x, name, width),
             (Norm::Layernorm, _) => layer_norm(b, x, name, width, self.d.norm_bias),
             (Norm::Rmsnorm, RmsNorm::Fused) => fused_rms_norm(b, x, name, width),
             (Norm::Rmsnorm, RmsNorm::Eager) => eager_rms_norm(b, x, name, width),
@@ -29,23 +30,32 @@ pub fn layer_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64, bi
     native_norm(b, x, name, width, if bias { 2 } else { 1 }, 2)
 }
 
+/// A norm of an fp32 copy, without weights (models/olmo/modeling_olmo.py, `OlmoLayerNorm`).
+fn bare_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    let element = b.element(x);
+    let wide = b.cast(name, x, Element::F32);
+    let normed = native_norm(b, wide, name, width, 0, 2);
+    b.cast(name, normed, element)
+}
+
 /// One operator: saves its input and the reciprocal deviation.
 fn fused_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
     native_norm(b, x, name, width, 1, 1)
 }
 
 fn native_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64, vectors: u64, statistics: u64) -> Id {
-    let weight = b.weights(Part::Norm, width, 1, vectors, vectors);
+    let weight = (vectors > 0).then(|| b.weights(Part::Norm, width, 1, vectors, vectors));
     let (numel, element) = (b.numel(x), b.element(x));
     let rows = numel / width.max(1);
-    let grad = b.needs_grad(x) || b.needs_grad(weight);
+    let grad = b.needs_grad(x) || weight.is_some_and(|weight| b.needs_grad(weight));
     let out = b.make(numel, element, grad);
     let first = b.make(rows, Element::F32, false);
     let second = b.make(if statistics > 1 { rows } else { 0 }, Element::F32, false);
     let saved = [x, first, second];
+    let inputs = [(x, Flow::New), (weight.unwrap_or(x), Flow::New)];
     b.op(&Spec {
         name,
-        inputs: &[(x, Flow::New), (weight, Flow::New)],
+        inputs: if weight.is_some() { &inputs } else { &inputs[..1] },
         outputs: &[out, first, second],
         saved: if grad { &saved } else { &[] },
         elementwise: true,

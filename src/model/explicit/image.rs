@@ -1,7 +1,7 @@
 //! Image models from a plan's explicit fields.
 
 use super::fault;
-use crate::model::architecture::{Architecture, Decoder, Encoder, Ends, Family, Shape};
+use crate::model::architecture::{Architecture, Decoder, Encoder, Ends, Family, ImageHead, Shape};
 use crate::model::families::{DiT, ResidualNet};
 use crate::plan::keywords::ModelType;
 use crate::plan::{ArchitecturePart, Fault};
@@ -41,7 +41,7 @@ pub(super) fn of_fields(part: &ArchitecturePart, kind: ModelType) -> Result<(Arc
         ("DiT", Family::Dit, Shape::DiT(DiT { block, image, patch, channels, classes, learn_sigma }))
     } else {
         let stack = Decoder { final_norm: true, ..block };
-        let ends = Ends::Image { image, patch, channels, classes };
+        let ends = Ends::Image { image, patch, channels, head: ImageHead::Classes(classes) };
         ("ViT", Family::Vit, Shape::Encoder(Encoder { stack, ends }))
     };
     Ok((Architecture { name: format!("{name} {layers} x {hidden}"), family, shape }, said))
@@ -75,7 +75,7 @@ fn residual_net(part: &ArchitecturePart, said: &mut Vec<String>) -> Architecture
         bottleneck: true,
         halves_first: false,
         halves_in_first: false,
-        labels: part.num_classes.unwrap_or(1000),
+        labels: Some(part.num_classes.unwrap_or(1000)),
         depths,
         widths,
     };

@@ -69,8 +69,10 @@ const fn defaults(family: Family) -> Defaults {
 pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let base = defaults(family);
     let hidden = keys.count(&["hidden_size", "n_embd", "d_model"], MAX_WIDTH)?.unwrap_or(base.hidden);
-    let layers = keys.count(&["num_hidden_layers", "n_layer", "num_layers"], 10_000)?.unwrap_or(base.layers);
-    let heads = keys.count(&["num_attention_heads", "n_head", "num_heads"], MAX_COUNT)?.unwrap_or(base.heads);
+    let layers =
+        keys.count(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"], 10_000)?.unwrap_or(base.layers);
+    let heads =
+        keys.count(&["num_attention_heads", "n_head", "num_heads", "n_heads"], MAX_COUNT)?.unwrap_or(base.heads);
     let or = |default: u64, otherwise: u64| if default == 0 { otherwise } else { default };
     let kv_heads = keys
         .count(&["num_key_value_heads", "num_kv_heads"], MAX_COUNT)?
@@ -126,41 +128,14 @@ fn act(keys: Keys<'_>) -> Act {
 /// What is particular to a family.
 fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let window = keys.count(&["sliding_window"], MAX_ROWS)?;
-    let layernorm = |d: Decoder| Decoder {
-        norm: Norm::Layernorm,
-        norm_bias: true,
-        gated: false,
-        qkv_bias: true,
-        out_bias: true,
-        mlp_bias: true,
-        ..d
-    };
     let acting = keys.has("hidden_act") || keys.has("activation_function") || keys.has("activation");
-    let or_act = |d: &Decoder, default: Act| if acting { d.act } else { default };
     Ok(match family {
-        Family::Gpt2 | Family::Nanogpt => Decoder {
-            position: Position::Learned,
-            act: or_act(&d, Act::GeluNew),
-            fused_qkv: true,
-            attention_dropout: keys.share(&["attn_pdrop"], 0.1)?,
-            hidden_dropout: keys.share(&["resid_pdrop"], 0.1)?,
-            embedding_dropout: keys.share(&["embd_pdrop"], 0.1)?,
-            ..layernorm(d)
-        },
+        Family::Gpt2 | Family::Nanogpt => gpt2(layernorm(d), keys, acting)?,
         Family::T5 | Family::Whisper => super::encoder_decoder::block(d, keys, family)?,
         Family::Resnet | Family::Unet | Family::Dit => layernorm(d),
         Family::Bert | Family::Roberta | Family::Vit => super::encoder::stack(layernorm(d), keys, family, acting)?,
         Family::Opt => opt(layernorm(d), keys, acting)?,
-        Family::GptNeox => Decoder {
-            act: or_act(&d, Act::Gelu),
-            rotary_dim: rotary(&d, keys.share(&["rotary_pct", "partial_rotary_factor"], 0.25)?),
-            fused_qkv: true,
-            parallel_block: keys.flag("use_parallel_residual", true)?,
-            qkv_bias: keys.flag("attention_bias", true)?,
-            out_bias: keys.flag("attention_bias", true)?,
-            embedding_dropout: d.hidden_dropout,
-            ..layernorm(d)
-        },
+        Family::GptNeox => gpt_neox(layernorm(d), keys, acting)?,
         Family::Bloom => Decoder {
             position: Position::Alibi,
             act: Act::GeluBloom,
@@ -184,31 +159,77 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
         }
         Family::Qwen2 | Family::Qwen2Moe | Family::Qwen3 | Family::Qwen3Moe => qwen(d, keys, family)?,
         Family::Gemma | Family::Gemma2 | Family::Gemma3Text => gemma(d, keys, family, window)?,
-        Family::Phi => Decoder {
-            act: or_act(&d, Act::GeluNew),
-            rotary_dim: rotary(&d, keys.share(&["partial_rotary_factor"], 0.5)?),
-            parallel_block: true,
-            shared_norm: true,
-            qk_norm: if keys.flag("qk_layernorm", false)? { QkNorm::PerHead } else { QkNorm::No },
-            head_bias: true,
-            ..layernorm(d)
-        },
+        Family::Phi => phi(layernorm(d), keys, acting)?,
         Family::DeepseekV2 | Family::DeepseekV3 => deepseek(d, keys, family)?,
-        Family::GptOss => Decoder {
-            act: Act::ClampedSwiglu,
-            qkv_bias: keys.flag("attention_bias", true)?,
-            out_bias: keys.flag("attention_bias", true)?,
-            attention_sinks: true,
-            sliding_window: Some(window.unwrap_or(128)),
-            full_attention_every: 2,
-            moe: Some(Moe { router_bias: true, expert_bias: true, ..moe(keys, d.intermediate, 128, 4)? }),
-            ..d
-        },
+        Family::GptOss => gpt_oss(d, keys, window)?,
+    })
+}
+
+/// Layer norms, one feed-forward matrix up and one down, and biases everywhere.
+fn layernorm(d: Decoder) -> Decoder {
+    Decoder {
+        norm: Norm::Layernorm,
+        norm_bias: true,
+        gated: false,
+        qkv_bias: true,
+        out_bias: true,
+        mlp_bias: true,
+        ..d
+    }
+}
+
+fn gpt2(d: Decoder, keys: Keys<'_>, acting: bool) -> Result<Decoder, Fault> {
+    Ok(Decoder {
+        position: Position::Learned,
+        act: if acting { d.act } else { Act::GeluNew },
+        fused_qkv: true,
+        attention_dropout: keys.share(&["attn_pdrop"], 0.1)?,
+        hidden_dropout: keys.share(&["resid_pdrop"], 0.1)?,
+        embedding_dropout: keys.share(&["embd_pdrop"], 0.1)?,
+        ..d
+    })
+}
+
+fn gpt_neox(d: Decoder, keys: Keys<'_>, acting: bool) -> Result<Decoder, Fault> {
+    Ok(Decoder {
+        act: if acting { d.act } else { Act::Gelu },
+        rotary_dim: rotary(&d, keys.share(&["rotary_pct", "partial_rotary_factor"], 0.25)?),
+        fused_qkv: true,
+        parallel_block: keys.flag("use_parallel_residual", true)?,
+        qkv_bias: keys.flag("attention_bias", true)?,
+        out_bias: keys.flag("attention_bias", true)?,
+        embedding_dropout: d.hidden_dropout,
+        ..d
+    })
+}
+
+fn phi(d: Decoder, keys: Keys<'_>, acting: bool) -> Result<Decoder, Fault> {
+    Ok(Decoder {
+        act: if acting { d.act } else { Act::GeluNew },
+        rotary_dim: rotary(&d, keys.share(&["partial_rotary_factor"], 0.5)?),
+        parallel_block: true,
+        shared_norm: true,
+        qk_norm: if keys.flag("qk_layernorm", false)? { QkNorm::PerHead } else { QkNorm::No },
+        head_bias: true,
+        ..d
+    })
+}
+
+fn gpt_oss(d: Decoder, keys: Keys<'_>, window: Option<u64>) -> Result<Decoder, Fault> {
+    Ok(Decoder {
+        act: Act::ClampedSwiglu,
+        qkv_bias: keys.flag("attention_bias", true)?,
+        out_bias: keys.flag("attention_bias", true)?,
+        attention_sinks: true,
+        sliding_window: Some(window.unwrap_or(128)),
+        full_attention_every: 2,
+        moe: Some(Moe { router_bias: true, expert_bias: true, ..moe(keys, d.intermediate, 128, 4)? }),
+        ..d
     })
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn rotary(d: &Decoder, share: f64) -> u64 {
+pub fn rotary(d: &Decoder, share: f64) -> u64 {
     (d.head_dim as f64 * share) as u64
 }
 

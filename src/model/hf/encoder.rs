@@ -35,7 +35,10 @@ pub fn read(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<Encod
             return Err(Keys::fault("patch_size", format!("{patch} is larger than image_size {image}")));
         }
         let channels = keys.count(&["num_channels"], MAX_COUNT)?.unwrap_or(3);
-        return Ok(Encoder { stack, ends: Ends::Image { image, patch, channels, classes: heads::labels(keys)? } });
+        return Ok(Encoder {
+            stack,
+            ends: Ends::Image { image, patch, channels, head: heads::of_images(keys, class)? },
+        });
     }
     let types = keys.count(&["type_vocab_size"], MAX_ROWS)?.unwrap_or(2);
     let (head, pooler) = heads::of_encoder(keys, family, class)?;

@@ -11,7 +11,9 @@ pub fn block(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Faul
     if family == Family::Whisper {
         return whisper_block(d, keys);
     }
-    let proj = keys.text(&["feed_forward_proj"]).unwrap_or("relu");
+    // mT5's blocks are T5's with other defaults (models/mt5/configuration_mt5.py).
+    let multilingual = keys.text(&["model_type"]) == Some("mt5");
+    let proj = keys.text(&["feed_forward_proj"]).unwrap_or(if multilingual { "gated-gelu" } else { "relu" });
     let gated = keys.flag("is_gated_act", proj.starts_with("gated"))?;
     let dropout = keys.share(&["dropout_rate"], 0.1)?;
     let head_dim = keys.count(&["d_kv"], MAX_WIDTH)?.unwrap_or(64);
@@ -32,6 +34,7 @@ pub fn block(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Faul
         position: Position::None,
         act,
         gated,
+        tie_embeddings: keys.flag("tie_word_embeddings", !multilingual)?,
         norm: Norm::Rmsnorm,
         attention_dropout: dropout,
         hidden_dropout: dropout,
@@ -71,8 +74,16 @@ fn whisper_block(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     })
 }
 
-/// The model that `keys` describe.
-pub fn read(keys: Keys<'_>, family: Family) -> Result<EncoderDecoder, Fault> {
+/// The model that `keys` describe, with the output matrix of `...ForConditionalGeneration`.
+pub fn read(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<EncoderDecoder, Fault> {
+    if let Some(class) = class
+        && ["EncoderModel", "Classification", "ForQuestionAnswering"].iter().any(|end| class.ends_with(end))
+    {
+        return Err(Keys::fault(
+            "architectures",
+            format!("{class}: a half of the model, or another head, is not predicted"),
+        ));
+    }
     let block = super::decoder::read(keys, family)?;
     if family == Family::Whisper {
         let heads = keys.count(&["encoder_attention_heads"], MAX_COUNT)?.unwrap_or(6);

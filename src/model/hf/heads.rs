@@ -1,7 +1,7 @@
 //! What a model is trained for, which the name of its class says (`architectures`).
 
-use super::keys::{Keys, MAX_ROWS};
-use crate::model::architecture::{Decoder, Family, Says, TextHead};
+use super::keys::{Keys, MAX_ROWS, MAX_WIDTH};
+use crate::model::architecture::{Decoder, Family, ImageHead, Says, TextHead};
 use crate::plan::Fault;
 
 /// A decoder with the head of `class` (transformers 4.57.6, modeling_layers.py, `GenericForSequenceClassification` and
@@ -21,6 +21,8 @@ pub fn of_decoder(d: Decoder, keys: Keys<'_>, family: Family, class: Option<&str
     } else if class.ends_with("ForQuestionAnswering") {
         // Where an answer starts and where it ends.
         Says::TokenClass { classes: 2, dropout: 0.0 }
+    } else if gives_states(Some(class)) {
+        Says::States
     } else {
         return Ok(d);
     };
@@ -31,18 +33,41 @@ pub fn of_decoder(d: Decoder, keys: Keys<'_>, family: Family, class: Option<&str
 pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<(TextHead, bool), Fault> {
     let class = class.unwrap_or("ForMaskedLM");
     let roberta = family == Family::Roberta;
-    Ok(if class.ends_with("ForMaskedLM") {
+    // A decoder of BERT's blocks has the same head.
+    let language = ["ForMaskedLM", "LMHeadModel", "ForCausalLM"];
+    Ok(if language.iter().any(|end| class.ends_with(end)) {
         (TextHead::MaskedLm, false)
     } else if class.ends_with("ForPreTraining") {
         (TextHead::Pretraining, true)
     } else if class.ends_with("ForSequenceClassification") {
         (TextHead::Classes(labels(keys)?, roberta), !roberta)
+    } else if class.ends_with("ForMultipleChoice") {
+        // A score for each choice, behind a pooler in both families.
+        (TextHead::Classes(1, false), true)
+    } else if class.ends_with("ForNextSentencePrediction") {
+        (TextHead::Classes(2, false), true)
     } else if class.ends_with("ForTokenClassification") {
         (TextHead::TokenClasses(labels(keys)?, true), false)
     } else if class.ends_with("ForQuestionAnswering") {
         (TextHead::TokenClasses(2, false), false)
     } else {
         (TextHead::No, true)
+    })
+}
+
+/// The head of an encoder of images (models/vit/modeling_vit.py): `ViTModel` has a pooler.
+pub fn of_images(keys: Keys<'_>, class: Option<&str>) -> Result<ImageHead, Fault> {
+    if !gives_states(class) {
+        return Ok(ImageHead::Classes(labels(keys)?));
+    }
+    let hidden = keys.count(&["pooler_output_size", "hidden_size"], MAX_WIDTH)?.unwrap_or(768);
+    Ok(ImageHead::Pooler(hidden))
+}
+
+/// Whether a class has no head: `LlamaModel`, but not `GPT2LMHeadModel`.
+pub fn gives_states(class: Option<&str>) -> bool {
+    class.is_some_and(|class| {
+        class.ends_with("Model") && !class.ends_with("HeadModel") && !class.ends_with("HeadsModel")
     })
 }
 

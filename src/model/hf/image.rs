@@ -1,12 +1,12 @@
 //! Configurations of convolutional networks (models/resnet/configuration_resnet.py).
 
-use super::heads::labels;
+use super::heads::{gives_states, labels};
 use super::keys::{Keys, MAX_WIDTH};
 use crate::model::families::ResidualNet;
 use crate::plan::Fault;
 
 /// A residual convolutional network.
-pub fn residual_net(keys: Keys<'_>) -> Result<ResidualNet, Fault> {
+pub fn residual_net(keys: Keys<'_>, class: Option<&str>) -> Result<ResidualNet, Fault> {
     let depths = keys.counts("depths", 10_000)?.unwrap_or_else(|| vec![3, 4, 6, 3]);
     let widths = keys.counts("hidden_sizes", MAX_WIDTH)?.unwrap_or_else(|| vec![256, 512, 1024, 2048]);
     if depths.is_empty() || depths.len() != widths.len() || depths.len() > 16 {
@@ -27,6 +27,6 @@ pub fn residual_net(keys: Keys<'_>) -> Result<ResidualNet, Fault> {
         bottleneck: keys.text(&["layer_type"]) != Some("basic"),
         halves_first: keys.flag("downsample_in_first_stage", false)?,
         halves_in_first: keys.flag("downsample_in_bottleneck", false)?,
-        labels: labels(keys)?,
+        labels: if gives_states(class) { None } else { Some(labels(keys)?) },
     })
 }

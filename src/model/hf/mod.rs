@@ -8,6 +8,7 @@ mod encoder_decoder;
 mod heads;
 mod image;
 mod keys;
+mod near;
 
 use serde_json::{Map, Value};
 
@@ -34,20 +35,34 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         return Ok((diffusers::read(config, class)?, assumptions));
     }
     let model_type = keys.text(&["model_type"]).or_else(|| outer.text(&["model_type"]));
-    let (family, known) = family_of(keys, model_type)?;
+    let class = outer.first_text("architectures");
+    let near = model_type.and_then(near::of);
+    let (family, known) = match near {
+        Some(near) => (near.family, true),
+        None => family_of(keys, model_type)?,
+    };
+    if near.is_some() {
+        let name = model_type.unwrap_or_default();
+        let family = model_name(family);
+        assumptions.push(format!(
+            "model.hf_config.model_type: {name}: parameters as its class has them, activations as {family}'s modules keep them"
+        ));
+    }
     if !known {
         let name = model_type.unwrap_or("absent");
         assumptions.push(format!("model.hf_config.model_type: {name} read as {} by its keys", model_name(family)));
     }
     let shape = match family {
-        Family::Bert | Family::Roberta | Family::Vit => {
-            Shape::Encoder(encoder::read(keys, family, outer.first_text("architectures"))?)
-        }
-        Family::T5 | Family::Whisper => Shape::EncoderDecoder(encoder_decoder::read(keys, family)?),
-        Family::Resnet => Shape::ResidualNet(image::residual_net(keys)?),
+        Family::Bert | Family::Roberta | Family::Vit => Shape::Encoder(encoder::read(keys, family, class)?),
+        Family::T5 | Family::Whisper => Shape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
+        Family::Resnet => Shape::ResidualNet(image::residual_net(keys, class)?),
         _ => {
             let stack = decoder::read(keys, family)?;
-            Shape::Decoder(heads::of_decoder(stack, keys, family, outer.first_text("architectures"))?)
+            let stack = match near {
+                Some(near) => (near.fields)(stack, keys)?,
+                None => stack,
+            };
+            Shape::Decoder(heads::of_decoder(stack, keys, family, class)?)
         }
     };
     let mut architecture = Architecture { name: String::new(), family, shape };
@@ -60,7 +75,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 28] = [
+const FAMILIES: [(&str, Family); 29] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
@@ -68,6 +83,8 @@ const FAMILIES: [(&str, Family); 28] = [
     ("camembert", Family::Roberta),
     ("vit", Family::Vit),
     ("t5", Family::T5),
+    // T5's modules with other defaults.
+    ("mt5", Family::T5),
     ("whisper", Family::Whisper),
     ("resnet", Family::Resnet),
     ("gpt2", Family::Gpt2),
@@ -99,7 +116,7 @@ fn model_name(family: Family) -> &'static str {
 
 /// Kinds of model that are known by name and have no walk: encoders with modules of their own, and stacks that mix
 /// attention with recurrence or have none, whose keys look like a decoder's.
-const OTHERS: [&str; 32] = [
+const OTHERS: [&str; 31] = [
     "albert",
     "bamba",
     "bart",
@@ -122,7 +139,6 @@ const OTHERS: [&str; 32] = [
     "minimax",
     "modernbert",
     "mpnet",
-    "mt5",
     "nemotron_h",
     "qwen3_next",
     "recurrent_gemma",

@@ -1,0 +1,185 @@
+//! Kinds of model whose parameters are as their classes have them (transformers 4.57.6, `models/*/modeling_*.py`),
+//! while their activations are taken for those of a family that has a walk.
+
+use super::decoder::rotary;
+use super::keys::{Keys, MAX_ROWS, MAX_WIDTH};
+use crate::model::architecture::{Act, Decoder, Family, QkNorm};
+use crate::plan::Fault;
+use crate::plan::keywords::{Norm, Position};
+
+/// A kind of model beside the families.
+#[derive(Clone, Copy)]
+pub struct Near {
+    /// Whose modules it runs, as far as is known.
+    pub family: Family,
+    /// What its class has otherwise.
+    pub fields: fn(Decoder, Keys<'_>) -> Result<Decoder, Fault>,
+}
+
+/// The kind of that `model_type`.
+pub fn of(model_type: &str) -> Option<Near> {
+    let llama = |fields| Near { family: Family::Llama, fields };
+    Some(match model_type.to_ascii_lowercase().as_str() {
+        "olmo" => llama(|d, _| Ok(Decoder { norm: Norm::Layernorm, norm_weight: false, ..d })),
+        "olmo2" | "olmo3" => llama(|d, _| Ok(Decoder { qk_norm: QkNorm::Whole, ..behind(d) })),
+        "exaone4" => llama(|d, _| Ok(Decoder { qk_norm: QkNorm::PerHead, ..behind(d) })),
+        "olmoe" => Near {
+            family: Family::Mixtral,
+            fields: |d, _| Ok(Decoder { qk_norm: QkNorm::Whole, sliding_window: None, ..d }),
+        },
+        "cohere" | "cohere2" => llama(cohere),
+        "glm" => llama(glm),
+        "glm4" => llama(|d, keys| Ok(Decoder { sandwich_norms: true, ..glm(d, keys)? })),
+        "stablelm" => llama(stablelm),
+        "starcoder2" => llama(starcoder2),
+        "nemotron" => llama(|d, keys| {
+            let rotary_dim = rotary(&d, keys.share(&["partial_rotary_factor", "rope_percent"], 0.5)?);
+            let d = Decoder { rotary_dim, ..layer_normed(d) };
+            Ok(Decoder { act: Act::Relu2, gated: false, ..d })
+        }),
+        "arcee" => llama(|d, _| Ok(Decoder { act: Act::Relu2, gated: false, ..d })),
+        "granite" => llama(|d, _| Ok(d)),
+        "ernie4_5" => llama(|d, keys| {
+            let bias = keys.flag("use_bias", false)?;
+            let tie_embeddings = keys.flag("tie_word_embeddings", true)?;
+            Ok(Decoder { tie_embeddings, qkv_bias: bias, out_bias: bias, mlp_bias: bias, ..d })
+        }),
+        "smollm3" => llama(|d, keys| Ok(Decoder { tie_embeddings: keys.flag("tie_word_embeddings", true)?, ..d })),
+        "seed_oss" => llama(|d, keys| {
+            let qkv_bias = keys.flag("attention_bias", true)?;
+            Ok(Decoder { qkv_bias, out_bias: keys.flag("attention_out_bias", false)?, ..d })
+        }),
+        "persimmon" => Near { family: Family::GptNeox, fields: persimmon },
+        "gptj" => llama(gptj),
+        "codegen" => llama(|d, keys| Ok(Decoder { fused_qkv: true, ..gptj(d, keys)? })),
+        "gpt_neo" => llama(gpt_neo),
+        "mpt" => Near { family: Family::Bloom, fields: mpt },
+        _ => return None,
+    })
+}
+
+/// Norms over what attention and feed-forward return, none before them.
+fn behind(d: Decoder) -> Decoder {
+    Decoder { sandwich_norms: true, input_norms: false, ..d }
+}
+
+fn layer_normed(d: Decoder) -> Decoder {
+    Decoder { norm: Norm::Layernorm, norm_bias: true, ..d }
+}
+
+/// Norms without a bias, one for both halves of a block; those of queries and keys have a row a head.
+fn cohere(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    let windowed = keys.count(&["sliding_window"], MAX_ROWS)?;
+    Ok(Decoder {
+        norm: Norm::Layernorm,
+        parallel_block: true,
+        shared_norm: true,
+        qk_norm: if keys.flag("use_qk_norm", false)? { QkNorm::Whole } else { QkNorm::No },
+        tie_embeddings: keys.flag("tie_word_embeddings", true)?,
+        sliding_window: windowed,
+        full_attention_every: keys.count(&["sliding_window_pattern", "_sliding_window_pattern"], 1000)?.unwrap_or(4),
+        ..d
+    })
+}
+
+fn glm(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    let rotary_dim = rotary(&d, keys.share(&["partial_rotary_factor"], 0.5)?);
+    let qkv_bias = keys.flag("attention_bias", true)?;
+    Ok(Decoder { qkv_bias, out_bias: false, fused_gate_up: true, rotary_dim, ..d })
+}
+
+fn stablelm(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    let parallel = keys.flag("use_parallel_residual", false)?;
+    if keys.flag("qk_layernorm", false)? {
+        return Err(Keys::fault("qk_layernorm", "a norm for each head apart is not predicted"));
+    }
+    Ok(Decoder {
+        qkv_bias: keys.flag("use_qkv_bias", false)?,
+        rotary_dim: rotary(&d, keys.share(&["partial_rotary_factor"], 0.25)?),
+        parallel_block: parallel,
+        shared_norm: parallel,
+        ..layer_normed(d)
+    })
+}
+
+fn starcoder2(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    let bias = keys.flag("use_bias", true)?;
+    Ok(Decoder {
+        gated: false,
+        act: Act::Gelu,
+        qkv_bias: bias,
+        out_bias: bias,
+        mlp_bias: bias,
+        tie_embeddings: keys.flag("tie_word_embeddings", true)?,
+        sliding_window: keys.count(&["sliding_window"], MAX_ROWS)?,
+        hidden_dropout: keys.share(&["residual_dropout"], 0.0)?,
+        embedding_dropout: keys.share(&["embedding_dropout"], 0.0)?,
+        ..layer_normed(d)
+    })
+}
+
+fn persimmon(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    Ok(Decoder {
+        act: Act::Relu2,
+        parallel_block: false,
+        qk_norm: if keys.flag("qk_layernorm", true)? { QkNorm::PerHead } else { QkNorm::No },
+        rotary_dim: rotary(&d, keys.share(&["partial_rotary_factor"], 0.5)?),
+        ..d
+    })
+}
+
+/// Attention and feed-forward behind one norm; biases in the feed-forward block and at the head alone.
+fn gptj(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    let rotated = keys.count(&["rotary_dim"], MAX_WIDTH)?.unwrap_or(64).min(d.head_dim);
+    Ok(Decoder {
+        gated: false,
+        act: Act::GeluNew,
+        intermediate: inner(&d, keys)?,
+        parallel_block: true,
+        shared_norm: true,
+        mlp_bias: true,
+        head_bias: true,
+        rotary_dim: rotated,
+        hidden_dropout: keys.share(&["resid_pdrop"], 0.0)?,
+        ..layer_normed(d)
+    })
+}
+
+/// Scores are written out; every second layer's of a window, which the others' masks are as large as.
+fn gpt_neo(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    Ok(Decoder {
+        position: Position::Learned,
+        gated: false,
+        act: Act::GeluNew,
+        intermediate: inner(&d, keys)?,
+        out_bias: true,
+        mlp_bias: true,
+        tie_embeddings: keys.flag("tie_word_embeddings", true)?,
+        attention_dropout: keys.share(&["attention_dropout"], 0.0)?,
+        hidden_dropout: keys.share(&["resid_dropout"], 0.0)?,
+        embedding_dropout: keys.share(&["embed_dropout"], 0.0)?,
+        ..layer_normed(d)
+    })
+}
+
+fn mpt(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    Ok(Decoder {
+        act: Act::Gelu,
+        norm_bias: false,
+        embedding_norm: false,
+        qkv_bias: false,
+        out_bias: false,
+        mlp_bias: false,
+        intermediate: d.hidden.saturating_mul(4),
+        max_positions: keys.count(&["max_seq_len"], MAX_ROWS)?,
+        hidden_dropout: keys.share(&["resid_pdrop"], 0.0)?,
+        embedding_dropout: keys.share(&["emb_pdrop"], 0.0)?,
+        ..d
+    })
+}
+
+/// `n_inner`, or four times the stream where that is null.
+fn inner(d: &Decoder, keys: Keys<'_>) -> Result<u64, Fault> {
+    let given = keys.count(&["n_inner", "intermediate_size"], MAX_WIDTH)?;
+    Ok(given.unwrap_or_else(|| d.hidden.saturating_mul(4)))
+}

@@ -1,0 +1,131 @@
+//! Buffers of sharded training: whole weights while their layer runs, whole gradients until they are reduced.
+//! Each framework has rules of its own.
+
+use super::job::Job;
+use super::resident::{Held, Resident};
+use crate::model::{Tape, is_covered};
+use crate::plan::keywords::{Framework, Sharding};
+
+/// DeepSpeed's defaults, in elements (runtime/zero/config.py, 0.19): of the buffer that gradients are reduced in, of
+/// what is fetched ahead, and how far ahead a weight is used again that is not released.
+const REDUCE_BUCKET: u64 = 500_000_000;
+const PREFETCH_BUCKET: u64 = 50_000_000;
+const REUSE_DISTANCE: u64 = 1_000_000_000;
+
+/// Whether DeepSpeed shards: its ZeRO 1 and 2, and 3 where 16-bit weights have fp32 masters. FSDP has the third
+/// otherwise.
+pub(super) fn is_deepspeed(job: &Job) -> bool {
+    let master = job.storage.master.is_some();
+    job.framework == Framework::Pytorch
+        && match job.degrees.sharding {
+            Sharding::Zero1 | Sharding::Zero2 => true,
+            Sharding::Zero3 => master,
+            Sharding::None => false,
+        }
+}
+
+impl Held<'_> {
+    /// Adds the buffers that ranks which share a model need.
+    pub(super) fn buffers(&self, sum: &mut Resident) {
+        let job = self.job;
+        let degrees = &job.degrees;
+        sum.gathered_layers = 2;
+        if degrees.data.saturating_mul(degrees.context) < 2 {
+            return;
+        }
+        match (job.framework, degrees.sharding) {
+            (Framework::Megatron, Sharding::Zero3) => self.megatron_fsdp(sum),
+            (Framework::Megatron, _) => {}
+            // DistributedDataParallel reduces in buckets beside the gradients (gradient_as_bucket_view is off).
+            (_, Sharding::None) => sum.buckets = sum.trained.saturating_mul(job.storage.gradient.bytes()),
+            // DeepSpeed, runtime/zero/stage_1_and_2.py, setup_buckets: made when the backward pass begins, of a size
+            // that no model's own changes; one, as `overlap_comm` is off below stage 3.
+            (_, Sharding::Zero1 | Sharding::Zero2) => {
+                sum.reduce_bucket = REDUCE_BUCKET.saturating_mul(job.storage.compute.bytes());
+            }
+            (_, Sharding::Zero3) if is_deepspeed(job) => self.deepspeed(sum),
+            (_, Sharding::Zero3) => self.fsdp(sum),
+        }
+    }
+
+    /// The largest layer by `of`.
+    fn most(&self, of: fn(&Tape) -> u64) -> u64 {
+        self.step.walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0)
+    }
+
+    /// PyTorch's FSDP: the root's weights and those of two layers, gradients of a layer and their copies in the type
+    /// that they are reduced in.
+    fn fsdp(&self, sum: &mut Resident) {
+        let storage = &self.job.storage;
+        let (seen, reduced) = (storage.compute.bytes(), storage.reduce.bytes());
+        let walk = &self.step.walk;
+        let ends = [(self.first, &walk.first), (self.last, &walk.last)];
+        let both: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| trained(tape)).sum();
+        self.gathered(sum);
+        sum.gathered = sum.root.saturating_add(sum.unsharded_layer);
+        let layer = self.most(trained);
+        sum.unsharded_gradients = layer.saturating_mul(seen);
+        sum.reduced_layer = layer.saturating_mul(reduced);
+        sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(seen) } else { 0 };
+        sum.reduced_root = both.saturating_mul(reduced);
+    }
+
+    /// DeepSpeed's ZeRO 3 (runtime/zero/stage3.py and partitioned_param_coordinator.py): a buffer for gradients from
+    /// the start on; what is used again within 1e9 elements is not released, so that the last half of as many are
+    /// there when the loss is; beside the layer that runs some is fetched ahead.
+    fn deepspeed(&self, sum: &mut Resident) {
+        let seen = self.job.storage.compute.bytes();
+        self.gathered(sum);
+        sum.root = 0;
+        sum.gathered_layers = 1;
+        sum.unsharded_layer = sum.unsharded_layer.saturating_add(PREFETCH_BUCKET.min(sum.params).saturating_mul(seen));
+        sum.buckets = REDUCE_BUCKET.saturating_mul(seen);
+        sum.live = (REUSE_DISTANCE / 2).min(sum.params).saturating_mul(seen);
+        sum.unsharded_gradients = self.most(trained).saturating_mul(seen);
+    }
+
+    /// Megatron FSDP (megatron-core, core/distributed/fsdp/src/megatron_fsdp): layers are its units; what is in none,
+    /// which is the ends, stays gathered (param_and_grad_buffer.py, `AllGatherPipeline.reset`). Beside the layer that
+    /// runs others are gathered ahead until they have half of the suggested communication size, 1e9 elements or two
+    /// layers (megatron_fsdp.py, `suggested_AG_prefetch_size`), and whole gradients are freed only when those before
+    /// them have more than all of it (`wait_for_previous_grad_reduce`).
+    fn megatron_fsdp(&self, sum: &mut Resident) {
+        let walk = &self.step.walk;
+        let gradient = self.job.storage.gradient.bytes();
+        self.gathered(sum);
+        sum.buckets = std::mem::take(&mut sum.root);
+        let layer = self.most(Tape::parameters);
+        let suggested = 1_000_000_000_u64.max(layer.saturating_mul(2));
+        let ahead = (suggested / 2).div_ceil(layer.max(1));
+        sum.gathered_layers = ahead.saturating_add(1).min(self.layers.len() as u64);
+        sum.reduce_queue = Some(suggested.saturating_mul(gradient));
+        sum.unsharded_gradients = self.most(trained).saturating_mul(gradient);
+        sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(gradient) } else { 0 };
+        sum.reduced_root = if self.first { trained(&walk.first).saturating_mul(gradient) } else { 0 };
+    }
+
+    /// Whole weights of the ends and of the largest layer, in the type that they compute in.
+    pub(super) fn gathered(&self, sum: &mut Resident) {
+        let storage = &self.job.storage;
+        let seen = storage.compute.bytes();
+        // torchao gathers the linear layers' weights in FP8 (torchao, float8/fsdp_utils.py,
+        // `WeightWithDynamicFloat8CastTensor`).
+        let of = |tape: &Tape| {
+            let matrices = tape.weights.iter().filter(|weight| is_covered(weight.part) && weight.numel > weight.rows);
+            let spared = if storage.fp8_weights { seen - 1 } else { 0 };
+            let spared = matrices.fold(0, |sum: u64, weight| sum + weight.numel * weight.copies * spared);
+            tape.parameters().saturating_mul(seen).saturating_sub(spared)
+        };
+        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
+        let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
+        let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
+        sum.root = root.saturating_mul(seen);
+        sum.unsharded_layer = kinds;
+    }
+}
+
+/// Parameters of a tape that get gradients, tied ones left out.
+fn trained(tape: &Tape) -> u64 {
+    let own = tape.weights.iter().filter(|weight| weight.trained && !weight.tied);
+    own.fold(0, |sum: u64, weight| sum.saturating_add(weight.numel.saturating_mul(weight.copies)))
+}
