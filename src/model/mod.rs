@@ -70,7 +70,7 @@ impl Architecture {
         implementation: TransformerImpl,
         operators: Vec<&'static str>,
     ) -> Vec<&'static str> {
-        let adapters = Adapters { rank: 1, targets: operators, dropout: 0.0, element: Element::F32 };
+        let adapters = Adapters { rank: 1, targets: operators, dropout: 0.0, element: Element::F32, base_bits: None };
         let walk = self.of_one_token(framework, implementation, 1, Some(&adapters));
         let layers = walk.kinds.iter().map(|(_, tape)| tape);
         layers.chain([&walk.first, &walk.last]).flat_map(|tape| tape.adapted.iter().copied()).collect()

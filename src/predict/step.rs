@@ -154,6 +154,7 @@ fn adapters(job: &Job) -> Option<Adapters> {
         targets: lora.targets.clone(),
         dropout: if trains(job) { lora.dropout } else { 0.0 },
         element,
+        base_bits: lora.base_bits,
     })
 }
 

@@ -25,6 +25,8 @@ pub struct Adapters {
     pub dropout: f64,
     /// The adapters' type.
     pub element: Element,
+    /// Bits of a base weight, where it is quantised.
+    pub base_bits: Option<u64>,
 }
 
 /// In which types a module runs.

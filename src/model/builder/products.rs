@@ -2,7 +2,7 @@
 
 use super::{Builder, Keeps, Linear, Operands};
 use crate::model::element::{Element, Group};
-use crate::model::tape::{Flow, Id, Spec, Unit};
+use crate::model::tape::{Flow, Id, Spec, Unit, rounded};
 use crate::model::weight::Part;
 use crate::model::work::{Product, Work};
 
@@ -31,14 +31,31 @@ impl Builder<'_> {
         shape: (u64, u64, u64),
     ) -> Id {
         let operands = self.types.fp8.filter(|_| is_covered(part));
-        let out = self.product(name, x, (weight, bias), shape, operands);
+        let bits = self.adapters.and_then(|adapters| adapters.base_bits);
+        let quantised = bits.filter(|_| is_covered(part) && !self.grad(weight));
+        let out = self.product(name, x, (weight, bias), shape, operands, quantised.is_some());
+        if let Some(bits) = quantised {
+            self.unpacked(weight, bits);
+        }
         self.in_block(part);
         out
     }
 
+    /// The quantised matrix of the product written last is made whole in the type of the computation while it multiplies,
+    /// and saved as it lies: 4 bits in both passes (bitsandbytes 0.50, autograd/_functions.py, `MatMul4Bit`; torchao 0.14,
+    /// dtypes/nf4tensor.py, `LinearNF4`), 8 bits in the backward pass alone (`MatMul8bitLt`).
+    fn unpacked(&mut self, weight: Id, bits: u64) {
+        let lower = self.types.autocast.unwrap_or(self.types.weight);
+        let bytes = rounded(self.numel(weight).saturating_mul(lower.bytes()));
+        if let Some(op) = self.tape.ops.last_mut() {
+            op.scratch_forward = op.scratch_forward.saturating_add(if bits == 4 { bytes } else { 0 });
+            op.scratch_backward = op.scratch_backward.saturating_add(bytes);
+        }
+    }
+
     /// The matrix product of a linear layer, with given weights; `shape` is rows, inner, columns.
     pub fn matrix(&mut self, name: &'static str, x: Id, weight: Id, bias: Option<Id>, shape: (u64, u64, u64)) -> Id {
-        self.product(name, x, (weight, bias), shape, None)
+        self.product(name, x, (weight, bias), shape, None, false)
     }
 
     /// With FP8 operands a copy of the input is read and kept in its place; the gradient of the output is turned into
@@ -51,10 +68,11 @@ impl Builder<'_> {
         (weight, bias): (Id, Option<Id>),
         shape: (u64, u64, u64),
         operands: Option<Operands>,
+        quantised: bool,
     ) -> Id {
         let a = self.lower(name, x);
         let bias = bias.map(|bias| self.lower(name, bias));
-        let w = self.lower(name, weight);
+        let w = if quantised { weight } else { self.lower(name, weight) };
         let element = self.element(a);
         let (needs_x, needs_w) = (self.grad(a), self.grad(w));
         let out = self.local(
