@@ -12,7 +12,8 @@ pub const ROOT_VARIABLE: &str = "MEMWALL_SYS_ROOT";
 /// The user's choice of a source.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Choice {
-    /// The NVIDIA driver where it works and has a GPU, else AMD's, else the demo.
+    /// The NVIDIA driver where it works and has a GPU, else AMD's, else, where no driver is there that only
+    /// fails, the demo.
     #[default]
     Auto,
     /// The NVIDIA driver or nothing.
@@ -72,6 +73,8 @@ fn open_with(choice: Choice, library: Option<PathBuf>, root: &Path, means: Means
             Ok(nvml) => Ok(Box::new(nvml)),
             Err(why) => match amdgpu() {
                 Ok(amdgpu) => Ok(Box::new(amdgpu)),
+                // A driver that is there and fails hides a run: nothing is made up in its place.
+                Err(_) if why.is_broken() => Err(why.to_string()),
                 // A machine without either is taken for one that should have NVIDIA's.
                 Err(_) => match demo() {
                     Some(demo) => Ok(Box::new(demo.because(&why.plain()))),

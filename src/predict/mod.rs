@@ -170,5 +170,5 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
         Some(Group::ActivationGradient) => "gradients of activations",
         _ => "saved activations",
     };
-    Cow::Owned(format!("{} ({}): {what}", summit.at, summit.operator))
+    Cow::Owned(format!("{} ({}); beyond the states mostly {what}", summit.at, summit.operator))
 }

@@ -79,7 +79,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 fn question(state: &State) -> Option<&'static str> {
     match state.overlay? {
         Overlay::ConfirmQuit => Some(UNSAVED),
-        Overlay::Diff(_) => Some("s saves this   ↑↓ scroll   any other key goes back"),
+        Overlay::Diff(_) => Some("s or ⏎ saves this   ↑↓ scroll   any other key goes back"),
         Overlay::Conflict(_) => Some(conflict::question(state)),
         Overlay::Export(_) => Some("s writes it   S to another file   ↑↓ scroll   any other key goes back"),
         Overlay::Imported(_) => Some("opened, in no file yet   ↑↓ scroll   any other key shows the plan"),

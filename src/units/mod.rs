@@ -214,7 +214,7 @@ impl fmt::Display for Fraction {
 }
 
 impl Seconds {
-    /// What can be said of a time that lies ahead: `45 s`, `24 min`, `5 h`, `3 d`.
+    /// What can be said of a time that lies ahead: `45 s`, `24 min`, `5 h`, `2.6 d`, `12 d`.
     #[must_use]
     pub fn roughly(self) -> String {
         let seconds = self.0;
@@ -227,7 +227,8 @@ impl Seconds {
         } else if seconds < 48.0 * 3600.0 {
             format!("{:.0} h", seconds / 3600.0)
         } else {
-            format!("{:.0} d", seconds / 86_400.0)
+            let days = seconds / 86_400.0;
+            if days < 9.95 { format!("{days:.1} d") } else { format!("{days:.0} d") }
         }
     }
 }

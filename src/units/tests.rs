@@ -48,6 +48,8 @@ fn numbers_are_grouped_by_thousands() {
 
 #[test]
 fn what_lies_ahead_is_said_roughly() {
-    let said = [45.4, 89.0, 1_471.0, 5_399.0, 19_000.0, 200_000.0, f64::INFINITY].map(|time| Seconds(time).roughly());
-    assert_eq!(said, ["45 s", "89 s", "25 min", "90 min", "5 h", "2 d", "–"]);
+    let times = [45.4, 89.0, 1_471.0, 5_399.0, 19_000.0, 200_000.0, 860_000.0, f64::INFINITY];
+    let said = times.map(|time| Seconds(time).roughly());
+    // 200 000 / 86 400 = 2.31, 860 000 / 86 400 = 9.95.
+    assert_eq!(said, ["45 s", "89 s", "25 min", "90 min", "5 h", "2.3 d", "10 d", "–"]);
 }

@@ -61,6 +61,11 @@ impl Attached {
             return;
         }
         self.started = self.started.or(started);
+        if self.started.is_some() && absence == Some(&Absence::Gone) {
+            // Whatever the driver still lists under its pid.
+            self.state = AttachedState::Ended;
+            return;
+        }
         let mut found = sample
             .devices
             .iter()

@@ -181,10 +181,11 @@ fn is_over(state: &State) -> bool {
 }
 
 /// Whether the run is meant to do what the plan says, and has done so for whole steps. The example that
-/// opens where no plan is given is nobody's plan for real processes.
+/// opens where no plan is given is nobody's plan for real processes, and what another card than the plan's
+/// does needs no other cause.
 fn is_meant(state: &State) -> bool {
     let settled = state.comparison.as_ref().is_some_and(|comparison| comparison.evidence.settled);
-    settled && !inferred::has_no_plan(state)
+    settled && !inferred::has_no_plan(state) && state.other_card().is_none()
 }
 
 fn ask(state: &mut State, now: Asked) -> Effect {

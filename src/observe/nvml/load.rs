@@ -57,6 +57,12 @@ pub enum NvmlOpenError {
 }
 
 impl NvmlOpenError {
+    /// The driver is there, and with it GPUs that may have a run on them; it cannot be talked to.
+    #[must_use]
+    pub const fn is_broken(&self) -> bool {
+        matches!(self, Self::Mismatch | Self::NoPermission | Self::Other(_))
+    }
+
     /// What is wrong, short enough for a header.
     #[must_use]
     pub fn plain(&self) -> String {

@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span as Text};
 use ratatui::widgets::Widget;
-use ratatui::widgets::canvas::{Canvas, Line as Stroke};
+use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
 use super::scroll;
 use crate::app::{Pane, Selected, Span, State};
@@ -154,8 +154,11 @@ fn draw_chart(state: &State, figure: Figure, look: &Look, area: Rect, buffer: &m
         ("most", whole.map(|whole| whole.high)),
         ("mean", whole.map(Spread::mean)),
         ("least", whole.map(|whole| whole.low)),
+        ("peak ┈", watermark(state, figure).map(Bytes::as_f64)),
     ];
-    for ((word, value), place) in lines.into_iter().zip(figures.rows()) {
+    // The dotted line is told of where there is one.
+    let lines = lines.into_iter().filter(|(word, value)| value.is_some() || !word.starts_with("peak"));
+    for ((word, value), place) in lines.zip(figures.rows()) {
         let text = value.map_or_else(|| "–".to_owned(), |value| format!("{mark}{}", words(figure, value)));
         Line::from(vec![
             Text::styled(format!(" {}", left(word, 6)), theme.dim()),
@@ -166,6 +169,12 @@ fn draw_chart(state: &State, figure: Figure, look: &Look, area: Rect, buffer: &m
     }
 }
 
+/// The most memory since attached, or since the start.
+fn watermark(state: &State, figure: Figure) -> Option<Bytes> {
+    let monitor = &state.monitor;
+    monitor.peaks.get(monitor.shown_device()).copied().flatten().filter(|_| figure == Figure::Memory)
+}
+
 /// From the lowest to the highest of each column, joined with the one before: a peak of a moment
 /// is as high as it was.
 fn draw_plot(state: &State, figure: Figure, top: f64, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -174,8 +183,7 @@ fn draw_plot(state: &State, figure: Figure, top: f64, look: &Look, area: Rect, b
     let columns = usize::from(area.width) * 2;
     let seen = monitor.spans.columns(monitor.shown_device(), monitor.span, figure, columns);
     let (colour, guide) = (look.theme.roof_colour(), look.theme.guide_colour());
-    let watermark = monitor.peaks.get(monitor.shown_device()).copied().flatten();
-    let watermark = watermark.filter(|_| figure == Figure::Memory);
+    let watermark = watermark(state, figure);
     let last = columns.saturating_sub(1) as f64;
     Canvas::default()
         .marker(Marker::Braille)
@@ -183,8 +191,9 @@ fn draw_plot(state: &State, figure: Figure, top: f64, look: &Look, area: Rect, b
         .y_bounds([0.0, top.max(f64::MIN_POSITIVE)])
         .paint(|canvas| {
             if let Some(peak) = watermark {
-                let peak = peak.as_f64();
-                canvas.draw(&Stroke { x1: 0.0, y1: peak, x2: last, y2: peak, color: guide });
+                // Dotted, so that nobody takes it for figures of a time that was not seen.
+                let dots: Vec<(f64, f64)> = (0..columns).step_by(6).map(|x| (x as f64, peak.as_f64())).collect();
+                canvas.draw(&Points { coords: &dots, color: guide });
             }
             let mut before: Option<Spread> = None;
             for (column, spread) in seen.iter().enumerate() {

@@ -35,7 +35,12 @@ impl Completion {
             Wanted::Value => values(spot.key.as_deref()?, catalog),
             Wanted::Nothing => return None,
         };
-        let mut shown: Vec<Choice> = ranked(&choices, prefix).into_iter().map(|at| choices[at].clone()).collect();
+        // A key is typed by its name: one that only has the word in its description would take its place.
+        let names: Vec<Choice> = match spot.wanted {
+            Wanted::Key => choices.iter().map(|choice| Choice::of(&choice.name, "")).collect(),
+            _ => choices.clone(),
+        };
+        let mut shown: Vec<Choice> = ranked(&names, prefix).into_iter().map(|at| choices[at].clone()).collect();
         if !asked && shown.first().is_some_and(|best| best.name == prefix) {
             shown.clear();
         }
@@ -117,6 +122,13 @@ mod tests {
         assert!(offered("training:\n  precision: \n", 1, 13, false).is_empty());
         assert!(offered("training:\n  precision: \n", 1, 13, true).len() > 5);
         assert!(offered("a: 1 # mod", 0, 10, true).is_empty());
+    }
+
+    #[test]
+    fn a_key_is_found_by_its_name_alone() {
+        // model.size_billions is explained as what the CLI's `MODEL_TYPE SIZE BATCH` takes; batch_size is there.
+        let text = "model:\n  batch_size: 8\n  batch\n";
+        assert_eq!(offered(text, 2, 7, false), Vec::<String>::new());
     }
 
     #[test]

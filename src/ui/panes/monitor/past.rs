@@ -73,7 +73,11 @@ fn draw_row(state: &State, position: usize, past: &Past<'_>, look: &Look, area: 
         (Some(first), Some(last)) => last.at.since(first.at),
         _ => Seconds(0.0),
     };
-    let span = if past.label == "memory" { seen.to_string() } else { String::new() };
+    let span = match past.label {
+        "memory" if seen.0 < 60.0 => format!("{:.0} s", seen.0),
+        "memory" => seen.to_string(),
+        _ => String::new(),
+    };
     let tail = format!(" {} {span}", left(&past.latest, 11));
     Line::from(vec![
         Span::styled(format!(" {}", left(past.label, 7)), theme.dim()),
