@@ -254,28 +254,32 @@ impl Explorer<'_> {
     /// Every way to offload and to recompute; how many were ruled out.
     fn variants(&self, branch: &Branch, job: &mut Job, knobs: &mut Knobs, gathered: &mut Gathered) -> u64 {
         let mut pruned = 0;
-        let mut least_time = branch.least;
-        for (at, offload) in self.offloads.iter().enumerate() {
-            (job.training.cpu_offload, knobs.offload) = (*offload, *offload);
-            job.training.checkpointing.clone_from(&self.checkpointings[0]);
-            let least = branch.walks.of(job).least_memory(job);
-            let too_large = least > job.hardware.capacity;
-            for (place, checkpointing) in self.checkpointings.iter().enumerate() {
+        // Requests are ranked by the tokens that answer them: no bound on the time to read them says anything.
+        let train = job.training.mode == Mode::Train;
+        let bounded = |least: Seconds| if train { least } else { Seconds(0.0) };
+        let mut least_memory = vec![None; self.offloads.len()];
+        for checkpointing in &self.checkpointings {
+            job.training.cpu_offload = self.offloads[0];
+            job.training.checkpointing.clone_from(checkpointing);
+            knobs.checkpointing.clone_from(checkpointing);
+            let walked = branch.walks.of(job);
+            let course = walked.course(job);
+            for (offload, memory) in self.offloads.iter().zip(&mut least_memory) {
                 if !self.space.allows(&branch.group, *offload, checkpointing) {
                     continue;
                 }
-                if too_large || !self.may_matter(least_time, least) {
+                (job.training.cpu_offload, knobs.offload) = (*offload, *offload);
+                if !self.may_matter(bounded(course.seconds()), Bytes::ZERO) {
                     pruned += 1;
                     continue;
                 }
-                job.training.checkpointing.clone_from(checkpointing);
-                knobs.checkpointing.clone_from(checkpointing);
-                let outline = branch.walks.of(job).outline(job);
-                if at == 0 && place == 0 && *checkpointing == Checkpointing::None && *offload == CpuOffload::None {
-                    // Recomputing and offloading only take time; the optimizer's part is of the largest stage, which
-                    // may be another one then.
-                    least_time = Seconds(least_time.0.max(outline.time.step.0 - outline.optimizer.0));
+                let memory = *memory.get_or_insert_with(|| walked.least_memory(job));
+                let time = bounded(walked.least_time(job, &course));
+                if memory > job.hardware.capacity || !self.may_matter(time, memory) {
+                    pruned += 1;
+                    continue;
                 }
+                let outline = walked.outline(job, &course);
                 gathered.add(Candidate { knobs: knobs.clone(), outline }, self.request.top);
             }
         }
