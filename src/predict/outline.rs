@@ -10,6 +10,7 @@ use super::prediction::{Capacity, StepTime};
 use super::step::Step;
 use super::time::{self, Course};
 use super::{decode, largest_stage, stage_layers, terms, workspaces};
+use crate::plan::keywords::CpuOffload;
 use crate::units::{Bytes, Seconds};
 
 /// Memory against the card, and time, of one plan: the same figures as in its [`super::Prediction`].
@@ -124,14 +125,18 @@ impl Walked {
         Seconds(stages.fold(f64::INFINITY, f64::min))
     }
 
-    /// Bytes of device memory that `job` needs at least: what stays in it in every phase of a step. No checkpointing
-    /// and no micro batch brings a plan below that.
+    /// Bytes of device memory that `job` needs at least with each of `offloads`: what stays in it in every phase of a
+    /// step. No checkpointing brings a plan below that.
     #[must_use]
-    pub fn least_memory(&self, job: &Job) -> Bytes {
-        let workspaces = workspaces(job);
-        let stages = distinct_stages(job, &self.step).into_iter();
-        let least = stages.map(|index| memory::least(job, &self.step, index, workspaces)).max();
-        Bytes(least.unwrap_or(0).saturating_add(terms::outside(job)))
+    pub fn least_memory(&self, job: &Job, offloads: &[CpuOffload]) -> Vec<Bytes> {
+        let mut most = vec![0; offloads.len()];
+        for index in distinct_stages(job, &self.step) {
+            for (most, least) in most.iter_mut().zip(memory::least(job, &self.step, index, offloads)) {
+                *most = least.max(*most);
+            }
+        }
+        let beside = workspaces(job).saturating_add(terms::outside(job));
+        most.into_iter().map(|least| Bytes(least.saturating_add(beside))).collect()
     }
 }
 

@@ -84,6 +84,11 @@ impl Held<'_> {
 
     /// Adds everything up.
     pub fn resident(&self) -> Resident {
+        self.offloading(self.on_card(), self.job.training.cpu_offload)
+    }
+
+    /// What there would be if nothing were offloaded.
+    pub fn on_card(&self) -> Resident {
         let job = self.job;
         let mut sum = Resident::default();
         let mut largest = 0;
@@ -103,7 +108,7 @@ impl Held<'_> {
             }
         }
         if job.training.mode == Mode::Inference {
-            return self.inference(sum);
+            return sum;
         }
         sum.gradients_stay = job.framework == Framework::Megatron;
         sum.gradients_before =
@@ -125,7 +130,15 @@ impl Held<'_> {
             sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { 0 };
             sum.optimizer_temporary = sum.optimizer_temporary.saturating_add(sum.gradient_copies);
         }
-        match job.training.cpu_offload {
+        sum
+    }
+
+    /// What is left of `sum` with that in host memory.
+    pub fn offloading(&self, mut sum: Resident, offload: CpuOffload) -> Resident {
+        if self.job.training.mode == Mode::Inference {
+            return self.inference(sum, offload);
+        }
+        match offload {
             CpuOffload::Optimizer => {
                 sum.states = 0;
                 sum.masters = 0;
@@ -176,16 +189,16 @@ impl Held<'_> {
     }
 
     /// Weights, and keys and values of every request.
-    fn inference(&self, mut sum: Resident) -> Resident {
+    fn inference(&self, mut sum: Resident, offload: CpuOffload) -> Resident {
         let job = self.job;
         let one = self.layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(cached(self.step.tape(*layer))));
         let kv_cache = one.saturating_mul(job.batch.accumulation);
-        if job.degrees.sharding == Sharding::Zero3 || job.training.cpu_offload == CpuOffload::Parameters {
+        if job.degrees.sharding == Sharding::Zero3 || offload == CpuOffload::Parameters {
             self.gathered(&mut sum);
         }
         Resident {
             params: sum.params,
-            weights: if job.training.cpu_offload == CpuOffload::Parameters { 0 } else { sum.weights },
+            weights: if offload == CpuOffload::Parameters { 0 } else { sum.weights },
             kv_cache,
             kv_cache_waiting: kv_cache - one,
             root: sum.root,

@@ -256,31 +256,28 @@ impl Explorer<'_> {
         let mut pruned = 0;
         // Requests are ranked by the tokens that answer them: no bound on the time to read them says anything.
         let train = job.training.mode == Mode::Train;
-        let bounded = |least: Seconds| if train { least } else { Seconds(0.0) };
-        let mut least_memory = vec![None; self.offloads.len()];
+        let mut memory: Option<Vec<Bytes>> = None;
         for checkpointing in &self.checkpointings {
-            job.training.cpu_offload = self.offloads[0];
             job.training.checkpointing.clone_from(checkpointing);
             knobs.checkpointing.clone_from(checkpointing);
             let walked = branch.walks.of(job);
-            let course = walked.course(job);
-            for (offload, memory) in self.offloads.iter().zip(&mut least_memory) {
+            let memory = memory.get_or_insert_with(|| walked.least_memory(job, &self.offloads));
+            // Time without what the host does, once something may fit.
+            let mut course = None;
+            for (offload, least) in self.offloads.iter().zip(memory) {
                 if !self.space.allows(&branch.group, *offload, checkpointing) {
                     continue;
                 }
                 (job.training.cpu_offload, knobs.offload) = (*offload, *offload);
-                if !self.may_matter(bounded(course.seconds()), Bytes::ZERO) {
-                    pruned += 1;
-                    continue;
+                let fits = *least <= job.hardware.capacity;
+                let outline = fits.then(|| course.get_or_insert_with(|| walked.course(job))).and_then(|course| {
+                    let wanted = !train || self.may_matter(walked.least_time(job, course), *least);
+                    wanted.then(|| walked.outline(job, course))
+                });
+                match outline {
+                    Some(outline) => gathered.add(Candidate { knobs: knobs.clone(), outline }, self.request.top),
+                    None => pruned += 1,
                 }
-                let memory = *memory.get_or_insert_with(|| walked.least_memory(job));
-                let time = bounded(walked.least_time(job, &course));
-                if memory > job.hardware.capacity || !self.may_matter(time, memory) {
-                    pruned += 1;
-                    continue;
-                }
-                let outline = walked.outline(job, &course);
-                gathered.add(Candidate { knobs: knobs.clone(), outline }, self.request.top);
             }
         }
         pruned

@@ -33,8 +33,12 @@ impl Words {
     #[must_use]
     pub fn then(self, more: Self) -> Self {
         match (self, more) {
-            (Self::NONE, more) => more,
-            (before, Self::Plain(text)) => before.then(Self::Pieces(vec![Piece::Text(text)])),
+            (Self::NONE, more) | (more, Self::NONE) => more,
+            (Self::Pieces(mut pieces), Self::Plain(text)) => {
+                pieces.push(Piece::Text(text));
+                Self::Pieces(pieces)
+            }
+            (Self::Plain(text), Self::Plain(more)) => Self::Pieces(vec![Piece::Text(text), Piece::Text(more)]),
             (Self::Plain(text), Self::Pieces(mut pieces)) => {
                 pieces.insert(0, Piece::Text(text));
                 Self::Pieces(pieces)
