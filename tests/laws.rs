@@ -259,3 +259,37 @@ fn a_bubble_is_stages_less_one_over_micro_batches() {
         );
     }
 }
+
+/// What stages send each other: with one run of layers a stage each micro-batch waits for it, there and back. Where
+/// chunks interleave, sends run beside the other way's passes but for the first stage's 2 (p - 1) + (v - 1) p passes
+/// before its first one backward, and as many after its last one forward (megatron-core, schedules.py,
+/// get_pp_rank_microbatches and its warm-up and cool-down loops).
+#[test]
+fn chunks_wait_for_sends_while_the_pipeline_fills_and_drains() {
+    let plan = |chunks: u64, micro_batches: u64| {
+        json!({
+            "model": {
+                "architecture": {
+                    "hidden_size": 4096, "num_layers": 32, "num_attention_heads": 32, "vocab_size": 128,
+                    "tie_embeddings": false,
+                },
+                "framework": "megatron", "batch_size": micro_batches, "sequence_length": 4096,
+            },
+            "training": {
+                "precision": "bf16-fp32-master", "micro_batch_size": 1, "gradient_accumulation_steps": micro_batches,
+            },
+            "hardware": {"gpu_type": "H100"},
+            "cluster": {"num_gpus": 4, "nodes": 1, "gpus_per_node": 4, "interconnect": "nvlink_4"},
+            "distribution": {
+                "data_parallel": 1, "pipeline_parallel": 4, "virtual_pipeline": chunks,
+                "pipeline_schedule": if chunks > 1 { "interleaved" } else { "1f1b" },
+            },
+        })
+    };
+    let waits = |chunks, micro_batches| time(&plan(chunks, micro_batches)).unwrap().communication.0;
+    // 2 x 3 + 1 x 4 = 10 and 2 x 3 + 3 x 4 = 18 passes of a chunk.
+    for (chunks, micro_batches, bare) in [(2, 16, 10.0), (4, 16, 18.0), (2, 64, 10.0)] {
+        let share = waits(chunks, micro_batches) / waits(1, micro_batches);
+        assert!((share - bare / micro_batches as f64).abs() < 1e-9, "{chunks} chunks, {micro_batches}: {share}");
+    }
+}

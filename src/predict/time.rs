@@ -6,6 +6,7 @@ use super::exchange::{Beside, Weights, between, sharded, within};
 use super::job::Job;
 use super::link::Group;
 use super::offload;
+use super::pipeline::warm_up;
 use super::prediction::StepTime;
 use super::step::Step;
 use super::ways::Ways;
@@ -109,7 +110,7 @@ fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
     };
     let layers: Vec<[Stage; 2]> =
         (0..passes.kinds.len()).map(|kind| [0, 1].map(|again| of_layer(kind, again))).collect();
-    let boundary = Beside::bare(boundary(job));
+    let boundary = Beside::bare(if interleaves(job) { Ways::default() } else { boundary(job) });
     let last = job.stages.len() - 1;
     let mut alike: Vec<Alike> = Vec::with_capacity(4);
     let (mut counts, mut before): (Counts, Counts) = (vec![[0; 2]; layers.len()], Vec::with_capacity(layers.len()));
@@ -144,12 +145,16 @@ fn count(job: &Job, step: &Step, index: usize, counts: &mut Counts) {
     }
 }
 
-/// Seconds that a micro-batch waits at the boundary of a stage for activations and their gradients.
+/// Whether stages hold several chunks, which take turns.
+fn interleaves(job: &Job) -> bool {
+    job.degrees.schedule == Schedule::Interleaved && job.degrees.virtual_pipeline > 1
+}
+
+/// Seconds in which activations pass one boundary between stages, and their gradients.
 fn boundary(job: &Job) -> Ways {
     let stages = job.stages.len() as u64;
     let degrees = &job.degrees;
-    // The interleaved schedule sends while another chunk computes (Megatron, --overlap-p2p-communication is its default).
-    if stages < 2 || degrees.schedule == Schedule::Interleaved {
+    if stages < 2 {
         return Ways::default();
     }
     let width = job.decoder().map_or(0, |decoder| decoder.hidden);
@@ -163,6 +168,22 @@ fn boundary(job: &Job) -> Ways {
     let gathered = Group { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes);
     let forward = sent + gathered;
     Ways { forward, backward: if job.training.mode == Mode::Train { forward } else { 0.0 } }
+}
+
+/// Seconds of a step that the first of interleaved stages waits for what chunks send each other. Once it has made its
+/// first pass backward a send runs beside the other way's pass of another chunk; before, and after its last pass forward,
+/// nothing hides one (Megatron: --overlap-p2p-communication is its default, --overlap-p2p-communication-warmup-flush is
+/// not). `passes` are those of a micro-batch through the slowest stage.
+fn sends(job: &Job, passes: Ways) -> f64 {
+    if !interleaves(job) {
+        return 0.0;
+    }
+    let sent = boundary(job);
+    let chunks = job.degrees.virtual_pipeline;
+    let bare = warm_up(job, 0);
+    let beside = job.batch.accumulation.saturating_mul(chunks).saturating_sub(bare);
+    let hides = Ways { forward: passes.backward, backward: passes.forward } * (1.0 / chunks as f64);
+    sent.all() * bare as f64 + sent.beyond(hides).all() * beside as f64
 }
 
 /// Seconds that one micro-batch spends at least in a layer of that kind: its kernels, and the collectives that nothing
@@ -180,6 +201,8 @@ pub struct Course {
     stages: Vec<Alike>,
     /// Seconds of all micro-batches through all stages.
     pipeline: f64,
+    /// Seconds of that in which chunks wait for what others send.
+    sends: f64,
     /// Seconds of the exchange between data-parallel ranks that the step waits for.
     exchange: f64,
 }
@@ -192,18 +215,22 @@ fn exchange(job: &Job, stage: &Stage) -> f64 {
 impl Course {
     pub(super) fn of(job: &Job, step: &Step, passes: &Passes) -> Self {
         let stages = stages(job, step, passes);
-        let (mut through, mut slowest, mut waits) = (0.0, 0.0_f64, 0.0_f64);
+        let (mut through, mut slowest, mut waits) = (0.0, 0.0, 0.0_f64);
+        let mut passes = Ways::default();
         for Alike { stage, count, .. } in &stages {
             let seconds = stage.seconds(job);
             through += seconds * *count as f64;
-            slowest = slowest.max(seconds);
+            if seconds > slowest {
+                (slowest, passes) = (seconds, stage.card);
+            }
             waits = waits.max(exchange(job, stage));
         }
+        let sends = sends(job, passes);
         // The slowest stage sets the pace; the others are passed once on the way in and out, a chunk of each at a time
         // where they are interleaved: with equal stages (p - 1) / (v m) of the passes (arXiv 2104.04473, section 2.2).
         let micro_batches = job.batch.accumulation as f64;
         let pipeline = micro_batches * slowest + (through - slowest) / job.degrees.virtual_pipeline as f64;
-        Self { stages, pipeline, exchange: waits }
+        Self { stages, pipeline: pipeline + sends, sends, exchange: waits }
     }
 
     /// Its time.
@@ -233,7 +260,7 @@ impl Course {
         let micro_batches = job.batch.accumulation as f64;
         let kernels = cost.compute.0 + cost.memory_bound.0;
         let launch = own.gap(job) * micro_batches;
-        let communication = own.beside.waits.all() * micro_batches + exchange(job, &own) + host;
+        let communication = own.beside.waits.all() * micro_batches + self.sends + exchange(job, &own) + host;
         // What is left of rounding is no wait.
         let bubble = seconds - kernels - launch - communication;
         let bubble = if bubble > 1e-9 * seconds { bubble } else { 0.0 };

@@ -15,7 +15,6 @@ pub use progress::{Progress, Seen};
 pub use reason::why_slower;
 pub use space::divisors;
 
-use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use rayon::prelude::*;
@@ -68,7 +67,7 @@ pub struct Found {
     pub own: Ranked,
     /// The plan that needs least memory, where none fits.
     pub nearest: Option<Ranked>,
-    /// Plans that fit.
+    /// Of the plans whose figures were computed, those that fit.
     pub fitting: u64,
     /// Plans whose figures were computed.
     pub evaluated: u64,
@@ -175,12 +174,10 @@ struct Explorer<'a> {
 impl Explorer<'_> {
     /// Best first, so that what was found rules out most of what comes later.
     fn explore(&self, tell: &dyn Fn(&Gathered)) -> Gathered {
-        let mut walks: HashMap<_, Arc<Walks>> = HashMap::new();
-        let groups = self.space.groups().into_iter();
-        let groups: Vec<_> =
-            groups.map(|group| (group, Arc::clone(walks.entry(group.operators()).or_default()))).collect();
-        let mut branches: Vec<Branch> =
-            groups.par_iter().flat_map_iter(|(group, walks)| self.branches(group, walks)).collect();
+        let mut groups = self.space.groups();
+        groups.sort_by_key(Group::operators);
+        let alike: Vec<&[Group]> = groups.chunk_by(|one, other| one.operators() == other.operators()).collect();
+        let mut branches: Vec<Branch> = alike.into_par_iter().flat_map_iter(|alike| self.of_alike(alike)).collect();
         branches.sort_by(|a, b| a.least.0.total_cmp(&b.least.0));
         self.progress.begin(branches.len());
         let mut gathered = Gathered::none();
@@ -201,11 +198,16 @@ impl Explorer<'_> {
         gathered
     }
 
+    /// The branches of groups that run the same operators. What was walked for their bounds is let go: most of them are
+    /// never looked into, and all together would fill the memory.
+    fn of_alike(&self, groups: &[Group]) -> Vec<Branch> {
+        let (walks, later) = (Walks::default(), Arc::new(Walks::default()));
+        let wanted = groups.iter().take_while(|_| !self.progress.is_cancelled());
+        wanted.flat_map(|group| self.branches(group, &walks, &later)).collect()
+    }
+
     /// A group with each schedule, and the least time of each.
-    fn branches(&self, group: &Group, walks: &Arc<Walks>) -> Vec<Branch> {
-        if self.progress.is_cancelled() {
-            return Vec::new();
-        }
+    fn branches(&self, group: &Group, walks: &Walks, later: &Arc<Walks>) -> Vec<Branch> {
         let schedules = self.space.schedules(group);
         let mut knobs = Knobs::of_group(group);
         knobs.schedule = Schedule::OneFOneB;
@@ -216,7 +218,7 @@ impl Explorer<'_> {
         let branch = |schedule: (Schedule, u64)| {
             // (p - 1) / v more micro-batches' time to fill and drain (arXiv 2104.04473, section 2.2).
             let passes = group.accumulation as f64 + (group.pipeline - 1) as f64 / schedule.1 as f64;
-            Branch { group: *group, schedule, least: stage * passes, walks: Arc::clone(walks) }
+            Branch { group: *group, schedule, least: stage * passes, walks: Arc::clone(later) }
         };
         schedules.into_iter().map(branch).collect()
     }
