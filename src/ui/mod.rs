@@ -20,16 +20,19 @@ mod ran_out;
 mod search;
 mod sheet;
 mod standing;
+mod still;
 mod sweep;
 mod text;
 mod theme;
 mod wanted;
 
 pub use point::{Pointer, hit};
+pub use still::Still;
 pub use theme::{EMBEDDED, Theme, ThemeError};
 pub use wanted::wanted;
 
 use ratatui::Frame;
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
@@ -47,6 +50,11 @@ pub struct Look {
 
 /// Draws the whole screen.
 pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
+    draw_again(state, look, &mut Still::default(), frame);
+}
+
+/// Draws the whole screen after another of the same dashboard, of which what is still is kept.
+pub fn draw_again(state: &State, look: &Look, still: &mut Still, frame: &mut Frame<'_>) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
     match layout::arrange(area, state.focus, state.zoomed, state.text.is_some()) {
@@ -67,7 +75,11 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
                 draw_tabs(state, look, tabs, buffer);
             }
             for (pane, place) in &screen.panes {
-                panes::draw(*pane, state, look, *place, buffer);
+                let draw = |buffer: &mut Buffer| panes::draw(*pane, state, look, *place, buffer);
+                match pane {
+                    Pane::Plan => still.plan(*place, buffer, draw),
+                    _ => draw(buffer),
+                }
             }
             let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
             draw_overlay(state, look, body, buffer);
@@ -84,7 +96,7 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
     }
 }
 
-fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut ratatui::buffer::Buffer) {
+fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
     let editor = &state.editor;
     let (saved, text) = (editor.saved_text(), editor.text());
     match state.overlay {

@@ -60,6 +60,12 @@ fn main() {
     terminal.keys(&keys::DOWN.repeat(7));
     terminal.wait_for("‹ 8 ›");
     report("a degree stepped", &measure(&mut terminal, [keys::LEFT, keys::RIGHT], ["‹ 4 ›", "‹ 8 ›"]));
+    terminal.keys("z");
+    // The other panes are gone: what every field's steps would do stands in their place.
+    terminal.wait_until("the whole screen for the plan", |screen| !screen.contains("4 Monitor ·"));
+    report("with every field's steps", &measure(&mut terminal, [keys::LEFT, keys::RIGHT], ["‹ 4 ›", "‹ 8 ›"]));
+    terminal.keys("z");
+    terminal.wait_for("4 Monitor ·");
     terminal.keys("e");
     terminal.wait_for("distribution.tensor_parallel");
     report(

@@ -1,5 +1,7 @@
 //! The plan's fields as a form: what they show, and what the values next to theirs are.
 
+use rayon::prelude::*;
+
 use super::Editor;
 use super::field::{FIELDS, Field};
 use super::step::{Direction, Step, meant, outlook, step};
@@ -61,7 +63,9 @@ impl Form {
     pub fn look_around(&mut self, all: bool, editor: &Editor, catalog: &Catalog) {
         let beside =
             |field| [Direction::Less, Direction::More].map(|direction| step(field, direction, editor, catalog));
-        self.around = if all { self.fields(editor).into_iter().map(beside).collect() } else { Vec::new() };
+        let fields = if all { self.fields(editor) } else { Vec::new() };
+        // Two plans and more a field, most of them predicted: enough for all cores.
+        self.around = fields.into_par_iter().map(beside).collect();
         let own = match self.around.get(self.selected) {
             Some(own) => own.clone(),
             None => self.field(editor).map_or([None, None], beside),

@@ -310,6 +310,12 @@ impl Monitor {
         self.sample.as_ref().map(|sample| now.since(sample.at))
     }
 
+    /// Whether the next sample comes within a second.
+    #[must_use]
+    pub fn is_near(&self, now: Moment) -> bool {
+        self.interval.0 <= 1.0 && self.is_fresh(now)
+    }
+
     /// Whether the figures are as fresh as they can be: the next sample is not late.
     #[must_use]
     pub fn is_fresh(&self, now: Moment) -> bool {

@@ -10,16 +10,18 @@ use crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
     enable_raw_mode,
 };
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
 
 use crate::app::State;
-use crate::ui::{Look, draw};
+use crate::ui::{Look, Still, draw_again};
 
 /// A terminal in raw mode on its alternate screen. Dropping it gives it back as it was,
 /// on a panic too.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    still: Still,
 }
 
 impl Screen {
@@ -37,8 +39,12 @@ impl Screen {
     fn open() -> io::Result<Self> {
         enable_raw_mode()?;
         execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
-        let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(stdout())))?;
-        Ok(Self { terminal })
+        // Told of its size and not asked for it before every frame: that costs two calls of the system.
+        let (width, height) = size();
+        let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));
+        let backend = CrosstermBackend::new(BufWriter::new(stdout()));
+        let terminal = Terminal::with_options(backend, TerminalOptions { viewport })?;
+        Ok(Self { terminal, still: Still::default() })
     }
 
     /// Takes the mouse's clicks from the terminal, or leaves them to it.
@@ -54,10 +60,9 @@ impl Screen {
         sent.map_err(|error| format!("the terminal is gone: {error}"))
     }
 
-    /// Columns and lines.
-    pub fn size(&self) -> (u16, u16) {
-        // A terminal that does not tell its size is taken for the smallest usual one.
-        self.terminal.size().map_or((80, 24), |size| (size.width, size.height))
+    /// The next frame has more to show than what was observed meanwhile.
+    pub fn disturb(&mut self) {
+        self.still.forget();
     }
 
     /// Draws one frame, which the terminal shows at once or not at all.
@@ -67,10 +72,20 @@ impl Screen {
 
     fn draw_frame(&mut self, state: &State, look: &Look) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        self.terminal.draw(|frame| draw(state, look, frame))?;
+        let area = Rect::new(0, 0, state.size.0, state.size.1);
+        if area != self.terminal.get_frame().area() {
+            self.terminal.resize(area)?;
+        }
+        let still = &mut self.still;
+        self.terminal.draw(|frame| draw_again(state, look, still, frame))?;
         queue!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
         self.terminal.backend_mut().flush()
     }
+}
+
+/// Columns and lines of the terminal. One that does not tell is taken for the smallest usual one.
+pub fn size() -> (u16, u16) {
+    crossterm::terminal::size().unwrap_or((80, 24))
 }
 
 impl Drop for Screen {

@@ -16,7 +16,7 @@ use super::panics::Panics;
 use super::recovery::{Store, Wish};
 use super::searching::Search;
 use super::tape::Tape;
-use super::terminal::Screen;
+use super::terminal::{Screen, size};
 use super::{Clock, alarm};
 use crate::app::{Effect, Event, Meant, Source, State, update};
 use crate::cli::ending::Ending;
@@ -29,6 +29,13 @@ const QUEUE: usize = 256;
 
 /// Samples that may wait: beyond that the source drops and counts them.
 const REPORTS: usize = 4;
+
+/// How long the time stands still on the screen where nothing else moves it.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The same after a report, which moves it: were it no longer than reports take, every one would
+/// come with a tick.
+const LATE: Duration = Duration::from_millis(1250);
 
 /// What the loop needs of the world besides its source and the terminal.
 #[derive(Debug)]
@@ -106,8 +113,9 @@ async fn watch_on(
         .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
     let (pointers, mut pointing) = mpsc::channel(QUEUE);
     tokio::spawn(read_terminal(events.clone(), pointers));
-    tokio::spawn(tick(events.clone(), clock));
-    state.size = screen.size();
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    state.size = size();
     if state.mouse {
         screen.take_mouse(true)?;
     }
@@ -122,8 +130,12 @@ async fn watch_on(
             pointer = pointing.recv(), if !pointing.is_closed() => {
                 pointer.and_then(|pointer| hit(&state, pointer)).map(|target| vec![Event::Click(target)])
             }
-            report = reported.recv(), if !reported.is_closed() => report.map(told),
+            report = reported.recv(), if !reported.is_closed() => {
+                ticks.reset_after(LATE);
+                report.map(told)
+            }
             news = heard.recv(), if !heard.is_closed() => news.map(|news| vec![Event::Run(Box::new(news))]),
+            _ = ticks.tick() => Some(vec![Event::Tick(clock.now())]),
             () = ending.asked() => Some(vec![Event::TerminalGone]),
             () = panics.happened() => break,
         };
@@ -181,15 +193,20 @@ impl Hands {
             if let (Some(tape), Event::Sample(sample)) = (&mut self.tape, &event) {
                 tape.put(sample, state);
             }
-            let ticked = matches!(event, Event::Tick(_));
+            let (ticked, told) = (matches!(event, Event::Tick(_)), matches!(event, Event::Run(_)));
+            if !ticked && !told && !matches!(event, Event::Sample(_)) {
+                screen.disturb();
+            }
             for effect in update(state, event) {
                 if effect == Effect::Quit {
                     return Ok(Came::ToAnEnd);
                 }
                 self.carry_out(effect, state, screen)?;
             }
-            // Of time alone only the age of what is late is seen: the rest comes with the next sample.
-            if !ticked || !state.monitor.is_fresh(state.now) {
+            // Of time alone only the age of what is late is seen: the rest comes with the next sample,
+            // and what the run tells as well where that is near. One frame is for both.
+            let waits = ticked && state.monitor.is_fresh(state.now) || told && state.monitor.is_near(state.now);
+            if !waits {
                 came = Came::Seen;
             }
         }
@@ -269,6 +286,11 @@ fn told(report: Report) -> Vec<Event> {
 /// Passes the terminal's events on until the terminal or the dashboard is gone.
 async fn read_terminal(events: Sender<Event>, pointers: Sender<Pointer>) {
     let mut terminal = EventStream::new();
+    // From here on a change of size is told; what it was before then nobody told.
+    let (width, height) = size();
+    if events.send(Event::Resized(width, height)).await.is_err() {
+        return;
+    }
     while let Some(Ok(event)) = terminal.next().await {
         if let TerminalEvent::Mouse(mouse) = event {
             // A wheel turns faster than anyone reads: what does not fit is left out.
@@ -282,17 +304,6 @@ async fn read_terminal(events: Sender<Event>, pointers: Sender<Pointer>) {
     }
     // A dashboard that has gone meanwhile needs no telling.
     drop(events.send(Event::TerminalGone).await);
-}
-
-async fn tick(events: Sender<Event>, clock: Clock) {
-    let mut ticks = interval(Duration::from_secs(1));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    loop {
-        ticks.tick().await;
-        if events.send(Event::Tick(clock.now())).await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Sends a signal on a thread that may block: looking at a process can.

@@ -15,7 +15,7 @@ use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System, Updat
 
 use children::Children;
 use detail::Details;
-use namespace::search;
+use namespace::Elsewhere;
 use users::Users;
 
 pub use end::{End, end};
@@ -25,9 +25,6 @@ use crate::units::{Bytes, Fraction};
 
 /// Names and command lines are cut here: they come from anybody.
 const LONGEST_TEXT: usize = 4096;
-/// A pid that nobody in sight has is looked for in other namespaces this often, in milliseconds:
-/// it means reading a file of every process.
-const SEARCH_EVERY: u64 = 10_000;
 /// Processes that have left the GPUs but go on are forgotten when there are more than these.
 const MOST_STALE: usize = 64;
 
@@ -37,7 +34,7 @@ pub struct HostFacts {
     system: Option<System>,
     users: Users,
     cpu_before: HashMap<u32, CpuTime>,
-    elsewhere: HashMap<u32, Elsewhere>,
+    elsewhere: Elsewhere,
     details: Details,
     children: Children,
     /// Every process is in sight.
@@ -52,13 +49,6 @@ struct CpuTime {
     at: Moment,
 }
 
-/// What was found for a pid of another namespace, and when.
-#[derive(Debug, Clone, Copy)]
-struct Elsewhere {
-    here: Option<u32>,
-    at: Moment,
-}
-
 impl HostFacts {
     /// Nothing is read yet.
     pub fn new() -> Self {
@@ -67,7 +57,7 @@ impl HostFacts {
             system: System::new().ok(),
             users: Users::default(),
             cpu_before: HashMap::new(),
-            elsewhere: HashMap::new(),
+            elsewhere: Elsewhere::default(),
             details: Details::default(),
             children: Children::default(),
             on_host: namespace::is_the_hosts(),
@@ -111,7 +101,7 @@ impl HostFacts {
     fn one(&mut self, pid: u32, now: Moment) -> HostProcess {
         let mut local = pid;
         if self.known(pid).is_none()
-            && let Some(here) = self.here(pid, now)
+            && let Some(here) = self.elsewhere.here(&self.proc_root, pid, now)
             && let Some(system) = &mut self.system
         {
             refresh(system, &[here]);
@@ -144,26 +134,11 @@ impl HostFacts {
         self.system.as_ref()?.process(Pid::from_u32(pid))
     }
 
-    /// The pid that a process of another namespace has in this one.
-    ///
-    /// The driver tells the pids of its own namespace. One process in sight whose list of pids
-    /// (NSpid) has the number is the one; of several, nobody knows which.
-    fn here(&mut self, pid: u32, now: Moment) -> Option<u32> {
-        if let Some(found) = self.elsewhere.get(&pid)
-            && now.0.saturating_sub(found.at.0) < SEARCH_EVERY
-        {
-            return found.here;
-        }
-        let here = search(&self.proc_root, pid);
-        self.elsewhere.insert(pid, Elsewhere { here, at: now });
-        here
-    }
-
     /// Drops what belongs to processes that nobody asks for any more.
     fn forget(&mut self, pids: &[u32]) {
         let children = self.children.pids();
         self.cpu_before.retain(|pid, _| pids.contains(pid) || children.contains(pid));
-        self.elsewhere.retain(|pid, _| pids.contains(pid));
+        self.elsewhere.forget(pids);
         let known = self.system.as_ref().map_or(0, |system| system.processes().len());
         if known > pids.len() + self.children.pids().len() + MOST_STALE {
             self.system = System::new().ok();

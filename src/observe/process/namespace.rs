@@ -1,23 +1,133 @@
 //! Processes that have other numbers elsewhere: seen from a host, those of containers.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// The one process under `root` that has `pid` in some other namespace.
-pub fn search(root: &Path, pid: u32) -> Option<u32> {
-    let processes = procfs::process::all_processes_with_root(root).ok()?;
-    let mut found = processes.flatten().filter(|process| {
-        let pids = process.status().ok().and_then(|status| status.nspid).unwrap_or_default();
-        pids.len() > 1 && pids.iter().any(|known| u32::try_from(*known) == Ok(pid))
-    });
-    let first = found.next()?;
-    if found.next().is_some() {
-        return None;
+use crate::reading::Moment;
+
+/// A walk reads a file of every process: never sooner after the last, in milliseconds.
+const SOONEST: u64 = 2_000;
+/// Who was not found is looked for again after this long, then after twice as long, in
+/// milliseconds: the numbers of a process never change, only what of it may be read.
+const AGAIN: u64 = 10_000;
+const LATEST: u64 = 600_000;
+
+/// The pids here of processes that are known by those of another namespace.
+///
+/// The driver tells the pids of its own namespace. One process in sight whose list of pids
+/// (NSpid) has the number is the one; of several, nobody knows which.
+#[derive(Debug, Default)]
+pub struct Elsewhere {
+    found: HashMap<u32, u32>,
+    /// Who was asked for by the last walk.
+    asked: HashSet<u32>,
+    walked: Option<Moment>,
+    wait: u64,
+}
+
+impl Elsewhere {
+    /// The pid that a process of another namespace has in this one. One walk through `root`
+    /// answers for all.
+    pub fn here(&mut self, root: &Path, pid: u32, now: Moment) -> Option<u32> {
+        if self.is_due(!self.asked.contains(&pid), now) {
+            self.found = numbers(root);
+            self.walked = Some(now);
+        }
+        // Who is asked for within the same look was answered by that look's walk.
+        if self.walked == Some(now) {
+            self.asked.insert(pid);
+        }
+        self.found.get(&pid).copied()
     }
-    u32::try_from(first.pid()).ok()
+
+    /// Who is new is worth a walk soon; after one in vain the next waits longer.
+    fn is_due(&mut self, is_new: bool, now: Moment) -> bool {
+        let Some(walked) = self.walked else {
+            self.wait = AGAIN;
+            return true;
+        };
+        let passed = now.0.saturating_sub(walked.0);
+        if is_new {
+            self.wait = AGAIN;
+            return passed >= SOONEST;
+        }
+        let due = passed >= self.wait;
+        if due {
+            self.wait = (self.wait * 2).min(LATEST);
+        }
+        due
+    }
+
+    /// Drops what belongs to processes that nobody asks for any more.
+    pub fn forget(&mut self, pids: &[u32]) {
+        self.asked.retain(|pid| pids.contains(pid));
+    }
+}
+
+/// Every number that exactly one process under `root` has in some other namespace, with the pid
+/// of that process.
+fn numbers(root: &Path) -> HashMap<u32, u32> {
+    let mut holders: HashMap<u32, Option<u32>> = HashMap::new();
+    let processes = procfs::process::all_processes_with_root(root).into_iter().flatten().flatten();
+    for process in processes {
+        let Ok(here) = u32::try_from(process.pid()) else { continue };
+        let pids = process.status().ok().and_then(|status| status.nspid).unwrap_or_default();
+        let others: HashSet<u32> = pids.iter().filter_map(|pid| u32::try_from(*pid).ok()).collect();
+        if pids.len() > 1 {
+            for pid in others {
+                holders.entry(pid).and_modify(|holder| *holder = None).or_insert(Some(here));
+            }
+        }
+    }
+    holders.into_iter().filter_map(|(pid, holder)| Some((pid, holder?))).collect()
 }
 
 /// Whether this is the first PID namespace, which sees the processes of all others. The kernel
 /// gives it a fixed number (`PROC_PID_INIT_INO`).
 pub fn is_the_hosts() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::observe::process::tests::proc_with;
+
+    #[test]
+    fn a_pid_of_another_namespace_is_found_by_nspid() {
+        let root = proc_with(&[(41, "41"), (42, "42\t1007"), (43, "43\t1008"), (44, "44\t1008")]);
+        let here = |pid| Elsewhere::default().here(root.path(), pid, Moment(0));
+        assert_eq!(here(1007), Some(42));
+        // Two have it: nobody knows which is meant.
+        assert_eq!(here(1008), None);
+        assert_eq!(here(41), None);
+        assert_eq!(here(9), None);
+    }
+
+    #[test]
+    fn many_are_found_in_one_walk_and_those_in_vain_are_looked_for_ever_later() {
+        let root = proc_with(&[(42, "42\t1007")]);
+        let mut elsewhere = Elsewhere::default();
+        assert_eq!(elsewhere.here(root.path(), 1007, Moment(0)), Some(42));
+        // Had a second walk been made for the second pid, the first would be lost.
+        fs::remove_dir_all(root.path().join("42")).unwrap();
+        assert_eq!(elsewhere.here(root.path(), 9, Moment(0)), None);
+        assert_eq!(elsewhere.here(root.path(), 1007, Moment(9_000)), Some(42));
+        let walks: Vec<u64> = (1..=200)
+            .map(|second| second * 1_000)
+            .filter(|at| {
+                elsewhere.here(root.path(), 9, Moment(*at));
+                elsewhere.walked == Some(Moment(*at))
+            })
+            .collect();
+        // 10, then 20, 40, 80 seconds after the one before.
+        assert_eq!(walks, [10_000, 30_000, 70_000, 150_000]);
+        // A new one is looked for at the next look, if the last walk is not fresh.
+        elsewhere.here(root.path(), 10, Moment(151_000));
+        assert_eq!(elsewhere.walked, Some(Moment(150_000)));
+        elsewhere.here(root.path(), 10, Moment(152_000));
+        assert_eq!(elsewhere.walked, Some(Moment(152_000)));
+    }
 }

@@ -2,7 +2,6 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::namespace::search;
 use super::users::login_name;
 use super::*;
 use crate::reading::Place;
@@ -126,7 +125,7 @@ fn accounts_are_found_by_id() {
 }
 
 /// A made-up /proc with processes of these pids in this and other namespaces.
-fn proc_with(processes: &[(u32, &str)]) -> tempfile::TempDir {
+pub fn proc_with(processes: &[(u32, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let own = fs::read_to_string("/proc/self/status").unwrap();
     for (pid, nspid) in processes {
@@ -138,16 +137,6 @@ fn proc_with(processes: &[(u32, &str)]) -> tempfile::TempDir {
         fs::write(root.path().join(pid.to_string()).join("status"), status).unwrap();
     }
     root
-}
-
-#[test]
-fn a_pid_of_another_namespace_is_found_by_nspid() {
-    let root = proc_with(&[(41, "41"), (42, "42\t1007"), (43, "43\t1008"), (44, "44\t1008")]);
-    assert_eq!(search(root.path(), 1007), Some(42));
-    // Two have it: nobody knows which is meant.
-    assert_eq!(search(root.path(), 1008), None);
-    assert_eq!(search(root.path(), 41), None);
-    assert_eq!(search(root.path(), 9), None);
 }
 
 #[test]
