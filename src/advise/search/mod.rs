@@ -23,7 +23,7 @@ use super::walls::throughput;
 use crate::catalog::Catalog;
 use crate::plan::keywords::{CpuOffload, Mode, Schedule};
 use crate::plan::{Change, Checkpointing, Fault, Plan};
-use crate::predict::{Job, Outline, Walked, outline};
+use crate::predict::{Course, Job, Outline, Walked, outline};
 use crate::units::{Bytes, Seconds};
 use rank::{Candidate, Gathered, Incumbents};
 use space::{Group, Space};
@@ -156,6 +156,12 @@ impl Walks {
             walked
         })
     }
+
+    fn timed(&self, job: &Job) -> (Arc<Walked>, Course) {
+        let walked = self.of(job);
+        let course = walked.course(job);
+        (walked, course)
+    }
 }
 
 struct Explorer<'a> {
@@ -258,21 +264,21 @@ impl Explorer<'_> {
         let mut pruned = 0;
         // Requests are ranked by the tokens that answer them: no bound on the time to read them says anything.
         let train = job.training.mode == Mode::Train;
-        let mut memory: Option<Vec<Bytes>> = None;
+        job.training.checkpointing.clone_from(&self.checkpointings[0]);
+        let memory = branch.walks.of(job).least_memory(job, &self.offloads);
         for checkpointing in &self.checkpointings {
             job.training.checkpointing.clone_from(checkpointing);
             knobs.checkpointing.clone_from(checkpointing);
-            let walked = branch.walks.of(job);
-            let memory = memory.get_or_insert_with(|| walked.least_memory(job, &self.offloads));
-            // Time without what the host does, once something may fit.
-            let mut course = None;
-            for (offload, least) in self.offloads.iter().zip(memory) {
+            // Walked and timed once something may fit.
+            let mut timed: Option<(Arc<Walked>, Course)> = None;
+            for (offload, least) in self.offloads.iter().zip(&memory) {
                 if !self.space.allows(&branch.group, *offload, checkpointing) {
                     continue;
                 }
                 (job.training.cpu_offload, knobs.offload) = (*offload, *offload);
                 let fits = *least <= job.hardware.capacity;
-                let outline = fits.then(|| course.get_or_insert_with(|| walked.course(job))).and_then(|course| {
+                let outline = fits.then(|| timed.get_or_insert_with(|| branch.walks.timed(job)));
+                let outline = outline.and_then(|(walked, course)| {
                     let wanted = !train || self.may_matter(walked.least_time(job, course), *least);
                     wanted.then(|| walked.outline(job, course))
                 });
