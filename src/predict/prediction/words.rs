@@ -94,11 +94,13 @@ impl fmt::Display for Words {
     }
 }
 
-/// [`Words`] of texts, counts and sizes in a row.
+/// [`Words`] of texts, counts and sizes in a row, with room for what may come behind them.
 macro_rules! words {
-    ($($piece:expr),+ $(,)?) => {
-        $crate::predict::Words::Pieces(vec![$($crate::predict::Piece::from($piece)),+])
-    };
+    ($($piece:expr),+ $(,)?) => {{
+        let mut pieces = Vec::with_capacity(12);
+        pieces.extend([$($crate::predict::Piece::from($piece)),+]);
+        $crate::predict::Words::Pieces(pieces)
+    }};
 }
 pub(in crate::predict) use words;
 
