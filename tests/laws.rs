@@ -224,38 +224,59 @@ fn fp8_is_no_slower_than_16_bit_on_large_products() {
     }
 }
 
-/// Megatron's schedules with equal stages: (p - 1) / m of the passes wait, a v-th of it where v chunks interleave
-/// (arXiv 2104.04473, section 2.2). The vocabulary is so small that the ends of the model count for nothing.
+/// Megatron's schedules over equal stages of `chunks` runs of layers each. The vocabulary is so small that the ends of
+/// the model count for nothing.
+fn piped(stages: u64, micro_batches: u64, chunks: u64) -> Value {
+    json!({
+        "model": {
+            "architecture": {
+                "hidden_size": 4096, "num_layers": 32, "num_attention_heads": 32, "vocab_size": 128,
+                "tie_embeddings": false,
+            },
+            "framework": "megatron", "batch_size": micro_batches, "sequence_length": 4096,
+        },
+        "training": {
+            "precision": "bf16-fp32-master", "micro_batch_size": 1, "gradient_accumulation_steps": micro_batches,
+        },
+        "hardware": {"gpu_type": "H100"},
+        "cluster": {"num_gpus": stages, "nodes": 1, "gpus_per_node": stages, "interconnect": "nvlink_4"},
+        "distribution": {
+            "data_parallel": 1, "pipeline_parallel": stages, "virtual_pipeline": chunks,
+            "pipeline_schedule": if chunks > 1 { "interleaved" } else { "1f1b" },
+        },
+    })
+}
+
+/// With equal stages (p - 1) / m of the passes wait, a v-th of it where v chunks interleave (arXiv 2104.04473,
+/// section 2.2).
 #[test]
 fn a_bubble_is_stages_less_one_over_micro_batches() {
     for (stages, micro_batches, chunks) in [(2, 8, 1), (4, 16, 1), (8, 32, 1), (8, 8, 1), (4, 16, 2), (8, 32, 4)] {
-        let plan = json!({
-            "model": {
-                "architecture": {
-                    "hidden_size": 4096, "num_layers": 32, "num_attention_heads": 32, "vocab_size": 128,
-                    "tie_embeddings": false,
-                },
-                "framework": "megatron", "batch_size": micro_batches, "sequence_length": 4096,
-            },
-            "training": {
-                "precision": "bf16-fp32-master", "micro_batch_size": 1, "gradient_accumulation_steps": micro_batches,
-            },
-            "hardware": {"gpu_type": "H100"},
-            "cluster": {"num_gpus": stages, "nodes": 1, "gpus_per_node": stages, "interconnect": "nvlink_4"},
-            "distribution": {
-                "data_parallel": 1, "pipeline_parallel": stages, "virtual_pipeline": chunks,
-                "pipeline_schedule": if chunks > 1 { "interleaved" } else { "1f1b" },
-            },
-        });
-        let prediction = predicted(&plan).unwrap();
+        let prediction = predicted(&piped(stages, micro_batches, chunks)).unwrap();
         let time = &prediction.time;
         let update = prediction.roofline.ops.iter().find(|op| op.name == "optimizer").unwrap().seconds.0;
-        let passes = time.step.0 - time.bubble.0 - update;
-        let textbook = f64::from(stages - 1) / f64::from(micro_batches * chunks);
+        // Sends that fill and drain interleaved stages are no part of the passes.
+        let sends = if chunks > 1 { time.communication.0 } else { 0.0 };
+        let passes = time.step.0 - time.bubble.0 - update - sends;
+        let textbook = (stages - 1) as f64 / (micro_batches * chunks) as f64;
         let share = time.bubble.0 / passes;
         assert!(
             (share / textbook - 1.0).abs() < 0.03,
             "{stages} stages, {micro_batches}, {chunks}: {share}, {textbook}"
         );
+    }
+}
+
+/// What stages send each other: with one run of layers a stage each micro-batch waits for it, there and back. Where
+/// chunks interleave, sends run beside the other way's passes but for the first stage's 2 (p - 1) + (v - 1) p passes
+/// before its first one backward, and as many after its last one forward (megatron-core, schedules.py,
+/// get_pp_rank_microbatches and its warm-up and cool-down loops).
+#[test]
+fn chunks_wait_for_sends_while_the_pipeline_fills_and_drains() {
+    let waits = |micro_batches, chunks| time(&piped(4, micro_batches, chunks)).unwrap().communication.0;
+    // 2 x 3 + 1 x 4 = 10 and 2 x 3 + 3 x 4 = 18 passes of a chunk.
+    for (chunks, micro_batches, bare) in [(2, 16, 10.0), (4, 16, 18.0), (2, 64, 10.0)] {
+        let share = waits(micro_batches, chunks) / waits(micro_batches, 1);
+        assert!((share - bare / micro_batches as f64).abs() < 1e-9, "{chunks} chunks, {micro_batches}: {share}");
     }
 }

@@ -131,6 +131,17 @@ impl Look<'_> {
         found
     }
 
+    /// The larger batch beyond which twice as many samples are hardly quicker, where one fits. It learns otherwise, so
+    /// that it is only for plans that leave a card idle.
+    pub(super) fn more_samples(&self) -> Option<Fix> {
+        const HARDLY: f64 = 1.1;
+        let sets = |fix: &Fix| fix.change.set.iter().any(|(key, _)| *key == "model.batch_size");
+        let larger = self.fixes.iter().filter(|fix| fix.kind == Kind::Other && sets(fix) && fix.fits);
+        let larger: Vec<&Fix> = larger.filter(|fix| fix.speed >= WORTH).collect();
+        let flat = larger.windows(2).find(|two| 1.0 + two[1].speed < HARDLY * (1.0 + two[0].speed));
+        flat.map(|two| two[0]).or_else(|| larger.last().copied()).cloned()
+    }
+
     /// Changes that need less, cheapest first: those that are enough alone or together, or else the largest.
     fn smaller(&self) -> Vec<Fix> {
         let less: Vec<&Fix> = self.fixes.iter().filter(|fix| fix.memory.is_negative()).collect();
@@ -287,7 +298,10 @@ impl Look<'_> {
         if share.0 < 0.2 {
             return None;
         }
-        let fixes = self.faster(|fix| fix.memory.0 > 0 && fix.kind != Kind::Precision);
+        let mut fixes = self.faster(|fix| fix.memory.0 > 0 && fix.kind != Kind::Precision);
+        if fixes.is_empty() {
+            fixes.extend(self.more_samples());
+        }
         let severity = match fixes.first() {
             Some(fix) if fix.speed > 0.1 => Severity::Medium,
             Some(_) => Severity::Low,

@@ -63,7 +63,9 @@ impl Look<'_> {
             time.launch
         );
         let waits = |fix: &Fix| fix.outline.time.launch.0;
-        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < time.launch.0 * LESS);
+        let mut fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < time.launch.0 * LESS);
+        fixes.truncate(MOST_FIXES - 1);
+        fixes.extend(self.more_samples());
         Some(Finding { severity, kind: "launches", message, fixes })
     }
 }

@@ -5,7 +5,7 @@ use super::job::{Batch, Job};
 use super::prediction::StepTime;
 use super::resident::Resident;
 use super::step::Step;
-use super::time;
+use super::time::Course;
 use crate::model::Shape;
 use crate::plan::keywords::Mode;
 
@@ -25,5 +25,5 @@ pub(super) fn of(job: &Job, stage: usize, layers: &[u64], resident: &Resident) -
     let ends = (stage == 0, stage + 1 == job.stages.len());
     let passes = Passes::of(&job, &step);
     let cost = cost::of_stage(&job, &step, &passes, (layers, ends), resident);
-    Some(time::of_step(&job, &step, &passes, &cost, stage))
+    Some(Course::of(&job, &step, &passes).finish((&job, &step), &cost, stage))
 }

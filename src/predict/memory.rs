@@ -90,6 +90,8 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player::of(&held, resident, base, in_flight);
     player.curve = curve;
+    // A point for each layer shown, there and back, and a handful beside.
+    player.timeline.reserve(if curve { 2 * held.layers.len().min(25) + 8 } else { 0 });
     player.left = left;
     player.start();
     player.forward(&held);
@@ -131,12 +133,17 @@ const fn lasting(resident: &Resident) -> u64 {
         + resident.global_buffer
 }
 
-/// Bytes that stage `index` needs at least, whatever it runs: no peak is below what is always there.
-pub(super) fn least(job: &Job, step: &Step, index: usize, workspaces: u64) -> u64 {
+/// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
+/// there.
+pub(super) fn least(job: &Job, step: &Step, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
     let layers = stage_layers(job, index);
-    let resident = Held { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() }.resident();
-    let stays = if resident.gradients_stay { resident.gradients } else { 0 };
-    lasting(&resident) + stays + workspaces
+    let held = Held { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() };
+    let all = held.on_card();
+    let least = offloads.iter().map(|offload| {
+        let resident = held.offloading(all, *offload);
+        lasting(&resident) + if resident.gradients_stay { resident.gradients } else { 0 }
+    });
+    least.collect()
 }
 
 impl<'a> Player<'a> {
@@ -321,8 +328,11 @@ impl<'a> Player<'a> {
         let (step, walk) = (self.step, &self.step.walk);
         let waits = self.resident.reduce_queue.is_some() || self.resident.live > 0;
         let folds = !self.curve && !waits && walk.pending.is_empty() && walk.passing.is_empty();
+        if !folds {
+            return held.layers.chunks(1).collect();
+        }
         let kind = |layer: &u64| (step.kind(*layer), step.is_checkpointed(*layer), *layer < self.offload_until);
-        held.layers.chunk_by(|one, other| folds && kind(one) == kind(other)).collect()
+        held.layers.chunk_by(|one, other| kind(one) == kind(other)).collect()
     }
 
     fn optimizer(&mut self) {

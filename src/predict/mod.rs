@@ -39,6 +39,7 @@ pub use prediction::{
     RooflineOp, StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words,
 };
 pub use scaling::scaling_efficiency;
+pub use time::Course;
 
 use std::borrow::Cow;
 
@@ -74,7 +75,7 @@ pub fn predict(job: &Job) -> Prediction {
     let resident = &runs[largest].resident;
     let passes = Passes::of(job, &step);
     let cost = cost::of_stage(job, &step, &passes, (&layers, ends), resident);
-    let time = time::of_step(job, &step, &passes, &cost, largest);
+    let time = Course::of(job, &step, &passes).finish((job, &step), &cost, largest);
     let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_nothing() { step.walk.count() } else { job.params };
@@ -170,5 +171,5 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
         Some(Group::ActivationGradient) => "gradients of activations",
         _ => "saved activations",
     };
-    Cow::Owned(format!("{} ({}); beyond the states mostly {what}", summit.at, summit.operator))
+    Cow::Owned(format!("{} ({}); mostly {what}", summit.at, summit.operator))
 }

@@ -8,7 +8,9 @@ use super::job::{Job, Training};
 use super::memory::{self, StageRun};
 use super::prediction::{Capacity, StepTime};
 use super::step::Step;
-use super::{decode, largest_stage, stage_layers, terms, time, workspaces};
+use super::time::{self, Course};
+use super::{decode, largest_stage, stage_layers, terms, workspaces};
+use crate::plan::keywords::CpuOffload;
 use crate::units::{Bytes, Seconds};
 
 /// Memory against the card, and time, of one plan: the same figures as in its [`super::Prediction`].
@@ -26,8 +28,6 @@ pub struct Outline {
     pub time: StepTime,
     /// Time of one more token for each request (inference with a cache).
     pub decode: Option<StepTime>,
-    /// The optimizer's part of the step.
-    pub optimizer: Seconds,
 }
 
 /// The operators of one micro-batch, walked once for all plans that run them alike.
@@ -90,10 +90,22 @@ impl Walked {
         passes
     }
 
-    /// The figures of `job`. Where it does not run the operators that were walked, its own are.
+    /// The course of a step of `job`, which this must serve, in time: a small part of the work that all its figures are.
     #[must_use]
-    pub fn outline(&self, job: &Job) -> Outline {
-        if self.serves(job) { of_step(job, &self.step, &self.passes(job)) } else { outline(job) }
+    pub fn course(&self, job: &Job) -> Course {
+        Course::of(job, &self.step, &self.passes(job))
+    }
+
+    /// What a step of `job` takes at least, along its course and with what it keeps in host memory.
+    #[must_use]
+    pub fn least_time(&self, job: &Job, course: &Course) -> Seconds {
+        course.seconds() + Seconds(course.host(job, &self.step))
+    }
+
+    /// The figures of `job`, whose course this is.
+    #[must_use]
+    pub fn outline(&self, job: &Job, course: &Course) -> Outline {
+        of_step(job, &self.step, &self.passes(job), course)
     }
 }
 
@@ -113,14 +125,18 @@ impl Walked {
         Seconds(stages.fold(f64::INFINITY, f64::min))
     }
 
-    /// Bytes of device memory that `job` needs at least: what stays in it in every phase of a step. No checkpointing
-    /// and no micro batch brings a plan below that.
+    /// Bytes of device memory that `job` needs at least with each of `offloads`: what stays in it in every phase of a
+    /// step. No checkpointing brings a plan below that.
     #[must_use]
-    pub fn least_memory(&self, job: &Job) -> Bytes {
-        let workspaces = workspaces(job);
-        let stages = distinct_stages(job, &self.step).into_iter();
-        let least = stages.map(|index| memory::least(job, &self.step, index, workspaces)).max();
-        Bytes(least.unwrap_or(0).saturating_add(terms::outside(job)))
+    pub fn least_memory(&self, job: &Job, offloads: &[CpuOffload]) -> Vec<Bytes> {
+        let mut most = vec![0; offloads.len()];
+        for index in distinct_stages(job, &self.step) {
+            for (most, least) in most.iter_mut().zip(memory::least(job, &self.step, index, offloads)) {
+                *most = least.max(*most);
+            }
+        }
+        let beside = workspaces(job).saturating_add(terms::outside(job));
+        most.into_iter().map(|least| Bytes(least.saturating_add(beside))).collect()
     }
 }
 
@@ -128,7 +144,8 @@ impl Walked {
 #[must_use]
 pub fn outline(job: &Job) -> Outline {
     let step = Step::of(job);
-    of_step(job, &step, &Passes::of(job, &step))
+    let passes = Passes::of(job, &step);
+    of_step(job, &step, &passes, &Course::of(job, &step, &passes))
 }
 
 /// The same value, most often at the same place.
@@ -136,7 +153,7 @@ fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }
 
-fn of_step(job: &Job, step: &Step, passes: &Passes) -> Outline {
+fn of_step(job: &Job, step: &Step, passes: &Passes, course: &Course) -> Outline {
     let workspaces = workspaces(job);
     let runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
         .into_iter()
@@ -155,9 +172,8 @@ fn of_step(job: &Job, step: &Step, passes: &Passes) -> Outline {
         peak_allocated: used[place].0,
         static_bytes: Bytes(run.static_bytes),
         num_gpus: job.degrees.num_gpus,
-        time: time::of_step(job, step, passes, &cost, largest),
+        time: course.finish((job, step), &cost, largest),
         decode: decode::of(job, largest, &layers, resident),
-        optimizer: cost.optimizer,
     }
 }
 

@@ -40,6 +40,15 @@ pub(super) fn loaded_by_stage(job: &Job) -> bool {
     job.framework == Framework::Megatron && job.training.mode == Mode::Train && job.decoder().is_some()
 }
 
+/// Passes of a chunk that stage `index` makes forward before its first one backward, and as many backward after its last
+/// one forward (megatron-core, pipeline_parallel/schedules.py, get_pp_rank_microbatches).
+pub(super) fn warm_up(job: &Job, index: usize) -> u64 {
+    let (stages, chunks) = (job.stages.len() as u64, job.degrees.virtual_pipeline);
+    let behind = stages.saturating_sub(1 + index as u64);
+    let passes = if chunks > 1 { behind * 2 + (chunks - 1) * stages } else { behind };
+    passes.min(job.batch.accumulation.saturating_mul(chunks))
+}
+
 /// Saved bytes of the micro-batches that are under way beside the one that is played.
 pub(super) fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
     let stages = job.stages.len() as u64;
@@ -52,9 +61,7 @@ pub(super) fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
     let chunks_alive = match job.degrees.schedule {
         Schedule::Gpipe => all,
         Schedule::OneFOneB => (behind + 1).min(all),
-        // megatron-core, pipeline_parallel/schedules.py, get_pp_rank_microbatches: warm-up micro-batches.
-        Schedule::Interleaved if chunks > 1 => (behind * 2 + (chunks - 1) * stages + 1).min(all),
-        Schedule::Interleaved => (behind + 1).min(all),
+        Schedule::Interleaved => (warm_up(job, index) + 1).min(all),
     };
     let (offload, by_module) =
         (job.training.cpu_offload == CpuOffload::Activations, !job.training.offload_modules.is_empty());

@@ -93,6 +93,11 @@ impl Held<'_> {
 
     /// Adds everything up.
     pub fn resident(&self) -> Resident {
+        self.offloading(self.on_card(), self.job.training.cpu_offload)
+    }
+
+    /// What there would be if nothing were offloaded.
+    pub fn on_card(&self) -> Resident {
         let job = self.job;
         let mut sum = Resident::default();
         let mut largest = 0;
@@ -112,7 +117,7 @@ impl Held<'_> {
             }
         }
         if job.training.mode == Mode::Inference {
-            return self.inference(sum);
+            return sum;
         }
         sum.gradients_stay = job.framework == Framework::Megatron;
         sum.gradients_before =
@@ -134,7 +139,16 @@ impl Held<'_> {
             sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { 0 };
             sum.optimizer_temporary = sum.optimizer_temporary.saturating_add(sum.gradient_copies);
         }
-        offloaded(job, sum)
+        sum
+    }
+
+    /// What is left of `sum` with that in host memory.
+    pub fn offloading(&self, sum: Resident, offload: CpuOffload) -> Resident {
+        if self.job.training.mode == Mode::Inference {
+            self.inference(sum, offload)
+        } else {
+            offloaded(self.job, sum, offload)
+        }
     }
 
     /// The largest tensor that this stage asks of Megatron's buffer: a gathered input of the output matrix, or of any
@@ -163,16 +177,16 @@ impl Held<'_> {
     }
 
     /// Weights, and keys and values of every request.
-    fn inference(&self, mut sum: Resident) -> Resident {
+    fn inference(&self, mut sum: Resident, offload: CpuOffload) -> Resident {
         let job = self.job;
         let one = self.layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(cached(self.step.tape(*layer))));
         let kv_cache = one.saturating_mul(job.batch.accumulation);
-        if job.degrees.sharding == Sharding::Zero3 || job.training.cpu_offload == CpuOffload::Parameters {
+        if job.degrees.sharding == Sharding::Zero3 || offload == CpuOffload::Parameters {
             self.gathered(&mut sum);
         }
         Resident {
             params: sum.params,
-            weights: if job.training.cpu_offload == CpuOffload::Parameters { 0 } else { sum.weights },
+            weights: if offload == CpuOffload::Parameters { 0 } else { sum.weights },
             kv_cache,
             kv_cache_waiting: kv_cache - one,
             root: sum.root,
@@ -257,9 +271,9 @@ impl Held<'_> {
 }
 
 /// What is left on the card of `sum` where the host holds a part.
-fn offloaded(job: &Job, sum: Resident) -> Resident {
+fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
     let deepspeed = shards::is_deepspeed(job);
-    match job.training.cpu_offload {
+    match offload {
         CpuOffload::Optimizer => Resident {
             states: 0,
             masters: 0,

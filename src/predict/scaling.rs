@@ -47,6 +47,6 @@ pub fn scaling_efficiency(job: &Job, time: &StepTime) -> Option<Fraction> {
     let all: Vec<u64> = (0..layers).collect();
     let resident = memory::stage(&lone, &step, 0, 0, false).resident;
     let cost = cost::of_stage(&lone, &step, &passes, (&all, (true, true)), &resident);
-    let alone = time::of_step(&lone, &step, &passes, &cost, 0);
+    let alone = time::Course::of(&lone, &step, &passes).finish((&lone, &step), &cost, 0);
     (time.samples_per_s > 0.0).then(|| Fraction(time.samples_per_s / cards as f64 / alone.samples_per_s))
 }

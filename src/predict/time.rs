@@ -6,6 +6,7 @@ use super::exchange::{Beside, Weights, between, sharded, within};
 use super::job::Job;
 use super::link::Group;
 use super::offload;
+use super::pipeline::warm_up;
 use super::prediction::StepTime;
 use super::step::Step;
 use super::ways::Ways;
@@ -109,12 +110,12 @@ fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
     };
     let layers: Vec<[Stage; 2]> =
         (0..passes.kinds.len()).map(|kind| [0, 1].map(|again| of_layer(kind, again))).collect();
-    let boundary = Beside::bare(boundary(job));
+    let boundary = Beside::bare(if interleaves(job) { Ways::default() } else { boundary(job) });
     let last = job.stages.len() - 1;
-    let mut before: Counts = Vec::new();
-    let mut alike: Vec<Alike> = Vec::new();
+    let mut alike: Vec<Alike> = Vec::with_capacity(4);
+    let (mut counts, mut before): (Counts, Counts) = (vec![[0; 2]; layers.len()], Vec::with_capacity(layers.len()));
     for index in 0..job.stages.len() {
-        let counts = counts(job, step, index);
+        count(job, step, index, &mut counts);
         // The first stage embeds and the last has the loss.
         if let Some(known) = alike.last_mut().filter(|known| known.index > 0 && index < last && before == counts) {
             known.count += 1;
@@ -131,26 +132,29 @@ fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
             stage.add(job, step, &step.walk.last, (&passes.last.pass, false));
         }
         alike.push(Alike { index, count: 1, stage });
-        before = counts;
+        before.clone_from(&counts);
     }
     alike
 }
 
-/// The layers of stage `index` by kind.
-fn counts(job: &Job, step: &Step, index: usize) -> Counts {
-    let mut counts = vec![[0_u64; 2]; step.walk.kinds.len()];
+/// Counts the layers of stage `index` by kind.
+fn count(job: &Job, step: &Step, index: usize, counts: &mut Counts) {
+    counts.fill([0; 2]);
     for layer in job.stages[index].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)) {
         counts[step.kind(layer)][usize::from(step.is_checkpointed(layer))] += 1;
     }
-    counts
 }
 
-/// Seconds that a micro-batch waits at the boundary of a stage for activations and their gradients.
+/// Whether stages hold several chunks, which take turns.
+fn interleaves(job: &Job) -> bool {
+    job.degrees.schedule == Schedule::Interleaved && job.degrees.virtual_pipeline > 1
+}
+
+/// Seconds in which activations pass one boundary between stages, and their gradients.
 fn boundary(job: &Job) -> Ways {
     let stages = job.stages.len() as u64;
     let degrees = &job.degrees;
-    // The interleaved schedule sends while another chunk computes (Megatron, --overlap-p2p-communication is its default).
-    if stages < 2 || degrees.schedule == Schedule::Interleaved {
+    if stages < 2 {
         return Ways::default();
     }
     let width = job.decoder().map_or(0, |decoder| decoder.hidden);
@@ -166,6 +170,22 @@ fn boundary(job: &Job) -> Ways {
     Ways { forward, backward: if job.training.mode == Mode::Train { forward } else { 0.0 } }
 }
 
+/// Seconds of a step that the first of interleaved stages waits for what chunks send each other. Once it has made its
+/// first pass backward a send runs beside the other way's pass of another chunk; before, and after its last pass forward,
+/// nothing hides one (Megatron: --overlap-p2p-communication is its default, --overlap-p2p-communication-warmup-flush is
+/// not). `passes` are those of a micro-batch through the slowest stage.
+fn sends(job: &Job, passes: Ways) -> f64 {
+    if !interleaves(job) {
+        return 0.0;
+    }
+    let sent = boundary(job);
+    let chunks = job.degrees.virtual_pipeline;
+    let bare = warm_up(job, 0);
+    let beside = job.batch.accumulation.saturating_mul(chunks).saturating_sub(bare);
+    let hides = Ways { forward: passes.backward, backward: passes.forward } * (1.0 / chunks as f64);
+    sent.all() * bare as f64 + sent.beyond(hides).all() * beside as f64
+}
+
 /// Seconds that one micro-batch spends at least in a layer of that kind: its kernels, and the collectives that nothing
 /// hides.
 pub(super) fn of_layer(job: &Job, step: &Step, passes: &Passes, (kind, again): (usize, bool)) -> f64 {
@@ -176,35 +196,76 @@ pub(super) fn of_layer(job: &Job, step: &Step, passes: &Passes, (kind, again): (
     one.busy() + one.reads
 }
 
-/// The step's time and what comes of it; `largest` is the stage whose GPU the parts are of.
-pub(super) fn of_step(job: &Job, step: &Step, passes: &Passes, cost: &Cost, largest: usize) -> StepTime {
-    let train = job.training.mode == Mode::Train;
-    let stages = stages(job, step, passes);
-    let micro_batches = job.batch.accumulation as f64;
-    let through: f64 = stages.iter().map(|alike| alike.stage.seconds(job) * alike.count as f64).sum();
-    let slowest = stages.iter().map(|alike| alike.stage.seconds(job)).fold(0.0, f64::max);
-    // The slowest stage sets the pace; the others are passed once on the way in and out, a chunk of each at a time
-    // where they are interleaved: with equal stages (p - 1) / (v m) of the passes (arXiv 2104.04473, section 2.2).
-    let pipeline = micro_batches * slowest + (through - slowest) / job.degrees.virtual_pipeline as f64;
-    let exchange = |stage: &Stage| if train { stage.exchange(job) } else { 0.0 };
-    let slowest_exchange = stages.iter().map(|alike| exchange(&alike.stage)).fold(0.0, f64::max);
-    let moved = |Alike { index, stage, .. }: &Alike| {
-        let layers = super::stage_layers(job, *index);
-        offload::seconds(job, step, &layers, stage.weights, stage.card)
-    };
-    let host = match job.training.cpu_offload {
-        CpuOffload::None => 0.0,
-        _ => stages.iter().map(moved).fold(0.0, f64::max),
-    };
-    let seconds = pipeline + slowest_exchange + host + cost.optimizer.0;
-    let own = stages.iter().rfind(|alike| alike.index <= largest).map_or_else(Stage::default, |alike| alike.stage);
-    let kernels = cost.compute.0 + cost.memory_bound.0;
-    let launch = own.gap(job) * micro_batches;
-    let communication = own.beside.waits.all() * micro_batches + exchange(&own) + host;
-    // What is left of rounding is no wait.
-    let bubble = seconds - kernels - launch - communication;
-    let bubble = if bubble > 1e-9 * seconds { bubble } else { 0.0 };
-    finish(job, cost, [seconds, communication, bubble, launch])
+/// A step but for its optimizer and for what lies in host memory: what it takes at least.
+pub struct Course {
+    stages: Vec<Alike>,
+    /// Seconds of all micro-batches through all stages.
+    pipeline: f64,
+    /// Seconds of that in which chunks wait for what others send.
+    sends: f64,
+    /// Seconds of the exchange between data-parallel ranks that the step waits for.
+    exchange: f64,
+}
+
+/// Seconds that the step waits for a stage's exchange.
+fn exchange(job: &Job, stage: &Stage) -> f64 {
+    if job.training.mode == Mode::Train { stage.exchange(job) } else { 0.0 }
+}
+
+impl Course {
+    pub(super) fn of(job: &Job, step: &Step, passes: &Passes) -> Self {
+        let stages = stages(job, step, passes);
+        let (mut through, mut slowest, mut waits) = (0.0, 0.0, 0.0_f64);
+        let mut passes = Ways::default();
+        for Alike { stage, count, .. } in &stages {
+            let seconds = stage.seconds(job);
+            through += seconds * *count as f64;
+            if seconds > slowest {
+                (slowest, passes) = (seconds, stage.card);
+            }
+            waits = waits.max(exchange(job, stage));
+        }
+        let sends = sends(job, passes);
+        // The slowest stage sets the pace; the others are passed once on the way in and out, a chunk of each at a time
+        // where they are interleaved: with equal stages (p - 1) / (v m) of the passes (arXiv 2104.04473, section 2.2).
+        let micro_batches = job.batch.accumulation as f64;
+        let pipeline = micro_batches * slowest + (through - slowest) / job.degrees.virtual_pipeline as f64;
+        Self { stages, pipeline: pipeline + sends, sends, exchange: waits }
+    }
+
+    /// Its time.
+    #[must_use]
+    pub const fn seconds(&self) -> Seconds {
+        Seconds(self.pipeline + self.exchange)
+    }
+
+    /// Seconds that host memory adds, as `job` uses it.
+    pub(super) fn host(&self, job: &Job, step: &Step) -> f64 {
+        if job.training.cpu_offload == CpuOffload::None {
+            return 0.0;
+        }
+        let moved = |Alike { index, stage, .. }: &Alike| {
+            let layers = super::stage_layers(job, *index);
+            offload::seconds(job, step, &layers, stage.weights, stage.card)
+        };
+        self.stages.iter().map(moved).fold(0.0, f64::max)
+    }
+
+    /// The step's time and what comes of it; `largest` is the stage whose GPU the parts are of.
+    pub(super) fn finish(&self, (job, step): (&Job, &Step), cost: &Cost, largest: usize) -> StepTime {
+        let host = self.host(job, step);
+        let seconds = self.seconds().0 + host + cost.optimizer.0;
+        let own = self.stages.iter().rfind(|alike| alike.index <= largest);
+        let own = own.map_or_else(Stage::default, |alike| alike.stage);
+        let micro_batches = job.batch.accumulation as f64;
+        let kernels = cost.compute.0 + cost.memory_bound.0;
+        let launch = own.gap(job) * micro_batches;
+        let communication = own.beside.waits.all() * micro_batches + self.sends + exchange(job, &own) + host;
+        // What is left of rounding is no wait.
+        let bubble = seconds - kernels - launch - communication;
+        let bubble = if bubble > 1e-9 * seconds { bubble } else { 0.0 };
+        finish(job, cost, [seconds, communication, bubble, launch])
+    }
 }
 
 fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble, launch]: [f64; 4]) -> StepTime {

@@ -44,8 +44,8 @@ fn winner(text: &mut String, plan: &str, found: &Found, best: &Ranked) {
         text,
         "",
         &format!(
-            "{plan}: best of {} that fit: {} {}{mfu}, step {}, {} of {}",
-            found.fitting,
+            "{plan}: best of {} plans: {} {}{mfu}, step {}, {} of {}",
+            units::grouped(found.evaluated + found.pruned),
             grouped(throughput(&best.outline)),
             unit(&best.outline),
             time.step,

@@ -111,7 +111,7 @@ fn plans(found: &Found) -> String {
     let stopped = if found.cancelled { "; stopped: better ones may be left" } else { "" };
     match &found.nearest {
         Some(_) if found.ranked.is_empty() => format!("none of {all} plans fits{stopped}; the closest:"),
-        _ => format!("{} of {all} plans fit{stopped}", grouped(found.fitting)),
+        _ => format!("the best of {all} plans{stopped}"),
     }
 }
 

@@ -55,6 +55,7 @@ pub(super) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
         all.degrees(plan, job);
         all.offload(job, &[CpuOffload::Optimizer, CpuOffload::Activations, CpuOffload::Parameters]);
         all.otherwise(job);
+        all.more_samples(job);
     } else {
         all.cache(job);
         all.degrees(plan, job);
@@ -253,6 +254,17 @@ impl List {
         if whole && copies && job.hardware.gpu.peaks.bf16.is_some() && job.framework != Framework::Megatron {
             let change = Change::to("training.precision", Precision::Bf16.name());
             self.add("precision bf16, weights and states too", Kind::Other, change);
+        }
+    }
+
+    /// Larger batches in micro batches as much larger: as many kernels for more samples. What is learned in a step
+    /// changes with it.
+    fn more_samples(&mut self, job: &Job) {
+        for times in [2, 4, 8, 16] {
+            let (batch, micro) = (job.batch.global.saturating_mul(times), job.batch.micro.saturating_mul(times));
+            let change = Change::to("model.batch_size", batch.to_string());
+            let change = change.and("training.micro_batch_size", micro.to_string());
+            self.add(format!("batch {batch}, micro batch {micro}"), Kind::Other, change);
         }
     }
 

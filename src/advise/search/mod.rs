@@ -15,7 +15,6 @@ pub use progress::{Progress, Seen};
 pub use reason::why_slower;
 pub use space::divisors;
 
-use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use rayon::prelude::*;
@@ -24,7 +23,7 @@ use super::walls::throughput;
 use crate::catalog::Catalog;
 use crate::plan::keywords::{CpuOffload, Mode, Schedule};
 use crate::plan::{Change, Checkpointing, Fault, Plan};
-use crate::predict::{Job, Outline, Walked, outline};
+use crate::predict::{Course, Job, Outline, Walked, outline};
 use crate::units::{Bytes, Seconds};
 use rank::{Candidate, Gathered, Incumbents};
 use space::{Group, Space};
@@ -68,7 +67,7 @@ pub struct Found {
     pub own: Ranked,
     /// The plan that needs least memory, where none fits.
     pub nearest: Option<Ranked>,
-    /// Plans that fit.
+    /// Of the plans whose figures were computed, those that fit.
     pub fitting: u64,
     /// Plans whose figures were computed.
     pub evaluated: u64,
@@ -157,6 +156,12 @@ impl Walks {
             walked
         })
     }
+
+    fn timed(&self, job: &Job) -> (Arc<Walked>, Course) {
+        let walked = self.of(job);
+        let course = walked.course(job);
+        (walked, course)
+    }
 }
 
 struct Explorer<'a> {
@@ -175,12 +180,10 @@ struct Explorer<'a> {
 impl Explorer<'_> {
     /// Best first, so that what was found rules out most of what comes later.
     fn explore(&self, tell: &dyn Fn(&Gathered)) -> Gathered {
-        let mut walks: HashMap<_, Arc<Walks>> = HashMap::new();
-        let groups = self.space.groups().into_iter();
-        let groups: Vec<_> =
-            groups.map(|group| (group, Arc::clone(walks.entry(group.operators()).or_default()))).collect();
-        let mut branches: Vec<Branch> =
-            groups.par_iter().flat_map_iter(|(group, walks)| self.branches(group, walks)).collect();
+        let mut groups = self.space.groups();
+        groups.sort_by_key(Group::operators);
+        let alike: Vec<&[Group]> = groups.chunk_by(|one, other| one.operators() == other.operators()).collect();
+        let mut branches: Vec<Branch> = alike.into_par_iter().flat_map_iter(|alike| self.of_alike(alike)).collect();
         branches.sort_by(|a, b| a.least.0.total_cmp(&b.least.0));
         self.progress.begin(branches.len());
         let mut gathered = Gathered::none();
@@ -201,11 +204,16 @@ impl Explorer<'_> {
         gathered
     }
 
+    /// The branches of groups that run the same operators. What was walked for their bounds is let go: most of them are
+    /// never looked into, and all together would fill the memory.
+    fn of_alike(&self, groups: &[Group]) -> Vec<Branch> {
+        let (walks, later) = (Walks::default(), Arc::new(Walks::default()));
+        let wanted = groups.iter().take_while(|_| !self.progress.is_cancelled());
+        wanted.flat_map(|group| self.branches(group, &walks, &later)).collect()
+    }
+
     /// A group with each schedule, and the least time of each.
-    fn branches(&self, group: &Group, walks: &Arc<Walks>) -> Vec<Branch> {
-        if self.progress.is_cancelled() {
-            return Vec::new();
-        }
+    fn branches(&self, group: &Group, walks: &Walks, later: &Arc<Walks>) -> Vec<Branch> {
         let schedules = self.space.schedules(group);
         let mut knobs = Knobs::of_group(group);
         knobs.schedule = Schedule::OneFOneB;
@@ -216,7 +224,7 @@ impl Explorer<'_> {
         let branch = |schedule: (Schedule, u64)| {
             // (p - 1) / v more micro-batches' time to fill and drain (arXiv 2104.04473, section 2.2).
             let passes = group.accumulation as f64 + (group.pipeline - 1) as f64 / schedule.1 as f64;
-            Branch { group: *group, schedule, least: stage * passes, walks: Arc::clone(walks) }
+            Branch { group: *group, schedule, least: stage * passes, walks: Arc::clone(later) }
         };
         schedules.into_iter().map(branch).collect()
     }
@@ -254,29 +262,30 @@ impl Explorer<'_> {
     /// Every way to offload and to recompute; how many were ruled out.
     fn variants(&self, branch: &Branch, job: &mut Job, knobs: &mut Knobs, gathered: &mut Gathered) -> u64 {
         let mut pruned = 0;
-        let mut least_time = branch.least;
-        for (at, offload) in self.offloads.iter().enumerate() {
-            (job.training.cpu_offload, knobs.offload) = (*offload, *offload);
-            job.training.checkpointing.clone_from(&self.checkpointings[0]);
-            let least = branch.walks.of(job).least_memory(job);
-            let too_large = least > job.hardware.capacity;
-            for (place, checkpointing) in self.checkpointings.iter().enumerate() {
+        // Requests are ranked by the tokens that answer them: no bound on the time to read them says anything.
+        let train = job.training.mode == Mode::Train;
+        job.training.checkpointing.clone_from(&self.checkpointings[0]);
+        let memory = branch.walks.of(job).least_memory(job, &self.offloads);
+        for checkpointing in &self.checkpointings {
+            job.training.checkpointing.clone_from(checkpointing);
+            knobs.checkpointing.clone_from(checkpointing);
+            // Walked and timed once something may fit.
+            let mut timed: Option<(Arc<Walked>, Course)> = None;
+            for (offload, least) in self.offloads.iter().zip(&memory) {
                 if !self.space.allows(&branch.group, *offload, checkpointing) {
                     continue;
                 }
-                if too_large || !self.may_matter(least_time, least) {
-                    pruned += 1;
-                    continue;
+                (job.training.cpu_offload, knobs.offload) = (*offload, *offload);
+                let fits = *least <= job.hardware.capacity;
+                let outline = fits.then(|| timed.get_or_insert_with(|| branch.walks.timed(job)));
+                let outline = outline.and_then(|(walked, course)| {
+                    let wanted = !train || self.may_matter(walked.least_time(job, course), *least);
+                    wanted.then(|| walked.outline(job, course))
+                });
+                match outline {
+                    Some(outline) => gathered.add(Candidate { knobs: knobs.clone(), outline }, self.request.top),
+                    None => pruned += 1,
                 }
-                job.training.checkpointing.clone_from(checkpointing);
-                knobs.checkpointing.clone_from(checkpointing);
-                let outline = branch.walks.of(job).outline(job);
-                if at == 0 && place == 0 && *checkpointing == Checkpointing::None && *offload == CpuOffload::None {
-                    // Recomputing and offloading only take time; the optimizer's part is of the largest stage, which
-                    // may be another one then.
-                    least_time = Seconds(least_time.0.max(outline.time.step.0 - outline.optimizer.0));
-                }
-                gathered.add(Candidate { knobs: knobs.clone(), outline }, self.request.top);
             }
         }
         pruned

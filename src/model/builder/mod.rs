@@ -89,7 +89,7 @@ impl<'a> Builder<'a> {
     /// An empty tape.
     pub fn new(types: &'a Types, adapters: Option<&'a Adapters>) -> Self {
         Self {
-            tape: Tape::default(),
+            tape: Tape::with_room(),
             types,
             adapters,
             frozen: Frozen::default(),

@@ -138,7 +138,7 @@ impl Job {
             architecture: Arc::clone(&self.architecture),
             rules: Arc::clone(&self.rules),
             hardware: Arc::clone(&self.hardware),
-            counted: Some((self.degrees.tensor, self.params)),
+            counted: Some((padded(&self.architecture, &self.rules, &self.degrees).1, self.params)),
         };
         what.arranged(plan, degrees, catalog, notes)
     }
@@ -165,7 +165,7 @@ struct Fixed {
     architecture: Arc<Architecture>,
     rules: Arc<Rules>,
     hardware: Arc<Hardware>,
-    /// Parameters where they were counted before, for so many tensor-parallel ranks.
+    /// Parameters where they were counted before, with so many rows of the vocabulary.
     counted: Option<(u64, Count)>,
 }
 
@@ -182,9 +182,8 @@ impl Fixed {
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
         let speed = speed::resolve(plan, catalog, &hardware, &degrees, framework, &mut notes);
         let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };
-        let multiple = rules.vocab_multiple.is;
-        let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
-        let params = match counted.filter(|(tensor, _)| *tensor == degrees.tensor) {
+        let (multiple, rows) = padded(&architecture, &rules, &degrees);
+        let params = match counted.filter(|(known, _)| *known == rows) {
             Some((_, params)) => params,
             None => architecture.count(framework, transformer_impl, multiple),
         };
@@ -218,6 +217,18 @@ impl Fixed {
             assumptions: notes.assumptions,
         })
     }
+}
+
+/// What the vocabulary is padded to a multiple of where all ranks' rows are counted, and to how many rows that comes:
+/// models of one decoder that agree in them have as many parameters.
+fn padded(architecture: &Architecture, rules: &Rules, degrees: &Degrees) -> (u64, u64) {
+    let multiple = rules.vocab_multiple.is;
+    let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
+    let rows = match &architecture.shape {
+        model::Shape::Decoder(decoder) => decoder.padded_vocab(multiple),
+        _ => multiple,
+    };
+    (multiple, rows)
 }
 
 /// Tokens of the whole training: the plan's, else those by which a model of that size is trained with the least

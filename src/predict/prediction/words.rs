@@ -33,8 +33,12 @@ impl Words {
     #[must_use]
     pub fn then(self, more: Self) -> Self {
         match (self, more) {
-            (Self::NONE, more) => more,
-            (before, Self::Plain(text)) => before.then(Self::Pieces(vec![Piece::Text(text)])),
+            (Self::NONE, more) | (more, Self::NONE) => more,
+            (Self::Pieces(mut pieces), Self::Plain(text)) => {
+                pieces.push(Piece::Text(text));
+                Self::Pieces(pieces)
+            }
+            (Self::Plain(text), Self::Plain(more)) => Self::Pieces(vec![Piece::Text(text), Piece::Text(more)]),
             (Self::Plain(text), Self::Pieces(mut pieces)) => {
                 pieces.insert(0, Piece::Text(text));
                 Self::Pieces(pieces)
@@ -90,11 +94,13 @@ impl fmt::Display for Words {
     }
 }
 
-/// [`Words`] of texts, counts and sizes in a row.
+/// [`Words`] of texts, counts and sizes in a row, with room for what may come behind them.
 macro_rules! words {
-    ($($piece:expr),+ $(,)?) => {
-        $crate::predict::Words::Pieces(vec![$($crate::predict::Piece::from($piece)),+])
-    };
+    ($($piece:expr),+ $(,)?) => {{
+        let mut pieces = Vec::with_capacity(12);
+        pieces.extend([$($crate::predict::Piece::from($piece)),+]);
+        $crate::predict::Words::Pieces(pieces)
+    }};
 }
 pub(in crate::predict) use words;
 
