@@ -197,7 +197,7 @@ fn a_new_user_finds_the_largest_batch_that_fits_by_what_the_screen_says() {
     assert!(screen.lines().next().unwrap().contains("mine*"), "{screen}");
     terminal.keys("s");
     let screen = terminal.wait_for("to be saved");
-    assert!(footer(screen).contains("s saves this"));
+    assert!(footer(screen).contains("s or ⏎ saves this"));
     terminal.keys("s");
     terminal.wait_for("saved mine.yaml");
     assert!(!text(&terminal).contains("batch_size: 8 ") && text(&terminal).contains("# the end"), "another batch");
