@@ -8,7 +8,7 @@ use crate::app::monitor::attached::AttachedState;
 use crate::app::notice::{info, problem};
 use crate::app::state::State;
 use crate::catalog::Catalog;
-use crate::compare::{Bands, Calibration, Evidence, Explanation, Subject, explain};
+use crate::compare::{Bands, Calibration, Comparison, Evidence, Explanation, Subject, explain};
 use crate::plan::{Document, HfConfig};
 use crate::reading::Moment;
 use crate::units::Seconds;
@@ -224,6 +224,9 @@ pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
     if std::mem::take(&mut explaining.by_key) && of_this {
         state.notice = Some(info(match explaining.found.first() {
             Some(best) => format!("{} ({:.0} %)", best.words(), best.share.percent()),
+            None if state.comparison.as_ref().is_some_and(Comparison::is_notable) => {
+                "no other plan and no trouble of the machine that is known explains what is seen".to_owned()
+            }
             None => "the plan explains what is seen: no other one does so better".to_owned(),
         }));
     }

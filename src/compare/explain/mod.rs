@@ -118,6 +118,10 @@ const SECOND: f64 = 4.0;
 /// tried at a time and noise favours one of them.
 const CONVINCING: f64 = 4.0;
 
+/// What still misses the evidence by this is no explanation, however much worse the plan itself is: half of 6², one
+/// figure that lies six standard deviations off.
+const UNEXPLAINED: f64 = 18.0;
+
 /// Pairs that are predicted in full, after all were estimated.
 const PAIRS: usize = 60;
 
@@ -251,6 +255,7 @@ fn ranked(mut tried: Vec<Tried>, nothing: f64) -> Vec<Explanation> {
     tried.sort_by(|one, other| {
         one.cost.total_cmp(&other.cost).then_with(|| one.causes.len().cmp(&other.causes.len())).then(Ordering::Equal)
     });
+    tried.retain(|tried| tried.cost - tried.assumed < UNEXPLAINED);
     let Some(best) = tried.first().map(|tried| tried.cost) else { return Vec::new() };
     if nothing - best < CONVINCING {
         return Vec::new();

@@ -97,6 +97,6 @@ fn none(state: &State, comparison: &Comparison) -> &'static str {
     } else if matches!(state.outlook.memory, Forecast::Growing(_)) {
         "memory grows with time, which no plan's does: see below"
     } else {
-        "no other plan explains this better than the plan itself; e looks again"
+        "no other plan and no trouble of the machine that is known explains this; e looks again"
     }
 }
