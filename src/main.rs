@@ -3,13 +3,15 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::Parser;
-use memwall::cli::{self, Cli, Streams, dashboard};
+use memwall::cli::{self, Exit, Streams, args, dashboard};
 
 fn main() -> ExitCode {
-    let asked = Cli::parse();
     let (mut input, mut out, mut err) = (io::stdin(), io::stdout(), io::stderr());
     let mut streams = Streams { input: &mut input, out: &mut out, err: &mut err };
+    let asked = match args::parsed() {
+        Ok(asked) => asked,
+        Err(message) => return streams.fail(Exit::Usage, &message).into(),
+    };
     cli::run(asked, &mut streams, |args, catalog, streams| {
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
             dashboard::run(&args, catalog, streams)

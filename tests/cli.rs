@@ -405,3 +405,42 @@ fn help_names_what_there_is() {
     let usage = Bench::new().run(&["predict", "--help"]).exits(0).out;
     assert!(usage.contains("predict [OPTIONS] MODEL_TYPE SIZE BATCH"), "{usage}");
 }
+
+/// What a slip on the command line says: one line, exit 2, and these words in it, those behind `!` not.
+#[test]
+fn a_slip_is_told_in_one_line_that_says_what_is_right() {
+    let bench = Bench::with(&[
+        ("small.yaml", SMALL),
+        ("idle.yaml", "model: {preset: gpt2}\ncluster: {num_gpus: 8, gpus_per_node: 8, nodes: 3}\n"),
+        ("odd.yaml", "model: {preset: gpt2}\ncluster: {num_gpus: 8}\ndistribution: {tensor_parallel: 3}\n"),
+    ]);
+    let cases: [(&[&str], &[&str]); 14] = [
+        (&["max-batch", "small.yaml"], &["max-batch: no such command", "predict --max-batch-size"]),
+        (&["predcit", "small.yaml"], &["predcit: no such command", "`predict`"]),
+        (&["search", "small.yaml", "--gpus", "-3"], &["'--gpus'", "memwall search --help", "!tip", "!-- --gpus"]),
+        (&["predict", "small.yaml", "--frmat", "csv"], &["'--frmat'", "there is --format", "memwall predict --help"]),
+        (&["infer", "abc"], &["'abc'", "PID is a whole number", "!digit"]),
+        (&["predict", "transformer", "7.0"], &["BATCH is missing"]),
+        (&["predict"], &["PLAN", "memwall predict --help"]),
+        (&["validate", "small.yaml"], &["small.yaml: ", "no file of cases", "JSON", "!column"]),
+        (&["explain", "nope"], &["nope: there is no such file", "!os error"]),
+        (&["replay", "nope", "--format", "text"], &["nope: there is no such file", "!os error"]),
+        (&["import", "nope"], &["nope: there is no such file", "!os error"]),
+        (&["gpus", "--format", "xml"], &["'xml'", "text, json"]),
+        // Eight GPUs stand in the first of three nodes of eight.
+        (&["predict", "idle.yaml"], &["idle.yaml:2:", "cluster.num_gpus: ", "1 of 3 nodes"]),
+        (&["predict", "odd.yaml"], &["odd.yaml:3:", "distribution.tensor_parallel: 3", "num_gpus 8", "!data_parallel"]),
+    ];
+    for (args, parts) in cases {
+        let done = bench.run(args).exits(2);
+        assert_eq!(done.err.lines().count(), 1, "{args:?}: {done:?}");
+        for part in parts {
+            let (part, wanted) = part.strip_prefix('!').map_or((*part, true), |part| (part, false));
+            assert_eq!(done.err.contains(part), wanted, "{args:?} {part}: {done:?}");
+        }
+    }
+    // A node may be used in part.
+    let part =
+        bench.feed(&["predict", "-"], "model: {preset: gpt2}\ncluster: {num_gpus: 4, gpus_per_node: 8, nodes: 1}\n");
+    part.exits(0);
+}

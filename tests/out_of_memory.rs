@@ -143,7 +143,7 @@ fn what_cannot_be_explained_is_refused_with_a_line() {
     let cases = [
         (hostile.to_str().unwrap(), "asks for code to be run"),
         (broken.to_str().unwrap(), "it is cut off"),
-        ("/nonexistent/file", "No such file"),
+        ("/nonexistent/file", "/nonexistent/file: there is no such file\n"),
         ("/proc", "directory"),
         ("Cargo.toml", "neither a memory snapshot nor a text"),
     ];
@@ -167,6 +167,12 @@ fn both_as_json_for_scripts() {
     let outside = said["outside_torch"].as_f64().unwrap() / f64::from(1 << 30);
     assert!((outside - (20.81 - 12.09 - 4.84)).abs() < 1e-6, "{outside}");
     assert!(said["predicted"].is_null());
+    // What the text lists: 4.84 GiB are more than the 1.34 that are short.
+    let (text, ..) = explain(&["-"], MESSAGE);
+    let helps: Vec<&str> = said["helps"].as_array().unwrap().iter().map(|help| help.as_str().unwrap()).collect();
+    assert!(helps[0].starts_with("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, up to 4.84 GiB less"), "{helps:?}");
+    assert!(helps.iter().all(|help| text.contains(help)), "{helps:?}\n{text}");
+    assert!(text.contains("--plan PLAN"), "{text}");
     let (out, _, code) = explain(&[file("training.pickle").to_str().unwrap(), "--format", "json"], "");
     let said: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &said["kind"]), (0, &"snapshot".into()));

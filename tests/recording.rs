@@ -178,7 +178,7 @@ fn what_cannot_be_recorded_or_played_is_told_in_a_line() {
         (&["record", "-o", "x", "--source", "demo"], 1, "no demo without a plan"),
         (&["record", "-o", "x", "--source", "replay:mine"], 2, "a recording already"),
         (&["record", "none.yaml", "-o", "x"], 2, "no such file"),
-        (&["replay", "none"], 2, "No such file"),
+        (&["replay", "none"], 2, "none: there is no such file\n"),
         (&["replay", "mine"], 2, "not a recording"),
         (&["replay", "empty"], 2, "not a recording"),
         (&["replay", "."], 2, "directory"),

@@ -101,6 +101,23 @@ fn impossible_combinations_are_rows_with_their_reason() {
 }
 
 #[test]
+fn rows_that_cannot_be_predicted_are_no_ground_for_a_wall() {
+    // 24 samples over 4 replicas: micro batches of 1, 2 and 3 share them out, 4 and 8 do not.
+    let text = "model: {preset: gpt2, batch_size: 24, sequence_length: 1024}\ncluster: {num_gpus: 4}\n\
+                training: {micro_batch_size: 1, gradient_accumulation_steps: 6}\nhardware: {gpu_type: NVIDIA H100}\n";
+    let sweep = swept(text, &["micro_batch_size=1,2,3,4,8"]).unwrap();
+    let predicted: Vec<bool> = sweep.points.iter().map(|point| point.outcome.is_ok()).collect();
+    assert_eq!(predicted, [true, true, true, false, false]);
+    let text = report::text("a", &sweep);
+    assert!(text.contains("capacity wall: unknown") && text.contains("2 cannot be predicted"), "{text}");
+    let reason = sweep.points[3].outcome.as_ref().unwrap_err();
+    assert!(
+        reason.ends_with("24 is no multiple of training.micro_batch_size 4 x distribution.data_parallel 4 = 16"),
+        "{reason}"
+    );
+}
+
+#[test]
 fn what_cannot_be_swept_is_one_clear_fault() {
     for (vary, said) in [
         (&["colour=1"][..], "unknown key `colour`"),

@@ -187,8 +187,8 @@ fn faults_name_their_key_and_rule() {
         ),
         (
             format!("{{model: {{{base}}}, cluster: {{num_gpus: 6}}, distribution: {{tensor_parallel: 4}}}}"),
-            "distribution",
-            "must be cluster.num_gpus 6",
+            "distribution.tensor_parallel",
+            "4 must divide cluster.num_gpus 6",
         ),
         (
             format!("{{model: {{{base}}}, cluster: {{num_gpus: 3}}, distribution: {{tensor_parallel: 3}}}}"),

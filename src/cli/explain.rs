@@ -9,6 +9,7 @@ use super::{Exit, Streams, plans};
 use crate::advise::{Beside, savings};
 use crate::catalog::Catalog;
 use crate::observe::{out_of_memory, snapshot};
+use crate::plan::reason;
 use crate::predict::{Job, predict};
 use crate::report::explain::{self, json};
 
@@ -31,7 +32,7 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
     let shown = args.file.display();
     let bytes = match bytes(&args.file, streams) {
         Ok(bytes) => bytes,
-        Err(error) => return streams.fail(exit_for(&error), &format!("{shown}: {error}")),
+        Err(error) => return streams.fail(exit_for(&error), &format!("{shown}: {}", reason(&error))),
     };
     if snapshot::is_snapshot(&bytes) {
         return match snapshot::read(&bytes) {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::Exit;
 use super::args::Format;
+use crate::plan::reason;
 use crate::printable::printable;
 
 /// The standard streams, passed in so that a command can be run without a process.
@@ -57,7 +58,7 @@ impl Streams<'_> {
     pub fn read(&mut self, file: &Path) -> Result<String, Exit> {
         let read =
             if file == Path::new("-") { text_from(&mut *self.input) } else { File::open(file).and_then(text_from) };
-        read.map_err(|error| self.fail(exit_for(&error), &format!("{}: {error}", file.display())))
+        read.map_err(|error| self.fail(exit_for(&error), &format!("{}: {}", file.display(), reason(&error))))
     }
 }
 

@@ -76,6 +76,10 @@ fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<Source>, Ex
     if let Some(plan) = shape::plan(&args.what, &args.shape) {
         return Ok(plans::of_words(args.what.join(" "), &plan, streams));
     }
+    if shape::lacks_batch(&args.what) {
+        let message = format!("{}: BATCH is missing: memwall predict MODEL_TYPE SIZE BATCH", args.what.join(" "));
+        return Err(streams.fail(Exit::Usage, &message));
+    }
     if let Some(option) = args.shape.first_given() {
         let message = format!("{option} goes with MODEL_TYPE SIZE BATCH; a plan file has a key for it");
         return Err(streams.fail(Exit::Usage, &message));

@@ -27,6 +27,11 @@ pub fn plan(words: &[String], shape: &ShapeArgs) -> Option<Value> {
     Some(Value::Object(plan))
 }
 
+/// Whether the words are a kind of model and its size, and no batch.
+pub fn lacks_batch(words: &[String]) -> bool {
+    matches!(words, [kind, size] if ModelType::parse(kind).is_some() && size.parse::<f64>().is_ok())
+}
+
 /// A number where it reads as one, else the word.
 fn scalar(word: &str) -> Value {
     serde_json::from_str::<serde_json::Number>(word).map_or_else(|_| Value::from(word), Value::Number)

@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::plan::reason;
+
 /// The system's own bound on arguments is a quarter of the stack, mostly 2 MiB; a process may
 /// have set a larger one.
 const MOST_BYTES: u64 = 8 << 20;
@@ -142,7 +144,7 @@ fn bounded(path: &Path) -> io::Result<Vec<u8>> {
 pub fn regular_file(path: &Path, most: u64) -> Result<String, String> {
     let shown = path.display();
     // Asked before it is opened: to open a pipe is to wait for its writer.
-    let meta = fs::metadata(path).map_err(|error| format!("{shown}: {}", plain(&error)))?;
+    let meta = fs::metadata(path).map_err(|error| format!("{shown}: {}", reason(&error)))?;
     if !meta.is_file() {
         return Err(format!("{shown}: not a regular file"));
     }
@@ -151,7 +153,7 @@ pub fn regular_file(path: &Path, most: u64) -> Result<String, String> {
     }
     let mut bytes = Vec::new();
     let read = open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
-    read.map_err(|error| format!("{shown}: {}", plain(&error)))?;
+    read.map_err(|error| format!("{shown}: {}", reason(&error)))?;
     if bytes.len() as u64 > most {
         return Err(format!("{shown}: more than {most} bytes"));
     }
@@ -163,14 +165,6 @@ fn open(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     const NON_BLOCKING: i32 = 0o4000;
     fs::OpenOptions::new().read(true).custom_flags(NON_BLOCKING).open(path)
-}
-
-fn plain(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => "there is no such file".to_owned(),
-        ErrorKind::PermissionDenied => "no permission".to_owned(),
-        _ => error.to_string(),
-    }
 }
 
 #[cfg(test)]

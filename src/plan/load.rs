@@ -138,8 +138,9 @@ fn decoded(bytes: Vec<u8>) -> Result<String, Fault> {
     })
 }
 
-/// Why, in words that need no knowledge of error numbers.
-fn reason(error: &io::Error) -> String {
+/// Why a file cannot be read or written, in words that need no knowledge of error numbers.
+#[must_use]
+pub fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),
         io::ErrorKind::PermissionDenied => "no permission".to_owned(),

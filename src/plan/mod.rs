@@ -28,7 +28,7 @@ pub use change::Change;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
 pub use fault::{Fault, Mark};
-pub use load::{Loaded, differs, name_of, plan_of, read_config, read_text, save};
+pub use load::{Loaded, differs, name_of, plan_of, read_config, read_text, reason, save};
 pub use overlay::Overlay;
 pub use types::{
     AnalysisPart, ArchitecturePart, Checkpointing, ClusterPart, CustomGpu, DistributionPart, HardwarePart, HfConfig,

@@ -125,8 +125,12 @@ fn rate_name(sweep: &Sweep) -> &'static str {
 fn walls(text: &mut String, sweep: &Sweep) {
     if let [wall] = sweep.walls.as_slice() {
         let name = sweep.axes[wall.axis].key.name();
+        let open = unpredicted(sweep, wall);
+        let known = if open > 0 { format!("{name} that can be predicted") } else { name.to_owned() };
         let memory = match wall.capacity {
+            Capacity::AllFit if open > 0 => format!("unknown, every {known} fits, {open} cannot be predicted"),
             Capacity::AllFit => format!("none, every {name} fits"),
+            Capacity::NoneFits if open > 0 => format!("no {known} fits, {open} cannot be predicted"),
             Capacity::NoneFits => format!("no {name} fits"),
             Capacity::Between { fits, too_large } => {
                 format!("{name} {} fits, {} does not", with_use(sweep, fits, wall), with_use(sweep, too_large, wall))
@@ -134,7 +138,7 @@ fn walls(text: &mut String, sweep: &Sweep) {
         };
         paragraph(text, "", &format!("capacity wall: {memory}"));
         let speed = match wall.throughput {
-            Throughput::Grows => format!("none, throughput still grows at the largest {name}"),
+            Throughput::Grows => format!("none, throughput still grows at the largest {known}"),
             Throughput::Flat { from, gain } => {
                 format!("throughput flattens at {name} {}; {}", with_rate(sweep, from, wall), beyond(gain))
             }
@@ -144,9 +148,10 @@ fn walls(text: &mut String, sweep: &Sweep) {
     let heads = ["along", "where", "memory ends: fits, does not", "throughput flattens"];
     let mut table = Table::new(heads.map(|head| (head, Align::Left)));
     for wall in sweep.walls.iter().take(MOST_LINES) {
+        let known = if unpredicted(sweep, wall) > 0 { " of those predicted" } else { "" };
         let memory = match wall.capacity {
-            Capacity::AllFit => "all fit".to_owned(),
-            Capacity::NoneFits => "none fits".to_owned(),
+            Capacity::AllFit => format!("all{known} fit"),
+            Capacity::NoneFits => format!("none{known} fits"),
             Capacity::Between { fits, too_large } => {
                 format!("{}, {}", with_use(sweep, fits, wall), with_use(sweep, too_large, wall))
             }
@@ -161,6 +166,15 @@ fn walls(text: &mut String, sweep: &Sweep) {
     if sweep.walls.len() > MOST_LINES {
         let _ = writeln!(text, "{} further lines of the grid: see --format json", sweep.walls.len() - MOST_LINES);
     }
+}
+
+/// How many plans of the wall's line are none.
+fn unpredicted(sweep: &Sweep, wall: &Wall) -> usize {
+    let line = &sweep.points[wall.line].at;
+    let along = |point: &&Point| {
+        point.at.iter().zip(line).enumerate().all(|(axis, (own, of_line))| axis == wall.axis || own == of_line)
+    };
+    sweep.points.iter().filter(along).filter(|point| point.outcome.is_err()).count()
 }
 
 /// What the other axes are on the wall's line.

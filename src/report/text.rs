@@ -168,7 +168,7 @@ fn time(text: &mut String, report: &Report) {
         time.communication,
         time.bubble,
         time.launch,
-        time.bottleneck().word()
+        time.bottleneck().phrase()
     );
     let mut rates = vec![format!("{} samples/s", grouped(time.samples_per_s))];
     if let Some(tokens) = time.tokens_per_s {
@@ -183,8 +183,10 @@ fn time(text: &mut String, report: &Report) {
     usage.extend(time.hfu.map(|hfu| format!("HFU {}", Fraction(hfu))));
     usage.push(format!("DRAM {} ({} of peak)", time.bandwidth, Fraction(time.mbu)));
     let _ = writeln!(text, "  {}", usage.join(", "));
-    if let Some(share) = report.scaling {
-        let _ = writeln!(text, "  each GPU is worth {share} of one that had the batch and the model to itself");
+    // Above that, the plan's kernels differ from those of the lone card: no measure of what splitting costs.
+    if let Some(share) = report.scaling.filter(|share| share.0 <= 1.0) {
+        let _ =
+            writeln!(text, "  scaling efficiency {share} (100 %: one GPU with memory for the whole model and batch)");
     }
     if let Some(token) = &prediction.decode {
         decode(text, token);

@@ -262,3 +262,17 @@ fn what_is_exported_without_a_loss_predicts_the_same_when_it_comes_back() {
     assert_eq!(other, Vec::<String>::new(), "{} of {without_loss}", other.len());
     assert!(without_loss > 100, "{without_loss}");
 }
+
+#[test]
+fn a_sequence_beyond_the_published_positions_has_positions_of_its_own() {
+    // Llama 2 has 4096 (its config.json); Megatron's validate_args wants as many as the sequence has, 16384 here.
+    let text = include_str!("../../configs/plans/13b_long_sequence.yaml");
+    let exported = export(&plan(text), &crate::CATALOG, Target::Megatron);
+    assert!(exported.text.contains("--max-position-embeddings 16384\n"), "{}", exported.text);
+    assert_eq!(exported.text.matches("--max-position-embeddings").count(), 1);
+    let said = memwall::predict::of(&plan(text), &crate::CATALOG).unwrap().assumptions;
+    assert!(
+        said.iter().any(|line| line.starts_with("model.sequence_length: 16384") && line.contains("4096")),
+        "{said:?}"
+    );
+}

@@ -1,5 +1,6 @@
 //! What may be written after `memwall`.
 
+mod mistake;
 mod plans;
 mod predictions;
 mod runs;
@@ -8,14 +9,15 @@ mod values;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use mistake::parsed;
 pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, PlanFormat, PlanOutput};
 pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
 
 use crate::observe::Choice;
-use values::{interval, source};
+use values::{interval, pid, source};
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -95,7 +97,7 @@ pub struct DashboardArgs {
     /// The plan to open; without one, an example
     pub plan: Option<PathBuf>,
     /// Compare with this process from the start
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = pid)]
     pub attach: Option<u32>,
     /// Follow this log instead of the attached process's own output
     #[arg(long, value_name = "FILE")]
@@ -140,10 +142,7 @@ impl DashboardArgs {
     #[must_use]
     pub fn no_such_plan(&self) -> Option<String> {
         let word = self.plan.as_ref().filter(|plan| !plan.exists())?.to_string_lossy();
-        let command = Cli::command();
-        let near =
-            command.get_subcommands().map(clap::Command::get_name).find(|name| strsim::levenshtein(name, &word) < 3);
-        let hint = near.map_or(String::new(), |name| format!("; the command is `{name}`"));
+        let hint = mistake::nearest(&word).unwrap_or_default();
         Some(format!("{word}: no such plan file{hint}"))
     }
 }

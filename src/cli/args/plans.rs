@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::values::pid;
+
 /// Arguments of `infer`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct InferArgs {
     /// The process: a rank, or the launcher that started it
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = pid)]
     pub pid: u32,
     /// Where the plan is written, and how
     #[command(flatten)]

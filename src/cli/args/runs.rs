@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::{duration, interval, size, source, speed};
+use super::values::{duration, interval, pid, size, source, speed};
 use super::{DashboardArgs, Format, ListFormat, LookArgs};
 use crate::observe::Choice;
 use crate::units::Bytes;
@@ -29,7 +29,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// The process that a replay compares with the plan; its log and hook are recorded too
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = pid)]
     pub attach: Option<u32>,
     /// The run's log, instead of what the attached process writes to
     #[arg(long, value_name = "FILE")]

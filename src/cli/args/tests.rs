@@ -1,3 +1,5 @@
+use clap::CommandFactory;
+
 use super::*;
 use crate::observe::Departure;
 use crate::units::Bytes;

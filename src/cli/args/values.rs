@@ -12,6 +12,11 @@ pub fn top(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|top| (1..=1000).contains(top)).ok_or_else(|| "is not between 1 and 1000".to_owned())
 }
 
+/// A process's number.
+pub fn pid(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "a PID is a whole number, as ps and nvidia-smi show it".to_owned())
+}
+
 /// `500ms`, `1s`, `1m`: quicker readings cost the host more than they tell, slower ones miss steps.
 pub fn interval(text: &str) -> Result<Duration, String> {
     const BOUNDS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);

@@ -12,6 +12,7 @@ use thiserror::Error;
 use super::format::{Header, VERSION, decode};
 use super::lines::Lines;
 use super::writer::part_path;
+use crate::plan::reason;
 use crate::reading::{Moment, Sample};
 
 impl OpenError {
@@ -30,7 +31,7 @@ impl OpenError {
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The file cannot be read.
-    #[error("{0}: {1}")]
+    #[error("{0}: {why}", why = reason(.1))]
     Io(PathBuf, io::Error),
     /// Its first part was removed to make room for later ones; the oldest that is left.
     #[error("{0} is gone, as older parts are where --keep says so: the oldest one left is {1}")]

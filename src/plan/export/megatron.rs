@@ -48,16 +48,17 @@ pub fn lines(plan: &Plan, catalog: &Catalog) -> (Vec<String>, Vec<String>) {
 
 fn list(plan: &Plan, catalog: &Catalog) -> Arguments {
     let mut list = Arguments::default();
-    match shape::architecture(plan, catalog) {
-        Some(part) => model(&mut list, &part),
+    let architecture = shape::architecture(plan, catalog);
+    match &architecture {
+        Some(part) => model(&mut list, part),
         None => list.note("model: its shape is not one that these arguments can spell; --num-layers, --hidden-size and --num-attention-heads are missing"),
     }
     let degrees = Degrees::of(plan);
     let (micro, _, global) = shape::batch(plan, degrees.data);
     list.value("seq-length", plan.model.sequence_length);
-    if shape::architecture(plan, catalog).is_none_or(|part| part.max_position_embeddings.is_none()) {
-        list.value("max-position-embeddings", plan.model.sequence_length);
-    }
+    // It refuses fewer positions than the sequence has (megatron/training/arguments.py, validate_args).
+    let positions = architecture.and_then(|part| part.max_position_embeddings).max(plan.model.sequence_length);
+    list.value("max-position-embeddings", positions);
     list.value("micro-batch-size", micro);
     list.value("global-batch-size", global);
     training(&mut list, plan, catalog);
@@ -107,7 +108,6 @@ fn model(list: &mut Arguments, part: &ArchitecturePart) {
     }
     list.value("kv-channels", part.head_dim);
     list.value("vocab-size", part.vocab_size);
-    list.value("max-position-embeddings", part.max_position_embeddings);
     list.flag("untie-embeddings-and-output-weights", part.tie_embeddings == Some(false));
     let position = part.position.map(|position| match position {
         Position::Rope => "rope",

@@ -48,7 +48,14 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
             let each = micro.saturating_mul(ranks);
             let accumulation = given.unwrap_or_else(|| (global / each.max(1)).max(1));
             if each.saturating_mul(accumulation) != global {
-                notes.fault("model.batch_size", equation(global, micro, accumulation));
+                let fault = match given {
+                    Some(accumulation) => equation(global, micro, accumulation),
+                    None => format!(
+                        "{global} is no multiple of training.micro_batch_size {micro} x distribution.data_parallel \
+                         {ranks} = {each}"
+                    ),
+                };
+                notes.fault("model.batch_size", fault);
                 return None;
             }
             (global, micro, accumulation)

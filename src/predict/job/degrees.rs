@@ -49,11 +49,10 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         notes.assume("cluster.num_gpus", of_degrees);
         of_degrees
     });
-    if let Some(all) = by_nodes.filter(|all| *all < num_gpus) {
-        notes.fault(
-            "cluster.num_gpus",
-            format!("{num_gpus} is more than cluster.nodes x cluster.gpus_per_node = {all}"),
-        );
+    if let (Some(nodes), Some(each)) = (cluster.nodes, cluster.gpus_per_node)
+        && let Some(fault) = misfit(num_gpus, nodes, each)
+    {
+        notes.fault("cluster.num_gpus", fault);
         return None;
     }
     let strategy = part.strategy;
@@ -73,7 +72,8 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         Some(data) => data,
         None if model_ranks > 0 && num_gpus.is_multiple_of(model_ranks) => num_gpus / model_ranks,
         None => {
-            notes.fault("distribution", product_rule(1));
+            let (key, message) = indivisible(num_gpus, [tensor, pipeline, context]);
+            notes.fault(key, message);
             return None;
         }
     };
@@ -111,6 +111,37 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         schedule: schedule(plan, pipeline, notes),
         virtual_pipeline: part.virtual_pipeline.unwrap_or(1).max(1),
     })
+}
+
+/// What is wrong with so many GPUs on so many nodes: none are left over, and no node stands idle. The last one may be
+/// used in part.
+fn misfit(num_gpus: u64, nodes: u64, each: u64) -> Option<String> {
+    let all = nodes.saturating_mul(each);
+    if num_gpus > all {
+        return Some(format!("{num_gpus} is more than cluster.nodes x cluster.gpus_per_node = {all}"));
+    }
+    let used = num_gpus.div_ceil(each.max(1));
+    (used < nodes).then(|| {
+        format!("{num_gpus} GPUs are on {used} of {nodes} nodes: cluster.nodes x cluster.gpus_per_node is {all}")
+    })
+}
+
+/// The key and what is wrong where tensor, pipeline and context parallelism leave no whole number of replicas: the one
+/// of them that is more than 1, or all.
+fn indivisible(num_gpus: u64, degrees: [u64; 3]) -> (&'static str, String) {
+    const KEYS: [&str; 3] =
+        ["distribution.tensor_parallel", "distribution.pipeline_parallel", "distribution.context_parallel"];
+    let mut split = KEYS.into_iter().zip(degrees).filter(|(_, degree)| *degree != 1);
+    if let (Some((key, degree)), None) = (split.next(), split.next()) {
+        return (key, format!("{degree} must divide cluster.num_gpus {num_gpus}"));
+    }
+    let [tensor, pipeline, context] = degrees;
+    let product = tensor.saturating_mul(pipeline).saturating_mul(context);
+    let message = format!(
+        "tensor_parallel {tensor} x pipeline_parallel {pipeline} x context_parallel {context} = {product} must divide \
+         cluster.num_gpus {num_gpus}"
+    );
+    ("distribution", message)
 }
 
 fn sharding(plan: &Plan, notes: &mut Notes) -> Sharding {

@@ -26,11 +26,14 @@ pub(super) fn check(
     }
 }
 
-/// A learned table has no row for a token beyond its end: the lookup fails.
+/// A learned table has no row for a token beyond its end: the lookup fails. Rotary positions go on; that the model was
+/// not trained on them is for its user to know.
 fn positions(architecture: &Architecture, batch: &Batch, notes: &mut Notes) {
-    if architecture.block().is_none_or(|block| block.position != Position::Learned) {
-        return;
-    }
+    let learned = match architecture.block().map(|block| block.position) {
+        Some(Position::Learned) => true,
+        Some(Position::Rope) => false,
+        _ => return,
+    };
     let (read, most) = match architecture.input() {
         Input::Tokens(most) => (&[("model.sequence_length", batch.sequence)][..], most),
         // A source of fixed length has a table of its own.
@@ -42,7 +45,11 @@ fn positions(architecture: &Architecture, batch: &Batch, notes: &mut Notes) {
     };
     let Some(most) = most else { return };
     for (key, tokens) in read.iter().filter(|(_, tokens)| *tokens > most) {
-        notes.fault(key, format!("{tokens}: the model has learned positions for {most} tokens"));
+        if learned {
+            notes.fault(key, format!("{tokens}: the model has learned positions for {most} tokens"));
+        } else {
+            notes.assume(key, format!("{tokens}, beyond the {most} positions that the model is published with"));
+        }
     }
 }
 

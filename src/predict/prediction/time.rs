@@ -68,6 +68,18 @@ impl Bottleneck {
             Self::Launch => "launch",
         }
     }
+
+    /// For people.
+    #[must_use]
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Hbm => "memory bandwidth",
+            Self::Link => "links between GPUs",
+            Self::Bubble => "pipeline bubble",
+            Self::Launch => "waiting for the host",
+        }
+    }
 }
 
 impl StepTime {

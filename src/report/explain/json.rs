@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::component;
-use crate::advise::{Beside, Fix};
+use crate::advise::{Beside, Fix, shortage};
 use crate::predict::Prediction;
 use crate::reading::{DeviceSnapshot, OutOfMemory, Purpose, SnapshotTerm};
 use crate::report::json::number;
@@ -43,6 +43,7 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Value {
         "others": others,
         "would_fit_unfragmented": oom.would_fit_unfragmented(),
         "predicted": plan.map(|plan| predicted(plan.prediction)),
+        "helps": shortage(oom, plan).helps,
         "relief": relief,
     })
 }

@@ -32,6 +32,9 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> String {
         for help in shortage.helps {
             let _ = writeln!(text, "  {help}");
         }
+        if plan.is_none() {
+            text.push_str("  (--plan PLAN gives it)\n");
+        }
     }
     if !shortage.foreseen.is_empty() {
         text.push('\n');

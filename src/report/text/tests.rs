@@ -103,3 +103,16 @@ fn counts_and_rates_read_well() {
     assert_eq!(grouped(12.34), "12.3");
     assert_eq!(grouped(-123.0), "-123");
 }
+
+#[test]
+fn what_splitting_costs_is_told_where_a_lone_card_is_a_measure() {
+    let prediction = sample::two_stages();
+    let told = |share: f64| {
+        let scaling = Some(Fraction(share));
+        let of =
+            Report { plan: "a", prediction: &prediction, scaling, max_batch: None, max_sequence: None, advice: None };
+        report(&of, false).contains("scaling efficiency")
+    };
+    assert!(told(0.84) && told(1.0));
+    assert!(!told(1.51), "no card is worth more than one that has all it needs");
+}

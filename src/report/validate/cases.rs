@@ -36,14 +36,22 @@ pub fn read(text: &str) -> Result<Vec<Result<Case, Failure>>, String> {
         return Ok(vec![case(value, "case 1")]);
     }
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let cases: Vec<_> = lines
-        .map(|(at, line)| {
-            let place = format!("line {}", at + 1);
-            let value = serde_json::from_str(line);
-            value.map_err(|error| Failure { id: place.clone(), error: error.to_string() }).and_then(|v| case(v, &place))
-        })
-        .collect();
-    if cases.is_empty() { Err("holds no cases".to_owned()) } else { Ok(cases) }
+    let values: Vec<_> = lines.map(|(at, line)| (at + 1, serde_json::from_str(line))).collect();
+    if values.is_empty() {
+        return Err("holds no cases".to_owned());
+    }
+    if !values.iter().any(|(_, value)| matches!(value, Ok(Value::Object(_)))) {
+        return Err(
+            "is no file of cases: those are a JSON array of {id, plan, measured}, or one such a line".to_owned()
+        );
+    }
+    let of_line = |(at, value): (usize, Result<Value, serde_json::Error>)| {
+        let place = format!("line {at}");
+        // The parser has seen this line alone: only its column says where.
+        let unread = |error: serde_json::Error| format!("not readable as JSON at column {}", error.column());
+        value.map_err(|error| Failure { id: place.clone(), error: unread(error) }).and_then(|value| case(value, &place))
+    };
+    Ok(values.into_iter().map(of_line).collect())
 }
 
 fn case(value: Value, place: &str) -> Result<Case, Failure> {

@@ -1,0 +1,55 @@
+//! What is wrong with a command line, in one line.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
+
+use super::Cli;
+
+/// Words for what there is under another name.
+const MEANT: [(&str, &str); 3] =
+    [("max-batch", "predict --max-batch-size"), ("max-batch-size", "predict --max-batch-size"), ("help", "--help")];
+
+/// Reads the command line; help and version are written here.
+///
+/// # Errors
+/// In one line, with where to read on.
+pub fn parsed() -> Result<Cli, String> {
+    Cli::try_parse().map_err(|error| {
+        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+            error.exit();
+        }
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        said(&error, &words)
+    })
+}
+
+/// The error of the words behind the program's name.
+fn said(error: &clap::Error, words: &[String]) -> String {
+    let command = Cli::command();
+    let known = |word: &String| command.get_subcommands().any(|sub| sub.get_name() == word);
+    let of = words.first().filter(|word| known(word)).map_or_else(String::new, |name| format!(" {name}"));
+    if let Some(word) = words.first().filter(|word| error.kind() == ErrorKind::ArgumentConflict && !known(word)) {
+        return format!("{word}: no such command{}; see memwall --help", nearest(word).unwrap_or_default());
+    }
+    let rendered = error.to_string();
+    let first = rendered.split("\n\n").next().unwrap_or_default();
+    let first: Vec<&str> = first.split_whitespace().collect();
+    let message = first.join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let near = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(option)) => format!("; there is {option}"),
+        _ => String::new(),
+    };
+    format!("{message}{near}; see memwall{of} --help")
+}
+
+/// The command that a word may have been meant as, behind a semicolon.
+pub(super) fn nearest(word: &str) -> Option<String> {
+    if let Some((_, meant)) = MEANT.iter().find(|(name, _)| *name == word) {
+        return Some(format!("; it is memwall {meant}"));
+    }
+    let command = Cli::command();
+    let distance = |name: &&str| strsim::levenshtein(name, word);
+    let near = command.get_subcommands().map(clap::Command::get_name).min_by_key(distance)?;
+    (distance(&near) < 3).then(|| format!("; the command is `{near}`"))
+}
