@@ -17,7 +17,10 @@ pub const UNSAVED: &str = "Unsaved changes:  s save and quit   q discard them   
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    if let Some(question) = question(state).filter(|_| state.picker.is_none()) {
+    // Why what was asked for in a what-if view is not to be had comes before what else may be done there.
+    let what_if = matches!(state.overlay, Some(Overlay::Sweep | Overlay::Search | Overlay::Largest));
+    let refused = what_if && state.notice.as_ref().is_some_and(|notice| notice.severity == Severity::Problem);
+    if let Some(question) = question(state).filter(|_| state.picker.is_none() && !refused) {
         let text = fit(&format!(" {question}"), area.width as usize);
         return Line::styled(text, theme.warning()).render(area, buffer);
     }

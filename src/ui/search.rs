@@ -60,8 +60,9 @@ pub fn draw(view: &SearchView, base: Option<&Baseline>, look: &Look, area: Rect,
 fn asked<'a>(view: &SearchView, look: &Look) -> Line<'a> {
     let theme = &look.theme;
     let last = |key: &&str| key.rsplit('.').next().unwrap_or(key).to_owned();
-    let kept: Vec<String> = view.keep.iter().map(last).collect();
-    let kept = if kept.is_empty() { "nothing".to_owned() } else { kept.join(", ") };
+    // No search changes the batch: another one trains another way.
+    let kept: Vec<String> = std::iter::once("batch".to_owned()).chain(view.keep.iter().map(last)).collect();
+    let kept = kept.join(", ");
     let said = |field| printable(&view.around.shown(field));
     let parts = [
         (" g ", "GPUs ", said(Field::NumGpus)),

@@ -60,6 +60,20 @@ fn a_point_of_a_sweep_is_taken_as_one_edit() {
     assert_eq!(state.editor.text(), PLAN);
 }
 
+#[test]
+fn a_second_key_without_other_values_says_so_over_the_sweep() {
+    // One GPU is shared out in one way alone.
+    let mut state = open(&PLAN.replace("num_gpus: 8", "num_gpus: 1"));
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[Key::Char('w'), Key::Char('a')]);
+    letters(&mut state, "tensor");
+    press(&mut state, &[Key::Enter]);
+    assert_eq!(state.overlay, Some(Overlay::Sweep));
+    assert!(state.notice.as_ref().unwrap().text.contains("has no other values to try"), "{:?}", state.notice);
+    let screen = crate::demo::screen(&state, &crate::demo::look(), (80, 24));
+    assert!(screen.lines().last().unwrap().contains("has no other values to try"), "{screen}");
+}
+
 /// Answers the search that the keys have asked for, as the loop does on a thread.
 fn searched(state: &mut State, effects: &[Effect]) {
     let Some(Effect::Search(number)) = effects.last() else { panic!("no search: {effects:?}") };
