@@ -81,12 +81,12 @@ impl<'a> Kernels<'a> {
 
     /// Seconds of a batch of products at a sustained rate: whole tiles, nearly whole waves of them over the
     /// multiprocessors, each filled and drained once.
-    pub fn product(&self, product: &Product, rate: f64) -> f64 {
+    pub fn product(&self, product: &Product, unit: Unit, rate: f64) -> f64 {
         let curve = &self.job.speed.curves.matrix;
         let [rows, inner, columns, batch] =
             [product.rows, product.inner, product.columns, product.batch].map(|size| size as f64);
         let rate = if product.batch > 1 && product.layer { rate * curve.grouped } else { rate };
-        let depth = 2.0 * (inner + curve.fill) / rate;
+        let depth = 2.0 * (inner / rate + self.fill(unit, product.layer, rate));
         let tiled = TILES.map(|(tall, wide, keeps)| {
             // Thin products have tiles as thin, down to the 16 rows of one matrix instruction.
             let (tall, wide) =
@@ -97,6 +97,16 @@ impl<'a> Kernels<'a> {
             waves * self.multiprocessors * tall * wide * depth / keeps
         });
         tiled.into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Seconds for an operation of filling and draining a tile, as a share of its sides' product. Memory sets them, not
+    /// the multipliers: they were fitted on 16-bit products, and slower units take no longer over it.
+    fn fill(&self, unit: Unit, layer: bool, rate: f64) -> f64 {
+        let peaks = &self.job.hardware.gpu.peaks;
+        let matrix = &self.job.speed.curves.matrix;
+        let (_, name) = peak(self.job, unit, layer);
+        let half = peaks.bf16.or(peaks.fp16).map(|peak| peak.0 * matrix.half * self.clock);
+        matrix.fill / half.filter(|_| matches!(name, "fp32" | "tf32")).map_or(rate, |half| half.max(rate))
     }
 
     /// Seconds of fused attention forward, and backward with its five products for two.

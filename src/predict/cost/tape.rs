@@ -191,7 +191,7 @@ impl Tally<'_> {
             }
             Work::Product(product) => {
                 let rate = self.kernels.sustained(op.unit, product.layer);
-                let forward = self.kernels.product(&product, rate);
+                let forward = self.kernels.product(&product, op.unit, rate);
                 if op.flops_backward <= 0.0 {
                     return (forward, 0.0);
                 }
@@ -201,14 +201,14 @@ impl Tally<'_> {
                 let mut backward = 0.0;
                 if needs(0) {
                     let of_input = Product { inner: columns, columns: inner, ..product };
-                    backward += self.kernels.product(&of_input, rate);
+                    backward += self.kernels.product(&of_input, op.unit, rate);
                 }
                 if needs(1) {
                     let of_weight = Product { rows: inner, inner: rows, ..product };
                     // Two activations' gradients are nothing to add to.
                     let linear = product.batch == 1 || product.layer;
                     let keeps = if linear { self.job.speed.curves.matrix.gradient } else { 1.0 };
-                    backward += self.kernels.product(&of_weight, rate * keeps);
+                    backward += self.kernels.product(&of_weight, op.unit, rate * keeps);
                 }
                 (forward, backward)
             }
