@@ -122,6 +122,9 @@ const CONVINCING: f64 = 4.0;
 /// figure that lies six standard deviations off.
 const UNEXPLAINED: f64 = 18.0;
 
+/// Something that nobody tried may always be it.
+const SUREST: f64 = 0.99;
+
 /// Pairs that are predicted in full, after all were estimated.
 const PAIRS: usize = 60;
 
@@ -274,7 +277,7 @@ fn ranked(mut tried: Vec<Tried>, nothing: f64) -> Vec<Explanation> {
     kept.into_iter()
         .take(OFFERED)
         .map(|(tried, alike)| Explanation {
-            share: Fraction(weight(tried.cost) / all),
+            share: Fraction((weight(tried.cost) / all).min(SUREST)),
             causes: tried.causes,
             alike,
             expected: tried.expected,
