@@ -28,6 +28,21 @@ fn words(state: &State) -> Vec<String> {
     state.explaining.found.iter().map(Explanation::words).collect()
 }
 
+/// What an H100 does of a plan for an A100 needs no other cause, and none was looked for.
+#[test]
+fn another_card_is_reason_enough() {
+    let (mut state, mut run) = departing("13b_long_sequence", &Change::to("distribution.sequence_parallel", "false"));
+    let planned = state.editor.with(&Change::to("hardware.gpu_type", "NVIDIA A100 80GB")).unwrap();
+    state.editor.apply(planned, &state.catalog.clone());
+    watch(&mut state, &mut run, 0..120);
+    assert!(state.comparison.as_ref().unwrap().is_notable());
+    assert_eq!(words(&state), Vec::<String>::new());
+    press(&mut state, &[Key::Char('5'), Key::Char('z')]);
+    let shown = screen(&state, &look(), SIZE);
+    assert!(shown.contains("another card than the plan's is watched"), "{shown}");
+    assert!(!shown.contains("why:"), "{shown}");
+}
+
 #[test]
 fn the_right_cause_is_shown_taken_and_taken_back() {
     let change = Change::to("distribution.sequence_parallel", "false");

@@ -1,6 +1,7 @@
 //! A stage's memory over one step: the tapes of its layers, played one after another on
 //! top of what the stage holds, up to the peak.
 
+use super::buffers::Buffers;
 use super::job::Job;
 use super::outputs::kept;
 use super::pipeline::{in_flight, inputs, left_over};
@@ -64,12 +65,7 @@ struct Player<'a> {
     /// Retained so far.
     retained: Groups,
     gradients: u64,
-    /// Whole gradients that wait for their turn to be reduced.
-    queued: u64,
-    /// Weights that were not released after their forward pass.
-    live: u64,
-    /// The buffer that gradients are reduced in, once it is there.
-    bucket: u64,
+    buffers: Buffers,
 }
 
 /// Plays stage `index`; with a `curve` of its course over the step.
@@ -105,7 +101,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     }
     if player.summit.total == 0 {
         // A stage without layers between others: it holds what it has.
-        player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers(0), true);
+        player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers.gathered(0), true);
     }
     player.show_summit();
     StageRun {
@@ -168,43 +164,7 @@ impl<'a> Player<'a> {
             stride: (held.layers.len() as u64).div_ceil(24).max(1),
             retained: [0; GROUPS],
             gradients: if resident.gradients_before { resident.gradients } else { 0 },
-            queued: 0,
-            live: 0,
-            bucket: 0,
-        }
-    }
-
-    /// Unsharded weights while `layers` layers are gathered.
-    fn buffers(&self, layers: u64) -> u64 {
-        let gathered = self.resident.root + layers * self.resident.unsharded_layer;
-        gathered.max(self.live) + self.bucket
-    }
-
-    /// In a block's backward pass: its weights and the next one's, its gradients, those of the block before on
-    /// their way to the other ranks, and the head's, which wait for the root's turn.
-    fn buffers_backward(&self) -> u64 {
-        let resident = &self.resident;
-        let gathered = self.buffers(resident.gathered_layers);
-        if resident.reduce_queue.is_some() {
-            return gathered + self.queued + resident.unsharded_gradients;
-        }
-        gathered + resident.unsharded_gradients + resident.reduced_layer + resident.head_gradients
-    }
-
-    /// In the embedding's: the root's gradients are reduced.
-    fn buffers_root(&self) -> u64 {
-        if self.resident.reduce_queue.is_some() {
-            return self.buffers(0) + self.queued + self.resident.reduced_root;
-        }
-        self.buffers(0) + self.resident.head_gradients + self.resident.reduced_root
-    }
-
-    /// Whole gradients of `bytes` are handed on to be reduced; where those before them have more than the room, the
-    /// first of them, taken to be as large, are freed.
-    fn queue(&mut self, bytes: u64) {
-        if let Some(room) = self.resident.reduce_queue {
-            let waiting = if self.queued > room { room - room % bytes.max(1) } else { self.queued };
-            self.queued = waiting.saturating_add(bytes);
+            buffers: Buffers::of(&resident),
         }
     }
 
@@ -227,7 +187,7 @@ impl<'a> Player<'a> {
                 Phase::Forward,
                 Place::Named("embedding"),
                 &self.step.first.forward.clone(),
-                self.buffers(0),
+                self.buffers.gathered(0),
                 true,
             );
             self.keep(&self.step.first, 0, 1);
@@ -240,18 +200,12 @@ impl<'a> Player<'a> {
                 let played = self.step.layer(*layer);
                 let passing = self.step.passing(*layer);
                 self.retained[Group::Attention as usize] += passing;
-                self.meet(
-                    Phase::Forward,
-                    Place::Layer(*layer),
-                    &played.forward,
-                    self.buffers(self.resident.gathered_layers),
-                    shown,
-                );
+                self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers.in_forward(), shown);
                 self.retained[Group::Attention as usize] -= passing;
                 self.keep(played, *layer, alike as u64);
             }
         }
-        self.live = self.resident.live;
+        self.buffers.keep_live();
         if held.last {
             let passing = self.step.passing(BEHIND);
             self.retained[Group::Attention as usize] += passing;
@@ -259,7 +213,7 @@ impl<'a> Player<'a> {
                 Phase::Forward,
                 Place::Named(if self.train { "head and loss" } else { "head" }),
                 &self.step.last.forward.clone(),
-                self.buffers(1),
+                self.buffers.gathered(1),
                 true,
             );
             self.retained[Group::Attention as usize] -= passing;
@@ -277,19 +231,17 @@ impl<'a> Player<'a> {
     }
 
     fn backward(&mut self, held: &Held<'_>) {
-        self.bucket = self.resident.reduce_bucket;
+        self.buffers.turn_back();
         if held.last {
             let played = &self.step.last;
             let parameters = self.step.walk.last.parameters();
             self.drop_kept(played, BEHIND, 1);
             let passed = self.step.passed(BEHIND);
             self.retained[Group::Attention as usize] += passed;
-            // Megatron FSDP gathers layers ahead of the backward pass too.
-            let ahead = if self.resident.reduce_queue.is_some() { self.resident.gathered_layers } else { 1 };
-            self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers(ahead), true);
+            self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers.in_loss(), true);
             self.retained[Group::Attention as usize] -= passed;
             self.gradients += self.new_gradients(played, parameters);
-            self.queue(self.resident.head_gradients);
+            self.buffers.queue(self.resident.head_gradients);
         }
         for (at, run) in self.runs(held).into_iter().enumerate().rev() {
             let shown = self.is_shown(at, held.layers.len());
@@ -304,19 +256,24 @@ impl<'a> Player<'a> {
                 let (waiting, passed) = (self.step.waiting(*layer), self.step.passed(*layer));
                 self.retained[Group::ActivationGradient as usize] += waiting;
                 self.retained[Group::Attention as usize] += passed;
-                self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers_backward(), shown);
+                self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers.in_backward(), shown);
                 self.retained[Group::ActivationGradient as usize] -= waiting;
                 self.retained[Group::Attention as usize] -= passed;
                 self.gradients += self.new_gradients(played, parameters);
-                self.queue(self.resident.unsharded_gradients);
-                self.live = self.live.saturating_sub(self.resident.unsharded_gradients);
+                self.buffers.leave_layer();
             }
         }
         if held.first {
             let played = &self.step.first;
             let parameters = self.step.walk.first.parameters();
             self.drop_kept(played, 0, 1);
-            self.meet(Phase::Backward, Place::Named("embedding"), &played.backward.clone(), self.buffers_root(), true);
+            self.meet(
+                Phase::Backward,
+                Place::Named("embedding"),
+                &played.backward.clone(),
+                self.buffers.in_root(),
+                true,
+            );
             self.gradients += self.new_gradients(played, parameters);
         }
     }
@@ -326,8 +283,7 @@ impl<'a> Player<'a> {
     /// something for others far away, each layer is a run of its own.
     fn runs<'h>(&self, held: &'h Held<'_>) -> Vec<&'h [u64]> {
         let (step, walk) = (self.step, &self.step.walk);
-        let waits = self.resident.reduce_queue.is_some() || self.resident.live > 0;
-        let folds = !self.curve && !waits && walk.pending.is_empty() && walk.passing.is_empty();
+        let folds = !self.curve && !self.buffers.waits() && walk.pending.is_empty() && walk.passing.is_empty();
         if !folds {
             return held.layers.chunks(1).collect();
         }

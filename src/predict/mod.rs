@@ -1,6 +1,7 @@
 //! From a plan to memory, flops, traffic, roofline and time: one walk over the
 //! model's operators gives them all.
 
+mod buffers;
 mod cost;
 mod decode;
 mod exchange;

@@ -154,11 +154,10 @@ fn draw_chart(state: &State, figure: Figure, look: &Look, area: Rect, buffer: &m
         ("most", whole.map(|whole| whole.high)),
         ("mean", whole.map(Spread::mean)),
         ("least", whole.map(|whole| whole.low)),
-        ("peak ┈", watermark(state, figure).map(Bytes::as_f64)),
     ];
-    // The dotted line is told of where there is one.
-    let lines = lines.into_iter().filter(|(word, value)| value.is_some() || !word.starts_with("peak"));
-    for ((word, value), place) in lines.zip(figures.rows()) {
+    // The dotted line, where there is one.
+    let peak = watermark(state, figure).map(|peak| ("peak ┈", Some(peak.as_f64())));
+    for ((word, value), place) in lines.into_iter().chain(peak).zip(figures.rows()) {
         let text = value.map_or_else(|| "–".to_owned(), |value| format!("{mark}{}", words(figure, value)));
         Line::from(vec![
             Text::styled(format!(" {}", left(word, 6)), theme.dim()),

@@ -1,5 +1,7 @@
 //! What may be written at a place of a plan, from the schema and the catalogue.
 
+use std::borrow::Cow;
+
 use super::spot::{Spot, Wanted};
 use crate::app::editor::Editor;
 use crate::app::editor::field::{FIELDS, Field};
@@ -36,9 +38,9 @@ impl Completion {
             Wanted::Nothing => return None,
         };
         // A key is typed by its name: one that only has the word in its description would take its place.
-        let names: Vec<Choice> = match spot.wanted {
+        let names: Cow<'_, [Choice]> = match spot.wanted {
             Wanted::Key => choices.iter().map(|choice| Choice::of(&choice.name, "")).collect(),
-            _ => choices.clone(),
+            _ => Cow::Borrowed(&choices),
         };
         let mut shown: Vec<Choice> = ranked(&names, prefix).into_iter().map(|at| choices[at].clone()).collect();
         if !asked && shown.first().is_some_and(|best| best.name == prefix) {

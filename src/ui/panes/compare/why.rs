@@ -94,6 +94,8 @@ fn none(state: &State, comparison: &Comparison) -> &'static str {
         "looked for once the run has worked for whole steps; e looks now"
     } else if !comparison.is_notable() {
         "nothing to explain: all within what predictions stray by"
+    } else if state.other_card().is_some() {
+        "another card than the plan's is watched, which is reason enough; e looks for others"
     } else if matches!(state.outlook.memory, Forecast::Growing(_)) {
         "memory grows with time, which no plan's does: see below"
     } else {
