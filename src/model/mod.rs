@@ -85,7 +85,7 @@ impl Architecture {
         adapters: Option<&Adapters>,
     ) -> Walk {
         let rules = Rules::of(framework, implementation, self.family);
-        let types = Types { weight: Element::F32, autocast: None, weight_cache: false, fp8: None };
+        let types = Types { weight: Element::F32, autocast: None, weight_cache: false, fp8: None, gathers_fp8: false };
         let run = Run {
             rules: &rules,
             types: &types,

@@ -80,8 +80,10 @@ pub struct Collective {
 pub enum CollectiveKind {
     /// All-reduce.
     AllReduce,
-    /// All-gather, or its transpose.
+    /// All-gather.
     AllGather,
+    /// Reduce-scatter, its transpose.
+    ReduceScatter,
     /// All-to-all.
     AllToAll,
     /// Point to point, around a ring.

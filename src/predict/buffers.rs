@@ -28,7 +28,7 @@ impl Buffers {
     /// Unsharded weights while `layers` layers are gathered.
     pub fn gathered(&self, layers: u64) -> u64 {
         let gathered = self.resident.root + layers * self.resident.unsharded_layer;
-        gathered.max(self.live) + self.bucket
+        gathered.max(self.live) + self.bucket + self.resident.accumulated
     }
 
     /// In a block's forward pass.

@@ -5,6 +5,7 @@ use super::job::Job;
 use super::link::Group;
 use super::play::Recompute;
 use super::resident::quantised;
+use super::shards::is_whole;
 use super::step::Step;
 use super::ways::Ways;
 use crate::model::{CollectiveKind, Part, RankGroup, Tape};
@@ -15,7 +16,7 @@ use crate::plan::keywords::{Framework, Sharding};
 const OVERLAPPED: f64 = 0.9;
 /// Share that is left to wait for of tensor-parallel collectives that run in pieces beside the products they feed
 /// (Transformer Engine's userbuffers and torch's async tensor parallel: the first piece, and what the products miss).
-const PIECES: f64 = 0.35;
+const PIECES: f64 = 0.5;
 
 /// Parameters of a tape on this rank: those of experts have ranks of their own.
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,9 +87,12 @@ impl Beside {
 /// Collectives within the model that one micro-batch runs in one tape.
 pub(super) fn within(job: &Job, step: &Step, tape: &Tape, pass: &Pass, (train, again): (bool, bool)) -> Beside {
     let degrees = &job.degrees;
-    let whole = again && !tape.plain && matches!(step.recompute, Recompute::All);
+    let recompute = if again && !tape.plain { step.recompute } else { Recompute::Nothing };
+    // Where recomputation stops early nothing asks for what the tape's last scatter brings.
+    let last = tape.collectives.iter().rposition(|one| one.kind == CollectiveKind::ReduceScatter);
+    let unasked = last.filter(|_| !job.rules.reruns_all.is);
     let mut all = Beside::default();
-    for one in &tape.collectives {
+    for (at, one) in tape.collectives.iter().enumerate() {
         let group = match one.group {
             RankGroup::Tensor => Group { ranks: degrees.tensor, stride: 1 },
             RankGroup::Context => Group { ranks: degrees.context, stride: degrees.tensor },
@@ -97,7 +101,13 @@ pub(super) fn within(job: &Job, step: &Step, tape: &Tape, pass: &Pass, (train, a
         let once = group.seconds(job, one.kind, one.bytes as f64);
         let forward = f64::from(one.forward) * once;
         let backward = if train { f64::from(one.backward) * once } else { 0.0 };
-        let again = if whole { forward } else { 0.0 };
+        let runs_again = match recompute {
+            Recompute::All => unasked != Some(at),
+            // torchtitan keeps what other collectives bring (distributed/activation_checkpoint.py, `_save_list`).
+            Recompute::SelectiveOp { .. } => one.kind == CollectiveKind::AllGather,
+            Recompute::Nothing | Recompute::Modules(_) => false,
+        };
+        let again = if runs_again { forward } else { 0.0 };
         let left = Pass { card: all.left(pass.card), ..*pass };
         let hides = hides(job, one.group, (Ways { forward, backward }, again), &left);
         all.add(Beside::of(job, Ways { forward, backward: backward + again }, hides), 1.0);
@@ -127,18 +137,24 @@ fn hides(job: &Job, group: RankGroup, (once, again): (Ways, f64), left: &Pass) -
 /// Collectives of a fully sharded tape beside one micro-batch: its weights are gathered while the tape before it
 /// computes, its gradients scattered while the next does. `within` are the tape's own collectives.
 pub(super) fn sharded(job: &Job, weights: Weights, pass: &Pass, within: &Beside, train: bool) -> Beside {
-    let degrees = &job.degrees;
-    if degrees.sharding != Sharding::Zero3 {
+    if job.degrees.sharding != Sharding::Zero3 || is_whole(job) {
         return Beside::default();
     }
-    let group = Group { ranks: degrees.shard_ranks, stride: degrees.tensor };
-    let count = weights.dense + weights.expert;
-    let gathered = count.mul_add(job.storage.compute.bytes() as f64, weights.frozen);
-    let gather = group.seconds(job, CollectiveKind::AllGather, gathered);
-    let scatter = group.seconds(job, CollectiveKind::AllGather, count * job.storage.reduce.bytes() as f64);
+    let Ways { forward: gather, backward: scatter } = resharded(job, weights);
     let after = if train { gather + scatter } else { 0.0 };
     let comm = Ways { forward: gather, backward: after };
     Beside::of(job, comm, comm.least(within.left(pass.card)))
+}
+
+/// Seconds in which fully sharded weights are gathered, and their gradients scattered.
+fn resharded(job: &Job, weights: Weights) -> Ways {
+    let group = Group { ranks: job.degrees.shard_ranks, stride: job.degrees.tensor };
+    let count = weights.dense + weights.expert;
+    let gathered = count.mul_add(job.storage.compute.bytes() as f64, weights.frozen);
+    Ways {
+        forward: group.seconds(job, CollectiveKind::AllGather, gathered),
+        backward: group.seconds(job, CollectiveKind::AllGather, count * job.storage.reduce.bytes() as f64),
+    }
 }
 
 /// Seconds in which groups that each hold all of the weights sum their gradients (FSDP's hybrid sharding,
@@ -170,6 +186,14 @@ pub(super) fn between(job: &Job, weights: Weights, left: Ways) -> f64 {
     let gradient = job.storage.exchanged.bytes() as f64;
     let weight = job.storage.weight.bytes() as f64;
     let (gradients, gathered) = match degrees.sharding {
+        // Weights come in as the first micro-batch runs; gradients go behind the last one (PyTorch,
+        // torch/distributed/pipelining/stage.py, `run_post_backward`), when nothing is left to hide them.
+        Sharding::Zero3 if is_whole(job) => {
+            let Ways { forward: gathered, backward: scattered } = resharded(job, weights);
+            let hides = Ways { forward: gathered * OVERLAPPED, backward: 0.0 }.least(left);
+            let comm = Ways { forward: gathered, backward: scattered + replicated(job, weights) };
+            return Beside::of(job, comm, hides).waits.all();
+        }
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
         Sharding::Zero3 => (replicated(job, weights), 0.0),
         Sharding::None => (over(CollectiveKind::AllReduce, gradient), 0.0),

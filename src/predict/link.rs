@@ -39,7 +39,7 @@ impl Group {
         let path = self.path(job);
         match kind {
             CollectiveKind::AllReduce => path.ring(bytes, 2.0),
-            CollectiveKind::AllGather => path.ring(bytes, 1.0),
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter => path.ring(bytes, 1.0),
             CollectiveKind::AllToAll => path.all_to_all(bytes),
             // Each rank passes its share on, once for every other rank.
             CollectiveKind::Ring => path.ring(bytes, 1.0),

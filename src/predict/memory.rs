@@ -4,7 +4,7 @@
 use super::buffers::Buffers;
 use super::job::Job;
 use super::outputs::kept;
-use super::pipeline::{in_flight, inputs, left_over};
+use super::pipeline::{in_flight, inputs, left_over, received};
 use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, Place, TimelinePoint};
 use super::prefill::looked_up;
@@ -74,7 +74,8 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     let list = stage_layers(job, index);
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = Held { job, step, layers: list, first, last };
-    let resident = held.resident();
+    let mut resident = held.resident();
+    resident.received = received(job, step, index);
     let inputs = inputs(job, step, first, last).saturating_add(step.walk.buffers);
     let kept = kept(job, step, last);
     let base = lasting(&resident) + workspaces + inputs + kept;
@@ -127,6 +128,7 @@ const fn lasting(resident: &Resident) -> u64 {
         + resident.buckets
         + resident.dummies
         + resident.global_buffer
+        + resident.received
 }
 
 /// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
@@ -317,7 +319,7 @@ impl<'a> Player<'a> {
 
     /// Gradients that a tape leaves, unless they exist already: what it made, or its part of what ranks share out.
     fn new_gradients(&self, played: &Played, parameters: u64) -> u64 {
-        if self.resident.gradients_before {
+        if self.resident.gradients_before || self.resident.accumulated > 0 {
             return played.waiting;
         }
         if self.step.gradients == WeightGradients::Made {

@@ -9,6 +9,11 @@ use crate::plan::keywords::{Framework, Mode};
 /// returned: beside those of that pass, and through its backward pass and the optimizer's step. Megatron's model
 /// returns its loss alone.
 pub(super) fn kept(job: &Job, step: &Step, last: bool) -> u64 {
+    if last && job.framework == Framework::Torchtitan && job.stages.len() > 1 && job.training.mode == Mode::Train {
+        // A pipeline's last stage holds what it returned for every micro-batch until the next step begins
+        // (torch/distributed/pipelining/stage.py, `output_chunks`); the one that is played has its own.
+        return logits(&step.walk.last).saturating_mul(job.batch.accumulation - 1);
+    }
     let returns = job.training.keep_outputs && job.framework != Framework::Megatron;
     if !returns || !last || job.training.mode == Mode::Inference {
         return 0;

@@ -5,7 +5,7 @@ use super::job::{Job, StageLayers};
 use super::optimizer::rounded;
 use super::resident::Held;
 use super::step::Step;
-use crate::model::Home;
+use crate::model::{Home, Tensor};
 use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule};
 
 /// What a pipeline's step leaves behind until the next one: each of Megatron's model chunks keeps the hidden state
@@ -15,10 +15,31 @@ pub(super) fn left_over(job: &Job, step: &Step, layers: &StageLayers, first: boo
     if job.framework != Framework::Megatron || job.stages.len() < 2 || job.training.mode == Mode::Inference {
         return 0;
     }
-    let sent = (layers.chunks.len() as u64).saturating_sub(u64::from(first));
+    let chunks = (layers.chunks.len() as u64).saturating_sub(u64::from(first));
+    sent(step).saturating_mul(2 * chunks)
+}
+
+/// Buffers of a stage for what its neighbours send: PyTorch's stages have one for each micro-batch's activations and one
+/// for its gradients from the first step on (torch/distributed/pipelining/stage.py, `_prepare_forward_infra` and
+/// `_create_grad_recv_info`). Inputs of micro-batches under way lie in theirs, and count as saved.
+pub(super) fn received(job: &Job, step: &Step, index: usize) -> u64 {
+    let stages = job.stages.len();
+    if job.framework != Framework::Torchtitan || stages < 2 || job.training.mode == Mode::Inference {
+        return 0;
+    }
+    let chunks = job.degrees.virtual_pipeline;
+    let all = job.batch.accumulation.saturating_mul(chunks);
+    let each = |is_end: bool| all.saturating_sub(if is_end { job.batch.accumulation } else { 0 });
+    let (forward, backward) = (each(index == 0), each(index + 1 == stages));
+    let idle = forward.saturating_sub(under_way(job, index));
+    sent(step).saturating_mul(idle.saturating_add(backward))
+}
+
+/// Bytes that a stage sends on for a micro-batch.
+fn sent(step: &Step) -> u64 {
     let tape = step.walk.kinds.first().map(|(_, tape)| tape);
     let state = tape.and_then(|tape| tape.tensors.iter().find(|tensor| tensor.home == Home::Input));
-    state.map_or(0, |state| state.allocated().saturating_mul(2 * sent))
+    state.map_or(0, Tensor::allocated)
 }
 
 /// The micro-batch's ids, labels and masks on a stage.
@@ -49,20 +70,23 @@ pub(super) fn warm_up(job: &Job, index: usize) -> u64 {
     passes.min(job.batch.accumulation.saturating_mul(chunks))
 }
 
-/// Saved bytes of the micro-batches that are under way beside the one that is played.
-pub(super) fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
-    let stages = job.stages.len() as u64;
-    if stages < 2 {
-        return 0;
-    }
-    let chunks = job.degrees.virtual_pipeline;
-    let all = job.batch.accumulation.saturating_mul(chunks);
-    let behind = stages - 1 - index as u64;
-    let chunks_alive = match job.degrees.schedule {
+/// Passes of a chunk that stage `index` has made forward and not yet backward, at most.
+fn under_way(job: &Job, index: usize) -> u64 {
+    let all = job.batch.accumulation.saturating_mul(job.degrees.virtual_pipeline);
+    let behind = job.stages.len() as u64 - 1 - index as u64;
+    match job.degrees.schedule {
         Schedule::Gpipe => all,
         Schedule::OneFOneB => (behind + 1).min(all),
         Schedule::Interleaved => (warm_up(job, index) + 1).min(all),
-    };
+    }
+}
+
+/// Saved bytes of the micro-batches that are under way beside the one that is played.
+pub(super) fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
+    if job.stages.len() < 2 {
+        return 0;
+    }
+    let chunks = job.degrees.virtual_pipeline;
     let (offload, by_module) =
         (job.training.cpu_offload == CpuOffload::Activations, !job.training.offload_modules.is_empty());
     let until = job.training.offload_layers.unwrap_or(u64::MAX);
@@ -70,7 +94,7 @@ pub(super) fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
         |layer: u64| -> u64 { held.step.layer(layer).stays_here(offload && layer < until, by_module).iter().sum() };
     let one: u64 = held.layers.iter().map(|layer| here(*layer)).sum();
     let ends = if held.first { held.step.first.retained_bytes() } else { 0 };
-    let waiting = chunks_alive.saturating_sub(chunks);
+    let waiting = under_way(job, index).saturating_sub(chunks);
     (one / chunks).saturating_add(ends / chunks).saturating_mul(waiting).saturating_add(deferred(job, held))
 }
 

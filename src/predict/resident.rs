@@ -60,6 +60,10 @@ pub(super) struct Resident {
     pub unsharded_gradients: u64,
     /// The same, copied in the type that they are reduced in.
     pub reduced_layer: u64,
+    /// Whole gradients of all layers, to which those of each micro-batch are added (FSDP2 under a pipeline).
+    pub accumulated: u64,
+    /// Buffers that other stages' activations and gradients are received in (PyTorch's pipelines).
+    pub received: u64,
     /// Unsharded gradients of the head, which is reduced with the root.
     pub head_gradients: u64,
     /// The root's gradients, copied in the type that they are reduced in.
@@ -79,7 +83,7 @@ pub(super) struct Held<'a> {
 
 impl Held<'_> {
     /// Tapes with how often each occurs.
-    fn tapes(&self) -> impl Iterator<Item = (&Tape, u64)> {
+    pub(super) fn tapes(&self) -> impl Iterator<Item = (&Tape, u64)> {
         let order = &self.step.walk.order;
         let mut counts = vec![0_u64; self.step.walk.kinds.len()];
         for layer in &self.layers {
@@ -291,6 +295,8 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
             gathered_layers: sum.gathered_layers,
             unsharded_gradients: sum.unsharded_gradients,
             reduced_layer: sum.reduced_layer,
+            accumulated: sum.accumulated,
+            received: sum.received,
             head_gradients: sum.head_gradients,
             reduced_root: sum.reduced_root,
             live: sum.live,

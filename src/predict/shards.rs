@@ -4,7 +4,7 @@
 use super::job::Job;
 use super::resident::{Held, Resident};
 use crate::model::{Tape, is_covered};
-use crate::plan::keywords::{Framework, Sharding};
+use crate::plan::keywords::{Framework, Mode, Sharding};
 
 /// DeepSpeed's defaults, in elements (runtime/zero/config.py, 0.19): of the buffer that gradients are reduced in, of
 /// what is fetched ahead, and how far ahead a weight is used again that is not released.
@@ -22,6 +22,17 @@ pub(super) fn is_deepspeed(job: &Job) -> bool {
             Sharding::Zero3 => master,
             Sharding::None => false,
         }
+}
+
+/// Whether a stage's weights stay gathered from the first micro-batch's forward pass to the last one's backward pass,
+/// and its gradients whole until then: torchtitan's default under a pipeline (distributed/fsdp.py,
+/// `get_fsdp_reshard_after_forward_policy`; PyTorch, torch/distributed/pipelining/stage.py,
+/// `backward_maybe_with_nosync`, which reduces behind the last backward pass alone).
+pub(super) fn is_whole(job: &Job) -> bool {
+    job.framework == Framework::Torchtitan
+        && job.degrees.sharding == Sharding::Zero3
+        && job.degrees.pipeline > 1
+        && job.training.mode == Mode::Train
 }
 
 impl Held<'_> {
@@ -65,8 +76,18 @@ impl Held<'_> {
         sum.gathered = sum.root.saturating_add(sum.unsharded_layer);
         let layer = self.most(trained);
         sum.unsharded_gradients = layer.saturating_mul(seen);
-        sum.reduced_layer = layer.saturating_mul(reduced);
         sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(seen) } else { 0 };
+        if is_whole(self.job) {
+            // New gradients are added to those in the type of the reduction (_fsdp_param.py,
+            // `accumulate_unsharded_grad_if_needed`); what is reduced at the end finds room that activations left.
+            let all = self.tapes().map(|(tape, times)| [self.whole(tape), trained(tape)].map(|one| one * times));
+            let [weights, gradients] = all.fold([0_u64; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+            (sum.root, sum.unsharded_layer, sum.gathered_layers) = (weights, 0, 0);
+            sum.accumulated = gradients.saturating_mul(reduced);
+            sum.gradients_before = false;
+            return;
+        }
+        sum.reduced_layer = layer.saturating_mul(reduced);
         sum.reduced_root = both.saturating_mul(reduced);
     }
 
@@ -106,21 +127,22 @@ impl Held<'_> {
 
     /// Whole weights of the ends and of the largest layer, in the type that they compute in.
     pub(super) fn gathered(&self, sum: &mut Resident) {
-        let storage = &self.job.storage;
-        let seen = storage.compute.bytes();
-        // torchao gathers the linear layers' weights in FP8 (torchao, float8/fsdp_utils.py,
-        // `WeightWithDynamicFloat8CastTensor`).
-        let of = |tape: &Tape| {
-            let matrices = tape.weights.iter().filter(|weight| is_covered(weight.part) && weight.numel > weight.rows);
-            let spared = if storage.fp8_weights { seen - 1 } else { 0 };
-            let spared = matrices.fold(0, |sum: u64, weight| sum + weight.numel * weight.copies * spared);
-            tape.parameters().saturating_mul(seen).saturating_sub(spared)
-        };
-        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0);
+        let seen = self.job.storage.compute.bytes();
+        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| self.whole(tape)).max().unwrap_or(0);
         let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
         let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
         sum.root = root.saturating_mul(seen);
         sum.unsharded_layer = kinds;
+    }
+
+    /// Bytes of a tape's weights as they are gathered: in the type that they compute in, but torchao gathers the linear
+    /// layers' in FP8 (torchao, float8/fsdp_utils.py, `WeightWithDynamicFloat8CastTensor`).
+    fn whole(&self, tape: &Tape) -> u64 {
+        let seen = self.job.storage.compute.bytes();
+        let matrices = tape.weights.iter().filter(|weight| is_covered(weight.part) && weight.numel > weight.rows);
+        let spared = if self.job.storage.fp8_weights { seen - 1 } else { 0 };
+        let spared = matrices.fold(0, |sum: u64, weight| sum + weight.numel * weight.copies * spared);
+        tape.parameters().saturating_mul(seen).saturating_sub(spared)
     }
 }
 

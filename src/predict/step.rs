@@ -6,7 +6,7 @@ use super::play::{Modules, Offload, Played, Recompute, WeightGradients, play};
 use super::prefill::play_inference;
 use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Run, Shape, Tape, Types, Walk};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{Attention, Framework, Loss, Mode, RecomputeModule, Sharding};
+use crate::plan::keywords::{Attention, Fp8Recipe, Framework, Loss, Mode, RecomputeModule, Sharding};
 
 /// The tapes of a job, and each as played.
 pub(super) struct Step {
@@ -138,7 +138,15 @@ fn types(job: &Job) -> Types {
     let storage = &job.storage;
     let autocast = storage.autocast.then_some(storage.compute);
     let weight_cache = storage.autocast && job.rules.autocast.is;
-    Types { weight: storage.seen, autocast, weight_cache, fp8: storage.operands }
+    Types { weight: storage.seen, autocast, weight_cache, fp8: storage.operands, gathers_fp8: gathers_fp8(job) }
+}
+
+/// Whether operands are cast to FP8 before sequence parallel gathers them: by Transformer Engine (pytorch/distributed.py,
+/// `gather_along_first_dim` with a quantizer), and by torchao where a tensor has one scale (float8/
+/// float8_tensor_parallel.py, `PrepareFloat8ModuleInput`; torchtitan leaves rows scaled each for themselves in 16 bit).
+pub(super) fn gathers_fp8(job: &Job) -> bool {
+    let torchao = job.framework == Framework::Torchtitan && job.speed.fp8_recipe == Fp8Recipe::Tensorwise;
+    job.storage.operands.is_some() || (torchao && job.storage.fp8 && job.training.mode == Mode::Train)
 }
 
 /// Type of adapters: peft raises them to fp32 (autocast_adapter_dtype); torchtune keeps the model's type.

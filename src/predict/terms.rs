@@ -168,6 +168,14 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Layer::Allocated,
     );
     terms.add(
+        "receive buffers",
+        Component::CommunicationBuffers,
+        held.received,
+        "one for each micro-batch's activations and one for its gradients, less those that hold saved inputs",
+        "PyTorch, torch/distributed/pipelining/stage.py, _prepare_forward_infra and _create_grad_recv_info",
+        Layer::Allocated,
+    );
+    terms.add(
         "library workspaces",
         Component::Overhead,
         run.workspaces,
@@ -175,14 +183,8 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         super::overhead::workspaces(job.hardware.gpu.generation, super::libraries(job)).source,
         Layer::Allocated,
     );
-    terms.add(
-        "outputs kept",
-        Component::Temporaries,
-        run.kept,
-        "logits and hidden states that the model returned last, until the next forward pass has returned",
-        "training.keep_outputs: the loop's variable holds transformers' ModelOutput",
-        Layer::Allocated,
-    );
+    let (outputs, source) = wording::outputs(job);
+    terms.add("outputs kept", Component::Temporaries, run.kept, outputs, source, Layer::Allocated);
     let (inputs, source) = wording::inputs(job);
     terms.add("inputs and buffers", Component::Temporaries, run.inputs, inputs, source, Layer::Allocated);
 }

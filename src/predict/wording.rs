@@ -4,7 +4,7 @@
 use super::job::Job;
 use super::pipeline::loaded_by_stage;
 use super::prediction::{Words, words};
-use super::shards::is_deepspeed;
+use super::shards::{is_deepspeed, is_whole};
 use crate::model::{Decoder, Gate, Group, Shape};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Framework, Loss, Norm, Sharding};
@@ -176,6 +176,15 @@ pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str
             ),
             "DeepSpeed 0.19, runtime/zero/stage3.py and partitioned_param_coordinator.py",
         ),
+        Sharding::Zero3 if is_whole(job) => (
+            words![
+                "unsharded under a pipeline: the stage's weights, ",
+                Bytes(root),
+                ", and its gradients, to which every micro-batch adds"
+            ],
+            "torchtitan, distributed/fsdp.py, get_fsdp_reshard_after_forward_policy; PyTorch, \
+             torch/distributed/pipelining/stage.py, backward_maybe_with_nosync",
+        ),
         Sharding::Zero3 => (
             words![
                 "unsharded: embedding and head ",
@@ -194,6 +203,21 @@ pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str
             Words::Plain("a bucket beside each gradient, for its reduction"),
             "PyTorch, torch/nn/parallel/distributed.py (arXiv 2006.15704)",
         ),
+    }
+}
+
+/// What a loop holds of the model's outputs, and where that is said.
+pub(super) fn outputs(job: &Job) -> (&'static str, &'static str) {
+    if job.framework == Framework::Torchtitan {
+        (
+            "logits of the step's other micro-batches, until the next step begins",
+            "PyTorch, torch/distributed/pipelining/stage.py, output_chunks",
+        )
+    } else {
+        (
+            "logits and hidden states that the model returned last, until the next forward pass has returned",
+            "training.keep_outputs: the loop's variable holds transformers' ModelOutput",
+        )
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Types {
     pub weight_cache: bool,
     /// How the linear layers of a block keep their FP8 operands, where Transformer Engine makes them.
     pub fp8: Option<Operands>,
+    /// Sequence parallel gathers what those layers read after its cast to FP8.
+    pub gathers_fp8: bool,
 }
 
 /// A tape being written.

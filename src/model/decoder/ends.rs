@@ -166,7 +166,7 @@ impl Ctx<'_> {
         if d.says != Says::Tokens {
             return self.class_head(b, x);
         }
-        let x = self.gather(&mut b, x, "head");
+        let x = self.gather(&mut b, x, Part::Head);
         let (rows, columns) = (self.vocab_rows(), d.embedding_dim);
         let head = b.output_matrix(rows, columns, d.tie_embeddings);
         let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));

@@ -23,7 +23,7 @@ impl Ctx<'_> {
         if moe.shared_intermediate == 0 {
             return routed;
         }
-        let gathered = self.gather(b, x, "shared_experts");
+        let gathered = self.gather(b, x, Part::Mlp);
         let shared = self.mlp(b, gathered, moe.shared_intermediate, "shared_experts");
         b.group = Group::Experts;
         let shared = if moe.shared_gate {

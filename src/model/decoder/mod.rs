@@ -146,7 +146,7 @@ impl Ctx<'_> {
     fn pre_norm_body(&self, b: &mut Builder<'_>, x: Id, experts: bool, windowed: bool) -> Id {
         let d = self.d;
         let normed = if d.input_norms { self.norm(b, x, "input_norm", d.hidden) } else { x };
-        let gathered = self.gather(b, normed, "attention");
+        let gathered = self.gather(b, normed, Part::Attention);
         let attended = self.attention(b, gathered, windowed);
         let attended =
             if d.sandwich_norms { self.norm(b, attended, "post_attention_norm", d.hidden) } else { attended };
@@ -156,7 +156,7 @@ impl Ctx<'_> {
         let out = if experts {
             self.experts(b, normed)
         } else {
-            let gathered = self.gather(b, normed, "mlp");
+            let gathered = self.gather(b, normed, Part::Mlp);
             self.mlp(b, gathered, d.intermediate, "mlp")
         };
         let out = if d.sandwich_norms { self.norm(b, out, "post_mlp_norm", d.hidden) } else { out };
@@ -166,11 +166,11 @@ impl Ctx<'_> {
     /// A block with its norms behind the residual additions (BERT).
     fn post_norm_block(&self, mut b: Builder<'_>, x: Id) -> Tape {
         let d = self.d;
-        let gathered = self.gather(&mut b, x, "attention");
+        let gathered = self.gather(&mut b, x, Part::Attention);
         let attended = self.attention(&mut b, gathered, false);
         let sum = self.residual(&mut b, "attention.residual", x, attended);
         let x = self.norm(&mut b, sum, "attention_norm", d.hidden);
-        let gathered = self.gather(&mut b, x, "mlp");
+        let gathered = self.gather(&mut b, x, Part::Mlp);
         let out = self.mlp(&mut b, gathered, d.intermediate, "mlp");
         let sum = self.residual(&mut b, "mlp.residual", x, out);
         let out = self.norm(&mut b, sum, "mlp_norm", d.hidden);
@@ -182,10 +182,10 @@ impl Ctx<'_> {
         let d = self.d;
         let first = self.norm(&mut b, x, "input_norm", d.hidden);
         let second = if d.shared_norm { first } else { self.norm(&mut b, x, "mlp_norm", d.hidden) };
-        let first = self.gather(&mut b, first, "attention");
+        let first = self.gather(&mut b, first, Part::Attention);
         let attended = self.attention(&mut b, first, windowed);
         let attended = self.dropout(&mut b, "attention.dropout", attended);
-        let second = self.gather(&mut b, second, "mlp");
+        let second = self.gather(&mut b, second, Part::Mlp);
         let out = self.mlp(&mut b, second, d.intermediate, "mlp");
         let out = self.dropout(&mut b, "mlp.dropout", out);
         b.group = Group::Residual;
@@ -208,20 +208,32 @@ impl Ctx<'_> {
 
     /// What tensor parallel does before a column-parallel matrix: with sequence parallel the shards are gathered.
     /// Autograd keeps what a plain collective made; Megatron's matrices keep the shard and gather it again.
-    fn gather(&self, b: &mut Builder<'_>, x: Id, _name: &'static str) -> Id {
+    fn gather(&self, b: &mut Builder<'_>, x: Id, part: Part) -> Id {
         let cut = self.run.cut;
-        if cut.tensor > 1 {
-            let bytes = self.run.tokens().saturating_mul(self.d.hidden).saturating_mul(b.element(x).bytes());
-            let (kind, forward, backward) =
-                if cut.sequence { (CollectiveKind::AllGather, 2, 3) } else { (CollectiveKind::AllReduce, 1, 1) };
-            b.collective(Collective { kind, group: RankGroup::Tensor, bytes, forward, backward });
-            if cut.sequence && self.run.rules.gather.is == Gather::Saved {
-                let whole = b.copy_of("all_gather", x, self.run.tokens().saturating_mul(self.d.hidden));
-                b.sent();
-                return whole;
-            }
+        if cut.tensor < 2 {
+            return x;
         }
-        x
+        let numel = self.run.tokens().saturating_mul(self.d.hidden);
+        let bytes = numel.saturating_mul(b.element(x).bytes());
+        let group = RankGroup::Tensor;
+        if !cut.sequence {
+            b.collective(Collective { kind: CollectiveKind::AllReduce, group, bytes, forward: 1, backward: 1 });
+            return x;
+        }
+        // Inputs are gathered forward, and gradients of the branch's result backward, as the products read them; what
+        // is summed and scattered, the result and the input's gradient, keeps its precision.
+        let saved = self.run.rules.gather.is == Gather::Saved;
+        let again = u32::from(!saved);
+        let read = if self.run.types.gathers_fp8 && is_covered(part) { numel } else { bytes };
+        let (gather, scatter) = (CollectiveKind::AllGather, CollectiveKind::ReduceScatter);
+        b.collective(Collective { kind: gather, group, bytes: read, forward: 1, backward: 1 + again });
+        b.collective(Collective { kind: scatter, group, bytes, forward: 1, backward: 1 });
+        if !saved {
+            return x;
+        }
+        let whole = b.copy_of("all_gather", x, numel);
+        b.sent();
+        whole
     }
 
     /// What a column-parallel matrix that reads `x` needs for its gathered input

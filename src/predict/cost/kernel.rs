@@ -143,7 +143,7 @@ impl<'a> Kernels<'a> {
 const fn scaled(recipe: Fp8Recipe) -> f64 {
     match recipe {
         Fp8Recipe::Delayed | Fp8Recipe::Tensorwise | Fp8Recipe::Mxfp8 => 1.0,
-        Fp8Recipe::Rowwise => 0.7,
+        Fp8Recipe::Rowwise => 0.75,
         Fp8Recipe::Blockwise => 0.85,
     }
 }

@@ -1,6 +1,7 @@
 //! Operations, traffic and time of the operators of a stage, from the same tapes.
 
 mod kernel;
+mod moved;
 mod tape;
 mod traffic;
 

@@ -5,7 +5,8 @@ use super::super::play::{Recompute, early_stop, runs_again};
 use super::super::prediction::Traffic;
 use super::super::ways::Ways;
 use super::kernel::{Kernels, peak};
-use super::traffic::{arithmetic, backward_bytes, cast_traffic, forward_bytes, sharding_traffic};
+use super::moved::{cast_traffic, rearranged};
+use super::traffic::{arithmetic, backward_bytes, forward_bytes, sharding_traffic};
 use crate::model::{Experts, Flow, Home, Op, Product, Tape, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::units::{Bytes, FlopsPerSec};
@@ -142,7 +143,12 @@ impl Tally<'_> {
         let mut products = 0;
         let stop = if self.job.rules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
         for (at, op) in tape.ops.iter().enumerate() {
-            if op.launches == 0 || op.work == Work::Sent {
+            if op.work == Work::Sent {
+                let again = train && runs_again(op, at, stop, recompute, &mut products);
+                self.rearranged(op, again);
+                continue;
+            }
+            if op.launches == 0 {
                 continue;
             }
             let (forward, backward) = self.products(op);
@@ -175,6 +181,18 @@ impl Tally<'_> {
         self.sums.pass.card.forward += self.moves("sharding.copy", forward);
         self.sums.pass.card.backward += self.moves("sharding.copy", backward);
         self.sums.pass.host = self.sums.pass.host * (self.job.speed.stack.host_us * 1e-6);
+    }
+
+    /// Copies about a collective, forward, where its tensor is made `again`, and backward.
+    fn rearranged(&mut self, op: &Op, again: bool) {
+        let (forward, backward) = rearranged(self.job, self.tape, op);
+        let train = self.job.training.mode == Mode::Train;
+        let behind = [(again, forward), (train, backward)].map(|(runs, bytes)| if runs { bytes } else { 0 });
+        self.sums.traffic.activations += Bytes(forward + behind[0] + behind[1]);
+        self.sums.pass.card.forward += self.moves("collective.copy", forward);
+        for bytes in behind {
+            self.sums.pass.card.backward += self.moves("collective.copy", bytes);
+        }
     }
 
     /// Seconds of an operator on the compute roof, forward and backward.

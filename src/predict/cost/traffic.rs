@@ -2,8 +2,9 @@
 
 use super::super::job::Job;
 use super::super::resident::quantised;
-use crate::model::{Flow, Home, Id, Op, Tape, Unit, Work};
-use crate::plan::keywords::{Fp8Recipe, Framework, Mode, Sharding};
+use super::super::shards::is_whole;
+use crate::model::{Flow, Home, Id, Op, Tape, Unit};
+use crate::plan::keywords::{Framework, Mode, Sharding};
 
 /// Arithmetic of an operator that PyTorch's counter leaves out: at least one operation for
 /// each element that it reads or writes, whichever are more. It places the operator on the
@@ -112,18 +113,6 @@ fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
     if job.batch.accumulation > 1 || job.framework == Framework::Megatron { 2 * element + 2 * main } else { element }
 }
 
-/// Bytes that turning one operand of an FP8 product into FP8 moves, for each element: read once, and once more for
-/// its largest value where that must be known first; written as it lies and transposed.
-/// (Transformer Engine, pytorch/tensor/: `Float8Quantizer` casts by an older scale, `Float8CurrentScalingQuantizer`
-/// finds the scale first, `Float8BlockQuantizer` and `MXFP8Quantizer` write rows and columns in one pass;
-/// torchao's rowwise scales read once for each direction.)
-const fn cast_bytes(recipe: Fp8Recipe) -> u64 {
-    match recipe {
-        Fp8Recipe::Delayed | Fp8Recipe::Blockwise | Fp8Recipe::Mxfp8 => 4,
-        Fp8Recipe::Tensorwise | Fp8Recipe::Rowwise => 6,
-    }
-}
-
 /// Bytes that FSDP moves within a card for each element of a tape's weights, forward and backward. FSDP2 copies what it
 /// gathered into the parameters and gradients into the buffer that is reduced, in the type of the reduction
 /// (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_all_gather_copy_out` and
@@ -140,27 +129,12 @@ const fn sharded_bytes(job: &Job) -> (u64, u64) {
 
 /// What sharding moves within a card in one pass through a tape, forward and backward.
 pub(super) fn sharding_traffic(job: &Job, tape: &Tape) -> (u64, u64) {
-    if job.degrees.sharding != Sharding::Zero3 || job.degrees.shard_ranks < 2 {
+    // Under a pipeline each weight is copied once a step, which is nothing beside its passes.
+    if job.degrees.sharding != Sharding::Zero3 || job.degrees.shard_ranks < 2 || is_whole(job) {
         return (0, 0);
     }
     let (forward, backward) = sharded_bytes(job);
     let train = job.training.mode == Mode::Train;
     let count = tape.parameters();
     (count.saturating_mul(forward), if train { count.saturating_mul(backward) } else { 0 })
-}
-
-/// Bytes of the casts to FP8 before an operator's forward product, and before its backward ones. Weights are cast
-/// once a step by Megatron (`is_first_microbatch`), else with every pass.
-pub(super) fn cast_traffic(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
-    let covered = matches!(op.work, Work::Product(product) if product.layer);
-    if !covered || !job.storage.fp8 || job.training.mode == Mode::Inference {
-        return (0, 0);
-    }
-    let each = cast_bytes(job.speed.fp8_recipe);
-    let numel = |id: Option<&Id>| id.map_or(0, |id| tape.get(*id).numel);
-    let inputs = tape.ids(op.inputs);
-    let passes = if job.framework == Framework::Megatron { job.batch.accumulation } else { 1 };
-    let forward = numel(inputs.first()).saturating_add(numel(inputs.get(1)) / passes.max(1));
-    let backward = numel(tape.ids(op.outputs).first());
-    (forward.saturating_mul(each), backward.saturating_mul(each))
 }

@@ -202,9 +202,12 @@ pub fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, product
     }
 }
 
-/// torchtitan keeps the attention core and every second matrix product
+/// torchtitan keeps the attention core, every second matrix product, and what collectives other than all-gathers bring
 /// (distributed/activation_checkpoint.py, `_get_custom_policy`).
 fn kept_product(op: &Op, products: &mut u32) -> bool {
+    if op.work == Work::Sent {
+        return op.name != "all_gather";
+    }
     match op.unit {
         Unit::Attention(_) => true,
         Unit::Matrix(_) => {
