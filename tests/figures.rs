@@ -12,7 +12,7 @@ use memwall::report::validate::{Outcome, Row, read, summaries};
 use serde_json::Value;
 
 /// The groups of the measured cases.
-const GROUPS: [(&str, &str); 14] = [
+const GROUPS: [(&str, &str); 15] = [
     ("allocator", "steps of PyTorch models, tensor by tensor"),
     ("followed", "further ones, most of plans drawn by chance"),
     ("megatron-lm", "Megatron-LM, its own tests: A100, H100, GB200"),
@@ -23,6 +23,7 @@ const GROUPS: [(&str, &str); 14] = [
     ("korthikanti", "Korthikanti et al.: up to 512 A100"),
     ("vtrain", "vTrain: 64 to 512 A100"),
     ("torchtitan", "torchtitan: A100, H100, H200, up to 256"),
+    ("torchtitan-2024", "torchtitan, pipelines and context parallel: up to 512"),
     ("torchtune", "torchtune: one A100"),
     ("llm-foundry", "llm-foundry: A100, H100, up to 512"),
     ("hf-bert", "Hugging Face BERT of 2022: V100"),
@@ -42,7 +43,7 @@ const QUANTITIES: [(&str, &[&str]); 6] = [
 fn rows() -> Vec<Row> {
     let catalog = Catalog::embedded().unwrap();
     let mut outcome = Outcome::default();
-    for file in ["allocator", "ours", "published"] {
+    for file in ["allocator", "ours", "published", "torchtitan"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/truth/{file}.json"));
         for case in read(&fs::read_to_string(path).unwrap()).unwrap() {
             outcome.add(case, |plan: &Value| {

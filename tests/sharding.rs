@@ -82,3 +82,58 @@ fn zero_3_keeps_its_bucket_and_releases_nothing_of_a_small_model() {
     assert_eq!(term(&prediction, Phase::Backward, "sharding buffers"), bucket + 2 * (params + layer));
     assert!(prediction.largest().static_bytes.0 > bucket);
 }
+
+/// torchtitan's FSDP2 under a pipeline does not reshard after the forward pass (distributed/fsdp.py,
+/// `get_fsdp_reshard_after_forward_policy`), and PyTorch's stages reduce gradients behind the last backward pass alone
+/// (torch/distributed/pipelining/stage.py, `backward_maybe_with_nosync`; _fsdp_param_group.py, `post_backward`).
+#[test]
+fn fsdp2_under_a_pipeline_keeps_its_stage_whole() {
+    let prediction = predicted(
+        "{model: {framework: torchtitan, batch_size: 6, sequence_length: 64, hf_config: {model_type: llama,
+         hidden_size: 1024, num_hidden_layers: 4, num_attention_heads: 16, num_key_value_heads: 16,
+         intermediate_size: 4096, vocab_size: 32000, max_position_embeddings: 64, tie_word_embeddings: false}},
+         training: {precision: bf16-mixed, micro_batch_size: 1, gradient_accumulation_steps: 3},
+         hardware: {library_workspaces: false}, cluster: {num_gpus: 4},
+         distribution: {data_parallel: 2, pipeline_parallel: 2, sharding: zero3}}",
+    );
+    let layer = 4 * 1024 * 1024 + 3 * 1024 * 4096 + 2 * 1024;
+    let head = 32_000 * 1024 + 1024;
+    let stage = 2 * layer + head;
+    // All weights of the last stage in bf16, all gradients in fp32, and in bf16 those of the layer that runs and the
+    // head's, which wait for the end of the root's backward pass.
+    assert_eq!(term(&prediction, Phase::Backward, "sharding buffers"), 2 * stage + 4 * stage + 2 * layer + 2 * head);
+    // Sharded over two ranks: fp32 weights; no gradients yet.
+    assert_eq!(term(&prediction, Phase::Backward, "weights"), 4 * stage / 2);
+    assert_eq!(term(&prediction, Phase::Backward, "gradients"), 0);
+    // Three buffers for activations of 64 x 1024 in bf16, of which the micro-batch under way has one; the last stage
+    // receives no gradients. Logits of the two other micro-batches are kept until the step ends (`output_chunks`).
+    assert_eq!(term(&prediction, Phase::Backward, "receive buffers"), 2 * 64 * 1024 * 2);
+    assert_eq!(term(&prediction, Phase::Backward, "outputs kept"), 2 * 64 * 32_000 * 2);
+}
+
+/// DTensor gathers and scatters along the sequence from the outermost dimension and puts the parts in order with a copy
+/// (torch/distributed/_functional_collectives.py): 2 x 2 B for each of N = 2 x 64 x 1024 elements about each collective.
+/// A layer has two gathers and two scatters and their transposes, the head one gather, the embedding one scatter.
+#[test]
+fn collectives_along_the_sequence_copy_what_they_bring() {
+    let bytes = |more: &str, name: &str| {
+        let prediction = predicted(&format!(
+            "{{model: {{framework: torchtitan, batch_size: 2, sequence_length: 64, hf_config: {{model_type: llama,
+             hidden_size: 1024, num_hidden_layers: 4, num_attention_heads: 16, num_key_value_heads: 16,
+             intermediate_size: 4096, vocab_size: 32000, max_position_embeddings: 64, tie_word_embeddings: false}}}},
+             training: {{micro_batch_size: 2{more}}}, hardware: {{gpu_type: NVIDIA H100}}, cluster: {{num_gpus: 2}},
+             distribution: {{tensor_parallel: 2, sequence_parallel: true}}}}"
+        ));
+        prediction.roofline.ops.iter().find(|op| op.name == name).map_or(0, |op| op.bytes.0)
+    };
+    let n = 2 * 64 * 1024;
+    assert_eq!(bytes(", precision: bf16-mixed", "collective.copy"), n * (4 * 8 * 4 + 2 * 4 + 2 * 4));
+    // torchao with one scale a tensor casts the shards and gathers a byte an element, forward and the gradients: half of
+    // a layer's eight collectives (float8/float8_tensor_parallel.py).
+    let fp8 = ", precision: fp8-mixed, fp8_recipe: tensorwise";
+    assert_eq!(bytes(fp8, "collective.copy"), n * (4 * (4 * 2 + 4 * 4) + 2 * 4 + 2 * 4));
+    // Recomputing a layer gathers its two inputs and scatters the attention's result once more: the scatter behind the
+    // block brings what nothing saved.
+    let full = ", precision: bf16-mixed, activation_checkpointing: full";
+    assert_eq!(bytes(full, "collective.copy"), n * (4 * 11 * 4 + 2 * 4 + 2 * 4));
+}

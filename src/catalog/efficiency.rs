@@ -138,6 +138,14 @@ pub struct Stack {
     pub tensor_overlap: f64,
     /// Share of the time of a hidden collective by which it delays the kernels that run beside it.
     pub contention: f64,
+    /// Share of the rate of fused attention that is left where context parallel passes keys and values round.
+    #[serde(default = "whole")]
+    pub ring: f64,
+}
+
+/// A share that nothing is known to reduce.
+const fn whole() -> f64 {
+    1.0
 }
 
 /// What collectives reach of a kind of link.

@@ -113,6 +113,7 @@ impl<'a> Kernels<'a> {
     pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> (f64, f64) {
         let (peak, name) = peak(self.job, Unit::Attention(element), false);
         let own = if name == "fp32" { self.job.speed.curves.matrix.fp32 } else { self.clock };
+        let own = if self.job.degrees.context > 1 { own * self.job.speed.stack.ring } else { own };
         let (forward, backward) = self.attention.shares(scores.dim as f64);
         let blocks = scores.heads as f64 * (scores.queries as f64 / 128.0).ceil() / self.multiprocessors;
         let generates = scores.queries == 1;
@@ -143,7 +144,7 @@ impl<'a> Kernels<'a> {
 const fn scaled(recipe: Fp8Recipe) -> f64 {
     match recipe {
         Fp8Recipe::Delayed | Fp8Recipe::Tensorwise | Fp8Recipe::Mxfp8 => 1.0,
-        Fp8Recipe::Rowwise => 0.75,
+        Fp8Recipe::Rowwise => 0.7,
         Fp8Recipe::Blockwise => 0.85,
     }
 }

@@ -9,12 +9,11 @@ use crate::plan::keywords::{Fp8Recipe, Framework, Mode};
 /// its largest value where that must be known first; written as it lies and transposed.
 /// (Transformer Engine, pytorch/tensor/: `Float8Quantizer` casts by an older scale, `Float8CurrentScalingQuantizer`
 /// finds the scale first, `Float8BlockQuantizer` and `MXFP8Quantizer` write rows and columns in one pass;
-/// torchao finds a row's scale and casts in one pass, but reads all rows before it has a column's.)
+/// torchao's rowwise scales read once for each direction.)
 const fn cast_bytes(recipe: Fp8Recipe) -> u64 {
     match recipe {
         Fp8Recipe::Delayed | Fp8Recipe::Blockwise | Fp8Recipe::Mxfp8 => 4,
-        Fp8Recipe::Tensorwise => 6,
-        Fp8Recipe::Rowwise => 8,
+        Fp8Recipe::Tensorwise | Fp8Recipe::Rowwise => 6,
     }
 }
 
@@ -64,12 +63,11 @@ const TURNED: u64 = 2;
 /// Bytes of the cast of an operator's input, forward and backward.
 fn cast_input(job: &Job, tape: &Tape, (op, id): (&Op, Id), each: u64) -> (u64, u64) {
     let numel = tape.get(id).numel;
-    let reads = |other: &&Op| matches!(other.work, Work::Product(_)) && tape.ids(other.inputs).first() == Some(&id);
-    let first = tape.ops.iter().find(reads).is_some_and(|first| std::ptr::eq(first, op));
     if !casts_shards(job) || sent(tape, id).is_none() {
-        return (if first || !job.training.compile { numel.saturating_mul(each) } else { 0 }, 0);
+        return (numel.saturating_mul(each), 0);
     }
-    if first {
+    let reads = |other: &&Op| matches!(other.work, Work::Product(_)) && tape.ids(other.inputs).first() == Some(&id);
+    if tape.ops.iter().find(reads).is_some_and(|first| std::ptr::eq(first, op)) {
         let turned = numel.saturating_mul(TURNED);
         (on_shard(job, numel, each).saturating_sub(turned), turned)
     } else {
