@@ -27,6 +27,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("PARALLELISM_CONFIG_DP_SHARD_SIZE", "parallelism_config.parallelism_config_dp_shard_size"),
     ("PARALLELISM_CONFIG_TP_SIZE", "parallelism_config.parallelism_config_tp_size"),
     ("PARALLELISM_CONFIG_CP_SIZE", "parallelism_config.parallelism_config_cp_size"),
+    ("PARALLELISM_CONFIG_SP_SIZE", "parallelism_config.parallelism_config_sp_size"),
 ];
 
 /// Arguments of `accelerate launch` that the YAML has under a heading.
@@ -139,6 +140,10 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, weig
         let found = settings.whole(&format!("parallelism_config.parallelism_config_{name}_size"));
         imported.set(key, found.filter(|found| found.value > 1));
     }
+    // Ulysses: a sequence is split too, heads are exchanged for it.
+    let ulysses = settings.whole("parallelism_config.parallelism_config_sp_size").filter(|found| found.value > 1);
+    imported.set("distribution.cp_comm", ulysses.clone().map(|found| found.map(|_| "a2a")));
+    imported.set("distribution.context_parallel", ulysses);
     let shard = settings.whole("parallelism_config.parallelism_config_dp_shard_size").filter(|found| found.value > 1);
     let replicas =
         settings.whole("parallelism_config.parallelism_config_dp_replicate_size").filter(|found| found.value > 1);

@@ -16,5 +16,6 @@ pub fn set(imported: &mut Imported, rank: Option<Found<u64>>, default: (&'static
     let (framework, usual) = default;
     let stood_in = || Found::new(usual, Origin::Default { framework, option: format!("rank {usual}") });
     imported.set("training.lora.rank", Some(rank.unwrap_or_else(stood_in)));
+    let bits = bits.or_else(|| imported.quantised.clone());
     imported.set("training.lora.base_bits", bits);
 }

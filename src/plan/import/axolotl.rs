@@ -43,7 +43,7 @@ pub fn import(context: &Context) -> Imported {
     let given = arguments::read(&context.program.words);
     let path = given.words.iter().find(|word| word.ends_with(".yml") || word.ends_with(".yaml"));
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
-    if let Some(file) = path.and_then(|path| context.settings(path, &mut imported)) {
+    if let Some(file) = path.and_then(|path| context.configuration(path, &mut imported)) {
         settings.over(file);
     }
     settings.over(given.options);
@@ -145,6 +145,11 @@ fn as_arguments(settings: &Settings, context: &Context) -> Settings {
             arguments.set("attn_implementation", word.into(), found.origin);
         }
     }
+    for (option, word) in [("float16", "float16"), ("bfloat16", "bfloat16")] {
+        if let Some(found) = settings.on(option) {
+            arguments.set("dtype", word.into(), found.origin);
+        }
+    }
     // `auto`: bf16 where the card has it, which is all but the oldest two generations.
     let auto = settings.get("bf16").is_none_or(|found| found.value == "auto") || settings.is("bfloat16");
     if auto && !settings.is("fp16") && !settings.is("float16") {
@@ -174,8 +179,9 @@ fn lora(imported: &mut Imported, settings: &Settings) {
     };
     let four = settings.on("load_in_4bit").map(|found| found.map(|_| 4));
     let eight = settings.on("load_in_8bit").map(|found| found.map(|_| 8));
+    let gptq = settings.on("gptq").map(|found| found.map(|_| 4));
     let implied = (kind.value == "qlora").then(|| kind.clone().map(|_| 4));
-    adapters::set(imported, settings.whole("lora_r"), ("peft", 8), four.or(eight).or(implied));
+    adapters::set(imported, settings.whole("lora_r"), ("peft", 8), four.or(eight).or(implied).or(gptq));
     let linear = settings.on("lora_target_linear").map(|found| found.map(|_| vec!["all-linear".to_owned()]));
     adapters::set_targets(imported, linear.or_else(|| settings.texts("lora_target_modules")));
     imported.set(

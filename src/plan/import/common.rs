@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Run;
 use super::imported::Imported;
-use super::launch::{Launcher, Program, World};
+use super::launch::{Kind, Launcher, Program, World};
 use super::origin::{Found, Origin};
 use super::settings::Settings;
 use super::text;
@@ -47,6 +47,16 @@ impl Context<'_> {
         per_node.or_else(|| (count > 0).then(|| Found::new(count, Origin::Gpu(format!("{count} GPUs in sight")))))
     }
 
+    /// The file that says what a framework does. Where it cannot be read, nobody knows which of the framework's
+    /// defaults hold: none is taken.
+    pub fn configuration(&self, path: &str, imported: &mut Imported) -> Option<Settings> {
+        let settings = self.settings(path, imported);
+        if settings.is_none() {
+            imported.unread = Some(path.to_owned());
+        }
+        settings
+    }
+
     /// A file of settings; the kind by its name. A file that cannot be read is noted.
     pub fn settings(&self, path: &str, imported: &mut Imported) -> Option<Settings> {
         let read = self.run.files.read(path).and_then(|text| {
@@ -70,7 +80,8 @@ impl Context<'_> {
 pub fn surroundings(imported: &mut Imported, context: &Context) {
     let world = &context.world;
     // One process of a command that nothing starts several times; but who may not look cannot tell.
-    let alone = !context.program.path.is_empty() && world.total.is_none() && !context.run.withheld;
+    let launched = context.launchers.iter().any(|launcher| !matches!(launcher.kind, Kind::Srun | Kind::Mpirun));
+    let alone = !context.program.path.is_empty() && world.total.is_none() && !context.run.withheld && !launched;
     let one = || World::here(1, Origin::Derived("no launcher: one process".to_owned()));
     let world = if alone && !unsettled(imported) { &one() } else { world };
     imported.fill("cluster.num_gpus", world.total.clone());
@@ -80,8 +91,12 @@ pub fn surroundings(imported: &mut Imported, context: &Context) {
         ranks(imported);
     }
     if imported.get("cluster.num_gpus").is_none() {
-        imported
-            .miss("cluster.num_gpus", "no launcher, no WORLD_SIZE and no task of Slurm tells the number of processes");
+        let why = if launched {
+            "the launcher starts a process on every GPU in sight, and none is"
+        } else {
+            "no launcher, no WORLD_SIZE and no task of Slurm tells the number of processes"
+        };
+        imported.miss("cluster.num_gpus", why);
     }
     match context.run.gpus.first() {
         Some(name) => match context.catalog.gpu(name) {
@@ -134,6 +149,9 @@ fn degrees(imported: &mut Imported) {
     let (Some(gpus), Some(share)) = (imported.whole("cluster.num_gpus"), share) else { return };
     if imported.get("distribution.data_parallel").is_some() {
         return;
+    }
+    if imported.missing.iter().any(|missing| MODEL_DEGREES.contains(&missing.key)) {
+        return imported.miss("distribution.data_parallel", "needs the other degrees");
     }
     if !gpus.is_multiple_of(share) {
         imported.note(format!("{gpus} GPUs are no multiple of tensor x pipeline x context = {share}"));

@@ -135,7 +135,15 @@ fn of_script(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resu
 pub fn training_command(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<Vec<String>> {
     let commands = shell::read(content, known).commands;
     commands.into_iter().rev().find(|words| {
-        let launched = launch::take_apart(words);
-        !launched.launchers.is_empty() || (launched.program.python && !launched.program.words.is_empty())
+        let launch::Launched { launchers, program, .. } = launch::take_apart(words);
+        !launchers.is_empty() || (program.python && !program.words.is_empty()) || trains_by_itself(&program)
     })
+}
+
+/// Commands that start their launcher themselves: `llamafactory-cli train`, `trl sft`, `litgpt finetune_lora`.
+fn trains_by_itself(program: &Program) -> bool {
+    const COMMANDS: [&str; 5] = ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl"];
+    const TRAINING: [&str; 9] = ["train", "pretrain", "finetune", "sft", "dpo", "kto", "grpo", "rloo", "reward"];
+    let what = program.words.first().map_or("", String::as_str);
+    COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
 }

@@ -22,6 +22,10 @@ pub struct Imported {
     pub missing: Vec<Missing>,
     /// What a plan has no word for, and what was passed over.
     pub notes: Vec<String>,
+    /// A file that says what the framework does and could not be read.
+    pub(super) unread: Option<String>,
+    /// Bits of its weights, where the model's name tells them.
+    pub(super) quantised: Option<Found<u64>>,
 }
 
 /// One value of a plan and what said so.
@@ -83,6 +87,22 @@ impl Imported {
     pub(super) fn miss(&mut self, key: &'static str, why: impl Into<String>) {
         if self.get(key).is_none() && !self.missing.iter().any(|missing| missing.key == key) {
             self.missing.push(Missing { key, why: why.into() });
+        }
+    }
+
+    /// Takes out what a framework does by itself, where a file that might say otherwise could not be read.
+    pub(super) fn distrust(&mut self) {
+        let Some(file) = self.unread.take() else { return };
+        let (kept, doubtful): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.values).into_iter().partition(|inferred| match inferred.origin {
+                Origin::Default { .. } => false,
+                // What the other degrees leave is not known either.
+                Origin::Derived(_) => inferred.key != "distribution.data_parallel",
+                _ => true,
+            });
+        self.values = kept;
+        for inferred in doubtful {
+            self.miss(inferred.key, format!("{file}, which may say it, was not read"));
         }
     }
 

@@ -16,8 +16,8 @@ const VERSION: &str = "litgpt 0.5";
 
 /// What every command has where nothing is said.
 const DEFAULTS: &[(&str, Plain)] = &[
-    ("train.micro_batch_size", Plain::Whole(4)),
-    ("precision", Plain::Text("bf16-true")),
+    // get_default_supported_precision(training=True)
+    ("precision", Plain::Text("bf16-mixed")),
     ("num_nodes", Plain::Whole(1)),
 ];
 
@@ -39,7 +39,8 @@ pub fn import(context: &Context) -> Imported {
     let mut words = given.words.iter();
     let command = words.next().cloned().unwrap_or_else(|| context.program.name().to_owned());
     let mut settings = defaults(&command);
-    if let Some(file) = given.options.text("config").and_then(|path| context.settings(&path.value, &mut imported)) {
+    if let Some(file) = given.options.text("config").and_then(|path| context.configuration(&path.value, &mut imported))
+    {
         settings.over(file);
     }
     if let Some(name) = words.next() {
@@ -73,8 +74,9 @@ pub fn of_file(file: Settings, context: &Context) -> Imported {
 fn defaults(command: &str) -> Settings {
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     let pretraining = command.starts_with("pretrain");
-    let batch = if pretraining { 512 } else { 16 };
-    let more: [(&str, Plain); 1] = [("train.global_batch_size", Plain::Whole(batch))];
+    let (micro, batch) = if pretraining { (4, 512) } else { (1, 16) };
+    let more: [(&str, Plain); 2] =
+        [("train.micro_batch_size", Plain::Whole(micro)), ("train.global_batch_size", Plain::Whole(batch))];
     settings.over(Settings::defaults(VERSION, &more));
     if pretraining {
         settings.over(Settings::defaults(VERSION, &[("devices", Plain::Text("auto"))]));

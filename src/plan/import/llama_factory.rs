@@ -6,7 +6,7 @@ use super::axolotl::self_launched;
 use super::common::Context;
 use super::imported::Imported;
 use super::model;
-use super::origin::Origin;
+use super::origin::{Found, Origin};
 use super::settings::{Plain, Settings};
 use super::trainer::{self, Stored};
 
@@ -43,14 +43,16 @@ fn config(context: &Context) -> Option<String> {
 
 /// Whether settings are LLaMA-Factory's.
 pub fn is_config(settings: &Settings) -> bool {
-    settings.holds("finetuning_type") || (settings.holds("stage") && settings.holds("model_name_or_path"))
+    is_v1(settings)
+        || settings.holds("finetuning_type")
+        || (settings.holds("stage") && settings.holds("model_name_or_path"))
 }
 
 /// The plan of such a command.
 pub fn import(context: &Context) -> Imported {
     let mut imported = Imported::of("LLaMA-Factory");
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
-    if let Some(file) = config(context).and_then(|path| context.settings(&path, &mut imported)) {
+    if let Some(file) = config(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
     }
     settings.over(arguments::overrides(&context.program.words));
@@ -72,7 +74,93 @@ pub fn of_file(file: Settings, context: &Context) -> Imported {
     imported
 }
 
+/// The layout of 2026 (`src/llamafactory/v1/config`).
+fn is_v1(settings: &Settings) -> bool {
+    settings.holds("model_class") || (settings.holds("dist_config") && settings.holds("cutoff_len"))
+}
+
+/// The names of 2026 as the ones before.
+fn renamed(settings: &Settings) -> Settings {
+    const NAMES: &[(&str, &str)] = &[
+        ("model", "model_name_or_path"),
+        ("micro_batch_size", "per_device_train_batch_size"),
+        ("peft_config.name", "finetuning_type"),
+        ("peft_config.r", "lora_rank"),
+        ("peft_config.lora_dropout", "lora_dropout"),
+        ("peft_config.target_modules", "lora_target"),
+        ("quant_config.quantization_bit", "quantization_bit"),
+        ("dist_config.config_file", "deepspeed"),
+        ("optim_config.name", "optim"),
+    ];
+    let default = |option: &str| Origin::Default { framework: "LLaMA-Factory v1", option: option.to_owned() };
+    let mut now = settings.clone();
+    now.set("finetuning_type", "full".into(), default("no peft_config"));
+    now.set("per_device_train_batch_size", 1.into(), default("micro_batch_size 1"));
+    now.set("optim", "adamw_torch".into(), default("optim_config AdamW"));
+    // Weights are loaded in 16 bits, and trained so.
+    now.set("pure_bf16", true.into(), default("bf16 true"));
+    for (theirs, ours) in NAMES {
+        if let Some(found) = settings.get(theirs) {
+            now.set(ours, found.value.clone(), found.origin.clone());
+        }
+    }
+    if let Some(found) = settings.flag("bf16").filter(|found| !found.value) {
+        now.set("pure_bf16", false.into(), found.origin);
+    }
+    if let Some(found) = settings.flag("enable_activation_checkpointing").filter(|found| !found.value) {
+        now.set("disable_gradient_checkpointing", true.into(), found.origin);
+    }
+    if let Some(found) = settings.text("dist_config.name").filter(|found| found.value == "fsdp2") {
+        now.set("distribution.sharding", "zero3".into(), found.origin);
+    }
+    now
+}
+
 fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
+    if !is_v1(settings) {
+        return set_arguments(imported, settings, context);
+    }
+    let settings = renamed(settings);
+    set_arguments(imported, &settings, context);
+    imported.set("model.batch_size", settings.whole("global_batch_size"));
+    if imported.get("model.batch_size").is_some() {
+        imported.drop("training.gradient_accumulation_steps");
+    }
+    imported.set("distribution.context_parallel", settings.whole("cp_size").filter(|found| found.value > 1));
+    imported.set("distribution.sharding", settings.text("distribution.sharding"));
+}
+
+/// Megatron's core trains where the environment says `USE_MCA` or `USE_MEGATRON_BRIDGE`, and only then do
+/// its arguments count.
+fn on_megatron(imported: &mut Imported, settings: &Settings, context: &Context) {
+    let asked = ["USE_MCA", "USE_MEGATRON_BRIDGE"].iter().find_map(|name| context.variable(name));
+    let degrees = [
+        ("tensor_model_parallel_size", "distribution.tensor_parallel"),
+        ("pipeline_model_parallel_size", "distribution.pipeline_parallel"),
+        ("context_parallel_size", "distribution.context_parallel"),
+        ("expert_model_parallel_size", "distribution.expert_parallel"),
+    ];
+    // A file alone does not show the environment; its keys mean nothing elsewhere.
+    let named = degrees.iter().find_map(|(name, _)| settings.whole(name)).map(|found| found.origin);
+    let Some(origin) = asked.map(|found| found.origin).or(named) else { return };
+    imported.say("model.framework", "megatron", origin.clone());
+    imported.say("training.precision", "bf16-fp32-master", origin.clone());
+    for (name, key) in degrees {
+        imported.set(key, settings.whole(name));
+    }
+    imported.set("distribution.sequence_parallel", settings.flag("sequence_parallel"));
+    imported.set("training.distributed_optimizer", settings.flag("use_distributed_optimizer"));
+    imported.set("training.moe_grouped_gemm", settings.flag("moe_grouped_gemm"));
+    let recomputed = settings.text("recompute_granularity").filter(|found| found.value != "none");
+    let nothing = Found::new("none".to_owned(), Origin::Derived("no recompute_granularity".to_owned()));
+    imported.set("training.activation_checkpointing", Some(recomputed.unwrap_or(nothing)));
+    imported.say("training.optimizer", "adamw-fused", origin.clone());
+    imported.say("training.attention", "flash", origin.clone());
+    imported.say("training.loss", "vocab_parallel", origin);
+    imported.drop("distribution.sharding");
+}
+
+fn set_arguments(imported: &mut Imported, settings: &Settings, context: &Context) {
     match settings.text("model_name_or_path") {
         Some(found) => model::set(imported, context, found),
         None => imported.miss("model.preset", "no model_name_or_path"),
@@ -103,6 +191,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
     trainer::set(imported, &arguments, context, stored);
     let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
     imported.set("training.optimizer", muon);
+    on_megatron(imported, settings, context);
     if settings.is("use_unsloth") {
         imported.note("use_unsloth: its own kernels keep less than those that are counted");
     }

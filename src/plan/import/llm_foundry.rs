@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::accelerate;
+use super::adapters;
 use super::arguments;
 use super::common::{self, Context};
 use super::imported::Imported;
@@ -35,7 +36,7 @@ fn config(context: &Context) -> Option<String> {
 pub fn import(context: &Context) -> Imported {
     let mut imported = Imported::of("llm-foundry");
     let mut settings = Settings::default();
-    if let Some(file) = config(context).and_then(|path| context.settings(&path, &mut imported)) {
+    if let Some(file) = config(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
     }
     settings.over(arguments::overrides(&context.program.words));
@@ -81,6 +82,12 @@ fn set(imported: &mut Imported, mut settings: Settings, context: &Context) {
     {
         Some(found) => imported.set("training.micro_batch_size", Some(found)),
         None => imported.miss("training.micro_batch_size", "device_train_microbatch_size is auto: found while it runs"),
+    }
+    if settings.holds("model.peft_config") {
+        adapters::set(imported, settings.whole("model.peft_config.r"), ("peft", 8), None);
+        adapters::set_targets(imported, settings.texts("model.peft_config.target_modules"));
+        let dropout = settings.number("model.peft_config.lora_dropout");
+        imported.set("training.lora.dropout", dropout.filter(|found| (0.0..1.0).contains(&found.value)));
     }
     precision(imported, settings);
     optimizer(imported, settings);

@@ -25,6 +25,7 @@ mod text;
 mod torchtitan;
 mod torchtune;
 mod trainer;
+mod trl;
 
 use std::collections::BTreeMap;
 
@@ -107,6 +108,7 @@ pub fn run(run: &Run, catalog: &Catalog) -> Imported {
     };
     context.world = world(&context, &own, &inherited);
     let mut imported = framework(&context);
+    imported.distrust();
     // Of a program that nobody starts as a training and that no framework is known by, nothing is to be read.
     let trains = program.python || !context.launchers.is_empty() || context.variable("WORLD_SIZE").is_some();
     if trains || !imported.values.is_empty() {

@@ -48,6 +48,7 @@ const VARIANTS: [&str; 31] = [
 pub fn set(imported: &mut Imported, context: &Context, found: Found<String>) {
     let name = found.value.trim().trim_end_matches('/').to_owned();
     let origin = found.origin;
+    imported.quantised = bits(&name).map(|bits| Found::new(bits, Origin::Derived(format!("the name {name}"))));
     if let Some(path) = folder(context, &name) {
         return imported.say("model.hf_config", path, origin);
     }
@@ -118,9 +119,29 @@ fn cached(context: &Context, name: &str) -> Option<String> {
     files.read(&path).is_ok().then(|| files.absolute(&path))
 }
 
+/// Bits of weights by the endings that the hub has for them: `-AWQ`, `-GPTQ-Int4`, `-bnb-4bit`.
+fn bits(name: &str) -> Option<u64> {
+    let lower = base(name).to_lowercase();
+    let mut parts = lower.split(['-', '_']);
+    let eight = ["int8", "8bit"];
+    let four = ["awq", "gptq", "int4", "4bit", "nf4"];
+    if lower.split(['-', '_']).any(|part| eight.contains(&part)) {
+        return Some(8);
+    }
+    parts.any(|part| four.contains(&part)).then_some(4)
+}
+
 /// A size in a name: `my-7B-model`, `opt_1.3b`, `350m`.
 fn billions(name: &str) -> Option<f64> {
     let lower = base(name).to_lowercase();
+    // `17B-16E`, `8x7B`: a size of one expert, or of what a token meets, is not the model's.
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|letter| letter.is_ascii_digit());
+    let experts = |part: &str| {
+        part.strip_suffix('e').is_some_and(digits) || part.split_once('x').is_some_and(|(count, _)| digits(count))
+    };
+    if lower.split(['-', '_', '/']).any(experts) {
+        return None;
+    }
     lower.split(['-', '_', '/']).find_map(|part| {
         let (number, of_a_billion) = match part.strip_suffix('b') {
             Some(number) => (number, 1.0),
@@ -142,7 +163,7 @@ pub fn longest(imported: &Imported, context: &Context) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::billions;
+    use super::{billions, bits};
 
     #[test]
     fn sizes_are_read_out_of_names() {
@@ -152,8 +173,23 @@ mod tests {
             ("x-350M", Some(0.35)),
             ("bert", None),
             ("4bit", None),
+            ("Llama-4-Scout-17B-16E", None),
+            ("Mixtral-8x7B-v0.1", None),
         ] {
             assert_eq!(billions(name), size, "{name}");
+        }
+    }
+
+    #[test]
+    fn bits_are_read_out_of_names() {
+        for (name, told) in [
+            ("TechxGenus/Meta-Llama-3-8B-Instruct-GPTQ", Some(4)),
+            ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", Some(8)),
+            ("unsloth/llama-3-8b-bnb-4bit", Some(4)),
+            ("casperhansen/llama-3-8b-instruct-awq", Some(4)),
+            ("meta-llama/Llama-3.1-8B", None),
+        ] {
+            assert_eq!(bits(name), told, "{name}");
         }
     }
 }

@@ -13,6 +13,7 @@ use super::launch::World;
 use super::model;
 use super::origin::{Found, Origin};
 use super::settings::{Plain, Settings};
+use super::trl;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "transformers 4.57";
@@ -41,12 +42,13 @@ const OWN: [&str; 6] = [
 pub fn runs(context: &Context) -> bool {
     let words = &context.program.words;
     let has = |name: &str| words.iter().any(|word| word.split('=').next() == Some(name));
-    OWN.iter().any(|name| has(name)) || config_file(context).is_some() || script(context).is_some()
+    let named = OWN.iter().any(|name| has(name)) || config_file(context).is_some() || script(context).is_some();
+    named || (context.program.name().starts_with("trl") && trl::method(context).is_some())
 }
 
 /// Scripts of transformers that may be run with a file of arguments alone.
 fn script(context: &Context) -> Option<&'static str> {
-    const SCRIPTS: [&str; 12] = [
+    const SCRIPTS: [&str; 11] = [
         "run_clm.py",
         "run_clm_no_trainer.py",
         "run_mlm.py",
@@ -57,7 +59,6 @@ fn script(context: &Context) -> Option<&'static str> {
         "run_translation.py",
         "run_qa.py",
         "run_squad.py",
-        "sft.py",
         "run_plm.py",
     ];
     SCRIPTS.iter().find(|name| **name == context.program.name()).copied()
@@ -66,24 +67,27 @@ fn script(context: &Context) -> Option<&'static str> {
 /// The one argument that holds all the others: `run_clm.py args.json`, TRL's `--config sft.yaml`.
 fn config_file(context: &Context) -> Option<String> {
     let words = &context.program.words;
-    let is_trl = context.program.name().starts_with("trl");
-    let given = arguments::read(words).options.text("config").filter(|_| is_trl || script(context).is_some());
+    let given = arguments::read(words).options.text("config").filter(|_| script(context).is_some());
     let alone = match words.as_slice() {
         [only] if only.ends_with(".json") && script(context).is_some() => Some(only.clone()),
         _ => None,
     };
-    given.map(|found| found.value).or(alone)
+    given.map(|found| found.value).or(alone).or_else(|| trl::config_file(context))
 }
 
 /// The plan of such a command.
 pub fn import(context: &Context) -> Imported {
     let mut imported = Imported::of("transformers");
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
-    if let Some(file) = config_file(context).and_then(|path| context.settings(&path, &mut imported)) {
+    if let Some(method) = trl::method(context) {
+        settings.over(trl::defaults(method));
+    }
+    if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
     }
     settings.over(arguments::read(&context.program.words).options);
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    trl::complete(&mut settings, context, &mut imported);
     named_model(&mut imported, &settings, context);
     length(&mut imported, &settings, context);
     low_rank(&mut imported, &settings);
@@ -94,7 +98,7 @@ pub fn import(context: &Context) -> Imported {
 
 /// Without a launcher the Trainer wraps the model in `DataParallel` over every GPU in sight.
 fn data_parallel(imported: &mut Imported, context: &Context) {
-    if context.world.total.is_some() {
+    if context.world.total.is_some() || !context.launchers.is_empty() || imported.get("cluster.num_gpus").is_some() {
         return;
     }
     let Some(gpus) = context.visible_gpus() else {
@@ -164,7 +168,6 @@ fn length(imported: &mut Imported, settings: &Settings, context: &Context) {
         "run_glue.py" => Some(default(128, "--max_seq_length 128")),
         "run_qa.py" => Some(default(384, "--max_seq_length 384")),
         "run_summarization.py" | "run_translation.py" => Some(default(1024, "--max_source_length 1024")),
-        "sft.py" => Some(default(1024, "--max_length 1024 (TRL)")),
         _ => None,
     });
     imported.set("model.sequence_length", found);
@@ -214,7 +217,8 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
     let steps_given = settings.is_set("gradient_accumulation_steps");
     imported.set("training.gradient_accumulation_steps", steps);
     precision(imported, settings, stored);
-    if let Some(launched) = accelerate::settings(context, imported) {
+    let launched = accelerate::settings(context, imported).unwrap_or_default().with(settings.below(trl::LAUNCH));
+    if launched.iter().next().is_some() {
         let told = ["bf16", "fp16"].iter().any(|name| settings.is(name));
         accelerate::set(imported, &launched, context, stored == Stored::Full && !told);
         if !steps_given {
@@ -286,7 +290,9 @@ pub fn implementation(name: &str) -> &'static str {
 fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, stored: Stored) {
     let path = settings.text("deepspeed").filter(|found| !["true", "false"].contains(&found.value.as_str()));
     let inline = settings.below("deepspeed");
-    let file = match path.or_else(|| settings.text("deepspeed_config")) {
+    let path = path.or_else(|| settings.text("deepspeed_config"));
+    let named = path.clone();
+    let file = match path {
         Some(path) if path.value.trim_start().starts_with('{') => {
             super::text::yaml(&path.origin.to_string(), &path.value).ok()
         }
@@ -300,6 +306,14 @@ fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, sto
         auto_precision(imported, &file, before.map(|inferred| Found::new(inferred.value, inferred.origin)));
         if file.whole("gradient_accumulation_steps").is_none() && steps.is_none() {
             imported.drop("training.gradient_accumulation_steps");
+        }
+        return;
+    }
+    if let Some(path) = named {
+        // What is stored, and where, that file decides.
+        for key in ["distribution.sharding", "training.precision"] {
+            imported.drop(key);
+            imported.miss(key, format!("{}, which says it, was not read", path.value));
         }
         return;
     }

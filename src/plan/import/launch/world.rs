@@ -95,7 +95,7 @@ fn torchrun(options: &Settings, around: &Around) -> World {
     const FRAMEWORK: &str = "torchrun";
     let default = |option: &str| Origin::Default { framework: FRAMEWORK, option: option.to_owned() };
     let given = |names: &[&str], variable: &str| options.first_text(names).or_else(|| (around.variable)(variable));
-    let nodes = given(&["nnodes"], "PET_NNODES")
+    let nodes = given(&["nnodes", "nnode"], "PET_NNODES")
         .and_then(|nodes| nodes.and_then(|text| range(&text)))
         .unwrap_or_else(|| Found::new(1, default("--nnodes 1")));
     let per_node = match given(&["nproc_per_node"], "PET_NPROC_PER_NODE") {

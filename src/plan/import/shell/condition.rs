@@ -1,8 +1,10 @@
 //! Conditions of a script: which branch of them is read.
 
 /// A condition that is open.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 struct Open {
+    /// Of a `case`: the word that is compared, and patterns of `a | b)` that were read already.
+    case: Option<(String, Vec<String>)>,
     /// A branch of it has been read already: later ones are passed over.
     taken: bool,
     /// The present branch is read.
@@ -21,15 +23,25 @@ impl Branches {
     pub fn taken(&mut self, statement: &str, holds: impl Fn(&str) -> bool) -> Option<String> {
         let mut rest = statement.trim();
         loop {
+            rest = self.behind_pattern(rest, &holds)?;
             let word = rest.split([' ', '\t']).next().unwrap_or("");
             let after = rest[word.len()..].trim();
             match word {
                 "if" => {
                     let read = holds(after);
-                    self.open.push(Open { taken: read, reading: read });
+                    self.open.push(Open { case: None, taken: read, reading: read });
                     return None;
                 }
-                "fi" => {
+                "case" => {
+                    let (compared, first) = after.split_once(" in").unwrap_or((after, ""));
+                    let case = Some((compared.trim().trim_matches('"').to_owned(), Vec::new()));
+                    self.open.push(Open { case, ..Open::default() });
+                    rest = first.trim();
+                    if rest.is_empty() {
+                        return None;
+                    }
+                }
+                "fi" | "esac" => {
                     self.open.pop();
                     return None;
                 }
@@ -46,6 +58,32 @@ impl Branches {
         }
         let followed = !rest.is_empty() && self.open.iter().all(|open| open.reading);
         followed.then(|| rest.to_owned())
+    }
+
+    /// Behind the pattern of a `case` that a statement begins with, if it does; none where it is no more than
+    /// a part of one. The branch is read where the pattern is the word, or `*`.
+    fn behind_pattern<'a>(&mut self, statement: &'a str, holds: &impl Fn(&str) -> bool) -> Option<&'a str> {
+        let Some(Open { case: Some((word, patterns)), taken, reading }) = self.open.last_mut() else {
+            return Some(statement);
+        };
+        let end = statement.find([')', '(', ' ', '=']).unwrap_or(statement.len());
+        let pattern = &statement[..end];
+        match statement[end..].trim_start().strip_prefix(')') {
+            Some(behind) => {
+                patterns.push(pattern.to_owned());
+                let is = |one: &String| one == "*" || holds(&format!("[[ \"{word}\" == {one} ]]"));
+                *reading = !*taken && patterns.iter().any(is);
+                *taken |= *reading;
+                patterns.clear();
+                Some(behind.trim())
+            }
+            // `"a" | "b")` comes in pieces, as every pipe does.
+            None if statement[end..].trim().is_empty() && !pattern.is_empty() && pattern != "esac" => {
+                patterns.push(pattern.to_owned());
+                None
+            }
+            None => Some(statement),
+        }
     }
 }
 

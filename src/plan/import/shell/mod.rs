@@ -111,7 +111,7 @@ impl Script {
                     splitter.quoted = true;
                 }
                 (Some(open), _) if open == letter => quote = None,
-                (None | Some('"'), '$') => {
+                (None | Some('"'), '$' | '`') => {
                     let (expanded, used) = self.expanded(rest, known);
                     splitter.put(&expanded, quote.is_none());
                     rest = rest.get(used.max(1)..).unwrap_or("");
@@ -146,12 +146,21 @@ impl Script {
         if let Some(inner) = text.strip_prefix("$((") {
             let Some(end) = inner.find("))") else { return (String::new(), text.len()) };
             let plain = inner[..end].replace(['$', '{', '}'], "");
-            let number = |name: &str| self.variable(name, known)?.trim().parse().ok();
+            // As a shell counts: what is not set, or is random, is zero.
+            let number = |name: &str| match self.variable(name, known) {
+                Some(text) if !text.trim().is_empty() => text.trim().parse().ok(),
+                _ => Some(0),
+            };
             let value = expression::whole(&plain, &number).map_or(String::new(), |value| value.to_string());
             return (value, end + "$((".len() + "))".len());
         }
+        if let Some(inner) = text.strip_prefix('`') {
+            let end = inner.find('`').unwrap_or(inner.len());
+            return (output(&inner[..end]), (end + "``".len()).min(text.len()));
+        }
         if text.starts_with("$(") {
-            return (SOMETHING.to_owned(), closing(text, '(', ')'));
+            let used = closing(text, '(', ')');
+            return (output(text.get(2..used.saturating_sub(1)).unwrap_or("")), used);
         }
         if text.starts_with("${") {
             let used = closing(text, '{', '}');
@@ -193,8 +202,16 @@ impl Script {
 /// Stands for a word that only a run could tell: an option in front of it keeps a value.
 const SOMETHING: &str = "?";
 
+/// What a substituted command prints, where that can be told without running it: the present directory.
+fn output(command: &str) -> String {
+    if command.trim() == "pwd" { ".".to_owned() } else { SOMETHING.to_owned() }
+}
+
 /// A variable that nobody has set: nothing, but for what a cluster sets before the script begins.
 fn unset(name: &str) -> String {
+    if name == "PWD" {
+        return ".".to_owned();
+    }
     const CLUSTERS: [&str; 6] = ["MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "HOSTNAME", "SLURMD_NODENAME"];
     let clusters = CLUSTERS.contains(&name) || name.starts_with("SLURM_") || name.starts_with("PET_");
     if clusters { SOMETHING.to_owned() } else { String::new() }
@@ -327,6 +344,13 @@ torchrun --nproc $GPUS --world ${WORLD} train.py \\
         );
         assert_eq!(last("A=1 B=2 python x.py"), ["A=1", "B=2", "python", "x.py"]);
         assert_eq!(last("cd \"$(dirname $0)\" && python 'a b' \"c $HOME\""), ["python", "a b", "c /root"]);
+    }
+
+    #[test]
+    fn of_a_case_the_branch_of_its_word_is_read() {
+        let script = "SCALE=\"8B\" # or \"800M\"\ncase \"${SCALE}\" in\n  \"800M\")\n    TP=1\n    ;;\n  \"7B\" | \"8B\")\n    TP=4\n    PP=2 ;;\n\
+            *)\n    TP=9\n    exit 1\n    ;;\nesac\ncase $NONE in a) PP=7 ;; *) CP=2;; esac\npython x.py $TP $PP $CP $(($RANDOM % 1000 + 6000)) `pwd`/a.json";
+        assert_eq!(last(script), ["python", "x.py", "4", "2", "2", "6000", "./a.json"]);
     }
 
     #[test]

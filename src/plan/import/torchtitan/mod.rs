@@ -37,7 +37,7 @@ pub fn import(context: &Context) -> Imported {
         registered(&mut settings, &name, &mut imported);
     }
     let path = given.first_text(&["job.config_file"]);
-    if let Some(file) = path.and_then(|path| context.settings(&path.value, &mut imported)) {
+    if let Some(file) = path.and_then(|path| context.configuration(&path.value, &mut imported)) {
         settings.over(renamed(file));
     }
     settings.over(renamed(given));
@@ -126,6 +126,9 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
 
 fn architecture(imported: &mut Imported, settings: &Settings, context: &Context) {
     let (Some(name), Some(flavor)) = (settings.text("model.name"), settings.text("model.flavor")) else { return };
+    if imported.unread.is_some() && !settings.is_set("model.flavor") {
+        return imported.miss("model.preset", "no --model.flavor, and the file that says it was not read");
+    }
     let plain = flavor.value.split('_').next().unwrap_or("").to_owned();
     let origin = Origin::Derived(format!("{} {} ({})", name.value, flavor.value, flavor.origin));
     if let Some((.., preset)) =

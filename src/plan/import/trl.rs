@@ -1,0 +1,157 @@
+//! TRL: `trl sft` and its kin, and the scripts that they run. Names and defaults:
+//! `trl/cli`, `trl/accelerate_configs`, `trl/trainer/*_config.py` of TRL 1.0 (2026); scripts of older
+//! versions have the same names and say more themselves.
+
+use serde_json::Value;
+
+use super::arguments;
+use super::common::Context;
+use super::imported::Imported;
+use super::launch::{World, base};
+use super::origin::{Found, Origin};
+use super::settings::{Plain, Settings};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "TRL";
+
+/// What TRL's own configurations change of `TrainingArguments`, and its `ModelConfig`.
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("gradient_checkpointing", Plain::Flag(true)),
+    ("bf16", Plain::Flag(true)),
+    ("lora_r", Plain::Whole(16)),
+    ("lora_dropout", Plain::Number(0.05)),
+];
+
+/// Ways of training that have a script of that name, and the longest sample where nobody says it.
+const METHODS: &[(&str, Option<u64>)] = &[
+    ("sft", Some(1024)),
+    ("dpo", Some(1024)),
+    ("kto", Some(1024)),
+    ("reward", Some(1024)),
+    ("reward_modeling", Some(1024)),
+    ("orpo", Some(1024)),
+    ("cpo", Some(1024)),
+    ("bco", Some(1024)),
+    ("prm", Some(1024)),
+    ("gkd", Some(1024)),
+    ("grpo", None),
+    ("rloo", None),
+    ("online_dpo", None),
+];
+
+/// Where `trl` puts what it tells `accelerate launch`.
+pub const LAUNCH: &str = "launch";
+
+/// How TRL trains here, if it does: `sft`, `dpo`, …
+pub fn method(context: &Context) -> Option<&'static str> {
+    let program = context.program;
+    let named = if is_command(context) {
+        program.words.first()?.as_str()
+    } else if program.module {
+        program.path.strip_prefix("trl.scripts.")?
+    } else {
+        base(&program.path).strip_suffix(".py")?
+    };
+    METHODS.iter().find(|(name, _)| *name == named).map(|(name, _)| *name)
+}
+
+/// Whether it is the command itself, which starts accelerate.
+fn is_command(context: &Context) -> bool {
+    matches!(context.program.name(), "trl" | "trl.cli" | "trl.cli.main")
+}
+
+/// TRL's defaults for a method.
+pub fn defaults(method: &str) -> Settings {
+    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    if let Some((_, Some(longest))) = METHODS.iter().find(|(name, _)| *name == method) {
+        settings.over(Settings::defaults(VERSION, &[("max_length", Plain::Whole(*longest))]));
+    }
+    settings
+}
+
+/// What follows from what was said: half precision of one kind alone, the length of a rollout, the
+/// launcher that `trl` starts.
+pub fn complete(settings: &mut Settings, context: &Context, imported: &mut Imported) {
+    let Some(method) = method(context) else { return };
+    // `bf16` is on unless `fp16` is.
+    if settings.is("fp16") && !settings.is_set("bf16") {
+        settings.set("bf16", Value::Bool(false), Origin::Argument("--fp16".to_owned()));
+    }
+    if let (Some(prompt), Some(answer)) = (settings.whole("max_prompt_length"), settings.whole("max_completion_length"))
+        && METHODS.contains(&(method, None))
+    {
+        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+        settings.set("max_length", prompt.value.saturating_add(answer.value).into(), origin);
+    }
+    if matches!(method, "dpo" | "orpo" | "cpo") {
+        imported.note(format!(
+            "{method}: each sample is run twice, chosen and rejected, and DPO has a second model beside: a plan says neither"
+        ));
+    }
+    if is_command(context) {
+        launcher(settings, context, imported);
+    }
+}
+
+/// `trl` hands what its parser does not know to `accelerate launch`: `--num_processes`, and by
+/// `--accelerate_config` a file or one of its own.
+fn launcher(settings: &mut Settings, context: &Context, imported: &mut Imported) {
+    let mut told = Settings::default();
+    if let Some(named) = settings.text("accelerate_config").or_else(|| settings.text("config_file")) {
+        told = bundled(&named).or_else(|| context.settings(&named.value, imported)).unwrap_or_default();
+    }
+    for name in ["num_processes", "num_machines", "mixed_precision"] {
+        if let Some(found) = settings.get(name) {
+            told.set(name, found.value.clone(), found.origin.clone());
+        }
+    }
+    if context.world.total.is_none() {
+        let total = told.whole("num_processes").or_else(|| context.visible_gpus());
+        if total.is_none() {
+            imported.miss("cluster.num_gpus", "trl starts accelerate on every GPU in sight, and none is");
+        }
+        let one = || Found::new(1, Origin::Default { framework: "accelerate", option: "--num_machines 1".to_owned() });
+        let nodes = told.whole("num_machines").or_else(|| Some(one()));
+        let world = World { total, nodes, per_node: None }.completed();
+        imported.set("cluster.num_gpus", world.total);
+        imported.set("cluster.nodes", world.nodes);
+        imported.set("cluster.gpus_per_node", world.per_node);
+    }
+    for (name, found) in told.iter() {
+        settings.set(&format!("{LAUNCH}.{name}"), found.value.clone(), found.origin.clone());
+    }
+}
+
+/// The configurations of accelerate that come with TRL: each for eight GPUs of a node, in bf16.
+fn bundled(named: &Found<String>) -> Option<Settings> {
+    let own: &[(&str, Value)] = match named.value.as_str() {
+        "single_gpu" => &[("distributed_type", "NO".into()), ("num_processes", 1.into())],
+        "multi_gpu" => &[("distributed_type", "MULTI_GPU".into())],
+        "fsdp1" => &[
+            ("distributed_type", "FSDP".into()),
+            ("fsdp_config.fsdp_reshard_after_forward", "FULL_SHARD".into()),
+            ("fsdp_config.fsdp_version", 1.into()),
+        ],
+        "fsdp2" => &[
+            ("distributed_type", "FSDP".into()),
+            ("fsdp_config.fsdp_reshard_after_forward", true.into()),
+            ("fsdp_config.fsdp_version", 2.into()),
+        ],
+        "zero1" => &[("distributed_type", "DEEPSPEED".into()), ("deepspeed_config.zero_stage", 1.into())],
+        "zero2" => &[("distributed_type", "DEEPSPEED".into()), ("deepspeed_config.zero_stage", 2.into())],
+        "zero3" => &[("distributed_type", "DEEPSPEED".into()), ("deepspeed_config.zero_stage", 3.into())],
+        _ => return None,
+    };
+    let shared = [("mixed_precision", "bf16".into()), ("num_processes", 8.into()), ("num_machines", 1.into())];
+    let mut settings = Settings::default();
+    for (name, value) in shared.iter().chain(own) {
+        settings.set(name, value.clone(), Origin::Argument(format!("--accelerate_config {}", named.value)));
+    }
+    Some(settings)
+}
+
+/// The file of arguments that such a command names.
+pub fn config_file(context: &Context) -> Option<String> {
+    method(context)?;
+    arguments::read(&context.program.words).options.text("config").map(|found| found.value)
+}
