@@ -3,6 +3,7 @@
 
 #[path = "../support/demo.rs"]
 mod demo;
+mod form;
 #[path = "../support/plan.rs"]
 mod plan;
 mod plans;
