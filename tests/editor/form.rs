@@ -1,8 +1,8 @@
-//! What the form tells of its fields before they are changed.
+//! What the form tells of its fields before they are changed, and which keys the bottom line names.
 
-use memwall::app::{Follow, Key, Origin};
+use memwall::app::{Follow, Key, Keymap, Origin, State};
 
-use crate::demo::{look, screen};
+use crate::demo::{self, look, screen};
 use crate::plan::open;
 use crate::{go_to, press};
 
@@ -103,4 +103,38 @@ fn fp8_on_a_card_without_it_is_told_at_the_field_and_at_the_top() {
     let mut fine = open(&text.replace("A100", "H100"));
     go_to(&mut fine, "training.precision");
     assert!(!screen(&fine, &look(), (200, 50)).contains("has no FP8"));
+}
+
+/// Where each key with its word stands in the bottom line.
+fn footer(state: &State, size: (u16, u16)) -> String {
+    screen(state, &look(), size).lines().last().unwrap().to_owned()
+}
+
+#[test]
+fn what_a_plan_needs_is_in_the_bottom_line_and_keeps_its_place_when_the_plan_changes() {
+    for (size, example) in
+        [((80, 24), true), ((80, 24), false), ((120, 40), true), ((120, 40), false), ((200, 50), true)]
+    {
+        let mut state = if example { demo::open("13b_long_sequence") } else { open(LARGE) };
+        let before = footer(&state, size);
+        press(&mut state, &[Key::End, Key::Up, Key::Left, Key::Right, Key::Home, Key::Down, Key::Right]);
+        assert!(state.editor.modified());
+        let after = footer(&state, size);
+        for key in ["←→ value", "⏎ set", "m max batch", "tab pane", "z zoom", "? help", "q quit"] {
+            assert_eq!(before.find(key), after.find(key), "{before}\n{after}");
+            assert!(before.contains(key), "{before}");
+        }
+        assert!(after.contains("s save"), "{after}");
+        // What is unsaved is saved from any pane.
+        press(&mut state, &[Key::Char('3')]);
+        assert!(footer(&state, size).contains("^S save"), "{}", footer(&state, size));
+    }
+}
+
+#[test]
+fn keys_of_ones_own_stand_in_the_bottom_line_at_their_places() {
+    let mut state = open(LARGE);
+    state.keys = Keymap::parse("anywhere: {Q: quit, q: none, Z: zoom, z: none}\n").unwrap();
+    let shown = footer(&state, (80, 24));
+    assert!(shown.ends_with("tab pane  Z zoom  ? help  ^C Q quit"), "{shown}");
 }

@@ -70,7 +70,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         context: Anywhere,
         keys: &[K::Tab, K::BackTab],
         shown: "tab",
-        word: "focus",
+        word: "pane",
         help: "focus the next pane; with Shift the one before",
         actions: &[A::NextPane, A::PreviousPane],
     },
