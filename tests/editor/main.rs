@@ -1,6 +1,7 @@
 //! The plan as text, several plans, the baseline, lists, the palette: through keys.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod compare;
 #[path = "../support/demo.rs"]
 mod demo;
 mod form;
