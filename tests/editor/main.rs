@@ -8,6 +8,7 @@ mod form;
 #[path = "../support/plan.rs"]
 mod plan;
 mod plans;
+mod sweep;
 mod text;
 mod what_if;
 

@@ -42,6 +42,12 @@ impl Outcome {
         Self::of((now.capacity, speed(now)), (then.capacity, speed(then)))
     }
 
+    /// From the figures of one plan to those of another.
+    #[must_use]
+    pub fn since(now: &Outline, then: &Outline) -> Self {
+        Self::of((now.capacity, judged(now)), (then.capacity, judged(then)))
+    }
+
     fn of(now: (Capacity, &StepTime), then: (Capacity, &StepTime)) -> Self {
         let rate = |time: &StepTime| time.tokens_per_s.unwrap_or(time.samples_per_s);
         let before = rate(now.1);
@@ -55,7 +61,12 @@ impl Outcome {
 
 /// From a prediction to the figures of another plan.
 pub fn outcome_of(now: &Prediction, then: &Outline) -> Outcome {
-    Outcome::of((now.capacity, speed(now)), (then.capacity, then.decode.as_ref().unwrap_or(&then.time)))
+    Outcome::of((now.capacity, speed(now)), (then.capacity, judged(then)))
+}
+
+/// The same of a plan's figures.
+fn judged(outline: &Outline) -> &StepTime {
+    outline.decode.as_ref().unwrap_or(&outline.time)
 }
 
 /// The time that a plan is judged by: of a server, that of one more token for each request.
