@@ -64,11 +64,32 @@ fn the_capacity_wall_lies_between_what_fits_and_what_does_not() {
 fn beyond_the_bandwidth_wall_nothing_brings_five_percent() {
     let text = include_str!("../configs/plans/7b_inference.yaml");
     let sweep = swept(text, &["batch_size=1..=1024x2"]).unwrap();
-    let Throughput::Flat { from, gain } = sweep.walls[0].throughput else { panic!("{:?}", sweep.walls) };
+    let Throughput::Flat { from, gain, .. } = sweep.walls[0].throughput else { panic!("{:?}", sweep.walls) };
     let rates: Vec<f64> = sweep.points.iter().map(|point| throughput(point.outcome.as_ref().unwrap())).collect();
     let best = rates[from + 1..].iter().copied().fold(0.0, f64::max);
     assert!((best / rates[from] - 1.0 - gain).abs() < 1e-12 && gain <= 0.05, "{rates:?}");
     assert!(best.max(rates[from]) > 1.05 * rates[from - 1], "it flattens earlier: {rates:?}");
+}
+
+#[test]
+fn throughput_that_falls_is_not_called_flat() {
+    let rates = |sweep: &Sweep| -> Vec<f64> {
+        sweep.points.iter().map(|point| throughput(point.outcome.as_ref().unwrap())).collect()
+    };
+    // Attention grows with the square of the sequence: beyond some length the tokens a second fall.
+    let long = swept(EIGHT_B, &["sequence_length=1024..=262144x2"]).unwrap();
+    let Throughput::Flat { from, end, .. } = long.walls[0].throughput else { panic!("{:?}", long.walls) };
+    let along = rates(&long);
+    assert!((along[along.len() - 1] / along[from] - 1.0 - end).abs() < 1e-12);
+    assert!(along[along.len() - 1] < 0.95 * along[from] && long.walls[0].throughput.falls(), "{along:?}");
+    let text = report::text("a", &long);
+    assert!(text.contains("and the largest") && text.contains("% less"), "{text}");
+    // A larger batch reads the weights once for more answers, until it computes all the time.
+    let text = include_str!("../configs/plans/7b_inference.yaml");
+    let flat = swept(text, &["batch_size=1..=1024x2"]).unwrap();
+    let along = rates(&flat);
+    let falls = along[along.len() - 1] < 0.95 * along.iter().copied().fold(0.0, f64::max);
+    assert_eq!(flat.walls[0].throughput.falls(), falls, "{along:?}");
 }
 
 #[test]

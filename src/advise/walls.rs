@@ -45,9 +45,19 @@ pub enum Throughput {
         from: usize,
         /// What the best of the larger ones brings on top, as a share; below 0 where all are slower.
         gain: f64,
+        /// What the largest brings on top: it may be far slower than the best.
+        end: f64,
     },
     /// It still grows at the last value.
     Grows,
+}
+
+impl Throughput {
+    /// Larger values do not keep what throughput there is: it falls by more than the share that still counts as flat.
+    #[must_use]
+    pub fn falls(&self) -> bool {
+        matches!(self, Self::Flat { end, .. } if *end < -FLAT)
+    }
 }
 
 /// What a plan gets done in a second: tokens of all GPUs, or samples where there are no tokens; of generation the
@@ -92,13 +102,14 @@ fn capacity(along: &[(usize, &Outline)]) -> Capacity {
 
 fn flattens(along: &[(usize, &Outline)]) -> Throughput {
     let mut best_beyond = f64::NEG_INFINITY;
+    let last = along.last().map_or(0.0, |(_, outline)| throughput(outline));
     let mut flat = Throughput::Grows;
     for (place, (at, outline)) in along.iter().enumerate().rev() {
         let own = throughput(outline);
         if place + 1 < along.len() {
             let gain = best_beyond / own - 1.0;
             if gain <= FLAT {
-                flat = Throughput::Flat { from: *at, gain };
+                flat = Throughput::Flat { from: *at, gain, end: last / own - 1.0 };
             } else {
                 break;
             }

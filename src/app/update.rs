@@ -34,6 +34,7 @@ use crate::app::what_if::largest;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
 use crate::reading::Sample;
+use crate::reading::playback::Steer;
 
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
@@ -227,6 +228,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Sort => state.monitor.list.sort = state.monitor.list.sort.next(),
         Action::Find => state.monitor.list.typing = true,
         Action::EndProcess => ending::ask(state),
+        Action::ShorterSpan if is_played_now(state) => return vec![Effect::Steer(Steer::Seek(-60))],
+        Action::LongerSpan if is_played_now(state) => return vec![Effect::Steer(Steer::Seek(60))],
         Action::ShorterSpan => state.monitor.span = state.monitor.span.shorter(),
         Action::LongerSpan => state.monitor.span = state.monitor.span.longer(),
         Action::Record => return recording::toggle(state),
@@ -302,6 +305,11 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
 /// Whether the focused pane shows one device closely, which has pages and not rows.
 fn is_detail(state: &State) -> bool {
     state.focus == Pane::Monitor && state.monitor.view == MonitorView::Device
+}
+
+/// Whether a recording is played and the past is not shown, whose spans could be meant.
+fn is_played_now(state: &State) -> bool {
+    state.playback.is_some() && state.monitor.view != MonitorView::History
 }
 
 fn turn_view(state: &mut State) {

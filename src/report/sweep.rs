@@ -139,13 +139,17 @@ fn walls(text: &mut String, sweep: &Sweep) {
         paragraph(text, "", &format!("capacity wall: {memory}"));
         let speed = match wall.throughput {
             Throughput::Grows => format!("none, throughput still grows at the largest {known}"),
-            Throughput::Flat { from, gain } => {
-                format!("throughput flattens at {name} {}; {}", with_rate(sweep, from, wall), beyond(gain))
+            Throughput::Flat { from, gain, end } => {
+                let at = with_rate(sweep, from, wall);
+                let falls = wall.throughput.falls();
+                let turns = if falls && gain <= 0.0 { "is highest" } else { "flattens" };
+                let then = if falls { format!(", and the largest {} less", Fraction(-end)) } else { String::new() };
+                format!("throughput {turns} at {name} {at}; {}{then}", beyond(gain))
             }
         };
         return paragraph(text, "", &format!("bandwidth wall: {speed}"));
     }
-    let heads = ["along", "where", "memory ends: fits, does not", "throughput flattens"];
+    let heads = ["along", "where", "memory ends: fits, does not", "throughput flattens or falls"];
     let mut table = Table::new(heads.map(|head| (head, Align::Left)));
     for wall in sweep.walls.iter().take(MOST_LINES) {
         let known = if unpredicted(sweep, wall) > 0 { " of those predicted" } else { "" };
@@ -274,7 +278,7 @@ fn wall_json(sweep: &Sweep, wall: &Wall) -> Value {
         Capacity::NoneFits => ("none fits", Value::Null, Value::Null),
     };
     let (flat, gain) = match wall.throughput {
-        Throughput::Flat { from, gain } => (value(from), number(gain)),
+        Throughput::Flat { from, gain, .. } => (value(from), number(gain)),
         Throughput::Grows => (Value::Null, Value::Null),
     };
     json!({

@@ -14,6 +14,9 @@ use super::text::{fit, right};
 /// Cells of the labels of the upright axis.
 const LABELS: u16 = 8;
 
+/// What lies above the chart.
+pub const CLIPPED: &str = "↑";
+
 /// A point that is marked.
 pub struct Mark {
     /// Where.
@@ -28,10 +31,8 @@ pub struct Mark {
 pub struct Wall {
     /// Where.
     pub at: f64,
-    /// What it is.
+    /// What it is; the first word says it where there is little room.
     pub name: String,
-    /// Its name stands to the left of it.
-    pub left: bool,
 }
 
 /// What is drawn.
@@ -50,9 +51,9 @@ pub struct Chart {
     pub line: Vec<[(f64, f64); 2]>,
     /// Marks stand on stems.
     pub stems: bool,
-    /// The points; later ones over earlier ones.
+    /// The points; later ones over earlier ones. One above the upper end is an arrow there.
     pub marks: Vec<Mark>,
-    /// Upright walls.
+    /// Upright walls, named on the lower axis.
     pub walls: Vec<Wall>,
     /// A level one.
     pub level: Option<Wall>,
@@ -90,8 +91,8 @@ impl Chart {
         self.draw_line(look, plot, buffer);
         self.draw_walls(look, plot, buffer);
         self.draw_marks(look, plot, buffer);
-        self.draw_names(look, plot, buffer);
         self.draw_ticks(look, plot, [right_of(axis), right_of(ticks)], buffer);
+        self.draw_names(look, plot, right_of(axis), buffer);
     }
 
     /// The cell of a place, as the canvas rounds it.
@@ -152,22 +153,35 @@ impl Chart {
         }
     }
 
-    /// The names of the walls, over all else: one below the other, on the side where there is room.
-    fn draw_names(&self, look: &Look, plot: Rect, buffer: &mut Buffer) {
+    /// The names of the walls: of the level one on it, of the others beside their feet, outward where there is room.
+    fn draw_names(&self, look: &Look, plot: Rect, axis: Rect, buffer: &mut Buffer) {
         let style = look.theme.warning();
         if let Some(level) = self.level() {
             let (_, row) = self.cell((self.x.0, level.at), plot);
             let name = Line::styled(fit(&level.name, plot.width as usize), style).right_aligned();
             name.render(Rect { y: row, height: 1, ..plot }, buffer);
         }
-        for (index, wall) in (0..).zip(&self.walls) {
-            let (column, _) = self.cell((wall.at, self.y.1), plot);
-            let width = wall.name.chars().count() as u16;
-            let before = column.checked_sub(width).filter(|start| *start >= plot.x);
-            let after = Some(column + 1).filter(|start| start + width <= plot.right());
-            let Some(start) = (if wall.left { before.or(after) } else { after.or(before) }) else { continue };
-            let row = (plot.y + index).min(plot.bottom().saturating_sub(1));
-            buffer.set_string(start, row, &wall.name, style);
+        let foot = |wall: &Wall| self.cell((wall.at, self.y.0), plot).0;
+        let feet: Vec<u16> = self.walls.iter().map(foot).collect();
+        let mut taken: Vec<(u16, u16)> = feet.iter().map(|column| (*column, column + 1)).collect();
+        for (wall, column) in self.walls.iter().zip(&feet) {
+            buffer.set_string(*column, axis.y, "▲", style);
+            let leftmost = feet.iter().all(|other| column <= other);
+            let short = wall.name.split(' ').next().unwrap_or_default();
+            let place = [wall.name.as_str(), short].into_iter().find_map(|name| {
+                let width = name.chars().count() as u16;
+                let (before, after) = (column.checked_sub(width), Some(column + 1));
+                let sides = if leftmost { [before, after] } else { [after, before] };
+                let free = |start: &u16| {
+                    let within = *start >= axis.x && start + width <= axis.right();
+                    within && taken.iter().all(|(from, to)| start + width <= *from || *to <= *start)
+                };
+                sides.into_iter().flatten().find(free).map(|start| (name, start, start + width))
+            });
+            if let Some((name, start, end)) = place {
+                buffer.set_string(start, axis.y, name, style);
+                taken.push((start, end));
+            }
         }
     }
 
@@ -177,7 +191,8 @@ impl Chart {
             for below in (row + 1..plot.bottom()).filter(|_| self.stems) {
                 buffer.set_string(column, below, "│", look.theme.dim());
             }
-            buffer.set_string(column, row, mark.symbol, mark.style);
+            let symbol = if mark.at.1 > self.y.1 { CLIPPED } else { mark.symbol };
+            buffer.set_string(column, row, symbol, mark.style);
         }
     }
 

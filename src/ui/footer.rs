@@ -1,7 +1,5 @@
 //! The bottom line: a message where there is one, else the keys that work here now.
 
-use std::borrow::Cow;
-
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -9,7 +7,7 @@ use ratatui::widgets::Widget;
 
 use super::text::{fit, width_of};
 use super::{Look, conflict};
-use crate::app::{Overlay, Pane, Purpose, Severity, State, footer};
+use crate::app::{Action, Binding, Context, Overlay, Pane, Purpose, Severity, State, bindings, footer};
 use crate::printable::printable;
 
 /// The question before changes are lost.
@@ -57,25 +55,43 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     if state.form.typing.is_some() && state.focus == Pane::Plan {
         return keys(&[("⏎", "take"), ("esc", "leave")], look, area, buffer);
     }
-    let mut shown: Vec<(Cow<'_, str>, &str)> = Vec::new();
-    if state.editor.is_example() && !state.editor.modified() && state.text.is_none() && state.playback.is_none() {
-        shown.push((Cow::Borrowed("o"), "opens yours"));
+    draw_bindings(state, look, area, buffer);
+}
+
+/// The keys of the focused pane from the left; to the right what moves between panes, gets help and leaves, and before
+/// them what saves while something is unsaved: nothing changes its place when that begins.
+fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    // A word without a key that the user has left it tells nobody anything.
+    let of = |binding: &Binding, word: &str| {
+        let keys = state.keys.shown(binding);
+        if keys.is_empty() { Vec::new() } else { part(&keys, word, look) }
+    };
+    let listed = || footer(state.context(), state.playback.is_some());
+    let mut left = Vec::new();
+    if state.editor.is_example() && state.text.is_none() && state.playback.is_none() {
+        left.push(part("o", "open", look));
     }
-    shown.extend(
-        footer(state.context(), state.playback.is_some())
-            .map(|binding| (state.keys.shown(binding), binding.word))
-            // A word without a key that the user has left it tells nobody anything.
-            .filter(|(keys, _)| !keys.is_empty()),
-    );
-    if state.editor.modified()
-        && let Some(at) = shown.iter().position(|(_, word)| *word == "save")
-    {
-        // What is unsaved is what the next key is for.
-        let save = shown.remove(at);
-        shown.insert(shown.len().min(2), save);
-    }
-    let shown: Vec<(&str, &str)> = shown.iter().map(|(key, word)| (key.as_ref(), *word)).collect();
-    keys(&shown, look, area, buffer);
+    let pane = listed().filter(|binding| !binding.does(Action::Save) && !is_everywhere(binding));
+    // Everybody tries the arrows without being told.
+    let (moving, others): (Vec<_>, Vec<_>) = pane.partition(|binding| binding.does(Action::Up));
+    left.extend(others.into_iter().chain(moving).map(|binding| of(binding, binding.word)));
+    let right: Vec<Span<'_>> =
+        listed().filter(|binding| is_everywhere(binding)).flat_map(|binding| of(binding, binding.word)).collect();
+    let save = saving(state).map_or_else(Vec::new, |binding| of(binding, "save"));
+    let all = left.iter().map(|part| width_of(part)).sum::<usize>() + width_of(&right) + width_of(&save);
+    let last = if state.editor.modified() || all <= area.width as usize { [save, right].concat() } else { right };
+    render(left, last, area, buffer);
+}
+
+/// What is shown whichever pane has the focus.
+fn is_everywhere(binding: &Binding) -> bool {
+    [Action::NextPane, Action::Zoom, Action::Help, Action::Quit].into_iter().any(|action| binding.does(action))
+}
+
+/// The keys that save: the pane's own, else those that hold in every pane, where anything is unsaved.
+fn saving(state: &State) -> Option<&'static Binding> {
+    let saves = |context| bindings().find(|binding| binding.context == context && binding.does(Action::Save));
+    saves(state.context()).or_else(|| saves(Context::Anywhere).filter(|_| state.editor.modified()))
 }
 
 /// What is asked while something lies on top that wants an answer.
@@ -109,21 +125,24 @@ fn searching(state: &State) -> &'static str {
     }
 }
 
+fn part(keys: &str, word: &str, look: &Look) -> Vec<Span<'static>> {
+    vec![Span::styled(format!(" {keys}"), look.theme.text()), Span::styled(format!(" {word} "), look.theme.dim())]
+}
+
 fn keys(keys: &[(&str, &str)], look: &Look, area: Rect, buffer: &mut Buffer) {
-    let part = |(key, word): &(&str, &str)| {
-        [Span::styled(format!(" {key}"), look.theme.text()), Span::styled(format!(" {word} "), look.theme.dim())]
-    };
-    // How to get help and how to leave are always there.
-    let (last, others): (Vec<_>, Vec<_>) = keys.iter().partition(|(key, _)| matches!(*key, "?" | "q"));
-    let last: Vec<Span<'_>> = last.into_iter().flat_map(part).collect();
-    let room = (area.width as usize).saturating_sub(width_of(&last));
+    render(keys.iter().map(|(key, word)| part(key, word, look)).collect(), Vec::new(), area, buffer);
+}
+
+/// Parts from the left as far as they fit beside what is on the right.
+fn render(left: Vec<Vec<Span<'_>>>, right: Vec<Span<'_>>, area: Rect, buffer: &mut Buffer) {
+    let room = (area.width as usize).saturating_sub(width_of(&right));
     let mut spans: Vec<Span<'_>> = Vec::new();
-    for part in others.into_iter().map(part) {
+    for part in left {
         if width_of(&spans) + width_of(&part) > room {
             break;
         }
         spans.extend(part);
     }
     Line::from(spans).render(area, buffer);
-    Line::from(last).right_aligned().render(area, buffer);
+    Line::from(right).right_aligned().render(area, buffer);
 }

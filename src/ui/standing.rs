@@ -65,7 +65,8 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 /// Memory that will be full within this time is said at the top.
 const SOON: Seconds = Seconds(24.0 * 3600.0);
 
-/// The gravest alert that nobody has seen, in at most `width` cells; else when memory will be full, if that is soon.
+/// The gravest alert that nobody has seen, in at most `width` cells; else when memory will be full, if that is soon;
+/// else what the card lacks.
 fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
     if let Some((raised, more)) = state.alerts.unseen() {
         let more = if more > 0 { format!(" (+{more})") } else { String::new() };
@@ -80,8 +81,15 @@ fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
         Forecast::Growing(growth) if growth.left.0 < SOON.0 => {
             vec![Span::styled(growth.short(), look.theme.warning())]
         }
-        _ => Vec::new(),
+        _ => lacking(state, width, look),
     }
+}
+
+/// What the plan says that its card has no kernels for.
+fn lacking<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
+    let Some((_, lacks)) = state.editor.lacking() else { return Vec::new() };
+    let text = fit(&format!("! {}", printable(lacks)), width);
+    vec![Span::styled(text, look.theme.warning())]
 }
 
 /// When the run will be done.

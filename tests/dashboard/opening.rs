@@ -16,7 +16,7 @@ fn without_arguments_it_opens_an_example_and_says_that_it_is_a_demo() {
         }
         let footer = screen.lines().last().unwrap();
         assert!(footer.contains("? help") && footer.contains("q quit"), "{screen}");
-        assert!(footer.contains("o opens yours"), "how to open another:\n{screen}");
+        assert!(footer.contains("o open"), "how to open another:\n{screen}");
         terminal.assert_taken_over();
         terminal.keys("q");
         terminal.assert_left_well();

@@ -180,7 +180,7 @@ fn a_new_user_finds_the_largest_batch_that_fits_by_what_the_screen_says() {
     let mut terminal = program.start();
     let footer = |screen: String| screen.lines().last().unwrap().to_owned();
     // The program is started without a plan: how to open one is the first word of the bottom line.
-    terminal.wait_for("o opens yours");
+    terminal.wait_for("o open");
     terminal.keys("o");
     terminal.wait_for("choose, or type a path");
     terminal.keys("mine");

@@ -66,6 +66,36 @@ fn a_folder_that_cannot_be_written_is_a_line_and_the_dashboard_goes_on() {
     terminal.assert_left_well();
 }
 
+#[test]
+fn a_replay_opens_on_the_monitor_and_asks_for_nothing_that_was_left_unsaved() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    // The example that the recording is of, left with unsaved changes.
+    let mut live = Program::memwall().env("XDG_STATE_HOME", &state).start();
+    live.wait_for("demo");
+    live.keys("jjjjjjl");
+    live.wait_for("32768");
+    live.signal("TERM");
+    live.exit_code();
+    let program = Program::without_theme().args(&["replay", "run.ndjson", "--theme", "dark"]);
+    demo::record(&program.folder().join("run.ndjson"), "13b_long_sequence", 120);
+    let mut terminal = program.env("XDG_STATE_HOME", &state).start();
+    let screen = terminal.wait_until("its beginning", |screen| header(screen).contains("replay 0:00:0"));
+    assert!(!screen.contains("Unsaved changes were kept"), "{screen}");
+    terminal.keys("\x1b[C");
+    let screen = terminal.wait_until("a minute later", |screen| header(screen).contains("replay 0:01:0"));
+    assert!(!screen.contains("unsaved"), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
+    // Nothing of it is lost.
+    let mut again = Program::memwall().env("XDG_STATE_HOME", &state).start();
+    again.wait_for("Unsaved changes were kept");
+    again.keys("rq");
+    again.wait_for("Unsaved changes:");
+    again.keys("q");
+    again.assert_left_well();
+}
+
 /// A dashboard on the recording of a minute.
 fn replay(args: &[&str]) -> Terminal {
     let program = Program::without_theme().args(&["replay", "run.ndjson", "--theme", "dark"]).args(args);
@@ -143,6 +173,10 @@ fn a_damaged_recording_plays_up_to_the_damage_and_says_where() {
         terminal.keys("}");
     }
     terminal.wait_until("the break", |screen| header(screen).contains("0:00:03 breaks off"));
+    // The monitor goes on saying why, when a key has taken the notice away.
+    terminal.keys("4");
+    let screen = terminal.wait_for("the recording breaks off: ");
+    assert!(screen.contains("damaged at line 6"), "{screen}");
     terminal.keys("q");
     terminal.assert_left_well();
 }

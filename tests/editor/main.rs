@@ -1,11 +1,14 @@
 //! The plan as text, several plans, the baseline, lists, the palette: through keys.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod compare;
 #[path = "../support/demo.rs"]
 mod demo;
+mod form;
 #[path = "../support/plan.rs"]
 mod plan;
 mod plans;
+mod sweep;
 mod text;
 mod what_if;
 

@@ -112,6 +112,23 @@ fn a_recording_is_steered_and_not_recorded() {
 }
 
 #[test]
+fn arrows_seek_wherever_the_pane_has_no_use_for_them() {
+    let mut state = open(PLAN);
+    update(&mut state, played(0, 1_000));
+    update(&mut state, holding(1_000, 10.0));
+    for pane in ['2', '3', '4', '5'] {
+        let steered = press(&mut state, &[Key::Char(pane), Key::Right, Key::Left]);
+        assert_eq!(steered, [Effect::Steer(Steer::Seek(60)), Effect::Steer(Steer::Seek(-60))], "{pane}");
+    }
+    // The history has spans, and the plan its values.
+    let span = state.monitor.span;
+    assert_eq!(press(&mut state, &[Key::Char('4'), Key::Char('h'), Key::Right]), []);
+    assert_ne!(state.monitor.span, span);
+    assert_eq!(press(&mut state, &[Key::Char('1'), Key::Down, Key::Right]), []);
+    assert!(state.editor.modified());
+}
+
+#[test]
 fn r_begins_and_ends_a_recording_and_what_fails_is_told() {
     let mut state = open(PLAN);
     assert_eq!(press(&mut state, &[Key::Char('r')]), []);

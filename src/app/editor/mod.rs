@@ -5,6 +5,7 @@ pub(super) mod editing;
 pub(super) mod field;
 pub(super) mod form;
 mod on_disk;
+pub(super) mod origin;
 pub(super) mod reader;
 mod reading;
 pub(super) mod revisions;
@@ -271,6 +272,12 @@ impl Editor {
     /// plan. A valid plan is changed by value, which is many times faster than by text.
     #[must_use]
     pub fn outline(&self, change: &Change, catalog: &Catalog) -> Option<Outline> {
+        self.resolved(change, catalog).map(|job| predict::outline(&job))
+    }
+
+    /// Everything that would be decided with a change made; none where that makes no valid plan.
+    #[must_use]
+    pub fn resolved(&self, change: &Change, catalog: &Catalog) -> Option<Job> {
         let plan = match self.plan() {
             // Nothing here reads files: what a plan refers to has been read.
             Some(_) if change.set.iter().any(|(key, _)| *key == CONFIG) => return None,
@@ -281,7 +288,7 @@ impl Editor {
             }
             None => self.with_config(self.with(change).ok()?.plan().ok()?).ok()?,
         };
-        Job::resolve(&plan, catalog).ok().map(|job| predict::outline(&job))
+        Job::resolve(&plan, catalog).ok()
     }
 
     /// Makes `document` the plan; the one before can be had back.

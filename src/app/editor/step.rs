@@ -9,7 +9,7 @@ use crate::app::picker;
 use crate::catalog::Catalog;
 use crate::plan::schema::Kind;
 use crate::plan::{Change, Document, Fault};
-use crate::predict::{Capacity, Job, Outline, Prediction, StepTime, Verdict};
+use crate::predict::{self, Capacity, Job, Outline, Prediction, StepTime, Verdict};
 use crate::units::SignedBytes;
 
 /// Neighbouring values that are tried before giving up on finding a valid one.
@@ -42,6 +42,12 @@ impl Outcome {
         Self::of((now.capacity, speed(now)), (then.capacity, speed(then)))
     }
 
+    /// From the figures of one plan to those of another.
+    #[must_use]
+    pub fn since(now: &Outline, then: &Outline) -> Self {
+        Self::of((now.capacity, judged(now)), (then.capacity, judged(then)))
+    }
+
     fn of(now: (Capacity, &StepTime), then: (Capacity, &StepTime)) -> Self {
         let rate = |time: &StepTime| time.tokens_per_s.unwrap_or(time.samples_per_s);
         let before = rate(now.1);
@@ -55,12 +61,41 @@ impl Outcome {
 
 /// From a prediction to the figures of another plan.
 pub fn outcome_of(now: &Prediction, then: &Outline) -> Outcome {
-    Outcome::of((now.capacity, speed(now)), (then.capacity, then.decode.as_ref().unwrap_or(&then.time)))
+    Outcome::of((now.capacity, speed(now)), (then.capacity, judged(then)))
+}
+
+/// The same of a plan's figures.
+fn judged(outline: &Outline) -> &StepTime {
+    outline.decode.as_ref().unwrap_or(&outline.time)
 }
 
 /// The time that a plan is judged by: of a server, that of one more token for each request.
 fn speed(prediction: &Prediction) -> &StepTime {
     prediction.decode.as_ref().unwrap_or(&prediction.time)
+}
+
+/// A figure of the plan that changes with another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Follow {
+    /// The figure in the form's words.
+    pub what: &'static str,
+    /// What it is.
+    pub from: u64,
+    /// What it would be.
+    pub to: u64,
+}
+
+impl Follow {
+    /// Every figure but the `field`'s own in which `then` differs.
+    fn between(field: Field, now: &Job, then: &Job) -> Vec<Self> {
+        let figures = |job: &Job| {
+            let of = |field: Field| (field.label(), field.number(job).unwrap_or_default());
+            let fields = [Field::NumGpus, Field::Batch, Field::DataParallel, Field::MicroBatch].map(of);
+            fields.into_iter().chain([("acc. steps", job.batch.accumulation)])
+        };
+        let pairs = figures(now).zip(figures(then)).filter(|(now, then)| now != then && now.0 != field.label());
+        pairs.map(|((what, from), (_, to))| Self { what, from, to }).collect()
+    }
 }
 
 /// What taking another value would do.
@@ -70,8 +105,8 @@ pub struct Step {
     pub value: String,
     /// What it makes of the plan's keys.
     pub change: Change,
-    /// Micro batches that the optimizer step would take, where the value changes how many.
-    pub micro_batches: Option<u64>,
+    /// Figures of the plan that would change with it, the most important first.
+    pub follows: Vec<Follow>,
     /// What it would do.
     pub outcome: Outcome,
 }
@@ -90,13 +125,10 @@ pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) ->
     let job = editor.job()?;
     let change = change(field, value, editor, job)?;
     let now = editor.prediction()?;
-    let then = editor.outline(&change, catalog)?;
-    let outcome = outcome_of(now, &then);
-    let micro_batches = match field {
-        Field::Batch => value.parse::<u64>().ok().map(|batch| batch / (job.batch.micro * job.degrees.data).max(1)),
-        _ => None,
-    };
-    Some(Step { value: value.to_owned(), change, micro_batches, outcome })
+    let then = editor.resolved(&change, catalog)?;
+    let outcome = outcome_of(now, &predict::outline(&then));
+    let follows = Follow::between(field, job, &then);
+    Some(Step { value: value.to_owned(), change, follows, outcome })
 }
 
 /// Why the nearest value in `direction` makes no valid plan; none where there is no such value.
@@ -219,44 +251,23 @@ pub fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<C
         }
         _ => {}
     }
-    let Some(number) = value.parse::<u64>().ok().filter(|_| field.number(job).is_some()) else { return Some(change) };
+    let counted = field.number(job).is_some() || matches!(field, NODES | PER_NODE);
+    let Some(number) = value.parse::<u64>().ok().filter(|_| counted) else { return Some(change) };
+    let gpus = Gpus::with(field, number, editor, job)?;
     let mut follow = |key: &'static str, value: u64| {
         if editor.has(key) && key != field.key() {
             change.set.push((key, value.to_string()));
         }
     };
-    let mut degrees = job.degrees;
-    let mut gpus = degrees.num_gpus;
-    match field {
-        Field::DataParallel => degrees.data = number,
-        Field::TensorParallel => degrees.tensor = number,
-        Field::PipelineParallel => degrees.pipeline = number,
-        Field::ContextParallel => degrees.context = number,
-        Field::NumGpus => gpus = number,
-        _ => {}
-    }
-    let within = degrees.tensor.checked_mul(degrees.pipeline)?.checked_mul(degrees.context)?;
-    match field {
-        // More replicas are more GPUs; other degrees share out the GPUs that there are.
-        Field::DataParallel => gpus = degrees.data.checked_mul(within)?,
-        Field::TensorParallel | Field::PipelineParallel | Field::ContextParallel | Field::NumGpus => {
-            if gpus == 0 || within == 0 || !gpus.is_multiple_of(within) {
-                return None;
-            }
-            degrees.data = gpus / within;
-        }
-        _ => {}
-    }
-    follow("cluster.num_gpus", gpus);
-    follow("distribution.data_parallel", degrees.data);
-    if gpus != job.degrees.num_gpus {
-        let per_node = job.hardware.node_gpus.min(gpus).max(1);
-        follow("cluster.gpus_per_node", per_node);
-        follow("cluster.nodes", gpus.div_ceil(per_node));
+    follow("cluster.num_gpus", gpus.all);
+    follow("distribution.data_parallel", gpus.data);
+    if gpus.all != job.degrees.num_gpus {
+        follow(PER_NODE.key(), gpus.per_node);
+        follow(NODES.key(), gpus.all.div_ceil(gpus.per_node));
     }
     let batch = if field == Field::Batch { number } else { job.batch.global };
     let micro = if field == Field::MicroBatch { number } else { job.batch.micro };
-    let at_once = micro.checked_mul(degrees.data)?;
+    let at_once = micro.checked_mul(gpus.data)?;
     let batch_said = editor.has("model.batch_size") || field == Field::Batch;
     if editor.has("training.gradient_accumulation_steps") && batch_said {
         if at_once == 0 || !batch.is_multiple_of(at_once) {
@@ -265,6 +276,60 @@ pub fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<C
         follow("training.gradient_accumulation_steps", batch / at_once);
     }
     Some(change)
+}
+
+const NODES: Field = Field::Other("cluster.nodes");
+const PER_NODE: Field = Field::Other("cluster.gpus_per_node");
+
+/// How many GPUs a plan has and how they are shared out.
+struct Gpus {
+    all: u64,
+    /// Replicas.
+    data: u64,
+    /// In a full node.
+    per_node: u64,
+}
+
+impl Gpus {
+    /// Those of the plan once `field` is `number`; none where they cannot be shared out.
+    fn with(field: Field, number: u64, editor: &Editor, job: &Job) -> Option<Self> {
+        let mut degrees = job.degrees;
+        let mut per_node = job.hardware.gpus_per_node;
+        let nodes = || editor.said(NODES.key())?.parse::<u64>().ok();
+        let mut gpus = degrees.num_gpus;
+        match field {
+            Field::DataParallel => degrees.data = number,
+            Field::TensorParallel => degrees.tensor = number,
+            Field::PipelineParallel => degrees.pipeline = number,
+            Field::ContextParallel => degrees.context = number,
+            Field::NumGpus => gpus = number,
+            // One of both alone says nothing of how many GPUs there are.
+            NODES if editor.has(PER_NODE.key()) => gpus = number.checked_mul(per_node)?,
+            PER_NODE => {
+                per_node = number;
+                gpus = nodes().map_or(Some(gpus), |nodes| nodes.checked_mul(number))?;
+            }
+            _ => {}
+        }
+        let within = degrees.tensor.checked_mul(degrees.pipeline)?.checked_mul(degrees.context)?;
+        match field {
+            // More replicas are more GPUs; other degrees share out the GPUs that there are.
+            Field::DataParallel => gpus = degrees.data.checked_mul(within)?,
+            Field::TensorParallel
+            | Field::PipelineParallel
+            | Field::ContextParallel
+            | Field::NumGpus
+            | NODES
+            | PER_NODE => {
+                if gpus == 0 || within == 0 || !gpus.is_multiple_of(within) {
+                    return None;
+                }
+                degrees.data = gpus / within;
+            }
+            _ => {}
+        }
+        Some(Self { all: gpus, data: degrees.data, per_node: per_node.min(gpus).max(1) })
+    }
 }
 
 /// The value that typed text stands for: a name or its beginning, a number with a unit, or

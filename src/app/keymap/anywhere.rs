@@ -27,11 +27,16 @@ pub(super) const REPLAY: &[Binding] = &[
     },
     Binding {
         context: Replay,
-        keys: &[K::Char('<'), K::Char('>')],
+        keys: &[K::Char('<'), K::Char('>'), K::Left, K::Right],
         shown: "< >",
         word: "minute",
-        help: "a minute back, on",
-        actions: &[A::Steer(Steer::Seek(-60)), A::Steer(Steer::Seek(60))],
+        help: "a minute back, on; ←→ too, but in Plan and the history",
+        actions: &[
+            A::Steer(Steer::Seek(-60)),
+            A::Steer(Steer::Seek(60)),
+            A::Steer(Steer::Seek(-60)),
+            A::Steer(Steer::Seek(60)),
+        ],
     },
     Binding {
         context: Replay,
@@ -65,7 +70,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         context: Anywhere,
         keys: &[K::Tab, K::BackTab],
         shown: "tab",
-        word: "focus",
+        word: "pane",
         help: "focus the next pane; with Shift the one before",
         actions: &[A::NextPane, A::PreviousPane],
     },

@@ -200,6 +200,14 @@ pub struct Binding {
     pub actions: &'static [Action],
 }
 
+impl Binding {
+    /// Whether one of its keys does that.
+    #[must_use]
+    pub fn does(&self, action: Action) -> bool {
+        self.actions.contains(&action)
+    }
+}
+
 /// Every key of the dashboard outside text input, in the order of the help.
 pub fn bindings() -> impl Iterator<Item = &'static Binding> {
     const TABLES: [&[Binding]; 8] = [

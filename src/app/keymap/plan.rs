@@ -28,7 +28,7 @@ pub(super) const FORM: &[Binding] = &[
         context: In(Pane::Plan),
         keys: &[K::Enter],
         shown: "⏎",
-        word: "type",
+        word: "set",
         help: "choose from the list, or type it (80GiB, 32k too)",
         actions: &[A::Type],
     },

@@ -39,6 +39,8 @@ pub struct Marks {
     pub last_that_fits: bool,
     /// From here on, more brings hardly any throughput.
     pub flat: bool,
+    /// From here on, more takes throughput away.
+    pub falls: bool,
 }
 
 impl SweepView {
@@ -69,18 +71,28 @@ impl SweepView {
     #[must_use]
     pub fn marks(&self, index: usize) -> Marks {
         let fits = |wall: &Wall| matches!(wall.capacity, Capacity::Between { fits, .. } if fits == index);
-        let flat = |wall: &Wall| matches!(wall.throughput, Throughput::Flat { from, .. } if from == index);
-        Marks { last_that_fits: self.sweep.walls.iter().any(fits), flat: self.sweep.walls.iter().any(flat) }
+        let ends = |wall: &&Wall| matches!(wall.throughput, Throughput::Flat { from, .. } if from == index);
+        let falls = |wall: &Wall| wall.throughput.falls();
+        let walls = &self.sweep.walls;
+        Marks {
+            last_that_fits: walls.iter().any(fits),
+            flat: walls.iter().filter(ends).any(|wall| !falls(wall)),
+            falls: walls.iter().filter(ends).any(falls),
+        }
+    }
+
+    /// The points of the line along an axis on which the selected one lies.
+    #[must_use]
+    pub fn line(&self, axis: usize) -> Vec<usize> {
+        let points = &self.sweep.points;
+        let Some(here) = points.get(self.selected).map(|point| &point.at) else { return Vec::new() };
+        let on_it = |at: &[usize]| at.iter().zip(here).enumerate().all(|(of, (one, own))| of == axis || one == own);
+        (0..points.len()).filter(|index| on_it(&points[*index].at)).collect()
     }
 
     /// The walls of the lines on which the selected point lies.
     pub fn walls_here(&self) -> impl Iterator<Item = &Wall> {
-        let points = &self.sweep.points;
-        let here = points.get(self.selected).map(|point| point.at.as_slice()).unwrap_or_default();
-        self.sweep.walls.iter().filter(move |wall| {
-            let line = points.get(wall.line).map(|point| point.at.as_slice()).unwrap_or_default();
-            line.iter().zip(here).enumerate().all(|(axis, (of_line, own))| axis == wall.axis || of_line == own)
-        })
+        self.sweep.walls.iter().filter(|wall| self.line(wall.axis).contains(&wall.line))
     }
 
     /// Values along the last axis: the columns of two, the rows of one.

@@ -23,7 +23,7 @@ pub use watch::{Outside, watch};
 use super::import::Opened;
 use super::replay::exit_for;
 use super::{DashboardArgs, Exit, Streams, import, made_up, plans, user_catalog};
-use crate::app::{self, Account, Editor, Keymap, Notice, Rules, Severity, State};
+use crate::app::{self, Account, Editor, Keymap, Notice, Pane, Rules, Severity, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
 use crate::observe::{self, Choice, Demo, Follow, Header, Means, PlanText, Wants};
@@ -92,7 +92,9 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     let (known, fault) = calibrations::read(calibration.as_deref());
     state.calibrations = known;
     state.notice = fault.map(|text| Notice { severity: Severity::Problem, text });
-    let store = Store::of_user(|name| std::env::var_os(name));
+    // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
+    let live = !matches!(args.source, Choice::Replay { .. });
+    let store = Store::of_user(|name| std::env::var_os(name)).filter(|_| live || args.plan.is_some());
     let kept = store.as_ref().and_then(|store| store.unsaved(state.editor.path(), state.editor.name()));
     if let Some(account) = account {
         app::show_account(&mut state, account);
@@ -104,8 +106,10 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Ok(source) => source,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
-    // What a recording tells of has nothing to do with the processes that run now.
-    let live = !matches!(args.source, Choice::Replay { .. });
+    if !live {
+        // What is looked at is what was observed.
+        state.focus = Pane::Monitor;
+    }
     let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
     let open = move |wants: &Wants| asked.open(wants);
     match watch(state, &look, open, Outside { every: args.interval, clock, store, calibration, follow, awaited }) {

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::scroll;
-use crate::app::{Field, Pane, Standing, State, Step};
+use crate::app::{Field, Follow, Origin, Pane, Standing, State, Step};
 use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{fit, left, right, signed_percent, width_of, wrapped};
@@ -38,8 +38,8 @@ pub fn title(state: &State) -> String {
 /// Share of the speed below which a step is no gain.
 const WORTH_TELLING: f64 = 0.005;
 
-/// Lines below the fields for what neighbouring values would do, so that fields keep their places.
-const NOTES: usize = 2;
+/// Lines below the fields for what neighbouring values would do and take along, so that fields keep their places.
+const NOTES: usize = 3;
 
 /// Cells of a field with its value where those beside it stand in columns of their own.
 const FIELD: u16 = 50;
@@ -81,7 +81,7 @@ fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         for ((arrow, step), column) in ["‹", "›"].into_iter().zip(steps).zip(columns) {
             let place = Rect { y: column.y + row, height: 1, ..column };
             if let Some(step) = step {
-                let mut note = step_note(arrow, step, look, place.width as usize);
+                let mut note = whole_note(arrow, step, look, place.width as usize);
                 if fastest.is_some_and(|fastest| std::ptr::eq(fastest, step)) {
                     note.spans.iter_mut().for_each(|span| span.style = look.theme.good());
                 }
@@ -139,8 +139,13 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
         }
         return Line::from(spans);
     }
-    // What the plan file says is plain, what was assumed for it is dim.
-    let style = if editor.is_written(field) { theme.text() } else { theme.dim() };
+    // What the plan file says is plain; what follows from it is dim, and what was assumed for it stands in parentheses.
+    let origin = editor.origin(field);
+    let style = match origin {
+        _ if editor.lacking().is_some_and(|(lacking, _)| lacking == field) => theme.warning(),
+        Origin::Plan => theme.text(),
+        Origin::Derived(_) | Origin::Assumed => theme.dim(),
+    };
     let shown = editor.shown(field);
     let value = fit(&printable(&shown), room);
     if selected && focused {
@@ -149,6 +154,8 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
         spans.push(Span::styled(lower, theme.accent()));
         spans.push(Span::styled(value, theme.selected()));
         spans.push(Span::styled(upper, theme.accent()));
+    } else if origin == Origin::Assumed {
+        spans.push(Span::styled(format!(" ({value})"), style));
     } else {
         spans.push(Span::raw("  "));
         spans.push(Span::styled(value, style));
@@ -176,7 +183,52 @@ fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
     [("›", &state.form.upper), ("‹", &state.form.lower)]
         .into_iter()
         .map(|(arrow, step)| step.as_ref().map_or_else(Line::default, |step| step_note(arrow, step, look, width)))
+        .chain(remark(state, look, width))
         .collect()
+}
+
+/// What is to be said of the selected field: what a step takes along; what speaks against its value; where that is
+/// from; else what the key is.
+fn remark<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
+    let theme = &look.theme;
+    let field = state.form.field(&state.editor)?;
+    if let Some(caveat) = state.editor.caveat(field) {
+        return Some(Line::styled(fit(&printable(caveat), width), theme.warning()));
+    }
+    let own = match state.editor.origin(field) {
+        Origin::Assumed => Some("assumed".to_owned()),
+        Origin::Derived(key) => Some(format!("from {}", key.rsplit('.').next().unwrap_or(key))),
+        Origin::Plan => None,
+    };
+    let along = taken_along(state, width.saturating_sub(own.as_ref().map_or(0, |own| own.len() + 2)));
+    let said = match (own, along.is_empty()) {
+        (Some(own), false) => format!("{own}; {along}"),
+        (Some(own), true) => format!("{own}; ←→ or ⏎ sets it"),
+        (None, false) => along,
+        (None, true) => field.schema().map_or_else(String::new, |key| key.line.to_owned()),
+    };
+    Some(Line::styled(fit(&said, width), theme.dim()))
+}
+
+/// `also GPUs 512: ‹ 256 › 1024`: the figures that the steps would change too, as many as there is room for.
+fn taken_along(state: &State, width: usize) -> String {
+    let [lower, upper] = [&state.form.lower, &state.form.upper]
+        .map(|step| step.as_ref().map_or(&[] as &[Follow], |step| step.follows.as_slice()));
+    let only_lower = lower.iter().filter(|one| upper.iter().all(|other| other.what != one.what));
+    let mut said = String::new();
+    for follow in upper.iter().chain(only_lower) {
+        let to = |steps: &[Follow], arrow| {
+            let found = steps.iter().find(|one| one.what == follow.what);
+            found.map_or_else(String::new, |one| format!(" {arrow} {}", one.to))
+        };
+        let joint = if said.is_empty() { "also " } else { ", " };
+        let part = format!("{joint}{} {}:{}{}", follow.what, follow.from, to(lower, '‹'), to(upper, '›'));
+        if !said.is_empty() && said.chars().count() + part.chars().count() > width {
+            break;
+        }
+        said += &part;
+    }
+    said
 }
 
 /// What the value that is being typed would do, and what may be typed.
@@ -185,7 +237,7 @@ fn typed_notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>>
     let rule = state.form.field(&state.editor).and_then(Field::schema).map(|key| key.kind.to_string());
     let rule = Line::styled(fit(&rule.unwrap_or_default(), width), theme.dim());
     let would = match (&state.form.typed, state.form.typing.as_deref()) {
-        (Some(step), _) => step_note("▸", step, look, width),
+        (Some(step), _) => whole_note("▸", step, look, width),
         (None, Some(typed)) if !typed.trim().is_empty() => {
             Line::styled(fit("makes no valid plan as things stand", width), theme.warning())
         }
@@ -194,21 +246,28 @@ fn typed_notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>>
     vec![would, rule]
 }
 
+/// The same with what changes along, where there is room: `› 16  GPUs 8→16  -12.3 GiB  +90 %`.
+fn whole_note<'a>(arrow: &'a str, step: &Step, look: &Look, width: usize) -> Line<'a> {
+    let along = step.follows.first().map(|follow| format!("  {} {}→{}", follow.what, follow.from, follow.to));
+    effect_note(arrow, step, &along.unwrap_or_default(), look, width)
+}
+
 /// `› 4096  +2.10 GiB  -3 %`: the value, memory, speed.
 fn step_note<'a>(arrow: &'a str, step: &Step, look: &Look, width: usize) -> Line<'a> {
+    effect_note(arrow, step, "", look, width)
+}
+
+fn effect_note<'a>(arrow: &'a str, step: &Step, along: &str, look: &Look, width: usize) -> Line<'a> {
     let theme = &look.theme;
     let outcome = &step.outcome;
     let speed = if outcome.fits { signed_percent(outcome.speed) } else { "too big".to_owned() };
-    let mut effect = format!(" {} {}", outcome.memory, right(&speed, 7));
-    if let Some(count) = step.micro_batches {
-        let long = format!(" {count} micro{effect}");
-        if long.len() + step.value.len() + 4 <= width {
-            effect = long;
-        }
-    }
+    let effect = format!(" {} {}", outcome.memory, right(&speed, 7));
     let style = if outcome.fits { theme.dim() } else { theme.warning() };
-    let value = fit(&step.value, width.saturating_sub(effect.len() + 3));
-    let spans = vec![Span::styled(format!("{arrow} {value}"), theme.dim())];
+    let room = width.saturating_sub(effect.chars().count());
+    let value = fit(&step.value, room.saturating_sub(3));
+    let along =
+        Some(along).filter(|along| value.chars().count() + along.chars().count() + 3 <= room).unwrap_or_default();
+    let spans = vec![Span::styled(format!("{arrow} {value}{along}"), theme.dim())];
     let room = width.saturating_sub(width_of(&spans));
     let mut line = Line::from(spans);
     line.push_span(Span::styled(right(&effect, room), style));

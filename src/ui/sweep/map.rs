@@ -23,18 +23,40 @@ const CELL: usize = 10;
 const SHADES: [(f64, &str); 4] = [(0.95, "█"), (0.75, "▓"), (0.4, "▒"), (0.0, "░")];
 
 /// What the shades and the marks stand for.
-const LEGEND: [&str; 2] =
-    ["█ 95 % of the best that fits  ▓ 75 %  ▒ 40 %  ░ less", "× too big  – no plan  ◂ memory ends  = flat from here"];
+const LEGEND: [&str; 2] = [
+    "█ 95 % of the best that fits  ▓ 75 %  ▒ 40 %  ░ less",
+    "× too big  – no plan  ◂ last that fits  = then flat  ↓ then falls",
+];
+
+/// Lines besides the rows: two heads, a blank, the legend.
+const BESIDE: usize = 3 + LEGEND.len();
+
+/// Cells of the values of the rows.
+fn names(view: &SweepView) -> usize {
+    let rows = view.sweep.axes.first().map(|axis| axis.values.as_slice()).unwrap_or_default();
+    rows.iter().map(|value| value.chars().count()).max().unwrap_or(8).clamp(8, 24)
+}
+
+/// Cells that the whole map takes, or its legend.
+pub fn width(view: &SweepView) -> u16 {
+    let legend = LEGEND.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    (names(view) + 3 + view.columns() * CELL).max(legend + 3) as u16
+}
+
+/// Lines that the whole map takes.
+pub fn height(view: &SweepView) -> u16 {
+    (view.sweep.points.len() / view.columns().max(1) + BESIDE) as u16
+}
 
 /// Draws it: the better the stronger, what does not fit crossed out.
 pub fn draw(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let [Some(rows), Some(columns)] = [0, 1].map(|axis| view.sweep.axes.get(axis)) else { return };
-    let name = rows.values.iter().map(|value| value.chars().count()).max().unwrap_or(8).clamp(8, 24);
+    let name = names(view);
     let wide = columns.values.len();
     let shown = (area.width as usize).saturating_sub(name + 3) / CELL;
     let first_column = scroll(view.selected % wide, wide, shown);
-    let room = (area.height as usize).saturating_sub(5);
+    let room = (area.height as usize).saturating_sub(BESIDE);
     let first_row = scroll(view.selected / wide, rows.values.len(), room);
     let best = (0..view.sweep.points.len())
         .filter_map(|index| outline(view, index).filter(|outline| fits(outline)).map(throughput))
@@ -75,10 +97,11 @@ fn cell(view: &SweepView, index: usize, best: f64, look: &Look) -> (String, Styl
     let theme = &look.theme;
     let Some(outline) = outline(view, index) else { return ("– ".to_owned(), theme.dim()) };
     let marks = view.marks(index);
-    let wall = match (marks.last_that_fits, marks.flat) {
-        (true, _) => "◂",
-        (false, true) => "=",
-        (false, false) => " ",
+    let wall = match (marks.last_that_fits, marks.falls, marks.flat) {
+        (true, _, _) => "◂",
+        (false, true, _) => "↓",
+        (false, false, true) => "=",
+        (false, false, false) => " ",
     };
     let memory = outline.capacity.needed.in_gib();
     if !fits(outline) {

@@ -6,24 +6,25 @@ use super::{NAME, Page};
 use crate::compare::{Comparison, Residual, Tolerance};
 use crate::ui::Look;
 use crate::ui::header::{difference, tokens};
-use crate::ui::text::{left, marked, right, signed_percent};
+use crate::ui::text::{fit, left, marked, right, signed_percent, width_of};
 
-/// From this width on the verdict stands beside the difference.
-const WITH_VERDICT: usize = 68;
+/// Cells of what is predicted, of what is observed, of their difference, and of the shortest verdict with its gap.
+const PREDICTED: usize = 12;
+const OBSERVED: usize = 14;
+const OFF_BY: usize = 10;
+const VERDICT: usize = 11;
+
+/// What is predicted stands on other panes too: where not all columns fit, it goes. The verdict stays.
+const fn with_predicted(width: usize) -> bool {
+    width > NAME + PREDICTED + OBSERVED + OFF_BY + VERDICT
+}
 
 /// Adds the table.
 pub fn add(comparison: &Comparison, look: &Look, page: &mut Page<'_>) {
-    let within = if page.width >= WITH_VERDICT { "  verdict" } else { "" };
-    page.add(Line::styled(
-        format!(
-            " {}{}{}{}{within}",
-            left("", NAME),
-            right("predicted", 12),
-            right("observed", 14),
-            right("off by", 10)
-        ),
-        look.theme.dim(),
-    ));
+    let predicted = if with_predicted(page.width) { right("predicted", PREDICTED) } else { String::new() };
+    let head =
+        format!(" {}{predicted}{}{}   verdict", left("", NAME), right("observed", OBSERVED), right("off by", OFF_BY));
+    page.add(Line::styled(head, look.theme.dim()));
     row("device-used", &comparison.memory, ToString::to_string, look, page);
     // Which only PyTorch itself can tell of.
     for (name, bytes) in [("reserved", &comparison.reserved), ("allocated", &comparison.allocated)] {
@@ -59,18 +60,20 @@ fn row<T: Copy>(
     page: &mut Page<'_>,
 ) {
     let theme = &look.theme;
-    let mut spans = vec![
-        Span::styled(format!(" {}", left(what, NAME)), theme.text()),
-        Span::styled(right(&show(&residual.predicted), 12), theme.predicted()),
-        Span::styled(right(&marked(&residual.observed, show), 14), theme.observed()),
-    ];
+    let mut spans = vec![Span::styled(format!(" {}", left(what, NAME)), theme.text())];
+    if with_predicted(page.width) {
+        spans.push(Span::styled(right(&show(&residual.predicted), PREDICTED), theme.predicted()));
+    }
+    spans.push(Span::styled(right(&marked(&residual.observed, show), OBSERVED), theme.observed()));
     if let Some(relative) = residual.relative {
         let (style, arrow) = difference(residual, relative, look);
-        spans.push(Span::styled(format!("{}{}", right(&signed_percent(relative), 8), left(arrow, 2)), style));
-        if let Some(verdict) = residual.verdict().filter(|_| page.width >= WITH_VERDICT) {
-            let within = format!("  {verdict} ({})", tolerated(residual.tolerance));
-            spans.push(Span::styled(within, theme.dim()));
-        }
+        let off_by = format!("{}{}", right(&signed_percent(relative), OFF_BY - 2), left(arrow, 2));
+        spans.push(Span::styled(off_by, style));
+        let room = page.width.saturating_sub(width_of(&spans));
+        let verdict = residual.verdict().unwrap_or_default();
+        let whole = format!(" {verdict} ({})", tolerated(residual.tolerance));
+        let said = if whole.chars().count() <= room { whole } else { fit(&format!(" {verdict}"), room) };
+        spans.push(Span::styled(said, theme.dim()));
     }
     page.add(spans);
 }

@@ -10,12 +10,15 @@ mod rows;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::widgets::Widget;
 
 use super::{progress, say};
 use crate::app::{MonitorView, Source, State};
 use crate::printable::printable;
 use crate::reading::DeviceSample;
 use crate::ui::Look;
+use crate::ui::text::wrapped;
 use crate::units::{Fraction, Megahertz};
 
 pub fn title(state: &State) -> String {
@@ -48,11 +51,25 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         };
         return say(&text, look, area, buffer);
     }
+    let area = draw_damage(state, look, area, buffer);
     match monitor.view {
         MonitorView::Device => detail::draw(state, look, area, buffer),
         MonitorView::Processes => processes::draw(state, look, area, buffer),
         MonitorView::Now | MonitorView::History => draw_now(state, look, area, buffer),
     }
+}
+
+/// Why a recording ends here, where it was to go on, in the last lines; what is above them.
+fn draw_damage(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) -> Rect {
+    let broken = state.playback.as_ref().filter(|playback| playback.ended());
+    let Some(damage) = broken.and_then(|playback| playback.damage.as_deref()) else { return area };
+    let said = printable(&format!("the recording breaks off: {damage}"));
+    let lines = wrapped(&said, area.width as usize, 3);
+    let [above, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(lines.len() as u16)]).areas(area);
+    for (line, place) in lines.into_iter().zip(below.rows()) {
+        Line::styled(line, look.theme.danger()).render(place, buffer);
+    }
+    above
 }
 
 fn draw_now(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {

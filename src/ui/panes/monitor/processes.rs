@@ -91,8 +91,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let [head, list, below] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(u16::from(note.is_some()))])
             .areas(area);
-    draw_head(state, &columns, look, head, buffer);
     let processes = monitor.processes();
+    let hidden = processes.len().saturating_sub(list.height as usize);
+    draw_head(state, &columns, hidden, look, head, buffer);
     if processes.is_empty() {
         Line::styled(format!("      {}", nobody(state)), look.theme.dim()).render(list, buffer);
     }
@@ -123,12 +124,15 @@ fn columns(state: &State, width: usize) -> Vec<&'static Column> {
         .collect()
 }
 
-/// Names of the columns; what is sought, and the order, where it is not the usual one.
-fn draw_head(state: &State, columns: &[&Column], look: &Look, area: Rect, buffer: &mut Buffer) {
+/// Names of the columns; how many processes have no row; what is sought, and the order, where it is not the usual one.
+fn draw_head(state: &State, columns: &[&Column], hidden: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let list = &state.monitor.list;
     let heads: String = columns.iter().map(|column| cell(column, column.head)).collect();
     Line::styled(format!(" {heads}  command"), look.theme.dim()).render(area, buffer);
     let mut said = Vec::new();
+    if hidden > 0 {
+        said.push(format!("{hidden} more"));
+    }
     if list.sort != SortBy::Gpu {
         said.push(format!("by {}", list.sort.word()));
     }

@@ -1,0 +1,103 @@
+//! Where a field's value is from: the plan's own key, other keys that decide it, or nothing in the plan.
+
+use super::Editor;
+use super::field::Field;
+use crate::plan::keywords::Strategy;
+
+/// What a plan says of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Its value.
+    Plan,
+    /// What that key says decides it.
+    Derived(&'static str),
+    /// Nothing: a default stands in for it.
+    Assumed,
+}
+
+const STRATEGY: &str = "distribution.strategy";
+
+/// Keys besides the field's own and the strategy that decide its value.
+const fn deciders(field: Field) -> &'static [&'static str] {
+    match field {
+        Field::Model => &["model.hf_config", "model.architecture", "model.size_billions"],
+        Field::Gpu => &["hardware.custom"],
+        Field::NumGpus => &[
+            "cluster.nodes",
+            "distribution.data_parallel",
+            "distribution.tensor_parallel",
+            "distribution.pipeline_parallel",
+            "distribution.context_parallel",
+        ],
+        Field::Batch => &["training.micro_batch_size", "training.gradient_accumulation_steps"],
+        Field::MicroBatch => &["model.batch_size"],
+        Field::Sequence => &["model.image_size"],
+        Field::DataParallel => &["cluster.num_gpus", "cluster.nodes"],
+        Field::Sharding => &["training.distributed_optimizer"],
+        _ => &[],
+    }
+}
+
+/// Whether that strategy fills the field where the plan leaves it open.
+const fn fills(strategy: Strategy, field: Field) -> bool {
+    match strategy {
+        Strategy::DataParallel => matches!(field, Field::DataParallel),
+        Strategy::TensorParallel => matches!(field, Field::TensorParallel),
+        Strategy::PipelineParallel => matches!(field, Field::PipelineParallel),
+        Strategy::Fsdp | Strategy::Zero1 | Strategy::Zero2 | Strategy::Zero3 => {
+            matches!(field, Field::DataParallel | Field::Sharding)
+        }
+        Strategy::Hybrid => false,
+    }
+}
+
+impl Editor {
+    /// Where the value of `field` is from.
+    #[must_use]
+    pub fn origin(&self, field: Field) -> Origin {
+        if self.is_written(field) {
+            return Origin::Plan;
+        }
+        let strategy = self.said(STRATEGY).and_then(|said| Strategy::parse(&said));
+        if strategy.is_some_and(|strategy| fills(strategy, field)) {
+            return Origin::Derived(STRATEGY);
+        }
+        let decider = deciders(field).iter().find(|key| self.has(key));
+        decider.map_or(Origin::Assumed, |key| Origin::Derived(key))
+    }
+
+    /// What the prediction has against the value that the plan says under `field`'s key: that it has no effect, that no
+    /// such kernel runs on the card, that it is beyond what the model is published with.
+    #[must_use]
+    pub fn caveat(&self, field: Field) -> Option<&str> {
+        let said = self.job().filter(|_| self.is_written(field))?;
+        said.assumptions.iter().find_map(|line| line.strip_prefix(field.key())?.strip_prefix(": "))
+    }
+
+    /// The first field whose value the card has no kernels for, with what it lacks.
+    #[must_use]
+    pub fn lacking(&self) -> Option<(Field, &str)> {
+        [Field::Precision, Field::Attention].into_iter().find_map(|field| Some((field, self.caveat(field)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Catalog;
+
+    #[test]
+    fn what_the_plan_says_decides_and_leaves_open_is_told_apart() {
+        let text = "model: {preset: llama-2-7b, batch_size: 8}\ncluster: {num_gpus: 8}\n";
+        let editor = Editor::open_text("a".to_owned(), None, text.to_owned(), &Catalog::embedded().unwrap());
+        assert_eq!(editor.origin(Field::Model), Origin::Plan);
+        assert_eq!(editor.origin(Field::MicroBatch), Origin::Derived("model.batch_size"));
+        assert_eq!(editor.origin(Field::DataParallel), Origin::Derived("cluster.num_gpus"));
+        assert_eq!(editor.origin(Field::Optimizer), Origin::Assumed);
+        assert_eq!(editor.origin(Field::Sharding), Origin::Assumed);
+        let text = format!("{text}distribution: {{strategy: fsdp}}\n");
+        let editor = Editor::open_text("a".to_owned(), None, text, &Catalog::embedded().unwrap());
+        assert_eq!(editor.origin(Field::Sharding), Origin::Derived(STRATEGY));
+        assert_eq!(editor.origin(Field::TensorParallel), Origin::Assumed);
+    }
+}
