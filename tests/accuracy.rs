@@ -13,8 +13,11 @@ use serde_json::Value;
 
 const QUANTITIES: [&str; 4] = ["allocated", "reserved", "device_used", "time"];
 
-/// Measured over predicted, as logarithms, by framework.
-type Errors = BTreeMap<String, [Vec<f64>; 4]>;
+/// A framework's runs, without or with context parallel.
+type Key = (String, bool);
+
+/// Measured over predicted, as logarithms.
+type Errors = BTreeMap<Key, [Vec<f64>; 4]>;
 
 /// Which quantities a figure speaks of: few cases hold device-used bytes, which are the reserved ones and what
 /// CUDA and NCCL add to them. Rates count as the time that they take.
@@ -40,12 +43,17 @@ fn errors() -> Errors {
     files.sort();
     for file in files {
         for case in read(&std::fs::read_to_string(file).unwrap()).unwrap() {
-            let mut framework = String::new();
+            let mut key = Key::default();
             let mut outcome = Outcome::default();
             outcome.add(case, |plan: &Value| {
                 let plan = Document::parse(&plan.to_string()).and_then(|document| document.plan());
                 let plan = plan.map_err(|_| "not a plan".to_owned())?;
-                plan.model.framework.unwrap_or(Framework::Pytorch).name().clone_into(&mut framework);
+                let framework = plan.model.framework.unwrap_or(Framework::Pytorch);
+                // Transformer Engine's context parallel strays no further than its other runs (`ring` in
+                // configs/efficiency.yaml): too few of them were measured for a row of their own.
+                let context = framework != Framework::Megatron
+                    && plan.distribution.context_parallel.is_some_and(|ranks| ranks > 1);
+                key = (framework.name().to_owned(), context);
                 predict::of(&plan, &catalog).map_err(|_| "not predicted".to_owned())
             });
             for row in &outcome.rows {
@@ -54,7 +62,7 @@ fn errors() -> Errors {
                 // predicted / measured - 1 = error
                 let ratio = 1.0 / (1.0 + error / 100.0);
                 for quantity in of {
-                    by.entry(framework.clone()).or_default()[*quantity].push(sign * ratio.ln());
+                    by.entry(key.clone()).or_default()[*quantity].push(sign * ratio.ln());
                 }
             }
         }
@@ -88,21 +96,21 @@ fn quantiles(own: &[f64], others: &[f64]) -> (f64, f64) {
 type Row = (usize, f64, f64);
 
 /// The table as the measured cases have it: by framework, and of all under "".
-fn measured() -> Vec<(String, [Row; 4])> {
+fn measured() -> Vec<(Key, [Row; 4])> {
     let errors = errors();
-    let row = |name: &str| {
+    let row = |key: &Key| {
         let of = |quantity: usize| {
-            let (own, others): (Vec<_>, Vec<_>) = errors.iter().partition(|(framework, _)| *framework == name);
-            let all = |rows: Vec<(&String, &[Vec<f64>; 4])>| -> Vec<f64> {
+            let (own, others): (Vec<_>, Vec<_>) = errors.iter().partition(|(other, _)| *other == key);
+            let all = |rows: Vec<(&Key, &[Vec<f64>; 4])>| -> Vec<f64> {
                 rows.iter().flat_map(|(_, each)| each[quantity].clone()).collect()
             };
             let (own, others) = (all(own), all(others));
             let (below, above) = quantiles(&own, &others);
-            (if name.is_empty() { others.len() } else { own.len() }, below, above)
+            (if key.0.is_empty() { others.len() } else { own.len() }, below, above)
         };
-        (name.to_owned(), [of(0), of(1), of(2), of(3)])
+        (key.clone(), [of(0), of(1), of(2), of(3)])
     };
-    std::iter::once("").chain(errors.keys().map(String::as_str)).map(row).collect()
+    std::iter::once(&Key::default()).chain(errors.keys()).map(row).collect()
 }
 
 /// A band that has moved by less than this, in points, is still told right.
@@ -114,10 +122,13 @@ fn the_bands_are_the_measured_cases_own() {
     let mut right = true;
     let path = format!("{}/configs/accuracy.yaml", env!("CARGO_MANIFEST_DIR"));
     let table: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    for (framework, quantities) in measured() {
-        let row = table.as_array().unwrap().iter().find(|row| row["framework"].as_str().unwrap_or("") == framework);
-        let name = if framework.is_empty() { "all".to_owned() } else { format!("framework: {framework}") };
-        wanted += &if framework.is_empty() { "-".to_owned() } else { format!("- {name}\n ") };
+    for ((framework, context), quantities) in measured() {
+        let row = table.as_array().unwrap().iter().find(|row| {
+            row["framework"].as_str().unwrap_or("") == framework
+                && row["context_parallel"].as_bool().unwrap_or(false) == context
+        });
+        let more = if context { "\n  context_parallel: true" } else { "" };
+        wanted += &if framework.is_empty() { "-".to_owned() } else { format!("- framework: {framework}{more}\n ") };
         for (index, (name, (cases, below, above))) in QUANTITIES.into_iter().zip(quantities).enumerate() {
             let start = if index == 0 { " " } else { "  " };
             wanted += &format!("{start}{name}: {{cases: {cases}, below_pct: {below:.1}, above_pct: {above:.1}}}\n");
@@ -142,9 +153,9 @@ fn most_measured_cases_are_as_planned() {
     let errors = errors();
     for (index, (quantity, least)) in QUANTITIES.into_iter().zip([0.9, 0.9, 0.85, 0.85]).enumerate() {
         let (mut within, mut all) = (0, 0);
-        for (name, each) in &errors {
+        for ((name, context), each) in &errors {
             let framework = Framework::ALL.iter().find(|framework| framework.name() == name).unwrap();
-            let bands = Bands::of(*framework);
+            let bands = Bands::of(*framework, if *context { 2 } else { 1 });
             let band = [bands.allocated, bands.reserved, bands.device_used, bands.time][index].within(2.0);
             all += each[index].len();
             within += each[index].iter().filter(|error| !band.is_left_by(error.exp() - 1.0)).count();
@@ -158,7 +169,7 @@ fn most_measured_cases_are_as_planned() {
 #[test]
 fn every_framework_has_a_band() {
     for framework in Framework::ALL {
-        let bands = Bands::of(*framework);
+        let bands = Bands::of(*framework, 1);
         // No run is half again as fast as its plan says: what a card can do is the predictor's own bound.
         assert!(bands.time.within(2.0).below < 0.34, "{framework}: {bands:?}");
         for band in [bands.allocated, bands.reserved, bands.device_used] {

@@ -1,6 +1,6 @@
 //! How far predictions stray from runs with which nothing is wrong, from measured cases.
 //!
-//! For each framework and quantity `configs/accuracy.yaml` holds the 16th and the 84th percentile of measured
+//! For each framework, without and with context parallel, and quantity `configs/accuracy.yaml` holds the 16th and the 84th percentile of measured
 //! over predicted, to each side: runs are far more often slower than predicted than faster. A framework's own
 //! cases count one each; those of all others together count ten, so that a handful of cases neither widens nor
 //! narrows a band alone. What no measured case holds (traffic, operations) has a band of its own reasoning.
@@ -121,6 +121,9 @@ impl Measured {
 struct Row {
     /// None: all of them, for a framework without a measured case.
     framework: Option<String>,
+    /// Of its runs with context parallel, which stray further; none: as its others.
+    #[serde(default)]
+    context_parallel: bool,
     allocated: Measured,
     reserved: Measured,
     device_used: Measured,
@@ -134,11 +137,13 @@ fn table() -> &'static [Row] {
 }
 
 impl Bands {
-    /// For runs of `framework`.
+    /// For runs of `framework` on so many context-parallel ranks.
     #[must_use]
-    pub fn of(framework: Framework) -> Self {
-        let row = |name: Option<&str>| table().iter().find(move |row| row.framework.as_deref() == name);
-        let row = row(Some(framework.name())).or_else(|| row(None));
+    pub fn of(framework: Framework, context: u64) -> Self {
+        let name = framework.name();
+        let own = || table().iter().filter(|row| row.framework.as_deref() == Some(name));
+        let row = own().find(|row| row.context_parallel == (context > 1)).or_else(|| own().next());
+        let row = row.or_else(|| table().iter().find(|row| row.framework.is_none()));
         let band = |of: fn(&Row) -> Measured| row.map_or(Band::even(0.1), |row| of(row).band());
         Self {
             allocated: band(|row| row.allocated),

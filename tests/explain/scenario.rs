@@ -164,7 +164,7 @@ impl Scenario {
 
     fn bands(&self) -> Bands {
         let plan = Document::parse(self.text).unwrap().plan().unwrap();
-        Bands::of(plan.model.framework.unwrap_or(Framework::Pytorch))
+        Bands::of(plan.model.framework.unwrap_or(Framework::Pytorch), plan.distribution.context_parallel.unwrap_or(1))
     }
 
     fn noisy(

@@ -130,12 +130,13 @@ impl Question {
     /// What there is to explain now; none without a valid plan or anything observed.
     #[must_use]
     pub fn of(state: &State) -> Option<Self> {
+        let job = state.editor.job()?;
         Some(Self {
             document: state.editor.document()?.clone(),
             config: state.editor.hf_config().cloned(),
             catalog: state.catalog.clone(),
             asked: Asked::of(state)?,
-            bands: Bands::of(state.editor.job()?.framework),
+            bands: Bands::of(job.framework, job.degrees.context),
         })
     }
 
