@@ -4,9 +4,11 @@ use ratatui::text::{Line, Span};
 
 use super::{NAME, Page};
 use crate::compare::{Comparison, Residual, Tolerance};
+use crate::printable::printable;
+use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::header::{difference, tokens};
-use crate::ui::text::{left, marked, right, signed_percent};
+use crate::ui::text::{left, marked, right, signed_percent, without_mean};
 
 /// From this width on the verdict stands beside the difference.
 const WITH_VERDICT: usize = 68;
@@ -71,6 +73,9 @@ fn row<T: Copy>(
             let within = format!("  {verdict} ({})", tolerated(residual.tolerance));
             spans.push(Span::styled(within, theme.dim()));
         }
+    }
+    if let Reading::Absent(why) = &residual.observed {
+        spans.push(Span::styled(format!("  {}", printable(&without_mean(why))), theme.dim()));
     }
     page.add(spans);
 }
