@@ -6,10 +6,10 @@
 mod demo;
 
 use demo::{START, happen, look, open, press, screen, watch};
-use memwall::app::{Effect, Event, Key, Pane, State, update};
+use memwall::app::{Account, Effect, Event, Key, Pane, Proposal, State, update};
 use memwall::compare::Explanation;
 use memwall::observe::{Demo, Source};
-use memwall::plan::{Change, EXAMPLES};
+use memwall::plan::{Change, EXAMPLES, Loaded};
 use memwall::reading::Moment;
 
 const SIZE: (u16, u16) = (120, 40);
@@ -128,4 +128,48 @@ fn the_pane_says_what_each_would_make_of_the_run() {
     for part in ["why, and what the run would show then", "every block checkpointed", "⏎ makes the plan say"] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
+}
+
+/// The first steps, whose time says nothing, take figures away that were there before: nothing is named anew for that.
+#[test]
+fn a_cause_that_was_named_stays_named_while_figures_are_averaged_anew() {
+    for (example, key, value, cause) in [
+        ("8b_single_gpu", "training.attention", "eager", "eager attention"),
+        ("7b_lora", "training.precision", "fp32", "everything in fp32, no autocast"),
+        ("8b_fsdp_torchtitan", "training.activation_checkpointing", "full", "every block checkpointed"),
+        ("13b_long_sequence", "distribution.sequence_parallel", "false", "sequence parallel off"),
+    ] {
+        let (mut state, mut run) = departing(example, &Change::to(key, value));
+        watch(&mut state, &mut run, 0..1);
+        let mut named = Vec::new();
+        for second in 1..150 {
+            watch(&mut state, &mut run, second..second + 1);
+            named.extend(words(&state).first().cloned());
+            named.dedup();
+        }
+        assert_eq!(named, [cause], "{example}");
+    }
+}
+
+/// What the command of the process itself says is not what it does otherwise.
+#[test]
+fn nothing_is_explained_by_what_the_process_was_told_otherwise() {
+    let change = Change::to("training.activation_checkpointing", "full");
+    let (mut state, mut run) = departing("13b_long_sequence", &change);
+    watch(&mut state, &mut run, 0..120);
+    let pid = state.monitor.attached_here().unwrap();
+    let proposal = |told: &str| Proposal {
+        pid,
+        plan: Loaded::from_text("inferred", state.editor.text()).unwrap(),
+        account: Account { title: String::new(), rows: Vec::new(), open: Vec::new() },
+        stated: vec![("training.activation_checkpointing", told.to_owned())],
+    };
+    let told = [proposal("selective"), proposal("full")];
+    let blamed = told.map(|proposal| {
+        update(&mut state, Event::Inferred { pid, outcome: Ok(Box::new(proposal)) });
+        press(&mut state, &[Key::Esc, Key::Char('5'), Key::Char('e')]);
+        words(&state).iter().any(|words| words.contains("every block checkpointed"))
+    });
+    // It was told to recompute everything: that the plan does not know.
+    assert_eq!(blamed, [false, true]);
 }

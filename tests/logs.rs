@@ -207,6 +207,17 @@ fn other_releases_and_settings_of_the_same_frameworks() {
         ("lightning_0_10", Lightning, "step ~5, loss 9.85, time 4.14000, epoch 0.2778"),
         ("lightning_narrow", Lightning, "step ~1020, loss 1.2, time 0.06357, epoch 0.3400"),
         ("lightning_stream", Lightning, "step ~3744, loss 0.041, time 3.12500"),
+        // Counted from 0 there.
+        ("lightning_nemo", Lightning, "step 122, of 150, loss 1.288, time 0.03163, epoch 0.0000"),
+        // One batch a step: the count beside the bar is the one before.
+        ("lightning_nemo_1", Lightning, "step ~795, loss 3.1, time 41.36000, epoch 0.0103"),
+        ("lightning_rich", Lightning, "step ~3121, loss 0.198, time 0.00346, epoch 3.3273"),
+        // 16:04:46.338 to 16:04:48.577, two steps.
+        (
+            "torchtitan_2026",
+            Torchtitan,
+            "step 16, loss 3.05047, norm 0.5443, time ~1.11950, tok/s/GPU 7313, mfu 0.0017, flops 5.2000e11",
+        ),
         ("torchtune_2024", Torchtune, "step 17, loss 0.9709498286247253"),
         ("torchtune_xpu", Torchtune, "step 6, loss 0.9700961112976074, tok/s/GPU 187.36773681640625"),
         // 108.74 + 190.11 ms.

@@ -26,6 +26,7 @@ fn proposal(rows: usize) -> Proposal {
             rows: (0..rows).map(row).collect(),
             open: vec!["hardware.gpu_type: no GPU in sight".to_owned()],
         },
+        stated: vec![("model.preset", "gpt2".to_owned())],
     }
 }
 

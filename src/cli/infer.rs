@@ -68,7 +68,7 @@ pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Propos
         .map_err(|faults| faults.first().map_or_else(|| "no plan".to_owned(), ToString::to_string))?;
     let whose = if imported.tool.is_empty() { "a run" } else { &imported.tool };
     let title = format!("{whose}: the plan of {pid}");
-    Ok(Proposal { pid, plan, account: account(title, &imported) })
+    Ok(Proposal { pid, plan, account: account(title, &imported), stated: imported.stated() })
 }
 
 /// What was read, as the dashboard shows it.

@@ -128,10 +128,9 @@ pub fn compare(
     let pace = bands.time.of_rate();
     let (time, moved) = (pace.within(WIDTH), pace.and(bands.traffic).within(WIDTH));
     let computed = pace.and(bands.flops).within(WIDTH);
-    let tokens = prediction
-        .time
-        .tokens_per_s
-        .map(|_| Residual::new(expected.tokens_per_s(), evidence.tokens.clone(), |rate| rate.0, time, true));
+    let tokens = prediction.time.tokens_per_s.map(|_| {
+        Residual::new(expected.tokens_per_s(), told_or_planned(&expected, evidence), |rate| rate.0, time, true)
+    });
     Comparison {
         whose: observation.whose,
         of,
@@ -155,6 +154,17 @@ pub fn compare(
         tokens,
         point: run_point(&executed(&expected, evidence), &evidence.bandwidth),
         evidence: evidence.clone(),
+    }
+}
+
+/// Tokens a second: told, or where nobody tells, those that the plan has in a step over the time that one took.
+/// Only to be shown: held against changed plans it would be the step time once more.
+fn told_or_planned(expected: &Expected, evidence: &Evidence) -> Reading<TokensPerSec> {
+    match (&evidence.tokens, &evidence.step) {
+        (Reading::Absent(_), Reading::Known { value: step, at, .. }) if step.0 > 0.0 => {
+            Reading::estimated(TokensPerSec(expected.tokens / step.0), *at)
+        }
+        (told, _) => told.clone(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is known of a run, boiled down to one GPU and one step: what explanations are held against.
 
 use super::bands::Band;
-use crate::reading::{Kind, Reading};
+use crate::reading::{Absence, Kind, Reading};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec, Watts};
 
 /// Everything that tells one cause from another. What was not observed stays absent and is
@@ -62,6 +62,20 @@ impl Evidence {
         self.differs(before, 5.0)
     }
 
+    /// Whether a figure that was known `before` is being averaged anew: what was found with it is better founded
+    /// than anything found without.
+    #[must_use]
+    pub fn is_poorer_than(&self, before: &Self) -> bool {
+        fn lost<T>(now: &Reading<T>, before: &Reading<T>) -> bool {
+            before.value().is_some() && matches!(now, Reading::Absent(Absence::TooShort))
+        }
+        lost(&self.step, &before.step)
+            || lost(&self.tokens, &before.tokens)
+            || lost(&self.bandwidth, &before.bandwidth)
+            || lost(&self.compute, &before.compute)
+            || lost(&self.busy, &before.busy)
+    }
+
     /// Whether a figure came or went, or moved so many times what one reading after another differs by.
     fn differs(&self, before: &Self, times: f64) -> bool {
         fn moved<T: Copy>(now: &Reading<T>, before: &Reading<T>, by: impl Fn(T, T) -> bool) -> bool {
@@ -88,14 +102,18 @@ impl Evidence {
     }
 }
 
-/// How well an expectation meets the evidence: half the sum of squared deviations, a
-/// negative log-likelihood. Smaller is better.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Misfit(pub f64);
+/// How well an expectation meets the evidence.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Misfit {
+    /// Half the sum of squared deviations, a negative log-likelihood. Smaller is better.
+    pub sum: f64,
+    /// Figures that it is a sum over.
+    pub figures: u32,
+}
 
 /// Gathers deviations.
 #[derive(Debug, Default)]
-pub struct Deviations(f64);
+pub struct Deviations(Misfit);
 
 impl Deviations {
     /// A figure that should be `expected`, and strays from it by `band`.
@@ -119,13 +137,14 @@ impl Deviations {
 
     /// A deviation that has been worked out already, in standard deviations.
     pub fn add(&mut self, off: f64) {
-        self.0 += 0.5 * off.clamp(-FURTHEST, FURTHEST).powi(2);
+        self.0.sum += 0.5 * off.clamp(-FURTHEST, FURTHEST).powi(2);
+        self.0.figures += 1;
     }
 
     /// The sum.
     #[must_use]
     pub const fn misfit(&self) -> Misfit {
-        Misfit(self.0)
+        self.0
     }
 }
 
@@ -147,5 +166,8 @@ mod tests {
         let blind = Evidence { step: Reading::not_read(), ..at(1.0) };
         assert!(at(1.0).is_news_to(&blind) && blind.is_news_to(&at(1.0)));
         assert!(Evidence { settled: true, ..at(1.0) }.is_news_to(&at(1.0)));
+        // A mean that is taken anew is no news, one that cannot be had any more is.
+        let anew = Evidence { step: Reading::Absent(Absence::TooShort), ..at(1.0) };
+        assert!(anew.is_poorer_than(&at(1.0)) && !blind.is_poorer_than(&at(1.0)) && !at(1.0).is_poorer_than(&anew));
     }
 }

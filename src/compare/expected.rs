@@ -124,8 +124,8 @@ impl Expected {
         let tokens = evidence.tokens.value().copied().filter(|rate| rate.0 > 0.0 && self.tokens > 0.0);
         let step = match (step, tokens) {
             (Some(step), Some(rate)) => {
-                // How many tokens a step takes is no prediction: the run says it.
-                sum.add((step.0 * rate.0 / self.tokens).ln() / NOISE);
+                // How many tokens a step takes is no prediction: the run says it, in two figures.
+                sum.add((step.0 * rate.0 / self.tokens).ln() / (NOISE * std::f64::consts::SQRT_2));
                 Some(step)
             }
             (None, Some(rate)) => Some(Seconds(self.tokens / rate.0)),

@@ -7,7 +7,7 @@ use ratatui::widgets::Widget;
 
 use super::Look;
 use super::header::{difference, joined, terabytes, tokens};
-use super::text::{fit, marked, signed_percent, width_of};
+use super::text::{fit, marked, signed_percent, width_of, without_mean};
 use crate::app::{Alert, State};
 use crate::compare::{Comparison, Forecast, Residual};
 use crate::predict::Prediction;
@@ -134,6 +134,8 @@ fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<Vec<Span<'a>>> {
 fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look: &Look) -> Vec<Vec<Span<'a>>> {
     let theme = &look.theme;
     let mut parts = Vec::new();
+    // Beside observed figures those that are not say so.
+    let label = if comparison.is_some() { " predicted" } else { "" };
     let step = comparison.map(|comparison| &comparison.step).filter(|step| step.observed.value().is_some());
     match step {
         Some(step) => {
@@ -153,17 +155,19 @@ fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look:
     }
     match comparison.and_then(|comparison| comparison.tokens.as_ref()).filter(|rate| rate.observed.value().is_some()) {
         Some(rate) => parts.push(residual("", rate, |rate| tokens(rate.0), " tok/s", look)),
-        None => parts.extend(
-            prediction
-                .time
-                .tokens_per_s
-                .map(|rate| vec![Span::styled(tokens(rate), theme.predicted()), Span::styled(" tok/s", theme.dim())]),
-        ),
+        None => parts.extend(prediction.time.tokens_per_s.map(|rate| {
+            vec![Span::styled(tokens(rate), theme.predicted()), Span::styled(format!(" tok/s{label}"), theme.dim())]
+        })),
     }
     match comparison.and_then(|comparison| comparison.mfu.as_ref()).filter(|mfu| mfu.observed.value().is_some()) {
         Some(mfu) => parts.push(residual("MFU ", mfu, |mfu| format!("{:.0}", mfu.percent()), " %", look)),
         None => parts.extend(prediction.time.mfu.map(|mfu| {
-            vec![Span::styled("MFU ", theme.dim()), Span::styled(format!("{:.0} %", mfu * 100.0), theme.predicted())]
+            let share = format!("{:.0} %", mfu * 100.0);
+            vec![
+                Span::styled("MFU ", theme.dim()),
+                Span::styled(share, theme.predicted()),
+                Span::styled(label, theme.dim()),
+            ]
         })),
     }
     parts
@@ -199,7 +203,7 @@ fn residual<'a, T: Copy>(
         Span::styled(unit, theme.dim()),
     ];
     if let Reading::Absent(why) = &residual.observed {
-        spans.push(Span::styled(format!(" {why}"), theme.dim()));
+        spans.push(Span::styled(format!(" {}", without_mean(why)), theme.dim()));
     }
     if let Some(relative) = residual.relative {
         let (style, arrow) = difference(residual, relative, look);

@@ -5,7 +5,7 @@ use ratatui::text::Span;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::printable::{printable, steers};
-use crate::reading::Reading;
+use crate::reading::{Absence, Reading};
 
 /// The last line of defence: whatever a pane forgot to clean is not sent to the terminal.
 pub fn disarm(buffer: &mut Buffer) {
@@ -88,6 +88,15 @@ pub fn marked<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) -> Strin
     match reading {
         Reading::Known { value, kind, .. } => format!("{}{}", kind.mark(), show(value)),
         Reading::Absent(_) => "–".to_owned(),
+    }
+}
+
+/// Why there is no mean of a figure that may be seen to move elsewhere.
+#[must_use]
+pub fn without_mean(why: &Absence) -> String {
+    match why {
+        Absence::TooShort => "averaging".to_owned(),
+        other => other.to_string(),
     }
 }
 

@@ -101,6 +101,13 @@ impl Asked {
         })
     }
 
+    /// Whether an answer to `before` is the better one, though what is seen is not the same any more: a run that
+    /// warms up again after its first steps, or is between steps, has fewer figures for a while.
+    fn is_poorer_than(&self, before: &Self) -> bool {
+        let same = (&self.text, self.stage, self.calibration) == (&before.text, before.stage, before.calibration);
+        same && self.evidence.is_poorer_than(&before.evidence)
+    }
+
     /// Whether an answer to `before` is none to this.
     fn is_news_to(&self, before: &Self) -> bool {
         let calm = self.at.since(before.at) >= CALM;
@@ -124,6 +131,7 @@ pub struct Question {
     catalog: Catalog,
     asked: Asked,
     bands: Bands,
+    stated: Vec<(&'static str, String)>,
 }
 
 impl Question {
@@ -137,6 +145,7 @@ impl Question {
             catalog: state.catalog.clone(),
             asked: Asked::of(state)?,
             bands: Bands::of(job.framework, job.degrees.context),
+            stated: state.run.stated(&state.monitor).to_vec(),
         })
     }
 
@@ -149,6 +158,7 @@ impl Question {
             catalog: &self.catalog,
             stage: self.asked.stage,
             calibration: self.asked.calibration,
+            stated: &self.stated,
         };
         explain(&subject, &self.asked.evidence, &self.bands)
     }
@@ -171,7 +181,11 @@ pub fn look(state: &mut State) -> Option<Effect> {
         return None;
     }
     let now = Asked::of(state)?;
-    let answered = state.explaining.asked.as_ref().is_some_and(|asked| !now.is_news_to(asked));
+    let answered = state
+        .explaining
+        .asked
+        .as_ref()
+        .is_some_and(|asked| !now.is_news_to(asked) || known && now.is_poorer_than(asked));
     (!answered).then(|| ask(state, now))
 }
 

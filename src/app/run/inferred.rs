@@ -22,6 +22,17 @@ pub struct Proposal {
     pub plan: Loaded,
     /// What it was read from.
     pub account: Account,
+    /// Keys that its command, files and environment set themselves, with their values.
+    pub stated: Vec<(&'static str, String)>,
+}
+
+/// What is known for sure about what a process runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stated {
+    /// The process, by its pid here.
+    pub pid: u32,
+    /// Keys and values.
+    pub values: Vec<(&'static str, String)>,
 }
 
 /// Whether attaching to a process is a reason to look at its plan: nobody has given one, and
@@ -58,6 +69,7 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
 pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, String>) {
     match outcome {
         Ok(proposal) => {
+            state.run.stated = Some(Stated { pid, values: proposal.stated.clone() });
             state.proposal = Some(*proposal);
             // A question that is open keeps its place.
             if state.overlay.is_none() && state.picker.is_none() {

@@ -15,6 +15,7 @@ use crate::reading::{
     Absence, HookEnd, HookedRun, Kind, Moment, OutOfMemory, Progress, Reading, RunNews, Sample, SourceKind, ToldBy,
 };
 use crate::units::{Seconds, grouped};
+use inferred::Stated;
 
 /// A hook that has said nothing for so long speaks of a process that is gone.
 const QUIET: f64 = 60.0;
@@ -30,6 +31,8 @@ pub struct Run {
     ran_out: Option<OutOfMemory>,
     /// What the run is about, by its steps.
     phases: Phases,
+    /// What a process that was looked at runs for sure.
+    stated: Option<Stated>,
     /// The process that those are of.
     of: Option<u32>,
     /// The step by the rhythm of the attached process's device.
@@ -71,6 +74,13 @@ impl Run {
         self.ran_out = None;
         self.phases = Phases::default();
         self.rhythm = Reading::default();
+    }
+
+    /// What the attached process runs for sure: its command, files and environment say so.
+    #[must_use]
+    pub fn stated(&self, monitor: &Monitor) -> &[(&'static str, String)] {
+        let of_it = self.stated.as_ref().filter(|stated| monitor.attached_here() == Some(stated.pid));
+        of_it.map_or(&[], |stated| &stated.values)
     }
 
     /// Notes which steps are told by now, and so what the run is about.

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 
 use super::bands::Bands;
 use super::calibration::Calibration;
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Misfit};
 use super::expected::Expected;
 use crate::catalog::Catalog;
 use crate::plan::{Change, Document, HfConfig};
@@ -85,6 +85,8 @@ pub struct Subject<'a> {
     pub stage: Option<u64>,
     /// What this machine is known to show over predictions.
     pub calibration: Calibration,
+    /// Keys that the run itself was told, with their values: no cause has it do otherwise.
+    pub stated: &'a [(&'static str, String)],
 }
 
 impl Subject<'_> {
@@ -94,6 +96,13 @@ impl Subject<'_> {
             plan.model.hf_config = Some(config.clone());
         }
         Job::resolve(&plan, self.catalog).ok()
+    }
+
+    /// Whether a change has the run do otherwise than it was told.
+    fn contradicts(&self, change: &Change) -> bool {
+        self.stated.iter().any(|(key, told)| {
+            change.remove.contains(key) || change.set.iter().any(|(other, value)| other == key && value != told)
+        })
     }
 
     fn expected(&self, change: &Change) -> Option<Expected> {
@@ -119,8 +128,14 @@ const SECOND: f64 = 4.0;
 const CONVINCING: f64 = 4.0;
 
 /// What still misses the evidence by this is no explanation, however much worse the plan itself is: half of 6², one
-/// figure that lies six standard deviations off.
+/// figure that lies six standard deviations off; or, where many were observed, all of them two and a half, on average.
 const UNEXPLAINED: f64 = 18.0;
+const UNEXPLAINED_EACH: f64 = 0.5 * 2.5 * 2.5;
+
+/// Whether an expectation leaves open what it should explain.
+fn leaves_open(misfit: Misfit) -> bool {
+    misfit.sum >= UNEXPLAINED.max(UNEXPLAINED_EACH * f64::from(misfit.figures))
+}
 
 /// Something that nobody tried may always be it.
 const SUREST: f64 = 0.99;
@@ -141,8 +156,14 @@ struct Tried {
     expected: Expected,
     /// What it takes beyond the plan, as a negative log-probability.
     assumed: f64,
+    misfit: Misfit,
+}
+
+impl Tried {
     /// Misfit and what it assumes.
-    cost: f64,
+    fn cost(&self) -> f64 {
+        self.misfit.sum + self.assumed
+    }
 }
 
 /// The best explanations, most likely first; none where the plan itself does.
@@ -150,8 +171,8 @@ struct Tried {
 pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec<Explanation> {
     let Some(job) = subject.job(subject.document) else { return Vec::new() };
     let plain = subject.shown(&predict::predict(&job));
-    let cost_of = |expected: &Expected, assumed: f64| expected.misfit(evidence, bands).0 + assumed;
-    let nothing = cost_of(&plain, 0.0);
+    let misfit = |expected: &Expected| expected.misfit(evidence, bands);
+    let nothing = misfit(&plain).sum;
     if nothing < CONVINCING {
         // No cause could be convincing: the search would be for nothing.
         return Vec::new();
@@ -162,19 +183,20 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
             let Some((expected, free)) = circumstance.applied(&to.expected, evidence) else { continue };
             let assumed = to.assumed + free + if to.causes.is_empty() { 0.0 } else { SECOND };
             let causes = to.causes.iter().cloned().chain([Cause::outside(*circumstance)]).collect();
-            tried.push(Tried { causes, cost: cost_of(&expected, assumed), expected, assumed });
+            tried.push(Tried { causes, misfit: misfit(&expected), expected, assumed });
         }
         tried
     };
     let single: Vec<Tried> = plan_causes::of(&job)
         .into_iter()
+        .filter(|cause| !cause.change.as_ref().is_some_and(|change| subject.contradicts(change)))
         .filter_map(|cause| {
             let expected = subject.expected(cause.change.as_ref()?)?;
-            Some(Tried { cost: cost_of(&expected, 0.0), expected, assumed: 0.0, causes: vec![cause] })
+            Some(Tried { misfit: misfit(&expected), expected, assumed: 0.0, causes: vec![cause] })
         })
         .filter(|tried| !same(&tried.expected, &plain))
         .collect();
-    let as_planned = Tried { causes: Vec::new(), expected: plain, assumed: 0.0, cost: nothing };
+    let as_planned = Tried { causes: Vec::new(), expected: plain, assumed: 0.0, misfit: misfit(&plain) };
     let mut tried = Vec::new();
     for (index, first) in Circumstance::ALL.iter().enumerate() {
         for one in befallen(&[*first], &as_planned) {
@@ -183,7 +205,7 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
         }
     }
     tried.extend(single.iter().flat_map(|one| befallen(&Circumstance::ALL, one)));
-    tried.extend(pairs(subject, &single, &plain, &cost_of));
+    tried.extend(pairs(subject, &single, &plain, &misfit));
     tried.extend(single);
     ranked(tried, nothing)
 }
@@ -194,12 +216,12 @@ fn pairs(
     subject: &Subject<'_>,
     single: &[Tried],
     plain: &Expected,
-    cost_of: &impl Fn(&Expected, f64) -> f64,
+    misfit: &impl Fn(&Expected) -> Misfit,
 ) -> Vec<Tried> {
     let mut estimated: Vec<(f64, &Tried, &Tried)> = Vec::new();
     for (index, first) in single.iter().enumerate() {
         for second in &single[index + 1..] {
-            estimated.push((cost_of(&together(&first.expected, &second.expected, plain), 0.0), first, second));
+            estimated.push((misfit(&together(&first.expected, &second.expected, plain)).sum, first, second));
         }
     }
     estimated.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -213,7 +235,7 @@ fn pairs(
         .take(PAIRS)
         .filter_map(|(causes, change)| {
             let expected = subject.expected(&change)?;
-            Some(Tried { cost: cost_of(&expected, SECOND), expected, assumed: SECOND, causes })
+            Some(Tried { misfit: misfit(&expected), expected, assumed: SECOND, causes })
         })
         .collect()
 }
@@ -256,10 +278,13 @@ fn same(one: &Expected, other: &Expected) -> bool {
 /// Orders what was tried, puts alike ones together, and keeps what convinces.
 fn ranked(mut tried: Vec<Tried>, nothing: f64) -> Vec<Explanation> {
     tried.sort_by(|one, other| {
-        one.cost.total_cmp(&other.cost).then_with(|| one.causes.len().cmp(&other.causes.len())).then(Ordering::Equal)
+        one.cost()
+            .total_cmp(&other.cost())
+            .then_with(|| one.causes.len().cmp(&other.causes.len()))
+            .then(Ordering::Equal)
     });
-    tried.retain(|tried| tried.cost - tried.assumed < UNEXPLAINED);
-    let Some(best) = tried.first().map(|tried| tried.cost) else { return Vec::new() };
+    tried.retain(|tried| !leaves_open(tried.misfit));
+    let Some(best) = tried.first().map(Tried::cost) else { return Vec::new() };
     if nothing - best < CONVINCING {
         return Vec::new();
     }
@@ -273,11 +298,11 @@ fn ranked(mut tried: Vec<Tried>, nothing: f64) -> Vec<Explanation> {
         }
     }
     let weight = |cost: f64| (best - cost).exp();
-    let all: f64 = weight(nothing) + kept.iter().map(|(tried, _)| weight(tried.cost)).sum::<f64>();
+    let all: f64 = weight(nothing) + kept.iter().map(|(tried, _)| weight(tried.cost())).sum::<f64>();
     kept.into_iter()
         .take(OFFERED)
         .map(|(tried, alike)| Explanation {
-            share: Fraction((weight(tried.cost) / all).min(SUREST)),
+            share: Fraction((weight(tried.cost()) / all).min(SUREST)),
             causes: tried.causes,
             alike,
             expected: tried.expected,

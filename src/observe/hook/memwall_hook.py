@@ -23,14 +23,21 @@ _LARGEST = 60_000
 _MOST_KINDS = 96
 _MOST_BLOCKS = 160
 
-# Seconds between two messages on steps, and between two looks for somebody who listens.
+# Seconds between two messages on steps, and between two looks for somebody who listens. Between two
+# messages lies at least what the last one cost, divided by this share: whatever the machine and however
+# short the steps, telling takes no more of the time than that.
 _EVERY = 0.5
+_LONGEST_EVERY = 5.0
 _LOOK_EVERY = 2.0
+_TELLING = 0.002
 
 # Sampled steps may cost this share of the time that has passed. The first two steps are none
-# to sample: they build caches and optimizer states.
-_BUDGET = 0.004
+# to sample: they build caches and optimizer states. What the first sample will cost nobody knows:
+# so many seconds, and so many for each parameter, are reckoned with.
+_BUDGET = 0.003
 _FIRST_SAMPLE = 3
+_FIRST_COST = 1e-3
+_FIRST_COST_EACH = 5e-5
 _REST = 10.0
 _LONGEST_REST = 600.0
 _MOST_FAULTS = 3
@@ -108,58 +115,75 @@ class _Hook:
         self.steps = 0
         self.leader = None
         self.started = None
+        self.due = float("-inf")
         self.told_at = None
         self.told_steps = 0
+        self.tell_after = float("-inf")
         self.step_s = None
         self.last_step = None
         self.sampler = None
+        self.sampler_began = 0.0
+        self.sample_after = None
         self.sample_cost = 0.0
         self.samples = 0
-        self.sampled_at = 0.0
         self.model = None
         self.about = None
         self.modules = None
         self.tokens = None
 
     def after_step(self, optimizer):
-        """Called behind every optimizer step."""
-        if self.faults >= _MOST_FAULTS:
+        """Called behind every optimizer step. Nearly all of them are counted and no more."""
+        # Several optimizers may make one step: the first one counts.
+        if self.leader != id(optimizer) and not self._leads(optimizer):
+            return
+        self.steps += 1
+        self.last_step = now = time.perf_counter()
+        if now < self.due or self.faults >= _MOST_FAULTS:
             return
         try:
-            self._after_step(optimizer)
+            self.due = self._look_and_tell(optimizer, now)
         except Exception:
             self.faults += 1
             self._drop_sampler()
 
-    def _after_step(self, optimizer):
-        # Several optimizers may make one step: the first one counts. A forked child that makes the first step is
-        # a trainer of its own (accelerate's notebook_launcher, Lightning's ddp_fork); others tell nothing.
-        if self.leader is None:
-            self.pid = os.getpid()
-            self.leader = id(optimizer)
-        if id(optimizer) != self.leader or os.getpid() != self.pid:
-            return
-        now = time.perf_counter()
-        self.steps += 1
+    def _leads(self, optimizer):
+        if self.leader is not None:
+            return False
+        # A forked child that makes the first step is a trainer of its own (accelerate's notebook_launcher,
+        # Lightning's ddp_fork); others tell nothing.
+        self.pid = os.getpid()
+        self.leader = id(optimizer)
+        return True
+
+    def _look_and_tell(self, optimizer, now):
+        """What is due at this step; when something is due again."""
+        if os.getpid() != self.pid:
+            return float("inf")
         if self.started is None:
             self.started = self.told_at = now
-        took = None if self.last_step is None else now - self.last_step
-        self.last_step = now
         if self.sampler is not None:
-            self._finish_sample(optimizer, took)
+            self._finish_sample(optimizer, now - self.sampler_began)
         new = self.wire.new_listeners(now)
         if not self.wire.listeners:
-            return
+            return now + _LOOK_EVERY
         if self.about is None:
             self.about = self._about(optimizer)
         if new:
             self.wire.send(self.about, new)
             if self.modules is not None:
                 self.wire.send(self.modules, new)
-        if now - self.told_at >= _EVERY or new:
+        if now >= self.tell_after or new:
+            first = self.told_steps == 0
+            begun = time.perf_counter()
             self._tell(now)
-        if self._may_sample(now):
+            # The first one loads what it needs: that is paid once.
+            cost = 0.0 if first else time.perf_counter() - begun
+            self.tell_after = now + min(max(_EVERY, cost / _TELLING), _LONGEST_EVERY)
+        if self._may_sample(optimizer, now):
             self.sampler = _Sampler(self.torch, optimizer)
+            self.sampler_began = time.perf_counter()
+            return now
+        return min(self.tell_after, self.wire.looked + _LOOK_EVERY, self._sampled_next(now))
 
     def at_exit(self):
         """The steps since the last message, and how the process ends. Forked children tell nothing."""
@@ -193,21 +217,25 @@ class _Hook:
         self.told_at, self.told_steps = now, self.steps
         self.wire.send(message)
 
-    def _may_sample(self, now):
-        if self.steps < _FIRST_SAMPLE or _compiles():
-            return False
-        if self.modules is None:
-            return self.samples < _MOST_FAULTS
-        rest = min(_REST * 2 ** min(self.samples, 10), _LONGEST_REST)
-        return now - self.sampled_at > rest and self.sample_cost < _BUDGET * (now - self.started)
+    def _may_sample(self, optimizer, now):
+        if self.sample_after is None:
+            tensors = sum(len(group["params"]) for group in optimizer.param_groups)
+            self.sample_after = self.started + (_FIRST_COST + _FIRST_COST_EACH * tensors) / _BUDGET
+        return self.steps >= _FIRST_SAMPLE and now >= self.sample_after and not _compiles()
+
+    def _sampled_next(self, now):
+        """When the next sample may be taken; a step later where only the number of steps is missing."""
+        if self.modules is None and self.samples >= _MOST_FAULTS:
+            return float("inf")
+        return self.sample_after if self.sample_after > now else now + (_EVERY if _compiles() else 0.0)
 
     def _finish_sample(self, optimizer, took):
         sampler, self.sampler = self.sampler, None
         sampler.stop()
         begun = time.perf_counter()
         self.samples += 1
-        self.sampled_at = begun
         if sampler.model is None:
+            self.sample_after = float("inf") if self.samples >= _MOST_FAULTS else begun
             return
         self.model = sampler.model
         self.tokens = sampler.tokens or self.tokens
@@ -217,7 +245,10 @@ class _Hook:
         self.wire.send(self.modules)
         # What a sampled step costs is its excess over the usual one, and the report.
         usual = (self.last_step - self.started) / max(self.steps - 1, 1)
-        self.sample_cost += max((took or 0.0) - usual, 0.0) + time.perf_counter() - begun
+        ended = time.perf_counter()
+        self.sample_cost += max(took - usual, 0.0) + ended - begun
+        rest = min(_REST * 2 ** min(self.samples, 10), _LONGEST_REST)
+        self.sample_after = max(ended + rest, self.started + self.sample_cost / _BUDGET)
 
     def _drop_sampler(self):
         sampler, self.sampler = self.sampler, None

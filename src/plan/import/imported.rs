@@ -114,6 +114,20 @@ impl Imported {
         }
     }
 
+    /// Keys that somebody has set by an argument, a file or a variable, with their values as a plan writes them, and
+    /// the sizes of batches that follow from those: the run does so, whatever else may be the matter.
+    #[must_use]
+    pub fn stated(&self) -> Vec<(&'static str, String)> {
+        const FOLLOWING: [&str; 2] = ["model.batch_size", "training.gradient_accumulation_steps"];
+        let sure = |inferred: &&Inferred| match inferred.origin {
+            Origin::Argument(_) | Origin::File { .. } | Origin::Environment(_) => true,
+            Origin::Derived(_) => FOLLOWING.contains(&inferred.key),
+            _ => false,
+        };
+        let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        self.values.iter().filter(sure).map(|inferred| (inferred.key, word(&inferred.value))).collect()
+    }
+
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Inferred> {

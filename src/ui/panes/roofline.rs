@@ -18,7 +18,7 @@ use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
 use crate::ui::Look;
-use crate::ui::text::fit;
+use crate::ui::text::{fit, without_mean};
 use crate::units::{FlopsPerSec, Intensity};
 use axes::Axes;
 
@@ -305,7 +305,7 @@ fn no_point(state: &State) -> String {
         ("DRAM bandwidth", comparison.bandwidth.observed.absence()),
     ];
     match missing.into_iter().find_map(|(what, why)| Some((what, why?))) {
-        Some((what, why)) => format!("no point: {what} {}", printable(&why.to_string())),
+        Some((what, why)) => format!("no point: {what} {}", printable(&without_mean(why))),
         None => "idle".to_owned(),
     }
 }

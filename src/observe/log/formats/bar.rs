@@ -3,7 +3,7 @@
 //! nobody's in particular (Trainer, accelerate's and diffusers' scripts). Where there is no room for it the bar itself
 //! is left out, ` 33% 307/938 [`; where the total is not known, Lightning's has neither: `Epoch 0: |   | 512/? [`.
 
-use super::super::facts::{Facts, Format, leading_number, number_after, of_total};
+use super::super::facts::{Facts, Format, count, leading_number, number_after, of_total};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
@@ -55,9 +55,17 @@ fn is_clock(text: &str) -> bool {
 fn loss(rest: &str) -> Option<f64> {
     rest.split([',', ']']).find_map(|field| {
         let (name, value) = field.trim().split_once('=')?;
-        matches!(name, "loss" | "train_loss" | "train/loss" | "step_loss" | "train_loss_step")
+        matches!(name, "loss" | "reduced_train_loss" | "train_loss" | "train/loss" | "step_loss" | "train_loss_step")
             .then(|| leading_number(value))
             .flatten()
+    })
+}
+
+/// The number of a field behind the rate.
+fn field(rest: &str, wanted: &str) -> Option<f64> {
+    rest.split([',', ']']).find_map(|field| {
+        let (name, value) = field.trim().split_once('=')?;
+        (name == wanted).then(|| leading_number(value)).flatten()
     })
 }
 
@@ -96,9 +104,14 @@ impl Format for Lightning {
     }
 
     fn read(&mut self, line: &str) -> Option<Facts> {
-        let bar = bar(line)?;
+        let Some(bar) = bar(line) else { return rich(line) };
         let epoch: u64 = bar.label.strip_prefix("Epoch ")?.parse().ok()?;
         // How long a stream is nobody tells.
+        // NeMo tells the optimizer's steps beside the batches of the bar, of which several may make one.
+        let told = field(bar.rest, "global_step").and_then(count);
+        if told.is_some_and(|step| step.abs_diff(bar.done) > 1) {
+            return Some(Facts { step: told, loss: loss(bar.rest), ..Facts::default() });
+        }
         let before = if epoch == 0 { Some(0) } else { bar.total.and_then(|total| epoch.checked_mul(total)) };
         Some(Facts {
             step: before.and_then(|before| before.checked_add(bar.done)),
@@ -109,6 +122,28 @@ impl Format for Lightning {
             ..Facts::default()
         })
     }
+}
+
+/// `Epoch 2/9 ━━━━━━━╸━━━━ 307/938 0:00:05 • 0:00:11 57.95it/s v_num: 0.000 train_loss: 0.198`: Lightning's bar by Rich
+/// (src/lightning/pytorch/callbacks/progress/rich_progress.py).
+fn rich(line: &str) -> Option<Facts> {
+    let mut words = line.trim().strip_prefix("Epoch ")?.split_whitespace();
+    let epoch: u64 = words.next()?.split('/').next()?.parse().ok()?;
+    let mut words = words.skip_while(|word| !word.starts_with(|letter: char| letter.is_ascii_digit()));
+    let (done, total) = of_total(words.next()?)?;
+    let rate = words.find_map(|word| word.strip_suffix("it/s"))?;
+    let rate: f64 = rate.parse().ok().filter(|rate: &f64| rate.is_finite())?;
+    let fields: Vec<&str> = words.collect();
+    let mut pairs = fields.windows(2);
+    let loss = pairs.find(|pair| pair[0].ends_with("loss:") || pair[0] == "train_loss_step:");
+    (total > 0 && done <= total).then(|| Facts {
+        step: epoch.checked_mul(total).and_then(|before| before.checked_add(done)),
+        step_is_derived: true,
+        epoch: Some(epoch as f64 + done as f64 / total as f64),
+        loss: loss.and_then(|pair| leading_number(pair[1])),
+        step_time: (rate > 0.0).then(|| Seconds(1.0 / rate)),
+        ..Facts::default()
+    })
 }
 
 /// A bar of a training loop without a framework's mark.

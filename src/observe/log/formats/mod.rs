@@ -7,6 +7,7 @@ mod hugging_face;
 mod litgpt;
 mod megatron;
 mod nanogpt;
+mod nemo;
 mod own;
 mod torchtitan;
 mod torchtune;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Box<dyn Format>> {
         Box::new(torchtune::Torchtune),
         Box::new(composer::Composer),
         Box::new(hugging_face::HuggingFace),
+        Box::new(nemo::Nemo),
         Box::new(bar::Torchtune),
         Box::new(bar::Lightning),
         Box::new(bar::Plain::default()),

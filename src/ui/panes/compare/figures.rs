@@ -4,9 +4,11 @@ use ratatui::text::{Line, Span};
 
 use super::{NAME, Page};
 use crate::compare::{Comparison, Residual, Tolerance};
+use crate::printable::printable;
+use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::header::{difference, tokens};
-use crate::ui::text::{fit, left, marked, right, signed_percent, width_of};
+use crate::ui::text::{fit, left, marked, right, signed_percent, width_of, without_mean};
 
 /// Cells of what is predicted, of what is observed, of their difference, and of the shortest verdict with its gap.
 const PREDICTED: usize = 12;
@@ -74,6 +76,9 @@ fn row<T: Copy>(
         let whole = format!(" {verdict} ({})", tolerated(residual.tolerance));
         let said = if whole.chars().count() <= room { whole } else { fit(&format!(" {verdict}"), room) };
         spans.push(Span::styled(said, theme.dim()));
+    }
+    if let Reading::Absent(why) = &residual.observed {
+        spans.push(Span::styled(format!("  {}", printable(&without_mean(why))), theme.dim()));
     }
     page.add(spans);
 }

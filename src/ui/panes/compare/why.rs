@@ -12,11 +12,14 @@ use crate::ui::text::{left, right};
 /// What stands left of an explanation's words: the mark of the selected one, and how sure it is.
 const SURE: usize = 10;
 
-/// Memory, step, bandwidth.
-const FIGURES: [usize; 3] = [11, 10, 12];
+/// What is shown of each, and its width; the last, where it does not fit beside the words, falls out there.
+const FIGURES: [(&str, usize); 4] = [("memory", 11), ("step", 10), ("DRAM", 12), ("compute", 14)];
 
 /// From this width on they stand beside the words, else below.
 const BESIDE: usize = 76;
+
+/// From this width on all of them do.
+const ALL_BESIDE: usize = 92;
 
 /// Adds the explanations, each with what it would make of the run's figures.
 pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<'_>) {
@@ -24,11 +27,12 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
     if found.is_empty() {
         return page.note("why", none(state, comparison), 2, look);
     }
-    let figures = FIGURES.iter().sum::<usize>();
     let beside = page.width >= BESIDE;
-    let room = page.width.saturating_sub(SURE + 1 + if beside { figures } else { 0 });
-    let head = ["memory", "step", "DRAM"].into_iter().zip(FIGURES).map(|(word, width)| right(word, width));
-    let head = if beside { head.collect() } else { String::new() };
+    let left_out = usize::from(beside && page.width < ALL_BESIDE);
+    let figures = &FIGURES[..FIGURES.len() - left_out];
+    let taken = if beside { figures.iter().map(|(_, width)| width).sum() } else { 0 };
+    let room = page.width.saturating_sub(SURE + 1 + taken);
+    let head: String = figures.iter().filter(|_| beside).map(|(word, width)| right(word, *width)).collect();
     page.add(Line::styled(
         format!(" {}{head}", left("why, and what the run would show then", SURE - 1 + room)),
         look.theme.dim(),
@@ -45,7 +49,7 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
             Span::styled(right(&explanation.share.to_string(), SURE - 4), style),
             Span::styled(format!("  {}", left(&printable(&explanation.words()), room)), style),
         ];
-        let shown = Span::styled(shown(explanation), look.theme.predicted());
+        let shown = Span::styled(shown(explanation, figures), look.theme.predicted());
         if beside {
             spans.push(shown);
             page.add(spans);
@@ -62,10 +66,15 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
 }
 
 /// What the run would show, in columns.
-fn shown(explanation: &Explanation) -> String {
+fn shown(explanation: &Explanation, columns: &[(&str, usize)]) -> String {
     let expected = &explanation.expected;
-    let figures = [expected.device_used.to_string(), expected.step.to_string(), expected.bandwidth().to_string()];
-    figures.iter().zip(FIGURES).map(|(figure, width)| right(figure, width)).collect()
+    let figures = [
+        expected.device_used.to_string(),
+        expected.step.to_string(),
+        expected.bandwidth().to_string(),
+        expected.rate().to_string(),
+    ];
+    figures.iter().zip(columns).map(|(figure, (_, width))| right(figure, *width)).collect()
 }
 
 /// What to know of the selected one: what else would show the same, and what to do about it.
