@@ -9,7 +9,7 @@ use super::reserved::{Beyond, beyond};
 use super::stored;
 use super::wording;
 use crate::model::Group;
-use crate::plan::keywords::Sharding;
+use crate::plan::keywords::{Mode, Sharding};
 use crate::units::Bytes;
 
 /// The terms of a stage, its reserved and its device-used bytes.
@@ -167,11 +167,15 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         job.rules.gather.source,
         Layer::Allocated,
     );
+    let threads = match job.training.mode {
+        Mode::Train => "cuBLAS for the forward and the backward thread, and the engine's own",
+        Mode::Inference => "cuBLAS for its thread, and the engine's own",
+    };
     terms.add(
         "library workspaces",
         Component::Overhead,
         run.workspaces,
-        "cuBLAS for the forward and the backward thread, and the engine's own",
+        threads,
         super::overhead::workspaces(job.hardware.gpu.generation, super::libraries(job)).source,
         Layer::Allocated,
     );

@@ -8,6 +8,7 @@ mod form;
 #[path = "../support/plan.rs"]
 mod plan;
 mod plans;
+mod serving;
 mod sweep;
 mod text;
 mod what_if;

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::catalog::Catalog;
+use crate::plan::keywords::Mode;
 use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan};
 use crate::predict::{self, Job, Outline, Prediction};
 use field::Field;
@@ -176,6 +177,12 @@ impl Editor {
     #[must_use]
     pub fn job(&self) -> Option<&Job> {
         self.good.as_ref().map(|good| &good.job)
+    }
+
+    /// Whether the last good plan answers requests: nothing is trained.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        self.job().is_some_and(|job| job.training.mode == Mode::Inference)
     }
 
     /// Whether the text itself says what `field` is.
