@@ -219,7 +219,7 @@ fn residual<'a, T: Copy>(
     let mut spans = vec![
         Span::styled(label, theme.dim()),
         Span::styled(predicted, theme.predicted()),
-        Span::styled(if look.ascii { "->" } else { "→" }, theme.dim()),
+        Span::styled(look.arrow(), theme.dim()),
         Span::styled(observed, theme.observed()),
         Span::styled(unit, theme.dim()),
     ];

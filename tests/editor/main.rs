@@ -4,6 +4,7 @@
 mod compare;
 #[path = "../support/demo.rs"]
 mod demo;
+mod dialogs;
 mod form;
 #[path = "../support/plan.rs"]
 mod plan;

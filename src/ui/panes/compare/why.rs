@@ -55,7 +55,7 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
         }
         if index == selected {
             for note in notes(state, explanation) {
-                page.note("", &note, 2, look);
+                page.note("", &look.keys(&note), 2, look);
             }
         }
     }
