@@ -9,7 +9,7 @@ use super::reserved::{Beyond, beyond};
 use super::stored;
 use super::wording;
 use crate::model::Group;
-use crate::plan::keywords::Sharding;
+use crate::plan::keywords::{Mode, Sharding};
 use crate::units::Bytes;
 
 /// The terms of a stage, its reserved and its device-used bytes.
@@ -167,6 +167,10 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         job.rules.gather.source,
         Layer::Allocated,
     );
+    let threads = match job.training.mode {
+        Mode::Train => "cuBLAS for the forward and the backward thread, and the engine's own",
+        Mode::Inference => "cuBLAS for its thread, and the engine's own",
+    };
     terms.add(
         "receive buffers",
         Component::CommunicationBuffers,
@@ -179,7 +183,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "library workspaces",
         Component::Overhead,
         run.workspaces,
-        "cuBLAS for the forward and the backward thread, and the engine's own",
+        threads,
         super::overhead::workspaces(job.hardware.gpu.generation, super::libraries(job)).source,
         Layer::Allocated,
     );

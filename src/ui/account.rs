@@ -14,8 +14,8 @@ const MOST_KEY: usize = 40;
 const MOST_VALUE: usize = 30;
 
 pub fn draw(account: &Account, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let inner = sheet::frame(&printable(&account.title), look.theme.accent(), area, buffer);
-    sheet::scrolled(lines(account, look, inner.width as usize), first, inner, buffer);
+    let lines = |width| lines(account, look, width);
+    sheet::fitted(&printable(&account.title), look.theme.accent(), lines, first, area, buffer);
 }
 
 /// A key in so many cells: its last part tells it from others.

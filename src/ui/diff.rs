@@ -15,8 +15,7 @@ const CONTEXT: usize = 2;
 
 /// Draws what turns the first text into the second, from that line on.
 pub fn draw(title: &str, (old, new): (&str, &str), first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let inner = sheet::frame(title, look.theme.accent(), area, buffer);
-    sheet::scrolled(lines(old, new, look, inner.width as usize), first, inner, buffer);
+    sheet::fitted(title, look.theme.accent(), |width| lines(old, new, look, width), first, area, buffer);
 }
 
 /// The part of both texts in which they differ, some lines around it, and how many lines are before it. It is small

@@ -1,5 +1,7 @@
 //! The bottom line: a message where there is one, else the keys that work here now.
 
+use std::borrow::Cow;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -19,7 +21,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let what_if = matches!(state.overlay, Some(Overlay::Sweep | Overlay::Search | Overlay::Largest));
     let refused = what_if && state.notice.as_ref().is_some_and(|notice| notice.severity == Severity::Problem);
     if let Some(question) = question(state).filter(|_| state.picker.is_none() && !refused) {
-        let text = fit(&format!(" {question}"), area.width as usize);
+        let text = fit(&look.keys(&format!(" {question}")), area.width as usize);
         return Line::styled(text, theme.warning()).render(area, buffer);
     }
     if let Some(picker) = &state.picker {
@@ -37,7 +39,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             Severity::Info => theme.good(),
             Severity::Problem => theme.danger(),
         };
-        return Line::styled(fit(&format!(" {}", printable(&notice.text)), area.width as usize), style)
+        return Line::styled(fit(&look.keys(&format!(" {}", printable(&notice.text))), area.width as usize), style)
             .render(area, buffer);
     }
     if let Some(ending) = &state.monitor.ending {
@@ -95,7 +97,14 @@ fn saving(state: &State) -> Option<&'static Binding> {
 }
 
 /// What is asked while something lies on top that wants an answer.
-fn question(state: &State) -> Option<&'static str> {
+fn question(state: &State) -> Option<Cow<'static, str>> {
+    if state.overlay == Some(Overlay::Search) {
+        return Some(searching(state));
+    }
+    asked(state).map(Cow::Borrowed)
+}
+
+fn asked(state: &State) -> Option<&'static str> {
     match state.overlay? {
         Overlay::ConfirmQuit => Some(UNSAVED),
         Overlay::Diff(_) => Some("s or ⏎ saves this   ↑↓ scroll   any other key goes back"),
@@ -108,24 +117,23 @@ fn question(state: &State) -> Option<&'static str> {
             Some("↑↓←→ choose   ⏎ takes it   v memory, tok/s   any other key goes back")
         }
         Overlay::Sweep => Some("↑↓ choose   ⏎ takes it   a adds a second key   any other key goes back"),
-        Overlay::Search => Some(searching(state)),
         Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
         Overlay::Largest => Some("⏎ takes it into the plan   any other key leaves the plan as it is"),
         Overlay::RanOut(_) => Some("↑↓ scroll   any other key goes back, O shows it again"),
-        Overlay::Help(_) => None,
+        Overlay::Search | Overlay::Help(_) => None,
     }
 }
 
-/// What works while a search is shown.
-fn searching(state: &State) -> &'static str {
-    if state.search.as_ref().is_some_and(|view| view.under_way.is_some()) {
-        "c stops it   ↑↓ choose   ⏎ takes it   a aim   g m f k constraints   esc leaves"
-    } else {
-        "↑↓ choose   ⏎ takes it   tab front   a aim   g m f k constraints   esc leaves"
-    }
+/// What works while a search is shown; its constraints have their keys beside them.
+fn searching(state: &State) -> Cow<'static, str> {
+    let Some(view) = &state.search else { return Cow::Borrowed("esc leaves") };
+    let next = view.aim.next().word();
+    let first = if view.under_way.is_some() { "c stops it" } else { "tab by memory" };
+    Cow::Owned(format!("↑↓ choose   ⏎ takes it   {first}   a next: {next}   esc leaves"))
 }
 
 fn part(keys: &str, word: &str, look: &Look) -> Vec<Span<'static>> {
+    let keys = look.keys(keys);
     vec![Span::styled(format!(" {keys}"), look.theme.text()), Span::styled(format!(" {word} "), look.theme.dim())]
 }
 

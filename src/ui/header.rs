@@ -123,7 +123,10 @@ fn position<'a>(playback: &Playback, look: &Look) -> Vec<Span<'a>> {
     let place = format!(" {}/{}", clock(playback.position()), clock(playback.length()));
     let mut spans = vec![Span::styled(place, theme.text())];
     if let Some(going_to) = playback.going_to {
-        spans.push(Span::styled(format!(" → {}", clock(going_to.since(playback.start))), theme.warning()));
+        spans.push(Span::styled(
+            format!(" {} {}", look.arrow().trim(), clock(going_to.since(playback.start))),
+            theme.warning(),
+        ));
     } else if playback.ended() {
         let end = if playback.damage.is_some() { " breaks off" } else { " end" };
         spans.push(Span::styled(end, theme.warning()));

@@ -55,7 +55,7 @@ fn lines(state: &State, look: &Look) -> Vec<Line<'static>> {
         lines.push(Line::styled(format!(" {name}"), theme.accent()));
         for binding in bindings {
             lines.push(Line::from(vec![
-                Span::styled(format!("  {}", left(&keys(state, binding), KEYS)), theme.text()),
+                Span::styled(format!("  {}", left(&look.keys(&keys(state, binding)), KEYS)), theme.text()),
                 Span::styled(binding.help, theme.dim()),
             ]));
         }

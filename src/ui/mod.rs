@@ -31,6 +31,8 @@ pub use still::Still;
 pub use theme::{EMBEDDED, Theme, ThemeError};
 pub use wanted::wanted;
 
+use std::borrow::Cow;
+
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -46,6 +48,18 @@ pub struct Look {
     pub theme: Theme,
     /// Nothing but ASCII characters.
     pub ascii: bool,
+}
+
+impl Look {
+    /// Between a figure and what it became.
+    const fn arrow(&self) -> &'static str {
+        if self.ascii { " -> " } else { "→" }
+    }
+
+    /// Keys in words that the screen has: a single character would not tell `⏎`.
+    fn keys<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.ascii { Cow::Owned(text.replace('⏎', "Enter")) } else { Cow::Borrowed(text) }
+    }
 }
 
 /// Draws the whole screen.

@@ -14,8 +14,7 @@ const NAME: usize = 14;
 const FIGURE: usize = 6;
 
 pub fn draw(known: &RanOut, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let inner = sheet::frame("out of memory", look.theme.danger(), area, buffer);
-    sheet::scrolled(lines(known, look, inner.width as usize), first, inner, buffer);
+    sheet::fitted("out of memory", look.theme.danger(), |width| lines(known, look, width), first, area, buffer);
 }
 
 fn lines(known: &RanOut, look: &Look, width: usize) -> Vec<Line<'static>> {

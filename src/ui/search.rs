@@ -66,9 +66,9 @@ fn asked<'a>(view: &SearchView, look: &Look) -> Line<'a> {
     let said = |field| printable(&view.around.shown(field));
     let parts = [
         (" g ", "GPUs ", said(Field::NumGpus)),
-        ("   m ", "model ", said(Field::Model)),
-        ("   f ", "framework ", said(Field::Framework)),
-        ("   k ", "keeps ", kept),
+        ("  m ", "model ", said(Field::Model)),
+        ("  f ", "framework ", said(Field::Framework)),
+        ("  k ", "stays: ", kept),
     ];
     Line::from_iter(parts.into_iter().flat_map(|(key, name, value)| {
         [Span::styled(key, theme.text()), Span::styled(name, theme.dim()), Span::styled(value, theme.predicted())]
@@ -95,9 +95,10 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
         Some(Ok(SearchAnswer::Model(found))) if found.billions.is_none() && found.preset.is_none() => {
             Line::styled(" no model fits", theme.danger())
         }
-        Some(Ok(SearchAnswer::Model(_))) => {
-            Line::styled(" the largest of the catalogue, and the largest of a standard make", theme.good())
-        }
+        Some(Ok(SearchAnswer::Model(_))) => Line::styled(
+            " the largest model of the catalogue that fits, and the largest of any size: a plain decoder",
+            theme.good(),
+        ),
     }
 }
 

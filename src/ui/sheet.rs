@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
+use unicode_width::UnicodeWidthStr;
 
 use super::text::fit;
 
@@ -18,6 +19,27 @@ pub fn frame(title: &str, style: Style, area: Rect, buffer: &mut Buffer) -> Rect
     let inner = block.inner(area);
     block.render(area, buffer);
     inner
+}
+
+/// Lines that are made for a width, in a frame that is no larger than they and its title are, in the middle of the top
+/// of `area`; from that line on.
+pub fn fitted<'a>(
+    title: &str,
+    style: Style,
+    lines: impl FnOnce(usize) -> Vec<Line<'a>>,
+    first: usize,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    const FRAME: u16 = 2;
+    let lines = lines(usize::from(area.width.saturating_sub(FRAME)));
+    let widest = lines.iter().map(Line::width).chain([title.width() + 2]).max().unwrap_or(0);
+    // A blank behind the longest line too.
+    let width = u16::try_from(widest + 1).unwrap_or(u16::MAX).saturating_add(FRAME).min(area.width);
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(FRAME).min(area.height);
+    let place = Rect { x: area.x + (area.width - width) / 2, width, height, ..area };
+    let inner = frame(title, style, place, buffer);
+    scrolled(lines, first, inner, buffer);
 }
 
 /// The lines from that one on; the last screenful stays full.

@@ -37,7 +37,11 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Some(comparison) => compared(comparison, look),
         None => alone(prediction, look),
     };
-    let mut predicted = predicted(prediction, state.comparison.as_ref(), look).into_iter();
+    let mut predicted = match state.editor.serves() {
+        true => answered(prediction, look),
+        false => predicted(prediction, state.comparison.as_ref(), look),
+    }
+    .into_iter();
     parts.extend(predicted.next());
     parts.extend(eta(state, look));
     parts.extend(predicted);
@@ -94,6 +98,9 @@ fn lacking<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
 
 /// When the run will be done.
 fn eta<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
+    if state.editor.serves() {
+        return None;
+    }
     let (_, progress) = state.run.progress(&state.monitor, state.now)?;
     let left = progress.remaining().value().copied()?;
     Some(vec![Span::styled("ETA ", look.theme.dim()), Span::styled(left.roughly(), look.theme.observed())])
@@ -128,6 +135,24 @@ fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<Vec<Span<'a>>> {
         residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look),
         residual("DRAM ", &comparison.bandwidth, terabytes, " TB/s", look),
     ]
+}
+
+/// What a server is judged by: how fast it answers, when the first token comes, and how long each further one takes.
+fn answered<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
+    let theme = &look.theme;
+    let figure = |label: &'static str, value: String, unit: &'static str| {
+        vec![Span::styled(label, theme.dim()), Span::styled(value, theme.predicted()), Span::styled(unit, theme.dim())]
+    };
+    // Of a model that generates nothing the one pass is all there is.
+    let Some(decode) = &prediction.decode else {
+        return vec![
+            figure("a pass ", prediction.time.step.to_string(), " predicted"),
+            figure("", tokens(prediction.time.samples_per_s), " samples/s"),
+        ];
+    };
+    let rate = decode.tokens_per_s.map(|rate| figure("decode ", tokens(rate), " tok/s"));
+    let first = figure("first token ", prediction.time.step.to_string(), "");
+    rate.into_iter().chain([first, figure("each further ", decode.step.to_string(), "")]).collect()
 }
 
 /// Step time and what follows from it: against what is observed of it, else as the plan predicts.
@@ -198,7 +223,7 @@ fn residual<'a, T: Copy>(
     let mut spans = vec![
         Span::styled(label, theme.dim()),
         Span::styled(predicted, theme.predicted()),
-        Span::styled(if look.ascii { "->" } else { "→" }, theme.dim()),
+        Span::styled(look.arrow(), theme.dim()),
         Span::styled(observed, theme.observed()),
         Span::styled(unit, theme.dim()),
     ];

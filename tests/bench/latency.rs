@@ -76,4 +76,23 @@ fn main() {
     terminal.wait_for("‹ 8 ›");
     terminal.keys("qq");
     terminal.exit_code();
+    in_a_large_text();
+}
+
+/// The same in a text of ten megabytes, at its beginning and at its end.
+fn in_a_large_text() {
+    const LINE: &str = "# a line that says nothing of the plan\n";
+    let text = format!("{PLAN}{}# the end", LINE.repeat((9_900_000 - PLAN.len()) / LINE.len()));
+    let args = ["mine.yaml", "--source", "demo", "--interval", "60s"];
+    let mut terminal = Program::memwall().args(&args).file("mine.yaml", &text).size(200, 50).start();
+    terminal.wait_for("demo");
+    terminal.keys("e");
+    terminal.wait_for("says nothing");
+    terminal.keys("\x1b[F");
+    report("a letter in 10 MB, first line", &measure(&mut terminal, ["7", "\x7f"], ["megatron}7", "megatron} "]));
+    terminal.keys(&"\x1b[B".repeat(5));
+    terminal.keys("\x1b[F");
+    report("a letter in 10 MB, below", &measure(&mut terminal, ["7", "\x7f"], ["of the plan7", "of the plan "]));
+    terminal.signal("KILL");
+    terminal.hang_up();
 }

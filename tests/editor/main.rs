@@ -4,10 +4,12 @@
 mod compare;
 #[path = "../support/demo.rs"]
 mod demo;
+mod dialogs;
 mod form;
 #[path = "../support/plan.rs"]
 mod plan;
 mod plans;
+mod serving;
 mod sweep;
 mod text;
 mod what_if;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use memwall::app::{Effect, Event, Key, update};
+use memwall::app::{Conflict, Effect, Event, InTheWay, Key, update};
 
 use crate::plan::open;
 use crate::{PLAN, go_to, letters, press};
@@ -142,4 +142,21 @@ fn a_configuration_that_is_named_anew_is_asked_for() {
     let config = Err("a.json: there is no such file".to_owned());
     update(&mut state, Event::ConfigRead { named: "a.json".to_owned(), config });
     assert!(state.editor.faults()[0].to_string().contains("no such file"));
+}
+
+#[test]
+fn what_was_merged_while_the_text_is_open_stays_when_typing_goes_on() {
+    let mut state = open(PLAN);
+    press(&mut state, &[Key::Char('e')]);
+    state.text.as_mut().unwrap().go_to(0, 6);
+    letters(&mut state, "!");
+    let theirs = PLAN.replace("num_gpus: 8", "num_gpus: 16");
+    let found = InTheWay::Newer(Some(theirs.clone()));
+    update(&mut state, Event::SaveRefused(Conflict { path: "test.yaml".into(), found }));
+    press(&mut state, &[Key::Char('m')]);
+    assert_eq!(state.editor.text(), theirs.replace("# mine", "# mine!"));
+    letters(&mut state, "?");
+    assert_eq!(state.editor.text(), theirs.replace("# mine", "# mine!?"));
+    press(&mut state, &[Key::Ctrl('z'), Key::Ctrl('z'), Key::Ctrl('z')]);
+    assert_eq!(state.editor.text(), PLAN);
 }

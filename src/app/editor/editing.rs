@@ -52,6 +52,17 @@ pub fn set_against(state: &mut State) {
 /// Makes `document` the plan.
 pub fn apply(state: &mut State, document: Document) {
     state.editor.apply(document, &state.catalog);
+    refresh(state);
+}
+
+/// Makes `text` the plan's, whatever it says.
+pub fn take_text(state: &mut State, text: String) {
+    state.editor.set_text(text, false, &state.catalog);
+    refresh(state);
+}
+
+/// The text was changed from elsewhere: the text view shows it, with the cursor where it was.
+fn refresh(state: &mut State) {
     if let Some(view) = &mut state.text {
         let (row, column) = view.cursor();
         view.follow(state.editor.text(), 0);
@@ -249,7 +260,9 @@ pub fn type_text(state: &mut State, key: Key) {
 /// The lines of the text view are others now.
 fn changed(state: &mut State, letter: bool) {
     let Some(view) = &mut state.text else { return };
-    state.editor.set_text(view.text(state.editor.text()), letter, &state.catalog);
+    if let Some((place, inserted)) = view.splice(state.editor.text()) {
+        state.editor.splice(place, &inserted, letter, &state.catalog);
+    }
     if letter || view.completion.is_some() {
         view.offer(false, &state.editor, &state.catalog);
     }

@@ -35,6 +35,8 @@ impl Form {
         let experts = editor.job().is_some_and(|job| job.decoder().is_some_and(|decoder| decoder.moe.is_some()));
         let relevant = |field: &Field| match field {
             Field::ExpertParallel => experts || editor.is_written(*field),
+            // What only training has.
+            Field::Optimizer | Field::Checkpointing => !editor.serves() || editor.is_written(*field),
             _ => true,
         };
         let further = schema::keys().iter().map(|key| Field::Other(key.path)).filter(|field| {

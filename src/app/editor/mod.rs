@@ -13,11 +13,14 @@ pub(super) mod step;
 pub(super) mod text;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::catalog::Catalog;
+use crate::plan::keywords::Mode;
 use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan};
 use crate::predict::{self, Job, Outline, Prediction};
 use field::Field;
@@ -31,7 +34,7 @@ pub const CONFIG: &str = "model.hf_config";
 /// A plan that made a prediction.
 #[derive(Debug, Clone)]
 struct Good {
-    document: Document,
+    document: Arc<Document>,
     plan: Plan,
     job: Job,
     prediction: Prediction,
@@ -46,7 +49,7 @@ pub struct Editor {
     folder: PathBuf,
     text: String,
     /// The text as a tree; none while it cannot be read as one.
-    document: Option<Document>,
+    document: Option<Arc<Document>>,
     saved: String,
     revisions: Revisions,
     /// The configuration files that the plan has named so far, as they were read.
@@ -144,8 +147,8 @@ impl Editor {
 
     /// The text as a tree; none while it cannot be read as one.
     #[must_use]
-    pub const fn document(&self) -> Option<&Document> {
-        self.document.as_ref()
+    pub fn document(&self) -> Option<&Document> {
+        self.document.as_deref()
     }
 
     /// A configuration file that the plan names and that is to be read.
@@ -178,6 +181,12 @@ impl Editor {
         self.good.as_ref().map(|good| &good.job)
     }
 
+    /// Whether the last good plan answers requests: nothing is trained.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        self.job().is_some_and(|job| job.training.mode == Mode::Inference)
+    }
+
     /// Whether the text itself says what `field` is.
     #[must_use]
     pub fn is_written(&self, field: Field) -> bool {
@@ -200,7 +209,7 @@ impl Editor {
 
     /// The text's tree; while it has none, that of the last good plan.
     fn readable(&self) -> Option<&Document> {
-        self.document.as_ref().or_else(|| self.good.as_ref().map(|good| &good.document))
+        self.document.as_deref().or_else(|| self.good.as_ref().map(|good| good.document.as_ref()))
     }
 
     /// What the text says under `key`, in words of the plan file.
@@ -295,7 +304,7 @@ impl Editor {
     pub fn apply(&mut self, document: Document, catalog: &Catalog) {
         self.revisions.note(&self.text, document.text(), false);
         document.text().clone_into(&mut self.text);
-        self.document = Some(document);
+        self.document = Some(Arc::new(document));
         self.standing = Standing::Read;
         self.evaluate_again(catalog);
     }
@@ -308,6 +317,15 @@ impl Editor {
         }
         self.revisions.note(&self.text, &text, typed);
         self.text = text;
+        self.follow_text(catalog);
+    }
+
+    /// Puts `inserted` in the place of those bytes: what a key changes of a large text is small. Otherwise as
+    /// [`Self::set_text`].
+    pub fn splice(&mut self, place: Range<usize>, inserted: &str, typed: bool, catalog: &Catalog) {
+        let Some(removed) = self.text.get(place.clone()).filter(|removed| *removed != inserted) else { return };
+        self.revisions.note_at(place.start, removed, inserted, typed);
+        self.text.replace_range(place, inserted);
         self.follow_text(catalog);
     }
 
@@ -337,7 +355,7 @@ impl Editor {
         self.standing = Standing::Read;
         match read {
             Ok(document) => {
-                self.document = Some(document);
+                self.document = Some(Arc::new(document));
                 self.evaluate_again(catalog);
             }
             Err(faults) => {
@@ -359,12 +377,12 @@ impl Editor {
         }
     }
 
-    fn evaluate(&self, document: &Document, catalog: &Catalog) -> Result<Good, Vec<Fault>> {
+    fn evaluate(&self, document: &Arc<Document>, catalog: &Catalog) -> Result<Good, Vec<Fault>> {
         let placed = |faults: Vec<Fault>| faults.into_iter().map(|fault| document.placed(fault)).collect::<Vec<_>>();
         let plan = self.with_config(document.plan()?).map_err(|fault| placed(vec![fault]))?;
         let job = Job::resolve(&plan, catalog).map_err(placed)?;
         let prediction = predict::predict(&job);
-        Ok(Good { document: document.clone(), plan, job, prediction })
+        Ok(Good { document: Arc::clone(document), plan, job, prediction })
     }
 
     /// Nothing here reads files: a configuration is the one that was read when it was first named.

@@ -38,7 +38,7 @@ impl Editor {
         if self.folder != folder {
             self.folder = folder.to_owned();
             self.configs.clear();
-            self.unread = self.document.as_ref().and_then(named_config);
+            self.unread = self.document().and_then(named_config);
         }
         self.path = Some(path);
         self.saved = text;

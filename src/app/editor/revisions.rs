@@ -68,7 +68,13 @@ impl Revision {
 impl Revisions {
     /// Notes that `after` was made of `before`. What had been undone cannot be redone any more.
     pub fn note(&mut self, before: &str, after: &str, typed: bool) {
-        let Some(next) = Revision::between(before, after, typed) else { return };
+        self.note_at(0, before, after, typed);
+    }
+
+    /// Notes that behind so many bytes `after` stands in the place of `before`.
+    pub fn note_at(&mut self, at: usize, before: &str, after: &str, typed: bool) {
+        let Some(mut next) = Revision::between(before, after, typed) else { return };
+        next.at += at;
         self.undone.clear();
         match self.done.last_mut() {
             Some(last) if last.goes_on(&next) => last.inserted.push_str(&next.inserted),

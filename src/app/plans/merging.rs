@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::app::editor::editing;
 use crate::app::editor::text::TextView;
 use crate::app::notice::{info, problem};
 use crate::app::state::State;
@@ -18,12 +19,12 @@ pub fn merge(state: &mut State, theirs: String) {
     editor.note_on_disk(theirs.clone());
     match merged.or_else(|both| by_value(&base, &ours, &theirs).ok_or(both)) {
         Ok(text) => {
-            editor.set_text(text, false, &state.catalog);
+            editing::take_text(state, text);
             state.notice = Some(info("merged: your changes on top of theirs; save shows them"));
         }
         Err(both) => {
             let line = both.lines().position(|line| line.starts_with("<<<<<<<")).map_or(1, |at| at + 1);
-            editor.set_text(both, false, &state.catalog);
+            editing::take_text(state, both);
             state.text = Some(TextView::open(state.editor.text(), Some(Mark { line, column: 1 })));
             state.notice = Some(problem("both changed the same lines: choose between the marks, then save"));
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::exporting;
 use super::merging::merge;
 use super::relocating::relocated;
+use crate::app::editor::editing;
 use crate::app::editor::{CONFIG, Editor, Standing};
 use crate::app::event::{Effect, Expected, Unsaved};
 use crate::app::key::Key;
@@ -83,7 +84,7 @@ pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
     let forget = forget(state);
     if let Some(moved) = relocated(&state.editor, &path).filter(|moved| moved.text() == text) {
         said += &format!("; there model.hf_config is {}", moved.written(CONFIG).unwrap_or_default());
-        state.editor.apply(moved, &state.catalog);
+        editing::apply(state, moved);
     }
     state.notice = Some(info(said));
     // A run that was made up for this plan is still its run under another name.
@@ -221,7 +222,7 @@ pub fn on_recovered(state: &mut State, key: Key) -> Vec<Effect> {
         Key::Char('r') | Key::Enter => {
             state.overlay = None;
             if let Some(text) = state.recovered.take() {
-                state.editor.set_text(text, false, &state.catalog);
+                editing::take_text(state, text);
                 state.notice = Some(info("your unsaved changes are back; u takes them out again"));
             }
             Vec::new()

@@ -43,7 +43,9 @@ impl Aim {
         }
     }
 
-    const fn next(self) -> Self {
+    /// The one after it.
+    #[must_use]
+    pub const fn next(self) -> Self {
         match self {
             Self::Fastest => Self::FewestGpus,
             Self::FewestGpus => Self::LargestModel,

@@ -283,7 +283,7 @@ impl Demo {
             // There is no such process: whatever is said of it is invented.
             started: Reading::estimated(started, at),
             name: Reading::estimated("python".to_owned(), at),
-            command: Reading::estimated("python train.py (demo)".to_owned(), at),
+            command: Reading::estimated(self.told.command().to_owned(), at),
             user: Reading::estimated("demo".to_owned(), at),
             cpu: Reading::estimated(Fraction(cpu), at),
             resident: Reading::estimated(Bytes(6 * GIB + u64::from(gpu.index) * 37 * (GIB >> 10)), at),

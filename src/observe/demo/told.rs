@@ -14,13 +14,20 @@ const LENGTH: u64 = 12_000;
 pub struct Told {
     /// Tokens of a step over all GPUs; none for models without tokens.
     tokens: Option<f64>,
+    /// Nothing goes backward: a server, which counts no steps.
+    serves: bool,
 }
 
 impl Told {
     /// The run of the plan behind `prediction`.
     pub fn of(prediction: &Prediction) -> Self {
         let time = &prediction.time;
-        Self { tokens: time.tokens_per_s.map(|rate| rate * time.step.0) }
+        Self { tokens: time.tokens_per_s.map(|rate| rate * time.step.0), serves: prediction.flops.backward.0 <= 0.0 }
+    }
+
+    /// The command of the run.
+    pub const fn command(&self) -> &'static str {
+        if self.serves { "python serve.py (demo)" } else { "python train.py (demo)" }
     }
 
     /// How far it is, where a step takes `step` seconds; nothing before the first is done. Memory is `card`'s.
@@ -35,8 +42,17 @@ impl Told {
         let loss = 1.8 + 9.2 * (done as f64).powf(-0.25);
         let counted = card.map(|card| card.memory.counted(now.doing));
         let bytes = |which: usize| counted.map_or_else(Reading::not_read, |all| Reading::measured(all[which], now.at));
-        Some(Progress {
+        let memory = Progress {
             told_by: ToldBy::Hook,
+            peak_reserved: bytes(0),
+            peak_allocated: bytes(1),
+            allocated: bytes(2),
+            ..Progress::default()
+        };
+        if self.serves {
+            return Some(memory);
+        }
+        Some(Progress {
             step: Reading::measured(done, now.at),
             total_steps: Reading::measured(LENGTH, now.at),
             loss: Reading::measured((loss * 1000.0).round() / 1000.0, now.at),
@@ -44,10 +60,7 @@ impl Told {
             tokens_per_s: self
                 .tokens
                 .map_or_else(Reading::not_read, |tokens| Reading::measured(TokensPerSec(tokens / step), now.at)),
-            peak_reserved: bytes(0),
-            peak_allocated: bytes(1),
-            allocated: bytes(2),
-            ..Progress::default()
+            ..memory
         })
     }
 }

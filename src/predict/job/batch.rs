@@ -3,6 +3,7 @@
 use super::{Degrees, Notes};
 use crate::model::{Architecture, Input};
 use crate::plan::Plan;
+use crate::plan::keywords::Mode;
 
 /// Samples and tokens of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
                 notes.fault("model.batch_size", uneven(global, ranks, given));
                 return None;
             }
-            if given.is_none() {
+            if given.is_none() && plan.training.mode != Some(Mode::Inference) {
                 notes.assume("training.gradient_accumulation_steps", 1);
             }
             notes.assume("training.micro_batch_size", global / each);

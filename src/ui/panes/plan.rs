@@ -207,7 +207,7 @@ fn remark<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
         (None, false) => along,
         (None, true) => field.schema().map_or_else(String::new, |key| key.line.to_owned()),
     };
-    Some(Line::styled(fit(&said, width), theme.dim()))
+    Some(Line::styled(fit(&look.keys(&said), width), theme.dim()))
 }
 
 /// `also GPUs 512: ‹ 256 › 1024`: the figures that the steps would change too, as many as there is room for.
@@ -248,7 +248,8 @@ fn typed_notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>>
 
 /// The same with what changes along, where there is room: `› 16  GPUs 8→16  -12.3 GiB  +90 %`.
 fn whole_note<'a>(arrow: &'a str, step: &Step, look: &Look, width: usize) -> Line<'a> {
-    let along = step.follows.first().map(|follow| format!("  {} {}→{}", follow.what, follow.from, follow.to));
+    let along =
+        step.follows.first().map(|follow| format!("  {} {}{}{}", follow.what, follow.from, look.arrow(), follow.to));
     effect_note(arrow, step, &along.unwrap_or_default(), look, width)
 }
 

@@ -111,5 +111,6 @@ pub fn observed<'a>(state: &State, figure: &str, look: &Look) -> Option<Span<'a>
         "reserved" => progress.peak_reserved,
         _ => return None,
     };
-    shown(&reading, |bytes: &Bytes| bytes.in_gib()).map(|text| Span::styled(format!("→{text}"), look.theme.observed()))
+    shown(&reading, |bytes: &Bytes| bytes.in_gib())
+        .map(|text| Span::styled(format!("{}{text}", look.arrow()), look.theme.observed()))
 }

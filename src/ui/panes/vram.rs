@@ -12,7 +12,7 @@ use ratatui::widgets::Widget;
 
 use super::{progress, say};
 use crate::app::{MemoryView, Source, State};
-use crate::predict::{Component, Prediction, StageMemory, Verdict};
+use crate::predict::{Component, Phase, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::bar;
@@ -32,7 +32,11 @@ pub fn title(state: &State) -> String {
     let stages = state.editor.prediction().map_or(1, |prediction| prediction.stages.len());
     let stage = state.editor.prediction().map_or(0, |prediction| prediction.largest().stage);
     let broken = !state.editor.faults().is_empty() && state.editor.prediction().is_some();
-    let view = if broken { "last good plan" } else { state.memory.view.word() };
+    let view = match state.memory.view {
+        _ if broken => "last good plan",
+        MemoryView::Timeline if state.editor.serves() => "over the prompts",
+        view => view.word(),
+    };
     let of = if stages > 1 { format!(" · stage {stage} of {stages}, the largest") } else { String::new() };
     let base = state.baseline.as_ref().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
     format!("{view} · GiB a GPU{of}{base}")
@@ -121,7 +125,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
     let stage = prediction.largest();
     let mut lines: Vec<Line<'_>> = Component::ALL
         .into_iter()
-        .filter(|component| *component != Component::KvCache || stage.component(*component) > Bytes::ZERO)
+        .filter(|component| is_listed(state, *component) || stage.component(*component) > Bytes::ZERO)
         .map(|component| {
             let bytes = stage.component(component);
             let share = bytes.share_of(stage.device_used).map_or(0.0, |share| share.percent());
@@ -151,11 +155,25 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
     lines.push(verdict_line(prediction, look));
     lines.push(Line::from(vec![
         Span::styled(" peak in ", theme.dim()),
-        Span::styled(stage.peak_phase.word(), theme.text()),
+        Span::styled(phase_word(state, stage.peak_phase), theme.text()),
     ]));
     let cause = wrapped(&stage.peak_cause, LIST as usize - 2, 3);
     lines.extend(cause.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));
     lines
+}
+
+/// Whether a component has its row without bytes too.
+fn is_listed(state: &State, component: Component) -> bool {
+    match component {
+        Component::KvCache => false,
+        Component::Gradients | Component::OptimizerStates => !state.editor.serves(),
+        _ => true,
+    }
+}
+
+/// A phase in words: a server has no other than its prompts' pass.
+fn phase_word(state: &State, phase: Phase) -> &'static str {
+    if state.editor.serves() { "reading the prompts" } else { phase.word() }
 }
 
 /// GiB more or less than in the baseline; nothing where nothing is pinned.

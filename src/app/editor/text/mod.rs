@@ -4,6 +4,8 @@
 mod complete;
 mod spot;
 
+use std::ops::Range;
+
 use ratatui_textarea::{CursorMove, Input, TextArea};
 
 use super::Editor;
@@ -30,15 +32,28 @@ pub struct TextView {
     row: usize,
     /// In characters.
     column: usize,
+    /// A row and the byte of the text at which it begins: near where the last change was.
+    anchor: (usize, usize),
+    /// What was changed since the text was last told.
+    edited: Option<Edited>,
     /// What may be written at the cursor, while that is offered.
     pub completion: Option<Completion>,
+}
+
+/// Rows that were edited: so many, from the first on, are now so many others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Edited {
+    first: usize,
+    before: usize,
+    after: usize,
 }
 
 impl TextView {
     /// Opens a text at a place of it.
     #[must_use]
     pub fn open(text: &str, at: Option<Mark>) -> Self {
-        let mut view = Self { lines: lines_of(text), row: 0, column: 0, completion: None };
+        let (lines, anchor) = (lines_of(text), (0, bom_of(text)));
+        let mut view = Self { lines, row: 0, column: 0, anchor, edited: None, completion: None };
         if let Some(at) = at {
             view.go_to(at.line.saturating_sub(1), at.column.saturating_sub(1));
         }
@@ -57,6 +72,7 @@ impl TextView {
     /// Follows a text that was changed from elsewhere, to the byte at which it was.
     pub fn follow(&mut self, text: &str, at: usize) {
         self.lines = lines_of(text);
+        (self.anchor, self.edited) = ((0, bom_of(text)), None);
         self.completion = None;
         let before = text.get(..at).unwrap_or(text).trim_start_matches(BOM);
         let row = before.matches('\n').count();
@@ -116,8 +132,12 @@ impl TextView {
         self.row = start + cursor.0;
         self.column = cursor.1 + if cursor.0 == at { far } else { 0 };
         let mut lines = area.into_lines();
-        before.push_str(&lines[at]);
-        lines[at] = before;
+        if far > 0 {
+            // So far from its beginning the line is still there; the last of a text may be joined to the one above.
+            before.push_str(&lines[at]);
+            lines[at] = before;
+        }
+        self.edited = Some(Edited { first: start, before: near.len(), after: lines.len() });
         self.lines.splice(near, lines);
         said
     }
@@ -144,6 +164,7 @@ impl TextView {
                 let line = &mut self.lines[self.row];
                 *line = line.chars().skip(self.column).collect();
                 self.column = 0;
+                self.edited = Some(Edited { first: self.row, before: 1, after: 1 });
                 true
             }
             Key::Enter => self.new_line(),
@@ -206,11 +227,32 @@ impl TextView {
         true
     }
 
-    /// The plan's text with what was changed here: lines that are the same keep their bytes,
-    /// line ends included.
-    #[must_use]
-    pub fn text(&self, before: &str) -> String {
-        merged(before, self.lines())
+    /// What was changed here since the text was `before`: the bytes of it that are others now, and what they are. Lines
+    /// that are the same keep their bytes, line ends included.
+    pub fn splice(&mut self, before: &str) -> Option<(Range<usize>, String)> {
+        let edited = self.edited.take()?;
+        let start = self.byte_of(edited.first, before);
+        self.anchor = (edited.first, start);
+        // With the line after them, which is the same: only the last of a text has no end.
+        let end = ends(&before[start..]).nth(edited.before).map_or(before.len(), |end| start + end);
+        let last = (edited.first + edited.after + 1).min(self.lines.len());
+        let ending = ending_of(before);
+        Some((start..end, merged(&before[start..end], &self.lines[edited.first..last], ending)))
+    }
+
+    /// The byte at which a row begins, from the nearest that is known.
+    fn byte_of(&self, row: usize, text: &str) -> usize {
+        let (known, byte) = self.anchor;
+        if row >= known {
+            let beyond = row - known;
+            return if beyond == 0 {
+                byte
+            } else {
+                ends(&text[byte..]).nth(beyond - 1).map_or(text.len(), |end| byte + end + 1)
+            };
+        }
+        let before = text[..byte].rmatch_indices('\n').nth(known - row);
+        before.map_or_else(|| bom_of(text), |(end, _)| end + 1)
     }
 
     /// Indents to the next multiple of two.
@@ -218,6 +260,21 @@ impl TextView {
         let (_, column) = self.cursor();
         self.with_area(|area| area.insert_str(" ".repeat(spot::INDENT - column % spot::INDENT)))
     }
+}
+
+/// Bytes before the first line.
+fn bom_of(text: &str) -> usize {
+    if text.starts_with(BOM) { BOM.len_utf8() } else { 0 }
+}
+
+/// Where each line ends.
+fn ends(text: &str) -> impl Iterator<Item = usize> {
+    text.match_indices('\n').map(|(at, _)| at)
+}
+
+/// How the lines of a text end: as its first does.
+fn ending_of(text: &str) -> &'static str {
+    if text.find('\n').is_some_and(|at| text[..at].ends_with('\r')) { "\r\n" } else { "\n" }
 }
 
 fn lines_of(text: &str) -> Vec<String> {
@@ -247,11 +304,9 @@ fn input(key: Key) -> Option<ratatui_textarea::Key> {
     }
 }
 
-/// The bytes of `before` with `lines` as its lines: where these are the same as before at the
+/// The bytes of `body` with `lines` as its lines, new ones with that `ending`: where these are the same as before at the
 /// beginning and at the end, so are their ends.
-fn merged(before: &str, lines: &[String]) -> String {
-    let (bom, body) = before.split_at(if before.starts_with(BOM) { BOM.len_utf8() } else { 0 });
-    let ending = if body.find('\n').is_some_and(|at| body[..at].ends_with('\r')) { "\r\n" } else { "\n" };
+fn merged(body: &str, lines: &[String], ending: &str) -> String {
     let same = |(old, new): &(&str, &String)| old.strip_suffix('\r').unwrap_or(old) == new.as_str();
     let (count, last) = (body.matches('\n').count() + 1, lines.len().saturating_sub(1));
     // A last line has no end: what is one, or was, is not copied with its end.
@@ -259,8 +314,7 @@ fn merged(before: &str, lines: &[String]) -> String {
     let (start, front) = fronts.fold((0, 0), |(number, bytes), (old, _)| (number + 1, bytes + old.len() + 1));
     let backs = body.rsplit('\n').zip(lines.iter().rev()).take(lines.len().min(count) - start).take_while(same);
     let (end, back) = backs.fold((0, 0), |(number, bytes), (old, _)| (number + 1, bytes + old.len() + 1));
-    let mut text = String::with_capacity(before.len() + 16);
-    text.push_str(bom);
+    let mut text = String::with_capacity(body.len() + 16);
     text.push_str(&body[..front]);
     for (at, line) in lines.iter().enumerate().take(lines.len() - end).skip(start) {
         text.push_str(line);
@@ -276,22 +330,56 @@ fn merged(before: &str, lines: &[String]) -> String {
 mod tests {
     use super::*;
 
+    /// The text with what was changed in the view.
+    fn told(view: &mut TextView, text: &str) -> String {
+        let mut text = text.to_owned();
+        if let Some((place, inserted)) = view.splice(&text) {
+            text.replace_range(place, &inserted);
+        }
+        assert_eq!(lines_of(&text), view.lines());
+        text
+    }
+
     fn typed(text: &str, keys: &[Key]) -> String {
         let mut view = TextView::open(text, None);
-        for key in keys {
-            view.take(*key);
-        }
-        view.text(text)
+        keys.iter().fold(text.to_owned(), |text, key| if view.take(*key) { told(&mut view, &text) } else { text })
     }
 
     #[test]
     fn what_is_not_touched_keeps_its_bytes() {
         for text in ["", "a: 1", "a: 1\n", "\u{feff}a: 1\r\nb: 2\n\r\n", "a: 1\r\n\tb\r\r\n"] {
-            assert_eq!(TextView::open(text, None).text(text), text);
+            assert_eq!(typed(text, &[Key::Char('x'), Key::Backspace]), text);
+            assert_eq!(typed(text, &[Key::Down, Key::Down, Key::Char('x'), Key::Backspace]), text);
         }
         let text = "\u{feff}a: 1\r\nb: 2\nc: 3";
         assert_eq!(typed(text, &[Key::Down, Key::End, Key::Char('0')]), "\u{feff}a: 1\r\nb: 20\r\nc: 3");
         assert_eq!(typed(text, &[Key::End, Key::Char('0')]), "\u{feff}a: 10\r\nb: 2\nc: 3");
+    }
+
+    #[test]
+    fn the_last_line_is_joined_to_the_one_above() {
+        assert_eq!(typed("a: 1\n", &[Key::Down, Key::Backspace]), "a: 1");
+        assert_eq!(typed("a: 1\nb: 2", &[Key::Down, Key::Backspace]), "a: 1b: 2");
+        assert_eq!(typed("a: 1\nb: 2", &[Key::End, Key::Delete]), "a: 1b: 2");
+    }
+
+    #[test]
+    fn changes_up_and_down_a_text_are_at_their_places() {
+        let text: String = (0..50).map(|line| format!("k{line}: {line}\r\n")).collect();
+        let mut view = TextView::open(&text, None);
+        let mut now = text.clone();
+        for row in [40, 3, 4, 49, 50, 0, 17, 16, 39] {
+            view.go_to(row, usize::MAX);
+            view.take(Key::Char('x'));
+            now = told(&mut view, &now);
+            view.take(Key::Left);
+            view.take(Key::Enter);
+            now = told(&mut view, &now);
+            view.take(Key::Backspace);
+            now = told(&mut view, &now);
+        }
+        assert_eq!(now.matches('x').count(), 9);
+        assert_eq!(now.replace('x', ""), text);
     }
 
     #[test]
@@ -328,7 +416,7 @@ mod tests {
         view.take(Key::Left);
         assert_eq!(view.cursor(), (1, 69_999));
         view.take(Key::Ctrl('u'));
-        assert_eq!(view.text(&text), "a: 1\nx\nb: 2\n");
+        assert_eq!(told(&mut view, &text), "a: 1\nx\nb: 2\n");
         assert_eq!(typed(&text, &[Key::Down, Key::End, Key::Right, Key::Backspace]), format!("a: 1\n{long}b: 2\n"));
     }
 
@@ -337,6 +425,6 @@ mod tests {
         let text = "a: 1\r\n";
         let mut view = TextView::open(text, None);
         view.paste("b: 2\rc: \u{1b}3\n");
-        assert_eq!(view.text(text), "b: 2\r\nc: 3\r\na: 1\r\n");
+        assert_eq!(told(&mut view, text), "b: 2\r\nc: 3\r\na: 1\r\n");
     }
 }

@@ -21,8 +21,8 @@ const fn with_predicted(width: usize) -> bool {
     width > NAME + PREDICTED + OBSERVED + OFF_BY + VERDICT
 }
 
-/// Adds the table.
-pub fn add(comparison: &Comparison, look: &Look, page: &mut Page<'_>) {
+/// Adds the table; of a plan that `serves` without what only training has.
+pub fn add(comparison: &Comparison, serves: bool, look: &Look, page: &mut Page<'_>) {
     let predicted = if with_predicted(page.width) { right("predicted", PREDICTED) } else { String::new() };
     let head =
         format!(" {}{predicted}{}{}   verdict", left("", NAME), right("observed", OBSERVED), right("off by", OFF_BY));
@@ -38,6 +38,10 @@ pub fn add(comparison: &Comparison, look: &Look, page: &mut Page<'_>) {
     row("compute", &comparison.compute, ToString::to_string, look, page);
     if let Some(power) = &comparison.power {
         row("power", power, ToString::to_string, look, page);
+    }
+    if serves {
+        // A server has no steps that a log or hook could count.
+        return;
     }
     row("step", &comparison.step, ToString::to_string, look, page);
     if let Some(rate) = &comparison.tokens {

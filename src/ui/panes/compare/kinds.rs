@@ -29,7 +29,9 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
     if comparison.allocated.observed.value().is_some() || comparison.reserved.observed.value().is_some() {
         kinds.push(("allocated", "reserved, allocated: the peaks that PyTorch counts itself".to_owned()));
     }
-    kinds.push(("step", step(state, comparison)));
+    if !state.editor.serves() {
+        kinds.push(("step", step(state, comparison)));
+    }
     let of = match comparison.of {
         Of::Whole => None,
         Of::Stage(stage) => Some(format!("of stage {stage}, which that GPU holds")),

@@ -101,7 +101,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let at_top = state.compared == 0;
     let mut page = Page { lines: Vec::new(), selected: None, at_top, width: area.width as usize, mark: " " };
     let row = (state.focus == Pane::Compare).then(|| CompareRow::of(state));
-    figures::add(comparison, look, &mut page);
+    figures::add(comparison, state.editor.serves(), look, &mut page);
     if let Some(line) = baseline_line(state, prediction, look) {
         page.add(line);
     }

@@ -59,7 +59,7 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
         }
         if index == selected {
             for note in notes(state, explanation) {
-                page.note("", &note, 2, look);
+                page.note("", &look.keys(&note), 2, look);
             }
         }
     }
@@ -100,7 +100,10 @@ fn none(state: &State, comparison: &Comparison) -> &'static str {
     if state.explaining.under_way() {
         "being searched for"
     } else if !comparison.evidence.settled {
-        "looked for once the run has worked for whole steps; e looks now"
+        match state.editor.serves() {
+            true => "looked for where steps are told; e looks now",
+            false => "looked for once the run has worked for whole steps; e looks now",
+        }
     } else if !comparison.is_notable() {
         "nothing to explain: all within what predictions stray by"
     } else if state.other_card().is_some() {

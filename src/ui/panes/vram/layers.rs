@@ -19,13 +19,16 @@ const COLUMNS: usize = 62;
 pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let groups = &prediction.layers;
+    // Without a backward pass the cache is what stays.
+    let serves = state.editor.serves();
+    let kept = if serves { Component::KvCache } else { Component::Activations };
     let base = if state.baseline.is_some() { "Δbase" } else { "" };
     let head = format!(
         "  {}{}{}{}{}",
         left("layers", 24),
         right("param. M", 10),
-        right("saved each", 11),
-        right("saved all", 10),
+        right(if serves { "cache each" } else { "saved each" }, 11),
+        right(if serves { "cache all" } else { "saved all" }, 10),
         right(base, 7)
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
@@ -45,12 +48,15 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
             Span::styled(right(&all(group).in_gib(), 10), theme.predicted()),
             Span::styled(right(&before(state, prediction, index), 7), theme.warning()),
             Span::raw(" "),
-            Span::styled("░".repeat(bar::cells(all(group), most, width)), theme.component(Component::Activations)),
+            Span::styled(bar::pattern(kept).repeat(bar::cells(all(group), most, width)), theme.component(kept)),
         ]));
     }
     let sum: Bytes = groups.iter().map(all).sum();
     let several = if prediction.stages.len() > 1 { "; the pipeline keeps several at a time" } else { "" };
-    let said = format!("  one micro batch saves {sum} in all{several}");
+    let said = match serves {
+        true => format!("  the cache of all requests holds {sum} in all"),
+        false => format!("  one micro batch saves {sum} in all{several}"),
+    };
     lines.push(Line::styled(left(&said, area.width as usize), theme.dim()));
     render(lines, area, buffer);
 }

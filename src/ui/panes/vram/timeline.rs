@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke};
 
-use super::{SAME, more, render};
+use super::{SAME, more, phase_word, render};
 use crate::app::{Pane, State};
 use crate::predict::{Phase, Prediction, TimelinePoint};
 use crate::ui::Look;
@@ -28,12 +28,13 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
         let below = if left == Bytes::ZERO { "the peak".to_owned() } else { format!("{left} below the peak") };
         lines.push(Line::from(vec![
             Span::styled(" ◆ ", theme.accent()),
-            Span::styled(format!("{} · {}", point.phase.word(), point.at), theme.text()),
+            Span::styled(format!("{} · {}", phase_word(state, point.phase), point.at), theme.text()),
             Span::styled(format!("  {}, {below}", point.allocated), theme.dim()),
             Span::styled(format!("  {}", against(state, point, selected)), theme.warning()),
         ]));
     }
-    let cause = format!("peak {} in {}: {}", stage.peak_allocated, stage.peak_phase.word(), stage.peak_cause);
+    let cause =
+        format!("peak {} in {}: {}", stage.peak_allocated, phase_word(state, stage.peak_phase), stage.peak_cause);
     let cause = wrapped(&cause, (area.width as usize).saturating_sub(2), 2);
     lines.extend(cause.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));
     render(lines, words, buffer);
@@ -67,7 +68,8 @@ pub fn draw_curve(
     let theme = &look.theme;
     let [head, chart, phases] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-    Line::styled("  allocated over one step, GiB", theme.dim()).render(head, buffer);
+    let over = if state.editor.serves() { "while the prompts are read" } else { "over one step" };
+    Line::styled(format!("  allocated {over}, GiB"), theme.dim()).render(head, buffer);
     let before = state.baseline.as_ref().map(|baseline| baseline.prediction.largest());
     let highest = before.map_or(stage.peak_allocated, |before| before.peak_allocated.max(stage.peak_allocated));
     let top = prediction.capacity.bytes.max(highest).gib();
@@ -107,7 +109,7 @@ pub fn draw_curve(
         let Some(first) = points.iter().position(|point| point.phase == phase) else { continue };
         let column = (first as f64 / last * plot_width as f64) as u16;
         let place = Rect { x: plot.x + column, width: plot.width.saturating_sub(column), ..phases };
-        Line::styled(fit(phase.word(), place.width as usize), theme.dim()).render(place, buffer);
+        Line::styled(fit(phase_word(state, phase), place.width as usize), theme.dim()).render(place, buffer);
     }
 }
 
