@@ -90,7 +90,7 @@ pub fn import(context: &Context) -> Imported {
     trl::complete(&mut settings, context, &mut imported);
     named_model(&mut imported, &settings, context);
     length(&mut imported, &settings, context);
-    low_rank(&mut imported, &settings);
+    low_rank(&mut imported, &settings, context);
     set(&mut imported, &settings, context, stored(&settings));
     data_parallel(&mut imported, context);
     imported
@@ -180,8 +180,10 @@ fn length(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// Adapters by the names that scripts have for them.
-fn low_rank(imported: &mut Imported, settings: &Settings) {
+fn low_rank(imported: &mut Imported, settings: &Settings, context: &Context) {
     let wanted = ["use_peft", "use_lora", "lora", "peft", "use_peft_lora"].iter().any(|name| settings.is(name));
+    // A script of its own that takes a rank has adapters; TRL's has one either way.
+    let wanted = wanted || (trl::method(context).is_none() && settings.is_set("lora_r"));
     let bits = bits(settings);
     // DeepSpeed-Chat: adapters in every linear layer of the modules whose name holds `--lora_module_name`.
     let chats = settings.whole("lora_dim").filter(|found| found.value > 0);
@@ -202,7 +204,7 @@ fn low_rank(imported: &mut Imported, settings: &Settings) {
 /// Base weights of 4 or 8 bits.
 fn bits(settings: &Settings) -> Option<Found<u64>> {
     let on = |name: &str, bits: u64| settings.on(name).map(|found| found.map(|_| bits));
-    ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation"]
+    ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation", "q_lora"]
         .iter()
         .find_map(|name| on(name, 4))
         .or_else(|| ["load_in_8bit", "use_8bit_quantization"].iter().find_map(|name| on(name, 8)))
