@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Run;
 use super::imported::Imported;
-use super::launch::{Kind, Launcher, Program, World};
+use super::launch::{Launcher, Program, World};
 use super::origin::{Found, Origin};
 use super::settings::Settings;
 use super::text;
@@ -80,7 +80,7 @@ impl Context<'_> {
 pub fn surroundings(imported: &mut Imported, context: &Context) {
     let world = &context.world;
     // One process of a command that nothing starts several times; but who may not look cannot tell.
-    let launched = context.launchers.iter().any(|launcher| !matches!(launcher.kind, Kind::Srun | Kind::Mpirun));
+    let launched = !context.launchers.is_empty();
     let alone = !context.program.path.is_empty() && world.total.is_none() && !context.run.withheld && !launched;
     let one = || World::here(1, Origin::Derived("no launcher: one process".to_owned()));
     let world = if alone && !unsettled(imported) { &one() } else { world };
@@ -92,7 +92,7 @@ pub fn surroundings(imported: &mut Imported, context: &Context) {
     }
     if imported.get("cluster.num_gpus").is_none() {
         let why = if launched {
-            "the launcher starts a process on every GPU in sight, and none is"
+            "the launcher does not tell, and no GPU is in sight"
         } else {
             "no launcher, no WORLD_SIZE and no task of Slurm tells the number of processes"
         };

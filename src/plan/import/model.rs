@@ -9,7 +9,7 @@ use super::origin::{Found, Origin};
 const CONFIG: &str = "config.json";
 
 /// Endings of hub names that leave the architecture as it is.
-const VARIANTS: [&str; 31] = [
+const VARIANTS: [&str; 32] = [
     "-hf",
     "-instruct",
     "-chat",
@@ -41,6 +41,7 @@ const VARIANTS: [&str; 31] = [
     "-v0",
     "-text",
     "-chat-v1.0",
+    "-whole-word-masking",
 ];
 
 /// Sets the model that `found` names: a folder with a `config.json` or that file, a name of the

@@ -120,8 +120,7 @@ fn follow(words: Vec<String>, launched: &mut Launched, depth: usize) {
     } else if is_shell(name) {
         match shell_text(after) {
             Some((text, behind)) => {
-                let command = shell::read(text, &|_| None).commands.pop().unwrap_or_default();
-                follow(command, launched, depth + 1);
+                follow(last_that_trains(shell::read(text, &|_| None).commands, depth), launched, depth + 1);
                 // Its own words (`$0`, `$1`, …) where the text itself starts nothing that trains.
                 if launched.launchers.is_empty() && !launched.program.python && !behind.is_empty() {
                     follow(behind.to_vec(), launched, depth + 1);
@@ -135,6 +134,17 @@ fn follow(words: Vec<String>, launched: &mut Launched, depth: usize) {
     } else {
         started(first.clone(), false, false, after.to_vec(), launched, depth);
     }
+}
+
+/// Of a shell's commands the last that starts Python or a launcher (`torchrun … | tee log`), else the last.
+fn last_that_trains(mut commands: Vec<Vec<String>>, depth: usize) -> Vec<String> {
+    let trains = |words: &Vec<String>| {
+        let mut launched = Launched::default();
+        follow(words.clone(), &mut launched, depth + 1);
+        launched.program.python || !launched.launchers.is_empty()
+    };
+    let at = commands.iter().rposition(trains).or(commands.len().checked_sub(1));
+    at.map(|at| commands.swap_remove(at)).unwrap_or_default()
 }
 
 /// Behind a program that is itself an argument: `python -c '…' WORDS`.
@@ -195,7 +205,10 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
     let inner_module = ["m", "module", "module_mode"].iter().any(|flag| options.is(flag));
     let plain = ["no_python", "command_mode", "c"].iter().any(|flag| options.is(flag));
     let Some(kind) = wrapper.kind else {
-        return follow(inner, launched, depth + 1);
+        // `uv run -m pkg.train`
+        let module = options.text("m").filter(|_| wrapper.runs_modules());
+        let behind = module.map(|found| vec!["python".to_owned(), "-m".to_owned(), found.value]).unwrap_or_default();
+        return follow([behind, inner].concat(), launched, depth + 1);
     };
     launched.launchers.push(Launcher { kind, options });
     if matches!(kind, Kind::Srun | Kind::Mpirun) || plain {
@@ -270,6 +283,11 @@ mod tests {
             ),
             ("tini -- torchrun --nproc-per-node=2 a.py", vec![Torchrun], "a.py", 0),
             ("uv run --no-sync python a.py", vec![], "a.py", 0),
+            ("uv run --extra cuda -m torch.distributed.run --nproc_per_node 2 a.py", vec![Torchrun], "a.py", 0),
+            ("uvx --from torch torchrun a.py x", vec![Torchrun], "a.py", 1),
+            ("A=1 stdbuf -oL python -u a.py x", vec![], "a.py", 1),
+            ("nice -n10 taskset -c 0-3 python a.py", vec![], "a.py", 0),
+            ("bash -lc cd~/w~&&~A=1~torchrun~--nproc_per_node~8~a.py~x~|&~tee~log", vec![Torchrun], "a.py", 1),
             ("axolotl train c.yml --launcher torchrun -- --nproc_per_node=2", vec![], "axolotl", 6),
         ] {
             assert_eq!(apart(line), (kinds, path.to_owned(), words), "{line}");

@@ -1,5 +1,7 @@
 //! How many processes a launcher starts, or an environment tells of.
 
+use std::collections::BTreeMap;
+
 use super::{Kind, Launcher};
 use crate::plan::import::origin::{Found, Origin};
 use crate::plan::import::settings::Settings;
@@ -112,6 +114,9 @@ fn torchrun(options: &Settings, around: &Around) -> World {
 
 /// `--num_nodes`, `--num_gpus`, `--include`, `--exclude`, the host file; else every GPU in sight.
 fn deepspeed(options: &Settings, around: &Around) -> World {
+    if let Some(told) = options.text("world_info").and_then(|found| of_world_info(&found)) {
+        return told;
+    }
     let hostfile = options.first_text(&["H", "hostfile"]).map_or("/job/hostfile".to_owned(), |found| found.value);
     let hosts = (around.file)(&hostfile).map(|text| slots(&text)).filter(|slots| !slots.is_empty());
     let here = || around.gpus.as_ref().map(|gpus| vec![("localhost".to_owned(), gpus.value)]);
@@ -138,6 +143,38 @@ fn deepspeed(options: &Settings, around: &Around) -> World {
     let one =
         || Found::new(1, Origin::Default { framework: "deepspeed", option: "no host file: this node".to_owned() });
     World { total: None, nodes: nodes.or_else(|| Some(one())), per_node }
+}
+
+/// What DeepSpeed's runner tells its launcher on each node: `{"worker-0": [0, 1]}` in base64 (`deepspeed/launcher/runner.py`).
+fn of_world_info(told: &Found<String>) -> Option<World> {
+    let json = of_base64(&told.value)?;
+    let hosts: BTreeMap<String, Vec<u64>> = serde_json::from_slice(&json).ok()?;
+    let total = hosts.values().map(|slots| slots.len() as u64).sum();
+    let nodes = Found::new(hosts.len() as u64, told.origin.clone());
+    let all = (total > 0).then(|| Found::new(total, told.origin.clone()))?;
+    Some(World { total: Some(all), nodes: Some(nodes), per_node: None })
+}
+
+/// RFC 4648, also with its letters for URLs; none where anything else stands there.
+fn of_base64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let (mut bits, mut held) = (0_u32, 0_u32);
+    for letter in text.trim_end_matches('=').bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        (bits, held) = ((bits << 6 | u32::from(value)) & 0x3fff, held + 6);
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+        }
+    }
+    Some(bytes)
 }
 
 /// Slots that are left of each host by `worker-0@worker-1:0,2`: those named, or all but those; none where a host is

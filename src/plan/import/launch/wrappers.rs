@@ -172,6 +172,7 @@ const WRAPPERS: &[Wrapper] = &[
         flags: &["no_sync", "frozen", "active", "isolated", "no_project", "q", "v", "all_extras"],
         words: 1,
     },
+    Wrapper { names: &["uvx"], kind: None, flags: &["isolated", "q", "v"], words: 0 },
     Wrapper {
         names: &["conda", "mamba", "micromamba"],
         kind: None,
@@ -223,6 +224,13 @@ const ACCELERATE_FLAGS: &[&str] = &[
     "fp8_use_autocast_during_eval",
 ];
 
+impl Wrapper {
+    /// Whether `-m` names a module for it, as for Python.
+    pub fn runs_modules(&self) -> bool {
+        self.names.contains(&"uv")
+    }
+}
+
 /// The wrapper of that name.
 pub fn find(name: &str) -> Option<&'static Wrapper> {
     let name = name.strip_suffix(".exe").or_else(|| name.strip_suffix(".py")).unwrap_or(name);
@@ -258,8 +266,9 @@ pub fn options_of(wrapper: &Wrapper, words: &[String]) -> (Vec<String>, Vec<Stri
             continue;
         }
         let name = word.trim_start_matches('-').replace('-', "_");
-        // Of short options the value may stand directly behind: `-N4`.
-        let joined = !word.starts_with("--") && wrapper.kind == Some(Kind::Srun) && name.len() > 1;
+        // Of short options the value may stand directly behind: `-N4`, `stdbuf -oL`.
+        let short = matches!(wrapper.kind, Some(Kind::Srun) | None);
+        let joined = !word.starts_with("--") && short && name.len() > 1 && !word.contains('=');
         if joined && !wrapper.flags.contains(&name.as_str()) {
             let (short, value) = name.split_at(name.chars().next().map_or(0, char::len_utf8));
             own.push(format!("--{short}={value}"));

@@ -19,29 +19,20 @@ pub fn set(imported: &mut Imported, job: &Job) {
         _ => None,
     };
     imported.set("model.type", kind.map(|kind| Found::new(kind, Origin::Program(script.clone()))));
-    if settings.get("hybrid_layer_pattern").or(settings.get("hybrid_override_pattern")).is_some()
-        || script.contains("mamba")
-    {
+    let pattern = settings.first_text(&["hybrid_layer_pattern", "hybrid_override_pattern"]);
+    if pattern.is_some() || script.contains("mamba") {
         imported.note("layers of Mamba have no word in a plan: all are counted as attention and MLP");
     }
+    // A letter or sign of the pattern is a layer: `M-M*-`; `|` parts stages, `/` what predicts further tokens.
+    let signs = |text: String| text.split('/').next().unwrap_or("").chars().filter(|sign| *sign != '|').count() as u64;
     let layers = settings.first_whole(&["num_layers", "decoder_num_layers", "encoder_num_layers"]);
-    imported.set("model.architecture.num_layers", layers);
+    imported.set("model.architecture.num_layers", layers.or_else(|| Some(pattern?.map(signs))));
     if settings.get("decoder_num_layers").is_some() {
         imported.set("model.architecture.num_encoder_layers", settings.whole("encoder_num_layers"));
     }
     imported.set("model.architecture.hidden_size", settings.whole("hidden_size"));
-    imported.set("model.architecture.num_attention_heads", settings.whole("num_attention_heads"));
-    // Megatron-DeepSpeed's name.
-    imported.set("model.architecture.num_kv_heads", settings.whole("num_key_value_heads"));
-    if job.is("group_query_attention") {
-        let groups = settings.whole("num_query_groups");
-        imported.set(
-            "model.architecture.num_kv_heads",
-            groups.or_else(|| Some(Found::new(1, Job::default("--num-query-groups 1")))),
-        );
-    }
-    imported.set("model.architecture.head_dim", settings.whole("kv_channels"));
     imported.set("model.architecture.intermediate_size", feed_forward(job));
+    heads(imported, job);
     vocabulary(imported, job);
     imported.set("model.architecture.max_position_embeddings", settings.whole("max_position_embeddings"));
     let untied = job.unless("untie_embeddings_and_output_weights");
@@ -61,18 +52,34 @@ pub fn set(imported: &mut Imported, job: &Job) {
         "model.architecture.linear_bias",
         bias.or_else(|| Some(Found::new(true, Job::default("biases in linear layers")))),
     );
-    imported.set("model.architecture.qkv_bias", settings.flag("add_qkv_bias"));
-    imported.set("model.architecture.qk_norm", settings.flag("qk_layernorm"));
-    // `--window-size 127,0`: so many tokens before, and itself.
-    let window =
-        settings.texts("window_size").and_then(|found| found.and_then(|sizes| sizes.first()?.parse::<u64>().ok()));
-    imported.set("model.architecture.sliding_window", window.map(|found| found.map(|before| before.saturating_add(1))));
     imported.set("model.architecture.mtp_layers", settings.whole("mtp_num_layers"));
     experts(imported, job);
     latent(imported, job);
     if imported.get("model.architecture.hidden_size").is_none() {
         imported.miss("model.architecture", "no --hidden-size");
     }
+}
+
+/// Attention by its own options.
+fn heads(imported: &mut Imported, job: &Job) {
+    let settings = job.settings;
+    imported.set("model.architecture.num_attention_heads", settings.whole("num_attention_heads"));
+    // Megatron-DeepSpeed's name.
+    imported.set("model.architecture.num_kv_heads", settings.whole("num_key_value_heads"));
+    if job.is("group_query_attention") {
+        let groups = settings.whole("num_query_groups");
+        imported.set(
+            "model.architecture.num_kv_heads",
+            groups.or_else(|| Some(Found::new(1, Job::default("--num-query-groups 1")))),
+        );
+    }
+    imported.set("model.architecture.head_dim", settings.whole("kv_channels"));
+    imported.set("model.architecture.qkv_bias", settings.flag("add_qkv_bias"));
+    imported.set("model.architecture.qk_norm", settings.flag("qk_layernorm"));
+    // `--window-size 127,0`: so many tokens before, and itself.
+    let window =
+        settings.texts("window_size").and_then(|found| found.and_then(|sizes| sizes.first()?.parse::<u64>().ok()));
+    imported.set("model.architecture.sliding_window", window.map(|found| found.map(|before| before.saturating_add(1))));
 }
 
 /// `ffn_hidden_size`; its default is four times the width, two thirds of that when gated.

@@ -146,12 +146,13 @@ impl Script {
         if let Some(inner) = text.strip_prefix("$((") {
             let Some(end) = inner.find("))") else { return (String::new(), text.len()) };
             let plain = inner[..end].replace(['$', '{', '}'], "");
-            // As a shell counts: what is not set, or is random, is zero.
-            let number = |name: &str| match self.variable(name, known) {
-                Some(text) if !text.trim().is_empty() => text.trim().parse().ok(),
-                _ => Some(0),
+            // As a shell counts: what is not set, or is random, is zero; what a cluster sets nobody knows.
+            let number = |name: &str| match self.variable(name, known).unwrap_or_else(|| unset(name)).trim() {
+                "" => Some(0),
+                text => text.parse().ok(),
             };
-            let value = expression::whole(&plain, &number).map_or(String::new(), |value| value.to_string());
+            let value =
+                expression::whole(&plain, &number).map_or_else(|| SOMETHING.to_owned(), |value| value.to_string());
             return (value, end + "$((".len() + "))".len());
         }
         if let Some(inner) = text.strip_prefix('`') {
@@ -349,8 +350,8 @@ torchrun --nproc $GPUS --world ${WORLD} train.py \\
     #[test]
     fn of_a_case_the_branch_of_its_word_is_read() {
         let script = "SCALE=\"8B\" # or \"800M\"\ncase \"${SCALE}\" in\n  \"800M\")\n    TP=1\n    ;;\n  \"7B\" | \"8B\")\n    TP=4\n    PP=2 ;;\n\
-            *)\n    TP=9\n    exit 1\n    ;;\nesac\ncase $NONE in a) PP=7 ;; *) CP=2;; esac\npython x.py $TP $PP $CP $(($RANDOM % 1000 + 6000)) `pwd`/a.json";
-        assert_eq!(last(script), ["python", "x.py", "4", "2", "2", "6000", "./a.json"]);
+            *)\n    TP=9\n    exit 1\n    ;;\nesac\ncase $NONE in a) PP=7 ;; *) CP=2;; esac\npython x.py $TP $PP $CP $(($RANDOM % 1000 + 6000)) `pwd`/a.json $(($SLURM_NNODES * 8))";
+        assert_eq!(last(script), ["python", "x.py", "4", "2", "2", "6000", "./a.json", "?"]);
     }
 
     #[test]

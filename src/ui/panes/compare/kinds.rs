@@ -4,6 +4,7 @@ use crate::app::{AttachedState, State};
 use crate::compare::{Comparison, Of, Whose};
 use crate::printable::printable;
 use crate::reading::{Kind, Reading, ToldBy};
+use crate::ui::text::without_mean;
 
 /// A name and what is said of it.
 pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)> {
@@ -52,10 +53,10 @@ fn step(state: &State, comparison: &Comparison) -> String {
             "none: the rhythm of the GPU alone is too little to hold against a plan".to_owned()
         }
         (Reading::Absent(_), ToldBy::Nobody) => match &state.run.news.no_log {
-            Some(why) => format!("not observed: {}", printable(&why.to_string())),
+            Some(why) => format!("not observed: {}", printable(&without_mean(why))),
             None => "not observed: no log or hook is read".to_owned(),
         },
-        (Reading::Absent(why), _) => format!("none: {}", printable(&why.to_string())),
+        (Reading::Absent(why), _) => format!("none: {}", printable(&without_mean(why))),
     }
 }
 
@@ -63,6 +64,6 @@ fn said<T>(reading: &Reading<T>, measured: &str, bound: &str) -> String {
     match reading {
         Reading::Known { kind: Kind::UpperBound, .. } => format!("upper bound: {bound}"),
         Reading::Known { kind, .. } => format!("{}: {measured}", kind.word()),
-        Reading::Absent(why) => format!("none: {}", printable(&why.to_string())),
+        Reading::Absent(why) => format!("none: {}", printable(&without_mean(why))),
     }
 }

@@ -1,13 +1,12 @@
 //! Hugging Face's Trainer: `TrainingArguments`, the arguments of the example scripts and of
 //! TRL, and training loops on accelerate with the same names.
 
-use serde_json::Value;
+mod sharding;
 
 use super::accelerate;
 use super::adapters;
 use super::arguments;
 use super::common::{self, Context};
-use super::deepspeed;
 use super::imported::Imported;
 use super::launch::World;
 use super::model;
@@ -90,7 +89,7 @@ pub fn import(context: &Context) -> Imported {
     trl::complete(&mut settings, context, &mut imported);
     named_model(&mut imported, &settings, context);
     length(&mut imported, &settings, context);
-    low_rank(&mut imported, &settings);
+    low_rank(&mut imported, &settings, context);
     set(&mut imported, &settings, context, stored(&settings));
     data_parallel(&mut imported, context);
     imported
@@ -180,8 +179,10 @@ fn length(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// Adapters by the names that scripts have for them.
-fn low_rank(imported: &mut Imported, settings: &Settings) {
+fn low_rank(imported: &mut Imported, settings: &Settings, context: &Context) {
     let wanted = ["use_peft", "use_lora", "lora", "peft", "use_peft_lora"].iter().any(|name| settings.is(name));
+    // A script of its own that takes a rank has adapters; TRL's has one either way.
+    let wanted = wanted || (trl::method(context).is_none() && settings.is_set("lora_r"));
     let bits = bits(settings);
     // DeepSpeed-Chat: adapters in every linear layer of the modules whose name holds `--lora_module_name`.
     let chats = settings.whole("lora_dim").filter(|found| found.value > 0);
@@ -202,7 +203,7 @@ fn low_rank(imported: &mut Imported, settings: &Settings) {
 /// Base weights of 4 or 8 bits.
 fn bits(settings: &Settings) -> Option<Found<u64>> {
     let on = |name: &str, bits: u64| settings.on(name).map(|found| found.map(|_| bits));
-    ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation"]
+    ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation", "q_lora"]
         .iter()
         .find_map(|name| on(name, 4))
         .or_else(|| ["load_in_8bit", "use_8bit_quantization"].iter().find_map(|name| on(name, 8)))
@@ -244,7 +245,7 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
     imported
         .set("training.gradient_clipping", settings.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0)));
     imported.set("training.deterministic", settings.flag("full_determinism"));
-    sharding(imported, settings, context, stored);
+    sharding::set(imported, settings, context, stored);
 }
 
 fn precision(imported: &mut Imported, settings: &Settings, stored: Stored) {
@@ -283,115 +284,5 @@ pub fn implementation(name: &str) -> &'static str {
         "eager" => "eager",
         name if name.contains("flash") => "flash",
         _ => "sdpa",
-    }
-}
-
-/// DeepSpeed or FSDP, by the Trainer's own arguments.
-fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, stored: Stored) {
-    let path = settings.text("deepspeed").filter(|found| !["true", "false"].contains(&found.value.as_str()));
-    let inline = settings.below("deepspeed");
-    let path = path.or_else(|| settings.text("deepspeed_config"));
-    let named = path.clone();
-    let file = match path {
-        Some(path) if path.value.trim_start().starts_with('{') => {
-            super::text::yaml(&path.origin.to_string(), &path.value).ok()
-        }
-        Some(path) => context.settings(&path.value, imported),
-        None => Some(inline).filter(deepspeed::is_config),
-    };
-    if let Some(file) = file {
-        let (before, steps) =
-            (imported.get("training.precision").cloned(), imported.whole("training.gradient_accumulation_steps"));
-        deepspeed::set(imported, &file);
-        auto_precision(imported, &file, before.map(|inferred| Found::new(inferred.value, inferred.origin)));
-        if file.whole("gradient_accumulation_steps").is_none() && steps.is_none() {
-            imported.drop("training.gradient_accumulation_steps");
-        }
-        return;
-    }
-    if let Some(path) = named {
-        // What is stored, and where, that file decides.
-        for key in ["distribution.sharding", "training.precision"] {
-            imported.drop(key);
-            imported.miss(key, format!("{}, which says it, was not read", path.value));
-        }
-        return;
-    }
-    if let Some(stage) = settings.whole("zero_stage") {
-        return own_zero(imported, settings, stage);
-    }
-    let Some(options) =
-        settings.texts("fsdp").filter(|found| found.value.iter().any(|word| !word.is_empty() && word != "false"))
-    else {
-        let default =
-            Found::new("none", Origin::Default { framework: VERSION, option: "neither fsdp nor deepspeed".to_owned() });
-        imported.fill("distribution.sharding", Some(default));
-        // accelerate's own settings may have turned it on.
-        let sharded = imported.get("distribution.sharding").is_some_and(|found| found.value != "none");
-        if sharded {
-            mixed_under_fsdp(imported, stored);
-        }
-        return;
-    };
-    let config = settings.text("fsdp_config").filter(|found| found.value.ends_with(".json"));
-    let below = settings.below("fsdp_config");
-    let config = config.and_then(|path| context.settings(&path.value, imported)).unwrap_or(below);
-    accelerate::set_fsdp(imported, &config);
-    let named = options
-        .value
-        .iter()
-        .find(|word| word.ends_with("shard") || word.contains("shard_grad_op") || word.contains("zero2"));
-    if let Some(word) = named {
-        imported.say("distribution.sharding", accelerate::strategy(word), options.origin.clone());
-    }
-    if options.value.iter().any(|word| word == "offload") {
-        imported.say("training.cpu_offload", "parameters", options.origin);
-    }
-    mixed_under_fsdp(imported, stored);
-}
-
-/// A script that makes its DeepSpeed configuration out of its own arguments, as DeepSpeed-Chat
-/// does (`training/utils/ds_utils.py`: fp16 unless `--dtype bf16`).
-fn own_zero(imported: &mut Imported, settings: &Settings, stage: Found<u64>) {
-    let gradients = stage.value > 0;
-    imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
-    let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
-    let dtype = settings.text("dtype").unwrap_or_else(|| Found::new("fp16".to_owned(), default()));
-    let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
-    imported.say("training.precision", format!("{half}-fp32-master"), dtype.origin.clone());
-    if gradients {
-        imported.say("training.gradient_dtype", half, dtype.origin);
-    }
-    let offload = settings.on("offload");
-    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
-}
-
-/// With FSDP accelerate raises what it trains to fp32 where it computes in 16 bits.
-pub fn mixed_under_fsdp(imported: &mut Imported, stored: Stored) {
-    let Some(inferred) = imported.get("training.precision").cloned() else { return };
-    let (Stored::Half, Some(word)) = (stored, inferred.value.as_str()) else { return };
-    if imported.get("training.lora.rank").is_some() || !matches!(word, "bf16" | "fp16") {
-        return;
-    }
-    let mixed = format!("{word}-mixed");
-    imported.say("training.precision", mixed, Origin::Derived(format!("{}; FSDP keeps fp32 shards", inferred.origin)));
-}
-
-/// `"bf16": {"enabled": "auto"}`: as the Trainer's own argument, with masters.
-fn auto_precision(imported: &mut Imported, file: &Settings, before: Option<Found<Value>>) {
-    let auto = |name: &str| file.text(name).is_some_and(|found| found.value == "auto");
-    let both = auto("bf16.enabled") || auto("fp16.enabled");
-    let named = file.is("bf16.enabled") || file.is("fp16.enabled");
-    let Some(before) = before.filter(|_| both && !named) else { return };
-    let word = match before.value.as_str() {
-        Some(word) if word.starts_with("bf16") && auto("bf16.enabled") => Some(("bf16-fp32-master", "bf16")),
-        Some(word) if word.starts_with("fp16") && auto("fp16.enabled") => Some(("fp16-fp32-master", "fp16")),
-        _ => None,
-    };
-    if let Some((precision, gradients)) = word {
-        imported.say("training.precision", precision, before.origin.clone());
-        if file.whole("zero_optimization.stage").is_some_and(|found| found.value > 0) {
-            imported.say("training.gradient_dtype", gradients, before.origin);
-        }
     }
 }

@@ -1,0 +1,129 @@
+//! How the Trainer shards: DeepSpeed or FSDP, by its own arguments.
+
+use serde_json::Value;
+
+use super::super::common::Context;
+use super::super::imported::Imported;
+use super::super::origin::{Found, Origin};
+use super::super::settings::Settings;
+use super::super::{accelerate, deepspeed, text};
+use super::{Stored, VERSION};
+
+/// Sets sharding, and what goes with it.
+pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stored: Stored) {
+    if by_deepspeed(imported, settings, context) {
+        return;
+    }
+    if let Some(stage) = settings.whole("zero_stage") {
+        return own_zero(imported, settings, stage);
+    }
+    let options = settings.texts("fsdp");
+    match options.filter(|found| found.value.iter().any(|word| !word.is_empty() && word != "false")) {
+        Some(options) => by_fsdp(imported, settings, context, &options),
+        None => {
+            let option = "neither fsdp nor deepspeed".to_owned();
+            let default = Found::new("none", Origin::Default { framework: VERSION, option });
+            imported.fill("distribution.sharding", Some(default));
+            // accelerate's own settings may have turned it on.
+            if imported.get("distribution.sharding").is_none_or(|found| found.value == "none") {
+                return;
+            }
+        }
+    }
+    mixed_under_fsdp(imported, stored);
+}
+
+/// Whether a DeepSpeed configuration, a file or inline, decides; then what it says is set.
+fn by_deepspeed(imported: &mut Imported, settings: &Settings, context: &Context) -> bool {
+    let path = settings.text("deepspeed").filter(|found| !["true", "false"].contains(&found.value.as_str()));
+    let path = path.or_else(|| settings.text("deepspeed_config"));
+    let file = match &path {
+        Some(path) if path.value.trim_start().starts_with('{') => {
+            text::yaml(&path.origin.to_string(), &path.value).ok()
+        }
+        Some(path) => context.settings(&path.value, imported),
+        None => Some(settings.below("deepspeed")).filter(deepspeed::is_config),
+    };
+    let Some(file) = file else {
+        if let Some(path) = &path {
+            // What is stored, and where, that file decides.
+            for key in ["distribution.sharding", "training.precision"] {
+                imported.drop(key);
+                imported.miss(key, format!("{}, which says it, was not read", path.value));
+            }
+        }
+        return path.is_some();
+    };
+    let (before, steps) =
+        (imported.get("training.precision").cloned(), imported.whole("training.gradient_accumulation_steps"));
+    deepspeed::set(imported, &file);
+    auto_precision(imported, &file, before.map(|inferred| Found::new(inferred.value, inferred.origin)));
+    if file.whole("gradient_accumulation_steps").is_none() && steps.is_none() {
+        imported.drop("training.gradient_accumulation_steps");
+    }
+    true
+}
+
+/// `--fsdp "full_shard auto_wrap"`, and what `--fsdp_config` adds.
+fn by_fsdp(imported: &mut Imported, settings: &Settings, context: &Context, options: &Found<Vec<String>>) {
+    let config = settings.text("fsdp_config").filter(|found| found.value.ends_with(".json"));
+    let below = settings.below("fsdp_config");
+    let config = config.and_then(|path| context.settings(&path.value, imported)).unwrap_or(below);
+    accelerate::set_fsdp(imported, &config);
+    let named = options
+        .value
+        .iter()
+        .find(|word| word.ends_with("shard") || word.contains("shard_grad_op") || word.contains("zero2"));
+    if let Some(word) = named {
+        imported.say("distribution.sharding", accelerate::strategy(word), options.origin.clone());
+    }
+    if options.value.iter().any(|word| word == "offload") {
+        imported.say("training.cpu_offload", "parameters", options.origin.clone());
+    }
+}
+
+/// A script that makes its DeepSpeed configuration out of its own arguments, as DeepSpeed-Chat
+/// does (`training/utils/ds_utils.py`: fp16 unless `--dtype bf16`).
+fn own_zero(imported: &mut Imported, settings: &Settings, stage: Found<u64>) {
+    let gradients = stage.value > 0;
+    imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
+    let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
+    let dtype = settings.text("dtype").unwrap_or_else(|| Found::new("fp16".to_owned(), default()));
+    let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
+    imported.say("training.precision", format!("{half}-fp32-master"), dtype.origin.clone());
+    if gradients {
+        imported.say("training.gradient_dtype", half, dtype.origin);
+    }
+    let offload = settings.on("offload");
+    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
+}
+
+/// With FSDP accelerate raises what it trains to fp32 where it computes in 16 bits.
+fn mixed_under_fsdp(imported: &mut Imported, stored: Stored) {
+    let Some(inferred) = imported.get("training.precision").cloned() else { return };
+    let (Stored::Half, Some(word)) = (stored, inferred.value.as_str()) else { return };
+    if imported.get("training.lora.rank").is_some() || !matches!(word, "bf16" | "fp16") {
+        return;
+    }
+    let mixed = format!("{word}-mixed");
+    imported.say("training.precision", mixed, Origin::Derived(format!("{}; FSDP keeps fp32 shards", inferred.origin)));
+}
+
+/// `"bf16": {"enabled": "auto"}`: as the Trainer's own argument, with masters.
+fn auto_precision(imported: &mut Imported, file: &Settings, before: Option<Found<Value>>) {
+    let auto = |name: &str| file.text(name).is_some_and(|found| found.value == "auto");
+    let both = auto("bf16.enabled") || auto("fp16.enabled");
+    let named = file.is("bf16.enabled") || file.is("fp16.enabled");
+    let Some(before) = before.filter(|_| both && !named) else { return };
+    let word = match before.value.as_str() {
+        Some(word) if word.starts_with("bf16") && auto("bf16.enabled") => Some(("bf16-fp32-master", "bf16")),
+        Some(word) if word.starts_with("fp16") && auto("fp16.enabled") => Some(("fp16-fp32-master", "fp16")),
+        _ => None,
+    };
+    if let Some((precision, gradients)) = word {
+        imported.say("training.precision", precision, before.origin.clone());
+        if file.whole("zero_optimization.stage").is_some_and(|found| found.value > 0) {
+            imported.say("training.gradient_dtype", gradients, before.origin);
+        }
+    }
+}
