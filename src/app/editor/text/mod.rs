@@ -2,9 +2,8 @@
 //! itself; this follows it.
 
 mod complete;
+mod splice;
 mod spot;
-
-use std::ops::Range;
 
 use ratatui_textarea::{CursorMove, Input, TextArea};
 
@@ -14,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::plan::Mark;
 use crate::plan::schema;
 pub use complete::Completion;
+use splice::{Edited, bom_of};
 pub use spot::{Spot, Wanted};
 
 /// A column beyond which a line counts as very long.
@@ -21,8 +21,6 @@ const FAR: usize = 60_000;
 
 /// Characters before the cursor that are edited with it on such a line.
 const BESIDE: usize = 1_000;
-
-const BOM: char = '\u{feff}';
 
 /// A cursor in the plan's text.
 #[derive(Debug, Clone)]
@@ -38,14 +36,6 @@ pub struct TextView {
     edited: Option<Edited>,
     /// What may be written at the cursor, while that is offered.
     pub completion: Option<Completion>,
-}
-
-/// Rows that were edited: so many, from the first on, are now so many others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Edited {
-    first: usize,
-    before: usize,
-    after: usize,
 }
 
 impl TextView {
@@ -74,7 +64,7 @@ impl TextView {
         self.lines = lines_of(text);
         (self.anchor, self.edited) = ((0, bom_of(text)), None);
         self.completion = None;
-        let before = text.get(..at).unwrap_or(text).trim_start_matches(BOM);
+        let before = text.get(..at).unwrap_or(text).trim_start_matches(splice::BOM);
         let row = before.matches('\n').count();
         let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
         self.go_to(row, column);
@@ -227,34 +217,6 @@ impl TextView {
         true
     }
 
-    /// What was changed here since the text was `before`: the bytes of it that are others now, and what they are. Lines
-    /// that are the same keep their bytes, line ends included.
-    pub fn splice(&mut self, before: &str) -> Option<(Range<usize>, String)> {
-        let edited = self.edited.take()?;
-        let start = self.byte_of(edited.first, before);
-        self.anchor = (edited.first, start);
-        // With the line after them, which is the same: only the last of a text has no end.
-        let end = ends(&before[start..]).nth(edited.before).map_or(before.len(), |end| start + end);
-        let last = (edited.first + edited.after + 1).min(self.lines.len());
-        let ending = ending_of(before);
-        Some((start..end, merged(&before[start..end], &self.lines[edited.first..last], ending)))
-    }
-
-    /// The byte at which a row begins, from the nearest that is known.
-    fn byte_of(&self, row: usize, text: &str) -> usize {
-        let (known, byte) = self.anchor;
-        if row >= known {
-            let beyond = row - known;
-            return if beyond == 0 {
-                byte
-            } else {
-                ends(&text[byte..]).nth(beyond - 1).map_or(text.len(), |end| byte + end + 1)
-            };
-        }
-        let before = text[..byte].rmatch_indices('\n').nth(known - row);
-        before.map_or_else(|| bom_of(text), |(end, _)| end + 1)
-    }
-
     /// Indents to the next multiple of two.
     pub fn indent(&mut self) -> bool {
         let (_, column) = self.cursor();
@@ -262,23 +224,8 @@ impl TextView {
     }
 }
 
-/// Bytes before the first line.
-fn bom_of(text: &str) -> usize {
-    if text.starts_with(BOM) { BOM.len_utf8() } else { 0 }
-}
-
-/// Where each line ends.
-fn ends(text: &str) -> impl Iterator<Item = usize> {
-    text.match_indices('\n').map(|(at, _)| at)
-}
-
-/// How the lines of a text end: as its first does.
-fn ending_of(text: &str) -> &'static str {
-    if text.find('\n').is_some_and(|at| text[..at].ends_with('\r')) { "\r\n" } else { "\n" }
-}
-
 fn lines_of(text: &str) -> Vec<String> {
-    let body = text.strip_prefix(BOM).unwrap_or(text);
+    let body = &text[bom_of(text)..];
     body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).to_owned()).collect()
 }
 
@@ -302,28 +249,6 @@ fn input(key: Key) -> Option<ratatui_textarea::Key> {
         Key::Delete => Some(Typed::Delete),
         _ => None,
     }
-}
-
-/// The bytes of `body` with `lines` as its lines, new ones with that `ending`: where these are the same as before at the
-/// beginning and at the end, so are their ends.
-fn merged(body: &str, lines: &[String], ending: &str) -> String {
-    let same = |(old, new): &(&str, &String)| old.strip_suffix('\r').unwrap_or(old) == new.as_str();
-    let (count, last) = (body.matches('\n').count() + 1, lines.len().saturating_sub(1));
-    // A last line has no end: what is one, or was, is not copied with its end.
-    let fronts = body.split('\n').zip(lines).take(last.min(count - 1)).take_while(same);
-    let (start, front) = fronts.fold((0, 0), |(number, bytes), (old, _)| (number + 1, bytes + old.len() + 1));
-    let backs = body.rsplit('\n').zip(lines.iter().rev()).take(lines.len().min(count) - start).take_while(same);
-    let (end, back) = backs.fold((0, 0), |(number, bytes), (old, _)| (number + 1, bytes + old.len() + 1));
-    let mut text = String::with_capacity(body.len() + 16);
-    text.push_str(&body[..front]);
-    for (at, line) in lines.iter().enumerate().take(lines.len() - end).skip(start) {
-        text.push_str(line);
-        if at < last {
-            text.push_str(ending);
-        }
-    }
-    text.push_str(&body[(body.len() + 1).saturating_sub(back).min(body.len())..]);
-    text
 }
 
 #[cfg(test)]
