@@ -101,7 +101,8 @@ fn fsdp2_under_a_pipeline_keeps_its_stage_whole() {
     let stage = 2 * layer + head;
     // All weights of the last stage in bf16, all gradients in fp32, and in bf16 those of the layer that runs and the
     // head's, which wait for the end of the root's backward pass.
-    assert_eq!(term(&prediction, Phase::Backward, "sharding buffers"), 2 * stage + 4 * stage + 2 * layer + 2 * head);
+    assert_eq!(term(&prediction, Phase::Backward, "sharding buffers"), 2 * stage + 2 * layer + 2 * head);
+    assert_eq!(term(&prediction, Phase::Backward, "whole gradients"), 4 * stage);
     // Sharded over two ranks: fp32 weights; no gradients yet.
     assert_eq!(term(&prediction, Phase::Backward, "weights"), 4 * stage / 2);
     assert_eq!(term(&prediction, Phase::Backward, "gradients"), 0);

@@ -4,7 +4,7 @@ use super::job::{Batch, Job};
 use super::memory::StageRun;
 use super::optimizer::rule;
 use super::overhead::{Constant, NCCL_PER_COMMUNICATOR, context};
-use super::prediction::{Component, Layer, Term, Words, words};
+use super::prediction::{Component, Layer, Phase, Term, Words, words};
 use super::reserved::{Beyond, beyond};
 use super::stored;
 use super::wording;
@@ -255,10 +255,21 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
             Layer::Allocated,
         );
     }
-    if summit.buffers > 0 {
+    // They are part of what sharding adds while the passes run, but gradients to whoever reads the account.
+    let whole = if summit.phase == Phase::Optimizer { 0 } else { run.resident.accumulated };
+    terms.add(
+        "whole gradients",
+        Component::Gradients,
+        whole,
+        words!["of the stage, to which every micro-batch adds: x ", job.storage.reduce.bytes(), " B"],
+        "PyTorch, torch/distributed/pipelining/stage.py, backward_maybe_with_nosync (reduced behind the last backward pass)",
+        Layer::Allocated,
+    );
+    let buffers = summit.buffers - whole;
+    if buffers > 0 {
         let (formula, source) = wording::sharding(job, run.resident.root, run.resident.unsharded_layer);
         let component = Component::CommunicationBuffers;
-        terms.add("sharding buffers", component, summit.buffers, formula, source, Layer::Allocated);
+        terms.add("sharding buffers", component, buffers, formula, source, Layer::Allocated);
     }
     terms.add(
         "optimizer temporaries",

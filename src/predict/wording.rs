@@ -178,12 +178,11 @@ pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str
         ),
         Sharding::Zero3 if is_whole(job) => (
             words![
-                "unsharded under a pipeline: the stage's weights, ",
+                "unsharded from the first forward to the last backward pass: the stage's weights, ",
                 Bytes(root),
-                ", and its gradients, to which every micro-batch adds"
+                ", and a layer's new gradients"
             ],
-            "torchtitan, distributed/fsdp.py, get_fsdp_reshard_after_forward_policy; PyTorch, \
-             torch/distributed/pipelining/stage.py, backward_maybe_with_nosync",
+            "torchtitan, distributed/fsdp.py, get_fsdp_reshard_after_forward_policy (under a pipeline)",
         ),
         Sharding::Zero3 => (
             words![

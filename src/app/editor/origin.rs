@@ -70,14 +70,21 @@ impl Editor {
     /// such kernel runs on the card, that it is beyond what the model is published with.
     #[must_use]
     pub fn caveat(&self, field: Field) -> Option<&str> {
-        let said = self.job().filter(|_| self.is_written(field))?;
-        said.assumptions.iter().find_map(|line| line.strip_prefix(field.key())?.strip_prefix(": "))
+        self.caveats(field).next()
+    }
+
+    fn caveats(&self, field: Field) -> impl Iterator<Item = &str> {
+        let said = self.job().filter(|_| self.is_written(field)).map_or(&[][..], |job| &job.assumptions);
+        said.iter().filter_map(move |line| line.strip_prefix(field.key())?.strip_prefix(": "))
     }
 
     /// The first field whose value the card has no kernels for, with what it lacks.
     #[must_use]
     pub fn lacking(&self) -> Option<(Field, &str)> {
-        [Field::Precision, Field::Attention].into_iter().find_map(|field| Some((field, self.caveat(field)?)))
+        let card = &self.job()?.hardware.gpu.name;
+        let lacks = |caveat: &&str| caveat.strip_prefix(card.as_str()).is_some_and(|rest| rest.starts_with(" has no "));
+        let of = |field| Some((field, self.caveats(field).find(lacks)?));
+        [Field::Precision, Field::Attention].into_iter().find_map(of)
     }
 }
 
@@ -85,6 +92,23 @@ impl Editor {
 mod tests {
     use super::*;
     use crate::catalog::Catalog;
+
+    #[test]
+    fn what_a_card_lacks_is_told_from_other_caveats() {
+        let catalog = Catalog::embedded().unwrap();
+        let lacking = |gpu: &str| {
+            let text = format!(
+                "model: {{preset: llama-2-7b, framework: torchtitan}}\ntraining: {{precision: fp8-mixed}}\n\
+                 hardware: {{gpu_type: {gpu}}}\n"
+            );
+            let editor = Editor::open_text("a".to_owned(), None, text, &catalog);
+            assert!(editor.caveat(Field::Precision).is_some());
+            editor.lacking().map(|(field, _)| field)
+        };
+        assert_eq!(lacking("NVIDIA A100 80GB"), Some(Field::Precision));
+        // There it says what fp8-mixed saves.
+        assert_eq!(lacking("NVIDIA H100"), None);
+    }
 
     #[test]
     fn what_the_plan_says_decides_and_leaves_open_is_told_apart() {
