@@ -1,9 +1,10 @@
 //! How far predictions stray from runs with which nothing is wrong, from measured cases.
 //!
-//! For each framework, without and with context parallel, and quantity `configs/accuracy.yaml` holds the 16th and the 84th percentile of measured
-//! over predicted, to each side: runs are far more often slower than predicted than faster. A framework's own
-//! cases count one each; those of all others together count ten, so that a handful of cases neither widens nor
-//! narrows a band alone. What no measured case holds (traffic, operations) has a band of its own reasoning.
+//! For each framework, without and with context parallel, and quantity `configs/accuracy.yaml` holds the 16th and the
+//! 84th percentile of measured over predicted, to each side: runs are far more often slower than
+//! predicted than faster. A framework's own cases count one each; those of all others together count ten, so that a
+//! handful of cases neither widens nor narrows a band alone. What no measured case holds (traffic, operations) has a
+//! band of its own reasoning.
 
 use std::sync::OnceLock;
 

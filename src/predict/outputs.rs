@@ -1,6 +1,7 @@
 //! What a model returned last, where the training loop holds on to it.
 
 use super::job::Job;
+use super::pipeline::trains_in_stages;
 use super::step::Step;
 use crate::model::{Group, Tape, Tensor, Unit};
 use crate::plan::keywords::{Framework, Mode};
@@ -9,7 +10,7 @@ use crate::plan::keywords::{Framework, Mode};
 /// returned: beside those of that pass, and through its backward pass and the optimizer's step. Megatron's model
 /// returns its loss alone.
 pub(super) fn kept(job: &Job, step: &Step, last: bool) -> u64 {
-    if last && job.framework == Framework::Torchtitan && job.stages.len() > 1 && job.training.mode == Mode::Train {
+    if last && trains_in_stages(job) {
         // A pipeline's last stage holds what it returned for every micro-batch until the next step begins
         // (torch/distributed/pipelining/stage.py, `output_chunks`); the one that is played has its own.
         return logits(&step.walk.last).saturating_mul(job.batch.accumulation - 1);

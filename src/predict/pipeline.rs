@@ -19,14 +19,19 @@ pub(super) fn left_over(job: &Job, step: &Step, layers: &StageLayers, first: boo
     sent(step).saturating_mul(2 * chunks)
 }
 
+/// Whether the stages are PyTorch's (torch/distributed/pipelining), which torchtitan trains in.
+pub(super) fn trains_in_stages(job: &Job) -> bool {
+    job.framework == Framework::Torchtitan && job.stages.len() > 1 && job.training.mode == Mode::Train
+}
+
 /// Buffers of a stage for what its neighbours send: PyTorch's stages have one for each micro-batch's activations and one
 /// for its gradients from the first step on (torch/distributed/pipelining/stage.py, `_prepare_forward_infra` and
 /// `_create_grad_recv_info`). Inputs of micro-batches under way lie in theirs, and count as saved.
 pub(super) fn received(job: &Job, step: &Step, index: usize) -> u64 {
-    let stages = job.stages.len();
-    if job.framework != Framework::Torchtitan || stages < 2 || job.training.mode == Mode::Inference {
+    if !trains_in_stages(job) {
         return 0;
     }
+    let stages = job.stages.len();
     let chunks = job.degrees.virtual_pipeline;
     let all = job.batch.accumulation.saturating_mul(chunks);
     let each = |is_end: bool| all.saturating_sub(if is_end { job.batch.accumulation } else { 0 });

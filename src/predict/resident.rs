@@ -296,7 +296,6 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
             unsharded_gradients: sum.unsharded_gradients,
             reduced_layer: sum.reduced_layer,
             accumulated: sum.accumulated,
-            received: sum.received,
             head_gradients: sum.head_gradients,
             reduced_root: sum.reduced_root,
             live: sum.live,

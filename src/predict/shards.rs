@@ -2,9 +2,10 @@
 //! Each framework has rules of its own.
 
 use super::job::Job;
+use super::pipeline::trains_in_stages;
 use super::resident::{Held, Resident};
 use crate::model::{Tape, is_covered};
-use crate::plan::keywords::{Framework, Mode, Sharding};
+use crate::plan::keywords::{Framework, Sharding};
 
 /// DeepSpeed's defaults, in elements (runtime/zero/config.py, 0.19): of the buffer that gradients are reduced in, of
 /// what is fetched ahead, and how far ahead a weight is used again that is not released.
@@ -29,10 +30,7 @@ pub(super) fn is_deepspeed(job: &Job) -> bool {
 /// `get_fsdp_reshard_after_forward_policy`; PyTorch, torch/distributed/pipelining/stage.py,
 /// `backward_maybe_with_nosync`, which reduces behind the last backward pass alone).
 pub(super) fn is_whole(job: &Job) -> bool {
-    job.framework == Framework::Torchtitan
-        && job.degrees.sharding == Sharding::Zero3
-        && job.degrees.pipeline > 1
-        && job.training.mode == Mode::Train
+    job.degrees.sharding == Sharding::Zero3 && trains_in_stages(job)
 }
 
 impl Held<'_> {

@@ -2,7 +2,7 @@
 //! framework's file that says so. Bytes come from the walk; nothing here computes them.
 
 use super::job::Job;
-use super::pipeline::loaded_by_stage;
+use super::pipeline::{loaded_by_stage, trains_in_stages};
 use super::prediction::{Words, words};
 use super::shards::{is_deepspeed, is_whole};
 use crate::model::{Decoder, Gate, Group, Shape};
@@ -207,7 +207,7 @@ pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str
 
 /// What a loop holds of the model's outputs, and where that is said.
 pub(super) fn outputs(job: &Job) -> (&'static str, &'static str) {
-    if job.framework == Framework::Torchtitan {
+    if trains_in_stages(job) {
         (
             "logits of the step's other micro-batches, until the next step begins",
             "PyTorch, torch/distributed/pipelining/stage.py, output_chunks",

@@ -172,7 +172,8 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
     let Some(job) = subject.job(subject.document) else { return Vec::new() };
     let plain = subject.shown(&predict::predict(&job));
     let misfit = |expected: &Expected| expected.misfit(evidence, bands);
-    let nothing = misfit(&plain).sum;
+    let at_plan = misfit(&plain);
+    let nothing = at_plan.sum;
     if nothing < CONVINCING {
         // No cause could be convincing: the search would be for nothing.
         return Vec::new();
@@ -196,7 +197,7 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
         })
         .filter(|tried| !same(&tried.expected, &plain))
         .collect();
-    let as_planned = Tried { causes: Vec::new(), expected: plain, assumed: 0.0, misfit: misfit(&plain) };
+    let as_planned = Tried { causes: Vec::new(), expected: plain, assumed: 0.0, misfit: at_plan };
     let mut tried = Vec::new();
     for (index, first) in Circumstance::ALL.iter().enumerate() {
         for one in befallen(&[*first], &as_planned) {
