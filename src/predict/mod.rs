@@ -22,6 +22,7 @@ mod prediction;
 mod prefill;
 mod reserved;
 mod resident;
+mod rounds;
 mod scaling;
 mod shards;
 mod step;

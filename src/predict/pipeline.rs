@@ -4,6 +4,7 @@
 use super::job::{Job, StageLayers};
 use super::optimizer::rounded;
 use super::resident::Held;
+use super::rounds::Rounds;
 use super::step::Step;
 use crate::model::{Home, Tensor};
 use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule};
@@ -67,21 +68,23 @@ pub(super) fn loaded_by_stage(job: &Job) -> bool {
 }
 
 /// Passes of a chunk that stage `index` makes forward before its first one backward, and as many backward after its last
-/// one forward (megatron-core, pipeline_parallel/schedules.py, get_pp_rank_microbatches).
+/// one forward.
 pub(super) fn warm_up(job: &Job, index: usize) -> u64 {
-    let (stages, chunks) = (job.stages.len() as u64, job.degrees.virtual_pipeline);
-    let behind = stages.saturating_sub(1 + index as u64);
-    let passes = if chunks > 1 { behind * 2 + (chunks - 1) * stages } else { behind };
-    passes.min(job.batch.accumulation.saturating_mul(chunks))
+    let behind = behind(job, index);
+    if job.degrees.virtual_pipeline > 1 { Rounds::of(job).warm_up(behind) } else { behind.min(job.batch.accumulation) }
+}
+
+/// Stages behind stage `index`.
+fn behind(job: &Job, index: usize) -> u64 {
+    (job.stages.len() as u64).saturating_sub(1 + index as u64)
 }
 
 /// Passes of a chunk that stage `index` has made forward and not yet backward, at most.
 fn under_way(job: &Job, index: usize) -> u64 {
     let all = job.batch.accumulation.saturating_mul(job.degrees.virtual_pipeline);
-    let behind = job.stages.len() as u64 - 1 - index as u64;
     match job.degrees.schedule {
         Schedule::Gpipe => all,
-        Schedule::OneFOneB => (behind + 1).min(all),
+        Schedule::OneFOneB => (behind(job, index) + 1).min(all),
         Schedule::Interleaved => (warm_up(job, index) + 1).min(all),
     }
 }
@@ -97,10 +100,23 @@ pub(super) fn in_flight(job: &Job, index: usize, held: &Held<'_>) -> u64 {
     let until = job.training.offload_layers.unwrap_or(u64::MAX);
     let here =
         |layer: u64| -> u64 { held.step.layer(layer).stays_here(offload && layer < until, by_module).iter().sum() };
-    let one: u64 = held.layers.iter().map(|layer| here(*layer)).sum();
     let ends = if held.first { held.step.first.retained_bytes() } else { 0 };
-    let waiting = under_way(job, index).saturating_sub(chunks);
-    (one / chunks).saturating_add(ends / chunks).saturating_mul(waiting).saturating_add(deferred(job, held))
+    let waiting = if job.degrees.schedule == Schedule::Interleaved && chunks > 1 {
+        let of = |(first, layers): &(u64, u64)| (*first..first + layers).map(here).fold(0, u64::saturating_add);
+        let mut each: Vec<u64> = job.stages[index].chunks.iter().map(of).collect();
+        if let Some(first) = each.first_mut() {
+            *first = first.saturating_add(ends);
+        }
+        if let Some(last) = each.last_mut().filter(|_| held.last) {
+            *last = last.saturating_add(held.step.last.retained_bytes());
+        }
+        let one = each.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        Rounds::of(job).most(behind(job, index), &each).saturating_sub(one)
+    } else {
+        let one = held.layers.iter().map(|layer| here(*layer)).fold(ends, u64::saturating_add);
+        (one / chunks).saturating_mul(under_way(job, index).saturating_sub(chunks))
+    };
+    waiting.saturating_add(deferred(job, held))
 }
 
 /// Operands of the output matrix's weight gradients that wait for the pipeline to drain: the hidden state and the

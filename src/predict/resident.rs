@@ -157,7 +157,8 @@ impl Held<'_> {
 
     /// The largest tensor that this stage asks of Megatron's buffer: a gathered input of the output matrix, or of any
     /// where Transformer Engine does not run; the scores of attention that is written out, which their product is
-    /// given to add to.
+    /// given to add to; the tokens of all ranks that share the experts, where each gathers them
+    /// (core/transformer/moe/token_dispatcher.py, `MoEAllGatherTokenDispatcher.token_dispatch`).
     fn global_buffer(&self) -> u64 {
         let job = self.job;
         let Some(block) = job.architecture.block() else { return 0 };
@@ -177,7 +178,17 @@ impl Held<'_> {
         } else {
             0
         };
-        rounded(gathered.max(scores).saturating_mul(seen))
+        let degrees = &job.degrees;
+        let sharers = degrees.expert.saturating_mul(degrees.expert_tensor);
+        let mixes =
+            self.layers.iter().any(|layer| self.step.tape(*layer).weights.iter().any(|one| one.part == Part::Expert));
+        let sent = if degrees.gathers_tokens && mixes && sharers > 1 {
+            let own = if degrees.sequence_parallel { tokens.div_ceil(degrees.tensor) } else { tokens };
+            own.saturating_mul(sharers).saturating_mul(block.hidden)
+        } else {
+            0
+        };
+        rounded(gathered.max(scores).max(sent).saturating_mul(seen))
     }
 
     /// Weights, and keys and values of every request.

@@ -3,7 +3,7 @@
 use super::Notes;
 use crate::model::{Architecture, Shape, Start};
 use crate::plan::Plan;
-use crate::plan::keywords::{CpComm, Framework, Schedule, Sharding, Strategy};
+use crate::plan::keywords::{CpComm, Framework, MoeDispatcher, Schedule, Sharding, Strategy};
 
 /// Degrees of parallelism. `data` x `tensor` x `pipeline` x `context` = `num_gpus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Degrees {
     pub exchange: CpComm,
     /// Ranks that share the experts.
     pub expert: u64,
+    /// Each of them gathers the tokens of all, and takes those of its experts (Megatron's `allgather`).
+    pub gathers_tokens: bool,
     /// Ranks that share each expert's matrices.
     pub expert_tensor: u64,
     /// Norms and dropouts split along the sequence by `tensor`.
@@ -103,6 +105,7 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         context,
         exchange: part.cp_comm.unwrap_or(CpComm::P2p),
         expert,
+        gathers_tokens: part.moe_dispatcher == Some(MoeDispatcher::Allgather),
         expert_tensor,
         sequence_parallel: part.sequence_parallel.unwrap_or(false) && tensor > 1,
         sharding,

@@ -53,6 +53,22 @@ fn positions(architecture: &Architecture, batch: &Batch, notes: &mut Notes) {
     }
 }
 
+/// Micro-batches that each chunk of an interleaved pipeline passes in a row.
+///
+/// Megatron's `microbatch_group_size_per_vp_stage` is by default as many as there are stages. Fewer are refused, and so is
+/// a last group of fewer (core/pipeline_parallel/schedules.py, `forward_backward_pipelining_with_interleaving`): where the
+/// default is, the least that is not. PyTorch makes rounds of at least as many as there are stages
+/// (torch/distributed/pipelining/schedules.py, `ScheduleInterleaved1F1B`).
+pub fn in_a_row(framework: Framework, stages: u64, batches: u64) -> u64 {
+    let stages = stages.max(1);
+    if framework != Framework::Megatron {
+        return (batches / (batches / stages).max(1)).max(1);
+    }
+    let runs = |row: &u64| batches % row == 0 || batches % row >= stages;
+    // One group of all is refused by neither rule.
+    (stages..batches).find(runs).unwrap_or(batches).max(1)
+}
+
 /// The interleaved schedule goes through its micro-batches in rounds.
 fn rounds(framework: Framework, stages: u64, batches: u64, notes: &mut Notes) {
     let key = "training.gradient_accumulation_steps";
@@ -67,7 +83,8 @@ fn rounds(framework: Framework, stages: u64, batches: u64, notes: &mut Notes) {
                 key,
                 format!(
                     "{batches} is no multiple of {stages} stages: runs only with \
-                     --microbatch-group-size-per-virtual-pipeline-stage {batches} or such"
+                     --microbatch-group-size-per-virtual-pipeline-stage {} or such",
+                    in_a_row(framework, stages, batches)
                 ),
             );
         }

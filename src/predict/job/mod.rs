@@ -18,6 +18,7 @@ pub use batch::Batch;
 pub use degrees::Degrees;
 pub use hardware::Hardware;
 pub(super) use kernels::is_before_ampere;
+pub(super) use limits::in_a_row;
 pub use speed::Speed;
 pub use stages::StageLayers;
 pub use storage::Storage;

@@ -1,0 +1,89 @@
+//! The interleaved schedule: chunks of a stage take turns, so many micro-batches in a row each.
+
+use super::job::{Job, in_a_row};
+
+/// Passes of a chunk in the order of Megatron's and PyTorch's interleaved schedules (megatron-core,
+/// pipeline_parallel/schedules.py, `get_schedule_table`; torch/distributed/pipelining/schedules.py,
+/// `ScheduleInterleaved1F1B`).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rounds {
+    /// Micro-batches of a step.
+    batches: u64,
+    /// Micro-batches that a chunk passes in a row.
+    row: u64,
+    /// Chunks of a stage.
+    chunks: u64,
+}
+
+impl Rounds {
+    pub fn of(job: &Job) -> Self {
+        let batches = job.batch.accumulation;
+        let row = in_a_row(job.framework, job.stages.len() as u64, batches);
+        Self { batches, row, chunks: job.degrees.virtual_pipeline.max(1) }
+    }
+
+    /// Passes of one way in a step.
+    pub const fn all(&self) -> u64 {
+        self.batches.saturating_mul(self.chunks)
+    }
+
+    /// Passes forward that a stage makes before its first one backward, where `behind` others follow it (megatron-core,
+    /// `get_pp_rank_microbatches`).
+    pub fn warm_up(&self, behind: u64) -> u64 {
+        (behind * 2 + (self.chunks - 1).saturating_mul(self.row)).min(self.all())
+    }
+
+    /// Passes of the `turn`-th chunk to run among the first `passes`.
+    fn passed(&self, passes: u64, turn: u64) -> u64 {
+        let round = self.row.saturating_mul(self.chunks).max(1);
+        let whole = passes / round * self.row;
+        let row = self.row.min(self.batches.saturating_sub(whole));
+        whole + (passes % round).saturating_sub(turn * row).min(row)
+    }
+
+    /// The most that micro-batches under way hold on a stage, where a chunk's pass forward leaves as much as `bytes`
+    /// says for it until its pass backward.
+    pub fn most(&self, behind: u64, bytes: &[u64]) -> u64 {
+        let warm_up = self.warm_up(behind);
+        // From round to round it repeats.
+        let steady = (self.all() - warm_up).min(self.row.saturating_mul(2 * self.chunks)).max(1);
+        let held = |step: u64| {
+            let forward = (warm_up + step + 1).min(self.all());
+            let chunks = bytes.iter().zip(0..self.chunks);
+            chunks.fold(0, |sum: u64, (bytes, chunk)| {
+                let alive = self.passed(forward, chunk).saturating_sub(self.passed(step, self.chunks - 1 - chunk));
+                sum.saturating_add(bytes.saturating_mul(alive))
+            })
+        };
+        (0..steady).map(held).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rounds;
+
+    /// Megatron's own example (get_schedule_table): five micro-batches, two chunks, three in a row go
+    /// chunk 0: 0 1 2, chunk 1: 0 1 2, chunk 0: 3 4, chunk 1: 3 4.
+    #[test]
+    fn chunks_take_turns() {
+        let rounds = Rounds { batches: 5, row: 3, chunks: 2 };
+        let first: Vec<u64> = (0..=10).map(|passes| rounds.passed(passes, 0)).collect();
+        assert_eq!(first, [0, 1, 2, 3, 3, 3, 3, 4, 5, 5, 5]);
+        let second: Vec<u64> = (0..=10).map(|passes| rounds.passed(passes, 1)).collect();
+        assert_eq!(second, [0, 0, 0, 0, 1, 2, 3, 3, 3, 4, 5]);
+    }
+
+    /// The last of four stages, four micro-batches, two chunks: four passes of the first chunk, then each pass of the
+    /// second is followed by its own way back. Four of the first and one of the second are there.
+    #[test]
+    fn chunks_that_differ_count_each_for_itself() {
+        let rounds = Rounds { batches: 4, row: 4, chunks: 2 };
+        assert_eq!(rounds.warm_up(0), 4);
+        assert_eq!(rounds.most(0, &[100, 1]), 401);
+        // The first stage makes six more before its first way back: seven and four of eight passes.
+        assert_eq!(rounds.most(3, &[100, 1]), 404);
+        // All in the warm-up.
+        assert_eq!(Rounds { batches: 2, row: 2, chunks: 2 }.most(1, &[100, 1]), 202);
+    }
+}
