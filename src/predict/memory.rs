@@ -78,7 +78,7 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     resident.received = received(job, step, index);
     let inputs = inputs(job, step, first, last).saturating_add(step.walk.buffers);
     let kept = kept(job, step, last);
-    let base = lasting(&resident) + workspaces + inputs + kept;
+    let base = resident.lasting() + workspaces + inputs + kept;
     let stays = if resident.gradients_stay { resident.gradients } else { 0 };
     let left = left_over(job, step, layers, first);
     let static_bytes =
@@ -118,19 +118,6 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     }
 }
 
-/// What a stage holds in every phase of a step.
-const fn lasting(resident: &Resident) -> u64 {
-    resident.weights
-        + resident.fp8_copies
-        + resident.kv_cache_waiting
-        + resident.masters
-        + resident.states
-        + resident.buckets
-        + resident.dummies
-        + resident.global_buffer
-        + resident.received
-}
-
 /// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
 /// there.
 pub(super) fn least(job: &Job, step: &Step, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
@@ -139,7 +126,7 @@ pub(super) fn least(job: &Job, step: &Step, index: usize, offloads: &[CpuOffload
     let all = held.on_card();
     let least = offloads.iter().map(|offload| {
         let resident = held.offloading(all, *offload);
-        lasting(&resident) + if resident.gradients_stay { resident.gradients } else { 0 }
+        resident.lasting() + if resident.gradients_stay { resident.gradients } else { 0 }
     });
     least.collect()
 }
@@ -258,7 +245,10 @@ impl<'a> Player<'a> {
                 let (waiting, passed) = (self.step.waiting(*layer), self.step.passed(*layer));
                 self.retained[Group::ActivationGradient as usize] += waiting;
                 self.retained[Group::Attention as usize] += passed;
+                let ahead = self.reloaded(played, *layer);
+                self.add(ahead, u64::saturating_add);
                 self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers.in_backward(), shown);
+                self.add(ahead, u64::saturating_sub);
                 self.retained[Group::ActivationGradient as usize] -= waiting;
                 self.retained[Group::Attention as usize] -= passed;
                 self.gradients += self.new_gradients(played, parameters);
@@ -277,6 +267,19 @@ impl<'a> Player<'a> {
                 true,
             );
             self.gradients += self.new_gradients(played, parameters);
+        }
+    }
+
+    /// What comes back from host memory while `played` runs backward: modules of the layer before, as Megatron leaves
+    /// those of the last layer on the card, so that each module's pass fetches what is needed one layer on (megatron-core,
+    /// pipeline_parallel/fine_grained_activation_offload.py, `post_warmup_callback` and `on_group_start_backward`).
+    fn reloaded(&self, played: &Played, layer: u64) -> Groups {
+        if self.offload && self.by_module && layer < self.offload_until { played.offloaded } else { [0; GROUPS] }
+    }
+
+    fn add(&mut self, bytes: Groups, with: fn(u64, u64) -> u64) {
+        for (held, more) in self.retained.iter_mut().zip(bytes) {
+            *held = with(*held, more);
         }
     }
 

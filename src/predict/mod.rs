@@ -122,12 +122,15 @@ fn workspaces(job: &Job) -> u64 {
 fn libraries(job: &Job) -> overhead::Libraries {
     let megatron = job.framework == Framework::Megatron;
     let engine = megatron && job.transformer_impl == TransformerImpl::TransformerEngine;
+    let routes = megatron && job.decoder().is_some_and(|decoder| decoder.moe.is_some());
     overhead::Libraries {
         backward: job.training.mode == Mode::Train,
         deterministic: job.training.deterministic,
-        engine,
+        // Megatron's router multiplies by Transformer Engine wherever that is installed (megatron-core,
+        // core/transformer/moe/moe_utils.py, `RouterGatingLinearFunction`).
+        engine: engine || routes,
         userbuffers: engine && job.speed.overlap_tensor && job.degrees.tensor > 1,
-        grouped: engine && job.training.grouped_experts && job.decoder().is_some_and(|decoder| decoder.moe.is_some()),
+        grouped: engine && routes && job.training.grouped_experts,
     }
 }
 

@@ -72,6 +72,21 @@ pub(super) struct Resident {
     pub gathered: u64,
 }
 
+impl Resident {
+    /// What is there in every phase of a step.
+    pub const fn lasting(&self) -> u64 {
+        self.weights
+            + self.fp8_copies
+            + self.kv_cache_waiting
+            + self.masters
+            + self.states
+            + self.buckets
+            + self.dummies
+            + self.global_buffer
+            + self.received
+    }
+}
+
 /// Layers and ends of a stage.
 pub(super) struct Held<'a> {
     pub job: &'a Job,

@@ -64,7 +64,7 @@ pub fn in_a_row(framework: Framework, stages: u64, batches: u64) -> u64 {
     if framework != Framework::Megatron {
         return (batches / (batches / stages).max(1)).max(1);
     }
-    let runs = |row: &u64| batches % row == 0 || batches % row >= stages;
+    let runs = |row: &u64| batches.is_multiple_of(*row) || batches % row >= stages;
     // One group of all is refused by neither rule.
     (stages..batches).find(runs).unwrap_or(batches).max(1)
 }
