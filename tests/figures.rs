@@ -12,10 +12,11 @@ use memwall::report::validate::{Outcome, Row, read, summaries};
 use serde_json::Value;
 
 /// The groups of the measured cases.
-const GROUPS: [(&str, &str); 15] = [
+const GROUPS: [(&str, &str); 16] = [
     ("allocator", "steps of PyTorch models, tensor by tensor"),
     ("followed", "further ones, most of plans drawn by chance"),
     ("megatron-lm", "Megatron-LM, its own tests: A100, H100, GB200"),
+    ("megatron-ci", "the rest of those tests, looked at last"),
     ("simumax", "Megatron-LM by SimuMax: 8 B200"),
     ("megatron-bridge", "Megatron Bridge: H100, B200, GB200, up to 256"),
     ("nemo-24.07", "NeMo: 8, 16 H100"),
@@ -43,7 +44,7 @@ const QUANTITIES: [(&str, &[&str]); 6] = [
 fn rows() -> Vec<Row> {
     let catalog = Catalog::embedded().unwrap();
     let mut outcome = Outcome::default();
-    for file in ["allocator", "ours", "published", "torchtitan"] {
+    for file in ["allocator", "ours", "published", "torchtitan", "megatron"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/truth/{file}.json"));
         for case in read(&fs::read_to_string(path).unwrap()).unwrap() {
             outcome.add(case, |plan: &Value| {

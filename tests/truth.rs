@@ -289,6 +289,40 @@ fn torchtitan() {
     assert!(cases == 12 && mean <= 12.0 && most <= 21.0, "{cases}: mean {mean}, worst {most}");
 }
 
+/// Megatron-LM's other functional tests, which no rule was looked at with before: half of the figures within 1 % (between
+/// steps) and 2 % (peak), each within 5 % or 130 MiB.
+#[test]
+fn megatron() {
+    let (rows, failed) = print("megatron.json");
+    all_predicted(&failed);
+    // Megatron FSDP of a small DeepSeek: what it keeps beside shards is not all named.
+    // Attention captured as a graph: its saved tensors lie in the graph's pool, of which allocated bytes know nothing.
+    // Muon of May 2026 had its other parameters whole on each rank. Without Transformer Engine installed the softmax of
+    // local attention keeps one more tensor of scores. Experts that get more than their share of the tokens: the first
+    // step of `dist_optimizer` lies 5 % below its last. What offloaded modules have under way is counted as one layer.
+    let open = [
+        "moe-deepseek_proxy_fsdp_ep2_fsdp2-dev-dgx_gb200",
+        "moe-gpt3_mcore_te_tp2_zp_z3_resume_torch_dist_te_8experts2parallel_top2router-dev-dgx_gb200",
+        "moe-gpt3_mcore_te_tp2_pp2_ep4_etp1_resume_torch_dist_attn_cudagraph-dev-dgx_h100",
+        "moe-gpt3_moe_mcore_te_ep8_resume_torch_dist_dist_muon-dev-dgx_gb200",
+        "moe-gpt3_moe_mcore_te_ep8_resume_torch_dist_dist_optimizer-dev-dgx_a100",
+        "moe-gpt3_moe_mcore_te_tp2_pp2_ep4_etp1_fine_grained_offloading-dev-dgx_gb200",
+        "gpt-gpt3_mcore_tp2_pp2_resume_torch_dist_uninstall_te-dev-dgx_a100",
+    ];
+    for row in &rows {
+        let near = row.error.abs() <= 5.0 || (row.predicted - row.measured).abs() <= 130.0 * 1_048_576.0;
+        let open = open.iter().any(|id| row.id.strip_prefix("mlm-") == Some(id));
+        assert!(near || open, "{} {}: {} %", row.id, row.quantity, row.error);
+    }
+    for (of, bar) in [("static", 1.0), ("peak", 2.0)] {
+        let mut errors: Vec<f64> =
+            rows.iter().filter(|row| row.quantity.starts_with(of)).map(|row| row.error.abs()).collect();
+        errors.sort_by(f64::total_cmp);
+        let median = errors[errors.len() / 2];
+        assert!(errors.len() == 193 && median <= bar, "{of}: {} figures, median {median}", errors.len());
+    }
+}
+
 /// Each row of a group's quantity within `bar`, those named in `open` within a bar of their own.
 fn each(rows: &[Row], group: &str, quantity: &str, bar: f64, open: &[(&str, f64)]) {
     let of_group = rows.iter().filter(|row| row.group == group && row.quantity == quantity);

@@ -97,6 +97,7 @@ impl Architecture {
             cut: Cut::WHOLE,
             attention: AttentionChoice::Flash,
             flash: true,
+            flash_attn: false,
             checkpointed: false,
             padded: false,
             head_only: false,

@@ -93,6 +93,8 @@ pub struct Run<'a> {
     pub attention: AttentionChoice,
     /// The card has PyTorch's flash kernels: compute capability 8.0 and above.
     pub flash: bool,
+    /// Transformer Engine takes flash-attn's kernels and not cuDNN's.
+    pub flash_attn: bool,
     /// Some layers are recomputed.
     pub checkpointed: bool,
     /// A padding mask is given.

@@ -4,9 +4,10 @@ use super::job::{Job, is_before_ampere};
 use super::optimizer::rule;
 use super::play::{Modules, Offload, Played, Recompute, WeightGradients, play};
 use super::prefill::play_inference;
+use crate::catalog::Generation;
 use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Run, Shape, Tape, Types, Walk};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{Attention, Fp8Recipe, Framework, Loss, Mode, RecomputeModule, Sharding};
+use crate::plan::keywords::{Attention, Fp8Recipe, Framework, Loss, Mode, RecomputeModule, Sharding, TransformerImpl};
 
 /// The tapes of a job, and each as played.
 pub(super) struct Step {
@@ -200,6 +201,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             Attention::Eager => AttentionChoice::Eager,
         },
         flash: !is_before_ampere(job.hardware.gpu.generation),
+        flash_attn: takes_flash_attn(job),
         checkpointed: trains(job) && job.training.checkpointing != Checkpointing::None,
         padded: job.training.padded_batch,
         head_only: !trains(job),
@@ -222,6 +224,20 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
         vocab_multiple: job.vocab_multiple(),
         cache: cache(job),
     }
+}
+
+/// Whether Transformer Engine takes flash-attn's attention: cuDNN's is preferred from compute capability 9.0 on
+/// (pytorch/attention/dot_product_attention/utils.py, `get_attention_backend`), and refuses results that must not vary on
+/// Blackwell where there is dropout (common/fused_attn/fused_attn.cpp, `nvte_get_fused_attn_backend`).
+fn takes_flash_attn(job: &Job) -> bool {
+    let dropout = job.training.dropout.is_some_and(|dropout| dropout > 0.0);
+    let engine = job.framework == Framework::Megatron && job.transformer_impl == TransformerImpl::TransformerEngine;
+    engine
+        && match job.hardware.gpu.generation {
+            Generation::Ampere | Generation::Ada => true,
+            Generation::Blackwell => job.training.deterministic && dropout,
+            _ => false,
+        }
 }
 
 /// What a checkpointed layer recomputes, and each how many-th layer is one.

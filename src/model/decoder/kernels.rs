@@ -202,7 +202,11 @@ impl Ctx<'_> {
         let sent = exchange.is_some_and(|exchange| exchange.output_sent);
         // Queries that a `cat` made lie by head, as the kernel's result then does (latent attention's as well).
         let by_head = core.by_head || (self.run.rules.rope.is == Rope::Eager && self.joins_rotated());
-        if sent || (by_head && kernel == Kernel::Flash) { b.copy("attention.merge", out) } else { out }
+        // flash-attn's kernels take samples before tokens: what they give of several is put in order (Transformer Engine
+        // 2.16, pytorch/attention/dot_product_attention/backends.py, FlashAttention.forward).
+        let several = core.batch > 1 && self.run.cut.context == 1;
+        let turned = self.run.flash_attn && core.dim == core.value_dim && several;
+        if sent || turned || (by_head && kernel == Kernel::Flash) { b.copy("attention.merge", out) } else { out }
     }
 
     pub(super) fn repeated(&self, b: &mut Builder<'_>, x: Id, core: &Core) -> Id {
