@@ -21,14 +21,23 @@ pub struct Cut {
     pub exchange: CpComm,
     /// Expert parallel.
     pub expert: u64,
+    /// Each of its ranks gathers the tokens of all.
+    pub gathers_tokens: bool,
     /// Tensor parallel within experts.
     pub expert_tensor: u64,
 }
 
 impl Cut {
     /// One GPU holds everything.
-    pub const WHOLE: Self =
-        Self { tensor: 1, sequence: false, context: 1, exchange: CpComm::P2p, expert: 1, expert_tensor: 1 };
+    pub const WHOLE: Self = Self {
+        tensor: 1,
+        sequence: false,
+        context: 1,
+        exchange: CpComm::P2p,
+        expert: 1,
+        gathers_tokens: false,
+        expert_tensor: 1,
+    };
 }
 
 /// Which kernel computes attention.

@@ -143,7 +143,8 @@ pub(super) fn sharded(job: &Job, weights: Weights, pass: &Pass, within: &Beside,
         return Beside::default();
     }
     let Ways { forward: gather, backward: scatter } = resharded(job, weights);
-    let after = if train { gather + scatter } else { 0.0 };
+    let again = if job.degrees.stays_gathered { 0.0 } else { gather };
+    let after = if train { again + scatter } else { 0.0 };
     let comm = Ways { forward: gather, backward: after };
     Beside::of(job, comm, comm.least(within.left(pass.card)))
 }

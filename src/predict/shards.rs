@@ -45,12 +45,15 @@ impl Held<'_> {
         match (job.framework, degrees.sharding) {
             (Framework::Megatron, Sharding::Zero3) => self.megatron_fsdp(sum),
             (Framework::Megatron, _) => {}
-            // DistributedDataParallel reduces in buckets beside the gradients (gradient_as_bucket_view is off).
-            (_, Sharding::None) => sum.buckets = sum.trained.saturating_mul(job.storage.gradient.bytes()),
             // DeepSpeed, runtime/zero/stage_1_and_2.py, setup_buckets: made when the backward pass begins, of a size
             // that no model's own changes; one, as `overlap_comm` is off below stage 3.
-            (_, Sharding::Zero1 | Sharding::Zero2) => {
+            (_, Sharding::Zero1 | Sharding::Zero2) if is_deepspeed(job) => {
                 sum.reduce_bucket = REDUCE_BUCKET.saturating_mul(job.storage.compute.bytes());
+            }
+            // DistributedDataParallel reduces in buckets beside the gradients (gradient_as_bucket_view is off); so it does
+            // where ZeroRedundancyOptimizer shares the states out.
+            (_, Sharding::None | Sharding::Zero1 | Sharding::Zero2) => {
+                sum.buckets = sum.trained.saturating_mul(job.storage.gradient.bytes());
             }
             (_, Sharding::Zero3) if is_deepspeed(job) => self.deepspeed(sum),
             (_, Sharding::Zero3) => self.fsdp(sum),
@@ -84,6 +87,11 @@ impl Held<'_> {
             sum.accumulated = gradients.saturating_mul(reduced);
             sum.gradients_before = false;
             return;
+        }
+        if self.job.degrees.stays_gathered {
+            let layers =
+                self.layers.iter().fold(0, |all: u64, layer| all.saturating_add(self.whole(self.step.tape(*layer))));
+            sum.live = sum.root.saturating_add(layers);
         }
         sum.reduced_layer = layer.saturating_mul(reduced);
         sum.reduced_root = both.saturating_mul(reduced);

@@ -193,6 +193,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
             context: degrees.context,
             exchange: degrees.exchange,
             expert: degrees.expert,
+            gathers_tokens: degrees.gathers_tokens,
             expert_tensor: degrees.expert_tensor,
         },
         attention: match job.training.attention {

@@ -184,6 +184,12 @@ pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str
             ],
             "torchtitan, distributed/fsdp.py, get_fsdp_reshard_after_forward_policy (under a pipeline)",
         ),
+        Sharding::Zero3 if job.degrees.stays_gathered => (
+            Words::Plain(
+                "unsharded from a layer's forward to its backward pass: all weights, and a layer's gradients twice",
+            ),
+            "PyTorch, torch/distributed/fsdp (reshard_after_forward=False; SHARD_GRAD_OP)",
+        ),
         Sharding::Zero3 => (
             words![
                 "unsharded: embedding and head ",
@@ -194,11 +200,11 @@ pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str
             ],
             "PyTorch, torch/distributed/fsdp/_fully_shard (arXiv 2304.11277)",
         ),
-        Sharding::Zero1 | Sharding::Zero2 => (
+        Sharding::Zero1 | Sharding::Zero2 if is_deepspeed(job) => (
             Words::Plain("a buffer of 5e8 elements, in the compute type, while the backward pass runs"),
             "DeepSpeed 0.19, runtime/zero/stage_1_and_2.py, setup_buckets (reduce_bucket_size)",
         ),
-        Sharding::None => (
+        Sharding::None | Sharding::Zero1 | Sharding::Zero2 => (
             Words::Plain("a bucket beside each gradient, for its reduction"),
             "PyTorch, torch/nn/parallel/distributed.py (arXiv 2006.15704)",
         ),

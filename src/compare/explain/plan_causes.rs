@@ -184,7 +184,7 @@ fn sharding(job: &Job, causes: &mut Causes) {
         ] {
             // Megatron's distributed optimizer is there or not.
             let there = job.framework != Framework::Megatron || matches!(sharding, Sharding::None | Sharding::Zero1);
-            if there && degrees.sharding != sharding {
+            if there && degrees.asked() != sharding {
                 let same = Change::to(KEY, sharding.name());
                 let megatron = job.framework == Framework::Megatron;
                 let change = if megatron {

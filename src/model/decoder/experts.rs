@@ -132,7 +132,6 @@ impl Ctx<'_> {
         let d = self.d;
         let cut = self.run.cut;
         let routed = self.run.stream_tokens().saturating_mul(moe.per_token);
-        let permuted = b.copy_of("moe.dispatch", x, routed.saturating_mul(d.hidden));
         if cut.expert > 1 {
             let bytes = product(&[routed, d.hidden, b.element(x).bytes()]);
             let (kind, group) = (CollectiveKind::AllToAll, RankGroup::Expert);
@@ -140,32 +139,53 @@ impl Ctx<'_> {
         }
         // Balanced: a rank receives as many tokens as it sends, times its expert-tensor group's gather.
         let local = routed.saturating_mul(cut.expert_tensor);
-        let tokens = if cut.expert > 1 || cut.expert_tensor > 1 {
-            sent_tokens(b, permuted, local.saturating_mul(d.hidden))
-        } else {
-            permuted
-        };
+        let several = cut.expert > 1 || cut.expert_tensor > 1;
         let before = self.run.rules.experts.is == Experts::Weighted;
-        // Probabilities go the way of their tokens.
-        let sent = before.then(|| {
-            let sent = b.copy_of("moe.all_to_all", weights, local);
-            b.sent();
-            sent
-        });
-        let out = self.expert_mlp(b, tokens, local, moe, sent);
-        let out = if cut.expert > 1 || cut.expert_tensor > 1 {
-            sent_tokens(b, out, routed.saturating_mul(d.hidden))
-        } else {
-            out
-        };
+        if before && several && cut.gathers_tokens {
+            return self.gathered_tokens(b, x, weights, moe, local);
+        }
+        let permuted = b.copy_of("moe.dispatch", x, routed.saturating_mul(d.hidden));
+        let tokens = if several { sent_tokens(b, permuted, local.saturating_mul(d.hidden)) } else { permuted };
+        let sent = before.then(|| sent_weights(b, weights, local));
+        // What comes from several ranks is put in order by expert where one holds several, and back
+        // (core/transformer/moe/token_dispatcher.py, `MoEAlltoAllTokenDispatcher.dispatch_postprocess`).
+        let sorts = before && moe.experts.div_ceil(cut.expert) > 1;
+        let ordered = if sorts { sorted_tokens(b, tokens) } else { tokens };
+        let out = self.expert_mlp(b, ordered, local, moe, sent);
+        let out = if sorts { sorted_tokens(b, out) } else { out };
+        let out = if several { sent_tokens(b, out, routed.saturating_mul(d.hidden)) } else { out };
         let rows = self.run.stream_tokens().saturating_mul(d.hidden);
         if before {
-            return unpermuted(b, out, routed, rows);
+            let sum = unpermuted(b, out, routed, rows);
+            // Its `custom_forward` has names for them (core/transformer/moe/moe_layer.py, `MoELayer.forward`).
+            b.holds("moe.return", &[permuted, tokens]);
+            return sum;
         }
         let weighted = b.mul("moe.combine", out, weights);
         let element = b.element(x);
         let sum = b.copy_of("moe.combine", weighted, rows);
         b.cast("moe.combine", sum, element)
+    }
+
+    /// The tokens of all ranks that share the experts, gathered into a buffer that stays; those of the experts here are
+    /// taken out of it, and put among all again, which are summed over the ranks (core/transformer/moe/
+    /// token_dispatcher.py, `MoEAllGatherTokenDispatcher`).
+    fn gathered_tokens(&self, b: &mut Builder<'_>, x: Id, weights: Id, moe: &Moe, local: u64) -> Id {
+        let (hidden, cut, element) = (self.d.hidden, self.run.cut, b.element(x));
+        let rows = self.run.stream_tokens().saturating_mul(hidden);
+        let all = rows.saturating_mul(cut.expert).saturating_mul(cut.expert_tensor);
+        let tokens = b.make(local.saturating_mul(hidden), element, b.needs_grad(x));
+        b.op(&Spec {
+            name: "moe.dispatch",
+            inputs: &[(x, Flow::New)],
+            outputs: &[tokens],
+            scratch_backward: all.saturating_mul(element.bytes()),
+            ..Spec::default()
+        });
+        let sent = sent_weights(b, weights, local);
+        let out = self.expert_mlp(b, tokens, local, moe, Some(sent));
+        let among_all = unpermuted(b, out, local, all);
+        sent_tokens(b, among_all, rows)
     }
 
     /// The matrices of the routed experts over `rows` tokens, weighted in between where `weights` are there.
@@ -272,6 +292,19 @@ fn weighted_gate(b: &mut Builder<'_>, both: Id, weights: Id) -> Id {
         ..Spec::default()
     });
     out
+}
+
+/// Probabilities go the way of their tokens.
+fn sent_weights(b: &mut Builder<'_>, weights: Id, local: u64) -> Id {
+    let sent = b.copy_of("moe.all_to_all", weights, local);
+    b.sent();
+    sent
+}
+
+/// Tokens in another order (core/transformer/moe/moe_utils.py, `sort_chunks_by_idxs`).
+fn sorted_tokens(b: &mut Builder<'_>, x: Id) -> Id {
+    let (numel, element) = (b.numel(x), b.element(x));
+    b.unary("moe.sort", (x, Flow::New), (numel, element), Keeps::Nothing)
 }
 
 /// Tokens sent between ranks; their gradients go back into a tensor of their own

@@ -3,7 +3,7 @@
 use super::Notes;
 use crate::model::{Architecture, Shape, Start};
 use crate::plan::Plan;
-use crate::plan::keywords::{CpComm, Framework, MoeDispatcher, Schedule, Sharding, Strategy};
+use crate::plan::keywords::{CpComm, Framework, MoeDispatcher, Precision, Schedule, Sharding, Strategy};
 
 /// Degrees of parallelism. `data` x `tensor` x `pipeline` x `context` = `num_gpus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Degrees {
     pub sequence_parallel: bool,
     /// What data-parallel ranks share out.
     pub sharding: Sharding,
+    /// Weights that ranks share out stay gathered from a layer's forward to its backward pass.
+    pub stays_gathered: bool,
     /// Ranks that share one copy of what is sharded.
     pub shard_ranks: u64,
     /// The same for routed experts.
@@ -38,6 +40,14 @@ pub struct Degrees {
     pub schedule: Schedule,
     /// Model chunks of each stage.
     pub virtual_pipeline: u64,
+}
+
+impl Degrees {
+    /// What the plan calls the sharding.
+    #[must_use]
+    pub const fn asked(&self) -> Sharding {
+        if self.stays_gathered { Sharding::Zero2 } else { self.sharding }
+    }
 }
 
 /// Fills the degrees and checks that they multiply to the number of GPUs.
@@ -83,7 +93,9 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         notes.fault("distribution", product_rule(data));
         return None;
     }
-    let sharding = sharding(plan, notes);
+    let asked = sharding(plan, notes);
+    let stays_gathered = asked == Sharding::Zero2 && is_fsdp(plan);
+    let sharding = if stays_gathered { Sharding::Zero3 } else { asked };
     let (expert, expert_tensor) = experts(plan, tensor, data.saturating_mul(context).saturating_mul(tensor), notes)?;
     let ranks = data.saturating_mul(context);
     // Several optimizer instances (Megatron) each hold all states, shared out among their own ranks.
@@ -109,6 +121,7 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         expert_tensor,
         sequence_parallel: part.sequence_parallel.unwrap_or(false) && tensor > 1,
         sharding,
+        stays_gathered,
         shard_ranks,
         expert_shard_ranks: (of_experts / instances).max(1),
         schedule: schedule(plan, pipeline, notes),
@@ -173,6 +186,21 @@ fn sharding(plan: &Plan, notes: &mut Notes) -> Sharding {
     } else {
         Sharding::None
     })
+}
+
+/// Whether PyTorch's FSDP is what shards. Its second stage shares weights out as the third does, and leaves them gathered
+/// after their forward pass (torch/distributed/fsdp/api.py, `ShardingStrategy.SHARD_GRAD_OP`; _fully_shard/_fully_shard.py,
+/// `reshard_after_forward`). DeepSpeed, whose own leaves them whole, has fp32 masters of 16-bit weights, or fp32 alone.
+pub(super) fn is_fsdp(plan: &Plan) -> bool {
+    let deepspeed = matches!(
+        plan.training.precision,
+        Some(Precision::Bf16Fp32Master | Precision::Fp16Fp32Master | Precision::Fp32 | Precision::Tf32)
+    );
+    match plan.model.framework.unwrap_or(Framework::Pytorch) {
+        Framework::Torchtitan | Framework::LlmFoundry => true,
+        Framework::Pytorch => !deepspeed,
+        Framework::Megatron | Framework::Nanogpt | Framework::Torchvision => false,
+    }
 }
 
 /// Expert parallel lives inside a stage: expert x expert-tensor divides data x context x tensor.

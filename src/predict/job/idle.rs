@@ -1,6 +1,7 @@
 //! Keys that are read and have no effect on the figures: said, never silently ignored.
 
 use super::Notes;
+use super::degrees::is_fsdp;
 use crate::model::{Architecture, Shape};
 use crate::plan::keywords::{Framework, Mode, Precision, Sharding, Strategy, TransformerImpl};
 use crate::plan::{Plan, TrainingPart};
@@ -93,6 +94,6 @@ fn nothing_to_count(t: &TrainingPart) -> [(bool, &'static str); 3] {
 fn shards_weights(plan: &Plan) -> bool {
     plan.distribution.sharding.map_or_else(
         || matches!(plan.distribution.strategy, Some(Strategy::Fsdp | Strategy::Zero3)),
-        |sharding| sharding == Sharding::Zero3,
+        |sharding| sharding == Sharding::Zero3 || (sharding == Sharding::Zero2 && is_fsdp(plan)),
     )
 }
