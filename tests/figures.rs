@@ -12,12 +12,13 @@ use memwall::report::validate::{Outcome, Row, read, summaries};
 use serde_json::Value;
 
 /// The groups of the measured cases.
-const GROUPS: [(&str, &str); 16] = [
+const GROUPS: [(&str, &str); 18] = [
     ("allocator", "steps of PyTorch models, tensor by tensor"),
     ("followed", "further ones, most of plans drawn by chance"),
     ("megatron-lm", "Megatron-LM, its own tests: A100, H100, GB200"),
     ("megatron-ci", "the rest of those tests, looked at last"),
     ("simumax", "Megatron-LM by SimuMax: 8 B200"),
+    ("simumax-more", "its other cuts, and context parallel"),
     ("megatron-bridge", "Megatron Bridge: H100, B200, GB200, up to 256"),
     ("nemo-24.07", "NeMo: 8, 16 H100"),
     ("megatron-bridge-memory", "Moonlight 16B: 8 to 32 H100"),
@@ -26,6 +27,7 @@ const GROUPS: [(&str, &str); 16] = [
     ("torchtitan", "torchtitan: A100, H100, H200, up to 256"),
     ("torchtitan-2024", "torchtitan, pipelines and context parallel: up to 512"),
     ("torchtune", "torchtune: one A100"),
+    ("torchtune-more", "the other rungs of its ladder"),
     ("llm-foundry", "llm-foundry: A100, H100, up to 512"),
     ("hf-bert", "Hugging Face BERT of 2022: V100"),
     ("nanogpt", "nanoGPT: A100"),
@@ -44,7 +46,7 @@ const QUANTITIES: [(&str, &[&str]); 6] = [
 fn rows() -> Vec<Row> {
     let catalog = Catalog::embedded().unwrap();
     let mut outcome = Outcome::default();
-    for file in ["allocator", "ours", "published", "torchtitan", "megatron"] {
+    for file in ["allocator", "ours", "published", "torchtitan", "megatron", "simumax", "torchtune"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/truth/{file}.json"));
         for case in read(&fs::read_to_string(path).unwrap()).unwrap() {
             outcome.add(case, |plan: &Value| {

@@ -112,6 +112,35 @@ fn fsdp2_under_a_pipeline_keeps_its_stage_whole() {
     assert_eq!(term(&prediction, Phase::Backward, "outputs kept"), 2 * 64 * 32_000 * 2);
 }
 
+/// FSDP without resharding behind the forward pass (`reshard_after_forward=False`, SHARD_GRAD_OP): fp32 shards at rest as
+/// with it, and the bf16 weights of all layers until the loss is there, where with it two layers are.
+#[test]
+fn fsdps_second_stage_shares_weights_out_and_leaves_them_gathered() {
+    let run = |framework: &str, sharding: &str| {
+        predicted(&format!(
+            "{{model: {{framework: {framework}, batch_size: 4, sequence_length: 64, hf_config: {{model_type: llama,
+             hidden_size: 1024, num_hidden_layers: 4, num_attention_heads: 16, num_key_value_heads: 16,
+             intermediate_size: 4096, vocab_size: 4000, max_position_embeddings: 64, tie_word_embeddings: false}}}},
+             training: {{precision: bf16-mixed, micro_batch_size: 1}}, hardware: {{library_workspaces: false}},
+             cluster: {{num_gpus: 4}}, distribution: {{data_parallel: 4, sharding: {sharding}, reduce_dtype: fp32}}}}"
+        ))
+    };
+    let layer = 4 * 1024 * 1024 + 3 * 1024 * 4096 + 2 * 1024;
+    let head = 4_000 * 1024 + 1024;
+    let all = 4 * layer + 4_000 * 1024 + head;
+    for framework in ["torchtitan", "pytorch"] {
+        let (kept, resharded) = (run(framework, "zero2"), run(framework, "zero3"));
+        assert_eq!(kept.largest().static_bytes, resharded.largest().static_bytes);
+        assert_eq!(term(&kept, Phase::Backward, "weights"), 4 * all / 4);
+        // The top layer's gradients in bf16 and, being reduced, fp32; the head's, which wait for the root's turn.
+        let gradients = 2 * layer + 4 * layer + 2 * head;
+        assert_eq!(term(&kept, Phase::Backward, "sharding buffers"), 2 * all + gradients);
+        let gathered = 2 * (4_000 * 1024 + head) + 2 * 2 * layer;
+        assert_eq!(term(&resharded, Phase::Backward, "sharding buffers"), gathered + gradients);
+        assert!(kept.time.step.0 <= resharded.time.step.0);
+    }
+}
+
 /// DTensor gathers and scatters along the sequence from the outermost dimension and puts the parts in order with a copy
 /// (torch/distributed/_functional_collectives.py): 2 x 2 B for each of N = 2 x 64 x 1024 elements about each collective.
 /// A layer has two gathers and two scatters and their transposes, the head one gather, the embedding one scatter.

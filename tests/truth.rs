@@ -289,6 +289,21 @@ fn torchtitan() {
     assert!(cases == 12 && mean <= 12.0 && most <= 21.0, "{cases}: mean {mean}, worst {most}");
 }
 
+/// Runs of SimuMax and rungs of torchtune's ladder that no rule was looked at with before: other cuts, context parallel.
+#[test]
+fn more() {
+    let (rows, failed) = print("simumax.json");
+    all_predicted(&failed);
+    let (cases, _, most) = held(&rows, "simumax-more", "peak_allocated_bytes");
+    assert!(cases == 13 && most <= 0.5, "{cases}: worst {most}");
+    let (cases, mean, most) = held(&rows, "simumax-more", "peak_reserved_bytes");
+    assert!(cases == 13 && mean <= 2.5 && most <= 4.0, "{cases}: mean {mean}, worst {most}");
+    let (rows, failed) = print("torchtune.json");
+    all_predicted(&failed);
+    let (cases, _, most) = held(&rows, "torchtune-more", "peak_allocated_bytes");
+    assert!(cases == 5 && most <= 3.5, "{cases}: worst {most}");
+}
+
 /// Megatron-LM's other functional tests, which no rule was looked at with before: half of the figures within 1 % (between
 /// steps) and 2 % (peak), each within 5 % or 130 MiB.
 #[test]
