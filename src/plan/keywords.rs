@@ -244,6 +244,7 @@ keywords! {
         P2p = "p2p" : "ring",
         AllGather = "all_gather" : "keys and values gathered",
         AllToAll = "a2a" | "all_to_all" : "heads for sequence (Ulysses)",
+        Both = "a2a+p2p" | "a2a_p2p" : "heads for sequence between two ranks, a ring over such pairs",
     }
 }
 

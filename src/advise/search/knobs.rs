@@ -70,7 +70,7 @@ impl Knobs {
             expert: degrees.expert,
             expert_tensor: degrees.expert_tensor,
             sequence: degrees.sequence_parallel,
-            sharding: degrees.sharding,
+            sharding: degrees.asked(),
             schedule: degrees.schedule,
             chunks: degrees.virtual_pipeline,
             micro: job.batch.micro,

@@ -182,7 +182,7 @@ impl Field {
                     modules.iter().map(|module| module.name()).collect::<Vec<_>>().join(" ")
                 }
             },
-            Self::Sharding => job.degrees.sharding.name().to_owned(),
+            Self::Sharding => job.degrees.asked().name().to_owned(),
             Self::SequenceParallel => job.degrees.sequence_parallel.to_string(),
             _ => self.number(job).map_or_else(String::new, |number| number.to_string()),
         })

@@ -11,6 +11,10 @@ use crate::model::tape::Id;
 use crate::model::weight::{Collective, CollectiveKind, RankGroup};
 use crate::plan::keywords::CpComm;
 
+/// Ranks that send each other heads for tokens where a ring is over groups of them: Megatron is told how many
+/// (`--hierarchical-context-parallel-sizes`); in its own tests it is two.
+const PAIR: u64 = 2;
+
 /// What a shared sequence changes about a fused attention operator.
 pub(super) struct Exchange {
     /// Queries, keys and values as they are saved; the last are one buffer with the ring.
@@ -57,18 +61,28 @@ impl Ctx<'_> {
         let plain =
             |forward, backward| Exchange { saved: qkv, made: Vec::new(), output_sent: false, forward, backward };
         Some(match (self.run.rules.shared_sequence.is, self.run.cut.exchange) {
-            // AttnFuncWithCPAndKVP2P. Forward: a buffer of keys and values for each rank, of which the last is saved,
-            // and each step's output and log-sums until they are merged. Backward: two pairs of such a buffer and its gradient's, a
-            // step's gradients, and those of keys and values put together.
-            (SharedSequence::Engine, CpComm::P2p) => {
+            // AttnFuncWithCPAndKVP2P. Forward: a buffer of keys and values for each rank of the ring, of which the last is
+            // saved, and each step's output and log-sums until they are merged. Backward: two pairs of such a buffer and
+            // its gradient's, a step's gradients, and those of keys and values put together. Where heads are sent for
+            // tokens before, queries are tensors of their own, and the output is saved as the kernels made it.
+            (SharedSequence::Engine, comm @ (CpComm::P2p | CpComm::Both)) => {
+                let both_ways = comm == CpComm::Both;
+                let ring_ranks = if both_ways { ranks.div_ceil(PAIR) } else { ranks };
                 let element = b.element(qkv[1]);
                 let ring = b.make(both / element.bytes(), element, false);
+                let sent = both_ways.then(|| {
+                    let (numel, element) = (b.numel(qkv[0]), b.element(qkv[0]));
+                    b.make(numel, element, false)
+                });
+                let steps = scaled(both, ring_ranks - 1).saturating_add(scaled(out.saturating_add(sums), ring_ranks));
+                let swap = if both_ways { scaled(query, 2).saturating_add(both) } else { 0 };
+                let backward = query.saturating_add(scaled(both, 5));
                 Exchange {
-                    saved: [qkv[0], ring, ring],
-                    made: vec![ring],
-                    forward: scaled(both, ranks - 1).saturating_add(scaled(out.saturating_add(sums), ranks)),
-                    backward: query.saturating_add(scaled(both, 5)),
-                    ..plain(0, 0)
+                    saved: [sent.unwrap_or(qkv[0]), ring, ring],
+                    made: sent.into_iter().chain([ring]).collect(),
+                    output_sent: both_ways,
+                    forward: steps.max(swap),
+                    backward: backward.saturating_add(if both_ways { out } else { 0 }),
                 }
             }
             // AttnFuncWithCPAndKVAllGather. Forward: all keys and values, while the second of them is put in order

@@ -56,7 +56,7 @@ impl Ctx<'_> {
     }
 
     /// This rank's tokens of a state that every tensor-parallel rank has.
-    pub(super) fn split_along_sequence(&self, b: &mut Builder<'_>, x: Id) -> Id {
+    pub fn split_along_sequence(&self, b: &mut Builder<'_>, x: Id) -> Id {
         let (tokens, stream) = (self.run.tokens(), self.run.stream_tokens());
         if stream == tokens {
             return x;

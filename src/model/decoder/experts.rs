@@ -301,10 +301,13 @@ fn sent_weights(b: &mut Builder<'_>, weights: Id, local: u64) -> Id {
     sent
 }
 
-/// Tokens in another order (core/transformer/moe/moe_utils.py, `sort_chunks_by_idxs`).
+/// Tokens in another order (core/transformer/moe/moe_utils.py, `sort_chunks_by_idxs`). Its time is in what experts'
+/// measured runs take: the curves of configs/efficiency.yaml were fitted with it.
 fn sorted_tokens(b: &mut Builder<'_>, x: Id) -> Id {
     let (numel, element) = (b.numel(x), b.element(x));
-    b.unary("moe.sort", (x, Flow::New), (numel, element), Keeps::Nothing)
+    let out = b.unary("moe.sort", (x, Flow::New), (numel, element), Keeps::Nothing);
+    b.sent();
+    out
 }
 
 /// Tokens sent between ranks; their gradients go back into a tensor of their own

@@ -49,7 +49,7 @@ impl Ctx<'_> {
     }
 
     /// A row-parallel matrix's output after its reduce-scatter: this rank's tokens only.
-    pub(super) fn reduced(&self, b: &mut Builder<'_>, out: Id) -> Id {
+    pub fn reduced(&self, b: &mut Builder<'_>, out: Id) -> Id {
         if self.run.cut.sequence && self.run.cut.tensor > 1 {
             let numel = self.run.stream_tokens().saturating_mul(self.d.hidden);
             let scattered = b.copy_of("reduce_scatter", out, numel);

@@ -208,7 +208,7 @@ impl Ctx<'_> {
 
     /// What tensor parallel does before a column-parallel matrix: with sequence parallel the shards are gathered.
     /// Autograd keeps what a plain collective made; Megatron's matrices keep the shard and gather it again.
-    fn gather(&self, b: &mut Builder<'_>, x: Id, part: Part) -> Id {
+    pub fn gather(&self, b: &mut Builder<'_>, x: Id, part: Part) -> Id {
         let cut = self.run.cut;
         if cut.tensor < 2 {
             return x;

@@ -103,7 +103,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         passing: Vec::new(),
         tied: d.tie_embeddings,
     };
-    let states = rounded(product(&[run.tokens(), d.hidden, run.types.weight.bytes()]));
+    let states = rounded(product(&[run.stream_tokens(), d.hidden, run.types.weight.bytes()]));
     walk.pending = vec![
         Pending { made_by: last, until: bridge + 1, bytes: states },
         Pending { made_by: last, until: bridge + 1, bytes: decoder.learned },
@@ -177,6 +177,7 @@ impl Site<'_> {
                 self.positions(&ctx, &mut b, x, false)
             }
         };
+        let x = ctx.split_along_sequence(&mut b, x);
         let x = b.dropout("embedding.dropout", x, ctx.run.dropout_or(d.embedding_dropout));
         b.finish(x)
     }
@@ -202,7 +203,7 @@ impl Site<'_> {
         let d = decoder.d;
         let relative = matches!(self.model.start, Start::Relative { .. });
         let mut b = encoder.builder();
-        let x = b.input(product(&[encoder.run.tokens(), d.hidden]), self.stream(), true);
+        let x = b.input(product(&[encoder.run.stream_tokens(), d.hidden]), self.stream(), true);
         let states = if relative {
             let normed = t5::norm(&mut b, x, "encoder.final_norm", d.hidden);
             b.dropout("encoder.dropout", normed, encoder.run.dropout_or(d.hidden_dropout))
@@ -229,6 +230,7 @@ impl Site<'_> {
         b.op(&Spec { name: "embedding.ids", outputs: &[ids], saved: &[ids], elementwise: true, ..Spec::default() });
         let y = decoder.lookup(&mut b, "embedding", table, product(&[tokens, d.hidden]));
         let y = self.positions(&decoder, &mut b, y, true);
+        let y = decoder.split_along_sequence(&mut b, y);
         let y = b.dropout("embedding.dropout", y, decoder.run.dropout_or(d.embedding_dropout));
         let mut tape = b.finish(y);
         tape.also = Some(states);
@@ -242,7 +244,7 @@ impl Site<'_> {
         let (d, run) = (ctx.d, ctx.run);
         let mut b = ctx.builder();
         let tokens = run.tokens();
-        let x = b.input(product(&[tokens, d.hidden]), self.stream(), true);
+        let x = b.input(product(&[run.stream_tokens(), d.hidden]), self.stream(), true);
         let relative = matches!(self.model.start, Start::Relative { .. });
         let x = if relative {
             let normed = t5::norm(&mut b, x, "final_norm", d.hidden);
@@ -250,7 +252,8 @@ impl Site<'_> {
             // T5 scales by hidden^-0.5 where the head is the embedding.
             if d.tie_embeddings { b.pointwise("head.scale", x, Keeps::Nothing) } else { x }
         } else {
-            ctx.norm(&mut b, x, "final_norm", d.hidden)
+            let x = ctx.norm(&mut b, x, "final_norm", d.hidden);
+            ctx.gather(&mut b, x, Part::Head)
         };
         b.group = Group::Logits;
         let rows = ctx.vocab_rows();

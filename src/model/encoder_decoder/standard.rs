@@ -21,14 +21,14 @@ impl Site<'_> {
     fn standard_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
         let d = ctx.d;
         let mut b = ctx.builder();
-        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), self.reaches(first));
+        let x = b.input(product(&[ctx.run.stream_tokens(), d.hidden]), self.stream(), self.reaches(first));
         let normed = ctx.norm(&mut b, x, "input_norm", d.hidden);
         let attended = self.attention(ctx, &mut b, normed, None);
         let x = ctx.residual(&mut b, "attention.residual", x, attended);
         let x = if decoder {
             let normed = ctx.norm(&mut b, x, "cross_norm", d.hidden);
             b.group = Group::Attention;
-            let states = b.elsewhere(product(&[self.encoder_run.tokens(), d.hidden]), self.stream(), true);
+            let states = b.elsewhere(product(&[self.encoder_run.stream_tokens(), d.hidden]), self.stream(), true);
             let crossed = self.attention(ctx, &mut b, normed, Some(states));
             ctx.residual(&mut b, "cross.residual", x, crossed)
         } else {
@@ -50,7 +50,9 @@ impl Site<'_> {
         b.group = Group::Attention;
         let core = if states.is_some() { self.cross_core() } else { ctx.core(false) };
         let inner = core.heads.saturating_mul(core.dim);
-        let (rows, source) = (ctx.run.tokens(), states.unwrap_or(x));
+        let rows = ctx.run.tokens();
+        let x = ctx.gather(b, x, Part::Attention);
+        let source = states.map_or(x, |states| self.encoder().gather(b, states, Part::Attention));
         let keys = product(&[core.batch, core.keys]);
         let linear = |name, from, to, bias| Linear { name, from, to, bias, part: Part::Attention };
         let q = b.linear(x, rows, linear("attention.q_proj", d.hidden, inner, d.qkv_bias));
@@ -71,7 +73,8 @@ impl Site<'_> {
         let [q, k, v] = [q, k, v].map(|x| if audio { b.copy("attention.contiguous", x) } else { x });
         let core = Core { by_head: audio, ..core };
         let out = ctx.attend(b, q, k, v, &core);
-        b.linear(out, rows, linear("attention.o_proj", inner, d.hidden, d.out_bias))
+        let out = b.linear(out, rows, linear("attention.o_proj", inner, d.hidden, d.out_bias));
+        ctx.reduced(b, out)
     }
 
     /// Two convolutions over the spectrum, the second halves its length (`WhisperEncoder.forward`).

@@ -4,8 +4,8 @@ use super::shape::{self, Degrees};
 use super::{Exported, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::keywords::{
-    Activation, Attention, CpuOffload, Dtype, Loss, ModelType, MoeDispatcher, Norm, Optimizer, Position, Precision,
-    Sharding,
+    Activation, Attention, CpComm, CpuOffload, Dtype, Loss, ModelType, MoeDispatcher, Norm, Optimizer, Position,
+    Precision, Sharding,
 };
 use crate::plan::types::{ArchitecturePart, Checkpointing, Plan};
 
@@ -291,6 +291,10 @@ fn distribution(list: &mut Arguments, plan: &Plan, degrees: Degrees) {
     list.flag("tp-comm-overlap", part.overlap_tensor_parallel == Some(true));
     list.flag("overlap-moe-expert-parallel-comm", part.overlap_expert_parallel == Some(true));
     list.value("cp-comm-type", part.cp_comm.map(|comm| comm.name()));
+    if part.cp_comm == Some(CpComm::Both) {
+        let pairs = part.context_parallel.unwrap_or(1).div_ceil(2);
+        list.value("hierarchical-context-parallel-sizes", Some(format!("2 {pairs}")));
+    }
     match part.moe_dispatcher {
         Some(MoeDispatcher::Hybridep) => {
             list.value("moe-token-dispatcher-type", Some("flex"));

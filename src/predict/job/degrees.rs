@@ -259,7 +259,11 @@ fn check_family(degrees: &Degrees, architecture: &Architecture, framework: Frame
         ("pipeline_parallel", degrees.pipeline, parallel && matches!(architecture.shape, Shape::Encoder(_))),
         ("context_parallel", degrees.context, false),
         ("expert_parallel", degrees.expert, false),
-        ("sequence_parallel", if degrees.sequence_parallel { degrees.tensor } else { 1 }, false),
+        (
+            "sequence_parallel",
+            if degrees.sequence_parallel { degrees.tensor } else { 1 },
+            parallel && matches!(architecture.shape, Shape::EncoderDecoder(_)),
+        ),
     ];
     for (key, degree, _) in given.iter().filter(|(_, degree, is)| *degree > 1 && !is) {
         notes.fault(

@@ -267,8 +267,9 @@ pub fn degrees(imported: &mut Imported, job: &Job) {
     sharding(imported, job);
     experts(imported, job);
     if job.value("context_parallel_size") > 1 {
-        let kind =
-            settings.text("cp_comm_type").filter(|found| ["p2p", "all_gather", "a2a"].contains(&found.value.as_str()));
+        let kind = settings
+            .text("cp_comm_type")
+            .filter(|found| ["p2p", "all_gather", "a2a", "a2a+p2p"].contains(&found.value.as_str()));
         imported.set(
             "distribution.cp_comm",
             kind.or_else(|| Some(Found::new("p2p".to_owned(), Job::default("--cp-comm-type p2p")))),
