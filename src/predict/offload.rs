@@ -44,7 +44,9 @@ pub(super) fn seconds(job: &Job, step: &Step, layers: &[u64], weights: Weights, 
         }
         CpuOffload::Activations if train => {
             let until = job.training.offload_layers.unwrap_or(u64::MAX);
-            out_and_in(layers.iter().filter(|layer| **layer < until).map(|layer| step.layer(*layer).retained_bytes()).sum())
+            out_and_in(
+                layers.iter().filter(|layer| **layer < until).map(|layer| step.layer(*layer).retained_bytes()).sum(),
+            )
         }
         CpuOffload::Activations => 0.0,
     }
