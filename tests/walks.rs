@@ -261,6 +261,14 @@ fn heads_sent_for_tokens_keep_the_output_twice() {
     assert_eq!(end("a2a") - end("p2p"), 4 * SHARE);
 }
 
+/// `AttnFuncWithCPAndKVP2P` over pairs: of two ranks one pair, a ring of one. Queries are saved as they were sent, the output
+/// as the kernel made it and once more as it was sent back; keys and values as one buffer, as in any ring.
+#[test]
+fn a_ring_of_pairs_keeps_the_output_twice_as_well() {
+    let end = |cp_comm| shared_by_two(cp_comm).largest().activations_end_of_forward.0;
+    assert_eq!(end("a2a+p2p"), end("a2a"));
+}
+
 /// The same file, backward. Ring: a step's gradient of queries (1 share), two pairs of a buffer of keys and values and its
 /// gradient's (2 x 2 x 2), a step's gradients of both (2), the two put together (2), less what is the result (2).
 /// Gathered: keys and values of two ranks, their gradients and a step's (3 x 2 x 2), halves of queries, outputs and
