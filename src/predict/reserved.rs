@@ -26,6 +26,13 @@ pub(super) struct Beyond {
 
 /// What is reserved beyond `allocated` bytes.
 pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
+    if let Some(reserved) = run.reserved {
+        return Beyond {
+            bytes: reserved.saturating_sub(allocated),
+            formula: Words::Plain("two steps replayed through the caching allocator, tensor by tensor"),
+            source: "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (pools, best fit, splitting)",
+        };
+    }
     let streams = job.framework == Framework::Torchtitan && job.degrees.sharding == Sharding::Zero3;
     if !streams || job.training.mode == Mode::Inference {
         let (per_mille, source) = FRAGMENTATION_PER_MILLE;

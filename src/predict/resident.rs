@@ -209,7 +209,7 @@ impl Held<'_> {
         let times = weight.copies.saturating_mul(times);
         let total = weight.numel.saturating_mul(times);
         sum.params = sum.params.saturating_add(total);
-        let element = self.stored(weight);
+        let element = stored(job, weight);
         let bytes = |numel: u64, element: Element| rounded(numel.saturating_mul(element.bytes())).saturating_mul(times);
         let held = share(sharding == Sharding::Zero3);
         let in_fp8 = storage
@@ -243,11 +243,6 @@ impl Held<'_> {
         }
         sum.states = sum.states.saturating_add(states.saturating_mul(times));
         *largest = (*largest).max(part.saturating_mul(state.bytes()));
-    }
-
-    /// Type in which a weight lies.
-    fn stored(&self, weight: &Weight) -> Element {
-        if weight.part == Part::Adapter { adapter_element(self.job) } else { self.job.storage.weight }
     }
 
     fn temporaries(&self, sum: &mut Resident, largest: u64) {
@@ -306,6 +301,11 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
         },
         CpuOffload::None | CpuOffload::Activations => sum,
     }
+}
+
+/// Type in which a weight lies.
+pub(super) fn stored(job: &Job, weight: &Weight) -> Element {
+    if weight.part == Part::Adapter { adapter_element(job) } else { job.storage.weight }
 }
 
 /// Thousandths of a byte an element of a weight that is stored otherwise than its neighbours: a quantised base
