@@ -205,7 +205,7 @@ impl<'a> Player<'a> {
             let ends = [run.first(), run.last().filter(|_| run.len() > 1)];
             for (layer, alike) in ends.into_iter().flatten().zip([run.len().saturating_sub(1).max(1), 1]) {
                 let played = self.step.layer(*layer);
-                let passing = self.step.passing(*layer);
+                let passing = self.step.passing(*layer).saturating_add(self.step.returned_before(*layer));
                 self.retained[Group::Attention as usize] += passing;
                 self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers.in_forward(), shown);
                 self.retained[Group::Attention as usize] -= passing;

@@ -30,8 +30,8 @@ impl Key {
 /// One of these steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Event {
-    /// So many bytes are taken.
-    Take(Key, u64),
+    /// So many bytes are taken, by as many tensors alike.
+    Take(Key, u64, u64),
     /// They are given back.
     Give(Key),
     /// Taken and given back at once.
@@ -53,7 +53,9 @@ impl Log {
     }
 
     pub(super) fn take(&mut self, key: Key, bytes: u64) {
-        self.note(Event::Take(key, bytes));
+        if bytes > 0 {
+            self.note(Event::Take(key, bytes, 1));
+        }
     }
 
     pub(super) fn give(&mut self, key: Key) {
@@ -86,6 +88,10 @@ pub(in super::super) struct Logged {
     pub until_exit: Vec<Key>,
     /// Gradients of weights that stay, in the order of the weights.
     pub weight_gradients: Vec<Key>,
+    /// What neither pass gives back, beside those and what is handed on.
+    pub left: Vec<Key>,
+    /// Keys below this one are those of tensors; as many from there on are gradients that leave the tape.
+    pub tensors: u32,
     /// More than the largest key.
     pub keys: usize,
 }
@@ -96,36 +102,60 @@ pub(in super::super) fn logged(tape: &Tape, recompute: Recompute, gradients: Wei
     let uses = uses(tape, recompute);
     let mut alive = Alive { log: Log::wanted(true), ..Alive::of([0; GROUPS]) };
     forward(tape, &uses, &mut alive, recompute);
-    let input = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
+    let input = tape.tensors.iter().position(|tensor| tensor.home == Home::Input).filter(|_| !tape.borrows);
+    let input = input.map(Key::tensor);
     let output = tape.output.map(|id| tape.storage(id)).filter(|root| {
         let saved = uses.saves[root.0 as usize] > 0 && !uses.dropped[root.0 as usize];
         tape.get(*root).home != Home::Elsewhere && !saved
     });
     let gone = |at: &usize| tape.tensors[*at].cached && (uses.saves[*at] == 0 || uses.dropped[*at]);
-    let until_exit = (0..tape.tensors.len()).filter(gone).map(Key::tensor).collect();
-    let weights = tape.tensors.iter().enumerate().filter(|(_, tensor)| matches!(tensor.home, Home::Weight(_)));
-    let weight_gradients = weights.map(|(at, _)| Key::passed_on(tape, id(at))).collect();
+    let until_exit: Vec<Key> = (0..tape.tensors.len()).filter(gone).map(Key::tensor).collect();
+    let weights = tape.tensors.iter().zip(0_u32..).filter(|(tensor, _)| matches!(tensor.home, Home::Weight(_)));
+    let weight_gradients: Vec<Key> = weights.map(|(_, at)| Key::passed_on(tape, Id(at))).collect();
     let after = backward(tape, uses, alive.groups, gradients, true);
-    let (forward, backward) = (alive.log.0.unwrap_or_default(), after.log.0.unwrap_or_default());
-    let keys = backward.iter().filter_map(|event| match event {
-        Event::Take(key, _) => Some(key.0 as usize + 1),
-        Event::Give(_) | Event::Pass(_) => None,
-    });
-    let keys = keys.max().unwrap_or(0).max(2 * tape.tensors.len() + 1);
+    // What comes in was taken by the tape before.
+    let mut forward = alive.log.0.unwrap_or_default();
+    forward.retain(|event| !matches!(event, Event::Take(key, ..) if Some(*key) == input));
+    let mut backward = after.log.0.unwrap_or_default();
+    for event in &mut backward {
+        by_expert(tape, event);
+    }
+    let output = output.map(|root| Key::tensor(root.0 as usize));
+    let handed = [output, after.input_gradient];
+    let mut left: Vec<Key> = Vec::new();
+    let mut keys = 2 * tape.tensors.len() + 1;
+    for event in forward.iter().chain(&backward) {
+        match event {
+            Event::Take(key, ..) => {
+                keys = keys.max(key.0 as usize + 1);
+                left.push(*key);
+            }
+            Event::Give(key) => left.retain(|one| one != key),
+            Event::Pass(_) => {}
+        }
+    }
+    left.retain(|key| !handed.contains(&Some(*key)) && !until_exit.contains(key) && !weight_gradients.contains(key));
     Logged {
-        keys,
         forward,
         backward,
-        input: input.filter(|_| !tape.borrows).map(Key::tensor),
-        output: output.map(|root| Key::tensor(root.0 as usize)),
+        input,
+        output,
         output_gradient: Key::gradient(tape, 0),
         input_gradient: after.input_gradient,
         until_exit,
         weight_gradients,
+        left,
+        tensors: u32::try_from(tape.tensors.len()).unwrap_or(u32::MAX),
+        keys,
     }
 }
 
-#[allow(clippy::cast_possible_truncation)]
-const fn id(at: usize) -> Id {
-    Id(at as u32)
+/// Experts are parameters of their own, and so are their gradients.
+fn by_expert(tape: &Tape, event: &mut Event) {
+    let Event::Take(key, bytes, count) = event else { return };
+    let leaves = (key.0 as usize).checked_sub(tape.tensors.len()).and_then(|at| tape.tensors.get(at));
+    if let Some(Home::Weight(at)) = leaves.map(|tensor| tensor.home) {
+        *count = tape.weights[at as usize].copies.max(1);
+        *bytes /= *count;
+    }
 }

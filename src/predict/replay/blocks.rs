@@ -1,8 +1,6 @@
 //! PyTorch's CUDA caching allocator on paper (PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp) where memory is never
 //! short: two pools, best fit, blocks split where enough is left and joined with free neighbours.
 
-use std::collections::BTreeSet;
-
 /// Largest request that the pool of small blocks serves (`kSmallSize`), and what must be left of a large block so that
 /// it is split.
 const SMALL: u64 = 1 << 20;
@@ -37,7 +35,7 @@ pub(super) struct Allocator {
     /// Places in `blocks` that joined blocks left.
     spare: Vec<Place>,
     /// Free blocks of each pool by size, then address.
-    free: [BTreeSet<(u64, u64, Place)>; 2],
+    free: [Vec<(u64, u64, Place)>; 2],
     reserved: u64,
 }
 
@@ -51,14 +49,9 @@ impl Allocator {
     pub(super) fn take(&mut self, bytes: u64) -> Place {
         let bytes = bytes.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
         let small = bytes <= SMALL;
-        let fit = self.free[usize::from(small)].range((bytes, 0, 0)..).next().copied();
-        let place = match fit {
-            Some(entry) => {
-                self.free[usize::from(small)].remove(&entry);
-                entry.2
-            }
-            None => self.segment(bytes, small),
-        };
+        let pool = &mut self.free[usize::from(small)];
+        let fit = pool.partition_point(|(size, ..)| *size < bytes);
+        let place = if fit < pool.len() { pool.remove(fit).2 } else { self.segment(bytes, small) };
         let block = &mut self.blocks[place as usize];
         block.free = false;
         let left = block.bytes - bytes;
@@ -84,7 +77,14 @@ impl Allocator {
         let block = &mut self.blocks[kept as usize];
         block.free = true;
         let entry = (block.bytes, block.address, kept);
-        self.free[usize::from(block.small)].insert(entry);
+        let small = block.small;
+        self.list(small, entry);
+    }
+
+    fn list(&mut self, small: bool, entry: (u64, u64, Place)) {
+        let pool = &mut self.free[usize::from(small)];
+        let at = pool.partition_point(|one| *one < entry);
+        pool.insert(at, entry);
     }
 
     fn segment(&mut self, bytes: u64, small: bool) -> Place {
@@ -120,7 +120,7 @@ impl Allocator {
         };
         let entry = (rest.bytes, rest.address);
         let behind = self.block(rest);
-        self.free[usize::from(whole.small)].insert((entry.0, entry.1, behind));
+        self.list(whole.small, (entry.0, entry.1, behind));
         if let Some(next) = whole.behind {
             self.blocks[next as usize].before = Some(behind);
         }
@@ -131,7 +131,9 @@ impl Allocator {
 
     fn unlist(&mut self, place: Place) {
         let Block { bytes, address, small, .. } = self.blocks[place as usize];
-        self.free[usize::from(small)].remove(&(bytes, address, place));
+        let pool = &mut self.free[usize::from(small)];
+        let at = pool.partition_point(|one| *one < (bytes, address, place));
+        pool.remove(at);
     }
 
     /// What lies behind `place` becomes part of it.

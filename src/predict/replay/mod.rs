@@ -9,7 +9,7 @@ use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
 use super::resident::{Held, quantised, stored};
 use super::step::Step;
-use crate::model::{Home, Part, Tape, Weight};
+use crate::model::{Part, Weight};
 use crate::plan::keywords::{CpuOffload, Framework, Mode, Optimizer};
 use course::Course;
 
@@ -124,6 +124,7 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
     let temporaries = match row.temporary {
         Temporary::Nothing => 0,
         Temporary::AllStates | Temporary::DecayedGradients => 1,
+        Temporary::NewtonSchulz => 3,
         Temporary::Largest(tensors) | Temporary::LargestWide(tensors) => tensors,
         Temporary::LargestUpcast(tensors) => tensors + if state.bytes() < 4 { 2 } else { 0 },
     };
@@ -139,13 +140,5 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
         trained: weight.trained,
         states: (if other { 2 * tensors } else { tensors }, bytes),
         temporaries: if alone == 0 { (0, 0) } else { (temporaries, rounded(alone / temporaries.max(1))) },
-    }
-}
-
-/// How many tensors alike a tape's tensor stands for: those of experts, which are parameters of their own.
-fn alike(tape: &Tape, slot: usize) -> u64 {
-    match tape.tensors.get(slot).map(|tensor| tensor.home) {
-        Some(Home::Weight(at)) => tape.weights[at as usize].copies.max(1),
-        _ => 1,
     }
 }
