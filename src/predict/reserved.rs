@@ -1,6 +1,7 @@
 //! From allocated to reserved: what PyTorch's caching allocator holds beyond the bytes in tensors.
 //!
-//! Two of its habits are counted where they are known. Each stream has a pool of its own: what FSDP2 allocates
+//! Where one GPU runs PyTorch's modules, two steps are replayed through it ([`super::replay`]). Elsewhere two of its
+//! habits are counted where they are known. Each stream has a pool of its own: what FSDP2 allocates
 //! on its all-gather and reduce-scatter streams stays reserved for them when it is free. And a hole that a
 //! smaller tensor left is no room for a larger one. Everything else is a share that replays measured.
 

@@ -12,6 +12,7 @@ mod latent;
 mod mlp;
 mod norm;
 mod prediction;
+mod sorted;
 mod written;
 
 pub use attention::product;

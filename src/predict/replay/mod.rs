@@ -139,6 +139,10 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
         master: storage.master.map_or(0, |master| rounded(weight.numel.saturating_mul(master.bytes()))),
         trained: weight.trained,
         states: (if other { 2 * tensors } else { tensors }, bytes),
-        temporaries: if alone == 0 { (0, 0) } else { (temporaries, rounded(alone / temporaries.max(1))) },
+        temporaries: match alone {
+            0 => (0, 0),
+            _ if other => (1, bytes),
+            alone => (temporaries, rounded(alone / temporaries.max(1))),
+        },
     }
 }
