@@ -152,3 +152,24 @@ fn a_thin_product_takes_no_longer_than_its_bytes_and_operations_one_after_the_ot
         assert!(op.seconds.0 > bytes && op.seconds.0 < 2.0 * bytes, "{name}: {} s, its bytes {bytes} s", op.seconds);
     }
 }
+
+/// peft raises adapters to fp32 (`autocast_adapter_dtype`); Megatron Bridge's are in the model's type (peft/utils.py,
+/// `ParallelLinearAdapter`: `self.bfloat16()`).
+#[test]
+fn adapters_lie_in_the_type_of_their_framework() {
+    let weights = |framework: &str| {
+        let text = format!(
+            "model: {{preset: llama-2-7b, framework: {framework}, sequence_length: 512}}\n\
+             training: {{precision: bf16, lora: {{rank: {RANK}}}}}\n"
+        );
+        let plan = Document::parse(&text).unwrap().plan().unwrap();
+        let prediction = predict::of(&plan, &Catalog::embedded().unwrap()).unwrap();
+        let params = &prediction.params;
+        let weights = prediction.largest().terms.iter().find(|term| term.name == "weights").unwrap().bytes.0;
+        (weights - 2 * (params.total - params.trainable), params.trainable)
+    };
+    let (held, adapters) = weights("pytorch");
+    assert_eq!(held, 4 * adapters);
+    let (held, adapters) = weights("megatron");
+    assert_eq!(held, 2 * adapters);
+}

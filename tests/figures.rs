@@ -12,20 +12,25 @@ use memwall::report::validate::{Outcome, Row, read, summaries};
 use serde_json::Value;
 
 /// The groups of the measured cases.
-const GROUPS: [(&str, &str); 15] = [
+const GROUPS: [(&str, &str); 20] = [
     ("allocator", "steps of PyTorch models, tensor by tensor"),
     ("followed", "further ones, most of plans drawn by chance"),
     ("megatron-lm", "Megatron-LM, its own tests: A100, H100, GB200"),
     ("simumax", "Megatron-LM by SimuMax: 8 B200"),
+    ("simumax-rest", "SimuMax, its other rows, context parallel among them"),
     ("megatron-bridge", "Megatron Bridge: H100, B200, GB200, up to 256"),
+    ("megatron-bridge-rest", "Megatron Bridge, its other rows: to GB300, 1024"),
     ("nemo-24.07", "NeMo: 8, 16 H100"),
+    ("nemo-24.07-rest", "NeMo, its other rows: up to 512 H100"),
     ("megatron-bridge-memory", "Moonlight 16B: 8 to 32 H100"),
     ("korthikanti", "Korthikanti et al.: up to 512 A100"),
     ("vtrain", "vTrain: 64 to 512 A100"),
+    ("vtrain-rest", "vTrain, its other rows"),
     ("torchtitan", "torchtitan: A100, H100, H200, up to 256"),
     ("torchtitan-2024", "torchtitan, pipelines and context parallel: up to 512"),
     ("torchtune", "torchtune: one A100"),
     ("llm-foundry", "llm-foundry: A100, H100, up to 512"),
+    ("llm-foundry-rest", "llm-foundry, its other rows"),
     ("hf-bert", "Hugging Face BERT of 2022: V100"),
     ("nanogpt", "nanoGPT: A100"),
 ];
@@ -43,7 +48,7 @@ const QUANTITIES: [(&str, &[&str]); 6] = [
 fn rows() -> Vec<Row> {
     let catalog = Catalog::embedded().unwrap();
     let mut outcome = Outcome::default();
-    for file in ["allocator", "ours", "published", "torchtitan"] {
+    for file in ["allocator", "ours", "published", "torchtitan", "simumax", "llm-foundry", "bridge", "vtrain"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/truth/{file}.json"));
         for case in read(&fs::read_to_string(path).unwrap()).unwrap() {
             outcome.add(case, |plan: &Value| {

@@ -278,17 +278,36 @@ fn published() {
     assert!(ladder.is_sorted_by(|a, b| a > b), "the ladder goes down: {ladder:?}");
 }
 
-/// The rest of torchtitan's tables of December 2024, on which the share that context parallel leaves of
-/// attention's rate was measured, and that of collectives in pieces tried: pipelines of 512 GPUs, context parallel, 2-D. Held as the runs
-/// of published.json are: a mean of 12 and of 8 %.
+/// Rows that the same sources publish and published.json leaves out: file, group, quantity, how many, and the mean and
+/// the worst error in percent. The means are the bars of issue 4 (issue 3 for memory), except where the rows are better.
+/// On torchtitan's the share that context parallel leaves of attention's rate was measured; the others were predicted
+/// before they were looked at, and then showed how long Megatron's host takes to launch, that offloaded layers count
+/// alone and that superchips have a quicker link to their host.
+const FURTHER: [(&str, &str, &str, usize, f64, f64); 9] = [
+    ("torchtitan.json", "torchtitan-2024", "peak_reserved_bytes", 12, 8.0, 15.0),
+    ("torchtitan.json", "torchtitan-2024", "tokens_per_s_per_gpu", 12, 12.0, 21.0),
+    ("simumax.json", "simumax-rest", "peak_allocated_bytes", 13, 0.3, 1.0),
+    ("simumax.json", "simumax-rest", "step_time_s", 25, 6.0, 24.0),
+    ("llm-foundry.json", "llm-foundry-rest", "params", 121, 0.0, 0.0),
+    ("llm-foundry.json", "llm-foundry-rest", "tokens_per_s_per_gpu", 121, 6.0, 38.0),
+    // Releases differ by up to a factor of two with the same plan.
+    ("bridge.json", "megatron-bridge-rest", "tokens_per_s_per_gpu", 114, 12.0, 80.0),
+    ("bridge.json", "nemo-24.07-rest", "tokens_per_s_per_gpu", 14, 16.0, 38.0),
+    ("vtrain.json", "vtrain-rest", "step_time_s", 54, 9.0, 33.0),
+];
+
 #[test]
-fn torchtitan() {
-    let (rows, failed) = print("torchtitan.json");
-    all_predicted(&failed);
-    let (cases, mean, most) = held(&rows, "torchtitan-2024", "peak_reserved_bytes");
-    assert!(cases == 12 && mean <= 8.0 && most <= 15.0, "{cases}: mean {mean}, worst {most}");
-    let (cases, mean, most) = held(&rows, "torchtitan-2024", "tokens_per_s_per_gpu");
-    assert!(cases == 12 && mean <= 12.0 && most <= 21.0, "{cases}: mean {mean}, worst {most}");
+fn the_rest_of_what_the_sources_publish() {
+    let mut files: Vec<&str> = FURTHER.iter().map(|row| row.0).collect();
+    files.dedup();
+    for file in files {
+        let (rows, failed) = print(file);
+        all_predicted(&failed);
+        for (_, group, quantity, count, mean, most) in FURTHER.iter().filter(|row| row.0 == file) {
+            let (cases, off, worst) = held(&rows, group, quantity);
+            assert!(cases == *count && off <= *mean && worst <= *most, "{group} {cases}: mean {off}, worst {worst}");
+        }
+    }
 }
 
 /// Each row of a group's quantity within `bar`, those named in `open` within a bar of their own.

@@ -84,6 +84,7 @@ struct GpuEntry {
     boost_clock_mhz: Option<Sourced<f64>>,
     peak_tflops: PeakEntry,
     link: String,
+    host_gb_s_each_way: Option<Sourced<f64>>,
 }
 
 #[derive(Deserialize)]
@@ -192,6 +193,7 @@ impl GpuEntry {
             ("power", self.tdp_w.as_ref()),
             ("highest SM clock", self.max_sm_clock_mhz.as_ref()),
             ("boost clock", self.boost_clock_mhz.as_ref()),
+            ("link to the host", self.host_gb_s_each_way.as_ref()),
         ];
         std::iter::once(("peaks", self.peak_tflops.source.as_str()))
             .chain(figures.into_iter().filter_map(|(name, figure)| Some((name, figure?.source.as_str()))))
@@ -203,9 +205,12 @@ impl GpuEntry {
         let peaks = &self.peak_tflops;
         let clock = self.boost_clock_mhz.as_ref().map(|figure| figure.value * 1e6);
         let l2_rate = self.l2_bytes_per_clock.as_ref().zip(clock).map(|(each, clock)| BytesPerSec(each.value * clock));
+        let generation = generation(&self.architecture);
+        let host = self.host_gb_s_each_way.map(|figure| BytesPerSec::from_giga(figure.value));
         Gpu {
             vendor: if self.vendor == "amd" { Vendor::Amd } else { Vendor::Nvidia },
-            generation: generation(&self.architecture),
+            generation,
+            host_link: host.unwrap_or_else(|| generation.host_link()),
             // Four decimals of a GiB stand for whole MiB, as drivers print them.
             memory: nearest_mib(self.memory_gib.value),
             bandwidth: BytesPerSec::from_giga(self.bandwidth_gb_s.value),

@@ -94,6 +94,16 @@ impl Generation {
             Self::Unknown => "other",
         }
     }
+
+    /// What moves each way over sixteen lanes of the PCIe generation of its time (configs/interconnects.yaml).
+    #[must_use]
+    pub const fn host_link(self) -> BytesPerSec {
+        match self {
+            Self::Hopper | Self::Blackwell => BytesPerSec(64e9),
+            Self::Volta | Self::Turing => BytesPerSec(16e9),
+            Self::Ampere | Self::Ada | Self::Cdna2 | Self::Cdna3 | Self::Unknown => BytesPerSec(32e9),
+        }
+    }
 }
 
 /// Dense peaks by type. A type that a card has no units for is absent.
@@ -166,6 +176,8 @@ pub struct Gpu {
     pub peaks: Peaks,
     /// The link between cards that it has by itself: a name in [`Catalog::links`].
     pub link: String,
+    /// What moves between it and its host's memory, each way.
+    pub host_link: BytesPerSec,
 }
 
 /// Where a link runs.

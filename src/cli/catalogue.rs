@@ -94,6 +94,7 @@ fn gpu_json(gpu: &Gpu, catalog: &Catalog, verbose: bool) -> Value {
         "max_sm_clock_mhz": number(gpu.max_sm_clock.map(|clock| clock.0)),
         "boost_clock_mhz": number(gpu.boost_clock.map(|clock| clock.0)),
         "link": gpu.link,
+        "host_gb_s_each_way": number(gpu.host_link.0 / 1e9),
     });
     if verbose {
         let cited = catalog.citations.iter().filter(|citation| citation.entry == gpu.name);

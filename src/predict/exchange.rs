@@ -3,6 +3,7 @@
 use super::cost::Pass;
 use super::job::Job;
 use super::link::Group;
+use super::pipeline::warm_up;
 use super::play::Recompute;
 use super::resident::quantised;
 use super::shards::is_whole;
@@ -122,18 +123,29 @@ pub(super) fn within(job: &Job, step: &Step, tape: &Tape, pass: &Pass, (train, a
 fn hides(job: &Job, group: RankGroup, (once, again): (Ways, f64), left: &Pass) -> Ways {
     let comm = once + Ways { forward: 0.0, backward: again };
     let most = match group {
-        RankGroup::Tensor if job.speed.overlap_tensor => comm * (1.0 - PIECES),
-        RankGroup::Tensor => Ways { forward: 0.0, backward: once.backward * job.speed.stack.tensor_overlap },
+        RankGroup::Tensor => {
+            let pieces = if job.speed.overlap_tensor { 1.0 - PIECES } else { 0.0 };
+            let backward = once.backward * job.speed.stack.tensor_overlap.max(pieces);
+            Ways { forward: once.forward * pieces, backward: again.mul_add(pieces, backward) }
+        }
         // Behind another micro-batch's passes, forward or backward as they come.
         RankGroup::Expert if job.speed.overlap_experts => {
             let share = if comm.all() > 0.0 { (left.card.all() / comm.all()).min(1.0) } else { 0.0 };
-            return comm * share;
+            return comm * (share * paired(job));
         }
         RankGroup::Expert => Ways::default(),
         // Keys and values of the next block come in while this one's scores are computed.
         RankGroup::Context => comm.least(left.attention),
     };
     most.least(left.card)
+}
+
+/// Share of the passes that run beside another micro-batch's. Those before the first one backward have no partner, nor
+/// those after the last one forward: the first and the last pass without a pipeline, its warm-up with one (megatron-core,
+/// pipeline_parallel/combined_1f1b.py and schedules.py).
+fn paired(job: &Job) -> f64 {
+    let all = job.batch.accumulation.saturating_mul(job.degrees.virtual_pipeline);
+    1.0 - warm_up(job, 0).max(1).min(all) as f64 / all.max(1) as f64
 }
 
 /// Collectives of a fully sharded tape beside one micro-batch: its weights are gathered while the tape before it

@@ -1,29 +1,18 @@
-//! What lies in host memory and moves over PCIe each step, and the update that the host computes itself.
+//! What lies in host memory and moves to the card each step, and the update that the host computes itself.
 
 use super::exchange::Weights;
 use super::job::Job;
 use super::step::Step;
 use super::ways::Ways;
-use crate::catalog::Generation;
 use crate::plan::keywords::{CpuOffload, Mode, Sharding};
 
 /// Seconds in which the host updates a parameter: 0.24 s a billion with DeepSpeed's vectorised Adam (ZeRO-Offload,
 /// arXiv 2101.06840, table 4).
 const UPDATE: f64 = 0.24e-9;
 
-/// Bytes a second between card and host, each way: sixteen lanes of the PCIe generation that cards of the time have
-/// (configs/interconnects.yaml).
-const fn rate(generation: Generation) -> f64 {
-    match generation {
-        Generation::Hopper | Generation::Blackwell => 64e9,
-        Generation::Volta | Generation::Turing => 16e9,
-        _ => 32e9,
-    }
-}
-
 /// Seconds of a step that transfers and the host's update take beyond what the passes of a micro-batch hide.
 pub(super) fn seconds(job: &Job, step: &Step, layers: &[u64], weights: Weights, passes: Ways) -> f64 {
-    let rate = rate(job.hardware.gpu.generation);
+    let rate = job.hardware.gpu.host_link.0;
     let train = job.training.mode == Mode::Train;
     let all = weights.dense + weights.expert;
     let degrees = &job.degrees;
@@ -34,8 +23,15 @@ pub(super) fn seconds(job: &Job, step: &Step, layers: &[u64], weights: Weights, 
     let gradients = own * job.storage.gradient.bytes() as f64 / rate;
     // The GPUs of a node share its cores.
     let update = own * UPDATE * degrees.num_gpus.min(job.hardware.gpus_per_node.max(1)) as f64;
+    let out_and_in = |bytes: u64| {
+        let one_way = bytes as f64 / rate;
+        micro_batches * Ways { forward: one_way, backward: one_way }.beyond(passes).all()
+    };
     match job.training.cpu_offload {
-        CpuOffload::None => 0.0,
+        // Modules send what they save by themselves.
+        CpuOffload::None => {
+            out_and_in(layers.iter().flat_map(|layer| step.layer(*layer).offloaded).fold(0, u64::saturating_add))
+        }
         // Gradients go out and weights come back once (arXiv 2101.06840, section 4).
         CpuOffload::Optimizer if train => gradients + own * seen / rate + update,
         CpuOffload::Optimizer => 0.0,
@@ -47,9 +43,10 @@ pub(super) fn seconds(job: &Job, step: &Step, layers: &[u64], weights: Weights, 
             micro_batches * each + if train { update } else { 0.0 }
         }
         CpuOffload::Activations if train => {
-            let saved: u64 = layers.iter().map(|layer| step.layer(*layer).retained_bytes()).sum();
-            let one_way = saved as f64 / rate;
-            micro_batches * Ways { forward: one_way, backward: one_way }.beyond(passes).all()
+            let until = job.training.offload_layers.unwrap_or(u64::MAX);
+            out_and_in(
+                layers.iter().filter(|layer| **layer < until).map(|layer| step.layer(*layer).retained_bytes()).sum(),
+            )
         }
         CpuOffload::Activations => 0.0,
     }

@@ -149,9 +149,13 @@ pub(super) fn gathers_fp8(job: &Job) -> bool {
     job.storage.operands.is_some() || (torchao && job.storage.fp8 && job.training.mode == Mode::Train)
 }
 
-/// Type of adapters: peft raises them to fp32 (autocast_adapter_dtype); torchtune keeps the model's type.
+/// Type of adapters: peft raises them to fp32 (autocast_adapter_dtype); torchtune keeps the model's type, and so do
+/// Megatron's (NVIDIA-NeMo/Megatron-Bridge, peft/utils.py, `ParallelLinearAdapter`).
 pub(super) fn adapter_element(job: &Job) -> Element {
-    if job.framework == Framework::Torchtitan { job.storage.weight } else { Element::F32 }
+    match job.framework {
+        Framework::Torchtitan | Framework::Megatron => job.storage.weight,
+        _ => Element::F32,
+    }
 }
 
 fn adapters(job: &Job) -> Option<Adapters> {

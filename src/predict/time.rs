@@ -241,7 +241,7 @@ impl Course {
 
     /// Seconds that host memory adds, as `job` uses it.
     pub(super) fn host(&self, job: &Job, step: &Step) -> f64 {
-        if job.training.cpu_offload == CpuOffload::None {
+        if job.training.cpu_offload == CpuOffload::None && job.training.offload_modules.is_empty() {
             return 0.0;
         }
         let moved = |Alike { index, stage, .. }: &Alike| {

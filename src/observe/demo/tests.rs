@@ -24,6 +24,7 @@ pub(in crate::observe) fn card(generation: Generation) -> Gpu {
         boost_clock: None,
         peaks: Peaks::default(),
         link: "none".to_owned(),
+        host_link: generation.host_link(),
         l2_bandwidth: None,
     }
 }

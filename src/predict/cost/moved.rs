@@ -2,18 +2,23 @@
 
 use super::super::job::Job;
 use super::super::step::gathers_fp8;
+use crate::catalog::Generation;
 use crate::model::{Gather, Id, Op, Tape, Work};
 use crate::plan::keywords::{Fp8Recipe, Framework, Mode};
 
 /// Bytes that turning one operand of an FP8 product into FP8 moves, for each element: read once, and once more for
-/// its largest value where that must be known first; written as it lies and transposed.
+/// its largest value where that must be known first; written as it lies and transposed, where products need that:
+/// Blackwell's take either way (`is_non_tn_fp8_gemm_supported`), but with a scale for each block.
 /// (Transformer Engine, pytorch/tensor/: `Float8Quantizer` casts by an older scale, `Float8CurrentScalingQuantizer`
 /// finds the scale first, `Float8BlockQuantizer` and `MXFP8Quantizer` write rows and columns in one pass;
 /// torchao's rowwise scales read once for each direction.)
-const fn cast_bytes(recipe: Fp8Recipe) -> u64 {
+const fn cast_bytes(recipe: Fp8Recipe, generation: Generation) -> u64 {
+    let turned = if matches!(generation, Generation::Blackwell) { 0 } else { 1 };
     match recipe {
-        Fp8Recipe::Delayed | Fp8Recipe::Blockwise | Fp8Recipe::Mxfp8 => 4,
-        Fp8Recipe::Tensorwise | Fp8Recipe::Rowwise => 6,
+        Fp8Recipe::Blockwise | Fp8Recipe::Mxfp8 => 4,
+        Fp8Recipe::Delayed => 3 + turned,
+        Fp8Recipe::Rowwise => 6,
+        Fp8Recipe::Tensorwise => 5 + turned,
     }
 }
 
@@ -24,7 +29,7 @@ pub(super) fn cast_traffic(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
     if !covered || !job.storage.fp8 || job.training.mode == Mode::Inference {
         return (0, 0);
     }
-    let each = cast_bytes(job.speed.fp8_recipe);
+    let each = cast_bytes(job.speed.fp8_recipe, job.hardware.gpu.generation);
     let numel = |id: Option<&Id>| id.map_or(0, |id| tape.get(*id).numel);
     let inputs = tape.ids(op.inputs);
     let passes = if job.framework == Framework::Megatron { job.batch.accumulation } else { 1 };

@@ -131,6 +131,7 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
         boost_clock: None,
         peaks: Peaks::default(),
         link: "pcie_4".to_owned(),
+        host_link: Generation::Unknown.host_link(),
     };
     overridden(&mut gpu, custom);
     Some(gpu)

@@ -63,7 +63,10 @@ pub(super) fn resolve(
     // all-to-all (NVIDIA-NeMo/Megatron-Bridge, perf_recipes: qwen/h100/qwen3_moe.py for 16 and for 256 GPUs,
     // deepseek/b200/deepseek_v3.py).
     let far = !by_itself && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
-    let beside = far && degrees.virtual_pipeline > 1;
+    // Those that capture whole iterations run it beside another micro-batch within a node as well
+    // (perf_recipes: qwen/common.py, deepseek/common.py and gpt_oss/common.py, full-iteration MXFP8).
+    let captured = !by_itself && degrees.expert > 1 && training.cuda_graph == Some(CudaGraph::FullIteration);
+    let beside = (far && degrees.virtual_pipeline > 1) || captured;
     let overlaps = part.overlap_expert_parallel.unwrap_or(beside);
     let plain = overlaps && hardware.gpu.generation == Generation::Hopper;
     if far && part.moe_dispatcher.is_none() {
