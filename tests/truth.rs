@@ -199,7 +199,7 @@ fn allocator() {
         ("activation_bytes", 0.05, 0.5),
         ("flops_forward", 0.001, 0.001),
         ("flops_backward", 0.001, 0.001),
-        ("peak_reserved_bytes", 6.0, 25.0),
+        ("peak_reserved_bytes", 2.0, 12.0),
     ];
     for (quantity, mean, worst) in bars {
         let (cases, is, most) = held(&rows, "allocator", quantity);
@@ -217,9 +217,11 @@ fn ours() {
     for quantity in ["params", "trainable_params"] {
         assert!(held(&rows, "followed", quantity).2 <= 0.0, "{quantity}");
     }
+    let (replayed, mean, worst) = held(&rows, "followed", "peak_reserved_bytes");
+    assert!(replayed >= 17 && mean <= 4.0 && worst <= 12.0, "reserved: {replayed} cases, mean {mean}, worst {worst}");
     for quantity in ["peak_allocated_bytes", "activation_bytes", "flops_forward", "flops_backward"] {
         let (cases, mean, _) = held(&rows, "followed", quantity);
-        assert!(cases >= 380 && mean <= 0.1, "{quantity}: {cases} cases, mean {mean}");
+        assert!(cases >= 400 && mean <= 0.1, "{quantity}: {cases} cases, mean {mean}");
         // Adapters under autocast, and Falcon's and BLOOM's modules: Python's frames hold more at a block's forward peak
         // than the walk has names for. gpt-oss's experts are walked as one, though they run one by one. A block of
         // T5 that is recomputed takes the gradient of the position bias, whose sum waits meanwhile. The others are open.

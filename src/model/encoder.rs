@@ -35,6 +35,7 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
                 // Position ids and segment ids.
                 buffers: if run.rules.buffers.is { positions.saturating_mul(2) } else { 0 },
                 inputs: ctx.token_inputs(if matches!(head, TextHead::Classes(..)) { run.batch } else { run.tokens() }),
+                returned: ctx.returned(),
                 tied: encoder.stack.tie_embeddings,
                 ..Walk::default()
             }

@@ -75,6 +75,30 @@ impl Builder<'_> {
         out
     }
 
+    /// `x *= by`, where one number of `by` serves many of `x`: the product takes the memory of `x`, of which a copy is
+    /// saved where `by` gets a gradient.
+    pub fn mul_in_place(&mut self, name: &'static str, x: Id, by: Id) -> Id {
+        let root = self.tape.storage(x);
+        let whole = *self.tape.get(x);
+        let grad = self.needs_grad(by);
+        let view = Tensor { home: Home::Local, cached: false, grad: whole.grad || grad, view_of: Some(root), ..whole };
+        let out = self.tape.tensor(view);
+        let copy = grad.then(|| self.make(whole.numel, whole.element, false));
+        let outputs: Vec<Id> = std::iter::once(out).chain(copy).collect();
+        let kept = whole.grad.then_some(by);
+        let saved: Vec<Id> = copy.into_iter().chain(kept).collect();
+        self.tape.push(&Spec {
+            name,
+            inputs: &[(x, Flow::New), (by, Flow::New)],
+            outputs: &outputs,
+            saved: &saved,
+            scratch_backward: if grad { whole.bytes() } else { 0 },
+            elementwise: true,
+            ..Spec::default()
+        });
+        out
+    }
+
     /// `relu_`: the output takes the memory of the input, and is kept.
     pub fn relu_in_place(&mut self, name: &'static str, x: Id) -> Id {
         self.over(name, x, true)

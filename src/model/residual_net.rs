@@ -63,6 +63,7 @@ pub fn walk(net: &ResidualNet, run: &Run<'_>) -> Walk {
         inputs: site.inputs(),
         pending: Vec::new(),
         passing: Vec::new(),
+        returned: 0,
         tied: false,
     }
 }

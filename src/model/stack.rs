@@ -82,6 +82,8 @@ pub struct Decoder {
     pub attention_dropout: f64,
     /// Dropout before residual additions.
     pub hidden_dropout: f64,
+    /// Dropout within the feed-forward block.
+    pub activation_dropout: f64,
     /// Dropout on the embedding.
     pub embedding_dropout: f64,
     /// Queries, keys and values from one matrix.
@@ -222,6 +224,7 @@ impl Decoder {
             attention_sinks: false,
             attention_dropout: 0.0,
             hidden_dropout: 0.0,
+            activation_dropout: 0.0,
             embedding_dropout: 0.0,
             fused_qkv: false,
             fused_gate_up: false,

@@ -208,6 +208,8 @@ pub struct Walk {
     pub pending: Vec<Pending>,
     /// What layers hold for each other during the forward pass only: made by the first, until the last.
     pub passing: Vec<Pending>,
+    /// Bytes that a block returns beside its hidden state: they live until the next block has returned.
+    pub returned: u64,
     /// The head's matrix is the embedding's.
     pub tied: bool,
 }

@@ -18,6 +18,12 @@ impl Step {
         made.filter(|one| layer <= one.until || self.held_by(one).is_some()).map(|one| one.bytes).sum()
     }
 
+    /// What the layer before `layer` returned beside its hidden state, where nothing saved that.
+    pub(super) fn returned_before(&self, layer: u64) -> u64 {
+        let recomputed = layer.checked_sub(1).is_some_and(|before| self.is_checkpointed(before));
+        if recomputed { self.walk.returned } else { 0 }
+    }
+
     /// What recomputed layers hold of that until they have run again: at the backward pass of `layer`.
     pub(super) fn passed(&self, layer: u64) -> u64 {
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);

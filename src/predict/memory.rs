@@ -8,6 +8,7 @@ use super::pipeline::{in_flight, inputs, left_over, received};
 use super::play::{Groups, Peak, Played, WeightGradients};
 use super::prediction::{Phase, Place, TimelinePoint};
 use super::prefill::looked_up;
+use super::replay::{Beside, reserved};
 use super::reserved::hole;
 use super::resident::{Held, Resident};
 use super::stage_layers;
@@ -30,6 +31,8 @@ pub(super) struct StageRun {
     pub activations_end_of_forward: u64,
     pub static_bytes: u64,
     pub timeline: Vec<TimelinePoint>,
+    /// Reserved bytes, where they are replayed.
+    pub reserved: Option<u64>,
 }
 
 /// Where the backward pass begins.
@@ -105,7 +108,9 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
         player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers.gathered(0), true);
     }
     player.show_summit();
+    let beside = Beside { workspaces, inputs, kept };
     StageRun {
+        reserved: reserved(&held, &beside),
         resident,
         workspaces,
         inputs,
@@ -187,7 +192,7 @@ impl<'a> Player<'a> {
             let ends = [run.first(), run.last().filter(|_| run.len() > 1)];
             for (layer, alike) in ends.into_iter().flatten().zip([run.len().saturating_sub(1).max(1), 1]) {
                 let played = self.step.layer(*layer);
-                let passing = self.step.passing(*layer);
+                let passing = self.step.passing(*layer).saturating_add(self.step.returned_before(*layer));
                 self.retained[Group::Attention as usize] += passing;
                 self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers.in_forward(), shown);
                 self.retained[Group::Attention as usize] -= passing;

@@ -20,6 +20,7 @@ mod pipeline;
 mod play;
 mod prediction;
 mod prefill;
+mod replay;
 mod reserved;
 mod resident;
 mod rounds;

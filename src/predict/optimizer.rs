@@ -33,6 +33,9 @@ pub enum Temporary {
     LargestUpcast(u64),
     /// As many fp32 tensors of the largest parameter's size, whatever the states' type.
     LargestWide(u64),
+    /// Of the matrix that needs most: its update in the states' type, two 16-bit iterates and the square of its shorter
+    /// side twice. What is no matrix is stepped together by AdamW.
+    NewtonSchulz,
     /// A copy of all gradients, where weight decay is added to them.
     DecayedGradients,
 }
@@ -102,7 +105,7 @@ const fn row(optimizer: Optimizer) -> Rule {
         },
         Optimizer::Muon => Rule {
             moments: 1,
-            temporary: Temporary::Largest(3),
+            temporary: Temporary::NewtonSchulz,
             source: "PyTorch 2.9, torch/optim/_muon.py, _zeropower_via_newtonschulz",
             ..adam
         },
@@ -130,6 +133,7 @@ impl Rule {
             Temporary::Largest(tensors) => state.bytes() * tensors,
             Temporary::LargestUpcast(tensors) => 4 * (tensors + if state.bytes() < 4 { 2 } else { 0 }),
             Temporary::LargestWide(tensors) => 4 * tensors,
+            Temporary::NewtonSchulz => state.bytes() + 4,
             Temporary::DecayedGradients if decays => gradient.bytes(),
             Temporary::Nothing | Temporary::DecayedGradients => 0,
         }
@@ -172,4 +176,15 @@ pub const fn state_bytes(rule: &Rule, weight: &Weight, numel: u64, state: Elemen
 #[must_use]
 pub const fn is_matrix(weight: &Weight) -> bool {
     !matches!(weight.part, Part::Norm | Part::Embedding | Part::Head) && weight.rows > 1 && weight.numel > weight.rows
+}
+
+/// Bytes of the iteration that makes a matrix orthogonal, beside gradient and momentum (torch/optim/_muon.py,
+/// `_zeropower_via_newtonschulz`: the update that it is given, `ortho_grad` and its successor, `gram_matrix` and
+/// `gram_update`).
+#[must_use]
+pub const fn newton_schulz(weight: &Weight, numel: u64, state: Element) -> u64 {
+    let columns = weight.numel / if weight.rows == 0 { 1 } else { weight.rows };
+    let shorter = if weight.rows < columns { weight.rows } else { columns };
+    let square = rounded(shorter.saturating_mul(shorter).saturating_mul(2));
+    rounded(numel.saturating_mul(state.bytes())) + 2 * rounded(numel.saturating_mul(2)) + 2 * square
 }

@@ -1,6 +1,7 @@
 //! From allocated to reserved: what PyTorch's caching allocator holds beyond the bytes in tensors.
 //!
-//! Two of its habits are counted where they are known. Each stream has a pool of its own: what FSDP2 allocates
+//! Where one GPU runs PyTorch's modules, two steps are replayed through it ([`super::replay`]). Elsewhere two of its
+//! habits are counted where they are known. Each stream has a pool of its own: what FSDP2 allocates
 //! on its all-gather and reduce-scatter streams stays reserved for them when it is free. And a hole that a
 //! smaller tensor left is no room for a larger one. Everything else is a share that replays measured.
 
@@ -26,6 +27,13 @@ pub(super) struct Beyond {
 
 /// What is reserved beyond `allocated` bytes.
 pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
+    if let Some(reserved) = run.reserved {
+        return Beyond {
+            bytes: reserved.saturating_sub(allocated),
+            formula: Words::Plain("two steps replayed through the caching allocator, tensor by tensor"),
+            source: "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (pools, best fit, splitting)",
+        };
+    }
     let streams = job.framework == Framework::Torchtitan && job.degrees.sharding == Sharding::Zero3;
     if !streams || job.training.mode == Mode::Inference {
         let (per_mille, source) = FRAGMENTATION_PER_MILLE;

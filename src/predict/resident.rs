@@ -2,7 +2,7 @@
 //! states, and the buffers of sharding.
 
 use super::job::Job;
-use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
+use super::optimizer::{Temporary, is_matrix, newton_schulz, rounded, rule, state_bytes};
 use super::prefill::cached;
 use super::shards;
 use super::step::{Step, adapter_element};
@@ -87,6 +87,17 @@ impl Resident {
     }
 }
 
+/// What the optimizer's step of single parameters comes to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stepped {
+    /// Bytes of the largest parameter in the states' type.
+    largest: u64,
+    /// Most bytes that one matrix needs to be made orthogonal.
+    newton_schulz: u64,
+    /// What is no matrix, in the states' type.
+    others: u64,
+}
+
 /// Layers and ends of a stage.
 pub(super) struct Held<'a> {
     pub job: &'a Job,
@@ -119,7 +130,7 @@ impl Held<'_> {
     pub fn on_card(&self) -> Resident {
         let job = self.job;
         let mut sum = Resident::default();
-        let mut largest = 0;
+        let mut stepped = Stepped::default();
         let mut shapes: Vec<(u64, u64)> = Vec::with_capacity(8);
         for (tape, times) in self.tapes() {
             for weight in &tape.weights {
@@ -127,7 +138,7 @@ impl Held<'_> {
                 if weight.tied && self.first {
                     continue;
                 }
-                self.add(weight, times, &mut sum, &mut largest);
+                self.add(weight, times, &mut sum, &mut stepped);
                 let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert | Part::Head);
                 let shape = (weight.rows, weight.numel);
                 if matrix && weight.numel > weight.rows && !shapes.contains(&shape) {
@@ -149,7 +160,7 @@ impl Held<'_> {
             let seen = job.storage.seen.bytes();
             sum.dummies = shapes.iter().map(|(_, numel)| rounded(numel.saturating_mul(seen))).sum();
         }
-        self.temporaries(&mut sum, largest);
+        self.temporaries(&mut sum, stepped);
         self.buffers(&mut sum);
         if job.framework == Framework::Megatron {
             sum.global_buffer = self.global_buffer();
@@ -226,7 +237,7 @@ impl Held<'_> {
         }
     }
 
-    fn add(&self, weight: &Weight, times: u64, sum: &mut Resident, largest: &mut u64) {
+    fn add(&self, weight: &Weight, times: u64, sum: &mut Resident, stepped: &mut Stepped) {
         let job = self.job;
         let storage = &job.storage;
         let (degrees, sharding) = (&job.degrees, job.degrees.sharding);
@@ -235,7 +246,7 @@ impl Held<'_> {
         let times = weight.copies.saturating_mul(times);
         let total = weight.numel.saturating_mul(times);
         sum.params = sum.params.saturating_add(total);
-        let element = self.stored(weight);
+        let element = stored(job, weight);
         let bytes = |numel: u64, element: Element| rounded(numel.saturating_mul(element.bytes())).saturating_mul(times);
         let held = share(sharding == Sharding::Zero3);
         let in_fp8 = storage
@@ -263,20 +274,20 @@ impl Held<'_> {
         let state = if weight.part == Part::Adapter { element } else { storage.state };
         let row = rule(job.training.optimizer, job.framework);
         let mut states = state_bytes(&row, weight, part, state);
-        if job.training.optimizer == Optimizer::Muon && !is_matrix(weight) {
+        let bytes = part.saturating_mul(state.bytes());
+        if is_matrix(weight) {
+            stepped.newton_schulz = stepped.newton_schulz.max(newton_schulz(weight, part, state));
+        } else {
+            stepped.others = stepped.others.saturating_add(rounded(bytes).saturating_mul(times));
             // Muon is for matrices; the rest is left to AdamW.
-            states = states.saturating_mul(2);
+            states = states.saturating_mul(if job.training.optimizer == Optimizer::Muon { 2 } else { 1 });
         }
         sum.states = sum.states.saturating_add(states.saturating_mul(times));
-        *largest = (*largest).max(part.saturating_mul(state.bytes()));
+        stepped.largest = stepped.largest.max(bytes);
     }
 
-    /// Type in which a weight lies.
-    fn stored(&self, weight: &Weight) -> Element {
-        if weight.part == Part::Adapter { adapter_element(self.job) } else { self.job.storage.weight }
-    }
-
-    fn temporaries(&self, sum: &mut Resident, largest: u64) {
+    fn temporaries(&self, sum: &mut Resident, stepped: Stepped) {
+        let largest = stepped.largest;
         let training = &self.job.training;
         let states_full = sum.states / 2;
         let row = rule(training.optimizer, self.job.framework);
@@ -290,6 +301,7 @@ impl Held<'_> {
                 (largest / state).saturating_mul(4).saturating_mul(tensors + upcast)
             }
             Temporary::LargestWide(tensors) => (largest / self.job.storage.state.bytes()).saturating_mul(4 * tensors),
+            Temporary::NewtonSchulz => stepped.newton_schulz.max(stepped.others),
             Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,
             Temporary::DecayedGradients => 0,
         };
@@ -332,6 +344,11 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
         },
         CpuOffload::None | CpuOffload::Activations => sum,
     }
+}
+
+/// Type in which a weight lies.
+pub(super) fn stored(job: &Job, weight: &Weight) -> Element {
+    if weight.part == Part::Adapter { adapter_element(job) } else { job.storage.weight }
 }
 
 /// Thousandths of a byte an element of a weight that is stored otherwise than its neighbours: a quantised base

@@ -3,7 +3,7 @@
 Fake tensors on device `cuda` run the real modules, the real autograd engine, autocast's CUDA
 lists with its weight cache, and the real optimizers; only the kernels do not run. Each storage
 is followed from its allocation to its release and rounded up to 512 bytes, as PyTorch's CUDA
-caching allocator rounds. The loop is that of transformers' Trainer: only the loss is kept, and
+caching allocator rounds; replay.py plays both steps through that allocator for what it reserves. The loop is that of transformers' Trainer: only the loss is kept, and
 gradients are set to None. The second step is measured, so that the optimizer's states exist.
 
     pip install torch==2.9.1 transformers==4.57.6 peft torchvision
@@ -38,6 +38,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from replay import reserved
+
 GRANULE = 512
 aten = torch.ops.aten
 ANSWERED = (aten._local_scalar_dense.default, aten.nonzero.default)
@@ -51,6 +53,10 @@ class Ledger(TorchDispatchMode):
         self.experts, self.padded, self.turn = experts, padded, -1
         self.made_by_all = False
         self.alive = {}
+        # Sizes as they are taken, 0 as they are given back, by storage.
+        self.events = []
+        # DeepSeek V2 counts each expert's tokens, and slices by those counts.
+        self.each = self.slices = 0
         self.now = self.peak = self.flops = 0
         self.at = self.phase = ""
 
@@ -60,11 +66,13 @@ class Ledger(TorchDispatchMode):
         if key in self.alive:
             return
         size = -(-storage.size() // GRANULE) * GRANULE
+        self.events.append((key, size))
         self.alive[key] = (size, weakref.ref(storage, lambda _, key=key: self.release(key)))
         self.now += size
 
     def release(self, key):
         size, _ = self.alive.pop(key, (0, None))
+        self.events.append((key, 0))
         self.now -= size
 
     def in_place(self, args):
@@ -91,6 +99,10 @@ class Ledger(TorchDispatchMode):
         if of.is_floating_point():
             return 1.0
         self.turn += 1
+        if self.each:
+            # The end of the first slice, then start and end of each other.
+            at = self.turn % (2 * self.experts - 1)
+            return self.each * (1 + at // 2 if at % 2 == 0 else (at + 1) // 2)
         return self.turn % self.experts
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -168,13 +180,65 @@ SOURCE = f"tests/allocator/measure.py with PyTorch {torch.__version__.split('+')
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+# Parts of the contract's `frozen`, by what their parameters are called; Muon leaves matrices of the ends to AdamW.
+PARTS = {
+    "norms": ("norm", "ln_"),
+    "head": ("lm_head", "embed_out", "classifier", "score", "proj_out"),
+    "embeddings": ("wte", "wpe", "embed", "shared."),
+    "mlp": (".mlp.", ".fc", "intermediate.dense", "densereludense", "block_sparse_moe"),
+    "attention": ("attn", "attention"),
+}
+
+
+def part_of(name):
+    return next((part for part, words in PARTS.items() if any(word in name.lower() for word in words)), None)
+
+
+class Both:
+    """One optimizer for matrices, one for the rest."""
+
+    def __init__(self, *optimizers):
+        self.optimizers = optimizers
+
+    def step(self):
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def zero_grad(self):
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+
+class EightBit(torch.optim.Optimizer):
+    """bitsandbytes' states (optim/optimizer.py, Optimizer2State): tensors below 4096 elements in fp32, others one byte an
+    element and a scale for 256 of them. Its kernels need nothing else."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+
+    @torch.no_grad()
+    def step(self):
+        for parameter in self.param_groups[0]["params"]:
+            state, count = self.state[parameter], parameter.numel()
+            if parameter.grad is None or state:
+                continue
+            for name in ("state1", "state2"):
+                state[name] = torch.zeros(count, dtype=torch.uint8 if count >= 4096 else torch.float32, device="cuda")
+                if count >= 4096:
+                    state[name + "_absmax"] = torch.zeros(-(-count // 256), device="cuda")
+
+
 def optimizer_of(training, parameters):
     name, decay = training["optimizer"], training.get("weight_decay", 0.0)
     if name == "adafactor":
         from transformers.optimization import Adafactor
         return Adafactor(parameters, scale_parameter=False, relative_step=False, lr=1e-3)
     if name == "muon":
-        return torch.optim.Muon(parameters)
+        matrices = [parameter for parameter in parameters if parameter.dim() == 2 and not parameter.outer]
+        others = [parameter for parameter in parameters if parameter.dim() != 2 or parameter.outer]
+        return Both(torch.optim.Muon(matrices), torch.optim.AdamW(others, foreach=True))
+    if name == "adamw-8bit":
+        return EightBit(parameters)
     if name.startswith("sgd"):
         return torch.optim.SGD(parameters, lr=1e-3, weight_decay=decay, momentum=0.9 if name == "sgd-momentum" else 0.0, foreach=True)
     kernel = {"adamw": {"foreach": True}, "adamw-fused": {"fused": True}, "adamw-loop": {"foreach": False}}[name]
@@ -219,6 +283,9 @@ def measure(plan):
     dtype = DTYPES[training["precision"].removesuffix("-mixed")]
     lora = training.get("lora")
     ledger = Ledger(experts, training.get("padded_batch", False))
+    if kind == "deepseek_v2":
+        tokens = training["micro_batch_size"] * plan["model"]["sequence_length"]
+        ledger.each = tokens * config.num_experts_per_tok // experts
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = getattr(transformers, name)._from_config(config, attn_implementation=training["attention"]).to("cuda")
         if not mixed:
@@ -228,6 +295,10 @@ def measure(plan):
         if lora:
             model = peft.get_peft_model(model, peft.LoraConfig(
                 r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
+        for called, parameter in model.named_parameters():
+            parameter.outer = part_of(called) in ("embeddings", "head")
+            if part_of(called) in training.get("frozen", []):
+                parameter.requires_grad_(False)
         checkpoint(model, training.get("activation_checkpointing", "none"))
         parameters = list(model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]
@@ -273,6 +344,7 @@ def measure(plan):
             "activation_bytes": activations,
             "flops_forward": flops["forward"],
             "flops_backward": flops["backward"],
+            "peak_reserved_bytes": reserved(ledger.events),
         }, ledger.at
 
 

@@ -100,15 +100,21 @@ impl Ctx<'_> {
         one.div_ceil(GRANULE).saturating_mul(tables * GRANULE)
     }
 
-    /// Falcon's mask, where every layer's kernel reads and keeps the same.
-    fn score_bias(&self) -> u64 {
-        let kept = self.family == Family::Falcon && self.kernel(&self.core(false)) == Kernel::Efficient;
-        if kept && self.run.types.autocast.is_none() { self.falcon_mask() } else { 0 }
+    /// Whether the model makes one mask of the stream's type for all its layers' kernels (`_update_causal_mask` of
+    /// models/falcon and qwen2_moe).
+    fn has_typed_mask(&self) -> bool {
+        self.family == Family::Falcon
+            || (self.family == Family::Qwen2Moe && self.kernel(&self.core(false)) != Kernel::Eager)
     }
 
-    /// Falcon's mask, of the stream's type, with its position bias in it where it has one; SDPA spares itself a causal
-    /// one (models/falcon/modeling_falcon.py, `_update_causal_mask`).
-    fn falcon_mask(&self) -> u64 {
+    /// That mask, where every layer's kernel reads and keeps the same.
+    fn score_bias(&self) -> u64 {
+        let kept = self.has_typed_mask() && self.kernel(&self.core(false)) == Kernel::Efficient;
+        if kept && self.run.types.autocast.is_none() { self.typed_mask() } else { 0 }
+    }
+
+    /// That mask, with Falcon's position bias in it where it has one; SDPA spares itself a causal one.
+    fn typed_mask(&self) -> u64 {
         let core = self.core(false);
         let cells = if self.d.position == Position::Alibi {
             core.scores()
@@ -129,8 +135,8 @@ impl Ctx<'_> {
         if !self.run.rules.buffers.is {
             return [0; 2];
         }
-        if self.family == Family::Falcon {
-            return [self.falcon_mask().saturating_sub(self.score_bias()); 2];
+        if self.has_typed_mask() {
+            return [self.typed_mask().saturating_sub(self.score_bias()); 2];
         }
         [false, true].map(|windowed| {
             let core = self.core(windowed);

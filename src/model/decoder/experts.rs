@@ -16,7 +16,9 @@ impl Ctx<'_> {
         let Some(moe) = &self.d.moe else { return x };
         b.group = Group::Experts;
         let weights = self.route(b, x, moe);
+        let sorts = self.family == Family::DeepseekV2 && !self.run.head_only;
         let routed = match self.run.rules.experts.is {
+            Experts::Loop if sorts => self.sorted(b, x, weights, moe),
             Experts::Loop => self.looped(b, x, weights, moe),
             Experts::Grouped | Experts::Weighted => self.grouped(b, x, weights, moe),
         };
@@ -42,6 +44,9 @@ impl Ctx<'_> {
     fn route(&self, b: &mut Builder<'_>, x: Id, moe: &Moe) -> Id {
         if self.family == Family::DeepseekV3 && self.run.rules.experts.is == Experts::Loop {
             return self.route_by_sigmoid(b, x, moe);
+        }
+        if self.family == Family::DeepseekV2 && self.run.rules.experts.is == Experts::Loop {
+            return self.route_as_scored(b, x, moe);
         }
         let rows = self.run.stream_tokens();
         let layer = Linear {
@@ -189,7 +194,7 @@ impl Ctx<'_> {
     }
 
     /// The matrices of the routed experts over `rows` tokens, weighted in between where `weights` are there.
-    fn expert_mlp(&self, b: &mut Builder<'_>, x: Id, rows: u64, moe: &Moe, weights: Option<Id>) -> Id {
+    pub(super) fn expert_mlp(&self, b: &mut Builder<'_>, x: Id, rows: u64, moe: &Moe, weights: Option<Id>) -> Id {
         let d = self.d;
         let cut = self.run.cut;
         let local = moe.experts.div_ceil(cut.expert);

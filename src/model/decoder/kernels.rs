@@ -11,6 +11,9 @@ use crate::model::walk::{AttentionChoice, Kernel};
 use crate::model::work::{Scores, Work};
 use crate::plan::keywords::Position;
 
+/// Flash attention takes heads of a multiple of so many channels (sdp_utils.cpp, `check_head_dim_size_flash`).
+const FLASH_DIM: u64 = 8;
+
 /// Sizes of the attention core on one rank.
 #[derive(Clone, Copy)]
 pub struct Core {
@@ -154,6 +157,9 @@ impl Ctx<'_> {
     /// A fused kernel: saves queries, keys, values, its output and the log-sum of each row.
     fn fused(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core, kernel: Kernel) -> Id {
         let name = "attention.core";
+        if kernel == Kernel::Flash && core.dim % FLASH_DIM > 0 {
+            return self.widened(b, qkv, core);
+        }
         let [q, k, v] = qkv;
         // transformers repeats keys and values for a kernel with a mask (integrations/sdpa_attention.py).
         let repeat = core.heads != core.kv_heads && (kernel == Kernel::Efficient || self.repeats());
@@ -162,8 +168,8 @@ impl Ctx<'_> {
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
         // BERT makes its mask once for all layers (models/bert/modeling_bert.py).
-        // So does Falcon, with a bias for each head where it has one. Autocast casts it in each call.
-        let once = matches!(self.family, Family::Bert | Family::Roberta | Family::Falcon);
+        // So do Falcon, with a bias for each head where it has one, and Qwen2-MoE. Autocast casts it in each call.
+        let once = matches!(self.family, Family::Bert | Family::Roberta | Family::Falcon | Family::Qwen2Moe);
         let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
         let shared = once && element == self.stream_element();
         let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
@@ -207,6 +213,19 @@ impl Ctx<'_> {
         let several = core.batch > 1 && self.run.cut.context == 1;
         let turned = self.run.flash_attn && core.dim == core.value_dim && several;
         if sent || turned || (by_head && kernel == Kernel::Flash) { b.copy("attention.merge", out) } else { out }
+    }
+
+    /// Flash attention of heads that are filled up to a size that it has, and the result without what was filled up
+    /// (aten/src/ATen/native/transformers/attention.cpp, `pad_last_dim`).
+    fn widened(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+        let dim = core.dim.next_multiple_of(FLASH_DIM);
+        let qkv = qkv.map(|x| {
+            let x = b.lower("attention.pad", x);
+            let numel = (b.numel(x) / core.dim.max(1)).saturating_mul(dim);
+            b.copy_of("attention.pad", x, numel)
+        });
+        let out = self.fused(b, qkv, &Core { dim, value_dim: dim, by_head: false, ..*core }, Kernel::Flash);
+        b.copy_of("attention.merge", out, core.output())
     }
 
     pub(super) fn repeated(&self, b: &mut Builder<'_>, x: Id, core: &Core) -> Id {

@@ -20,7 +20,9 @@ impl Ctx<'_> {
         let middle = if !d.gated {
             let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));
             self.gathered(b, gathered, false);
-            self.act(b, up, "mlp.act")
+            let middle = self.act(b, up, "mlp.act");
+            let dropout = if d.activation_dropout > 0.0 { self.run.dropout_or(d.activation_dropout) } else { 0.0 };
+            b.dropout("mlp.dropout", middle, dropout)
         } else if d.fused_gate_up || self.run.rules.fused_projections.is {
             let both = b.linear(x, rows, linear("mlp.gate_up_proj", d.hidden, inner.saturating_mul(2)));
             self.gathered(b, gathered, false);

@@ -12,6 +12,7 @@ mod latent;
 mod mlp;
 mod norm;
 mod prediction;
+mod sorted;
 mod written;
 
 pub use attention::product;
@@ -58,6 +59,7 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
         mask_of,
         buffers,
         inputs,
+        returned: ctx.returned(),
         tied: d.tie_embeddings,
         ..Walk::default()
     }
@@ -73,14 +75,14 @@ pub(super) struct Gathered {
 impl Ctx<'_> {
     /// A tape for each kind of layer, and the kind of each layer.
     pub(super) fn layers(&self, stream: Element) -> (Vec<(&'static str, Tape)>, Vec<usize>) {
-        let (d, run, ctx) = (self.d, self.run, self);
+        let (d, ctx) = (self.d, self);
         let mut kinds: Vec<(&'static str, Tape)> = Vec::with_capacity(2);
         let mut known: Vec<(bool, bool, bool)> = Vec::with_capacity(2);
-        // With frozen embeddings no gradient goes back beyond the first layer's first adapter.
-        let adapted = run.adapters.is_some();
+        // With frozen embeddings no gradient goes back beyond what the first layer trains.
+        let reached = ctx.reaches_embedding();
         let order = (0..d.layers)
             .map(|index| {
-                let kind = (d.is_moe_layer(index), d.is_windowed_layer(index), !(adapted && index == 0));
+                let kind = (d.is_moe_layer(index), d.is_windowed_layer(index), reached || index > 0);
                 known.iter().position(|seen| *seen == kind).unwrap_or_else(|| {
                     known.push(kind);
                     let name = if kind.0 { "expert layer" } else { "layer" };
@@ -90,6 +92,13 @@ impl Ctx<'_> {
             })
             .collect();
         (kinds, order)
+    }
+
+    /// Whether a gradient flows to the embedding's output.
+    fn reaches_embedding(&self) -> bool {
+        let frozen = self.run.frozen;
+        let normed = self.d.embedding_norm && !frozen.has(Part::Norm);
+        self.run.adapters.is_none() && (!frozen.has(Part::Embedding) || normed)
     }
 
     /// Token ids, so many labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8

@@ -6,7 +6,8 @@ use super::kernels::Core;
 use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Keeps};
 use crate::model::element::Element;
-use crate::model::tape::{Flow, Id, Spec, Unit};
+use crate::model::tape::{Flow, Id, Spec, Unit, rounded};
+use crate::model::walk::Kernel;
 use crate::model::work::{Product, Work};
 use crate::plan::keywords::Position;
 
@@ -108,6 +109,21 @@ impl Ctx<'_> {
         let masked = self.masked(b, logits);
         let typed = b.cast("attention.softmax", masked, stream);
         (b.pointwise("attention.softmax", typed, Keeps::Output), held)
+    }
+
+    /// Bytes of the probabilities that these families' blocks return, asked for or not, where attention is written out
+    /// (`FalconDecoderLayer`, `BloomBlock`, `BertLayer` and `RobertaLayer`): the model's loop has a name for what the
+    /// last block returned.
+    pub fn returned(&self) -> u64 {
+        let core = self.core(false);
+        let written = self.run.rules.buffers.is && self.kernel(&core) == Kernel::Eager;
+        let element = match self.family {
+            Family::Falcon => self.stream_element(),
+            Family::Bloom => self.run.compute(),
+            Family::Bert | Family::Roberta => self.run.types.autocast.map_or(self.stream_element(), |_| Element::F32),
+            _ => return 0,
+        };
+        if written { rounded(core.scores().saturating_mul(element.bytes())) } else { 0 }
     }
 
     /// The sum with a mask of the stream's type.

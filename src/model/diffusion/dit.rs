@@ -41,6 +41,7 @@ pub fn walk(net: &DiT, family: Family, run: &Run<'_>) -> Walk {
         inputs: rounded(latents).saturating_add(rounded(noise)).saturating_add(ids),
         pending: Vec::new(),
         passing: Vec::new(),
+        returned: 0,
         tied: false,
     }
 }

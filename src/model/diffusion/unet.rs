@@ -60,6 +60,7 @@ pub fn walk(net: &Unet, run: &Run<'_>) -> Walk {
         inputs,
         pending: route.pending,
         passing: Vec::new(),
+        returned: 0,
         tied: false,
     }
 }

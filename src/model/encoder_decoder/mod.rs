@@ -101,6 +101,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         inputs: site.inputs(),
         pending: Vec::new(),
         passing: Vec::new(),
+        returned: 0,
         tied: d.tie_embeddings,
     };
     let states = rounded(product(&[run.stream_tokens(), d.hidden, run.types.weight.bytes()]));
@@ -128,9 +129,12 @@ impl Site<'_> {
         Ctx { d: &self.model.block, family: self.family, run: &self.decoder_run, causal: true }
     }
 
-    /// Whether a gradient flows to what comes into a stack's layers: with adapters not beyond the first.
+    /// Whether a gradient flows to what comes into a stack's layers: with adapters, or behind a frozen embedding, not
+    /// beyond the first.
     fn reaches(&self, first: bool) -> bool {
-        !(first && self.encoder_run.adapters.is_some())
+        let run = &self.encoder_run;
+        let stem = matches!(self.model.start, Start::Audio { .. });
+        !(first && (run.adapters.is_some() || (run.frozen.has(Part::Embedding) && !stem)))
     }
 
     fn stream(&self) -> Element {

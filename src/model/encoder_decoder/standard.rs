@@ -4,7 +4,7 @@ use super::{Site, Stack};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::convolution::{Conv, conv};
 use crate::model::decoder::{Core, Ctx, product};
-use crate::model::element::Group;
+use crate::model::element::{Element, Group};
 use crate::model::families::Start;
 use crate::model::tape::{Id, Tape};
 use crate::model::weight::Part;
@@ -36,7 +36,11 @@ impl Site<'_> {
         };
         let normed = ctx.norm(&mut b, x, "mlp_norm", d.hidden);
         let out = ctx.mlp(&mut b, normed, d.intermediate, "mlp");
-        let out = ctx.residual(&mut b, "mlp.residual", x, out);
+        let mut out = ctx.residual(&mut b, "mlp.residual", x, out);
+        // `WhisperEncoderLayer.forward`.
+        if !decoder && matches!(self.model.start, Start::Audio { .. }) && b.element(out) == Element::F16 {
+            out = b.pointwise("clamp", out, Keeps::Input);
+        }
         b.finish(out)
     }
 

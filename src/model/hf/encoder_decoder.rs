@@ -67,6 +67,7 @@ fn whisper_block(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         qkv_bias: true,
         out_bias: true,
         mlp_bias: true,
+        activation_dropout: keys.share(&["activation_dropout"], 0.0)?,
         attention_dropout: keys.share(&["attention_dropout"], 0.0)?,
         hidden_dropout: dropout,
         embedding_dropout: dropout,

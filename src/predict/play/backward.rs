@@ -1,5 +1,6 @@
 //! The backward pass: gradients made and added, saved tensors freed.
 
+use super::log::{Key, Log};
 use super::recompute::Uses;
 use super::{Alive, Groups, Peak, WeightGradients};
 use crate::model::{Flow, Group, Home, Id, Meets, Op, Part, Tape, Unit};
@@ -36,14 +37,18 @@ pub(super) struct Result {
     pub stay: u64,
     /// Bytes of parts of weight gradients that wait for other tapes' parts.
     pub waiting: u64,
+    /// What was taken and given, where it is asked for.
+    pub log: Log,
+    /// The gradient of what came in.
+    pub input_gradient: Option<Key>,
 }
 
-/// Plays a tape backward from what is retained.
-pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients) -> Result {
+/// Plays a tape backward from what is retained; with a log of what is taken and given, where `logs` says so.
+pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: WeightGradients, logs: bool) -> Result {
     let mut run = Backward {
         tape,
         uses,
-        alive: Alive::of(retained),
+        alive: Alive { log: Log::wanted(logs), ..Alive::of(retained) },
         slots: vec![None; tape.tensors.len()],
         gradients: Vec::with_capacity(tape.ops.len()),
         made: Vec::with_capacity(4),
@@ -57,7 +62,7 @@ pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: Weight
     }
     for id in [tape.output, tape.also].into_iter().flatten().filter(|id| tape.get(*id).grad) {
         let bytes = tape.get(id).allocated();
-        run.alive.take(Group::ActivationGradient, bytes);
+        run.alive.take(Group::ActivationGradient, bytes, run.gradient(run.gradients.len()));
         run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
         run.gradients.push(Gradient { bytes, holders: 1, view: false });
     }
@@ -66,10 +71,17 @@ pub(super) fn backward(tape: &Tape, uses: Uses, retained: Groups, policy: Weight
         run.restore(at);
         run.step(at);
     }
-    Result { peak: run.alive.peak, stay: run.stay, waiting: run.waiting }
+    let came_in = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
+    let input_gradient = came_in.and_then(|at| run.slots[at]).map(|slot| run.gradient(slot as usize));
+    let Backward { alive, stay, waiting, .. } = run;
+    Result { peak: alive.peak, stay, waiting, log: alive.log, input_gradient }
 }
 
 impl Backward<'_> {
+    fn gradient(&self, slot: usize) -> Key {
+        Key::gradient(self.tape, slot)
+    }
+
     /// Before the last operator of a recomputed run: the run's forward pass again.
     fn restore(&mut self, at: usize) {
         let ends = self.uses.again[at] && self.uses.again.get(at + 1).is_none_or(|next| !next);
@@ -89,12 +101,12 @@ impl Backward<'_> {
                 let slot = root.0 as usize;
                 if fleeting[slot] && (self.uses.last[slot] as usize <= index || index == at) {
                     fleeting[slot] = false;
-                    self.alive.give(tape.get(root).group, tape.get(root).allocated());
+                    self.alive.give(tape.get(root).group, tape.get(root).allocated(), Key::tensor(slot));
                 }
             }
         }
-        for (tensor, _) in tape.tensors.iter().zip(&fleeting).filter(|(_, left)| **left) {
-            self.alive.give(tensor.group, tensor.allocated());
+        for (slot, tensor) in tape.tensors.iter().enumerate().filter(|(slot, _)| fleeting[*slot]) {
+            self.alive.give(tensor.group, tensor.allocated(), Key::tensor(slot));
         }
     }
 
@@ -107,13 +119,13 @@ impl Backward<'_> {
         }
         if self.uses.saves[slot] == 0 && self.uses.forced[slot] {
             // Handed over instead of computed, and not needed beyond that.
-            self.alive.give(tensor.group, tensor.allocated());
+            self.alive.give(tensor.group, tensor.allocated(), Key::tensor(slot));
         } else if self.uses.saves[slot] == 0 {
             fleeting[slot] = true;
-            self.alive.take(tensor.group, tensor.allocated());
+            self.alive.take(tensor.group, tensor.allocated(), Key::tensor(slot));
         } else if self.uses.dropped[slot] {
             self.uses.dropped[slot] = false;
-            self.alive.take(tensor.group, tensor.allocated());
+            self.alive.take(tensor.group, tensor.allocated(), Key::tensor(slot));
         }
     }
 
@@ -127,7 +139,8 @@ impl Backward<'_> {
             let root = tape.storage(*id);
             if self.uses.dropped[root.0 as usize] {
                 self.uses.dropped[root.0 as usize] = false;
-                self.alive.take(tape.get(root).group, tape.get(root).allocated());
+                let key = Key::tensor(root.0 as usize);
+                self.alive.take(tape.get(root).group, tape.get(root).allocated(), key);
             }
         }
     }
@@ -182,15 +195,16 @@ impl Backward<'_> {
         let tensor = *self.tape.get(id);
         if let Home::Weight(_) = tensor.home {
             if self.policy != WeightGradients::InPlace {
-                self.alive.take(Group::WeightGradient, tensor.allocated());
+                self.alive.take(Group::WeightGradient, tensor.allocated(), Key::passed_on(self.tape, id));
             }
             return;
         }
         let bytes = tensor.allocated();
-        self.alive.take(Group::ActivationGradient, bytes);
         if tensor.home == Home::Elsewhere {
+            self.alive.take(Group::ActivationGradient, bytes, Key::passed_on(self.tape, id));
             return;
         }
+        self.alive.take(Group::ActivationGradient, bytes, self.gradient(self.gradients.len()));
         self.gradients.push(Gradient { bytes, holders: 1, view });
         self.made.push((id, u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX)));
     }
@@ -218,7 +232,7 @@ impl Backward<'_> {
             return;
         }
         let bytes = self.gradients[first as usize].bytes;
-        self.alive.take(Group::ActivationGradient, bytes);
+        self.alive.take(Group::ActivationGradient, bytes, self.gradient(self.gradients.len()));
         self.alive.mark("accumulation", Group::ActivationGradient, 0);
         self.gradients.push(Gradient { bytes, holders: 1, view: false });
         self.slots[at] = Some(u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX));
@@ -246,7 +260,7 @@ impl Backward<'_> {
         for (id, flow) in self.tape.ids(op.inputs).iter().zip(self.tape.flows(op.inputs)) {
             let tensor = self.tape.get(*id);
             if *flow == Flow::New && tensor.home == Home::Elsewhere {
-                self.alive.give(Group::ActivationGradient, tensor.allocated());
+                self.alive.give(Group::ActivationGradient, tensor.allocated(), Key::passed_on(self.tape, *id));
             }
             if *flow != Flow::New {
                 continue;
@@ -260,7 +274,7 @@ impl Backward<'_> {
                     if let WeightGradients::Used(each) = policy {
                         self.alive.mark("optimizer step", Group::WeightGradient, tensor.numel.saturating_mul(each));
                     }
-                    self.alive.give(Group::WeightGradient, tensor.allocated());
+                    self.alive.give(Group::WeightGradient, tensor.allocated(), Key::passed_on(self.tape, *id));
                 }
             }
         }
@@ -279,7 +293,7 @@ impl Backward<'_> {
         let tensor = self.tape.get(root);
         let held = tensor.home == Home::Local || (tensor.home == Home::Input && !self.tape.borrows);
         if *saves == 0 && held && !self.uses.dropped[root.0 as usize] {
-            self.alive.give(tensor.group, tensor.allocated());
+            self.alive.give(tensor.group, tensor.allocated(), Key::tensor(root.0 as usize));
         }
     }
 
@@ -288,7 +302,7 @@ impl Backward<'_> {
         gradient.holders -= 1;
         if gradient.holders == 0 {
             let bytes = gradient.bytes;
-            self.alive.give(Group::ActivationGradient, bytes);
+            self.alive.give(Group::ActivationGradient, bytes, self.gradient(slot as usize));
         }
     }
 }

@@ -8,15 +8,18 @@
 //! first (torch/csrc/autograd/input_buffer.cpp).
 
 mod backward;
+mod log;
 mod offload;
 mod recompute;
 
+pub(super) use log::{Event, Key, Logged, logged};
 pub use offload::Offload;
 pub use recompute::{Modules, Recompute};
 pub(super) use recompute::{Uses, early_stop, runs_again, uses};
 
 use crate::model::{GROUPS, Group, Home, Tape};
 use backward::backward;
+use log::Log;
 
 /// Bytes by group.
 pub type Groups = [u64; GROUPS];
@@ -92,21 +95,25 @@ pub(super) struct Alive {
     pub(super) groups: Groups,
     total: u64,
     pub(super) peak: Peak,
+    /// Each of these steps, for who wants to know where it lay.
+    log: Log,
 }
 
 impl Alive {
     pub(super) fn of(groups: Groups) -> Self {
         let total = groups.iter().sum();
-        Self { groups, total, peak: Peak::NONE }
+        Self { groups, total, peak: Peak::NONE, log: Log::wanted(false) }
     }
 
-    fn take(&mut self, group: Group, bytes: u64) {
+    fn take(&mut self, group: Group, bytes: u64, key: Key) {
+        self.log.take(key, bytes);
         let held = &mut self.groups[group as usize];
         *held = held.saturating_add(bytes);
         self.total = self.total.saturating_add(bytes);
     }
 
-    fn give(&mut self, group: Group, bytes: u64) {
+    fn give(&mut self, group: Group, bytes: u64, key: Key) {
+        self.log.give(key);
         // Each group stays below the bytes of the tensors in it: saturation keeps a wrong tape from panicking.
         let held = &mut self.groups[group as usize];
         *held = held.saturating_sub(bytes);
@@ -115,6 +122,7 @@ impl Alive {
 
     /// Notes the most, with bytes that exist only now.
     fn mark(&mut self, at: &'static str, group: Group, extra: u64) {
+        self.log.pass(extra);
         let now = self.total.saturating_add(extra);
         if now > self.peak.total {
             self.peak = Peak { total: now, groups: self.groups, at };
@@ -145,7 +153,7 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offlo
     let until_exit = cached_only(tape, &uses);
     let mut kept = retained;
     kept[Group::WeightCopy as usize] = kept[Group::WeightCopy as usize].saturating_sub(until_exit);
-    let after = backward(tape, uses, kept, gradients);
+    let after = backward(tape, uses, kept, gradients, false);
     Played {
         forward: forward_peak,
         retained,
@@ -164,7 +172,7 @@ pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Re
     for (at, tensor) in tape.tensors.iter().enumerate() {
         if tensor.home == Home::Input && !tape.borrows {
             there[at] = true;
-            alive.take(tensor.group, tensor.allocated());
+            alive.take(tensor.group, tensor.allocated(), Key::tensor(at));
         }
     }
     alive.mark("input", Group::Residual, 0);
@@ -173,7 +181,7 @@ pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Re
         for id in tape.ids(op.outputs) {
             let tensor = tape.get(*id);
             if tensor.view_of.is_none() && tensor.home == Home::Local {
-                alive.take(tensor.group, tensor.allocated());
+                alive.take(tensor.group, tensor.allocated(), Key::tensor(id.0 as usize));
                 there[id.0 as usize] = true;
             }
         }
@@ -191,7 +199,7 @@ pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Re
             let kept = saved || tensor.cached || again;
             if there[slot] && done && !kept {
                 there[slot] = false;
-                alive.give(tensor.group, tensor.allocated());
+                alive.give(tensor.group, tensor.allocated(), Key::tensor(slot));
             }
         }
     }

@@ -1,0 +1,206 @@
+//! PyTorch's CUDA caching allocator on paper (PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp) where memory is never
+//! short: two pools, best fit, blocks split where enough is left and joined with free neighbours.
+
+/// Largest request that the pool of small blocks serves (`kSmallSize`), and what must be left of a large block so that
+/// it is split.
+const SMALL: u64 = 1 << 20;
+/// Segment of the small pool (`kSmallBuffer`), and granule of large segments (`kRoundLarge`).
+const SMALL_SEGMENT: u64 = 2 << 20;
+/// Segment for requests below ten MiB (`kLargeBuffer`).
+const LARGE_SEGMENT: u64 = 20 << 20;
+/// Requests from here on have a segment of their own size (`kMinLargeAlloc`).
+const LARGE: u64 = 10 << 20;
+/// Granule of blocks (`kMinBlockSize`).
+const BLOCK: u64 = 512;
+
+/// Index of a block.
+pub(super) type Place = u32;
+
+/// A piece of a segment.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    bytes: u64,
+    /// Segments lie one behind the other in the order in which they are reserved.
+    address: u64,
+    before: Option<Place>,
+    behind: Option<Place>,
+    small: bool,
+    free: bool,
+}
+
+/// The allocator.
+#[derive(Debug, Default)]
+pub(super) struct Allocator {
+    blocks: Vec<Block>,
+    /// Places in `blocks` that joined blocks left.
+    spare: Vec<Place>,
+    /// Free blocks of each pool by size, then address.
+    free: [Vec<(u64, u64, Place)>; 2],
+    reserved: u64,
+}
+
+impl Allocator {
+    /// Bytes of all segments.
+    pub(super) const fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// A block of at least so many bytes.
+    pub(super) fn take(&mut self, bytes: u64) -> Place {
+        let bytes = bytes.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
+        let small = bytes <= SMALL;
+        let pool = &mut self.free[usize::from(small)];
+        let fit = pool.partition_point(|(size, ..)| *size < bytes);
+        let place = if fit < pool.len() { pool.remove(fit).2 } else { self.segment(bytes, small) };
+        let block = &mut self.blocks[place as usize];
+        block.free = false;
+        let left = block.bytes - bytes;
+        if (small && left >= BLOCK) || left > SMALL {
+            self.split(place, bytes);
+        }
+        place
+    }
+
+    /// A block that nobody uses any more.
+    pub(super) fn give(&mut self, place: Place) {
+        let Block { before, behind, .. } = self.blocks[place as usize];
+        let mut kept = place;
+        if let Some(neighbour) = before.filter(|one| self.blocks[*one as usize].free) {
+            self.unlist(neighbour);
+            self.join(neighbour, place);
+            kept = neighbour;
+        }
+        if let Some(neighbour) = behind.filter(|one| self.blocks[*one as usize].free) {
+            self.unlist(neighbour);
+            self.join(kept, neighbour);
+        }
+        let block = &mut self.blocks[kept as usize];
+        block.free = true;
+        let entry = (block.bytes, block.address, kept);
+        let small = block.small;
+        self.list(small, entry);
+    }
+
+    fn list(&mut self, small: bool, entry: (u64, u64, Place)) {
+        let pool = &mut self.free[usize::from(small)];
+        let at = pool.partition_point(|one| *one < entry);
+        pool.insert(at, entry);
+    }
+
+    fn segment(&mut self, bytes: u64, small: bool) -> Place {
+        let whole = match bytes {
+            _ if small => SMALL_SEGMENT,
+            bytes if bytes < LARGE => LARGE_SEGMENT,
+            bytes => bytes.div_ceil(SMALL_SEGMENT).saturating_mul(SMALL_SEGMENT),
+        };
+        let address = self.reserved;
+        self.reserved = self.reserved.saturating_add(whole);
+        self.block(Block { bytes: whole, address, before: None, behind: None, small, free: false })
+    }
+
+    #[allow(clippy::cast_possible_truncation)]
+    fn block(&mut self, block: Block) -> Place {
+        if let Some(place) = self.spare.pop() {
+            self.blocks[place as usize] = block;
+            return place;
+        }
+        self.blocks.push(block);
+        self.blocks.len() as Place - 1
+    }
+
+    fn split(&mut self, place: Place, bytes: u64) {
+        let whole = self.blocks[place as usize];
+        let rest = Block {
+            bytes: whole.bytes - bytes,
+            address: whole.address + bytes,
+            before: Some(place),
+            behind: whole.behind,
+            free: true,
+            ..whole
+        };
+        let entry = (rest.bytes, rest.address);
+        let behind = self.block(rest);
+        self.list(whole.small, (entry.0, entry.1, behind));
+        if let Some(next) = whole.behind {
+            self.blocks[next as usize].before = Some(behind);
+        }
+        let block = &mut self.blocks[place as usize];
+        block.bytes = bytes;
+        block.behind = Some(behind);
+    }
+
+    fn unlist(&mut self, place: Place) {
+        let Block { bytes, address, small, .. } = self.blocks[place as usize];
+        let pool = &mut self.free[usize::from(small)];
+        let at = pool.partition_point(|one| *one < (bytes, address, place));
+        pool.remove(at);
+    }
+
+    /// What lies behind `place` becomes part of it.
+    fn join(&mut self, place: Place, other: Place) {
+        let Block { bytes, behind, .. } = self.blocks[other as usize];
+        self.spare.push(other);
+        let block = &mut self.blocks[place as usize];
+        block.bytes += bytes;
+        block.behind = behind;
+        if let Some(next) = behind {
+            self.blocks[next as usize].before = Some(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Sizes of segments as the allocator's constants have them.
+    #[test]
+    fn segments() {
+        let reserved = |bytes: &[u64]| {
+            let mut allocator = Allocator::default();
+            for bytes in bytes {
+                allocator.take(*bytes);
+            }
+            allocator.reserved() / MIB
+        };
+        assert_eq!(reserved(&[1]), 2, "a small one");
+        assert_eq!(reserved(&[MIB, MIB, 512]), 4, "two of one MiB fill a small segment");
+        assert_eq!(reserved(&[MIB + 512]), 20);
+        assert_eq!(reserved(&[9 * MIB, 9 * MIB]), 20, "the second from what is left of the first's segment");
+        assert_eq!(reserved(&[9 * MIB, 9 * MIB, 2 * MIB]), 20, "what is left is a block");
+        assert_eq!(reserved(&[9 * MIB, 10 * MIB]), 20);
+        assert_eq!(reserved(&[11 * MIB + 1]), 12);
+    }
+
+    /// A hole serves what fits; of two the smaller is taken; neighbours that are free are one.
+    #[test]
+    fn holes() {
+        let mut allocator = Allocator::default();
+        let all: Vec<Place> = [30, 40, 30].map(|size| allocator.take(size * MIB)).to_vec();
+        assert_eq!(allocator.reserved(), 100 * MIB);
+        allocator.give(all[1]);
+        allocator.give(all[0]);
+        let inside = allocator.take(25 * MIB);
+        assert_eq!(allocator.reserved(), 100 * MIB, "in the smaller of 30 and 40");
+        allocator.take(40 * MIB);
+        assert_eq!(allocator.reserved(), 100 * MIB, "the larger was left whole");
+        allocator.give(inside);
+        allocator.take(30 * MIB);
+        assert_eq!(allocator.reserved(), 100 * MIB, "25 and the 5 behind it are one hole again");
+        allocator.take(2 * MIB);
+        assert_eq!(allocator.reserved(), 120 * MIB, "no hole is left");
+    }
+
+    /// A large block is split only where more than one MiB is left.
+    #[test]
+    fn remainders() {
+        let mut allocator = Allocator::default();
+        let whole = allocator.take(20 * MIB);
+        allocator.give(whole);
+        allocator.take(19 * MIB);
+        allocator.take(MIB);
+        assert_eq!(allocator.reserved(), 22 * MIB, "one MiB is left inside the block; the small pool has its own");
+    }
+}
