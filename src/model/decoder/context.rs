@@ -61,29 +61,8 @@ impl Ctx<'_> {
         let plain =
             |forward, backward| Exchange { saved: qkv, made: Vec::new(), output_sent: false, forward, backward };
         Some(match (self.run.rules.shared_sequence.is, self.run.cut.exchange) {
-            // AttnFuncWithCPAndKVP2P. Forward: a buffer of keys and values for each rank of the ring, of which the last is
-            // saved, and each step's output and log-sums until they are merged. Backward: two pairs of such a buffer and
-            // its gradient's, a step's gradients, and those of keys and values put together. Where heads are sent for
-            // tokens before, queries are tensors of their own, and the output is saved as the kernels made it.
             (SharedSequence::Engine, comm @ (CpComm::P2p | CpComm::Both)) => {
-                let both_ways = comm == CpComm::Both;
-                let ring_ranks = if both_ways { ranks.div_ceil(PAIR) } else { ranks };
-                let element = b.element(qkv[1]);
-                let ring = b.make(both / element.bytes(), element, false);
-                let sent = both_ways.then(|| {
-                    let (numel, element) = (b.numel(qkv[0]), b.element(qkv[0]));
-                    b.make(numel, element, false)
-                });
-                let steps = scaled(both, ring_ranks - 1).saturating_add(scaled(out.saturating_add(sums), ring_ranks));
-                let swap = if both_ways { scaled(query, 2).saturating_add(both) } else { 0 };
-                let backward = query.saturating_add(scaled(both, 5));
-                Exchange {
-                    saved: [sent.unwrap_or(qkv[0]), ring, ring],
-                    made: sent.into_iter().chain([ring]).collect(),
-                    output_sent: both_ways,
-                    forward: steps.max(swap),
-                    backward: backward.saturating_add(if both_ways { out } else { 0 }),
-                }
+                ring(b, qkv, [query, both, out, sums], (ranks, comm == CpComm::Both))
             }
             // AttnFuncWithCPAndKVAllGather. Forward: all keys and values, while the second of them is put in order
             // once more; then two halves of the queries and their outputs. Backward: the same, their gradients, and
@@ -118,5 +97,31 @@ impl Ctx<'_> {
                 scaled(both, ranks + 8).saturating_add(scaled(query, 3)),
             ),
         })
+    }
+}
+
+/// AttnFuncWithCPAndKVP2P, with the bytes of a rank's queries, keys and values, output and log-sums. Forward: a buffer of
+/// keys and values for each rank of the ring, of which the last is saved, and each step's output and log-sums until they
+/// are merged. Backward: two pairs of such a buffer and its gradient's, a step's gradients, and those of keys and values
+/// put together. Where ranks send each other heads for tokens before, in pairs, queries are tensors of their own, and the
+/// output is saved as the kernels made it.
+fn ring(b: &mut Builder<'_>, qkv: [Id; 3], bytes: [u64; 4], (ranks, in_pairs): (u64, bool)) -> Exchange {
+    let [query, both, out, sums] = bytes;
+    let steps = if in_pairs { ranks.div_ceil(PAIR) } else { ranks };
+    let like = |b: &mut Builder<'_>, id: Id, numel: u64| {
+        let element = b.element(id);
+        b.make(numel / element.bytes(), element, false)
+    };
+    let ring = like(b, qkv[1], both);
+    let sent = in_pairs.then(|| like(b, qkv[0], query));
+    let stepped = both.saturating_mul(steps - 1).saturating_add(out.saturating_add(sums).saturating_mul(steps));
+    let swapped = if in_pairs { query.saturating_mul(2).saturating_add(both) } else { 0 };
+    let backward = query.saturating_add(both.saturating_mul(5));
+    Exchange {
+        saved: [sent.unwrap_or(qkv[0]), ring, ring],
+        made: sent.into_iter().chain([ring]).collect(),
+        output_sent: in_pairs,
+        forward: stepped.max(swapped),
+        backward: backward.saturating_add(if in_pairs { out } else { 0 }),
     }
 }
