@@ -50,7 +50,7 @@ pub(super) fn reserved(held: &Held<'_>, beside: &Beside) -> Option<u64> {
     if !eager || !alone || job.training.mode == Mode::Inference || job.training.compile {
         return None;
     }
-    let parameters = parameters(job, held.step);
+    let parameters = parameters(job, held.step)?;
     let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries.0));
     let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
     let mut course = Course::of(job, held.step, left)?;
@@ -105,13 +105,16 @@ fn optimizer(job: &Job, parameters: &[Parameter], first: bool, course: &mut Cour
     waiting.into_iter().for_each(|place| course.give(place));
 }
 
-/// Parameters in the order of the model.
-fn parameters(job: &Job, step: &Step) -> Vec<Parameter> {
+/// Parameters in the order of the model; none where there are too many.
+fn parameters(job: &Job, step: &Step) -> Option<Vec<Parameter>> {
     let walk = &step.walk;
     let layers = walk.order.iter().map(|kind| &walk.kinds[*kind].1);
-    let tapes = std::iter::once(&walk.first).chain(layers).chain(std::iter::once(&walk.last));
-    let weights = tapes.flat_map(|tape| &tape.weights).filter(|weight| !weight.tied);
-    weights.map(|weight| parameter(job, weight)).collect()
+    let tapes = || std::iter::once(&walk.first).chain(layers.clone()).chain(std::iter::once(&walk.last));
+    if tapes().map(|tape| tape.weights.len() as u64).fold(0, u64::saturating_add) > MOST_BLOCKS {
+        return None;
+    }
+    let weights = tapes().flat_map(|tape| &tape.weights).filter(|weight| !weight.tied);
+    Some(weights.map(|weight| parameter(job, weight)).collect())
 }
 
 fn parameter(job: &Job, weight: &Weight) -> Parameter {
