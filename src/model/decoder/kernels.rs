@@ -157,7 +157,7 @@ impl Ctx<'_> {
     /// A fused kernel: saves queries, keys, values, its output and the log-sum of each row.
     fn fused(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core, kernel: Kernel) -> Id {
         let name = "attention.core";
-        if kernel == Kernel::Flash && core.dim % FLASH_DIM > 0 {
+        if kernel == Kernel::Flash && !core.dim.is_multiple_of(FLASH_DIM) {
             return self.widened(b, qkv, core);
         }
         let [q, k, v] = qkv;
