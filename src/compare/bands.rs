@@ -99,8 +99,8 @@ const FLOPS: Band = Band::even(0.04);
 const NEAREST: f64 = 0.015;
 
 /// The same of what a process holds beyond its tensors. Most measured cases of it are replays of the allocator on paper,
-/// without libraries; on real cards, torchtitan's and SimuMax's runs, it strays by 3 in 100.
-const NEAREST_HELD: f64 = 0.03;
+/// without libraries; on real cards, torchtitan's and SimuMax's runs, it strays by 3 to 7 in 100.
+const NEAREST_HELD: f64 = 0.045;
 
 /// How many cases, and within how many percent of the prediction lie 68 of 100, 16 being below and 16 above.
 #[derive(Debug, Clone, Copy, Deserialize)]
