@@ -12,7 +12,7 @@ use memwall::report::validate::{Outcome, Row, read, summaries};
 use serde_json::Value;
 
 /// The groups of the measured cases.
-const GROUPS: [(&str, &str); 24] = [
+const GROUPS: [(&str, &str); 25] = [
     ("allocator", "steps of PyTorch models, tensor by tensor"),
     ("followed", "further ones, most of plans drawn by chance"),
     ("megatron-lm", "Megatron-LM, its own tests: A100, H100, GB200"),
@@ -31,6 +31,7 @@ const GROUPS: [(&str, &str); 24] = [
     ("vtrain-rest", "vTrain, its other rows"),
     ("torchtitan", "torchtitan: A100, H100, H200, up to 256"),
     ("torchtitan-2024", "torchtitan, pipelines and context parallel: up to 512"),
+    ("torchtitan-rest", "torchtitan, its other rows"),
     ("torchtune", "torchtune: one A100"),
     ("torchtune-rest", "torchtune, its other rows"),
     ("llm-foundry", "llm-foundry: A100, H100, up to 512"),
