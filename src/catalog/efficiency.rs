@@ -44,7 +44,9 @@ pub struct MatrixCurve {
     pub fill: f64,
     /// Side of a tile of the result, rows and columns.
     pub tile: [f64; 2],
-    /// Power of (limit - idle) / (board power - idle) by which the matrix clock falls.
+    /// Watts of board power for a TFLOP/s of 16-bit peak that the shares hold at; absent: what the card itself has.
+    pub watts_per_tflop: Option<f64>,
+    /// Power of (limit - idle) / (those watts - idle) by which the matrix clock differs.
     pub clock_power: f64,
     /// Share of the board power that an idle card draws.
     pub idle_power: f64,

@@ -9,7 +9,7 @@ use super::resident::quantised;
 use super::shards::is_whole;
 use super::step::Step;
 use super::ways::Ways;
-use crate::model::{CollectiveKind, Part, RankGroup, Tape};
+use crate::model::{CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
 use crate::plan::keywords::{Framework, Sharding};
 
 /// Share of data-parallel traffic that can run beside the passes: all but the last bucket
@@ -30,6 +30,9 @@ pub(super) struct Weights {
     pub expert: f64,
     /// Bytes of those that are not trained, as they are gathered.
     pub frozen: f64,
+    /// Of the trained ones outside of experts, and of experts, those that are gathered in FP8 (torchao, float8/fsdp_utils.py,
+    /// `WeightWithDynamicFloat8CastTensor`; Megatron's --fp8-param-gather).
+    in_fp8: [f64; 2],
 }
 
 impl Weights {
@@ -37,22 +40,41 @@ impl Weights {
         let mut weights = Self::default();
         for weight in tape.weights.iter().filter(|weight| !weight.tied) {
             let count = weight.numel.saturating_mul(weight.copies) as f64;
+            let in_fp8 = job.storage.fp8_weights && is_covered(weight.part) && weight.numel > weight.rows;
+            let in_fp8 = if in_fp8 { count } else { 0.0 };
             if !weight.trained {
                 let gathered = job.storage.compute.bytes() as f64;
                 weights.frozen += count * quantised(job, weight).map_or(gathered, |each| each as f64 / 1000.0);
             } else if weight.part == Part::Expert {
                 weights.expert += count;
+                weights.in_fp8[1] += in_fp8;
             } else {
                 weights.dense += count;
+                weights.in_fp8[0] += in_fp8;
             }
         }
         weights
     }
 
-    pub fn add(&mut self, other: Self) {
-        self.dense += other.dense;
-        self.expert += other.expert;
-        self.frozen += other.frozen;
+    pub fn add(&mut self, other: Self, count: f64) {
+        self.dense += other.dense * count;
+        self.expert += other.expert * count;
+        self.frozen += other.frozen * count;
+        for (all, more) in self.in_fp8.iter_mut().zip(other.in_fp8) {
+            *all += more * count;
+        }
+    }
+
+    /// Bytes of the trained ones outside of experts, and of experts, at so many each.
+    fn bytes(&self, each: f64) -> [f64; 2] {
+        [self.dense * each, self.expert * each]
+    }
+
+    /// The same as they are gathered, where those that are not in FP8 have so many each.
+    fn gathered(&self, each: f64) -> [f64; 2] {
+        let [dense, expert] = self.bytes(each);
+        let spared = self.in_fp8.map(|count| count * (each - Element::Fp8.bytes() as f64));
+        [dense - spared[0], expert - spared[1]]
     }
 }
 
@@ -164,11 +186,11 @@ pub(super) fn sharded(job: &Job, weights: Weights, pass: &Pass, within: &Beside,
 /// Seconds in which fully sharded weights are gathered, and their gradients scattered.
 fn resharded(job: &Job, weights: Weights) -> Ways {
     let group = Group { ranks: job.degrees.shard_ranks, stride: job.degrees.tensor };
-    let count = weights.dense + weights.expert;
-    let gathered = count.mul_add(job.storage.compute.bytes() as f64, weights.frozen);
+    let gathered: f64 = weights.gathered(job.storage.compute.bytes() as f64).iter().sum();
+    let scattered: f64 = weights.bytes(job.storage.reduce.bytes() as f64).iter().sum();
     Ways {
-        forward: group.seconds(job, CollectiveKind::AllGather, gathered),
-        backward: group.seconds(job, CollectiveKind::AllGather, count * job.storage.reduce.bytes() as f64),
+        forward: group.seconds(job, CollectiveKind::AllGather, gathered + weights.frozen),
+        backward: group.seconds(job, CollectiveKind::AllGather, scattered),
     }
 }
 
@@ -194,12 +216,10 @@ pub(super) fn between(job: &Job, weights: Weights, left: Ways) -> f64 {
     let degrees = &job.degrees;
     let dense = Group { ranks: degrees.shard_ranks.max(degrees.data * degrees.context), stride: degrees.tensor };
     let experts = Group { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
-    let over = |kind: CollectiveKind, bytes: f64| {
-        dense.seconds(job, kind, weights.dense * bytes)
-            + if weights.expert > 0.0 { experts.seconds(job, kind, weights.expert * bytes) } else { 0.0 }
+    let over = |kind: CollectiveKind, [of_dense, of_experts]: [f64; 2]| {
+        dense.seconds(job, kind, of_dense) + if of_experts > 0.0 { experts.seconds(job, kind, of_experts) } else { 0.0 }
     };
-    let gradient = job.storage.exchanged.bytes() as f64;
-    let weight = job.storage.weight.bytes() as f64;
+    let gradient = weights.bytes(job.storage.exchanged.bytes() as f64);
     let (gradients, gathered) = match degrees.sharding {
         // Weights come in as the first micro-batch runs; gradients go behind the last one (PyTorch,
         // torch/distributed/pipelining/stage.py, `run_post_backward`), when nothing is left to hide them.
@@ -213,8 +233,10 @@ pub(super) fn between(job: &Job, weights: Weights, left: Ways) -> f64 {
         Sharding::Zero3 => (replicated(job, weights), 0.0),
         Sharding::None => (over(CollectiveKind::AllReduce, gradient), 0.0),
         Sharding::Zero1 | Sharding::Zero2 => {
-            let weight = if job.framework == Framework::Megatron { weight } else { job.storage.compute.bytes() as f64 };
-            (over(CollectiveKind::AllGather, gradient), over(CollectiveKind::AllGather, weight))
+            let storage = &job.storage;
+            let weight = if job.framework == Framework::Megatron { storage.weight } else { storage.compute };
+            let weights = weights.gathered(weight.bytes() as f64);
+            (over(CollectiveKind::AllGather, gradient), over(CollectiveKind::AllGather, weights))
         }
     };
     let hidden = |comm: f64, overlaps: bool| if overlaps { comm * OVERLAPPED } else { 0.0 };

@@ -137,7 +137,7 @@ fn libraries(job: &Job) -> overhead::Libraries {
         // Megatron's router multiplies by Transformer Engine wherever that is installed (megatron-core,
         // core/transformer/moe/moe_utils.py, `RouterGatingLinearFunction`).
         engine: engine || routes,
-        userbuffers: engine && job.speed.overlap_tensor && job.degrees.tensor > 1,
+        userbuffers: engine && job.speed.userbuffers && job.degrees.tensor > 1,
         grouped: engine && routes && job.training.grouped_experts,
     }
 }

@@ -40,7 +40,7 @@ impl Stage {
         if weights.expert > 0.0 && job.speed.cuda_graph != CudaGraph::FullIteration {
             self.reads += job.speed.stack.expert_us * 1e-6;
         }
-        self.weights.add(weights);
+        self.weights.add(weights, 1.0);
     }
 
     /// Adds `count` times what `one` is.
@@ -49,9 +49,7 @@ impl Stage {
         self.host += one.host * count;
         self.beside.add(one.beside, count);
         self.reads += one.reads * count;
-        self.weights.dense += one.weights.dense * count;
-        self.weights.expert += one.weights.expert * count;
-        self.weights.frozen += one.weights.frozen * count;
+        self.weights.add(one.weights, count);
     }
 
     /// Seconds that the card waits for the host to launch its kernels. The passes follow each other, so that one of

@@ -151,13 +151,19 @@ const fn scaled(recipe: Fp8Recipe) -> f64 {
     }
 }
 
-/// What the plan's power limit leaves of the matrix clock.
+/// The largest share of its dense peak that a card was seen to sustain: H200, 8192^3 in BF16 on random data, 790 of 989
+/// TFLOP/s.
+const BEST: f64 = 0.8;
+
+/// Matrix clock over that at which the curve's shares were taken: what a power limit leaves of it, and what a board's own
+/// limit adds where it allows more power for each operation of its peak than those cards had.
 fn clock(job: &Job) -> f64 {
     let curve = &job.speed.curves.matrix;
-    let Some((limit, board)) = job.hardware.power_limit_w.zip(job.hardware.gpu.tdp) else { return 1.0 };
-    let idle = board.0 * curve.idle_power;
-    if limit >= board.0 {
-        return 1.0;
-    }
-    ((limit - idle) / (board.0 - idle)).max(0.05).powf(curve.clock_power)
+    let gpu = &job.hardware.gpu;
+    let Some(board) = gpu.tdp else { return 1.0 };
+    let limit = job.hardware.power_limit_w.map_or(board.0, |limit| limit.min(board.0));
+    let taken = curve.watts_per_tflop.zip(gpu.peaks.bf16).map_or(board.0, |(watts, peak)| watts * peak.0 * 1e-12);
+    let idle = taken * curve.idle_power;
+    let most = (BEST / curve.half.max(curve.fp8)).max(1.0);
+    ((limit - idle) / (taken - idle)).max(0.05).powf(curve.clock_power).min(most)
 }

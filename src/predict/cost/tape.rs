@@ -180,7 +180,17 @@ impl Tally<'_> {
         self.sums.traffic.gradients += Bytes(backward);
         self.sums.pass.card.forward += self.moves("sharding.copy", forward);
         self.sums.pass.card.backward += self.moves("sharding.copy", backward);
+        self.collectives(train);
         self.sums.pass.host = self.sums.pass.host * (self.job.speed.stack.host_us * 1e-6);
+    }
+
+    /// Collectives are launches of the host too.
+    fn collectives(&mut self, train: bool) {
+        let host = &mut self.sums.pass.host;
+        for one in &self.tape.collectives {
+            host.forward += f64::from(one.forward);
+            host.backward += if train { f64::from(one.backward) } else { 0.0 };
+        }
     }
 
     /// Copies about a collective, forward, where its tensor is made `again`, and backward.

@@ -6,7 +6,7 @@ use super::Notes;
 use super::{Degrees, Hardware};
 use crate::catalog::{Catalog, Curves, Generation, LinkCurve, Scope, Stack};
 use crate::plan::Plan;
-use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework, MoeDispatcher};
+use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework, MoeDispatcher, Precision};
 
 /// What kernels and collectives reach, and what runs beside what.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,10 +29,52 @@ pub struct Speed {
     pub overlap_weights: bool,
     /// Tensor-parallel collectives run in pieces beside the products that they feed.
     pub overlap_tensor: bool,
+    /// The plan says so: buffers for it are counted.
+    pub userbuffers: bool,
     /// All-to-alls of experts run beside other micro-batches.
     pub overlap_experts: bool,
     /// A token that several experts of one node want is sent there once.
     pub sent_once: bool,
+}
+
+/// Whether a plan in FP8, which Megatron has of NVIDIA's recipes, is silent on what data-parallel ranks exchange. NeMo
+/// 24.07's all overlap it (NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/training: gpt3, llama, nemotron;
+/// `overlap_grad_sync`, `overlap_param_sync`), in 16 bit (examples/training: gpt, llama; `grad_sync_dtype=bf16`).
+pub(super) fn exchanges_as_recipes(plan: &Plan, framework: Framework, degrees: &Degrees) -> bool {
+    let silent = plan.distribution.sharding.is_none() && plan.training.distributed_optimizer.is_none();
+    silent && is_recipe(plan, framework) && degrees.data.saturating_mul(degrees.context) > 1
+}
+
+fn is_recipe(plan: &Plan, framework: Framework) -> bool {
+    framework == Framework::Megatron && plan.training.precision == Some(Precision::Fp8Mixed)
+}
+
+/// What NVIDIA's recipes run beside the passes, where a plan in FP8 is silent: the exchange between data-parallel ranks,
+/// and tensor-parallel collectives along the sequence (NeMo's `ub_tp_comm_overlap`; NVIDIA-NeMo/Megatron-Bridge,
+/// perf_recipes/llama, `tp_comm_overlap`).
+#[derive(Clone, Copy)]
+struct Recipe {
+    exchange: bool,
+    tensor: bool,
+}
+
+impl Recipe {
+    fn of(plan: &Plan, framework: Framework, degrees: &Degrees, notes: &mut Notes) -> Self {
+        let exchange = exchanges_as_recipes(plan, framework, degrees);
+        let tensor = is_recipe(plan, framework) && degrees.tensor > 1 && degrees.sequence_parallel;
+        if exchange && plan.distribution.overlap_grad_reduce.is_none() {
+            notes.assume("distribution.overlap_grad_reduce", true);
+        }
+        if tensor && said_of_tensor(plan).is_none() {
+            notes.assume("distribution.overlap_tensor_parallel", "true (its buffers left out of memory)");
+        }
+        Self { exchange, tensor }
+    }
+}
+
+/// Whether a plan says that tensor-parallel collectives overlap.
+fn said_of_tensor(plan: &Plan) -> Option<bool> {
+    plan.distribution.overlap_tensor_parallel.or(plan.distribution.async_tensor_parallel)
 }
 
 /// Looks the curves up and fills what the plan leaves open.
@@ -58,6 +100,7 @@ pub(super) fn resolve(
     // PyTorch's DDP and FSDP overlap by themselves; Megatron's two flags are off by default
     // (megatron/training/arguments.py, --overlap-grad-reduce and --overlap-param-gather).
     let by_itself = framework != Framework::Megatron;
+    let recipe = Recipe::of(plan, framework, degrees, notes);
     // Where experts are sent between nodes, NVIDIA's recipes send each token once to each node (DeepEP, HybridEP), beside
     // another micro-batch where chunks of a pipeline allow it; on Hopper where it is so hidden they leave it at the plain
     // all-to-all (NVIDIA-NeMo/Megatron-Bridge, perf_recipes: qwen/h100/qwen3_moe.py for 16 and for 256 GPUs,
@@ -84,9 +127,10 @@ pub(super) fn resolve(
         network: Arc::clone(network),
         fp8_recipe: training.fp8_recipe.unwrap_or(Fp8Recipe::Delayed),
         cuda_graph: training.cuda_graph.unwrap_or(CudaGraph::None),
-        overlap_gradients: part.overlap_grad_reduce.unwrap_or(by_itself),
-        overlap_weights: part.overlap_param_gather.unwrap_or(by_itself),
-        overlap_tensor: part.overlap_tensor_parallel.or(part.async_tensor_parallel).unwrap_or(false),
+        overlap_gradients: part.overlap_grad_reduce.unwrap_or(by_itself || recipe.exchange),
+        overlap_weights: part.overlap_param_gather.unwrap_or(by_itself || recipe.exchange),
+        overlap_tensor: said_of_tensor(plan).unwrap_or(recipe.tensor),
+        userbuffers: said_of_tensor(plan).unwrap_or(false),
         overlap_experts: overlaps,
         sent_once: part.moe_dispatcher.map_or(far && !plain, |dispatcher| dispatcher == MoeDispatcher::Hybridep),
     })

@@ -1,5 +1,6 @@
 //! What is stored in which type (CONTRACT, "Precision is what is stored").
 
+use super::speed::exchanges_as_recipes;
 use super::{Degrees, Hardware, Notes};
 use crate::catalog::Generation;
 use crate::model::{Element, Operands};
@@ -99,12 +100,20 @@ pub(super) fn resolve(
     if fp16 {
         notes.assume("distribution.reduce_dtype", "fp16 (gradients are exchanged so, and copied to fp32 behind)");
     }
+    let recipe = plan.training.gradient_dtype.is_none() && exchanges_as_recipes(plan, framework, degrees);
+    if recipe {
+        notes.assume("distribution.reduce_dtype", "bf16 (gradients are exchanged so)");
+    }
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
     Storage {
         // Megatron-LM reduces gradients in fp32 for bf16 only (megatron/training/arguments.py,
         // --accumulate-allreduce-grads-in-fp32), DeepSpeed in the type of fp16 training (runtime/engine.py,
         // communication_data_type).
-        exchanged: if fp16 { Element::F16 } else { plan.training.gradient_dtype.map_or(row.gradient, element) },
+        exchanged: match (fp16, recipe) {
+            (true, _) => Element::F16,
+            (_, true) => Element::Bf16,
+            _ => plan.training.gradient_dtype.map_or(row.gradient, element),
+        },
         gradient: plan.training.gradient_dtype.map_or(row.gradient, element),
         state: plan.training.optimizer_state_dtype.map_or(row.state, element),
         // torchtitan's mixed_precision_reduce is float32; a MixedPrecisionPolicy without one reduces in the type
