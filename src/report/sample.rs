@@ -1,8 +1,8 @@
 //! A prediction made by hand, for tests of what is made from predictions.
 
 use crate::predict::{
-    Bound, Capacity, Component, Fragmentation, Layer, Params, Phase, Place, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
-    StepTime, Term, TimelinePoint, Traffic,
+    Bound, Capacity, Component, Fragmentation, Layer, Params, Phase, Place, Prediction, Roofline, RooflineOp,
+    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic,
 };
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, GIB, Intensity, Seconds};
 
