@@ -289,7 +289,7 @@ const FURTHER: [(&str, &str, &str, usize, f64, f64); 16] = [
     ("torchtitan.json", "torchtitan-rest", "tokens_per_s_per_gpu", 14, 9.0, 27.0),
     ("simumax.json", "simumax-rest", "peak_allocated_bytes", 13, 0.2, 0.5),
     ("simumax.json", "simumax-rest", "peak_reserved_bytes", 13, 2.5, 4.0),
-    ("simumax.json", "simumax-rest", "step_time_s", 25, 6.0, 24.0),
+    ("simumax.json", "simumax-rest", "step_time_s", 25, 5.0, 19.0),
     ("torchtune.json", "torchtune-rest", "peak_allocated_bytes", 5, 2.0, 3.5),
     ("llm-foundry.json", "llm-foundry-rest", "params", 121, 0.0, 0.0),
     ("llm-foundry.json", "llm-foundry-rest", "tokens_per_s_per_gpu", 121, 6.0, 38.0),

@@ -156,6 +156,8 @@ const fn whole() -> f64 {
 pub struct LinkCurve {
     /// `node` or `network`.
     pub scope: String,
+    /// The one kind of link that it is of; absent: all others of its scope.
+    pub link: Option<String>,
     /// A key of the file's `sources`.
     pub source: String,
     /// Share of the link's rate that ring collectives reach with long messages.

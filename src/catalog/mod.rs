@@ -258,11 +258,14 @@ impl Catalog {
         self.stacks.iter().rev().find(|stack| stack.framework == framework)
     }
 
-    /// What collectives reach over links of `scope`.
+    /// What collectives reach over a link of that name within `scope`.
     #[must_use]
-    pub fn link_curve(&self, scope: Scope) -> Option<&Arc<LinkCurve>> {
+    pub fn link_curve(&self, scope: Scope, link: &str) -> Option<&Arc<LinkCurve>> {
         let name = if scope == Scope::Node { "node" } else { "network" };
-        self.link_curves.iter().rev().find(|curve| curve.scope == name)
+        let of = |wanted: Option<&str>| {
+            self.link_curves.iter().rev().find(|curve| curve.scope == name && curve.link.as_deref() == wanted)
+        };
+        of(Some(link)).or_else(|| of(None))
     }
 
     /// The preset of that name or alias.

@@ -89,8 +89,8 @@ pub(super) fn resolve(
     let found = (
         catalog.curves(hardware.gpu.generation),
         catalog.stack(framework.name()),
-        catalog.link_curve(Scope::Node),
-        catalog.link_curve(Scope::Network),
+        catalog.link_curve(Scope::Node, &hardware.interconnect.name),
+        catalog.link_curve(Scope::Network, &hardware.network.name),
     );
     let (Some(curves), Some(stack), Some(node), Some(network)) = found else {
         notes.fault("hardware", "the catalogue has no efficiency curves for this card, framework or link");
