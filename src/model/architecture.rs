@@ -72,6 +72,8 @@ pub enum TextHead {
     No,
     /// Masked tokens.
     MaskedLm,
+    /// The next token: the same head with a decoder's loss.
+    CausalLm,
     /// Masked tokens and whether two sentences follow each other.
     Pretraining,
     /// A class of the whole text; `true`: by a head with a matrix of its own (`RoBERTa`).

@@ -21,7 +21,7 @@ impl Site<'_> {
     fn standard_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
         let d = ctx.d;
         let mut b = ctx.builder();
-        let x = b.input(product(&[ctx.run.stream_tokens(), d.hidden]), self.stream(), self.reaches(first));
+        let x = b.input(product(&[ctx.run.stream_tokens(), d.hidden]), self.stream(), self.reaches(first, decoder));
         let normed = ctx.norm(&mut b, x, "input_norm", d.hidden);
         let attended = self.attention(ctx, &mut b, normed, None);
         let x = ctx.residual(&mut b, "attention.residual", x, attended);

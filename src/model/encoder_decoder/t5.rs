@@ -84,7 +84,7 @@ impl Site<'_> {
     fn t5_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
         let d = ctx.d;
         let mut b = ctx.builder();
-        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), self.reaches(first));
+        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), self.reaches(first, decoder));
         let mut carried = Vec::new();
         let normed = norm(&mut b, x, "attention.norm", d.hidden);
         let bias = if first { Bias::Learned } else { Bias::Given(self.learns_bias()) };
@@ -128,6 +128,8 @@ impl Site<'_> {
         let q = b.linear(x, queries, linear("attention.q_proj", d.hidden, inner));
         let k = b.linear(source, keys, linear("attention.k_proj", d.hidden, inner));
         let v = b.linear(source, keys, linear("attention.v_proj", d.hidden, inner));
+        // `T5Attention.forward` has names for them all.
+        b.held.extend([q, k, v]);
         let [q, k] = [q, k].map(|one| b.copy("attention.contiguous", one));
         let scores = ctx.scores(b, q, k, &core);
         let bias = self.bias(b, &core, bias, carried);
@@ -138,10 +140,13 @@ impl Site<'_> {
         let probabilities = b.cast("attention.softmax", softmax, element);
         let dropout = ctx.run.dropout_or(d.attention_dropout);
         let probabilities = b.dropout("attention.dropout", probabilities, dropout);
+        b.held.extend([scores, probabilities]);
         let v = b.copy("attention.contiguous", v);
         let out = ctx.weigh(b, probabilities, v, &core);
         let out = b.copy("attention.merge", out);
-        b.linear(out, queries, linear("attention.o_proj", inner, d.hidden))
+        let out = b.linear(out, queries, linear("attention.o_proj", inner, d.hidden));
+        b.returns("attention.return");
+        out
     }
 
     /// The bias for each pair of positions, with the mask: as large as the scores.

@@ -33,10 +33,10 @@ pub fn of_decoder(d: Decoder, keys: Keys<'_>, family: Family, class: Option<&str
 pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<(TextHead, bool), Fault> {
     let class = class.unwrap_or("ForMaskedLM");
     let roberta = family == Family::Roberta;
-    // A decoder of BERT's blocks has the same head.
-    let language = ["ForMaskedLM", "LMHeadModel", "ForCausalLM"];
-    Ok(if language.iter().any(|end| class.ends_with(end)) {
+    Ok(if class.ends_with("ForMaskedLM") {
         (TextHead::MaskedLm, false)
+    } else if class.ends_with("LMHeadModel") || class.ends_with("ForCausalLM") {
+        (TextHead::CausalLm, false)
     } else if class.ends_with("ForPreTraining") {
         (TextHead::Pretraining, true)
     } else if class.ends_with("ForSequenceClassification") {
