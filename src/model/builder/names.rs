@@ -2,6 +2,7 @@
 
 use super::Builder;
 use crate::model::tape::{Flow, Id, Spec};
+use crate::model::walk::Run;
 
 impl Builder<'_> {
     /// The function that runs returns: up to here what it had names for was held.
@@ -16,6 +17,13 @@ impl Builder<'_> {
     pub fn holds(&mut self, name: &'static str, held: &[Id]) {
         let inputs: Vec<(Id, Flow)> = held.iter().map(|id| (*id, Flow::Stop)).collect();
         self.tape.push(&Spec { name, inputs: &inputs, launches: 0, ..Spec::default() });
+    }
+
+    /// The model's loop over its blocks has a name for what it gives one, until that has returned.
+    pub fn held_by_loop(&mut self, x: Id, run: &Run<'_>) {
+        if run.rules.buffers.is {
+            self.named.push(x);
+        }
     }
 
     /// The block returns.

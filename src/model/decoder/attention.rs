@@ -34,7 +34,7 @@ impl Ctx<'_> {
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
         let out = self.remembering(b, [q, k, v], &core, windowed);
-        if b.is_autocast() {
+        if b.is_autocast() || self.run.rules.buffers.is {
             b.held.extend([q, k, v]);
         }
         let part = Part::Attention;

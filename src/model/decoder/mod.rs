@@ -142,6 +142,7 @@ impl Ctx<'_> {
         let d = self.d;
         let mut b = self.builder();
         let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, grad);
+        b.held_by_loop(x, self.run);
         if d.parallel_block {
             return self.parallel_block(b, x, windowed);
         }
@@ -185,14 +186,14 @@ impl Ctx<'_> {
         b.finish(out)
     }
 
-    /// `BertSelfOutput` and `BertOutput`: the branch after its dropout has a name until the norm of the sum is there.
+    /// `BertSelfOutput` and `BertOutput`, which have names for what they add until the norm of the sum is there.
     fn added_and_normed(&self, b: &mut Builder<'_>, x: Id, branch: Id, [added, normed]: [&'static str; 2]) -> Id {
         let branch = self.dropout(b, added, branch);
         b.group = Group::Residual;
         let sum = b.add(added, x, branch);
         let out = self.norm(b, sum, normed, self.d.hidden);
         if self.run.rules.buffers.is {
-            b.holds("norm.return", &[branch]);
+            b.holds("norm.return", &[x, branch]);
         }
         out
     }

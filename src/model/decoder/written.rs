@@ -81,14 +81,15 @@ impl Ctx<'_> {
         } else {
             scaled
         };
-        let masked = b.pointwise("attention.mask", capped, Keeps::Nothing);
+        let bert = matches!(self.family, Family::Bert | Family::Roberta);
+        let masked = if bert { self.masked(b, capped) } else { b.pointwise("attention.mask", capped, Keeps::Nothing) };
         let wide = if self.softmax_as_is() {
             b.upper("attention.softmax", masked)
         } else {
             b.cast("attention.softmax", masked, Element::F32)
         };
         let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
-        let held = if matches!(self.family, Family::Bert | Family::Roberta) { vec![masked] } else { Vec::new() };
+        let held = if bert { vec![masked] } else { Vec::new() };
         (b.cast("attention.softmax", softmax, element), held)
     }
 

@@ -31,6 +31,8 @@ struct Stack {
     bias: u64,
     /// Of which a gradient flows back to.
     learned: u64,
+    /// A tensor of its own that needs a gradient: both are there until the backward pass has ended.
+    leaf: u64,
 }
 
 /// An encoder-decoder of explicit fields: Megatron's T5 (core/models/T5/t5_model.py), whose output matrix has a bias
@@ -110,6 +112,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         Pending { made_by: last, until: bridge + 1, bytes: states },
         Pending { made_by: last, until: bridge + 1, bytes: decoder.learned },
         Pending { made_by: bridge.saturating_sub(1), until: 0, bytes: encoder.learned },
+        Pending { made_by: bridge + 1, until: 0, bytes: decoder.leaf },
     ];
     walk.passing = vec![
         Pending { made_by: 0, until: bridge.saturating_sub(1), bytes: encoder.bias },

@@ -53,12 +53,14 @@ impl Site<'_> {
                 other: self.t5_block(&encoder, false, false),
                 bias: own,
                 learned: learned(own),
+                leaf: 0,
             },
             Stack {
                 first: self.t5_block(&decoder, true, true),
                 other: self.t5_block(&decoder, true, false),
                 bias: target.saturating_add(cross).saturating_add(zeros),
                 learned: learned(target).saturating_add(if self.decoder_run.checkpointed { cross } else { 0 }),
+                leaf: zeros.saturating_mul(2),
             },
         )
     }
@@ -85,6 +87,7 @@ impl Site<'_> {
         let d = ctx.d;
         let mut b = ctx.builder();
         let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), self.reaches(first, decoder));
+        b.held_by_loop(x, ctx.run);
         let mut carried = Vec::new();
         let normed = norm(&mut b, x, "attention.norm", d.hidden);
         let bias = if first { Bias::Learned } else { Bias::Given(self.learns_bias()) };
