@@ -20,25 +20,29 @@ type Key = (String, bool);
 type Errors = BTreeMap<Key, [Vec<f64>; 4]>;
 
 /// Which quantities a figure speaks of: few cases hold device-used bytes, which are the reserved ones and what
-/// CUDA and NCCL add to them. Rates count as the time that they take.
+/// CUDA and NCCL add to them, so that either speaks of both. Rates count as the time that they take.
 fn speaks_of(family: &str) -> (&'static [usize], f64) {
     match family {
         "peak_allocated_bytes" => (&[0], 1.0),
-        "peak_reserved_bytes" => (&[1, 2], 1.0),
-        "device_used_bytes" => (&[2], 1.0),
+        "peak_reserved_bytes" | "device_used_bytes" => (&[1, 2], 1.0),
         "step_time_s" => (&[3], 1.0),
         "tokens_per_s_per_gpu" | "samples_per_s_per_gpu" => (&[3], -1.0),
         _ => (&[], 0.0),
     }
 }
 
-fn errors() -> Errors {
+/// Steps that were followed tensor by tensor, where no card took part: they say how exact a walk is, and nothing of what
+/// libraries and drivers add.
+const FOLLOWED: [&str; 2] = ["allocator.json", "ours.json"];
+
+fn errors(without: &[&str]) -> Errors {
     let catalog = Catalog::embedded().unwrap();
     let mut by = Errors::new();
     let mut files: Vec<_> = std::fs::read_dir(format!("{}/tests/truth", env!("CARGO_MANIFEST_DIR")))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| !without.iter().any(|file| path.ends_with(file)))
         .collect();
     files.sort();
     for file in files {
@@ -97,7 +101,7 @@ type Row = (usize, f64, f64);
 
 /// The table as the measured cases have it: by framework, and of all under "".
 fn measured() -> Vec<(Key, [Row; 4])> {
-    let errors = errors();
+    let errors = errors(&FOLLOWED);
     let row = |key: &Key| {
         let of = |quantity: usize| {
             let (own, others): (Vec<_>, Vec<_>) = errors.iter().partition(|(other, _)| *other == key);
@@ -150,8 +154,8 @@ fn the_bands_are_the_measured_cases_own() {
 /// those are far off.
 #[test]
 fn most_measured_cases_are_as_planned() {
-    let errors = errors();
-    for (index, (quantity, least)) in QUANTITIES.into_iter().zip([0.9, 0.85, 0.85, 0.85]).enumerate() {
+    let errors = errors(&[]);
+    for (index, (quantity, least)) in QUANTITIES.into_iter().zip([0.9, 0.9, 0.85, 0.85]).enumerate() {
         let (mut within, mut all) = (0, 0);
         for ((name, context), each) in &errors {
             let framework = Framework::ALL.iter().find(|framework| framework.name() == name).unwrap();

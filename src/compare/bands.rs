@@ -98,10 +98,6 @@ const FLOPS: Band = Band::even(0.04);
 /// libraries differ from one version to the next.
 const NEAREST: f64 = 0.015;
 
-/// The same of what a process holds beyond its tensors. Most measured cases of it are replays of the allocator on paper,
-/// without libraries; on real cards, torchtitan's and SimuMax's runs, it strays by 3 to 7 in 100.
-const NEAREST_HELD: f64 = 0.045;
-
 /// How many cases, and within how many percent of the prediction lie 68 of 100, 16 being below and 16 above.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,10 +110,10 @@ struct Measured {
 }
 
 impl Measured {
-    fn band(self, nearest: f64) -> Band {
+    fn band(self) -> Band {
         let below = -(-self.below_pct / 100.0).ln_1p();
         let above = (self.above_pct / 100.0).ln_1p();
-        Band { below: below.max(nearest), above: above.max(nearest) }
+        Band { below: below.max(NEAREST), above: above.max(NEAREST) }
     }
 }
 
@@ -149,12 +145,12 @@ impl Bands {
         let own = || table().iter().filter(|row| row.framework.as_deref() == Some(name));
         let row = own().find(|row| row.context_parallel == (context > 1)).or_else(|| own().next());
         let row = row.or_else(|| table().iter().find(|row| row.framework.is_none()));
-        let band = |of: fn(&Row) -> Measured, nearest| row.map_or(Band::even(0.1), |row| of(row).band(nearest));
+        let band = |of: fn(&Row) -> Measured| row.map_or(Band::even(0.1), |row| of(row).band());
         Self {
-            allocated: band(|row| row.allocated, NEAREST),
-            reserved: band(|row| row.reserved, NEAREST_HELD),
-            device_used: band(|row| row.device_used, NEAREST_HELD),
-            time: band(|row| row.time, NEAREST),
+            allocated: band(|row| row.allocated),
+            reserved: band(|row| row.reserved),
+            device_used: band(|row| row.device_used),
+            time: band(|row| row.time),
             traffic: TRAFFIC,
             flops: FLOPS,
         }

@@ -9,9 +9,11 @@ use memwall::plan::{Document, Plan};
 use memwall::predict::{Job, predict};
 
 /// The plans that are timed, by name.
-const PLANS: [(&str, &str); 3] = [
+const PLANS: [(&str, &str); 4] = [
     ("70b tp8 pp4", include_str!("../../configs/plans/70b_hybrid_training.yaml")),
     ("mixture of experts", include_str!("../../configs/plans/moe_expert_parallel.yaml")),
+    // The caching allocator is replayed block by block.
+    ("8b on one GPU", include_str!("../../configs/plans/8b_single_gpu.yaml")),
     ("7b inference", include_str!("../../configs/plans/7b_inference.yaml")),
 ];
 

@@ -80,14 +80,13 @@ fn shares(count: usize, looking: Looking) -> [f64; 3] {
 }
 
 /// Twenty of each; `MEMWALL_SCENARIOS=200` looks at so many, seen in every way, in minutes.
-// One of the 40 quiet ones is told a cause that it has not: a QLoRA run's "outputs kept", since reserved bytes are replayed.
 #[test]
 fn other_kinds_of_runs_with_more_noise() {
     let asked = std::env::var("MEMWALL_SCENARIOS").ok().map(|count| count.parse().unwrap());
     let ways = if asked.is_some() { Looking::ALL.to_vec() } else { vec![Looking::Everything] };
     for looking in ways {
         let [first, three, silent] = shares(asked.unwrap_or(20), looking);
-        assert!(first >= 0.90 && three >= 0.80 && silent >= 0.97, "{looking:?}: {first} {three} {silent}");
+        assert!(first >= 0.90 && three >= 0.80 && silent >= 0.98, "{looking:?}: {first} {three} {silent}");
     }
 }
 
