@@ -89,6 +89,8 @@ pub enum ImageHead {
     Classes(u64),
     /// The class token through a matrix, of so many channels.
     Pooler(u64),
+    /// So many numbers of a patch's pixels, of patches that a token of its own stands for.
+    Pixels(u64),
 }
 
 /// Whose modules a model uses in transformers: they differ in what they save.

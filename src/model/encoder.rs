@@ -3,6 +3,7 @@
 
 use super::architecture::{Encoder, Ends, Family, ImageHead, TextHead};
 use super::builder::{Builder, Keeps, Linear};
+use super::convolution::{Conv, conv};
 use super::decoder::Ctx;
 use super::decoder::{cross_entropy, product};
 use super::element::{Element, Group};
@@ -45,7 +46,7 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
             let pixels = product(&[run.sequence.saturating_sub(1), patch, patch, channels]);
             let images = product(&[run.batch, pixels, stream.bytes()]);
             Walk {
-                first: patch_embedding(&ctx, image, patch, channels),
+                first: patch_embedding(&ctx, (image, patch, channels), matches!(head, ImageHead::Pixels(_))),
                 kinds,
                 order,
                 last: image_head(&ctx, stream, head),
@@ -154,8 +155,9 @@ fn language_model(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, loss: LossRule) -> 
     ctx.loss(b, logits, tokens, loss)
 }
 
-/// Patches through a convolution, a class token before them, positions added.
-fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape {
+/// Patches through a convolution, a class token before them, positions added; where some are masked, a token in their
+/// place.
+fn patch_embedding(ctx: &Ctx<'_>, (image, patch, channels): (u64, u64, u64), masked: bool) -> Tape {
     let d = ctx.d;
     let run = ctx.run;
     let mut b = ctx.builder();
@@ -189,6 +191,14 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
         flops: (flops, if grad { flops } else { 0.0 }),
         ..Spec::default()
     });
+    let out = if masked {
+        let token = b.weight(Part::Embedding, 1, d.hidden);
+        b.window((1, d.hidden));
+        let token = b.copy_of("embedding.mask_token", token, b.numel(out));
+        b.add("embedding.masked", out, token)
+    } else {
+        out
+    };
     let token = b.weight(Part::Embedding, 1, d.hidden);
     b.window((1, d.hidden));
     let tokens = run.tokens().saturating_mul(d.hidden);
@@ -211,6 +221,19 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
     b.finish(x)
 }
 
+/// Pixels of each patch by a convolution, and how far they are off (`ViTForMaskedImageModeling.forward`).
+fn pixels(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, columns: u64) -> Id {
+    let patches = ctx.run.batch.saturating_mul(ctx.run.sequence.saturating_sub(1));
+    let map = b.copy_of("head.map", x, patches.saturating_mul(ctx.d.hidden));
+    let name = "head.decoder";
+    let out = conv(b, map, Conv { name, from: ctx.d.hidden, to: columns, kernel: 1, bias: true, positions: patches });
+    b.group = Group::Logits;
+    let shuffled = b.copy("head.shuffle", out);
+    let shuffled = b.upper("loss.l1", shuffled);
+    let each = b.pointwise("loss.l1", shuffled, Keeps::Input);
+    b.unary("loss.mean", (each, Flow::New), (1, Element::F32), Keeps::Nothing)
+}
+
 /// Final norm, the class token, and what is made of it.
 fn image_head(ctx: &Ctx<'_>, stream: Element, head: ImageHead) -> Tape {
     let d = ctx.d;
@@ -227,6 +250,7 @@ fn image_head(ctx: &Ctx<'_>, stream: Element, head: ImageHead) -> Tape {
             let logits = b.linear(first, run.batch, linear("head", classes, Part::Head));
             cross_entropy(&mut b, logits)
         }
+        ImageHead::Pixels(columns) => pixels(ctx, &mut b, x, columns),
         ImageHead::Pooler(width) => {
             let out = b.linear(first, run.batch, linear("pooler", width, Part::Mlp));
             b.pointwise("pooler.tanh", out, Keeps::Output)

@@ -90,7 +90,9 @@ impl Ctx<'_> {
         };
         let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
         let held = if bert { vec![masked] } else { Vec::new() };
-        (b.cast("attention.softmax", softmax, element), held)
+        // BERT and Whisper leave it as it is: autocast casts what their dropout makes of it.
+        let as_is = bert || self.family == Family::Whisper;
+        (if as_is { softmax } else { b.cast("attention.softmax", softmax, element) }, held)
     }
 
     /// The product scales; scores before and after the mask keep their names (models/bloom, `BloomAttention.forward`).

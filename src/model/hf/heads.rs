@@ -1,6 +1,6 @@
 //! What a model is trained for, which the name of its class says (`architectures`).
 
-use super::keys::{Keys, MAX_ROWS, MAX_WIDTH};
+use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
 use crate::model::architecture::{Decoder, Family, ImageHead, Says, TextHead};
 use crate::plan::Fault;
 
@@ -57,6 +57,11 @@ pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result
 
 /// The head of an encoder of images (models/vit/modeling_vit.py): `ViTModel` has a pooler.
 pub fn of_images(keys: Keys<'_>, class: Option<&str>) -> Result<ImageHead, Fault> {
+    if class.is_some_and(|class| class.ends_with("ForMaskedImageModeling")) {
+        let stride = keys.count(&["encoder_stride"], 4096)?.unwrap_or(16);
+        let colours = keys.count(&["num_channels"], MAX_COUNT)?.unwrap_or(3);
+        return Ok(ImageHead::Pixels(stride * stride * colours));
+    }
     if !gives_states(class) {
         return Ok(ImageHead::Classes(labels(keys)?));
     }
