@@ -211,6 +211,9 @@ proptest! {
                 agrees_with_itself(&prediction)?;
                 let outline = predict::outline(&job);
                 prop_assert_eq!(outline.capacity, prediction.capacity);
+                // Beside itself a plan is what it is alone.
+                let beside = predict::outline(&job.clone().with_fragmentation(prediction.fragmentation));
+                prop_assert_eq!(beside.capacity, prediction.capacity);
                 prop_assert_eq!(outline.peak_allocated, prediction.largest().peak_allocated);
                 prop_assert_eq!(outline.static_bytes, prediction.largest().static_bytes);
                 prop_assert_eq!(&outline.time, &prediction.time);
@@ -225,16 +228,24 @@ proptest! {
 
     #[test]
     fn a_larger_micro_batch_never_needs_less(plan in plans()) {
-        let used = |micro: u64| -> Option<Bytes> {
+        // Holes between tensors come and go with their sizes: what a replay reserves follows no law, what is allocated
+        // does, and so does what plans beside each other are compared by.
+        let mut beside = None;
+        let mut used = |micro: u64| -> Option<(Bytes, Bytes)> {
             let mut plan = plan.clone();
             put(&mut plan, "training.micro_batch_size", json!(micro));
             if let Some(model) = plan["model"].as_object_mut() {
                 model.remove("batch_size");
             }
-            predicted(&plan).ok().map(|(_, prediction)| prediction.capacity.needed)
+            let (job, prediction) = predicted(&plan).ok()?;
+            let job = job.with_fragmentation(*beside.get_or_insert(prediction.fragmentation));
+            // One stage may hold less than another with more in tensors.
+            let most = prediction.stages.iter().map(|stage| stage.peak_allocated).max()?;
+            Some((most, predict::outline(&job).capacity.needed))
         };
-        let sizes: Vec<_> = [1, 2, 3, 4, 8].into_iter().filter_map(used).collect();
-        prop_assert!(sizes.is_sorted(), "{sizes:?}");
+        let sizes: Vec<_> = [1, 2, 3, 4, 8].into_iter().filter_map(&mut used).collect();
+        prop_assert!(sizes.is_sorted_by_key(|(allocated, _)| *allocated), "allocated {sizes:?}");
+        prop_assert!(sizes.is_sorted_by_key(|(_, needed)| *needed), "needed {sizes:?}");
     }
 }
 

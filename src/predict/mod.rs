@@ -41,6 +41,7 @@ pub use prediction::{
     Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Piece, Place, Prediction, Roofline,
     RooflineOp, StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words,
 };
+pub use reserved::Fragmentation;
 pub use scaling::scaling_efficiency;
 pub use time::Course;
 
@@ -83,6 +84,12 @@ pub fn predict(job: &Job) -> Prediction {
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_nothing() { step.walk.count() } else { job.params };
     Prediction {
+        fragmentation: match job.fragmentation {
+            Fragmentation::Replayed if replay::applies(job) => {
+                Fragmentation::of(stages[largest].peak_allocated, stages[largest].peak_reserved)
+            }
+            other => other,
+        },
         layers: layers::of_stage(job, &step, &layers, ends),
         model: job.architecture.name.clone(),
         gpu: job.hardware.gpu.name.clone(),

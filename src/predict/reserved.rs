@@ -10,6 +10,7 @@ use super::memory::StageRun;
 use super::overhead::FRAGMENTATION_PER_MILLE;
 use super::play::{Played, Recompute};
 use super::prediction::{Phase, Words, words};
+use super::replay;
 use super::step::Step;
 use crate::model::{GRANULE, Group, Home, Id, Tape, Tensor};
 use crate::plan::keywords::{Framework, Mode, Sharding};
@@ -17,6 +18,39 @@ use crate::units::Bytes;
 
 /// Granule of segments.
 const SEGMENT: u64 = 2 << 20;
+
+/// Whose rules are replayed.
+const REPLAYED: &str = "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (pools, best fit, splitting)";
+
+/// How a plan's fragmentation is found where one GPU runs PyTorch's modules.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fragmentation {
+    /// Two steps are replayed through the allocator: a millisecond and more.
+    #[default]
+    Replayed,
+    /// As another plan's replay left it, for each allocated byte: what many plans near that one are compared by. A replay
+    /// of each would take long, and would set holes that come and go beside what a change really does.
+    Like {
+        /// Reserved beyond the allocated bytes.
+        beyond: Bytes,
+        /// Allocated at the peak, above zero.
+        allocated: Bytes,
+    },
+}
+
+impl Fragmentation {
+    /// That of a replay which reserved so much.
+    pub(super) fn of(allocated: Bytes, reserved: Bytes) -> Self {
+        let (allocated, reserved) = (allocated.0.max(1), reserved.0);
+        Self::Like { beyond: Bytes(reserved.saturating_sub(allocated)), allocated: Bytes(allocated) }
+    }
+
+    fn beyond(self, bytes: u64) -> Option<u64> {
+        let Self::Like { beyond, allocated } = self else { return None };
+        let share = u128::from(bytes) * u128::from(beyond.0) / u128::from(allocated.0);
+        Some(u64::try_from(share).unwrap_or(u64::MAX))
+    }
+}
 
 /// Bytes reserved beyond the allocated ones, and why.
 pub(super) struct Beyond {
@@ -31,7 +65,14 @@ pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
         return Beyond {
             bytes: reserved.saturating_sub(allocated),
             formula: Words::Plain("two steps replayed through the caching allocator, tensor by tensor"),
-            source: "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (pools, best fit, splitting)",
+            source: REPLAYED,
+        };
+    }
+    if let Some(bytes) = job.fragmentation.beyond(allocated).filter(|_| replay::applies(job)) {
+        return Beyond {
+            bytes,
+            formula: Words::Plain("the share that a replay of the plan beside it left"),
+            source: REPLAYED,
         };
     }
     let streams = job.framework == Framework::Torchtitan && job.degrees.sharding == Sharding::Zero3;

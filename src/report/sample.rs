@@ -1,8 +1,8 @@
 //! A prediction made by hand, for tests of what is made from predictions.
 
 use crate::predict::{
-    Bound, Capacity, Component, Layer, Params, Phase, Place, Prediction, Roofline, RooflineOp, StageMemory, StepFlops,
-    StepTime, Term, TimelinePoint, Traffic,
+    Bound, Capacity, Component, Fragmentation, Layer, Params, Phase, Place, Prediction, Roofline, RooflineOp,
+    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic,
 };
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, GIB, Intensity, Seconds};
 
@@ -56,6 +56,7 @@ pub fn two_stages() -> Prediction {
         params: Params { total: 124_439_808, trainable: 124_439_808, active_per_token: 124_439_808 },
         largest_stage: 0,
         layers: Vec::new(),
+        fragmentation: Fragmentation::default(),
         capacity: Capacity { bytes: Bytes(10 * GIB), needed: stages[0].device_used },
         stages,
         flops: StepFlops { forward: Flops(2e12 + 1.0), backward: Flops(4e12), recompute: Flops(0.0) },

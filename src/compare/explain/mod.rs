@@ -19,7 +19,7 @@ use super::evidence::{Evidence, Misfit};
 use super::expected::Expected;
 use crate::catalog::Catalog;
 use crate::plan::{Change, Document, HfConfig};
-use crate::predict::{self, Job, Prediction, StageMemory};
+use crate::predict::{self, Fragmentation, Job, Prediction, StageMemory};
 use crate::units::Fraction;
 
 /// One deviation from the plan.
@@ -105,9 +105,9 @@ impl Subject<'_> {
         })
     }
 
-    fn expected(&self, change: &Change) -> Option<Expected> {
+    fn expected(&self, change: &Change, fragmentation: Fragmentation) -> Option<Expected> {
         let document = self.document.changed(change).ok()?;
-        Some(self.shown(&predict::predict(&self.job(&document)?)))
+        Some(self.shown(&predict::predict(&self.job(&document)?.with_fragmentation(fragmentation))))
     }
 
     fn shown(&self, prediction: &Prediction) -> Expected {
@@ -170,7 +170,9 @@ impl Tried {
 #[must_use]
 pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec<Explanation> {
     let Some(job) = subject.job(subject.document) else { return Vec::new() };
-    let plain = subject.shown(&predict::predict(&job));
+    let prediction = predict::predict(&job);
+    let plain = subject.shown(&prediction);
+    let expected = |change: &Change| subject.expected(change, prediction.fragmentation);
     let misfit = |expected: &Expected| expected.misfit(evidence, bands);
     let at_plan = misfit(&plain);
     let nothing = at_plan.sum;
@@ -192,7 +194,7 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
         .into_iter()
         .filter(|cause| !cause.change.as_ref().is_some_and(|change| subject.contradicts(change)))
         .filter_map(|cause| {
-            let expected = subject.expected(cause.change.as_ref()?)?;
+            let expected = expected(cause.change.as_ref()?)?;
             Some(Tried { misfit: misfit(&expected), expected, assumed: 0.0, causes: vec![cause] })
         })
         .filter(|tried| !same(&tried.expected, &plain))
@@ -206,7 +208,7 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
         }
     }
     tried.extend(single.iter().flat_map(|one| befallen(&Circumstance::ALL, one)));
-    tried.extend(pairs(subject, &single, &plain, &misfit));
+    tried.extend(pairs(&expected, &single, &plain, &misfit));
     tried.extend(single);
     ranked(tried, nothing)
 }
@@ -214,7 +216,7 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
 /// Two changes of the plan together. What both do is estimated as what each does, one
 /// after the other; those that come out best are predicted.
 fn pairs(
-    subject: &Subject<'_>,
+    expected: &impl Fn(&Change) -> Option<Expected>,
     single: &[Tried],
     plain: &Expected,
     misfit: &impl Fn(&Expected) -> Misfit,
@@ -235,7 +237,7 @@ fn pairs(
         })
         .take(PAIRS)
         .filter_map(|(causes, change)| {
-            let expected = subject.expected(&change)?;
+            let expected = expected(&change)?;
             Some(Tried { misfit: misfit(&expected), expected, assumed: SECOND, causes })
         })
         .collect()

@@ -1,7 +1,7 @@
 use super::*;
 use crate::catalog::{Peaks, Vendor};
 use crate::predict::{
-    Capacity, Params, Phase, Place, Roofline, StageMemory, StepFlops, StepTime, TimelinePoint, Traffic,
+    Capacity, Fragmentation, Params, Phase, Place, Roofline, StageMemory, StepFlops, StepTime, TimelinePoint, Traffic,
 };
 use crate::reading::Kind;
 use crate::units::{Flops, FlopsPerSec, Intensity};
@@ -69,6 +69,7 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
         stages,
         largest_stage,
         layers: Vec::new(),
+        fragmentation: Fragmentation::default(),
         capacity: Capacity { bytes: Bytes::from_gib(80.0), needed },
         flops: StepFlops { forward: Flops(400e12), backward: Flops(800e12), recompute: Flops(0.0) },
         traffic: Traffic {

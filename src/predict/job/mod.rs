@@ -30,6 +30,7 @@ use crate::catalog::Catalog;
 use crate::model::{self, Architecture, Count, Input, Rules};
 use crate::plan::keywords::{Framework, Mode, ModelType, TransformerImpl};
 use crate::plan::{Fault, HfConfig, Plan};
+use crate::predict::reserved::Fragmentation;
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +63,8 @@ pub struct Job {
     pub total_tokens: Option<f64>,
     /// `run.price_per_gpu_hour`.
     pub price_per_gpu_hour: Option<f64>,
+    /// How its fragmentation is found.
+    pub fragmentation: Fragmentation,
     /// Every value that was stood in for a missing key, and every key that has no effect on the figures.
     pub assumptions: Vec<String>,
 }
@@ -144,6 +147,12 @@ impl Job {
         what.arranged(plan, degrees, catalog, notes)
     }
 
+    /// The same job, its fragmentation found otherwise.
+    #[must_use]
+    pub fn with_fragmentation(self, fragmentation: Fragmentation) -> Self {
+        Self { fragmentation, ..self }
+    }
+
     /// The fields of the model's transformer blocks, where it has some.
     #[must_use]
     pub fn decoder(&self) -> Option<&model::Decoder> {
@@ -215,6 +224,7 @@ impl Fixed {
             speed,
             total_tokens,
             price_per_gpu_hour: plan.run.price_per_gpu_hour,
+            fragmentation: Fragmentation::Replayed,
             assumptions: notes.assumptions,
         })
     }

@@ -12,6 +12,7 @@ pub use time::{Bottleneck, StepTime};
 pub(super) use words::words;
 pub use words::{Piece, Place, Words};
 
+use crate::predict::reserved::Fragmentation;
 use crate::units::{Bytes, Flops, Joules};
 
 /// Layers that are alike and follow each other, on one GPU.
@@ -127,6 +128,8 @@ pub struct Prediction {
     pub layers: Vec<LayerGroup>,
     /// Against the card.
     pub capacity: Capacity,
+    /// For plans that are compared with this one.
+    pub fragmentation: Fragmentation,
     /// Operations of that stage's GPU.
     pub flops: StepFlops,
     /// DRAM traffic of that stage's GPU.

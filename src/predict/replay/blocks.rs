@@ -61,6 +61,15 @@ impl Allocator {
         place
     }
 
+    /// A block that is given back at once: where one is free, everything is as before.
+    pub(super) fn pass(&mut self, bytes: u64) {
+        let rounded = bytes.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
+        if self.free[usize::from(rounded <= SMALL)].last().is_none_or(|(size, ..)| *size < rounded) {
+            let place = self.take(bytes);
+            self.give(place);
+        }
+    }
+
     /// A block that nobody uses any more.
     pub(super) fn give(&mut self, place: Place) {
         let Block { before, behind, .. } = self.blocks[place as usize];

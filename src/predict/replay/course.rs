@@ -205,10 +205,7 @@ impl<'a> Course<'a> {
 
     fn event(&mut self, instance: Instance, log: &Logged, event: Event, later: bool) {
         match event {
-            Event::Pass(bytes) => {
-                let place = self.allocator.take(bytes);
-                self.allocator.give(place);
-            }
+            Event::Pass(bytes) => self.allocator.pass(bytes),
             Event::Give(key) => self.free(instance, log, key, later),
             Event::Take(key, bytes, 1) => {
                 let place = self.allocator.take(bytes);

@@ -7,6 +7,7 @@ mod course;
 
 use super::job::Job;
 use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
+use super::reserved::Fragmentation;
 use super::resident::{Held, quantised, stored};
 use super::step::Step;
 use crate::model::{Part, Weight};
@@ -41,13 +42,18 @@ struct Parameter {
 /// or experts on one GPU, which no card holds, keep the share.
 const MOST_BLOCKS: u64 = 300_000;
 
-/// Bytes reserved after two training steps of one GPU's stage; none where streams of their own, host memory or
-/// another allocator take part, or where there are too many.
-pub(super) fn reserved(held: &Held<'_>, beside: &Beside) -> Option<u64> {
-    let job = held.job;
+/// Whether one GPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
+pub(super) fn applies(job: &Job) -> bool {
     let eager = matches!(job.framework, Framework::Pytorch | Framework::Nanogpt | Framework::Torchvision);
     let alone = job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
-    if !eager || !alone || job.training.mode == Mode::Inference || job.training.compile {
+    eager && alone && job.training.mode == Mode::Train && !job.training.compile
+}
+
+/// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, another
+/// plan's is taken, or there are too many blocks.
+pub(super) fn reserved(held: &Held<'_>, beside: &Beside) -> Option<u64> {
+    let job = held.job;
+    if job.fragmentation != Fragmentation::Replayed || !applies(job) {
         return None;
     }
     let parameters = parameters(job, held.step)?;
