@@ -218,17 +218,15 @@ fn ours() {
         assert!(held(&rows, "followed", quantity).2 <= 0.0, "{quantity}");
     }
     let (replayed, mean, worst) = held(&rows, "followed", "peak_reserved_bytes");
-    assert!(replayed >= 17 && mean <= 4.0 && worst <= 12.0, "reserved: {replayed} cases, mean {mean}, worst {worst}");
+    assert!(replayed >= 31 && mean <= 4.0 && worst <= 12.0, "reserved: {replayed} cases, mean {mean}, worst {worst}");
     for quantity in ["peak_allocated_bytes", "activation_bytes", "flops_forward", "flops_backward"] {
         let (cases, mean, _) = held(&rows, "followed", quantity);
-        assert!(cases >= 400 && mean <= 0.1, "{quantity}: {cases} cases, mean {mean}");
+        assert!(cases >= 415 && mean <= 0.1, "{quantity}: {cases} cases, mean {mean}");
         // Adapters under autocast, and Falcon's and BLOOM's modules: Python's frames hold more at a block's forward peak
-        // than the walk has names for. gpt-oss's experts are walked as one, though they run one by one. A block of
-        // T5 that is recomputed takes the gradient of the position bias, whose sum waits meanwhile. The others are open.
+        // than the walk has names for. gpt-oss's experts are walked as one, though they run one by one. DeepSeek V2's
+        // model has a name for its embedding's output while its layers run. The others are open.
         let known = [
-            ("drawn-t5-b3-s777-fp16-mixed-eager-every2-sgd", 6.4),
             ("drawn-t5-b3-s512-fp32-eager-every3-adafactor-lora-keep_outputs-acc4", 2.7),
-            ("drawn-whisper-b7-s750-fp32-eager-every2-sgd-momentum-lora", 1.7),
             ("drawn-gemma3-b7-s1500-bf16-mixed-eager-every2-adamw-padded_batch-lora", 1.7),
             ("drawn-falcon-b4-s333-fp16-mixed-eager-adamw-acc4", 2.0),
             ("drawn-class-falcon-b4-s512-fp16-mixed-sdpa-every3-adafactor", 1.5),
@@ -236,12 +234,12 @@ fn ours() {
             ("drawn-class-gpt2-b3-s777-fp32-sdpa-ckpt-adamw-lora-acc4", 1.9),
             ("drawn-class-qwen2-b2-s512-bf16-mixed-sdpa-sgd-momentum-lora", 1.6),
             ("drawn-class-gemma2-b3-s1500-bf16-mixed-sdpa-sgd-lora", 2.4),
-            ("drawn-class-roberta-b2-s512-bf16-mixed-eager-adamw-padded_batch-lora-acc4", 1.6),
             ("drawn-class-bloom-b3-s1024-bf16-mixed-eager-ckpt-adafactor", 1.6),
             ("drawn-class-bert-b5-s777-fp16-mixed-sdpa-every2-adamw-padded_batch-acc2", 2.3),
             ("drawn-class-gptoss-b1-s1500-fp16-mixed-eager-ckpt-adamw-acc2", 1.2),
             ("drawn-class-gptoss-b8-s1024-bf16-mixed-eager-ckpt-adamw", 1.1),
             ("drawn-class-gptoss-b4-s512-fp16-eager-every2-adamw-fused-acc3", 1.4),
+            ("drawn-dsv2-b4-s1280-bf16-sdpa-adamw-fused-gradient_clipping-lora=kv_b_proj+o_proj", 1.3),
         ];
         each(&rows, "followed", quantity, 1.0, &known);
     }

@@ -72,6 +72,8 @@ pub enum TextHead {
     No,
     /// Masked tokens.
     MaskedLm,
+    /// The next token: the same head with a decoder's loss.
+    CausalLm,
     /// Masked tokens and whether two sentences follow each other.
     Pretraining,
     /// A class of the whole text; `true`: by a head with a matrix of its own (`RoBERTa`).
@@ -87,6 +89,8 @@ pub enum ImageHead {
     Classes(u64),
     /// The class token through a matrix, of so many channels.
     Pooler(u64),
+    /// So many numbers of a patch's pixels, of patches that a token of its own stands for.
+    Pixels(u64),
 }
 
 /// Whose modules a model uses in transformers: they differ in what they save.

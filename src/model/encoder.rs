@@ -3,6 +3,7 @@
 
 use super::architecture::{Encoder, Ends, Family, ImageHead, TextHead};
 use super::builder::{Builder, Keeps, Linear};
+use super::convolution::{Conv, conv};
 use super::decoder::Ctx;
 use super::decoder::{cross_entropy, product};
 use super::element::{Element, Group};
@@ -36,6 +37,7 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
                 buffers: if run.rules.buffers.is { positions.saturating_mul(2) } else { 0 },
                 inputs: ctx.token_inputs(if matches!(head, TextHead::Classes(..)) { run.batch } else { run.tokens() }),
                 returned: ctx.returned(),
+                returned_unsaved: ctx.returns_unsaved(),
                 tied: encoder.stack.tie_embeddings,
                 ..Walk::default()
             }
@@ -44,7 +46,7 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
             let pixels = product(&[run.sequence.saturating_sub(1), patch, patch, channels]);
             let images = product(&[run.batch, pixels, stream.bytes()]);
             Walk {
-                first: patch_embedding(&ctx, image, patch, channels),
+                first: patch_embedding(&ctx, (image, patch, channels), matches!(head, ImageHead::Pixels(_))),
                 kinds,
                 order,
                 last: image_head(&ctx, stream, head),
@@ -65,7 +67,7 @@ fn text_embedding(ctx: &Ctx<'_>, types: u64, head: TextHead) -> Tape {
     b.group = Group::Embedding;
     let tokens = ctx.run.tokens().saturating_mul(d.hidden);
     let words = b.weight(Part::Embedding, ctx.vocab_rows(), d.hidden);
-    if d.tie_embeddings && matches!(head, TextHead::MaskedLm | TextHead::Pretraining) {
+    if d.tie_embeddings && matches!(head, TextHead::MaskedLm | TextHead::CausalLm | TextHead::Pretraining) {
         b.waits_for_head();
     }
     let x = ctx.lookup(&mut b, "embedding", words, tokens);
@@ -100,9 +102,11 @@ fn text_head(ctx: &Ctx<'_>, stream: Element, pooler: bool, head: TextHead) -> Ta
     };
     let loss = match head {
         TextHead::No => pooled,
-        TextHead::MaskedLm => masked_lm(ctx, &mut b, x),
+        // `BertForMaskedLM` hands its logits to the cross-entropy as they are, `BertLMHeadModel` to a causal model's loss.
+        TextHead::MaskedLm => language_model(ctx, &mut b, x, ctx.as_is(run.loss)),
+        TextHead::CausalLm => language_model(ctx, &mut b, x, run.loss),
         TextHead::Pretraining => {
-            let masked = masked_lm(ctx, &mut b, x);
+            let masked = language_model(ctx, &mut b, x, ctx.as_is(run.loss));
             let logits = b.linear(pooled, run.batch, linear("head.binary", 2, Part::Head));
             let binary = cross_entropy(&mut b, logits);
             b.add("loss.add", masked, binary)
@@ -131,10 +135,10 @@ fn text_head(ctx: &Ctx<'_>, stream: Element, pooler: bool, head: TextHead) -> Ta
 }
 
 /// Dense, activation, norm, and the tied matrix with a bias of its own.
-fn masked_lm(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id) -> Id {
+fn language_model(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, loss: LossRule) -> Id {
     let d = ctx.d;
     let tokens = ctx.run.tokens();
-    let dense = Linear { name: "head.dense", from: d.hidden, to: d.hidden, bias: true, part: Part::Mlp };
+    let dense = Linear { name: "head.dense", from: d.hidden, to: d.hidden, bias: true, part: Part::Head };
     let out = b.linear(x, tokens, dense);
     // RobertaLMHead has GELU, whatever the configuration says (models/roberta/modeling_roberta.py).
     let active = if ctx.family == Family::Roberta {
@@ -148,21 +152,20 @@ fn masked_lm(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id) -> Id {
     let matrix = b.output_matrix(rows, d.hidden, d.tie_embeddings);
     let bias = b.weight(Part::Head, rows, 1);
     let logits = b.matrix("head", normed, matrix, Some(bias), (tokens, d.hidden, rows));
-    // BertForMaskedLM hands its logits to CrossEntropyLoss as they are.
-    let rule = if ctx.run.loss == LossRule::Upcast { LossRule::Plain } else { ctx.run.loss };
-    ctx.loss(b, logits, tokens, rule)
+    ctx.loss(b, logits, tokens, loss)
 }
 
-/// Patches through a convolution, a class token before them, positions added.
-fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape {
+/// Patches through a convolution, a class token before them, positions added; where some are masked, a token in their
+/// place.
+fn patch_embedding(ctx: &Ctx<'_>, (image, patch, channels): (u64, u64, u64), masked: bool) -> Tape {
     let d = ctx.d;
     let run = ctx.run;
     let mut b = ctx.builder();
     b.group = Group::Embedding;
     let inner = product(&[patch, patch, channels]);
-    let kernel = b.weight(Part::Convolution, d.hidden, inner);
+    let kernel = b.weight(Part::Embedding, d.hidden, inner);
     b.window((patch, patch));
-    let bias = b.weight(Part::Convolution, d.hidden, 1);
+    let bias = b.weight(Part::Embedding, d.hidden, 1);
     let patches = run.batch.saturating_mul(run.sequence.saturating_sub(1));
     let stream = ctx.stream_element();
     let pixels = b.make(0, stream, false);
@@ -175,6 +178,7 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
     let grad = b.needs_grad(kernel);
     let out = b.make(patches.saturating_mul(d.hidden), element, grad);
     let flops = 2.0 * patches as f64 * inner as f64 * d.hidden as f64;
+    let saved = [copied, kernel];
     b.op(&Spec { name: "patch_embedding", outputs: &[copied], launches: 1, ..Spec::default() });
     b.op(&Spec {
         name: "patch_embedding",
@@ -183,14 +187,23 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
         inputs: &[(copied, Flow::Stop), (kernel, Flow::New), (bias, Flow::New)],
         outputs: &[out],
         // A convolution saves its weight even where its input needs no gradient.
-        saved: &[copied, kernel],
-        flops: (flops, flops),
+        saved: if grad { &saved } else { &[] },
+        flops: (flops, if grad { flops } else { 0.0 }),
         ..Spec::default()
     });
+    let out = if masked {
+        let token = b.weight(Part::Embedding, 1, d.hidden);
+        b.window((1, d.hidden));
+        let token = b.copy_of("embedding.mask_token", token, b.numel(out));
+        b.add("embedding.masked", out, token)
+    } else {
+        out
+    };
     let token = b.weight(Part::Embedding, 1, d.hidden);
     b.window((1, d.hidden));
     let tokens = run.tokens().saturating_mul(d.hidden);
-    let whole = b.make(tokens, stream, true);
+    let grad = grad || b.needs_grad(token);
+    let whole = b.make(tokens, stream, grad);
     b.op(&Spec {
         name: "embedding.class_token",
         inputs: &[(out, Flow::New), (token, Flow::New)],
@@ -206,6 +219,19 @@ fn patch_embedding(ctx: &Ctx<'_>, image: u64, patch: u64, channels: u64) -> Tape
     let x = b.add("embedding.add", whole, table);
     let x = b.dropout("embedding.dropout", x, run.dropout_or(d.embedding_dropout));
     b.finish(x)
+}
+
+/// Pixels of each patch by a convolution, and how far they are off (`ViTForMaskedImageModeling.forward`).
+fn pixels(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, columns: u64) -> Id {
+    let patches = ctx.run.batch.saturating_mul(ctx.run.sequence.saturating_sub(1));
+    let map = b.copy_of("head.map", x, patches.saturating_mul(ctx.d.hidden));
+    let name = "head.decoder";
+    let out = conv(b, map, Conv { name, from: ctx.d.hidden, to: columns, kernel: 1, bias: true, positions: patches });
+    b.group = Group::Logits;
+    let shuffled = b.copy("head.shuffle", out);
+    let shuffled = b.upper("loss.l1", shuffled);
+    let each = b.pointwise("loss.l1", shuffled, Keeps::Input);
+    b.unary("loss.mean", (each, Flow::New), (1, Element::F32), Keeps::Nothing)
 }
 
 /// Final norm, the class token, and what is made of it.
@@ -224,6 +250,7 @@ fn image_head(ctx: &Ctx<'_>, stream: Element, head: ImageHead) -> Tape {
             let logits = b.linear(first, run.batch, linear("head", classes, Part::Head));
             cross_entropy(&mut b, logits)
         }
+        ImageHead::Pixels(columns) => pixels(ctx, &mut b, x, columns),
         ImageHead::Pooler(width) => {
             let out = b.linear(first, run.batch, linear("pooler", width, Part::Mlp));
             b.pointwise("pooler.tanh", out, Keeps::Output)

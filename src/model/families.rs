@@ -84,8 +84,12 @@ pub struct Unet {
     pub transformer_layers: Vec<u64>,
     /// Attention heads of each level.
     pub heads: Vec<u64>,
-    /// Width of the text's hidden states.
-    pub cross_width: u64,
+    /// Width of the text's hidden states, as each level reads them.
+    pub cross_widths: Vec<u64>,
+    /// Whether both attentions of a level's transformer blocks read the text (the upscaler's).
+    pub only_cross: Vec<bool>,
+    /// The same in the middle.
+    pub middle_only_cross: bool,
     /// Whether each level attends on the way down.
     pub down_attention: Vec<bool>,
     /// The same on the way up, in the order of the way up.
@@ -96,11 +100,19 @@ pub struct Unet {
     pub linear_projection: bool,
     /// Width of what is embedded beside the time (SDXL); 0: nothing.
     pub added_width: u64,
+    /// Rows of a table of classes (or of noise levels) beside the time; 0: none.
+    pub classes: u64,
     /// Groups of a norm.
     pub groups: u64,
 }
 
 impl Unet {
+    /// Width of the text's hidden states.
+    #[must_use]
+    pub fn text_width(&self) -> u64 {
+        self.cross_widths.iter().copied().max().unwrap_or(1)
+    }
+
     /// Width of the time's embedding: four times the first level's.
     #[must_use]
     pub fn time_width(&self) -> u64 {
@@ -234,7 +246,7 @@ impl Architecture {
         match &self.shape {
             Shape::ResidualNet(net) => (most(&net.widths).max(net.embedding).max(net.channels), 1),
             // Gate and value of a feed-forward block, four times the channels each.
-            Shape::Unet(net) => (most(&net.widths).saturating_mul(8).max(net.cross_width), most(&net.heads)),
+            Shape::Unet(net) => (most(&net.widths).saturating_mul(8).max(net.text_width()), most(&net.heads)),
             Shape::EncoderDecoder(model) => {
                 let block = &model.block;
                 let width = block.hidden.max(block.intermediate).max(model.encoder_intermediate).max(block.vocab);

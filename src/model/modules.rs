@@ -109,6 +109,19 @@ const T5: &[Module] = &[
     ("mlp.down_proj", "DenseReluDense.wo"),
 ];
 
+/// diffusers 0.39, models/attention_processor.py, models/attention.py and models/resnet.py.
+const UNET: &[Module] = &[
+    ("attention.q_proj", "to_q"),
+    ("attention.k_proj", "to_k"),
+    ("attention.v_proj", "to_v"),
+    ("attention.o_proj", "to_out.0"),
+    ("mlp.gate_up_proj", "ff.net.0.proj"),
+    ("mlp.down_proj", "ff.net.2"),
+    ("transformer.proj_in", "proj_in"),
+    ("transformer.proj_out", "proj_out"),
+    ("resnet.time", "time_emb_proj"),
+];
+
 /// megatron-core 0.16, core/transformer/attention.py, mlp.py and multi_latent_attention.py.
 const MEGATRON: [Module; 10] = [
     ("attention.qkv_proj", "self_attention.linear_qkv"),
@@ -141,6 +154,7 @@ pub fn modules(family: Family, framework: Framework) -> Vec<Module> {
         Family::Bert => BERT,
         Family::Roberta => ROBERTA,
         Family::Vit => VIT,
+        Family::Unet => UNET,
         _ => &[],
     };
     let usual = USUAL.iter().filter(|(operator, _)| own.iter().all(|(known, _)| known != operator));

@@ -64,6 +64,7 @@ pub fn walk(net: &ResidualNet, run: &Run<'_>) -> Walk {
         pending: Vec::new(),
         passing: Vec::new(),
         returned: 0,
+        returned_unsaved: false,
         tied: false,
     }
 }

@@ -88,6 +88,8 @@ pub struct Decoder {
     pub embedding_dropout: f64,
     /// Queries, keys and values from one matrix.
     pub fused_qkv: bool,
+    /// Keys and values are views that repeat those of each group for all its queries (Falcon's new decoder).
+    pub broadcast_kv: bool,
     /// Gate and up projection in one matrix.
     pub fused_gate_up: bool,
     /// Experts.
@@ -227,6 +229,7 @@ impl Decoder {
             activation_dropout: 0.0,
             embedding_dropout: 0.0,
             fused_qkv: false,
+            broadcast_kv: false,
             fused_gate_up: false,
             moe: None,
             mla: None,

@@ -210,6 +210,8 @@ pub struct Walk {
     pub passing: Vec<Pending>,
     /// Bytes that a block returns beside its hidden state: they live until the next block has returned.
     pub returned: u64,
+    /// Nothing in that block saves it.
+    pub returned_unsaved: bool,
     /// The head's matrix is the embedding's.
     pub tied: bool,
 }

@@ -20,8 +20,8 @@ impl Step {
 
     /// What the layer before `layer` returned beside its hidden state, where nothing saved that.
     pub(super) fn returned_before(&self, layer: u64) -> u64 {
-        let recomputed = layer.checked_sub(1).is_some_and(|before| self.is_checkpointed(before));
-        if recomputed { self.walk.returned } else { 0 }
+        let unsaved = |before| self.walk.returned_unsaved || self.is_checkpointed(before);
+        if layer.checked_sub(1).is_some_and(unsaved) { self.walk.returned } else { 0 }
     }
 
     /// What recomputed layers hold of that until they have run again: at the backward pass of `layer`.

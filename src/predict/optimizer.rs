@@ -29,7 +29,8 @@ pub enum Temporary {
     AllStates,
     /// As many tensors of the largest parameter's size in the states' type.
     Largest(u64),
-    /// As many fp32 tensors of the largest parameter's size, and two more where weights are 16-bit.
+    /// As many fp32 tensors of a parameter's size, two more where weights are 16-bit, and the update of the parameter
+    /// before it: the loop still has a name for that.
     LargestUpcast(u64),
     /// As many fp32 tensors of the largest parameter's size, whatever the states' type.
     LargestWide(u64),
@@ -125,13 +126,22 @@ const fn row(optimizer: Optimizer) -> Rule {
 }
 
 impl Rule {
+    /// fp32 tensors of a parameter's size while it is its turn.
+    #[must_use]
+    pub const fn turn(&self, state: Element) -> u64 {
+        match self.temporary {
+            Temporary::LargestUpcast(tensors) => tensors + if state.bytes() < 4 { 2 } else { 0 },
+            _ => 0,
+        }
+    }
+
     /// Bytes an element of the parameter that it steps alone, beside gradient and states.
     #[must_use]
     pub const fn alone(&self, state: Element, gradient: Element, decays: bool) -> u64 {
         match self.temporary {
             Temporary::AllStates => state.bytes(),
             Temporary::Largest(tensors) => state.bytes() * tensors,
-            Temporary::LargestUpcast(tensors) => 4 * (tensors + if state.bytes() < 4 { 2 } else { 0 }),
+            Temporary::LargestUpcast(_) => 4 * self.turn(state),
             Temporary::LargestWide(tensors) => 4 * tensors,
             Temporary::NewtonSchulz => state.bytes() + 4,
             Temporary::DecayedGradients if decays => gradient.bytes(),

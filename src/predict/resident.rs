@@ -96,6 +96,10 @@ struct Stepped {
     newton_schulz: u64,
     /// What is no matrix, in the states' type.
     others: u64,
+    /// Elements of the parameter stepped last.
+    previous: u64,
+    /// Most elements that a parameter whose turn it is and the one before it need.
+    in_turn: u64,
 }
 
 /// Layers and ends of a stage.
@@ -284,6 +288,9 @@ impl Held<'_> {
         }
         sum.states = sum.states.saturating_add(states.saturating_mul(times));
         stepped.largest = stepped.largest.max(bytes);
+        let before = if weight.copies > 1 { stepped.previous.max(part) } else { stepped.previous };
+        stepped.in_turn = stepped.in_turn.max(part.saturating_mul(row.turn(state)).saturating_add(before));
+        stepped.previous = part;
     }
 
     fn temporaries(&self, sum: &mut Resident, stepped: Stepped) {
@@ -295,11 +302,7 @@ impl Held<'_> {
             Temporary::Nothing => 0,
             Temporary::AllStates => states_full,
             Temporary::Largest(tensors) => largest.saturating_mul(tensors),
-            Temporary::LargestUpcast(tensors) => {
-                let state = self.job.storage.state.bytes();
-                let upcast = if state < 4 { 2 } else { 0 };
-                (largest / state).saturating_mul(4).saturating_mul(tensors + upcast)
-            }
+            Temporary::LargestUpcast(_) => stepped.in_turn.saturating_mul(4),
             Temporary::LargestWide(tensors) => (largest / self.job.storage.state.bytes()).saturating_mul(4 * tensors),
             Temporary::NewtonSchulz => stepped.newton_schulz.max(stepped.others),
             Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,

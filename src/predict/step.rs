@@ -151,10 +151,12 @@ pub(super) fn gathers_fp8(job: &Job) -> bool {
 }
 
 /// Type of adapters: peft raises them to fp32 (autocast_adapter_dtype); torchtune keeps the model's type, and so do
-/// Megatron's (NVIDIA-NeMo/Megatron-Bridge, peft/utils.py, `ParallelLinearAdapter`).
+/// Megatron's (NVIDIA-NeMo/Megatron-Bridge, peft/utils.py, `ParallelLinearAdapter`) and diffusers' (loaders/peft.py,
+/// `add_adapter`, which injects them without raising them).
 pub(super) fn adapter_element(job: &Job) -> Element {
     match job.framework {
         Framework::Torchtitan | Framework::Megatron => job.storage.weight,
+        _ if matches!(job.architecture.shape, Shape::Unet(_)) => job.storage.weight,
         _ => Element::F32,
     }
 }

@@ -3,6 +3,7 @@
 //! (PyTorch `tools/autograd/derivatives.yaml`), and with autocast's casts where
 //! `aten/src/ATen/autocast_mode.h` lists the operator.
 
+mod names;
 mod operands;
 mod products;
 
@@ -59,6 +60,8 @@ pub struct Builder<'a> {
     pub group: Group,
     /// What a function that runs has names for.
     pub held: Vec<Id>,
+    /// What the block has names for until it returns.
+    pub named: Vec<Id>,
 }
 
 /// What a pointwise operator keeps.
@@ -98,21 +101,8 @@ impl<'a> Builder<'a> {
             bias_apart: false,
             group: Group::Residual,
             held: Vec::new(),
+            named: Vec::new(),
         }
-    }
-
-    /// The function that runs returns: up to here what it had names for was held.
-    pub fn returns(&mut self, name: &'static str) {
-        let held = std::mem::take(&mut self.held);
-        if !held.is_empty() {
-            self.holds(name, &held);
-        }
-    }
-
-    /// Up to here these were held.
-    pub fn holds(&mut self, name: &'static str, held: &[Id]) {
-        let inputs: Vec<(Id, Flow)> = held.iter().map(|id| (*id, Flow::Stop)).collect();
-        self.tape.push(&Spec { name, inputs: &inputs, launches: 0, ..Spec::default() });
     }
 
     fn local(&mut self, numel: u64, element: Element, grad: bool) -> Id {
@@ -390,6 +380,7 @@ impl<'a> Builder<'a> {
 
     /// The tape, with what leaves it.
     pub fn finish(mut self, output: Id) -> Tape {
+        self.block_returns();
         self.tape.output = Some(output);
         self.tape
     }

@@ -34,7 +34,7 @@ impl Ctx<'_> {
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
         let out = self.remembering(b, [q, k, v], &core, windowed);
-        if b.is_autocast() {
+        if b.is_autocast() || self.run.rules.buffers.is {
             b.held.extend([q, k, v]);
         }
         let part = Part::Attention;
@@ -76,8 +76,8 @@ impl Ctx<'_> {
         [q, k, v]
     }
 
-    /// Falcon takes its few keys and values out of the projection by index, and repeats several of them to the number
-    /// of query heads (models/falcon/modeling_falcon.py, `_split_heads`).
+    /// Falcon takes its few keys and values out of the projection by index; its new decoder repeats them to the number
+    /// of query heads, those of a single group by a view (models/falcon/modeling_falcon.py, `_split_heads`).
     fn falcon_heads(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: Core) -> ([Id; 3], Core) {
         let few = core.kv_heads < core.heads;
         if self.family != Family::Falcon || !few || self.run.rules.fused_projections.is {
@@ -85,10 +85,18 @@ impl Ctx<'_> {
         }
         let [q, k, v] = qkv;
         let [k, v] = [k, v].map(|x| b.copy("attention.split", x));
-        if core.kv_heads == 1 {
+        if !self.d.broadcast_kv {
             return ([q, k, v], core);
         }
-        let [k, v] = [k, v].map(|x| self.repeated(b, x, &core));
+        let one = core.kv_heads == 1;
+        let [k, v] = [k, v].map(|x| {
+            if one {
+                let [x] = b.split("attention.split", x, [core.query()]);
+                x
+            } else {
+                self.repeated(b, x, &core)
+            }
+        });
         ([q, k, v], Core { kv_heads: core.heads, ..core })
     }
 

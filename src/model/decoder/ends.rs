@@ -101,10 +101,10 @@ impl Ctx<'_> {
     }
 
     /// Whether the model makes one mask of the stream's type for all its layers' kernels (`_update_causal_mask` of
-    /// models/falcon and qwen2_moe).
+    /// models/falcon, opt and qwen2_moe).
     fn has_typed_mask(&self) -> bool {
-        self.family == Family::Falcon
-            || (self.family == Family::Qwen2Moe && self.kernel(&self.core(false)) != Kernel::Eager)
+        let fused = matches!(self.family, Family::Opt | Family::Qwen2Moe);
+        self.family == Family::Falcon || (fused && self.kernel(&self.core(false)) != Kernel::Eager)
     }
 
     /// That mask, where every layer's kernel reads and keeps the same.

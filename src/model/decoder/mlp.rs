@@ -1,7 +1,7 @@
 //! Feed-forward blocks.
 
 use super::{Ctx, Gathered};
-use crate::model::architecture::Act;
+use crate::model::architecture::{Act, Family};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::element::Group;
 use crate::model::rules::{Gate, Gather, PointwiseAct};
@@ -33,6 +33,10 @@ impl Ctx<'_> {
             self.gathered(b, gathered, false);
             self.gate_of_two(b, gate, up, "mlp.act")
         };
+        // `BertLayer.feed_forward_chunk`, `ViTLayer.forward`.
+        if self.run.rules.buffers.is && matches!(self.family, Family::Bert | Family::Roberta | Family::Vit) {
+            b.named.push(middle);
+        }
         let out = b.linear(middle, rows, linear("mlp.down_proj", inner, d.hidden));
         self.reduced(b, out)
     }

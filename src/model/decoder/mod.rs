@@ -60,6 +60,7 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
         buffers,
         inputs,
         returned: ctx.returned(),
+        returned_unsaved: ctx.returns_unsaved(),
         tied: d.tie_embeddings,
         ..Walk::default()
     }
@@ -141,6 +142,7 @@ impl Ctx<'_> {
         let d = self.d;
         let mut b = self.builder();
         let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, grad);
+        b.held_by_loop(x, self.run);
         if d.parallel_block {
             return self.parallel_block(b, x, windowed);
         }
@@ -177,13 +179,23 @@ impl Ctx<'_> {
         let d = self.d;
         let gathered = self.gather(&mut b, x, Part::Attention);
         let attended = self.attention(&mut b, gathered, false);
-        let sum = self.residual(&mut b, "attention.residual", x, attended);
-        let x = self.norm(&mut b, sum, "attention_norm", d.hidden);
+        let x = self.added_and_normed(&mut b, x, attended, ["attention.residual", "attention_norm"]);
         let gathered = self.gather(&mut b, x, Part::Mlp);
         let out = self.mlp(&mut b, gathered, d.intermediate, "mlp");
-        let sum = self.residual(&mut b, "mlp.residual", x, out);
-        let out = self.norm(&mut b, sum, "mlp_norm", d.hidden);
+        let out = self.added_and_normed(&mut b, x, out, ["mlp.residual", "mlp_norm"]);
         b.finish(out)
+    }
+
+    /// `BertSelfOutput` and `BertOutput`, which have names for what they add until the norm of the sum is there.
+    fn added_and_normed(&self, b: &mut Builder<'_>, x: Id, branch: Id, [added, normed]: [&'static str; 2]) -> Id {
+        let branch = self.dropout(b, added, branch);
+        b.group = Group::Residual;
+        let sum = b.add(added, x, branch);
+        let out = self.norm(b, sum, normed, self.d.hidden);
+        if self.run.rules.buffers.is {
+            b.holds("norm.return", &[x, branch]);
+        }
+        out
     }
 
     /// A block whose attention and feed-forward read the same input (GPT-NeoX, Falcon, Phi).

@@ -57,18 +57,22 @@ impl Ctx<'_> {
             match self.family {
                 Family::Bloom => self.bloom_softmax(b, scores, element),
                 Family::Falcon => self.falcon_softmax(b, scores),
-                _ => (self.usual_softmax(b, scores, element), Vec::new()),
+                _ => self.usual_softmax(b, scores, element),
             }
         };
         let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
+        if self.gives_probabilities() {
+            b.named.push(probabilities);
+        }
         let out = self.weigh(b, probabilities, v, core);
         let out = b.copy("attention.merge", out);
         b.held.extend(held);
         out
     }
 
-    /// Scaled, capped, masked, an fp32 softmax cast back (`eager_attention_forward` of most families).
-    fn usual_softmax(&self, b: &mut Builder<'_>, scores: Id, element: Element) -> Id {
+    /// Scaled, capped, masked, an fp32 softmax cast back (`eager_attention_forward` of most families). BERT has a name
+    /// for the masked scores (`BertSelfAttention.forward`).
+    fn usual_softmax(&self, b: &mut Builder<'_>, scores: Id, element: Element) -> (Id, Vec<Id>) {
         let name = "attention.core";
         let scaled = b.pointwise(name, scores, Keeps::Nothing);
         let capped = if self.d.attention_softcap {
@@ -77,14 +81,18 @@ impl Ctx<'_> {
         } else {
             scaled
         };
-        let masked = b.pointwise("attention.mask", capped, Keeps::Nothing);
+        let bert = matches!(self.family, Family::Bert | Family::Roberta);
+        let masked = if bert { self.masked(b, capped) } else { b.pointwise("attention.mask", capped, Keeps::Nothing) };
         let wide = if self.softmax_as_is() {
             b.upper("attention.softmax", masked)
         } else {
             b.cast("attention.softmax", masked, Element::F32)
         };
         let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
-        b.cast("attention.softmax", softmax, element)
+        let held = if bert { vec![masked] } else { Vec::new() };
+        // BERT and Whisper leave it as it is: autocast casts what their dropout makes of it.
+        let as_is = bert || self.family == Family::Whisper;
+        (if as_is { softmax } else { b.cast("attention.softmax", softmax, element) }, held)
     }
 
     /// The product scales; scores before and after the mask keep their names (models/bloom, `BloomAttention.forward`).
@@ -111,12 +119,22 @@ impl Ctx<'_> {
         (b.pointwise("attention.softmax", typed, Keeps::Output), held)
     }
 
-    /// Bytes of the probabilities that these families' blocks return, asked for or not, where attention is written out
-    /// (`FalconDecoderLayer`, `BloomBlock`, `BertLayer` and `RobertaLayer`): the model's loop has a name for what the
-    /// last block returned.
+    /// Whether attention that is written out gives its probabilities to the block, and that to the model's loop, asked
+    /// for or not (`FalconDecoderLayer`, `BloomBlock`, `BertLayer` and `RobertaLayer`).
+    fn gives_probabilities(&self) -> bool {
+        let gives = matches!(self.family, Family::Falcon | Family::Bloom | Family::Bert | Family::Roberta);
+        gives && self.run.rules.buffers.is
+    }
+
+    /// Whether nothing saves these probabilities: autocast's copy of what a dropout made is saved.
+    pub fn returns_unsaved(&self) -> bool {
+        self.run.types.autocast.is_some() && self.score_dropout() > 0.0
+    }
+
+    /// Bytes of these probabilities: the model's loop has a name for what the last block returned.
     pub fn returned(&self) -> u64 {
         let core = self.core(false);
-        let written = self.run.rules.buffers.is && self.kernel(&core) == Kernel::Eager;
+        let written = self.gives_probabilities() && self.kernel(&core) == Kernel::Eager;
         let element = match self.family {
             Family::Falcon => self.stream_element(),
             Family::Bloom => self.run.compute(),

@@ -42,6 +42,7 @@ pub fn walk(net: &DiT, family: Family, run: &Run<'_>) -> Walk {
         pending: Vec::new(),
         passing: Vec::new(),
         returned: 0,
+        returned_unsaved: false,
         tied: false,
     }
 }

@@ -16,6 +16,17 @@ use crate::model::weight::Part;
 pub(super) struct Site<'a> {
     pub net: &'a Unet,
     pub run: &'a Run<'a>,
+    /// Whether a gradient flows to the map that the next module reads: with adapters, not before the first of them.
+    pub reached: bool,
+}
+
+/// What the attention of a level is.
+#[derive(Clone, Copy)]
+pub(super) struct Attends {
+    pub heads: u64,
+    pub text_width: u64,
+    /// The first one reads the text as well.
+    pub only_cross: bool,
 }
 
 /// A linear layer of the UNet.
@@ -52,24 +63,27 @@ impl Site<'_> {
         b.group = Group::Convolution;
         let weight = b.weights(Part::Norm, channels, 1, 2, 2);
         let (numel, element) = (b.numel(x), b.element(x));
-        let out = b.make(numel, element, true);
+        let grad = b.needs_grad(x) || b.needs_grad(weight);
+        let out = b.make(numel, element, grad);
         let groups = self.run.batch.saturating_mul(self.net.groups);
         let [mean, deviation] = [0, 1].map(|_| b.make(groups, element, false));
         let saved = [x, mean, deviation];
         let inputs = [(x, Flow::New), (weight, Flow::New)];
-        b.op(&Spec { name, inputs: &inputs, outputs: &[out, mean, deviation], saved: &saved, ..Spec::default() });
+        let saved = if grad { &saved[..] } else { &[] };
+        b.op(&Spec { name, inputs: &inputs, outputs: &[out, mean, deviation], saved, ..Spec::default() });
         out
     }
 
     /// `ResnetBlock2D`: two convolutions with norms, the time's embedding between them, the input added.
     pub(super) fn resnet(&self, from: u64, to: u64, side: u64) -> Tape {
         let mut b = self.builder();
-        let x = b.input(self.map(from, side), self.compute(), true);
+        let x = b.input(self.map(from, side), self.compute(), self.reached);
         let normed = self.group_norm(&mut b, "resnet.norm1", x, from);
         let active = silu(&mut b, "resnet.act1", normed);
         let hidden = self.conv(&mut b, "resnet.conv1", active, (from, to, 9, side));
         let width = self.net.time_width();
-        let time = b.elsewhere(self.run.batch.saturating_mul(width), self.compute(), true);
+        let trained = self.run.adapters.is_none();
+        let time = b.elsewhere(self.run.batch.saturating_mul(width), self.compute(), trained);
         let time = silu(&mut b, "resnet.time", time);
         let time = b.linear(time, self.run.batch, linear("resnet.time", width, to, true));
         let hidden = b.add("resnet.time", hidden, time);
@@ -85,7 +99,7 @@ impl Site<'_> {
     /// `Transformer2DModel` before its blocks: norm and projection.
     pub(super) fn transformer_start(&self, channels: u64, side: u64) -> Tape {
         let mut b = self.builder();
-        let x = b.input(self.map(channels, side), self.compute(), true);
+        let x = b.input(self.map(channels, side), self.compute(), self.reached);
         let normed = self.group_norm(&mut b, "transformer.norm", x, channels);
         let out = if self.net.linear_projection {
             let rows = product(&[self.run.batch, side, side]);
@@ -99,11 +113,11 @@ impl Site<'_> {
     }
 
     /// Behind its blocks: back to a feature map, projection, and what came into the norm added.
-    pub(super) fn transformer_end(&self, channels: u64, side: u64) -> Tape {
+    pub(super) fn transformer_end(&self, channels: u64, side: u64, before_reached: bool) -> Tape {
         let mut b = self.builder();
         let numel = self.map(channels, side);
-        let x = b.input(numel, self.compute(), true);
-        let before = b.elsewhere(numel, self.compute(), true);
+        let x = b.input(numel, self.compute(), self.reached);
+        let before = b.elsewhere(numel, self.compute(), before_reached);
         let out = if self.net.linear_projection {
             let rows = product(&[self.run.batch, side, side]);
             let out = b.linear(x, rows, linear("transformer.proj_out", channels, channels, true));
@@ -119,27 +133,26 @@ impl Site<'_> {
     }
 
     /// `BasicTransformerBlock`: attention within the map, attention to the text, a gated feed-forward block.
-    pub(super) fn transformer_block(&self, channels: u64, side: u64, heads: u64) -> Tape {
+    pub(super) fn transformer_block(&self, channels: u64, side: u64, attends: Attends) -> Tape {
+        let Attends { heads, text_width, only_cross } = attends;
         let rows = product(&[self.run.batch, side, side]);
         let mut b = self.builder();
-        let x = b.input(self.map(channels, side), self.compute(), true);
+        let x = b.input(self.map(channels, side), self.compute(), self.reached);
         let d = Decoder::plain(channels, 1, heads);
         let ctx = Ctx { d: &d, family: Family::Unet, run: self.run, causal: false };
         let core = Core { queries: side.saturating_mul(side), keys: side.saturating_mul(side), ..ctx.core(false) };
+        b.group = Group::Attention;
+        let states = product(&[self.run.batch, self.run.sequence, text_width]);
+        let text = b.elsewhere(states, self.run.types.weight, false);
+        let cross = Core { keys: self.run.sequence, ..core };
         b.group = Group::Norm;
         let normed = layer_norm(&mut b, x, "norm1", channels, true);
-        let attended = self.attention(&ctx, &mut b, normed, (normed, channels), core);
+        let (source, core) = if only_cross { ((text, text_width), cross) } else { ((normed, channels), core) };
+        let attended = self.attention(&ctx, &mut b, normed, source, core);
         let x = b.add("attention.residual", attended, x);
         b.group = Group::Norm;
         let normed = layer_norm(&mut b, x, "norm2", channels, true);
-        b.group = Group::Attention;
-        let text = b.elsewhere(
-            product(&[self.run.batch, self.run.sequence, self.net.cross_width]),
-            self.run.types.weight,
-            false,
-        );
-        let cross = Core { keys: self.run.sequence, ..core };
-        let attended = self.attention(&ctx, &mut b, normed, (text, self.net.cross_width), cross);
+        let attended = self.attention(&ctx, &mut b, normed, (text, text_width), cross);
         let x = b.add("cross.residual", attended, x);
         b.group = Group::Norm;
         let normed = layer_norm(&mut b, x, "norm3", channels, true);
@@ -174,7 +187,7 @@ impl Site<'_> {
     /// A convolution that halves the map, or one behind a doubling.
     pub(super) fn resize(&self, name: &'static str, channels: u64, side: u64, to_side: u64) -> Tape {
         let mut b = self.builder();
-        let x = b.input(self.map(channels, side), self.compute(), true);
+        let x = b.input(self.map(channels, side), self.compute(), self.reached);
         let x = if to_side > side {
             b.unary("upsample", (x, Flow::New), (self.map(channels, to_side), self.compute()), Keeps::Nothing)
         } else {
@@ -187,11 +200,12 @@ impl Site<'_> {
     }
 
     /// What comes up and what was kept on the way down, as one map.
-    pub(super) fn join(&self, up: u64, kept: u64, side: u64) -> Tape {
+    pub(super) fn join(&self, up: u64, (kept, kept_reached): (u64, bool), side: u64) -> Tape {
         let mut b = self.builder();
-        let x = b.input(self.map(up, side), self.compute(), true);
-        let skip = b.elsewhere(self.map(kept, side), self.compute(), true);
-        let out = b.make(self.map(up.saturating_add(kept), side), self.compute(), true);
+        let x = b.input(self.map(up, side), self.compute(), self.reached);
+        let skip = b.elsewhere(self.map(kept, side), self.compute(), kept_reached);
+        let grad = self.reached || kept_reached;
+        let out = b.make(self.map(up.saturating_add(kept), side), self.compute(), grad);
         // The gradients of both are views of the whole's.
         let inputs = [(x, Flow::Pass), (skip, Flow::Pass)];
         b.op(&Spec { name: "join", inputs: &inputs, outputs: &[out], elementwise: true, ..Spec::default() });

@@ -2,13 +2,13 @@
 //! unet_2d_blocks.py): down, across, up. Each module is a layer; the maps of the way down
 //! are joined to those of the way up, and their gradients wait for the way back.
 
-use super::parts::Site;
+use super::parts::{Attends, Site};
 use super::{silu, squared_error};
 use crate::model::builder::{Builder, Linear};
 use crate::model::decoder::product;
 use crate::model::element::Group;
 use crate::model::families::Unet;
-use crate::model::tape::{Id, Tape, rounded};
+use crate::model::tape::{Flow, Id, Spec, Tape, rounded};
 use crate::model::walk::{Pending, Run, Walk};
 use crate::model::weight::Part;
 
@@ -18,6 +18,8 @@ struct Skip {
     made_by: Option<usize>,
     channels: u64,
     side: u64,
+    /// A gradient flows to it.
+    reached: bool,
 }
 
 /// Layers so far.
@@ -32,7 +34,7 @@ struct Route<'a> {
 
 /// The tapes of a UNet.
 pub fn walk(net: &Unet, run: &Run<'_>) -> Walk {
-    let site = Site { net, run };
+    let site = Site { net, run, reached: run.adapters.is_none() };
     let first = start(&site);
     let mut route = Route {
         site,
@@ -61,6 +63,7 @@ pub fn walk(net: &Unet, run: &Run<'_>) -> Walk {
         pending: route.pending,
         passing: Vec::new(),
         returned: 0,
+        returned_unsaved: false,
         tied: false,
     }
 }
@@ -71,8 +74,9 @@ fn inputs(site: &Site<'_>) -> u64 {
     let bytes = run.types.weight.bytes();
     let latents = rounded(site.map(net.channels, run.image).saturating_mul(bytes));
     let noise = rounded(site.map(net.out_channels, run.image).saturating_mul(bytes));
-    let text = rounded(product(&[run.batch, run.sequence, net.cross_width, bytes]));
-    latents.saturating_add(noise).saturating_add(text).saturating_add(rounded(run.batch.saturating_mul(8)))
+    let text = rounded(product(&[run.batch, run.sequence, net.text_width(), bytes]));
+    let ids = rounded(run.batch.saturating_mul(8)).saturating_mul(if net.classes > 0 { 2 } else { 1 });
+    latents.saturating_add(noise).saturating_add(text).saturating_add(ids)
 }
 
 /// The time's embedding, which every residual block reads, and the first convolution.
@@ -83,6 +87,12 @@ fn start(site: &Site<'_>) -> Tape {
     let (first, width) = (net.widths.first().copied().unwrap_or(1), net.time_width());
     let table = b.make(run.batch.saturating_mul(first), run.types.weight, false);
     let time = embedded(&mut b, run.batch, table, (first, width));
+    if net.classes > 0 {
+        let table = b.weight(Part::Embedding, net.classes, width);
+        let class = b.make(run.batch.saturating_mul(width), run.types.weight, run.adapters.is_none());
+        b.op(&Spec { name: "class", inputs: &[(table, Flow::New)], outputs: &[class], ..Spec::default() });
+        b.add("time.add", time, class);
+    }
     if net.added_width > 0 {
         let table = b.make(run.batch.saturating_mul(net.added_width), run.types.weight, false);
         let added = embedded(&mut b, run.batch, table, (net.added_width, width));
@@ -105,7 +115,7 @@ fn embedded(b: &mut Builder<'_>, rows: u64, x: Id, (from, to): (u64, u64)) -> Id
 fn end(site: &Site<'_>, channels: u64) -> Tape {
     let (net, run) = (site.net, site.run);
     let mut b = site.builder();
-    let x = b.input(site.map(channels, run.image), site.compute(), true);
+    let x = b.input(site.map(channels, run.image), site.compute(), site.reached);
     let normed = site.group_norm(&mut b, "conv_norm_out", x, channels);
     let active = silu(&mut b, "conv_act", normed);
     let out = site.conv(&mut b, "conv_out", active, (channels, net.out_channels, 9, run.image));
@@ -115,12 +125,13 @@ fn end(site: &Site<'_>, channels: u64) -> Tape {
 
 impl Route<'_> {
     fn push(&mut self, name: &'static str, tape: Tape) -> usize {
+        self.site.reached = tape.output.is_some_and(|output| tape.get(output).grad);
         self.kinds.push((name, tape));
         self.kinds.len() - 1
     }
 
     fn keep(&mut self, made_by: Option<usize>) {
-        self.skips.push(Skip { made_by, channels: self.channels, side: self.side });
+        self.skips.push(Skip { made_by, channels: self.channels, side: self.side, reached: self.site.reached });
     }
 
     fn bytes(&self, channels: u64) -> u64 {
@@ -134,20 +145,24 @@ impl Route<'_> {
     }
 
     /// Norm and projection, blocks, projection and addition.
-    fn transformer(&mut self, level: usize) -> usize {
+    fn transformer(&mut self, level: usize, only_cross: bool) -> usize {
         let (channels, side) = (self.channels, self.side);
+        let reached = self.site.reached;
         let tape = self.site.transformer_start(channels, side);
         let first = self.push("transformer start", tape);
         let net = self.site.net;
-        for _ in 0..net.transformer_layers.get(level).copied().unwrap_or(1) {
-            let heads = net.heads.get(level).copied().unwrap_or(1);
-            let tape = self.site.transformer_block(channels, side, heads);
+        let at = |list: &[u64]| list.get(level).copied().unwrap_or(1);
+        for _ in 0..at(&net.transformer_layers) {
+            let attends = Attends { heads: at(&net.heads), text_width: at(&net.cross_widths), only_cross };
+            let tape = self.site.transformer_block(channels, side, attends);
             self.push("transformer block", tape);
         }
-        let tape = self.site.transformer_end(channels, side);
+        let tape = self.site.transformer_end(channels, side, reached);
         let last = self.push("transformer end", tape);
         // The gradient of the sum is also that of what came in.
-        self.pending.push(Pending { made_by: last, until: first, bytes: self.bytes(channels) });
+        if reached {
+            self.pending.push(Pending { made_by: last, until: first, bytes: self.bytes(channels) });
+        }
         last
     }
 
@@ -158,7 +173,7 @@ impl Route<'_> {
             for _ in 0..net.layers.get(level).copied().unwrap_or(1) {
                 let mut last = self.resnet(*width);
                 if attends {
-                    last = self.transformer(level);
+                    last = self.transformer(level, net.only_cross.get(level).copied().unwrap_or(false));
                 }
                 self.keep(Some(last));
             }
@@ -178,7 +193,7 @@ impl Route<'_> {
         let first = self.resnet(self.channels);
         self.kinds[first].1.plain = true;
         if net.middle_attention {
-            self.transformer(net.widths.len().saturating_sub(1));
+            self.transformer(net.widths.len().saturating_sub(1), net.middle_only_cross);
         }
         self.resnet(self.channels);
     }
@@ -191,7 +206,7 @@ impl Route<'_> {
                 self.joined();
                 self.resnet(net.widths[level]);
                 if attends {
-                    self.transformer(level);
+                    self.transformer(level, net.only_cross.get(level).copied().unwrap_or(false));
                 }
             }
             if level > 0 {
@@ -206,13 +221,15 @@ impl Route<'_> {
     /// Joins the map kept last; the gradient of both waits until the layer behind the one that made it.
     fn joined(&mut self) {
         let Some(skip) = self.skips.pop() else { return };
-        let tape = self.site.join(self.channels, skip.channels, self.side);
+        let tape = self.site.join(self.channels, (skip.channels, skip.reached), self.side);
         let at = self.push("join", tape);
         let until = skip.made_by.map_or(0, |made_by| made_by + 1);
         let (whole, own) = (self.bytes(self.channels + skip.channels), self.bytes(self.channels));
         // The layer before takes its part of it as the gradient of what it made.
-        self.pending.push(Pending { made_by: at, until, bytes: whole.saturating_sub(own) });
-        self.pending.push(Pending { made_by: at.saturating_sub(1), until, bytes: own });
+        if skip.reached {
+            self.pending.push(Pending { made_by: at, until, bytes: whole.saturating_sub(own) });
+            self.pending.push(Pending { made_by: at.saturating_sub(1), until, bytes: own });
+        }
         self.channels = self.channels.saturating_add(skip.channels);
     }
 }

@@ -31,6 +31,8 @@ struct Stack {
     bias: u64,
     /// Of which a gradient flows back to.
     learned: u64,
+    /// A tensor of its own that needs a gradient: both are there until the backward pass has ended.
+    leaf: u64,
 }
 
 /// An encoder-decoder of explicit fields: Megatron's T5 (core/models/T5/t5_model.py), whose output matrix has a bias
@@ -102,6 +104,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         pending: Vec::new(),
         passing: Vec::new(),
         returned: 0,
+        returned_unsaved: false,
         tied: d.tie_embeddings,
     };
     let states = rounded(product(&[run.stream_tokens(), d.hidden, run.types.weight.bytes()]));
@@ -109,6 +112,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         Pending { made_by: last, until: bridge + 1, bytes: states },
         Pending { made_by: last, until: bridge + 1, bytes: decoder.learned },
         Pending { made_by: bridge.saturating_sub(1), until: 0, bytes: encoder.learned },
+        Pending { made_by: bridge + 1, until: 0, bytes: decoder.leaf },
     ];
     walk.passing = vec![
         Pending { made_by: 0, until: bridge.saturating_sub(1), bytes: encoder.bias },
@@ -131,9 +135,9 @@ impl Site<'_> {
 
     /// Whether a gradient flows to what comes into a stack's layers: with adapters, or behind a frozen embedding, not
     /// beyond the first.
-    fn reaches(&self, first: bool) -> bool {
+    fn reaches(&self, first: bool, decoder: bool) -> bool {
         let run = &self.encoder_run;
-        let stem = matches!(self.model.start, Start::Audio { .. });
+        let stem = matches!(self.model.start, Start::Audio { .. }) && !decoder;
         !(first && (run.adapters.is_some() || (run.frozen.has(Part::Embedding) && !stem)))
     }
 
@@ -250,14 +254,14 @@ impl Site<'_> {
         let tokens = run.tokens();
         let x = b.input(product(&[run.stream_tokens(), d.hidden]), self.stream(), true);
         let relative = matches!(self.model.start, Start::Relative { .. });
-        let x = if relative {
+        let (states, x) = if relative {
             let normed = t5::norm(&mut b, x, "final_norm", d.hidden);
             let x = b.dropout("decoder.dropout", normed, run.dropout_or(d.hidden_dropout));
             // T5 scales by hidden^-0.5 where the head is the embedding.
-            if d.tie_embeddings { b.pointwise("head.scale", x, Keeps::Nothing) } else { x }
+            (x, if d.tie_embeddings { b.pointwise("head.scale", x, Keeps::Nothing) } else { x })
         } else {
             let x = ctx.norm(&mut b, x, "final_norm", d.hidden);
-            ctx.gather(&mut b, x, Part::Head)
+            (x, ctx.gather(&mut b, x, Part::Head))
         };
         b.group = Group::Logits;
         let rows = ctx.vocab_rows();
@@ -265,6 +269,11 @@ impl Site<'_> {
         let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
         let logits = b.matrix("head", x, matrix, bias, (tokens, d.hidden, rows));
         let out = if run.head_only { logits } else { ctx.loss(&mut b, logits, tokens, ctx.as_is(run.loss)) };
+        // The function that computes the loss has names for them (`T5ForConditionalGeneration.forward`,
+        // `WhisperForConditionalGeneration.forward`).
+        if run.rules.logits_held.is {
+            b.holds("loss.return", &[states, x, logits]);
+        }
         b.finish(out)
     }
 

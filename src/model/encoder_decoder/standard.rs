@@ -13,7 +13,7 @@ impl Site<'_> {
     pub(super) fn standard_stacks(&self) -> (Stack, Stack) {
         let stack = |ctx: &Ctx<'_>, decoder: bool| {
             let block = |first| self.standard_block(ctx, decoder, first);
-            Stack { first: block(true), other: block(false), bias: 0, learned: 0 }
+            Stack { first: block(true), other: block(false), bias: 0, learned: 0, leaf: 0 }
         };
         (stack(&self.encoder(), false), stack(&self.decoder(), true))
     }
@@ -21,7 +21,8 @@ impl Site<'_> {
     fn standard_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
         let d = ctx.d;
         let mut b = ctx.builder();
-        let x = b.input(product(&[ctx.run.stream_tokens(), d.hidden]), self.stream(), self.reaches(first));
+        let x = b.input(product(&[ctx.run.stream_tokens(), d.hidden]), self.stream(), self.reaches(first, decoder));
+        b.held_by_loop(x, ctx.run);
         let normed = ctx.norm(&mut b, x, "input_norm", d.hidden);
         let attended = self.attention(ctx, &mut b, normed, None);
         let x = ctx.residual(&mut b, "attention.residual", x, attended);

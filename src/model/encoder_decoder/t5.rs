@@ -53,12 +53,14 @@ impl Site<'_> {
                 other: self.t5_block(&encoder, false, false),
                 bias: own,
                 learned: learned(own),
+                leaf: 0,
             },
             Stack {
                 first: self.t5_block(&decoder, true, true),
                 other: self.t5_block(&decoder, true, false),
                 bias: target.saturating_add(cross).saturating_add(zeros),
                 learned: learned(target).saturating_add(if self.decoder_run.checkpointed { cross } else { 0 }),
+                leaf: zeros.saturating_mul(2),
             },
         )
     }
@@ -84,7 +86,8 @@ impl Site<'_> {
     fn t5_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
         let d = ctx.d;
         let mut b = ctx.builder();
-        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), self.reaches(first));
+        let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), self.reaches(first, decoder));
+        b.held_by_loop(x, ctx.run);
         let mut carried = Vec::new();
         let normed = norm(&mut b, x, "attention.norm", d.hidden);
         let bias = if first { Bias::Learned } else { Bias::Given(self.learns_bias()) };
@@ -128,6 +131,8 @@ impl Site<'_> {
         let q = b.linear(x, queries, linear("attention.q_proj", d.hidden, inner));
         let k = b.linear(source, keys, linear("attention.k_proj", d.hidden, inner));
         let v = b.linear(source, keys, linear("attention.v_proj", d.hidden, inner));
+        // `T5Attention.forward` has names for them all.
+        b.held.extend([q, k, v]);
         let [q, k] = [q, k].map(|one| b.copy("attention.contiguous", one));
         let scores = ctx.scores(b, q, k, &core);
         let bias = self.bias(b, &core, bias, carried);
@@ -138,10 +143,13 @@ impl Site<'_> {
         let probabilities = b.cast("attention.softmax", softmax, element);
         let dropout = ctx.run.dropout_or(d.attention_dropout);
         let probabilities = b.dropout("attention.dropout", probabilities, dropout);
+        b.held.extend([scores, probabilities]);
         let v = b.copy("attention.contiguous", v);
         let out = ctx.weigh(b, probabilities, v, &core);
         let out = b.copy("attention.merge", out);
-        b.linear(out, queries, linear("attention.o_proj", inner, d.hidden))
+        let out = b.linear(out, queries, linear("attention.o_proj", inner, d.hidden));
+        b.returns("attention.return");
+        out
     }
 
     /// The bias for each pair of positions, with the mask: as large as the scores.

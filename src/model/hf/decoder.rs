@@ -271,6 +271,7 @@ fn falcon(d: Decoder, keys: Keys<'_>, acting: bool) -> Result<Decoder, Fault> {
         position: if alibi { Position::Alibi } else { Position::Rope },
         act: if acting { d.act } else { Act::Gelu },
         fused_qkv: true,
+        broadcast_kv: new,
         parallel_block: parallel,
         shared_norm: parallel && norms == 1,
         qkv_bias: bias,

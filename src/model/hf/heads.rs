@@ -1,6 +1,6 @@
 //! What a model is trained for, which the name of its class says (`architectures`).
 
-use super::keys::{Keys, MAX_ROWS, MAX_WIDTH};
+use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
 use crate::model::architecture::{Decoder, Family, ImageHead, Says, TextHead};
 use crate::plan::Fault;
 
@@ -33,10 +33,10 @@ pub fn of_decoder(d: Decoder, keys: Keys<'_>, family: Family, class: Option<&str
 pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<(TextHead, bool), Fault> {
     let class = class.unwrap_or("ForMaskedLM");
     let roberta = family == Family::Roberta;
-    // A decoder of BERT's blocks has the same head.
-    let language = ["ForMaskedLM", "LMHeadModel", "ForCausalLM"];
-    Ok(if language.iter().any(|end| class.ends_with(end)) {
+    Ok(if class.ends_with("ForMaskedLM") {
         (TextHead::MaskedLm, false)
+    } else if class.ends_with("LMHeadModel") || class.ends_with("ForCausalLM") {
+        (TextHead::CausalLm, false)
     } else if class.ends_with("ForPreTraining") {
         (TextHead::Pretraining, true)
     } else if class.ends_with("ForSequenceClassification") {
@@ -57,6 +57,11 @@ pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result
 
 /// The head of an encoder of images (models/vit/modeling_vit.py): `ViTModel` has a pooler.
 pub fn of_images(keys: Keys<'_>, class: Option<&str>) -> Result<ImageHead, Fault> {
+    if class.is_some_and(|class| class.ends_with("ForMaskedImageModeling")) {
+        let stride = keys.count(&["encoder_stride"], 4096)?.unwrap_or(16);
+        let colours = keys.count(&["num_channels"], MAX_COUNT)?.unwrap_or(3);
+        return Ok(ImageHead::Pixels(stride * stride * colours));
+    }
     if !gives_states(class) {
         return Ok(ImageHead::Classes(labels(keys)?));
     }

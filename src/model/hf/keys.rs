@@ -106,6 +106,11 @@ impl<'a> Keys<'a> {
         self.get(name)?.as_array()?.iter().map(Value::as_str).collect()
     }
 
+    /// A list of truths.
+    pub fn flags(self, name: &str) -> Option<Vec<bool>> {
+        self.get(name)?.as_array()?.iter().map(Value::as_bool).collect()
+    }
+
     /// Whether the key is there and not `null`.
     pub fn has(self, name: &str) -> bool {
         self.get(name).is_some()

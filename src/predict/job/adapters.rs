@@ -19,12 +19,9 @@ pub(super) fn resolve(
     notes: &mut Notes,
 ) -> Option<Lora> {
     let part = plan.training.lora.as_ref()?;
-    if !matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_) | Shape::EncoderDecoder(_)) {
-        let kind = architecture.kind();
-        notes.fault(
-            "training.lora",
-            format!("adapters stand on transformers of text, images or sound, not on a {kind}"),
-        );
+    if matches!(architecture.shape, Shape::ResidualNet(_) | Shape::DiT(_)) {
+        let name = &architecture.name;
+        notes.fault("training.lora", format!("adapters stand on transformers and on UNets, not on {name}"));
         return None;
     }
     let candidates = modules(architecture.family, framework);
@@ -76,11 +73,13 @@ fn by_default(family: Family, framework: Framework, own: &[Module], notes: &mut 
     operators
 }
 
-/// The names that a model's modules have, without the paths that lead to them.
+/// The names that a model's modules have, without the paths that lead to them (but with what a place in a list is of).
 fn known(own: &[Module]) -> String {
     let mut names: Vec<&str> = Vec::with_capacity(own.len());
     for (_, path) in own {
-        let last = path.rsplit('.').next().unwrap_or(path);
+        let starts = path.match_indices('.').map(|(dot, _)| dot + 1).rev();
+        let last = starts.map(|at| &path[at..]).find(|name| !name.starts_with(|c: char| c.is_ascii_digit()));
+        let last = last.unwrap_or(path);
         if !names.contains(&last) {
             names.push(last);
         }

@@ -177,6 +177,7 @@ pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Re
     }
     alive.mark("input", Group::Residual, 0);
     let output = tape.output.map(|id| tape.storage(id));
+    let returns = tape.output.is_some_and(|id| tape.get(id).grad);
     for (at, op) in tape.ops.iter().enumerate() {
         for id in tape.ids(op.outputs) {
             let tensor = tape.get(*id);
@@ -194,8 +195,8 @@ pub(super) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Re
             let tensor = tape.get(root);
             let done = uses.last[slot] as usize <= at && Some(root) != output;
             let saved = (uses.saves[slot] > 0 && !uses.dropped[slot]) || uses.forced[slot];
-            // A recomputed block keeps its input.
-            let again = whole && tensor.home == Home::Input;
+            // A recomputed block keeps its input, unless no gradient will ask for it.
+            let again = whole && tensor.home == Home::Input && returns;
             let kept = saved || tensor.cached || again;
             if there[slot] && done && !kept {
                 there[slot] = false;
