@@ -159,16 +159,49 @@ fn language_model(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, loss: LossRule) -> 
 /// place.
 fn patch_embedding(ctx: &Ctx<'_>, (image, patch, channels): (u64, u64, u64), masked: bool) -> Tape {
     let d = ctx.d;
-    let run = ctx.run;
+    let (run, stream) = (ctx.run, ctx.stream_element());
     let mut b = ctx.builder();
     b.group = Group::Embedding;
+    let out = projected(ctx, &mut b, patch, channels);
+    let out = if masked {
+        let token = b.weight(Part::Embedding, 1, d.hidden);
+        b.window((1, d.hidden));
+        let token = b.copy_of("embedding.mask_token", token, b.numel(out));
+        b.add("embedding.masked", out, token)
+    } else {
+        out
+    };
+    let token = b.weight(Part::Embedding, 1, d.hidden);
+    b.window((1, d.hidden));
+    let tokens = run.tokens().saturating_mul(d.hidden);
+    let grad = b.needs_grad(out) || b.needs_grad(token);
+    let whole = b.make(tokens, stream, grad);
+    b.op(&Spec {
+        name: "embedding.class_token",
+        inputs: &[(out, Flow::New), (token, Flow::New)],
+        outputs: &[whole],
+        elementwise: true,
+        ..Spec::default()
+    });
+    // One row a patch of the configured image size, and one for the class token.
+    let side = image / patch.max(1);
+    let positions = side.saturating_mul(side).saturating_add(1);
+    let table = b.weight(Part::Embedding, positions, d.hidden);
+    b.window((positions, d.hidden));
+    let x = b.add("embedding.add", whole, table);
+    let x = b.dropout("embedding.dropout", x, run.dropout_or(d.embedding_dropout));
+    b.finish(x)
+}
+
+/// The convolution that makes a row of each patch.
+fn projected(ctx: &Ctx<'_>, b: &mut Builder<'_>, patch: u64, channels: u64) -> Id {
+    let (d, run) = (ctx.d, ctx.run);
     let inner = product(&[patch, patch, channels]);
     let kernel = b.weight(Part::Embedding, d.hidden, inner);
     b.window((patch, patch));
     let bias = b.weight(Part::Embedding, d.hidden, 1);
     let patches = run.batch.saturating_mul(run.sequence.saturating_sub(1));
-    let stream = ctx.stream_element();
-    let pixels = b.make(0, stream, false);
+    let pixels = b.make(0, ctx.stream_element(), false);
     // The image is held as an input; under autocast a copy in the compute type is saved as well.
     let copied =
         if run.types.autocast.is_some() { b.make(patches.saturating_mul(inner), run.compute(), false) } else { pixels };
@@ -191,34 +224,7 @@ fn patch_embedding(ctx: &Ctx<'_>, (image, patch, channels): (u64, u64, u64), mas
         flops: (flops, if grad { flops } else { 0.0 }),
         ..Spec::default()
     });
-    let out = if masked {
-        let token = b.weight(Part::Embedding, 1, d.hidden);
-        b.window((1, d.hidden));
-        let token = b.copy_of("embedding.mask_token", token, b.numel(out));
-        b.add("embedding.masked", out, token)
-    } else {
-        out
-    };
-    let token = b.weight(Part::Embedding, 1, d.hidden);
-    b.window((1, d.hidden));
-    let tokens = run.tokens().saturating_mul(d.hidden);
-    let grad = grad || b.needs_grad(token);
-    let whole = b.make(tokens, stream, grad);
-    b.op(&Spec {
-        name: "embedding.class_token",
-        inputs: &[(out, Flow::New), (token, Flow::New)],
-        outputs: &[whole],
-        elementwise: true,
-        ..Spec::default()
-    });
-    // One row a patch of the configured image size, and one for the class token.
-    let side = image / patch.max(1);
-    let positions = side.saturating_mul(side).saturating_add(1);
-    let table = b.weight(Part::Embedding, positions, d.hidden);
-    b.window((positions, d.hidden));
-    let x = b.add("embedding.add", whole, table);
-    let x = b.dropout("embedding.dropout", x, run.dropout_or(d.embedding_dropout));
-    b.finish(x)
+    out
 }
 
 /// Pixels of each patch by a convolution, and how far they are off (`ViTForMaskedImageModeling.forward`).

@@ -123,19 +123,6 @@ pub(super) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve
     }
 }
 
-/// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
-/// there.
-pub(super) fn least(job: &Job, step: &Step, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
-    let layers = stage_layers(job, index);
-    let held = Held { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() };
-    let all = held.on_card();
-    let least = offloads.iter().map(|offload| {
-        let resident = held.offloading(all, *offload);
-        resident.lasting() + if resident.gradients_stay { resident.gradients } else { 0 }
-    });
-    least.collect()
-}
-
 impl<'a> Player<'a> {
     /// Before the step, on top of `base` bytes.
     fn of(held: &Held<'a>, resident: Resident, base: u64, in_flight: u64) -> Self {

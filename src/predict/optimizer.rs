@@ -196,5 +196,6 @@ pub const fn newton_schulz(weight: &Weight, numel: u64, state: Element) -> u64 {
     let columns = weight.numel / if weight.rows == 0 { 1 } else { weight.rows };
     let shorter = if weight.rows < columns { weight.rows } else { columns };
     let square = rounded(shorter.saturating_mul(shorter).saturating_mul(2));
-    rounded(numel.saturating_mul(state.bytes())) + 2 * rounded(numel.saturating_mul(2)) + 2 * square
+    let iterates = rounded(numel.saturating_mul(2)).saturating_add(square).saturating_mul(2);
+    rounded(numel.saturating_mul(state.bytes())).saturating_add(iterates)
 }

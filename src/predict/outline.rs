@@ -7,6 +7,7 @@ use super::cost::{self, Passes, Variant};
 use super::job::{Job, Training};
 use super::memory::{self, StageRun};
 use super::prediction::{Capacity, StepTime};
+use super::resident::Held;
 use super::step::Step;
 use super::time::{self, Course};
 use super::{decode, largest_stage, stage_layers, terms, workspaces};
@@ -131,7 +132,7 @@ impl Walked {
     pub fn least_memory(&self, job: &Job, offloads: &[CpuOffload]) -> Vec<Bytes> {
         let mut most = vec![0; offloads.len()];
         for index in distinct_stages(job, &self.step) {
-            for (most, least) in most.iter_mut().zip(memory::least(job, &self.step, index, offloads)) {
+            for (most, least) in most.iter_mut().zip(least(job, &self.step, index, offloads)) {
                 *most = least.max(*most);
             }
         }
@@ -175,6 +176,19 @@ fn of_step(job: &Job, step: &Step, passes: &Passes, course: &Course) -> Outline 
         time: course.finish((job, step), &cost, largest),
         decode: decode::of(job, largest, &layers, resident),
     }
+}
+
+/// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
+/// there.
+fn least(job: &Job, step: &Step, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
+    let layers = stage_layers(job, index);
+    let held = Held { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() };
+    let all = held.on_card();
+    let least = offloads.iter().map(|offload| {
+        let resident = held.offloading(all, *offload);
+        resident.lasting() + if resident.gradients_stay { resident.gradients } else { 0 }
+    });
+    least.collect()
 }
 
 /// The stages among which the one is that needs most. Of neighbours between the ends that hold the same layers the

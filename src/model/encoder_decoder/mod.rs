@@ -76,15 +76,6 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
     let (encoder, decoder) = if relative { site.t5_stacks() } else { site.standard_stacks() };
     let bridge = usize::try_from(model.encoder_layers).unwrap_or(0);
     let last = usize::try_from(d.layers).unwrap_or(0).saturating_add(bridge);
-    let order: Vec<usize> = (0..=last)
-        .map(|at| match at {
-            at if at == bridge => 2,
-            0 => 0,
-            at if at < bridge => 1,
-            at if at == bridge + 1 => 3,
-            _ => 4,
-        })
-        .collect();
     let mut walk = Walk {
         first: site.source(),
         kinds: vec![
@@ -94,7 +85,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
             ("first decoder layer", decoder.first),
             ("decoder layer", decoder.other),
         ],
-        order,
+        order: order(bridge, last),
         last: site.head(),
         shared: 0,
         masks: site.masks(),
@@ -122,6 +113,18 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
         walk.passing.push(Pending { made_by: bridge, until: usize::MAX, bytes: states });
     }
     walk
+}
+
+/// Kinds of the layers where the decoder's embedding stands at `bridge` and its last layer at `last`.
+fn order(bridge: usize, last: usize) -> Vec<usize> {
+    let kind = |at| match at {
+        at if at == bridge => 2,
+        0 => 0,
+        at if at < bridge => 1,
+        at if at == bridge + 1 => 3,
+        _ => 4,
+    };
+    (0..=last).map(kind).collect()
 }
 
 impl Site<'_> {
