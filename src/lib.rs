@@ -41,7 +41,8 @@
 //! waits for keys, samples, ticks and signals, runs [`app::update`] for each, carries out the
 //! [`app::Effect`]s and draws one frame with [`ui::draw`]. [`ui::wanted`] says what is on the screen,
 //! and sources leave out what costs something and is not. An edit of the plan predicts at
-//! once, in the same turn: a prediction takes less time than drawing it. A search for plans runs
+//! once, in the same turn: a prediction takes less time than drawing it (a few times as long where one GPU's allocator
+//! is replayed). A search for plans runs
 //! beside the loop and tells as it goes. Of time alone no frame is drawn: one comes with each sample.
 //!
 //! A recording is played by a source too ([`observe::Replay`]): its samples take the same way, with

@@ -167,3 +167,23 @@ fn collectives_along_the_sequence_copy_what_they_bring() {
     let full = ", precision: bf16-mixed, activation_checkpointing: full";
     assert_eq!(bytes(full, "collective.copy"), n * (4 * 11 * 4 + 2 * 4 + 2 * 4));
 }
+
+/// DeepSeek V2 Lite has 64 experts of 3 x 2048 x 1408 in each of 26 layers: of eight ranks each holds eight of them.
+#[test]
+fn experts_that_run_one_by_one_are_shared_out_too() {
+    let weights = |ranks: u64| {
+        let prediction = predicted(&format!(
+            "{{model: {{hf_config: {{model_type: deepseek_v2, hidden_size: 2048, num_hidden_layers: 27,
+             num_attention_heads: 16, num_key_value_heads: 16, intermediate_size: 10944, moe_intermediate_size: 1408,
+             n_routed_experts: 64, n_shared_experts: 2, num_experts_per_tok: 6, first_k_dense_replace: 1,
+             kv_lora_rank: 512, q_lora_rank: null, qk_rope_head_dim: 64, qk_nope_head_dim: 128, v_head_dim: 128,
+             vocab_size: 102400}}, framework: pytorch, sequence_length: 512}},
+             training: {{precision: bf16, micro_batch_size: 1}}, cluster: {{num_gpus: 8}},
+             distribution: {{data_parallel: 8, expert_parallel: {ranks}}}}}"
+        ));
+        let terms = &prediction.largest().terms;
+        terms.iter().find(|term| term.name == "weights").expect("weights").bytes.0
+    };
+    let experts = 26 * 64 * 3 * 2048 * 1408 * 2;
+    assert_eq!(weights(1) - weights(8), experts / 8 * 7);
+}

@@ -84,11 +84,9 @@ pub fn predict(job: &Job) -> Prediction {
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_nothing() { step.walk.count() } else { job.params };
     Prediction {
-        fragmentation: match job.fragmentation {
-            Fragmentation::Replayed if replay::applies(job) => {
-                Fragmentation::of(stages[largest].peak_allocated, stages[largest].peak_reserved)
-            }
-            other => other,
+        fragmentation: match runs[largest].reserved {
+            Some(reserved) => Fragmentation::of(stages[largest].peak_allocated, Bytes(reserved)),
+            None => job.fragmentation,
         },
         layers: layers::of_stage(job, &step, &layers, ends),
         model: job.architecture.name.clone(),

@@ -193,9 +193,14 @@ pub const fn is_matrix(weight: &Weight) -> bool {
 /// `gram_update`).
 #[must_use]
 pub const fn newton_schulz(weight: &Weight, numel: u64, state: Element) -> u64 {
+    let iterates = rounded(numel.saturating_mul(2)).saturating_add(gram(weight)).saturating_mul(2);
+    rounded(numel.saturating_mul(state.bytes())).saturating_add(iterates)
+}
+
+/// Bytes of `gram_matrix`, and of `gram_update`: the square of a matrix's shorter side in 16 bit.
+#[must_use]
+pub const fn gram(weight: &Weight) -> u64 {
     let columns = weight.numel / if weight.rows == 0 { 1 } else { weight.rows };
     let shorter = if weight.rows < columns { weight.rows } else { columns };
-    let square = rounded(shorter.saturating_mul(shorter).saturating_mul(2));
-    let iterates = rounded(numel.saturating_mul(2)).saturating_add(square).saturating_mul(2);
-    rounded(numel.saturating_mul(state.bytes())).saturating_add(iterates)
+    rounded(shorter.saturating_mul(shorter).saturating_mul(2))
 }

@@ -28,8 +28,8 @@ pub enum Fragmentation {
     /// Two steps are replayed through the allocator: a millisecond and more.
     #[default]
     Replayed,
-    /// As another plan's replay left it, for each allocated byte: what many plans near that one are compared by. A replay
-    /// of each would take long, and would set holes that come and go beside what a change really does.
+    /// As another plan's replay left it, for each allocated byte: what many plans near that one are tried by to explain
+    /// what a run shows. A replay of each would take long, and its holes come and go with every size.
     Like {
         /// Reserved beyond the allocated bytes.
         beyond: Bytes,

@@ -281,18 +281,12 @@ impl Editor {
     /// plan. A valid plan is changed by value, which is many times faster than by text.
     #[must_use]
     pub fn outline(&self, change: &Change, catalog: &Catalog) -> Option<Outline> {
-        self.changed(change, catalog).map(|job| predict::outline(&job))
+        self.resolved(change, catalog).map(|job| predict::outline(&job))
     }
 
-    /// Everything that would be decided with a change made, to be compared with the plan; none where that makes no valid
-    /// plan.
+    /// Everything that would be decided with a change made; none where that makes no valid plan.
     #[must_use]
     pub fn resolved(&self, change: &Change, catalog: &Catalog) -> Option<Job> {
-        let fragmentation = self.prediction().map(|prediction| prediction.fragmentation).unwrap_or_default();
-        self.changed(change, catalog).map(|job| job.with_fragmentation(fragmentation))
-    }
-
-    fn changed(&self, change: &Change, catalog: &Catalog) -> Option<Job> {
         let plan = match self.plan() {
             // Nothing here reads files: what a plan refers to has been read.
             Some(_) if change.set.iter().any(|(key, _)| *key == CONFIG) => return None,

@@ -30,9 +30,11 @@ impl Ctx<'_> {
         let indices = self.sorted_indices(b, moe, routed);
         let tokens = b.copy_of("moe.dispatch", x, routed.saturating_mul(d.hidden));
         b.op(&Spec { name: "moe.dispatch", inputs: &[(tokens, Flow::Pass)], saved: &indices, ..Spec::default() });
-        let mut outputs = Vec::with_capacity(usize::try_from(moe.experts).unwrap_or(0));
-        for expert in 0..moe.experts {
-            let rows = routed.saturating_mul(expert + 1) / moe.experts - routed.saturating_mul(expert) / moe.experts;
+        // A rank's own experts, which get as many tokens as there are.
+        let experts = moe.experts.div_ceil(self.run.cut.expert).max(1);
+        let mut outputs = Vec::with_capacity(usize::try_from(experts).unwrap_or(0));
+        for expert in 0..experts {
+            let rows = routed.saturating_mul(expert + 1) / experts - routed.saturating_mul(expert) / experts;
             let [slice] = b.split("moe.dispatch", tokens, [rows.saturating_mul(d.hidden)]);
             let one = Moe { experts: 1, per_token: u64::from(expert < moe.per_token), ..moe.clone() };
             outputs.push(self.expert_mlp(b, slice, rows, &one, None));

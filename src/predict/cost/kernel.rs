@@ -155,15 +155,26 @@ const fn scaled(recipe: Fp8Recipe) -> f64 {
 /// TFLOP/s.
 const BEST: f64 = 0.8;
 
+/// Boards that allow this much more power for each operation of their peak than those that the shares were taken on, or
+/// as much less, are of another kind: a workstation's feeds more than matrix units.
+const OF_A_KIND: f64 = 1.25;
+
 /// Matrix clock over that at which the curve's shares were taken: what a power limit leaves of it, and what a board's own
 /// limit adds where it allows more power for each operation of its peak than those cards had.
 fn clock(job: &Job) -> f64 {
     let curve = &job.speed.curves.matrix;
     let gpu = &job.hardware.gpu;
     let Some(board) = gpu.tdp else { return 1.0 };
-    let limit = job.hardware.power_limit_w.map_or(board.0, |limit| limit.min(board.0));
+    let at = |watts: f64, of: f64| {
+        let idle = of * curve.idle_power;
+        ((watts - idle) / (of - idle)).max(0.05).powf(curve.clock_power)
+    };
+    let limited = job.hardware.power_limit_w.map_or(1.0, |limit| at(limit.min(board.0), board.0));
     let taken = curve.watts_per_tflop.zip(gpu.peaks.bf16).map_or(board.0, |(watts, peak)| watts * peak.0 * 1e-12);
-    let idle = taken * curve.idle_power;
-    let most = (BEST / curve.half.max(curve.fp8)).max(1.0);
-    ((limit - idle) / (taken - idle)).max(0.05).powf(curve.clock_power).min(most)
+    let ratio = board.0 / taken;
+    if !(1.0 / OF_A_KIND..=OF_A_KIND).contains(&ratio) {
+        return limited;
+    }
+    let most = (BEST / curve.half.max(curve.fp8).max(curve.grouped)).max(1.0);
+    limited * at(board.0, taken).min(most)
 }

@@ -6,7 +6,7 @@ use super::Notes;
 use super::{Degrees, Hardware};
 use crate::catalog::{Catalog, Curves, Generation, LinkCurve, Scope, Stack};
 use crate::plan::Plan;
-use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework, MoeDispatcher, Precision};
+use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework, Mode, MoeDispatcher, Precision, Sharding};
 
 /// What kernels and collectives reach, and what runs beside what.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,12 +41,17 @@ pub struct Speed {
 /// 24.07's all overlap it (NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/training: gpt3, llama, nemotron;
 /// `overlap_grad_sync`, `overlap_param_sync`), in 16 bit (examples/training: gpt, llama; `grad_sync_dtype=bf16`).
 pub(super) fn exchanges_as_recipes(plan: &Plan, framework: Framework, degrees: &Degrees) -> bool {
-    let silent = plan.distribution.sharding.is_none() && plan.training.distributed_optimizer.is_none();
+    let part = &plan.distribution;
+    let exchange = (part.overlap_grad_reduce, part.overlap_param_gather, part.reduce_dtype);
+    let optimizer = (part.sharding, plan.training.distributed_optimizer);
+    let silent = exchange == (None, None, None) && optimizer == (None, None) && degrees.sharding == Sharding::None;
     silent && is_recipe(plan, framework) && degrees.data.saturating_mul(degrees.context) > 1
 }
 
 fn is_recipe(plan: &Plan, framework: Framework) -> bool {
-    framework == Framework::Megatron && plan.training.precision == Some(Precision::Fp8Mixed)
+    let training = &plan.training;
+    let trains = training.mode != Some(Mode::Inference);
+    framework == Framework::Megatron && trains && training.precision == Some(Precision::Fp8Mixed)
 }
 
 /// What NVIDIA's recipes run beside the passes, where a plan in FP8 is silent: the exchange between data-parallel ranks,
@@ -62,8 +67,9 @@ impl Recipe {
     fn of(plan: &Plan, framework: Framework, degrees: &Degrees, notes: &mut Notes) -> Self {
         let exchange = exchanges_as_recipes(plan, framework, degrees);
         let tensor = is_recipe(plan, framework) && degrees.tensor > 1 && degrees.sequence_parallel;
-        if exchange && plan.distribution.overlap_grad_reduce.is_none() {
-            notes.assume("distribution.overlap_grad_reduce", true);
+        if exchange {
+            notes.assume("distribution.overlap_grad_reduce", "true, as NVIDIA's recipes of FP8 have it");
+            notes.assume("distribution.overlap_param_gather", "true, as NVIDIA's recipes of FP8 have it");
         }
         if tensor && said_of_tensor(plan).is_none() {
             notes.assume("distribution.overlap_tensor_parallel", "true (its buffers left out of memory)");

@@ -1,5 +1,6 @@
-//! PyTorch's CUDA caching allocator on paper (PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp) where memory is never
-//! short: two pools, best fit, blocks split where enough is left and joined with free neighbours.
+//! PyTorch's CUDA caching allocator on paper (PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp): two pools, best fit, blocks
+//! split where enough is left and joined with free neighbours; segments in which nothing lies go back to the card when it
+//! has no room for another (`release_cached_blocks`).
 
 /// Largest request that the pool of small blocks serves (`kSmallSize`), and what must be left of a large block so that
 /// it is split.
@@ -36,13 +37,23 @@ pub(super) struct Allocator {
     spare: Vec<Place>,
     /// Free blocks of each pool by size, then address.
     free: [Vec<(u64, u64, Place)>; 2],
+    /// Bytes of the card that segments may take.
+    room: u64,
+    /// Where the next segment begins.
+    end: u64,
     reserved: u64,
+    most: u64,
 }
 
 impl Allocator {
-    /// Bytes of all segments.
-    pub(super) const fn reserved(&self) -> u64 {
-        self.reserved
+    /// An allocator whose segments have so many bytes of the card. It takes more where nothing can be given back.
+    pub(super) fn within(room: u64) -> Self {
+        Self { room, ..Self::default() }
+    }
+
+    /// The most bytes of all segments so far.
+    pub(super) const fn most(&self) -> u64 {
+        self.most
     }
 
     /// A block of at least so many bytes.
@@ -102,9 +113,30 @@ impl Allocator {
             bytes if bytes < LARGE => LARGE_SEGMENT,
             bytes => bytes.div_ceil(SMALL_SEGMENT).saturating_mul(SMALL_SEGMENT),
         };
-        let address = self.reserved;
+        if self.reserved.saturating_add(whole) > self.room {
+            self.release();
+        }
+        let address = self.end;
+        self.end = self.end.saturating_add(whole);
         self.reserved = self.reserved.saturating_add(whole);
+        self.most = self.most.max(self.reserved);
         self.block(Block { bytes: whole, address, before: None, behind: None, small, free: false })
+    }
+
+    /// Segments in which nothing lies go back.
+    fn release(&mut self) {
+        let blocks = &self.blocks;
+        for pool in &mut self.free {
+            pool.retain(|(bytes, _, place)| {
+                let block = &blocks[*place as usize];
+                let whole = block.before.is_none() && block.behind.is_none();
+                if whole {
+                    self.reserved -= bytes;
+                    self.spare.push(*place);
+                }
+                !whole
+            });
+        }
     }
 
     #[allow(clippy::cast_possible_truncation)]
@@ -168,11 +200,11 @@ mod tests {
     #[test]
     fn segments() {
         let reserved = |bytes: &[u64]| {
-            let mut allocator = Allocator::default();
+            let mut allocator = Allocator::within(u64::MAX);
             for bytes in bytes {
                 allocator.take(*bytes);
             }
-            allocator.reserved() / MIB
+            allocator.most() / MIB
         };
         assert_eq!(reserved(&[1]), 2, "a small one");
         assert_eq!(reserved(&[MIB, MIB, 512]), 4, "two of one MiB fill a small segment");
@@ -186,30 +218,45 @@ mod tests {
     /// A hole serves what fits; of two the smaller is taken; neighbours that are free are one.
     #[test]
     fn holes() {
-        let mut allocator = Allocator::default();
+        let mut allocator = Allocator::within(u64::MAX);
         let all: Vec<Place> = [30, 40, 30].map(|size| allocator.take(size * MIB)).to_vec();
-        assert_eq!(allocator.reserved(), 100 * MIB);
+        assert_eq!(allocator.most(), 100 * MIB);
         allocator.give(all[1]);
         allocator.give(all[0]);
         let inside = allocator.take(25 * MIB);
-        assert_eq!(allocator.reserved(), 100 * MIB, "in the smaller of 30 and 40");
+        assert_eq!(allocator.most(), 100 * MIB, "in the smaller of 30 and 40");
         allocator.take(40 * MIB);
-        assert_eq!(allocator.reserved(), 100 * MIB, "the larger was left whole");
+        assert_eq!(allocator.most(), 100 * MIB, "the larger was left whole");
         allocator.give(inside);
         allocator.take(30 * MIB);
-        assert_eq!(allocator.reserved(), 100 * MIB, "25 and the 5 behind it are one hole again");
+        assert_eq!(allocator.most(), 100 * MIB, "25 and the 5 behind it are one hole again");
         allocator.take(2 * MIB);
-        assert_eq!(allocator.reserved(), 120 * MIB, "no hole is left");
+        assert_eq!(allocator.most(), 120 * MIB, "no hole is left");
     }
 
     /// A large block is split only where more than one MiB is left.
     #[test]
     fn remainders() {
-        let mut allocator = Allocator::default();
+        let mut allocator = Allocator::within(u64::MAX);
         let whole = allocator.take(20 * MIB);
         allocator.give(whole);
         allocator.take(19 * MIB);
         allocator.take(MIB);
-        assert_eq!(allocator.reserved(), 22 * MIB, "one MiB is left inside the block; the small pool has its own");
+        assert_eq!(allocator.most(), 22 * MIB, "one MiB is left inside the block; the small pool has its own");
+    }
+
+    /// Of 100 MiB, 30 and 40 are given back: a segment of 60 has room once both have gone, and one of 10 is still there.
+    #[test]
+    fn empty_segments_go_back_where_the_card_is_full() {
+        let mut allocator = Allocator::within(100 * MIB);
+        let all: Vec<Place> = [30, 40, 30].map(|size| allocator.take(size * MIB)).to_vec();
+        allocator.give(all[0]);
+        allocator.give(all[1]);
+        allocator.take(60 * MIB);
+        assert_eq!(allocator.most(), 100 * MIB, "30 + 60 now, 100 at most");
+        allocator.take(10 * MIB);
+        assert_eq!(allocator.most(), 100 * MIB);
+        allocator.take(10 * MIB);
+        assert_eq!(allocator.most(), 110 * MIB, "nothing is left to give back");
     }
 }

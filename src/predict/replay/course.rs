@@ -49,8 +49,9 @@ pub(super) struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// Before anything runs; none where there are more than `most` pieces of memory or blocks in a pass.
-    pub(super) fn of(job: &Job, step: &'a Step, most: u64) -> Option<Self> {
+    /// Before anything runs, with so many bytes of `room` on the card; none where there are more than `most` pieces of
+    /// memory or blocks in a pass.
+    pub(super) fn of(job: &Job, step: &'a Step, (room, most): (u64, u64)) -> Option<Self> {
         let accumulates = job.batch.accumulation > 1;
         let kind = |tape: &Tape, recompute: Recompute| {
             let made = if step.gradients == WeightGradients::Added { WeightGradients::Made } else { step.gradients };
@@ -87,13 +88,13 @@ impl<'a> Course<'a> {
             instances,
             lies: vec![Lies::Nowhere; base],
             parts: vec![Lies::Nowhere; if accumulates { base } else { 0 }],
-            allocator: Allocator::default(),
+            allocator: Allocator::within(room),
         })
     }
 
-    /// Bytes of all segments.
-    pub(super) const fn reserved(&self) -> u64 {
-        self.allocator.reserved()
+    /// The most bytes of all segments so far.
+    pub(super) const fn most(&self) -> u64 {
+        self.allocator.most()
     }
 
     /// So many blocks for good.

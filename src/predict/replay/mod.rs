@@ -1,15 +1,16 @@
 //! What the caching allocator reserves: the first two steps of one GPU, tensor by tensor, through the allocator on
-//! paper. Segments are never given back, so that what one phase leaves is what the next finds: weights first,
-//! activations of a step without optimizer states, then those states where gradients and activations were.
+//! paper. While the card has room no segment is given back, so that what one phase leaves is what the next finds: weights
+//! first, activations of a step without optimizer states, then those states where gradients and activations were.
 
 mod blocks;
 mod course;
 
 use super::job::Job;
-use super::optimizer::{Temporary, is_matrix, rounded, rule, state_bytes};
+use super::optimizer::{Temporary, gram, is_matrix, rounded, rule, state_bytes};
 use super::reserved::Fragmentation;
 use super::resident::{Held, quantised, stored};
 use super::step::Step;
+use super::terms::outside;
 use crate::model::{Part, Weight};
 use crate::plan::keywords::{CpuOffload, Framework, Mode, Optimizer};
 use course::Course;
@@ -35,12 +36,14 @@ struct Parameter {
     /// Optimizer states: how many, and the bytes of each.
     states: (u64, u64),
     /// Tensors of its optimizer step: how many, and the bytes of each.
-    temporaries: (u64, u64),
+    temporaries: [(u64, u64); 2],
+    /// They are there until those of all others are.
+    together: bool,
 }
 
-/// Blocks of a step up to which it is replayed, which takes some hundredths of a second then: plans of thousands of layers
-/// or experts on one GPU, which no card holds, keep the share.
-const MOST_BLOCKS: u64 = 300_000;
+/// Blocks of a step up to which it is replayed, which takes some hundredths of a second then: plans of many hundreds of
+/// layers or thousands of experts on one GPU keep the share.
+const MOST_BLOCKS: u64 = 60_000;
 
 /// Whether one GPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
 pub(super) fn applies(job: &Job) -> bool {
@@ -57,13 +60,26 @@ pub(super) fn reserved(held: &Held<'_>, beside: &Beside) -> Option<u64> {
         return None;
     }
     let parameters = parameters(job, held.step)?;
-    let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries.0));
+    let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries[0].0));
     let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
-    let mut course = Course::of(job, held.step, left)?;
+    let whole = steps(held, beside, &parameters, (u64::MAX, left))?;
+    let room = job.hardware.capacity.0.saturating_sub(outside(job));
+    if whole <= room {
+        return Some(whole);
+    }
+    // Before it fails PyTorch gives back segments in which nothing lies.
+    steps(held, beside, &parameters, (room, left)).filter(|short| *short <= room).or(Some(whole))
+}
+
+/// The most bytes of all segments in two steps with so many bytes of room on the card; none where a pass has more blocks
+/// than are left.
+fn steps(held: &Held<'_>, beside: &Beside, parameters: &[Parameter], (room, left): (u64, u64)) -> Option<u64> {
+    let job = held.job;
+    let mut course = Course::of(job, held.step, (room, left))?;
     for bytes in [beside.workspaces, beside.inputs] {
         course.hold(1, bytes);
     }
-    for one in &parameters {
+    for one in parameters {
         course.hold(one.copies, one.weight);
         course.hold(one.copies, one.master);
     }
@@ -75,16 +91,15 @@ pub(super) fn reserved(held: &Held<'_>, beside: &Beside) -> Option<u64> {
                 course.hold(1, beside.kept);
             }
         }
-        optimizer(job, &parameters, step == 0, &mut course);
+        optimizer(job, parameters, step == 0, &mut course);
         course.drop_gradients();
     }
-    Some(course.reserved())
+    Some(course.most())
 }
 
 /// The optimizer's step over all parameters.
 fn optimizer(job: &Job, parameters: &[Parameter], first: bool, course: &mut Course<'_>) {
     let row = rule(job.training.optimizer, job.framework);
-    let together = matches!(row.temporary, Temporary::AllStates | Temporary::DecayedGradients);
     // Adafactor and bitsandbytes make each parameter's states as its turn comes.
     let by_turn = row.factored || row.eight_bit;
     let trained = || parameters.iter().filter(|one| one.trained);
@@ -102,9 +117,11 @@ fn optimizer(job: &Job, parameters: &[Parameter], first: bool, course: &mut Cour
             continue;
         }
         for _ in 0..one.copies {
-            waiting.extend((0..one.temporaries.0).map(|_| course.take(one.temporaries.1)));
-            if !together {
-                waiting.drain(..).for_each(|place| course.give(place));
+            let before = waiting.len();
+            let sizes = one.temporaries.iter().flat_map(|(times, bytes)| (0..*times).map(|_| *bytes));
+            waiting.extend(sizes.map(|bytes| course.take(bytes)));
+            if !one.together {
+                waiting.drain(before..).for_each(|place| course.give(place));
             }
         }
     }
@@ -143,6 +160,7 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
         Temporary::Largest(tensors) | Temporary::LargestWide(tensors) => tensors,
         Temporary::LargestUpcast(tensors) => tensors + if state.bytes() < 4 { 2 } else { 0 },
     };
+    let squares = if row.temporary == Temporary::NewtonSchulz { (2, gram(weight)) } else { (0, 0) };
     let alone = weight.numel.saturating_mul(row.alone(state, gradient, job.training.weight_decay > 0.0));
     let weight_bytes = match quantised(job, weight) {
         Some(millibytes) => weight.numel.saturating_mul(millibytes) / 1000,
@@ -155,9 +173,10 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
         trained: weight.trained,
         states: (if other { 2 * tensors } else { tensors }, bytes),
         temporaries: match alone {
-            0 => (0, 0),
-            _ if other => (1, bytes),
-            alone => (temporaries, rounded(alone / temporaries.max(1))),
+            0 => [(0, 0); 2],
+            _ if other => [(1, bytes), (0, 0)],
+            alone => [(temporaries, rounded(alone / temporaries.max(1))), squares],
         },
+        together: other || matches!(row.temporary, Temporary::AllStates | Temporary::DecayedGradients),
     }
 }
