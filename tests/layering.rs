@@ -12,6 +12,7 @@ const ORDER: &[&[&str]] = &[
     &["reading"],
     &["catalog"],
     &["plan"],
+    &["framework"],
     &["model"],
     &["predict"],
     &["advise"],
@@ -42,8 +43,20 @@ const IMPURE: &[&str] = &[
 ];
 
 /// Modules that compute and decide, and touch nothing.
-const PURE: &[&str] =
-    &["printable", "units", "reading", "catalog", "model", "predict", "advise", "compare", "report", "app", "ui"];
+const PURE: &[&str] = &[
+    "printable",
+    "units",
+    "reading",
+    "catalog",
+    "framework",
+    "model",
+    "predict",
+    "advise",
+    "compare",
+    "report",
+    "app",
+    "ui",
+];
 
 fn sources() -> Vec<(String, PathBuf, String)> {
     fn walk(directory: &Path, into: &mut Vec<PathBuf>) {
@@ -136,4 +149,16 @@ fn every_module_is_in_the_order() {
     for module in lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')) {
         assert!(listed.contains(&module), "{module} has no place in the order");
     }
+}
+
+/// A framework is a value (`framework::Profile`): what predicts, advises and compares asks the value, never its name.
+#[test]
+fn nobody_asks_which_framework_it_is() {
+    let asks = |line: &&str| line.contains("Framework::") && !line.contains("Field::Framework");
+    let faults: Vec<String> = sources()
+        .iter()
+        .filter(|(module, _, _)| !["framework", "plan", "cli"].contains(&module.as_str()))
+        .flat_map(|(_, file, text)| code(text).filter(asks).map(|line| format!("{}: {line}", file.display())))
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
