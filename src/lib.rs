@@ -27,7 +27,7 @@
 //! | [`cli`] | arguments, commands, the one loop: terminal, signals, files | all |
 //!
 //! A module imports only from those above it, and `app` and `ui` never from `observe`;
-//! `tests/layering.rs` holds it so.
+//! `tests/commands/layering.rs` holds it so.
 //!
 //! # How data flows
 //!
