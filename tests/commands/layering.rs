@@ -161,6 +161,7 @@ fn nobody_asks_which_framework_it_is() {
         .flat_map(|(_, file, text)| code(text).filter(asks).map(|line| format!("{}: {line}", file.display())))
         .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
 
 /// Each binary of tests is linked with the whole program: more of them make `cargo test` slow to build.
 #[test]
