@@ -97,15 +97,8 @@ pub(in crate::predict) fn figures(job: &Job, run: &StageRun) -> (Bytes, Bytes) {
 /// What the stage holds in every phase.
 fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     let held = &run.resident;
-    let of_contract = "CONTRACT, bytes a parameter by precision";
-    terms.add(
-        "weights",
-        Component::Parameters,
-        held.weights,
-        stored::weights(job, held),
-        of_contract,
-        Layer::Allocated,
-    );
+    let types = stored::source(job);
+    terms.add("weights", Component::Parameters, held.weights, stored::weights(job, held), types, Layer::Allocated);
     terms.add(
         "FP8 copies of weights",
         Component::Parameters,
@@ -120,7 +113,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Component::OptimizerStates,
         held.masters,
         words![held.trained, " parameters x 4 B (fp32)"].then(stored::shared(job, &all)),
-        of_contract,
+        types,
         Layer::Allocated,
     );
     terms.add(
@@ -217,7 +210,7 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         Component::Gradients,
         summit.gradients,
         words!["those that exist of ", run.resident.trained, " parameters x ", gradient.bytes(), " B"],
-        "CONTRACT, bytes a parameter by precision",
+        stored::gradient_source(job),
         Layer::Allocated,
     );
     // The cache is a term of its own, with what other requests hold of it.

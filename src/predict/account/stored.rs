@@ -1,7 +1,7 @@
 //! How the bytes of weights, gradients and optimizer states come about, in words.
 
 use crate::model::Element;
-use crate::plan::keywords::{Mode, Optimizer, Sharding};
+use crate::plan::keywords::{Engine, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
 use crate::predict::job::optimizer::rule;
 use crate::predict::memory::resident::Resident;
@@ -64,4 +64,29 @@ pub(in crate::predict) fn states(job: &Job, held: &Resident) -> Words {
         words![" parameters x ", row.moments, " states of ", state, " B"]
     };
     trained.then(what).then(shared(job, &[Sharding::Zero1, Sharding::Zero2, Sharding::Zero3]))
+}
+
+/// Whose code decides in which types weights, masters and states lie.
+pub(in crate::predict) fn source(job: &Job) -> &'static str {
+    let storage = &job.storage;
+    let engine = job.degrees.engine;
+    match (storage.master, engine) {
+        (Some(_), Engine::Deepspeed) => "DeepSpeed, runtime/bf16_optimizer.py and runtime/fp16/fused_optimizer.py",
+        (Some(_), Engine::Megatron | Engine::MegatronFsdp) => {
+            "megatron-core 0.16, core/optimizer/optimizer.py, Float16OptimizerWithFloat16Params"
+        }
+        (Some(_), Engine::Ddp | Engine::Fsdp1 | Engine::Fsdp2) => {
+            "NVIDIA/apex, apex/fp16_utils/fp16_optimizer.py, FP16_Optimizer (fp32_from_fp16 groups)"
+        }
+        (None, _) if storage.autocast => "PyTorch 2.9, torch/amp/autocast_mode.py, autocast (weights stay in fp32)",
+        (None, Engine::Fsdp1) => "PyTorch 2.9, torch/distributed/fsdp/api.py, MixedPrecision",
+        (None, Engine::Fsdp2) => "PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy",
+        (None, _) => "PyTorch 2.9, torch/nn/modules/module.py, Module.to",
+    }
+}
+
+/// Whose code decides in which type gradients lie, and how long.
+pub(in crate::predict) fn gradient_source(job: &Job) -> &'static str {
+    let rule = &job.profile.data_parallel.gradients_stay;
+    if rule.is { rule.source } else { "PyTorch 2.9, torch/csrc/autograd/functions/accumulate_grad.h" }
 }

@@ -219,7 +219,7 @@ pub(in crate::predict) fn outputs(job: &Job) -> (&'static str, &'static str) {
     } else {
         (
             "logits and hidden states that the model returned last, until the next forward pass has returned",
-            "training.keep_outputs: the loop's variable holds transformers' ModelOutput",
+            "transformers 4.57.6, utils/generic.py, ModelOutput (held by the loop's variable: training.keep_outputs)",
         )
     }
 }
@@ -233,7 +233,10 @@ pub(in crate::predict) fn inputs(job: &Job) -> (&'static str, &'static str) {
             "megatron, training/utils.py, get_batch_on_this_tp_rank",
         )
     } else {
-        ("token ids and labels, 8 B each, and the modules' buffers", "int64 tensors")
+        (
+            "token ids and labels, 8 B each, and the modules' buffers",
+            "PyTorch 2.9, torch/nn/functional.py, embedding (int64 ids)",
+        )
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is stored in which type (CONTRACT, "Precision is what is stored").
+//! What is stored in which type.
 
 use super::speed::exchanges_as_recipes;
 use super::{Degrees, Hardware, Notes};

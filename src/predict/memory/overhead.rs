@@ -18,15 +18,24 @@ pub struct Constant {
 #[must_use]
 pub const fn context(generation: Generation) -> Constant {
     let (mib, source) = match generation {
-        Generation::Volta => (1343, "Hugging Face, perf_train_gpu_one: a tiny tensor on V100 takes 1343 MiB"),
-        Generation::Turing | Generation::Ampere => (481, "ml-engineering: A100 with torch 2.1, lazy loading, 0.47 GiB"),
-        Generation::Ada => (481, "ml-engineering: A100 with torch 2.1, lazy loading, taken over"),
-        Generation::Hopper | Generation::Blackwell => {
-            (522, "nvidia-smi of an idle PyTorch process on H100, lazy loading, about 0.5 GiB")
+        Generation::Volta => (
+            1343,
+            "huggingface/transformers, docs/source/en/perf_train_gpu_one.mdx: a tiny tensor on V100 takes 1343 MiB",
+        ),
+        Generation::Turing | Generation::Ampere => {
+            (481, "stas00/ml-engineering, training/performance/README.md: A100 with torch 2.1, lazy loading, 0.47 GiB")
         }
-        Generation::Cdna2 | Generation::Cdna3 | Generation::Unknown => {
-            (512, "no measurement for this card: half a GiB stood in")
+        Generation::Ada => {
+            (481, "stas00/ml-engineering, training/performance/README.md: A100 with torch 2.1, taken over for Ada")
         }
+        Generation::Hopper | Generation::Blackwell => (
+            522,
+            "stas00/ml-engineering, training/performance/README.md: A100 with torch 2.1, 8 % more taken for Hopper",
+        ),
+        Generation::Cdna2 | Generation::Cdna3 | Generation::Unknown => (
+            512,
+            "stas00/ml-engineering, training/performance/README.md: A100's, rounded up; nobody published this GPU's",
+        ),
     };
     Constant { bytes: Bytes::from_mib(mib), source }
 }
@@ -79,13 +88,18 @@ pub const fn workspaces(generation: Generation, libraries: Libraries) -> Constan
 }
 
 /// NCCL buffers of one communicator.
-pub const NCCL_PER_COMMUNICATOR: Constant =
-    Constant { bytes: Bytes::from_mib(512), source: "okoge-kaz and ml-engineering: about half a GiB a communicator" };
+pub const NCCL_PER_COMMUNICATOR: Constant = Constant {
+    bytes: Bytes::from_mib(512),
+    source: "stas00/ml-engineering, debug/pytorch.md (NCCL takes GBs that the allocator does not see); NVIDIA/nccl, src/include/device.h, DEFAULT_BUFFSIZE: about half a GiB a communicator",
+};
 
 /// What the caching allocator holds beyond what is allocated, in thousandths: the median of 93 replays of PyTorch's
 /// allocator over training steps (tests/truth/allocator.json: 0.1 % to 24 %). Megatron-LM on B200 (SimuMax) has 2.8 to 9.3 %.
-pub const FRAGMENTATION_PER_MILLE: (u64, &str) =
-    (65, "median of 93 replays of PyTorch's caching allocator (0.1 % to 24 %); SimuMax on B200: 2.8 % to 9.3 %");
+pub const FRAGMENTATION_PER_MILLE: (u64, &str) = (
+    65,
+    "tests/truth/allocator.json: median of 93 replays of PyTorch's caching allocator (0.1 % to 24 %); MooreThreads/SimuMax, \
+     docs/b200.md: 2.8 % to 9.3 %",
+);
 
 /// Bytes of library workspaces.
 pub(in crate::predict) fn of_libraries(job: &Job) -> u64 {
