@@ -46,7 +46,7 @@ pub fn run(
     }
     let catalog = match user_catalog::load(|name| std::env::var_os(name)) {
         Ok(catalog) => catalog,
-        Err(message) => return streams.fail(Exit::Failed, &message),
+        Err(error) => return streams.fail(Exit::Failed, &error.to_string()),
     };
     let Some(command) = asked.command else {
         return match asked.dashboard.no_such_plan() {

@@ -4,7 +4,27 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, CatalogError};
+use crate::compare::{Bands, BandsError};
+
+/// Why there is no catalogue to work with.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A list, embedded or the user's, does not read; it names its file.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The embedded table of bands does not read.
+    #[error(transparent)]
+    Bands(#[from] BandsError),
+    /// A file of the user's is there and cannot be read.
+    #[error("{path}: {error}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+}
 
 /// Any of these may stand in the user's folder, each with the lists of its namesake under `configs/`.
 const FILES: [&str; 4] = ["gpus.yaml", "interconnects.yaml", "efficiency.yaml", "models.yaml"];
@@ -13,17 +33,18 @@ const FILES: [&str; 4] = ["gpus.yaml", "interconnects.yaml", "efficiency.yaml", 
 /// `~/.config/memwall`). `variable` looks up an environment variable.
 ///
 /// # Errors
-/// A message that names the file.
-pub fn load(variable: impl Fn(&str) -> Option<OsString>) -> Result<Catalog, String> {
-    let mut catalog = Catalog::embedded().map_err(|error| error.to_string())?;
+/// Where a file does not read, be it one of those inside the binary.
+pub fn load(variable: impl Fn(&str) -> Option<OsString>) -> Result<Catalog, LoadError> {
+    Bands::check()?;
+    let mut catalog = Catalog::embedded()?;
     let Some(folder) = folder(variable) else { return Ok(catalog) };
     for name in FILES {
         let path = folder.join(name);
         let shown = path.display().to_string();
         match std::fs::read_to_string(&path) {
-            Ok(text) => catalog.extend(&shown, &text).map_err(|error| error.to_string())?,
+            Ok(text) => catalog.extend(&shown, &text)?,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-            Err(error) => return Err(format!("{shown}: {error}")),
+            Err(error) => return Err(LoadError::Unreadable { path: shown, error }),
         }
     }
     Ok(catalog)
@@ -84,7 +105,7 @@ gpus:
         let folder = home.path().join("memwall");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("models.yaml"), "models: 3").unwrap();
-        let message = load(|name| (name == "XDG_CONFIG_HOME").then(|| home.path().into())).unwrap_err();
+        let message = load(|name| (name == "XDG_CONFIG_HOME").then(|| home.path().into())).unwrap_err().to_string();
         assert!(message.contains("models.yaml"), "{message}");
     }
 }

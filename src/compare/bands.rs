@@ -131,20 +131,44 @@ struct Row {
     time: Measured,
 }
 
-/// The table, or nothing where it does not read: a test holds that it does.
-fn table() -> &'static [Row] {
-    static TABLE: OnceLock<Vec<Row>> = OnceLock::new();
-    TABLE.get_or_init(|| serde_yaml::from_str(include_str!("../../configs/accuracy.yaml")).unwrap_or_default())
+/// Why the table inside the binary is none.
+#[derive(Debug, thiserror::Error)]
+pub enum BandsError {
+    /// Its text does not read.
+    #[error(
+        "configs/accuracy.yaml: {0}: this build has no bands to compare with; build it again from an unchanged source"
+    )]
+    Malformed(&'static serde_yaml::Error),
+    /// It has no row for frameworks without a measured case.
+    #[error("configs/accuracy.yaml: no row without a framework; build it again from an unchanged source")]
+    NoRowForOthers,
+}
+
+/// The table of the file.
+fn table() -> &'static Result<Vec<Row>, serde_yaml::Error> {
+    static TABLE: OnceLock<Result<Vec<Row>, serde_yaml::Error>> = OnceLock::new();
+    TABLE.get_or_init(|| serde_yaml::from_str(include_str!("../../configs/accuracy.yaml")))
 }
 
 impl Bands {
+    /// Whether the table inside the binary reads. The program asks before anything else: from then on every framework
+    /// has a band.
+    ///
+    /// # Errors
+    /// Where `configs/accuracy.yaml` is malformed; a test holds that it is not.
+    pub fn check() -> Result<(), BandsError> {
+        let rows = table().as_ref().map_err(BandsError::Malformed)?;
+        if rows.iter().any(|row| row.framework.is_none()) { Ok(()) } else { Err(BandsError::NoRowForOthers) }
+    }
+
     /// For runs of a framework on so many context-parallel ranks.
     #[must_use]
     pub fn of(profile: &Profile, context: u64) -> Self {
         let name = profile.name();
-        let own = || table().iter().filter(|row| row.framework.as_deref() == Some(name));
+        let rows = table().as_deref().unwrap_or_default();
+        let own = || rows.iter().filter(|row| row.framework.as_deref() == Some(name));
         let row = own().find(|row| row.context_parallel == (context > 1)).or_else(|| own().next());
-        let row = row.or_else(|| table().iter().find(|row| row.framework.is_none()));
+        let row = row.or_else(|| rows.iter().find(|row| row.framework.is_none()));
         let band = |of: fn(&Row) -> Measured| row.map_or(Band::even(0.1), |row| of(row).band());
         Self {
             allocated: band(|row| row.allocated),

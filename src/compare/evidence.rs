@@ -66,41 +66,78 @@ impl Evidence {
     /// than anything found without.
     #[must_use]
     pub fn is_poorer_than(&self, before: &Self) -> bool {
-        fn lost<T>(now: &Reading<T>, before: &Reading<T>) -> bool {
-            before.value().is_some() && matches!(now, Reading::Absent(Absence::TooShort))
-        }
-        lost(&self.step, &before.step)
-            || lost(&self.tokens, &before.tokens)
-            || lost(&self.bandwidth, &before.bandwidth)
-            || lost(&self.compute, &before.compute)
-            || lost(&self.busy, &before.busy)
+        FIGURES.iter().any(|figure| {
+            figure.averaged && (figure.of)(before).is_some() && (figure.of)(self) == Seen::Nothing(Absence::TooShort)
+        })
     }
 
     /// Whether a figure came or went, or moved so many times what one reading after another differs by.
     fn differs(&self, before: &Self, times: f64) -> bool {
-        fn moved<T: Copy>(now: &Reading<T>, before: &Reading<T>, by: impl Fn(T, T) -> bool) -> bool {
-            match (now.value(), before.value()) {
-                (Some(now), Some(before)) => by(*now, *before),
-                (now, before) => now.is_some() != before.is_some(),
-            }
-        }
-        let ratio = |now: f64, before: f64| (now - before).abs() > times * NOISE * before.abs();
-        let bytes = |now: Bytes, before: Bytes| ratio(now.as_f64(), before.as_f64());
-        let share = |now: Fraction, before: Fraction| (now.0 - before.0).abs() > times * STEADY;
-        moved(&self.device_used, &before.device_used, bytes)
-            || moved(&self.reserved, &before.reserved, bytes)
-            || moved(&self.allocated, &before.allocated, bytes)
-            || self.settled != before.settled
-            || moved(&self.others, &before.others, bytes)
-            || moved(&self.step, &before.step, |now, before| ratio(now.0, before.0))
-            || moved(&self.tokens, &before.tokens, |now, before| ratio(now.0, before.0))
-            || moved(&self.bandwidth, &before.bandwidth, |now, before| ratio(now.0, before.0))
-            || moved(&self.compute, &before.compute, |now, before| ratio(now.0, before.0))
-            || moved(&self.busy, &before.busy, share)
-            || moved(&self.clock, &before.clock, share)
-            || moved(&self.slowed, &before.slowed, |now, before| now != before)
+        FIGURES.iter().any(|figure| match ((figure.of)(self), (figure.of)(before)) {
+            (Seen::Amount(now), Seen::Amount(before)) => (now - before).abs() > times * NOISE * before.abs(),
+            (Seen::Share(now), Seen::Share(before)) => (now - before).abs() > times * STEADY,
+            (Seen::Is(now), Seen::Is(before)) => now != before,
+            (now, before) => now.is_some() != before.is_some(),
+        })
     }
 }
+
+/// A figure of the evidence as one look is set against the next.
+struct Figure {
+    of: fn(&Evidence) -> Seen,
+    /// It is an average over steps, which is taken anew from time to time.
+    averaged: bool,
+}
+
+/// What a figure is, by how far it may move before that is news.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    /// It may move by a part of itself.
+    Amount(f64),
+    /// It may move by some points.
+    Share(f64),
+    /// Any change is news.
+    Is(bool),
+    /// It is not known.
+    Nothing(Absence),
+}
+
+impl Seen {
+    fn of<T: Copy>(reading: &Reading<T>, seen: impl Fn(T) -> Self) -> Self {
+        match reading {
+            Reading::Known { value, .. } => seen(*value),
+            Reading::Absent(why) => Self::Nothing(why.clone()),
+        }
+    }
+
+    const fn is_some(&self) -> bool {
+        !matches!(self, Self::Nothing(_))
+    }
+}
+
+const fn state(of: fn(&Evidence) -> Seen) -> Figure {
+    Figure { of, averaged: false }
+}
+
+const fn mean(of: fn(&Evidence) -> Seen) -> Figure {
+    Figure { of, averaged: true }
+}
+
+/// All that explanations are sought for anew by. Power is not among it: it is held against no cause.
+const FIGURES: &[Figure] = &[
+    state(|evidence| Seen::of(&evidence.device_used, |bytes| Seen::Amount(bytes.as_f64()))),
+    state(|evidence| Seen::of(&evidence.reserved, |bytes| Seen::Amount(bytes.as_f64()))),
+    state(|evidence| Seen::of(&evidence.allocated, |bytes| Seen::Amount(bytes.as_f64()))),
+    state(|evidence| Seen::Is(evidence.settled)),
+    state(|evidence| Seen::of(&evidence.others, |bytes| Seen::Amount(bytes.as_f64()))),
+    mean(|evidence| Seen::of(&evidence.step, |step| Seen::Amount(step.0))),
+    mean(|evidence| Seen::of(&evidence.tokens, |rate| Seen::Amount(rate.0))),
+    mean(|evidence| Seen::of(&evidence.bandwidth, |rate| Seen::Amount(rate.0))),
+    mean(|evidence| Seen::of(&evidence.compute, |rate| Seen::Amount(rate.0))),
+    mean(|evidence| Seen::of(&evidence.busy, |share| Seen::Share(share.0))),
+    state(|evidence| Seen::of(&evidence.clock, |share| Seen::Share(share.0))),
+    state(|evidence| Seen::of(&evidence.slowed, Seen::Is)),
+];
 
 /// How well an expectation meets the evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -3,8 +3,8 @@
 use super::shape::Degrees;
 use super::{Exported, megatron};
 use crate::catalog::Catalog;
+use crate::plan::keys::Plan;
 use crate::plan::keywords::Framework;
-use crate::plan::types::Plan;
 
 /// torchrun with the program of the plan's framework.
 pub fn command(plan: &Plan, catalog: &Catalog) -> Exported {
