@@ -11,6 +11,7 @@
 //! | module | what it is | reads files, clock, driver |
 //! |---|---|---|
 //! | [`mod@printable`] | text from outside made safe for a terminal | no |
+//! | [`manual`] | the topics of `memwall help`, as Markdown laid out for a width | no |
 //! | [`units`] | quantities as types: bytes, flops, rates, time | no |
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
 //! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
@@ -67,6 +68,8 @@
 //!   undo ends at the first byte, and nothing unsaved is lost.
 
 pub mod printable;
+
+pub mod manual;
 
 pub mod units;
 

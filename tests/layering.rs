@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// From the top of the house down. What stands in one row may not import each other.
 const ORDER: &[&[&str]] = &[
     &["printable"],
+    &["manual"],
     &["units"],
     &["reading"],
     &["catalog"],
@@ -42,8 +43,20 @@ const IMPURE: &[&str] = &[
 ];
 
 /// Modules that compute and decide, and touch nothing.
-const PURE: &[&str] =
-    &["printable", "units", "reading", "catalog", "model", "predict", "advise", "compare", "report", "app", "ui"];
+const PURE: &[&str] = &[
+    "printable",
+    "manual",
+    "units",
+    "reading",
+    "catalog",
+    "model",
+    "predict",
+    "advise",
+    "compare",
+    "report",
+    "app",
+    "ui",
+];
 
 fn sources() -> Vec<(String, PathBuf, String)> {
     fn walk(directory: &Path, into: &mut Vec<PathBuf>) {

@@ -58,7 +58,7 @@ impl Look<'_> {
         let share = self.share(time.launch.0);
         let severity = graded(share, 0.3, 0.1)?;
         let message = format!(
-            "the card waits {} of the step ({}) for the host to launch its kernels",
+            "the GPU waits {} of the step ({}) for the host to launch its kernels",
             Fraction(share),
             time.launch
         );

@@ -23,7 +23,7 @@ pub const fn context(generation: Generation) -> Constant {
             (522, "nvidia-smi of an idle PyTorch process on H100, lazy loading, about 0.5 GiB")
         }
         Generation::Cdna2 | Generation::Cdna3 | Generation::Unknown => {
-            (512, "no measurement for this card: half a GiB stood in")
+            (512, "no measurement for this GPU: half a GiB assumed")
         }
     };
     Constant { bytes: Bytes::from_mib(mib), source }

@@ -57,7 +57,7 @@ pub(super) const ROOFLINE: &[Binding] = &[
         keys: &[K::Char('p')],
         shown: "p",
         word: "roofs",
-        help: "the plan's roof, or the card's of every type",
+        help: "the plan's roof, or the GPU's of every type",
         actions: &[A::Roofs],
     },
     Binding {

@@ -49,7 +49,7 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
         (d.cp_comm.is_some() && !megatron, "distribution.cp_comm"),
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {
-        notes.assumptions.push(format!("{key}: given, has no effect on the figures yet"));
+        notes.assumptions.push(format!("{key}: given, has no effect on the prediction yet"));
     }
     for (_, line) in nothing_to_count(t).iter().filter(|(given, _)| *given) {
         notes.assumptions.push((*line).to_owned());
