@@ -305,7 +305,7 @@ impl Look<'_> {
             Some(_) => Severity::Low,
             None => return None,
         };
-        let message = format!("{left} of each GPU lie idle ({share}), and there are faster plans that use them");
+        let message = format!("{left} of each GPU are unused ({share}), and faster plans use them");
         Some(Finding { severity, kind: "idle_capacity", message, fixes })
     }
 

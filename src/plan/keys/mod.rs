@@ -72,7 +72,7 @@ section!(ARCHITECTURE, architecture, ArchitecturePart, "model.architecture", {
     mla: section(mla), "multi-head latent attention";
     num_encoder_layers: whole(most::LAYERS), "blocks of the encoder";
     mtp_layers: from_zero(most::LAYERS), "multi-token prediction layers";
-    pooler: flag(), "a pooler stands on the encoder";
+    pooler: flag(), "the encoder has a pooler";
     adaptive_norm: text(), "conditioning through the norms, e.g. adaln_zero (DiT)";
     learn_sigma: flag(), "the variance is predicted too (DiT)";
     image_size: whole(most::PIXELS), "pixels (or latents) a side";
