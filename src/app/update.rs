@@ -337,7 +337,7 @@ fn attach(state: &mut State) -> Vec<Effect> {
             state.monitor.toggle_attach(pid);
             state.notice = Some(match &state.monitor.attached {
                 Some(_) => info(format!("attached to {pid}: its memory is compared with the plan")),
-                None => info(format!("let go of {pid}: the fullest GPU is compared with the plan")),
+                None => info(format!("detached from {pid}: the fullest GPU is compared with the plan")),
             });
             set_against(state);
             if state.monitor.attached.is_some() && inferred::is_wanted(state) {

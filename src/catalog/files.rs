@@ -170,7 +170,7 @@ impl File {
             let others = curves.vendor.iter().chain(&curves.triton);
             let others = others.map(|curve| ("other fused attention", curve.source.as_str()));
             let own = [
-                ("matrix products", curves.matrix.source.as_str()),
+                ("matrix multiplications", curves.matrix.source.as_str()),
                 ("memory-bound kernels", curves.memory.source.as_str()),
                 ("flash attention", curves.flash.source.as_str()),
             ];

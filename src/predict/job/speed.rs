@@ -100,7 +100,7 @@ pub(super) fn resolve(
         catalog.link_curve(Scope::Network, &hardware.network.name),
     );
     let (Some(curves), Some(stack), Some(node), Some(network)) = found else {
-        notes.fault("hardware", "the catalogue has no efficiency curves for this card, framework or link");
+        notes.fault("hardware", "the catalogue has no efficiency curves for this GPU, framework or link");
         return None;
     };
     let (training, part) = (&plan.training, &plan.distribution);

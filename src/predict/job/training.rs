@@ -122,7 +122,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
 fn frozen(names: &[String], notes: &mut Notes) -> Frozen {
     names.iter().fold(Frozen::default(), |frozen, name| {
         frozen.and(name).unwrap_or_else(|| {
-            notes.fault("training.frozen", format!("`{name}` is no part of a model; known: {FROZEN_PARTS}"));
+            notes.fault("training.frozen", format!("`{name}` is not a part of a model; known: {FROZEN_PARTS}"));
             frozen
         })
     })
