@@ -7,6 +7,7 @@ use super::imported::Imported;
 use super::launch::{Kind, Launcher, World};
 use super::origin::{Found, Origin};
 use super::settings::Settings;
+use super::unread::account_for;
 
 /// Variables of a started process, and the settings of the YAML that they come from.
 const VARIABLES: &[(&str, &str)] = &[
@@ -70,11 +71,10 @@ fn of_launcher(context: &Context, launcher: &Launcher, imported: &mut Imported) 
             settings.over(context.settings(&path, imported).unwrap_or_default());
         }
     }
-    for (name, found) in launcher.options.iter() {
+    settings.adopt_all(&launcher.options, |name| {
         let section = SECTIONS.iter().find(|(start, _)| name.starts_with(start));
-        let full = section.map_or_else(|| name.to_owned(), |(_, section)| format!("{section}.{name}"));
-        settings.set(&full, found.value.clone(), found.origin.clone());
-    }
+        Some(section.map_or_else(|| name.to_owned(), |(_, section)| format!("{section}.{name}")))
+    });
     settings
 }
 
@@ -105,6 +105,7 @@ pub fn of_file(settings: &Settings, context: &Context) -> Imported {
     imported.set("cluster.nodes", settings.whole("num_machines"));
     set(&mut imported, settings, context, true);
     imported.miss("model.preset", "an accelerate configuration names no model");
+    account_for(&mut imported, settings);
     imported
 }
 

@@ -5,6 +5,7 @@ use super::common::{self, Context};
 use super::imported::Imported;
 use super::origin::{Found, Origin};
 use super::settings::{Settings, text};
+use super::unread::account_for;
 use super::{file, model};
 
 /// The version whose defaults are meant.
@@ -51,6 +52,7 @@ pub fn import(context: &Context) -> Imported {
         .iter()
         .find_map(|name| options.on(name));
     imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
+    account_for(&mut imported, &options);
     imported
 }
 
@@ -128,6 +130,7 @@ pub fn set(imported: &mut Imported, settings: &Settings) {
     );
     imported.set("distribution.overlap_grad_reduce", settings.flag("zero_optimization.overlap_comm"));
     imported.set("training.compile", settings.flag("compile.deepcompile"));
+    account_for(imported, settings);
 }
 
 fn default(option: &str) -> Origin {

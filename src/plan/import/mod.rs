@@ -19,6 +19,7 @@ mod megatron;
 mod model;
 mod nanogpt;
 mod origin;
+mod refused;
 mod settings;
 mod shell;
 mod text;
@@ -26,6 +27,7 @@ mod torchtitan;
 mod torchtune;
 mod trainer;
 mod trl;
+mod unread;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +38,7 @@ use launch::{Around, Launched, Launcher, Program, World};
 pub use file::{file, is_foreign};
 pub use imported::{Imported, Inferred, Missing};
 pub use origin::{Found, Origin};
+pub use refused::Refused;
 pub use torchtitan::flavor_of;
 
 /// Files as the process that is looked at sees them.
@@ -64,6 +67,8 @@ pub struct Run<'a> {
     pub withheld: bool,
     /// The number of its processes, where the user says it.
     pub world: Option<u64>,
+    /// Which of several training commands of a script is meant, from 1, where the user says it.
+    pub which: Option<usize>,
     /// Its files.
     pub files: &'a dyn Files,
 }
@@ -79,6 +84,7 @@ impl<'a> Run<'a> {
             gpus: Vec::new(),
             withheld: false,
             world: None,
+            which: None,
             files,
         }
     }
@@ -126,11 +132,13 @@ fn script_command(run: &Run, program: &Program) -> Option<Vec<String>> {
         return None;
     }
     let arguments = &program.words;
-    file::training_command(&text, &|name| match (name, name.parse::<usize>()) {
+    let commands = file::commands(&text, &|name| match (name, name.parse::<usize>()) {
         ("@", _) => Some(arguments.join(" ")),
-        (_, Ok(number)) => arguments.get(number.checked_sub(1)?).cloned(),
+        ("#", _) => Some(arguments.len().to_string()),
+        (_, Ok(number)) => Some(arguments.get(number.checked_sub(1)?).cloned().unwrap_or_default()),
         _ => run.variables.get(name).cloned(),
-    })
+    });
+    commands.into_iter().next_back()
 }
 
 /// What the user says.
@@ -183,7 +191,7 @@ fn framework(context: &Context) -> Imported {
         (trainer::runs, trainer::import),
         (deepspeed::runs, deepspeed::import),
     ];
-    let reader = READERS.iter().find(|(runs, _)| runs(context));
+    let reader = READERS.iter().find(|(runs, _)| !context.program.trains_nothing() && runs(context));
     reader.map_or_else(|| unknown(context), |(_, import)| import(context))
 }
 

@@ -8,6 +8,7 @@ use super::launch::base;
 use super::model;
 use super::origin::{Found, Origin};
 use super::settings::Settings;
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "torchtune 0.6";
@@ -27,7 +28,8 @@ const RECIPES: [&str; 8] = [
 /// Whether the program is one of torchtune's recipes.
 pub fn runs(context: &Context) -> bool {
     let name = context.program.name();
-    RECIPES.iter().any(|recipe| name.starts_with(recipe)) || context.program.path.contains("torchtune")
+    let configured = context.program.words.iter().any(|word| word == "--config" || word.starts_with("--config="));
+    configured && RECIPES.iter().any(|recipe| name.starts_with(recipe))
 }
 
 /// Whether settings are torchtune's.
@@ -49,6 +51,7 @@ pub fn import(context: &Context) -> Imported {
     imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
     let distributed = !context.program.name().contains("single_device");
     set(&mut imported, &settings, context, distributed);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -62,6 +65,7 @@ pub fn of_file(mut file: Settings, name: &str, context: &Context) -> Imported {
         imported.say("cluster.num_gpus", 1, Origin::Derived("a recipe for a single device".to_owned()));
     }
     set(&mut imported, &file, context, !single);
+    account_for(&mut imported, &file);
     imported
 }
 

@@ -9,6 +9,7 @@ use super::common::Context;
 use super::imported::Imported;
 use super::origin::{Found, Origin};
 use super::settings::{Plain, Settings};
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "Megatron-LM core 0.15";
@@ -55,6 +56,7 @@ pub fn import(context: &Context) -> Imported {
     shape::set(&mut imported, &job);
     training::set(&mut imported, &job);
     training::degrees(&mut imported, &job);
+    account_for(&mut imported, &settings);
     imported
 }
 
