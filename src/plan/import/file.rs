@@ -9,8 +9,8 @@ use super::origin::Origin;
 use super::refused::Refused;
 use super::settings::Settings;
 use super::{
-    Run, accelerate, axolotl, deepspeed, litgpt, llama_factory, llm_foundry, nanogpt, run, shell, text, told,
-    torchtitan, torchtune, trainer,
+    Run, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt, nanotron, nemo,
+    olmo, python_calls, run, shell, text, told, torchtitan, torchtune, trainer,
 };
 use crate::catalog::Catalog;
 
@@ -34,7 +34,10 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
     let read = match name.rsplit('.').next().unwrap_or("").to_lowercase().as_str() {
         "toml" => of_settings(text::toml(name, content).map_err(unreadable)?, name, &context),
         ending if SETTINGS.contains(&ending) => {
-            let settings = text::yaml(name, content).map_err(unreadable)?;
+            let settings = documents(name, content).map_err(unreadable)?;
+            if let Some(job) = jobs::of_settings(&settings) {
+                return of_script(name, &job.script, &job.variables, around, catalog);
+            }
             let plan = is_plan(&settings);
             match of_settings(settings, name, &context) {
                 None if plan => return Err(Refused::Plan(name.to_owned())),
@@ -42,7 +45,7 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
             }
         }
         "py" => of_python(name, content, &context),
-        _ => return of_script(name, content, around, catalog),
+        _ => return of_script(name, content, &jobs::slurm(content), around, catalog),
     };
     let mut imported =
         read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
@@ -50,9 +53,22 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
     Ok(imported.settle())
 }
 
+/// The document of a YAML file; of several the one that starts something.
+fn documents(name: &str, content: &str) -> Result<Settings, String> {
+    let whole = text::yaml(name, content);
+    if whole.is_ok() || !content.contains("\n---") {
+        return whole;
+    }
+    let parts = content.split("\n---").filter_map(|part| text::yaml(name, part).ok());
+    parts.into_iter().find(|settings| jobs::of_settings(settings).is_some()).map_or(whole, Ok)
+}
+
 fn of_python(name: &str, content: &str, context: &Context) -> Option<Imported> {
     let settings = text::python(name, content);
-    nanogpt::is_config(&settings).then(|| nanogpt::of_file(settings, context))
+    if nanogpt::is_config(&settings) {
+        return Some(nanogpt::of_file(settings, context));
+    }
+    python_calls::is_script(content).then(|| python_calls::of_file(name, content, context))
 }
 
 /// How names of files end that hold settings, never commands.
@@ -65,7 +81,9 @@ pub fn is_foreign(name: &str, content: &str) -> bool {
     match ending.as_str() {
         "toml" | "sh" | "py" | "sbatch" | "slurm" => true,
         ending if !SETTINGS.contains(&ending) && !commands(content, &|_| None).is_empty() => true,
-        _ => text::yaml(name, content).is_ok_and(|settings| !is_plan(&settings) && kind(&settings).is_some()),
+        _ => documents(name, content).is_ok_and(|settings| {
+            !is_plan(&settings) && (kind(&settings).is_some() || jobs::of_settings(&settings).is_some())
+        }),
     }
 }
 
@@ -83,6 +101,11 @@ fn kind(settings: &Settings) -> Option<Reader> {
     type Kind = (fn(&Settings) -> bool, Reader);
     const KINDS: &[Kind] = &[
         (torchtune::is_config, torchtune::of_file),
+        (gpt_neox::is_config, |settings, _, _| gpt_neox::of_file(&settings)),
+        (olmo::is_config, |settings, _, _| olmo::of_file(settings)),
+        (nanotron::is_config, |settings, _, _| nanotron::of_file(settings)),
+        (nemo::is_nemo, |settings, _, context| nemo::of_nemo(settings, context)),
+        (nemo::is_bridge, |settings, _, _| nemo::of_bridge(&settings)),
         (torchtitan::is_config, |settings, _, context| torchtitan::of_file(settings, context)),
         (axolotl::is_config, |settings, _, context| axolotl::of_file(settings, context)),
         (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
@@ -125,15 +148,23 @@ fn hugging_face(_: Settings, name: &str, context: &Context) -> Imported {
     imported
 }
 
-fn of_script(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Result<Imported, Refused> {
-    let known = |variable: &str| around.variables.get(variable).cloned();
+fn of_script(
+    name: &str,
+    content: &str,
+    scheduled: &BTreeMap<String, String>,
+    around: &Run,
+    catalog: &Catalog,
+) -> Result<Imported, Refused> {
+    let variables: BTreeMap<String, String> =
+        scheduled.iter().chain(&around.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
+    let known = |variable: &str| variables.get(variable).cloned();
     let mut found: Vec<(String, Imported)> = Vec::new();
     let mut others = Vec::new();
     for command in commands(content, &known) {
         let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
         let inner = Run {
             command,
-            variables: around.variables.clone(),
+            variables: variables.clone(),
             ancestors: Vec::new(),
             gpus: around.gpus.clone(),
             withheld: around.withheld,

@@ -6,11 +6,15 @@ mod accelerate;
 mod adapters;
 mod arguments;
 mod axolotl;
+mod colossal;
 mod common;
 mod deepspeed;
+mod diffusers;
 mod expression;
 mod file;
+mod gpt_neox;
 mod imported;
+mod jobs;
 mod launch;
 mod litgpt;
 mod llama_factory;
@@ -18,16 +22,25 @@ mod llm_foundry;
 mod megatron;
 mod model;
 mod nanogpt;
+mod nanotron;
+mod nemo;
+mod olmo;
+mod openrlhf;
 mod origin;
+mod python_calls;
 mod refused;
+mod rows;
 mod settings;
 mod shell;
+mod swift;
 mod text;
+mod timm;
 mod torchtitan;
 mod torchtune;
 mod trainer;
 mod trl;
 mod unread;
+mod verl;
 
 use std::collections::BTreeMap;
 
@@ -180,7 +193,15 @@ fn world(context: &Context, own: &[Launcher], inherited: &[Launcher]) -> World {
 fn framework(context: &Context) -> Imported {
     type Reader = (fn(&Context) -> bool, fn(&Context) -> Imported);
     const READERS: &[Reader] = &[
+        (swift::runs, swift::import),
+        (gpt_neox::runs, gpt_neox::import),
+        (nemo::runs, nemo::import),
         (megatron::runs, megatron::import),
+        (verl::runs, verl::import),
+        (openrlhf::runs, openrlhf::import),
+        (nanotron::runs, nanotron::import),
+        (olmo::runs, olmo::import),
+        (olmo::runs_core, olmo::import_core),
         (torchtitan::runs, torchtitan::import),
         (axolotl::runs, axolotl::import),
         (llama_factory::runs, llama_factory::import),
@@ -188,7 +209,11 @@ fn framework(context: &Context) -> Imported {
         (llm_foundry::runs, llm_foundry::import),
         (litgpt::runs, litgpt::import),
         (nanogpt::runs, nanogpt::import),
+        (colossal::runs, colossal::import),
+        (diffusers::runs, diffusers::import),
+        (timm::runs, timm::import),
         (trainer::runs, trainer::import),
+        (python_calls::runs, python_calls::import),
         (deepspeed::runs, deepspeed::import),
     ];
     let reader = READERS.iter().find(|(runs, _)| !context.program.trains_nothing() && runs(context));

@@ -182,7 +182,7 @@ fn named(found: Found<String>, builder: &str) -> Origin {
 }
 
 /// Names that a builder's may stand for in the catalogue: `llama3_1_8b` is llama-3.1-8b.
-fn names(builder: &str) -> Vec<String> {
+pub fn names(builder: &str) -> Vec<String> {
     let plain = builder.strip_suffix("_base").or_else(|| builder.strip_suffix("_instruct")).unwrap_or(builder);
     let parts: Vec<&str> = plain.split('_').collect();
     let Some((family, rest)) = parts.split_first() else { return Vec::new() };

@@ -98,6 +98,8 @@ pub enum Kind {
     Srun,
     /// `mpirun`, `mpiexec`.
     Mpirun,
+    /// `colossalai run`.
+    Colossal,
 }
 
 /// A path without its folders.

@@ -6,6 +6,7 @@ use super::super::common::Context;
 use super::super::imported::Imported;
 use super::super::origin::{Found, Origin};
 use super::super::settings::Settings;
+use super::super::unread::account_for;
 use super::super::{accelerate, deepspeed, text};
 use super::{Stored, VERSION};
 
@@ -57,6 +58,7 @@ fn by_deepspeed(imported: &mut Imported, settings: &Settings, context: &Context)
     let (before, steps) =
         (imported.get("training.precision").cloned(), imported.whole("training.gradient_accumulation_steps"));
     deepspeed::set(imported, &file);
+    account_for(imported, &file);
     auto_precision(imported, &file, before.map(|inferred| Found::new(inferred.value, inferred.origin)));
     if file.whole("gradient_accumulation_steps").is_none() && steps.is_none() {
         imported.drop("training.gradient_accumulation_steps");
