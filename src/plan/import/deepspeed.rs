@@ -78,6 +78,7 @@ pub fn stage(stage: u64) -> &'static str {
 
 /// Sets what a DeepSpeed configuration says. `auto` says nothing: whoever fills it in does.
 pub fn set(imported: &mut Imported, settings: &Settings) {
+    imported.say("distribution.engine", "deepspeed", Origin::Derived("a DeepSpeed configuration".to_owned()));
     imported.set("training.micro_batch_size", settings.whole("train_micro_batch_size_per_gpu"));
     imported.set("model.batch_size", settings.whole("train_batch_size"));
     imported.set("training.gradient_accumulation_steps", settings.whole("gradient_accumulation_steps"));

@@ -49,6 +49,7 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
     };
     let mut imported =
         read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
+    imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
 }

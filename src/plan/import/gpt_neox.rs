@@ -101,6 +101,10 @@ pub fn of_file(file: &Settings) -> Imported {
     let mut imported = Imported::of("GPT-NeoX");
     imported.say("model.framework", "megatron", Origin::Program("GPT-NeoX's own keys".to_owned()));
     set(&mut imported, file);
+    // A model's file is put together with one of training and one of the cluster.
+    if imported.get("training.micro_batch_size").is_none() {
+        imported.unread = Some("another file of the same command".to_owned());
+    }
     imported.miss("cluster.num_gpus", "the launcher's file of hosts decides");
     imported
 }

@@ -161,6 +161,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, command:
     let fsdp = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     if several {
         imported.say("distribution.sharding", "zero3", fsdp("FSDP over several devices"));
+        imported.say("distribution.engine", "fsdp1", fsdp("FSDPStrategy"));
     }
     let recomputed = several && !command.starts_with("pretrain");
     imported.say(

@@ -164,6 +164,7 @@ fn on_megatron(imported: &mut Imported, settings: &Settings, context: &Context) 
     imported.say("training.attention", "flash", origin.clone());
     imported.say("training.loss", "vocab_parallel", origin);
     imported.drop("distribution.sharding");
+    imported.drop("distribution.engine");
 }
 
 fn set_arguments(imported: &mut Imported, settings: &Settings, context: &Context) {

@@ -217,8 +217,10 @@ fn attention(imported: &mut Imported, settings: &Settings) {
 
 fn sharding(imported: &mut Imported, settings: &Settings) {
     if !settings.holds("fsdp_config") {
+        imported.say("distribution.engine", "ddp", default("no fsdp_config: DDP"));
         return imported.say("distribution.sharding", "none", default("no fsdp_config: DDP"));
     }
+    imported.say("distribution.engine", "fsdp1", default("Composer's FSDP"));
     let strategy =
         settings.text("fsdp_config.sharding_strategy").map(|found| found.map(|name| accelerate::strategy(&name)));
     imported.set(

@@ -164,6 +164,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
     imported.set("training.gradient_clipping", settings.number("grad_clip").map(|found| found.map(|norm| norm > 0.0)));
     let none = || Origin::Default { framework: VERSION, option: "DDP".to_owned() };
     imported.say("distribution.sharding", "none", none());
+    imported.say("distribution.engine", "ddp", none());
     for key in ["distribution.tensor_parallel", "distribution.pipeline_parallel"] {
         imported.say(key, 1, none());
     }

@@ -182,8 +182,12 @@ fn sharding(imported: &mut Imported, settings: &Settings) {
     const KEY: &str = "distribution.sharding";
     let Some(found) = settings.text("distributed_strategy") else { return };
     match found.value.as_str() {
-        "ddp" | "single" => imported.set(KEY, Some(found.map(|_| "none"))),
+        "ddp" | "single" => {
+            imported.set("distribution.engine", Some(found.clone().map(|_| "ddp")));
+            imported.set(KEY, Some(found.map(|_| "none")));
+        }
         "fsdp" => {
+            imported.set("distribution.engine", Some(found.map(|_| "fsdp1")));
             let strategy =
                 settings.text("fsdp.sharding_strategy").map(|found| found.map(|name| accelerate::strategy(&name)));
             imported.set(

@@ -110,6 +110,7 @@ fn precision(imported: &mut Imported, settings: &Settings) {
         imported.set("training.gradient_dtype", Some(kept));
     }
     imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
+    imported.say("distribution.engine", "deepspeed", default("get_train_ds_config"));
     imported.set("training.precision", Some(dtype.map(|name| format!("{name}-fp32-master"))));
 }
 

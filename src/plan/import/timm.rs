@@ -77,6 +77,7 @@ pub fn import(context: &Context) -> Imported {
     imported.say("training.weight_decay", 2e-5, default("--weight-decay 2e-5"));
     imported.say("training.activation_checkpointing", "none", default("no --grad-checkpointing"));
     imported.say("distribution.sharding", "none", default("DistributedDataParallel"));
+    imported.say("distribution.engine", "ddp", default("DistributedDataParallel"));
     take(&mut imported, &settings, ROWS);
     precision(&mut imported, &settings);
     optimizer(&mut imported, &settings);

@@ -150,7 +150,8 @@ fn sharding(imported: &mut Imported, settings: &Settings) {
         settings.flag("fsdp_reshard_after_forward").filter(|found| !found.value).map(|found| found.map(|_| "zero2"));
     let default =
         Found::new("zero3", Origin::Default { framework: VERSION, option: "FSDP2 over all ranks".to_owned() });
-    imported.set("distribution.sharding", Some(kept.unwrap_or(default)));
+    imported.set("distribution.sharding", Some(kept.unwrap_or(default.clone())));
+    imported.set("distribution.engine", Some(default.map(|_| "fsdp2")));
     if settings.whole("data_parallel_replicate_dim").filter(above_one).is_some() {
         imported.set("distribution.shard_group", settings.whole("data_parallel_shard_dim").filter(above_one));
     }

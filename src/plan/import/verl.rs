@@ -110,7 +110,7 @@ fn supervised(imported: &mut Imported, settings: Settings, context: &Context) {
     settings.accept("data.micro_batch_size");
     let recompute = settings.flag("model.enable_gradient_checkpointing");
     low_rank(imported, settings, "model");
-    shared(imported, recompute, settings.text("model.fsdp_config.model_dtype"));
+    shared(imported, recompute, settings.text("model.fsdp_config.model_dtype"), settings.text("model.strategy"));
     for name in ["model.strategy", "model.fsdp_config.model_dtype", "use_remove_padding"] {
         settings.accept(name);
     }
@@ -121,7 +121,12 @@ fn supervised(imported: &mut Imported, settings: Settings, context: &Context) {
 }
 
 /// What both trainers do: FSDP over fp32 shards, computing in bf16.
-fn shared(imported: &mut Imported, recompute: Option<Found<bool>>, dtype: Option<Found<String>>) {
+fn shared(
+    imported: &mut Imported,
+    recompute: Option<Found<bool>>,
+    dtype: Option<Found<String>>,
+    strategy: Option<Found<String>>,
+) {
     imported.set(
         "training.activation_checkpointing",
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
@@ -135,6 +140,14 @@ fn shared(imported: &mut Imported, recompute: Option<Found<bool>>, dtype: Option
     imported.say("training.optimizer", "adamw", default("torch.optim.AdamW"));
     imported.say("training.attention", "flash", default("attn_implementation flash_attention_2"));
     imported.say("distribution.sharding", "zero3", default("FSDP FULL_SHARD"));
+    let engine = strategy.and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "fsdp" => Some("fsdp1"),
+            "fsdp2" => Some("fsdp2"),
+            _ => None,
+        })
+    });
+    imported.set("distribution.engine", engine);
     if imported.get("distribution.context_parallel").is_some() {
         imported.say("distribution.cp_comm", "a2a", default("Ulysses"));
     }
@@ -194,7 +207,8 @@ fn actor(imported: &mut Imported, settings: Settings, megatron: bool, context: &
     } else {
         low_rank(imported, settings, "actor_rollout_ref.model");
         let recompute = settings.flag("actor_rollout_ref.model.enable_gradient_checkpointing");
-        shared(imported, recompute, settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype"));
+        let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
+        shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
     }
     let offloaded = ["fsdp_config", "megatron"]
         .iter()
@@ -233,6 +247,7 @@ fn on_megatron(imported: &mut Imported, settings: &Settings) {
         ),
     ];
     imported.say("model.framework", "megatron", default("actor.strategy megatron"));
+    imported.say("distribution.engine", "megatron", default("actor.strategy megatron"));
     imported.say("training.precision", "bf16-fp32-master", default("actor.megatron.dtype bfloat16"));
     imported.say("training.distributed_optimizer", true, default("use_distributed_optimizer true"));
     imported.say("training.optimizer", "adamw-fused", default("megatron's adam"));

@@ -230,17 +230,24 @@ fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, oth
             }
             let word = if shards.value > 1 { "zero3" } else { "none" };
             imported.set(KEY, Some(shards.clone().map(|_| word)));
+            engine(imported, shards.value > 1);
             if copies > 1 && shards.value > 1 {
                 imported.set("distribution.shard_group", Some(shards));
             }
         }
         // A file by itself: FSDP as soon as there is more than one rank.
-        None => imported.say(
-            KEY,
-            "zero3",
-            Origin::Default { framework: VERSION, option: "data_parallel_shard_degree -1".to_owned() },
-        ),
+        None => {
+            let origin = Origin::Default { framework: VERSION, option: "data_parallel_shard_degree -1".to_owned() };
+            imported.say(KEY, "zero3", origin);
+            engine(imported, true);
+        }
     }
+}
+
+fn engine(imported: &mut Imported, shards: bool) {
+    let option = if shards { "fully_shard" } else { "replicate" };
+    let origin = Origin::Default { framework: VERSION, option: option.to_owned() };
+    imported.say("distribution.engine", if shards { "fsdp2" } else { "ddp" }, origin);
 }
 
 fn schedule(imported: &mut Imported, settings: &Settings) {

@@ -27,6 +27,8 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
             imported.fill("distribution.sharding", Some(default));
             // accelerate's own settings may have turned it on.
             if imported.get("distribution.sharding").is_none_or(|found| found.value == "none") {
+                let ddp = Origin::Default { framework: VERSION, option: "DistributedDataParallel".to_owned() };
+                imported.fill("distribution.engine", Some(Found::new("ddp", ddp)));
                 return;
             }
         }
@@ -48,6 +50,7 @@ fn by_deepspeed(imported: &mut Imported, settings: &Settings, context: &Context)
     let Some(file) = file else {
         if let Some(path) = &path {
             // What is stored, and where, that file decides.
+            imported.say("distribution.engine", "deepspeed", path.origin.clone());
             for key in ["distribution.sharding", "training.precision"] {
                 imported.drop(key);
                 imported.miss(key, format!("{}, which says it, was not read", path.value));
@@ -87,6 +90,7 @@ fn by_fsdp(imported: &mut Imported, settings: &Settings, context: &Context, opti
 /// A script that makes its DeepSpeed configuration out of its own arguments, as DeepSpeed-Chat
 /// does (`training/utils/ds_utils.py`: fp16 unless `--dtype bf16`).
 fn own_zero(imported: &mut Imported, settings: &Settings, stage: Found<u64>) {
+    imported.say("distribution.engine", "deepspeed", stage.origin.clone());
     let gradients = stage.value > 0;
     imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
     let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
