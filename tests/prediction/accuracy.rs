@@ -4,8 +4,9 @@ use crate::support::{catalog, truth};
 use std::collections::BTreeMap;
 
 use memwall::compare::Bands;
+use memwall::framework::Profile;
 use memwall::plan::Document;
-use memwall::plan::keywords::Framework;
+use memwall::plan::keywords::{Framework, TransformerImpl};
 use memwall::predict;
 use memwall::report::validate::{Outcome, read};
 use serde_json::Value;
@@ -158,12 +159,16 @@ fn most_measured_cases_are_as_planned() {
     within_bands(&errors(&[]));
 }
 
+fn profile(framework: Framework) -> &'static Profile {
+    Profile::of(framework, TransformerImpl::TransformerEngine)
+}
+
 fn within_bands(errors: &Errors) {
     for (index, (quantity, least)) in QUANTITIES.into_iter().zip([0.9, 0.9, 0.85, 0.85]).enumerate() {
         let (mut within, mut all) = (0, 0);
         for ((name, context), each) in errors {
             let framework = Framework::ALL.iter().find(|framework| framework.name() == name).unwrap();
-            let bands = Bands::of(*framework, if *context { 2 } else { 1 });
+            let bands = Bands::of(profile(*framework), if *context { 2 } else { 1 });
             let band = [bands.allocated, bands.reserved, bands.device_used, bands.time][index].within(2.0);
             all += each[index].len();
             within += each[index].iter().filter(|error| !band.is_left_by(error.exp() - 1.0)).count();
@@ -177,7 +182,7 @@ fn within_bands(errors: &Errors) {
 #[test]
 fn every_framework_has_a_band() {
     for framework in Framework::ALL {
-        let bands = Bands::of(*framework, 1);
+        let bands = Bands::of(profile(*framework), 1);
         // No run is half again as fast as its plan says: what a card can do is the predictor's own bound.
         assert!(bands.time.within(2.0).below < 0.34, "{framework}: {bands:?}");
         for band in [bands.allocated, bands.reserved, bands.device_used] {
