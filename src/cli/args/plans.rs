@@ -26,6 +26,9 @@ pub struct ImportArgs {
     /// The number of GPUs, if the file does not say it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub gpus: Option<u64>,
+    /// Which training command of a script, from 1, where it has several
+    #[arg(long, value_name = "N")]
+    pub which: Option<usize>,
     /// A training command
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "file")]
     pub command: Vec<String>,

@@ -286,9 +286,13 @@ fn sharding(imported: &mut Imported, job: &Job) {
         "optim_grads_params" => "zero3",
         _ => "none",
     };
+    imported.say("distribution.engine", "megatron", Job::default("DistributedDataParallel of Megatron"));
     if let Some(found) = settings.on("use_torch_fsdp2") {
+        imported.set("distribution.engine", Some(found.clone().map(|_| "fsdp2")));
         imported.set(KEY, Some(found.map(|_| "zero3")));
     } else if settings.is("use_megatron_fsdp") || settings.is("use_custom_fsdp") {
+        let origin = Origin::Argument("--use-megatron-fsdp".into());
+        imported.say("distribution.engine", "megatron-fsdp", origin);
         let given = settings.text("data_parallel_sharding_strategy");
         imported.set(
             KEY,
