@@ -7,7 +7,7 @@ const HEADING: &str = "Alerts and forecasts";
 /// The topic `alerts` on a terminal of 24 rows, which is shorter; waited for to its end.
 fn alerts(pager: &str, variable: (&str, &str)) -> Terminal {
     let program = Program::without_theme().args(&["help", "alerts"]).size(80, 24);
-    let mut terminal = program.env("PAGER", pager).env(variable.0, variable.1).start();
+    let terminal = program.env("PAGER", pager).env(variable.0, variable.1).start();
     assert_eq!(terminal.exit_code(), 0);
     terminal
 }
