@@ -3,7 +3,7 @@
 use super::super::job::Job;
 use super::super::resident::quantised;
 use super::super::shards::is_whole;
-use crate::model::{Flow, Home, Id, Op, Tape, Unit};
+use crate::model::{Flow, Home, Id, Op, Tape, Unit, Work};
 use crate::plan::keywords::{Framework, Mode, Sharding};
 
 /// Arithmetic of an operator that PyTorch's counter leaves out: at least one operation for
@@ -21,6 +21,8 @@ pub(super) fn arithmetic(tape: &Tape, op: &Op) -> f64 {
 pub(super) fn forward_bytes(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
     let made: u64 = tape.ids(op.outputs).iter().fold(0, |sum, id| sum.saturating_add(tape.get(*id).bytes()));
     let (mut all, mut weights) = (made, 0_u64);
+    // Statistics first, then the elements.
+    let reads = if op.work == Work::Normalized { 2 } else { 1 };
     for id in tape.ids(op.inputs) {
         let bytes = match tape.get(*id).home {
             Home::Weight(at) => {
@@ -28,7 +30,7 @@ pub(super) fn forward_bytes(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
                 weights = weights.saturating_add(read);
                 read
             }
-            _ => tape.get(*id).bytes(),
+            _ => reads * tape.get(*id).bytes(),
         };
         all = all.saturating_add(bytes);
     }
@@ -80,9 +82,13 @@ pub(super) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Backward {
     } else {
         1
     };
-    moved.activations = incoming.saturating_mul(reads);
+    // Sums over the gradient and the saved input first, then the elements.
+    // A norm's weight and bias have a kernel of their own, which reads both again.
+    let parameters = flows.iter().skip(1).any(|flow| *flow != Flow::Stop);
+    let twice = if op.work == Work::Normalized || (op.work == Work::Rows && parameters) { 2 } else { 1 };
+    moved.activations = incoming.saturating_mul(reads * twice);
     for id in tape.ids(op.saved) {
-        let bytes = tape.get(*id).bytes();
+        let bytes = twice * tape.get(*id).bytes();
         if matches!(tape.get(*id).home, Home::Weight(_)) {
             moved.parameters = moved.parameters.saturating_add(bytes);
         } else {
@@ -103,11 +109,16 @@ pub(super) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Backward {
     moved
 }
 
+/// Whether the kernels that compute weights' gradients add them to the main ones.
+pub(super) fn adds_to_gradient(job: &Job) -> bool {
+    job.framework == Framework::Megatron && job.training.gradient_accumulation_fusion
+}
+
 /// Bytes moved for each element of a weight's gradient: read and written where the product adds to the main gradient
 /// itself; else written, and where another one is there already read again with that one, and their sum written.
 fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
     let main = job.storage.gradient.bytes();
-    if job.framework == Framework::Megatron && job.training.gradient_accumulation_fusion {
+    if adds_to_gradient(job) {
         return 2 * main;
     }
     if job.batch.accumulation > 1 || job.framework == Framework::Megatron { 2 * element + 2 * main } else { element }

@@ -93,7 +93,7 @@ pub(super) fn resolve(
     notes: &mut Notes,
 ) -> Option<Speed> {
     let found = (
-        catalog.curves(hardware.gpu.generation),
+        catalog.curves(&hardware.gpu),
         catalog.stack(framework.name()),
         catalog.link_curve(Scope::Node, &hardware.interconnect.name),
         catalog.link_curve(Scope::Network, &hardware.network.name),
