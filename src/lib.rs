@@ -15,6 +15,7 @@
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
 //! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
 //! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving; plans out of other tools' commands and files ([`plan::import`]), and into them ([`plan::export`]) | files |
+//! | [`framework`] | what a framework does, as data: modules, engine, pipeline, optimizer, loss, overlap, allocator, defaults | no |
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
@@ -26,7 +27,7 @@
 //! | [`cli`] | arguments, commands, the one loop: terminal, signals, files | all |
 //!
 //! A module imports only from those above it, and `app` and `ui` never from `observe`;
-//! `tests/layering.rs` holds it so.
+//! `tests/commands/layering.rs` holds it so.
 //!
 //! # How data flows
 //!
@@ -75,6 +76,8 @@ pub mod reading;
 pub mod catalog;
 
 pub mod plan;
+
+pub mod framework;
 
 pub mod model;
 

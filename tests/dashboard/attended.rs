@@ -85,8 +85,8 @@ fn an_alert_rings_notifies_and_runs_the_users_command() {
 fn a_command_that_fails_and_a_faulty_file_are_a_line() {
     let scenario = Scenario::new(HOT);
     let program = Program::memwall().args(&["mine.yaml"]).file("mine.yaml", PLAN).nvml(&scenario);
-    let terminal = with_file(program, "config", "alerts.yaml", "command: [/nonexistent/pager]\n").start();
-    terminal.wait_for("/nonexistent/pager: No such file");
+    let terminal = with_file(program, "config", "alerts.yaml", "command: [./pager]\n").start();
+    terminal.wait_for("./pager: No such file");
     quit(terminal);
     let terminal = with_file(Program::memwall(), "config", "alerts.yaml", "temprature: 90\n").start();
     assert_eq!(terminal.exit_code(), 2);

@@ -73,7 +73,7 @@ fn here(state: &State) -> Option<Kept> {
     let empty = Kept {
         machine: state.calibrations.machine.clone(),
         gpu: device.name.value()?.clone(),
-        framework: state.editor.job()?.framework.name().to_owned(),
+        framework: state.editor.job()?.profile.name().to_owned(),
         factors: Calibration::default(),
         at: state.now,
     };

@@ -10,8 +10,8 @@ use crate::model::element::{Element, Group};
 use crate::model::families::Unet;
 use crate::model::tape::{Flow, Id, Spec, Tape};
 use crate::model::walk::Run;
-use crate::model::work::Work;
 use crate::model::weight::Part;
+use crate::model::work::Work;
 
 /// A UNet and one micro-batch.
 pub(super) struct Site<'a> {

@@ -105,13 +105,7 @@ mod tests {
     use super::*;
 
     fn a100() -> MatrixUnit {
-        MatrixUnit {
-            rate: 312e12 * 0.79,
-            fill: 45.0,
-            multiprocessors: 108.0,
-            bandwidth: 2039e9 * 0.88,
-            start: 1.2e-6,
-        }
+        MatrixUnit { rate: 312e12 * 0.79, fill: 45.0, multiprocessors: 108.0, bandwidth: 2039e9 * 0.88, start: 1.2e-6 }
     }
 
     fn product(rows: u64, inner: u64, columns: u64) -> Product {

@@ -9,7 +9,8 @@ use super::kernel::{Kernels, peak};
 use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
-use crate::model::{Convolution, Experts, Flow, Home, Op, Product, Tape, Unit, Work};
+use crate::framework::Experts;
+use crate::model::{Convolution, Flow, Home, Op, Product, Tape, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::units::{Bytes, FlopsPerSec};
 
@@ -68,7 +69,7 @@ impl Row {
     /// The line of one run.
     pub fn of(job: &Job, kernels: &Kernels<'_>, (name, unit, layer): (&'static str, Unit, bool), run: Run) -> Self {
         // Grouped products are one launch of the host for many.
-        let grouped = run.kernels > 1 && layer && job.rules.experts.is != Experts::Loop;
+        let grouped = run.kernels > 1 && layer && job.modules.experts.is != Experts::Loop;
         let started = if grouped { 1 } else { run.kernels };
         let memory = kernels.memory(run.bytes, run.rows);
         // Operands are loaded while others are multiplied, but not from the first to the last of them.
@@ -100,6 +101,12 @@ impl Row {
     fn is(&self, name: &'static str) -> bool {
         self.name.as_ptr() == name.as_ptr() && self.name.len() == name.len()
     }
+}
+
+/// Whether rows are normalised by PyTorch's own kernels: those of apex, Transformer Engine and Inductor hold a row in
+/// registers and sum the gradients of norms' weights beside their other work.
+pub(super) fn reads_rows_slowly(job: &Job) -> bool {
+    job.modules.layer_norm.is_none() && !job.training.compile
 }
 
 /// Adds a line to the one of its name.
@@ -147,7 +154,7 @@ impl Tally<'_> {
         let tape = self.tape;
         let train = self.job.training.mode == Mode::Train;
         let mut products = 0;
-        let stop = if self.job.rules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
+        let stop = if self.job.modules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
         for (at, op) in tape.ops.iter().enumerate() {
             if op.work == Work::Sent {
                 let again = train && runs_again(op, at, stop, recompute, &mut products);
@@ -283,7 +290,10 @@ impl Tally<'_> {
         let bytes = |span| self.tape.ids(span).first().map_or(0, |id| self.tape.get(*id).bytes());
         let (forward, backward) = transformed(self.job, (bytes(op.inputs), bytes(op.outputs)), self.needs(op)[0]);
         self.sums.traffic.activations += Bytes(forward + backward);
-        Ways { forward: self.moves("convolution.transform", forward), backward: self.moves("convolution.transform", backward) }
+        Ways {
+            forward: self.moves("convolution.transform", forward),
+            backward: self.moves("convolution.transform", backward),
+        }
     }
 
     fn run_forward(&mut self, op: &Op, compute: f64, rerun: bool) -> f64 {
@@ -291,7 +301,13 @@ impl Tally<'_> {
         self.sums.flops[if rerun { 2 } else { 0 }] += op.flops_forward;
         self.sums.traffic.parameters += Bytes(weights);
         self.sums.traffic.activations += Bytes(bytes - weights);
-        let run = Run { flops: op.flops_forward, bytes, compute, kernels: op.launches, rows: op.work == Work::Rows };
+        let run = Run {
+            flops: op.flops_forward,
+            bytes,
+            compute,
+            kernels: op.launches,
+            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
+        };
         let (casts, _) = cast_traffic(self.job, self.tape, op);
         self.operator(op, run) + self.casts(casts) + self.dequantized(op)
     }
@@ -304,7 +320,13 @@ impl Tally<'_> {
         self.sums.traffic.activations += Bytes(moved.activations);
         let products = if matches!(op.unit, Unit::Matrix(_)) { 2 } else { 1 };
         let kernels = op.launches.saturating_mul(products);
-        let run = Run { flops: op.flops_backward, bytes: moved.all(), compute, kernels, rows: op.work == Work::Rows };
+        let run = Run {
+            flops: op.flops_backward,
+            bytes: moved.all(),
+            compute,
+            kernels,
+            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
+        };
         let (_, casts) = cast_traffic(self.job, self.tape, op);
         let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { 0.0 };
         self.operator(op, run) + self.casts(casts) + dequantized

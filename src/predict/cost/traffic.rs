@@ -3,8 +3,9 @@
 use super::super::job::Job;
 use super::super::resident::quantised;
 use super::super::shards::is_whole;
+use super::tape::reads_rows_slowly;
 use crate::model::{Flow, Home, Id, Op, Tape, Unit, Work};
-use crate::plan::keywords::{Framework, Mode, Sharding};
+use crate::plan::keywords::{Engine, Mode, Sharding};
 
 /// Arithmetic of an operator that PyTorch's counter leaves out: at least one operation for
 /// each element that it reads or writes, whichever are more. It places the operator on the
@@ -85,7 +86,11 @@ pub(super) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Backward {
     // Sums over the gradient and the saved input first, then the elements.
     // A norm's weight and bias have a kernel of their own, which reads both again.
     let parameters = flows.iter().skip(1).any(|flow| *flow != Flow::Stop);
-    let twice = if op.work == Work::Normalized || (op.work == Work::Rows && parameters) { 2 } else { 1 };
+    let twice = if op.work == Work::Normalized || (op.work == Work::Rows && parameters && reads_rows_slowly(job)) {
+        2
+    } else {
+        1
+    };
     moved.activations = incoming.saturating_mul(reads * twice);
     for id in tape.ids(op.saved) {
         let bytes = twice * tape.get(*id).bytes();
@@ -111,7 +116,7 @@ pub(super) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Backward {
 
 /// Whether the kernels that compute weights' gradients add them to the main ones.
 pub(super) fn adds_to_gradient(job: &Job) -> bool {
-    job.framework == Framework::Megatron && job.training.gradient_accumulation_fusion
+    job.profile.data_parallel.gradients_stay.is && job.training.gradient_accumulation_fusion
 }
 
 /// Bytes moved for each element of a weight's gradient: read and written where the product adds to the main gradient
@@ -121,7 +126,11 @@ fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
     if adds_to_gradient(job) {
         return 2 * main;
     }
-    if job.batch.accumulation > 1 || job.framework == Framework::Megatron { 2 * element + 2 * main } else { element }
+    if job.batch.accumulation > 1 || job.profile.data_parallel.gradients_stay.is {
+        2 * element + 2 * main
+    } else {
+        element
+    }
 }
 
 /// Bytes that FSDP moves within a card for each element of a tape's weights, forward and backward. FSDP2 copies what it
@@ -131,7 +140,7 @@ fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
 /// cast (torch/distributed/fsdp/_flat_param.py).
 const fn sharded_bytes(job: &Job) -> (u64, u64) {
     let (compute, reduce) = (job.storage.compute.bytes(), job.storage.reduce.bytes());
-    let flat = matches!(job.framework, Framework::LlmFoundry);
+    let flat = matches!(job.degrees.engine, Engine::Fsdp1);
     let gathered = if flat { 0 } else { 2 * compute };
     let cast = if flat && reduce != compute { compute + reduce } else { 0 };
     let put_together = if flat { 2 * compute } else { compute + reduce };

@@ -1,0 +1,208 @@
+//! The bands that comparisons are drawn with are what measured cases say that no constant was fitted on.
+
+use crate::support::{catalog, truth};
+use std::collections::{BTreeMap, BTreeSet};
+
+use memwall::compare::{Bands, ENOUGH, RunKind};
+use memwall::plan::Document;
+use memwall::predict::{self, Job};
+use memwall::report::validate::{Outcome, read};
+use serde_json::Value;
+
+const QUANTITIES: [&str; 4] = ["allocated", "reserved", "device_used", "time"];
+
+/// Which quantities a measured value speaks of: few cases hold device-used bytes, which are the reserved ones and what
+/// CUDA and NCCL add to them, so that either speaks of both. Rates count as the time that they take.
+fn speaks_of(family: &str) -> (&'static [usize], f64) {
+    match family {
+        "peak_allocated_bytes" => (&[0], 1.0),
+        "peak_reserved_bytes" | "device_used_bytes" => (&[1, 2], 1.0),
+        "step_time_s" => (&[3], 1.0),
+        "tokens_per_s_per_gpu" | "samples_per_s_per_gpu" => (&[3], -1.0),
+        _ => (&[], 0.0),
+    }
+}
+
+/// Steps that were followed tensor by tensor, where no GPU took part: they say how exact a walk is, and nothing of what
+/// libraries and drivers add.
+const FOLLOWED: [&str; 2] = ["allocator.json", "ours.json"];
+
+/// One measured value.
+struct Error {
+    kind: RunKind,
+    /// Of [`QUANTITIES`].
+    quantity: usize,
+    /// The logarithm of measured over predicted.
+    log: f64,
+    /// Which of two halves of its group it is in: ids sorted, every second one.
+    half: bool,
+}
+
+/// Groups of published.json whose first half, and every second case from there on, constants of time were fitted on
+/// (configs/efficiency.yaml).
+const FITTED: [&str; 7] =
+    ["torchtitan", "llm-foundry", "vtrain", "korthikanti", "simumax", "megatron-bridge", "nemo-24.07"];
+
+fn errors() -> Vec<Error> {
+    let mut all = Vec::new();
+    let mut files: Vec<_> = std::fs::read_dir(truth::folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| !FOLLOWED.iter().any(|file| path.ends_with(file)))
+        .collect();
+    files.sort();
+    for file in files {
+        let mut cases = read(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let fits = file.ends_with("published.json");
+        cases.sort_by_key(|case| (case["group"].to_string(), case["id"].to_string()));
+        let timed = |case: &Value| {
+            ["step_time_s", "tokens_per_s_per_gpu", "samples_per_s_per_gpu"]
+                .iter()
+                .any(|key| case["measured"].get(key).is_some())
+        };
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        for case in cases {
+            let group = case["group"].as_str().unwrap_or_default().to_owned();
+            let count = seen.entry(group.clone()).or_default();
+            let half = count.is_multiple_of(2);
+            *count += usize::from(timed(&case));
+            let fitted = fits && half && FITTED.contains(&group.as_str());
+            add(case, (fitted, half), &mut all);
+        }
+    }
+    all
+}
+
+fn add(case: Value, (fitted, half): (bool, bool), all: &mut Vec<Error>) {
+    let mut kind = None;
+    let mut outcome = Outcome::default();
+    outcome.add(case, |plan: &Value| {
+        let plan = Document::parse(&plan.to_string()).and_then(|document| document.plan());
+        let plan = plan.map_err(|_| "not a plan".to_owned())?;
+        let job = Job::resolve(&plan, catalog()).map_err(|_| "not predicted".to_owned())?;
+        kind = Some(RunKind::of(&job));
+        Ok(predict::predict(&job))
+    });
+    for row in &outcome.rows {
+        let (of, sign) = speaks_of(row.family());
+        let Some(error) = row.error_pct else { continue };
+        // predicted / measured - 1 = error
+        let log = -sign * (1.0 + error / 100.0).ln();
+        for quantity in of.iter().filter(|quantity| !(fitted && **quantity == 3)) {
+            all.push(Error { kind: kind.unwrap(), quantity: *quantity, log, half });
+        }
+    }
+}
+
+/// What a row of the table names of model, framework, generation and GPUs.
+type Key = [Option<&'static str>; 4];
+
+/// How many cases of a key, and within which percent of the prediction 95 of 100 lie: 2.5 beyond to each side, by the
+/// quantile of so many and one more.
+fn spread(errors: &[Error], key: Key, quantity: usize) -> (usize, f64, f64) {
+    let of = |error: &&Error| {
+        let named = [error.kind.model, error.kind.framework, error.kind.generation, error.kind.gpus];
+        error.quantity == quantity && key.iter().zip(named).all(|(key, own)| key.is_none_or(|key| key == own))
+    };
+    let mut logs: Vec<f64> = errors.iter().filter(of).map(|error| error.log).collect();
+    logs.sort_by(f64::total_cmp);
+    let count = logs.len();
+    let beyond = ((count + 1) as f64 * 0.025).floor() as usize;
+    let at = beyond.max(1) - 1;
+    let (low, high) = if count == 0 { (0.0, 0.0) } else { (logs[at], logs[count - 1 - at]) };
+    let percent = |log: f64| (log.exp() - 1.0) * 100.0;
+    (count, (-percent(low)).max(0.0), percent(high).max(0.0))
+}
+
+fn keys(errors: &[Error]) -> BTreeSet<Key> {
+    errors.iter().flat_map(|error| error.kind.wider()).collect()
+}
+
+/// A bound that has moved by less than this, in points, is still told right.
+const SLACK: f64 = 1.0;
+
+const NAMES: [&str; 4] = ["model", "framework", "generation", "gpus"];
+
+#[test]
+fn the_bands_are_the_measured_cases_own() {
+    let errors = errors();
+    let path = format!("{}/configs/accuracy.yaml", env!("CARGO_MANIFEST_DIR"));
+    let table: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let (mut wanted, mut right) = (String::new(), true);
+    for key in keys(&errors) {
+        let row = table
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| NAMES.iter().zip(key).all(|(name, key)| row[*name].as_str() == key));
+        let named: Vec<String> =
+            NAMES.iter().zip(key).filter_map(|(name, key)| Some(format!("{name}: {}", key?))).collect();
+        let mut fields = named;
+        for (quantity, name) in QUANTITIES.iter().enumerate() {
+            let (cases, below, above) = spread(&errors, key, quantity);
+            if cases == 0 {
+                continue;
+            }
+            fields.push(format!("{name}: {{cases: {cases}, below_pct: {below:.1}, above_pct: {above:.1}}}"));
+            let said = row.map_or(&Value::Null, |row| &row[*name]);
+            let near = |of: &str, now: f64| {
+                let said = said[of].as_f64().unwrap_or(f64::NAN);
+                (said - now).abs() <= SLACK.max(0.1 * now)
+            };
+            right &=
+                said["cases"].as_u64() == Some(cases as u64) && near("below_pct", below) && near("above_pct", above);
+        }
+        wanted += &format!("- {{{}}}\n", fields.join(", "));
+    }
+    if let Ok(path) = std::env::var("MEMWALL_BANDS") {
+        std::fs::write(path, &wanted).unwrap();
+    }
+    assert!(right, "configs/accuracy.yaml should hold:\n{wanted}");
+}
+
+fn is_within(error: &Error, bands: &Bands) -> bool {
+    let band = [bands.allocated, bands.reserved, bands.device_used, bands.time][error.quantity].within(2.0);
+    !band.is_left_by(error.log.exp() - 1.0)
+}
+
+/// Of measured cases that no constant was fitted on 90 to 98 of 100 lie within their bands, and of each kind of model with
+/// enough cases 85 and more.
+#[test]
+fn measured_cases_lie_within_their_bands() {
+    let errors = errors();
+    let mut by: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for error in &errors {
+        let within = usize::from(is_within(error, &Bands::of_kind(error.kind)));
+        for name in ["all", error.kind.model, QUANTITIES[error.quantity]] {
+            let (inside, count) = by.entry(name).or_default();
+            *inside += within;
+            *count += 1;
+        }
+    }
+    for (name, (inside, count)) in by {
+        let share = inside as f64 / count as f64;
+        println!("{name}: {inside} of {count} within, {:.1} %", share * 100.0);
+        let (least, most) = if name == "all" { (0.90, 0.98) } else { (0.85, 1.0) };
+        assert!(count < ENOUGH || (least..=most).contains(&share), "{name}: {inside} of {count}");
+    }
+}
+
+/// Bands drawn from one half of the cases hold for the other.
+#[test]
+fn bands_of_one_half_hold_for_the_other() {
+    let all = errors();
+    let (one, other): (Vec<Error>, Vec<Error>) = all.into_iter().partition(|error| error.half);
+    for (from, to) in [(&one, &other), (&other, &one)] {
+        let inside = to.iter().filter(|error| {
+            let spreads = error.kind.wider().map(|key| spread(from, key, error.quantity));
+            let (_, below, above) =
+                spreads.into_iter().find(|(cases, ..)| *cases >= ENOUGH).unwrap_or((0, 100.0, 100.0));
+            let percent = (error.log.exp() - 1.0) * 100.0;
+            (-below.max(2.0)..=above.max(2.0)).contains(&percent)
+        });
+        let share = inside.count() as f64 / to.len() as f64;
+        println!("{:.1} % of {}", share * 100.0, to.len());
+        assert!(share > 0.85, "{share}");
+    }
+}
