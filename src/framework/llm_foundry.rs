@@ -25,7 +25,7 @@ pub(super) const PROFILE: Profile = Profile {
         experts: rule(Experts::Grouped, FFN),
         fused_projections: rule(false, ATTENTION),
         vocab_multiple: rule(1, MPT),
-        autocast: rule(false, "llm-foundry, FSDP MixedPrecision (fsdp_config mixed_precision)"),
+        autocast: rule(false, "Composer, composer/distributed/mosaic_parallelism.py, get_mixed_precision"),
         fused_sinks: rule(false, ATTENTION),
         repeated_kv: rule(false, ATTENTION),
         logits_held: rule(false, MPT),

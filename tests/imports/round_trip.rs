@@ -234,7 +234,7 @@ fn what_is_exported_without_a_loss_predicts_the_same_when_it_comes_back() {
     let (mut without_loss, mut other) = (0, Vec::new());
     for (name, own) in known_plans() {
         let job = memwall::predict::Job::resolve(&own, catalog()).unwrap();
-        let (target, file) = match job.framework.name() {
+        let (target, file) = match job.profile.name() {
             "megatron" => (Target::Torchrun, "a.sh"),
             "torchtitan" => (Target::Torchtitan, "a.toml"),
             _ => continue,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memwall::compare::{Bands, ENOUGH, RunKind};
 use memwall::plan::Document;
 use memwall::predict::{self, Job};
-use memwall::report::validate::{Outcome, read};
+use memwall::report::validate::{Case, Outcome, read};
 use serde_json::Value;
 
 const QUANTITIES: [&str; 4] = ["allocated", "reserved", "device_used", "time"];
@@ -55,18 +55,14 @@ fn errors() -> Vec<Error> {
     for file in files {
         let mut cases = read(&std::fs::read_to_string(&file).unwrap()).unwrap();
         let fits = file.ends_with("published.json");
-        cases.sort_by_key(|case| (case["group"].to_string(), case["id"].to_string()));
-        let timed = |case: &Value| {
-            ["step_time_s", "tokens_per_s_per_gpu", "samples_per_s_per_gpu"]
-                .iter()
-                .any(|key| case["measured"].get(key).is_some())
-        };
+        cases.sort_by_key(|case| case.as_ref().ok().map(|case| (case.group.clone(), case.id.clone())));
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for case in cases {
-            let group = case["group"].as_str().unwrap_or_default().to_owned();
+            let case = case.unwrap();
+            let group = case.group.clone().unwrap_or_default();
             let count = seen.entry(group.clone()).or_default();
             let half = count.is_multiple_of(2);
-            *count += usize::from(timed(&case));
+            *count += usize::from(is_timed(&case));
             let fitted = fits && half && FITTED.contains(&group.as_str());
             add(case, (fitted, half), &mut all);
         }
@@ -74,10 +70,14 @@ fn errors() -> Vec<Error> {
     all
 }
 
-fn add(case: Value, (fitted, half): (bool, bool), all: &mut Vec<Error>) {
+fn is_timed(case: &Case) -> bool {
+    ["step_time_s", "tokens_per_s_per_gpu", "samples_per_s_per_gpu"].iter().any(|key| case.measured.contains_key(*key))
+}
+
+fn add(case: Case, (fitted, half): (bool, bool), all: &mut Vec<Error>) {
     let mut kind = None;
     let mut outcome = Outcome::default();
-    outcome.add(case, |plan: &Value| {
+    outcome.add(Ok(case), |plan: &Value| {
         let plan = Document::parse(&plan.to_string()).and_then(|document| document.plan());
         let plan = plan.map_err(|_| "not a plan".to_owned())?;
         let job = Job::resolve(&plan, catalog()).map_err(|_| "not predicted".to_owned())?;
@@ -98,8 +98,9 @@ fn add(case: Value, (fitted, half): (bool, bool), all: &mut Vec<Error>) {
 /// What a row of the table names of model, framework, generation and GPUs.
 type Key = [Option<&'static str>; 4];
 
-/// How many cases of a key, and within which percent of the prediction 95 of 100 lie: 2.5 beyond to each side, by the
-/// quantile of so many and one more.
+/// How many cases of a key, and within which percent of the prediction 95 of 100 lie: the tenth and the ninetieth percentile
+/// of the logarithms, as much further out as two deviations of a normal distribution are beyond it (2 of 1.2816). The tails
+/// themselves are single cases.
 fn spread(errors: &[Error], key: Key, quantity: usize) -> (usize, f64, f64) {
     let of = |error: &&Error| {
         let named = [error.kind.model, error.kind.framework, error.kind.generation, error.kind.gpus];
@@ -108,10 +109,10 @@ fn spread(errors: &[Error], key: Key, quantity: usize) -> (usize, f64, f64) {
     let mut logs: Vec<f64> = errors.iter().filter(of).map(|error| error.log).collect();
     logs.sort_by(f64::total_cmp);
     let count = logs.len();
-    let beyond = ((count + 1) as f64 * 0.025).floor() as usize;
+    let beyond = ((count + 1) as f64 * 0.1).floor() as usize;
     let at = beyond.max(1) - 1;
     let (low, high) = if count == 0 { (0.0, 0.0) } else { (logs[at], logs[count - 1 - at]) };
-    let percent = |log: f64| (log.exp() - 1.0) * 100.0;
+    let percent = |log: f64| ((log * 1.56).exp() - 1.0) * 100.0;
     (count, (-percent(low)).max(0.0), percent(high).max(0.0))
 }
 

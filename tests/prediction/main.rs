@@ -13,6 +13,7 @@ mod beside;
 mod catalog;
 mod explain;
 mod families;
+mod frameworks;
 mod frozen;
 mod inference;
 mod laws;

@@ -48,6 +48,12 @@ pub struct Degrees {
 }
 
 impl Degrees {
+    /// Whether DeepSpeed shards: its ZeRO 1, 2 and 3.
+    #[must_use]
+    pub fn is_deepspeed(&self) -> bool {
+        self.engine == Engine::Deepspeed && self.sharding != Sharding::None
+    }
+
     /// What the plan calls the sharding.
     #[must_use]
     pub const fn asked(&self) -> Sharding {
