@@ -144,7 +144,7 @@ impl Question {
             config: state.editor.hf_config().cloned(),
             catalog: state.catalog.clone(),
             asked: Asked::of(state)?,
-            bands: Bands::of(job.profile, job.degrees.context),
+            bands: Bands::of(job),
             stated: state.run.stated(&state.monitor).to_vec(),
         })
     }

@@ -121,6 +121,7 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
         aliases: Vec::new(),
         vendor: Vendor::Nvidia,
         generation: Generation::Unknown,
+        compute_capability: None,
         memory: Bytes::ZERO,
         bandwidth: BytesPerSec(0.0),
         l2: None,

@@ -88,13 +88,12 @@ pub(super) fn note(
 }
 
 /// Settings that change what runs but not which bytes there are, with the reason.
-fn nothing_to_count(t: &TrainingPart) -> [(bool, &'static str); 3] {
+fn nothing_to_count(t: &TrainingPart) -> [(bool, &'static str); 2] {
     [
         (
             t.gradient_clipping == Some(true),
             "training.gradient_clipping: gradients are scaled in place; only a norm of 4 B a tensor is made",
         ),
-        (t.channels_last.is_some(), "training.channels_last: the same bytes in another order"),
         (
             t.attention_softmax_fp32.is_some(),
             "training.attention_softmax_fp32: fused kernels compute in fp32 and keep 16 bit either way",
