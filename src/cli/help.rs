@@ -79,7 +79,7 @@ impl Paper {
         }
         let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
         // https://no-color.org: set and not empty.
-        let colours = !std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self { width: usize::from(width).clamp(20, WIDEST), height: Some(usize::from(height)), colours }
     }
 
