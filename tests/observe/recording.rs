@@ -239,7 +239,7 @@ fn on_a_small_disk() {
 #[test]
 fn a_full_disk_loses_samples_with_a_word_and_the_recording_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "mount -t tmpfs -o size=300k small \"$1\" || exit 77; exec \"$0\" --exact recording::on_a_small_disk";
+    let script = "mount -t tmpfs -o size=4m small \"$1\" || exit 77; exec \"$0\" --exact recording::on_a_small_disk";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script]).arg(std::env::current_exe().unwrap()).arg(folder.path());
     match command.env("MEMWALL_TEST_SMALL_DISK", folder.path()).output() {
