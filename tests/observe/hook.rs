@@ -98,7 +98,7 @@ fn output_and_exit_status_are_the_commands_own() {
     assert!(said.starts_with("memwall: 12 steps, ") && said.contains("15 parameters"), "{said}");
     let none = output(meeting.command(env!("CARGO_BIN_EXE_memwall")).args(["run", "--", "true"]));
     assert_eq!((none.status.code(), none.stdout.len()), (Some(0), 0));
-    assert!(text(&none.stderr).contains("no optimizer step was seen"));
+    assert!(text(&none.stderr).contains("no optimizer step was observed"));
     let quiet = output(meeting.command(env!("CARGO_BIN_EXE_memwall")).args(["run", "--quiet", "--", "false"]));
     assert_eq!((quiet.status.code(), quiet.stderr.len()), (Some(1), 0));
     let program = meeting.folder.path().join("no-program").display().to_string();
