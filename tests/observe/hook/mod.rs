@@ -2,6 +2,9 @@
 //! Python, and with PyTorch itself where that is installed (`MEMWALL_TEST_PYTHON` names another
 //! Python than `python3`).
 
+mod hostile;
+mod running;
+
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -103,7 +106,7 @@ fn output_and_exit_status_are_the_commands_own() {
     assert_eq!((quiet.status.code(), quiet.stderr.len()), (Some(1), 0));
     let program = meeting.folder.path().join("no-program").display().to_string();
     let missing = output(meeting.command(env!("CARGO_BIN_EXE_memwall")).args(["run", "--", &program]));
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(127));
     assert!(text(&missing.stderr).starts_with(&format!("memwall: {program}: No such file")));
 }
 
