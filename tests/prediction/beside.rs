@@ -72,7 +72,7 @@ fn pieces_never_slow_tensor_parallel_down() {
     let with = |pieces: bool| {
         step(&format!(
             "model: {{preset: llama-2-7b, framework: megatron, batch_size: 4, sequence_length: 4096}}\n\
-             training: {{precision: bf16-fp32-master, micro_batch_size: 1}}\nhardware: {{gpu_type: NVIDIA H100}}\n\
+             training: {{precision: bf16-fp32-master, micro_batch_size: 4}}\nhardware: {{gpu_type: NVIDIA H100}}\n\
              cluster: {{num_gpus: 8}}\n\
              distribution: {{tensor_parallel: 8, sequence_parallel: true, overlap_tensor_parallel: {pieces}}}\n"
         ))
