@@ -13,7 +13,9 @@ fn every_figure_has_its_verdict_at_every_width() {
         let shown = screen(&state, &look(), size);
         for figure in ["device-used", "DRAM", "step"] {
             let row = shown.lines().find(|line| line.contains(&format!(" {figure}  ")) && line.contains(" %"));
-            assert!(row.is_some_and(|row| row.contains("as planned")), "{size:?} {figure}:\n{shown}");
+            // The simulated run holds 3 % more than its plan: within most bands, beyond the narrow one of Megatron's memory.
+            let verdict = |row: &str| row.contains("as planned") || row.contains("above plan");
+            assert!(row.is_some_and(verdict), "{size:?} {figure}:\n{shown}");
         }
         assert!(shown.contains("off by   verdict"), "{size:?}:\n{shown}");
     }
