@@ -25,7 +25,7 @@ fn second_line(state: &State) -> String {
 }
 
 fn demo_of(state: &State) -> Demo {
-    Demo::new(state.editor.prediction().unwrap(), &state.editor.job().unwrap().hardware.gpu)
+    Demo::new(state.plans.editor.prediction().unwrap(), &state.plans.editor.job().unwrap().hardware.gpu)
 }
 
 /// A live run as one would be on real devices: a process on one card that tells of its steps.
@@ -48,8 +48,8 @@ impl Live {
     }
 
     fn of(mut state: State, rules: &str) -> Self {
-        state.alerts.rules = Rules::parse(rules).unwrap();
-        state.calibrations.machine = "node7".to_owned();
+        state.run.alerts.rules = Rules::parse(rules).unwrap();
+        state.run.calibrations.machine = "node7".to_owned();
         happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: "driver".to_owned() }));
         state.monitor.toggle_attach(7);
         Self { state, now: START, step: 100 }
@@ -112,19 +112,19 @@ fn a_leak_is_told_from_a_flat_run_with_when_memory_will_be_full() {
     let mut state = open(EXAMPLE);
     let mut run = demo_of(&state);
     watch(&mut state, &mut run, 0..400);
-    assert_eq!(state.outlook.memory, Forecast::Flat);
+    assert_eq!(state.run.outlook.memory, Forecast::Flat);
     assert!(!second_line(&state).contains("full"));
     // That it grew while it loaded and through its first step was no alert either.
-    assert_eq!((state.alerts.raised.len(), state.alerts.past.len()), (0, 0));
+    assert_eq!((state.run.alerts.raised.len(), state.run.alerts.past.len()), (0, 0));
 
     // 24 GiB in 1500 s of stepping: what is left after 400 s takes about 1100 s more.
     let mut state = open(EXAMPLE);
     let mut run = demo_of(&state).leaking(Seconds(1500.0));
     watch(&mut state, &mut run, 0..400);
-    let Forecast::Growing(growth) = state.outlook.memory else { panic!("{:?}", state.outlook.memory) };
+    let Forecast::Growing(growth) = state.run.outlook.memory else { panic!("{:?}", state.run.outlook.memory) };
     assert!((growth.left.0 / 1110.0 - 1.0).abs() < 0.1, "{growth:?}");
     assert!(growth.soonest.0 <= growth.left.0);
-    assert_eq!(state.outlook.grows, Some(Grows::Leak));
+    assert_eq!(state.run.outlook.grows, Some(Grows::Leak));
     let line = second_line(&state);
     assert!(line.contains("! memory full in ~1"), "{line}");
     press(&mut state, &[Key::Char('5')]);
@@ -137,13 +137,13 @@ fn an_evaluation_and_the_first_steps_are_no_steady_training() {
     let mut live = Live::start("");
     live.step = 0;
     live.second(50.0, 60.0, Some(progress(1, 20.0, 9.0, live.now)));
-    assert_eq!(live.state.run.phases().phase(live.now), Phase::WarmingUp);
+    assert_eq!(live.state.run.telemetry.phases().phase(live.now), Phase::WarmingUp);
     assert!(screen(&live.state, &look(), SIZE).lines().next().unwrap().contains("warming up"));
-    assert!(live.state.comparison.as_ref().unwrap().step.observed.value().is_none());
+    assert!(live.state.run.comparison.as_ref().unwrap().step.observed.value().is_none());
     live.step = 1;
     live.train(60);
-    assert_eq!(live.state.run.phases().phase(live.now), Phase::Steady);
-    assert_eq!(live.state.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
+    assert_eq!(live.state.run.telemetry.phases().phase(live.now), Phase::Steady);
+    assert_eq!(live.state.run.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
     // Half a minute without a step: an evaluation. The step stays what it is in training.
     for _ in 0..30 {
         live.second(55.0, 60.0, None);
@@ -151,7 +151,7 @@ fn an_evaluation_and_the_first_steps_are_no_steady_training() {
     assert!(screen(&live.state, &look(), SIZE).lines().next().unwrap().contains("between steps"));
     let told = progress(live.step + 1, 31.0, 2.0, live.now);
     live.second(55.0, 60.0, Some(told));
-    assert_eq!(live.state.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
+    assert_eq!(live.state.run.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn an_alert_comes_once_a_crossing_and_again_after_it_went_back() {
     assert!(line.starts_with(" ! GPU 0: 90 °C"), "{line}");
     press(&mut live.state, &[Key::Char('A')]);
     assert!(!second_line(&live.state).contains('!'));
-    assert!(live.state.alerts.raised.iter().any(|raised| raised.alert == Alert::Temperature && raised.seen));
+    assert!(live.state.run.alerts.raised.iter().any(|raised| raised.alert == Alert::Temperature && raised.seen));
 }
 
 #[test]
@@ -197,21 +197,21 @@ fn without_a_file_of_alerts_the_screen_alone_tells() {
 #[test]
 fn a_made_up_run_wakes_nobody() {
     let mut state = open(EXAMPLE);
-    state.alerts.rules = Rules::parse("memory: 10\nnotify: [bell]\ncommand: [page]\n").unwrap();
+    state.run.alerts.rules = Rules::parse("memory: 10\nnotify: [bell]\ncommand: [page]\n").unwrap();
     let mut run = demo_of(&state);
     let mut effects = happen(&mut state, Event::SourceStarted(run.info()));
     for second in 0..30 {
         effects.extend(happen(&mut state, Event::Sample(Box::new(run.sample(START.plus_millis(second * 1000))))));
     }
     assert_eq!(alarms(&effects), Vec::<String>::new());
-    assert!(!state.alerts.raised.is_empty());
+    assert!(!state.run.alerts.raised.is_empty());
 }
 
 #[test]
 fn a_calibration_is_kept_used_visibly_and_dropped() {
     let mut live = Live::start("");
     live.train(60);
-    let planned = live.state.comparison.as_ref().unwrap().memory.predicted;
+    let planned = live.state.run.comparison.as_ref().unwrap().memory.predicted;
     press(&mut live.state, &[Key::Char('5')]);
     let effects = happen(&mut live.state, Event::Key(Key::Char('c')));
     let Some(Effect::Calibrate(kept, true)) = effects.first() else { panic!("{effects:?} {:?}", live.state.notice) };
@@ -223,7 +223,7 @@ fn a_calibration_is_kept_used_visibly_and_dropped() {
     let factors = Calibration { memory: Some(Factor { times: 1.04, runs: 3 }), time: None };
     let known = Calibrations::default().with(Kept { factors, ..(**kept).clone() });
     happen(&mut live.state, Event::Calibrated(Ok(known)));
-    let now = live.state.comparison.as_ref().unwrap().memory.predicted;
+    let now = live.state.run.comparison.as_ref().unwrap().memory.predicted;
     assert_eq!(now, Bytes::from_f64(planned.as_f64() * 1.04));
     assert!(second_line(&live.state).contains("calibrated"));
     let shown = screen(&live.state, &look(), SIZE);
@@ -233,7 +233,7 @@ fn a_calibration_is_kept_used_visibly_and_dropped() {
     let effects = happen(&mut live.state, Event::Key(Key::Char('C')));
     assert!(matches!(effects.first(), Some(Effect::Calibrate(_, false))), "{effects:?}");
     happen(&mut live.state, Event::Calibrated(Ok(Calibrations::default())));
-    assert_eq!(live.state.comparison.as_ref().unwrap().memory.predicted, planned);
+    assert_eq!(live.state.run.comparison.as_ref().unwrap().memory.predicted, planned);
     assert!(!second_line(&live.state).contains("calibrated"));
 }
 
@@ -283,14 +283,14 @@ fn memory_that_ran_out_is_explained_at_once() {
     // Dismissed it stays so while the same is told again, and comes back by its key.
     press(&mut live.state, &[Key::Esc]);
     happen(&mut live.state, Event::Run(Box::new(news)));
-    assert_eq!(live.state.overlay, None);
+    assert_eq!(live.state.dialogs.overlay, None);
     press(&mut live.state, &[Key::Char('O')]);
     assert!(screen(&live.state, &look(), SIZE).contains("what helps"));
     // Another run has taken its place.
     press(&mut live.state, &[Key::Esc]);
     happen(&mut live.state, Event::Run(Box::new(RunNews { pid: Some(7), ..RunNews::default() })));
     press(&mut live.state, &[Key::Char('O')]);
-    assert_eq!(live.state.overlay, None);
+    assert_eq!(live.state.dialogs.overlay, None);
 }
 
 #[test]

@@ -17,7 +17,7 @@ const SIZE: (u16, u16) = (120, 40);
 /// A dashboard on an example, and a run of that plan with other values.
 fn departing(example: &str, change: &Change) -> (State, Demo) {
     let state = open(example);
-    let mut run = state.editor.clone();
+    let mut run = state.plans.editor.clone();
     run.apply(run.with(change).unwrap(), &state.catalog);
     assert_eq!(run.faults(), []);
     let demo = Demo::new(run.prediction().unwrap(), &run.job().unwrap().hardware.gpu);
@@ -25,17 +25,17 @@ fn departing(example: &str, change: &Change) -> (State, Demo) {
 }
 
 fn words(state: &State) -> Vec<String> {
-    state.explaining.found.iter().map(Explanation::words).collect()
+    state.run.explaining.found.iter().map(Explanation::words).collect()
 }
 
 /// What an H100 does of a plan for an A100 needs no other cause, and none was looked for.
 #[test]
 fn another_card_is_reason_enough() {
     let (mut state, mut run) = departing("13b_long_sequence", &Change::to("distribution.sequence_parallel", "false"));
-    let planned = state.editor.with(&Change::to("hardware.gpu_type", "NVIDIA A100 80GB")).unwrap();
-    state.editor.apply(planned, &state.catalog.clone());
+    let planned = state.plans.editor.with(&Change::to("hardware.gpu_type", "NVIDIA A100 80GB")).unwrap();
+    state.plans.editor.apply(planned, &state.catalog.clone());
     watch(&mut state, &mut run, 0..120);
-    assert!(state.comparison.as_ref().unwrap().is_notable());
+    assert!(state.run.comparison.as_ref().unwrap().is_notable());
     assert_eq!(words(&state), Vec::<String>::new());
     press(&mut state, &[Key::Char('5'), Key::Char('z')]);
     let shown = screen(&state, &look(), SIZE);
@@ -47,22 +47,22 @@ fn another_card_is_reason_enough() {
 fn the_right_cause_is_shown_taken_and_taken_back() {
     let change = Change::to("distribution.sequence_parallel", "false");
     let (mut state, mut run) = departing("13b_long_sequence", &change);
-    let planned = state.editor.text().to_owned();
+    let planned = state.plans.editor.text().to_owned();
     watch(&mut state, &mut run, 0..120);
     assert_eq!(words(&state)[0], "sequence parallel off", "{:?}", words(&state));
     let shown = screen(&state, &look(), SIZE);
     assert!(shown.lines().nth(1).unwrap().contains("why: sequence parallel off ("), "{shown}");
 
     press(&mut state, &[Key::Char('5'), Key::Home, Key::Enter]);
-    assert!(state.editor.text().contains("sequence_parallel: false"));
-    assert!(state.editor.modified());
+    assert!(state.plans.editor.text().contains("sequence_parallel: false"));
+    assert!(state.plans.editor.modified());
     // What is seen is what the plan says now: nothing is left to explain.
     assert_eq!(words(&state), Vec::<String>::new());
     let shown = screen(&state, &look(), SIZE);
     assert!(!shown.contains("why: sequence"), "{shown}");
 
     press(&mut state, &[Key::Char('u')]);
-    assert_eq!(state.editor.text(), planned);
+    assert_eq!(state.plans.editor.text(), planned);
     assert_eq!(words(&state)[0], "sequence parallel off");
 }
 
@@ -108,7 +108,7 @@ fn an_answer_to_a_plan_that_has_changed_meanwhile_is_none() {
     let change = Change::to("distribution.sequence_parallel", "false");
     let (mut state, mut run) = departing("13b_long_sequence", &change);
     watch(&mut state, &mut run, 0..120);
-    let found = state.explaining.found.clone();
+    let found = state.run.explaining.found.clone();
     press(&mut state, &[Key::Char('5'), Key::Char('e')]);
     // A search is asked for by key; before it comes back, the plan is changed.
     let effects = update(&mut state, Event::Key(Key::Char('e')));
@@ -123,7 +123,7 @@ fn the_pane_says_what_each_would_make_of_the_run() {
     let change = Change::to("training.activation_checkpointing", "full");
     let (mut state, mut run) = departing("13b_long_sequence", &change);
     watch(&mut state, &mut run, 0..120);
-    state.focus = Pane::Compare;
+    state.views.focus = Pane::Compare;
     let shown = screen(&state, &look(), SIZE);
     for part in ["why, and what the run would show then", "every block checkpointed", "⏎ makes the plan say"] {
         assert!(shown.contains(part), "{part}\n{shown}");
@@ -160,7 +160,7 @@ fn nothing_is_explained_by_what_the_process_was_told_otherwise() {
     let pid = state.monitor.attached_here().unwrap();
     let proposal = |told: &str| Proposal {
         pid,
-        plan: Loaded::from_text("inferred", state.editor.text()).unwrap(),
+        plan: Loaded::from_text("inferred", state.plans.editor.text()).unwrap(),
         account: Account { title: String::new(), rows: Vec::new(), open: Vec::new() },
         stated: vec![("training.activation_checkpointing", told.to_owned())],
     };

@@ -4,7 +4,7 @@ use tokio::sync::mpsc::{self, Receiver};
 
 use super::args::RecordArgs;
 use super::dashboard::Clock;
-use crate::app::{Monitor, Run};
+use crate::app::{Monitor, Telemetry};
 use crate::observe::{self, Follow, Following};
 use crate::reading::{RunNews, Sample};
 
@@ -15,7 +15,7 @@ const NEWS: usize = 4;
 pub struct Beside {
     following: Following,
     news: Receiver<RunNews>,
-    run: Run,
+    run: Telemetry,
     monitor: Monitor,
 }
 
@@ -32,7 +32,7 @@ impl Beside {
         let wanted = Follow { log: args.log.clone(), pattern: None, pid: args.attach, live: true };
         let following = observe::follow(wanted, |name| std::env::var_os(name), move || clock.now(), sender)
             .map_err(|error| format!("no thread for the log and the hook: {error}"))?;
-        Ok(Some(Self { following, news, run: Run::default(), monitor: Monitor::new(args.attach) }))
+        Ok(Some(Self { following, news, run: Telemetry::default(), monitor: Monitor::new(args.attach) }))
     }
 
     /// The sample with what the run has told by then.

@@ -27,11 +27,13 @@ pub struct Awaited {
 impl Awaited {
     /// Hands the run of the plan in front over, where that makes a prediction by now. Whether it did.
     pub fn look(&self, state: &mut State) -> bool {
-        if state.editor.prediction().is_none() {
+        if state.plans.editor.prediction().is_none() {
             return false;
         }
-        let Ok(Some(demo)) = run(&self.choice, &state.editor, self.head_start, &state.catalog) else { return false };
-        state.editor.name().clone_into(&mut state.first);
+        let Ok(Some(demo)) = run(&self.choice, &state.plans.editor, self.head_start, &state.catalog) else {
+            return false;
+        };
+        state.plans.editor.name().clone_into(&mut state.run.first);
         // Nobody waits where another source was found.
         drop(self.hand.send(demo));
         true

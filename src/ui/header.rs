@@ -32,9 +32,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let editor = &state.editor;
+    let editor = &state.plans.editor;
     let changed = if editor.modified() { "*" } else { "" };
-    let example = if editor.is_example() && state.playback.is_none() { " example" } else { "" };
+    let example = if editor.is_example() && state.recordings.playback.is_none() { " example" } else { "" };
     let verdict = editor.prediction().map_or_else(Vec::new, |prediction| verdict(prediction, look));
     let room = (area.width as usize).saturating_sub(width_of(&verdict) + 2);
     let source = source(state, look);
@@ -50,7 +50,7 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         ],
         source,
     ];
-    if state.playback.is_some() {
+    if state.recordings.playback.is_some() {
         // What time it is there comes first, and stays on narrow screens.
         parts.swap(0, 1);
         parts[0].insert(0, Span::raw(" "));
@@ -98,7 +98,7 @@ pub fn joined<'a>(parts: Vec<Vec<Span<'a>>>, room: usize, look: &Look) -> Vec<Sp
 fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
     match &state.monitor.source {
-        Source::Starting if state.editor.prediction().is_none() => {
+        Source::Starting if state.plans.editor.prediction().is_none() => {
             vec![Span::styled("waits for a plan", theme.dim())]
         }
         Source::Starting => vec![Span::styled("source starting", theme.dim())],
@@ -108,7 +108,7 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
             let live = !matches!(info.kind, SourceKind::Demo | SourceKind::Replay);
             let style = if live { theme.good() } else { theme.warning() };
             let mut spans = vec![Span::styled(info.kind.word(), style)];
-            match &state.playback {
+            match &state.recordings.playback {
                 Some(playback) => spans.extend(position(playback, look)),
                 None => spans.push(age(state, look)),
             }
@@ -148,7 +148,7 @@ fn clock(time: Seconds) -> String {
 
 /// That what is observed is written to a file.
 fn recording<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
-    match &state.recording {
+    match &state.recordings.recording {
         Recording::Off => None,
         Recording::Starting | Recording::Ending => Some(vec![Span::styled("○ rec", look.theme.dim())]),
         Recording::On(_) => Some(vec![Span::styled("● rec", look.theme.danger())]),
@@ -170,8 +170,8 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
     let host = state.monitor.host(attached.pid);
     let name = host.and_then(|host| host.name.value()).map(|name| format!("{} ", fit(&printable(name), 12)));
     let name = name.unwrap_or_default();
-    let told = state.run.phases();
-    let ended = state.run.ended(&state.monitor, state.now);
+    let told = state.run.telemetry.phases();
+    let ended = state.run.telemetry.ended(&state.monitor, state.now);
     if let Some(ended) = ended.filter(|_| attached.state != AttachedState::Replaced) {
         return vec![Span::styled(format!("▶ {} {name}{ended}", attached.pid), theme.danger())];
     }

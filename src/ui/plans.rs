@@ -30,9 +30,9 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
     let inner = block.inner(area);
     block.render(area, buffer);
     let name = (inner.width as usize / 4).clamp(12, 30);
-    let against = match &state.baseline {
+    let against = match &state.plans.baseline {
         Some(baseline) => format!("the baseline, {}", printable(&baseline.name)),
-        None => format!("the plan in front, {}", printable(state.editor.name())),
+        None => format!("the plan in front, {}", printable(state.plans.editor.name())),
     };
     let room = (inner.width as usize).saturating_sub(name + FIGURES);
     let head = format!(
@@ -47,7 +47,7 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
         if room < SUMMARY { "" } else { "what it is" }
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
-    for (place, plan) in state.tabs.all(&state.editor).enumerate() {
+    for (place, plan) in state.plans.tabs.all(&state.plans.editor).enumerate() {
         let chosen = place == selected;
         let mark = if chosen { "▸ " } else { "  " };
         let style = if chosen { theme.selected() } else { theme.text() };
@@ -59,7 +59,13 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
         lines.push(Line::from(spans));
     }
     lines.push(Line::default());
-    let differs = state.tabs.all(&state.editor).nth(selected).map(|plan| differences(state, plan)).unwrap_or_default();
+    let differs = state
+        .plans
+        .tabs
+        .all(&state.plans.editor)
+        .nth(selected)
+        .map(|plan| differences(state, plan))
+        .unwrap_or_default();
     let said = format!("Δ against {against}{differs}");
     let said = wrapped(&said, (inner.width as usize).saturating_sub(4), 5);
     lines.extend(said.into_iter().map(|line| Line::styled(format!("  {line}"), theme.dim())));
@@ -77,7 +83,8 @@ fn figures<'a>(state: &State, plan: &Editor, look: &Look, room: usize) -> Vec<Sp
     let capacity = prediction.capacity;
     let memory = if capacity.verdict() == Verdict::DoesNotFit { theme.danger() } else { theme.predicted() };
     let rate = prediction.time.tokens_per_s.map_or_else(|| "–".to_owned(), tokens);
-    let base = state.baseline.as_ref().map(|baseline| &baseline.prediction).or_else(|| state.editor.prediction());
+    let base =
+        state.plans.baseline.as_ref().map(|baseline| &baseline.prediction).or_else(|| state.plans.editor.prediction());
     let outcome = base.map(|base| Outcome::between(base, prediction));
     let (more, faster) = match outcome.filter(|outcome| outcome.memory.0 != 0 || outcome.speed != 0.0) {
         Some(outcome) => (outcome.memory.to_string(), signed_percent(outcome.speed)),
@@ -102,7 +109,7 @@ fn figures<'a>(state: &State, plan: &Editor, look: &Look, room: usize) -> Vec<Sp
 
 /// What the selected plan says otherwise than the one that it is compared with.
 fn differences(state: &State, plan: &Editor) -> String {
-    let Some(base) = state.baseline.as_ref().map(Baseline::job).or_else(|| state.editor.job()) else {
+    let Some(base) = state.plans.baseline.as_ref().map(Baseline::job).or_else(|| state.plans.editor.job()) else {
         return String::new();
     };
     let Some(job) = plan.job() else { return String::new() };
@@ -117,7 +124,7 @@ fn differences(state: &State, plan: &Editor) -> String {
         })
         .collect();
     match said.as_slice() {
-        [] if state.tabs.place().1 > 1 => {
+        [] if state.plans.tabs.place().1 > 1 => {
             "; what another plan says otherwise is told here when it is chosen".to_owned()
         }
         [] => String::new(),

@@ -26,26 +26,26 @@ const WORDS: usize = 30;
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = area.width as usize;
-    if let Some(fault) = state.editor.faults().first() {
-        let shown = if state.editor.prediction().is_some() { " (panes: last good)" } else { "" };
+    if let Some(fault) = state.plans.editor.faults().first() {
+        let shown = if state.plans.editor.prediction().is_some() { " (panes: last good)" } else { "" };
         let text = fit(&format!(" plan broken{shown}: {}", printable(&fault.to_string())), width);
         Line::styled(text, theme.danger()).render(area, buffer);
         return;
     }
-    let Some(prediction) = state.editor.prediction() else { return };
-    let mut parts = match &state.comparison {
+    let Some(prediction) = state.plans.editor.prediction() else { return };
+    let mut parts = match &state.run.comparison {
         Some(comparison) => compared(comparison, look),
         None => alone(prediction, look),
     };
-    let mut predicted = match state.editor.serves() {
+    let mut predicted = match state.plans.editor.serves() {
         true => answered(prediction, look),
-        false => predicted(prediction, state.comparison.as_ref(), look),
+        false => predicted(prediction, state.run.comparison.as_ref(), look),
     }
     .into_iter();
     parts.extend(predicted.next());
     parts.extend(eta(state, look));
     parts.extend(predicted);
-    if !state.calibration.is_empty() {
+    if !state.run.calibration.is_empty() {
         // What stands left of the arrows is no longer what the plan alone predicts.
         parts.insert(1, vec![Span::styled("calibrated", theme.warning())]);
     }
@@ -72,16 +72,16 @@ const SOON: Seconds = Seconds(24.0 * 3600.0);
 /// The gravest alert that nobody has seen, in at most `width` cells; else when memory will be full, if that is soon;
 /// else what the card lacks.
 fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    if let Some((raised, more)) = state.alerts.unseen() {
+    if let Some((raised, more)) = state.run.alerts.unseen() {
         let more = if more > 0 { format!(" (+{more})") } else { String::new() };
-        let said = match state.outlook.memory {
+        let said = match state.run.outlook.memory {
             Forecast::Growing(growth) if raised.alert == Alert::FullIn => growth.short(),
             _ => printable(&raised.text),
         };
         let text = fit(&said, width.saturating_sub(2 + more.len()));
         return vec![Span::styled(format!("! {text}{more}"), look.theme.danger())];
     }
-    match state.outlook.memory {
+    match state.run.outlook.memory {
         Forecast::Growing(growth) if growth.left.0 < SOON.0 => {
             vec![Span::styled(growth.short(), look.theme.warning())]
         }
@@ -91,24 +91,24 @@ fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
 
 /// What the plan says that its card has no kernels for.
 fn lacking<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    let Some((_, lacks)) = state.editor.lacking() else { return Vec::new() };
+    let Some((_, lacks)) = state.plans.editor.lacking() else { return Vec::new() };
     let text = fit(&format!("! {}", printable(lacks)), width);
     vec![Span::styled(text, look.theme.warning())]
 }
 
 /// When the run will be done.
 fn eta<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
-    if state.editor.serves() {
+    if state.plans.editor.serves() {
         return None;
     }
-    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let left = progress.remaining().value().copied()?;
     Some(vec![Span::styled("ETA ", look.theme.dim()), Span::styled(left.roughly(), look.theme.observed())])
 }
 
 /// The likeliest reason for what lies outside, in at most `width` cells; nothing while there is none.
 fn why<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    let Some(best) = state.explaining.found.first() else { return Vec::new() };
+    let Some(best) = state.run.explaining.found.first() else { return Vec::new() };
     let sure = format!(" ({:.0} %)", best.share.percent());
     let words = fit(&printable(&best.words()), width.saturating_sub(5 + sure.len()));
     vec![

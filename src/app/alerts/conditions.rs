@@ -52,7 +52,7 @@ const fn whether(is: bool) -> Crossing {
 
 /// Everything that is known now; what is not known neither raises an alert nor ends one.
 pub fn of(state: &State) -> Vec<Condition> {
-    let rules = &state.alerts.rules;
+    let rules = &state.run.alerts.rules;
     let mut conditions = Vec::new();
     for device in state.monitor.devices() {
         conditions
@@ -105,8 +105,8 @@ fn trouble(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
 }
 
 fn full_in(state: &State) -> Option<Condition> {
-    let threshold = state.alerts.rules.threshold(Alert::FullIn)?;
-    match state.outlook.memory {
+    let threshold = state.run.alerts.rules.threshold(Alert::FullIn)?;
+    match state.run.outlook.memory {
         Forecast::TooShort => None,
         Forecast::Flat => Some(condition(Alert::FullIn, Crossing::Back, "memory no longer grows".to_owned())),
         Forecast::Growing(growth) => {
@@ -118,9 +118,9 @@ fn full_in(state: &State) -> Option<Condition> {
 }
 
 fn slow_step(state: &State) -> Option<Condition> {
-    let threshold = state.alerts.rules.threshold(Alert::SlowStep)?;
-    let usual = state.run.phases().step()?;
-    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    let threshold = state.run.alerts.rules.threshold(Alert::SlowStep)?;
+    let usual = state.run.telemetry.phases().step()?;
+    let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let times = progress.step_time.value()?.0 / usual.0;
     let text = format!("a step takes {} times the usual {usual}", three_figures(times));
     let back = BACK_SHARE * (threshold - 1.0).max(0.0);
@@ -128,8 +128,8 @@ fn slow_step(state: &State) -> Option<Condition> {
 }
 
 fn stalled(state: &State) -> Option<Condition> {
-    let threshold = state.alerts.rules.threshold(Alert::Stalled)?;
-    let phases = state.run.phases();
+    let threshold = state.run.alerts.rules.threshold(Alert::Stalled)?;
+    let phases = state.run.telemetry.phases();
     let minutes = phases.quiet_for(state.now)?.0 / 60.0;
     let between = phases.phase(state.now) == Phase::Between;
     let crossing = if between { upwards(minutes, threshold, threshold) } else { Crossing::Back };
@@ -138,22 +138,22 @@ fn stalled(state: &State) -> Option<Condition> {
 }
 
 fn loss(state: &State) -> Option<Condition> {
-    state.alerts.rules.threshold(Alert::Loss)?;
-    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    state.run.alerts.rules.threshold(Alert::Loss)?;
+    let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let loss = progress.loss.value()?;
     Some(condition(Alert::Loss, whether(!loss.is_finite()), format!("the loss is {loss}")))
 }
 
 fn ended(state: &State) -> Option<Condition> {
-    state.alerts.rules.threshold(Alert::Ended)?;
-    let ended = state.run.ended(&state.monitor, state.now);
+    state.run.alerts.rules.threshold(Alert::Ended)?;
+    let ended = state.run.telemetry.ended(&state.monitor, state.now);
     let pid = state.monitor.attached.as_ref().map_or(0, |attached| attached.pid);
     let text = format!("process {pid} has {}", ended.as_deref().unwrap_or("ended"));
     Some(condition(Alert::Ended, whether(ended.is_some()), text))
 }
 
 fn out_of_memory(state: &State) -> Option<Condition> {
-    state.alerts.rules.threshold(Alert::OutOfMemory)?;
-    let text = state.ran_out.as_ref().map(|known| known.explained.headline.clone());
+    state.run.alerts.rules.threshold(Alert::OutOfMemory)?;
+    let text = state.run.ran_out.as_ref().map(|known| known.explained.headline.clone());
     Some(condition(Alert::OutOfMemory, whether(text.is_some()), text.unwrap_or_default()))
 }

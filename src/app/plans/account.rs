@@ -44,15 +44,15 @@ pub fn arrived(state: &mut State, import: Import) {
 
 /// Shows what was read of the file that the plan in front is from.
 pub fn show(state: &mut State, account: Account) {
-    state.imported = Some(account);
-    state.overlay = Some(Overlay::Imported(0));
+    state.plans.imported = Some(account);
+    state.dialogs.overlay = Some(Overlay::Imported(0));
 }
 
 /// It has been seen; what comes next is said.
 pub fn close(state: &mut State) {
-    state.overlay = None;
-    if state.imported.take().is_some() {
-        let name = state.editor.name();
+    state.dialogs.overlay = None;
+    if state.plans.imported.take().is_some() {
+        let name = state.plans.editor.name();
         state.notice = Some(info(format!("an unsaved plan: s writes {name}.yaml, e shows what each value is from")));
     }
 }

@@ -57,9 +57,9 @@ impl CompareRow {
     /// The row of that number.
     #[must_use]
     pub fn of(state: &State) -> Self {
-        let above = state.explaining.found.len().max(1);
-        match state.compared.checked_sub(above) {
-            None => Self::Why(state.compared),
+        let above = state.run.explaining.found.len().max(1);
+        match state.views.compared.checked_sub(above) {
+            None => Self::Why(state.views.compared),
             Some(0) => Self::Run,
             Some(1) => Self::Kinds,
             Some(below) => Self::Assumption(below - 2),
@@ -69,7 +69,7 @@ impl CompareRow {
     /// How many rows there are, of a prediction with so many assumptions.
     #[must_use]
     pub fn count(state: &State, assumptions: usize) -> usize {
-        state.explaining.found.len().max(1) + 2 + assumptions
+        state.run.explaining.found.len().max(1) + 2 + assumptions
     }
 }
 
@@ -89,13 +89,13 @@ const CALM: Seconds = Seconds(10.0);
 
 impl Asked {
     fn of(state: &State) -> Option<Self> {
-        let comparison = state.comparison.as_ref()?;
+        let comparison = state.run.comparison.as_ref()?;
         // A text that is no plan can be held against nothing.
-        state.editor.plan()?;
+        state.plans.editor.plan()?;
         Some(Self {
-            text: state.editor.text().to_owned(),
+            text: state.plans.editor.text().to_owned(),
             stage: comparison.stage(),
-            calibration: state.calibration,
+            calibration: state.run.calibration,
             evidence: comparison.held_against_plans(),
             at: state.now,
         })
@@ -138,14 +138,14 @@ impl Question {
     /// What there is to explain now; none without a valid plan or anything observed.
     #[must_use]
     pub fn of(state: &State) -> Option<Self> {
-        let job = state.editor.job()?;
+        let job = state.plans.editor.job()?;
         Some(Self {
-            document: state.editor.document()?.clone(),
-            config: state.editor.hf_config().cloned(),
+            document: state.plans.editor.document()?.clone(),
+            config: state.plans.editor.hf_config().cloned(),
             catalog: state.catalog.clone(),
             asked: Asked::of(state)?,
             bands: Bands::of(job.framework, job.degrees.context),
-            stated: state.run.stated(&state.monitor).to_vec(),
+            stated: state.run.telemetry.stated(&state.monitor).to_vec(),
         })
     }
 
@@ -167,10 +167,10 @@ impl Question {
 /// Begins a search where what is seen has changed since the last one and lies outside of what
 /// predictions stray by, or where it did: then it says that nothing is wrong any more.
 pub fn look(state: &mut State) -> Option<Effect> {
-    state.editor.plan()?;
-    let wrong = state.comparison.as_ref()?.is_notable();
-    let explaining = &mut state.explaining;
-    if explaining.asked.as_ref().is_some_and(|asked| asked.text != state.editor.text()) {
+    state.plans.editor.plan()?;
+    let wrong = state.run.comparison.as_ref()?.is_notable();
+    let explaining = &mut state.run.explaining;
+    if explaining.asked.as_ref().is_some_and(|asked| asked.text != state.plans.editor.text()) {
         // They are of another plan.
         explaining.found.clear();
         explaining.asked = None;
@@ -182,6 +182,7 @@ pub fn look(state: &mut State) -> Option<Effect> {
     }
     let now = Asked::of(state)?;
     let answered = state
+        .run
         .explaining
         .asked
         .as_ref()
@@ -192,19 +193,19 @@ pub fn look(state: &mut State) -> Option<Effect> {
 /// Whether the run is gone: what was found out about it stays.
 fn is_over(state: &State) -> bool {
     let attached = state.monitor.attached.as_ref().map(|attached| attached.state);
-    attached == Some(AttachedState::Replaced) || state.run.ended(&state.monitor, state.now).is_some()
+    attached == Some(AttachedState::Replaced) || state.run.telemetry.ended(&state.monitor, state.now).is_some()
 }
 
 /// Whether the run is meant to do what the plan says, and has done so for whole steps. The example that
 /// opens where no plan is given is nobody's plan for real processes, and what another card than the plan's
 /// does needs no other cause.
 fn is_meant(state: &State) -> bool {
-    let settled = state.comparison.as_ref().is_some_and(|comparison| comparison.evidence.settled);
+    let settled = state.run.comparison.as_ref().is_some_and(|comparison| comparison.evidence.settled);
     settled && !inferred::has_no_plan(state) && state.other_card().is_none()
 }
 
 fn ask(state: &mut State, now: Asked) -> Effect {
-    let explaining = &mut state.explaining;
+    let explaining = &mut state.run.explaining;
     explaining.number += 1;
     explaining.asked = Some(now);
     explaining.under_way = true;
@@ -217,8 +218,8 @@ pub fn ask_now(state: &mut State) -> Vec<Effect> {
         state.notice = Some(problem("nothing is observed that a valid plan could be held against"));
         return Vec::new();
     };
-    state.explaining.by_key = true;
-    if state.explaining.under_way {
+    state.run.explaining.by_key = true;
+    if state.run.explaining.under_way {
         return Vec::new();
     }
     vec![ask(state, now)]
@@ -226,12 +227,12 @@ pub fn ask_now(state: &mut State) -> Vec<Effect> {
 
 /// A search has come back.
 pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
-    let explaining = &mut state.explaining;
+    let explaining = &mut state.run.explaining;
     if number != explaining.number {
         return;
     }
     explaining.under_way = false;
-    let of_this = explaining.asked.as_ref().is_some_and(|asked| asked.text == state.editor.text());
+    let of_this = explaining.asked.as_ref().is_some_and(|asked| asked.text == state.plans.editor.text());
     if of_this {
         explaining.found = found;
         explaining.found.retain(|explanation| explanation.share.0 >= WORTH);
@@ -239,7 +240,7 @@ pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
     if std::mem::take(&mut explaining.by_key) && of_this {
         state.notice = Some(info(match explaining.found.first() {
             Some(best) => format!("{} ({:.0} %)", best.words(), best.share.percent()),
-            None if state.comparison.as_ref().is_some_and(Comparison::is_notable) => {
+            None if state.run.comparison.as_ref().is_some_and(Comparison::is_notable) => {
                 "no other plan and no trouble of the machine that is known explains what is seen".to_owned()
             }
             None => "the plan explains what is seen: no other one does so better".to_owned(),
@@ -249,7 +250,7 @@ pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
 
 /// Makes the plan say what the selected explanation says that the run does.
 pub fn take(state: &mut State) {
-    let Some(chosen) = state.explaining.found.get(state.compared) else {
+    let Some(chosen) = state.run.explaining.found.get(state.views.compared) else {
         state.notice = Some(problem("no explanation is selected: e looks for some"));
         return;
     };
@@ -259,7 +260,7 @@ pub fn take(state: &mut State) {
         state.notice = Some(info(format!("the plan is right: {}", remedies.join("; "))));
         return;
     };
-    match state.editor.with(&change) {
+    match state.plans.editor.with(&change) {
         Ok(document) => {
             editing::apply(state, document);
             state.notice = Some(info(format!("the plan says so now: {words}; u takes it back")));

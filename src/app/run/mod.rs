@@ -22,7 +22,7 @@ const QUIET: f64 = 60.0;
 
 /// What is known of runs besides their devices.
 #[derive(Debug, Clone, Default)]
-pub struct Run {
+pub struct Telemetry {
     /// The newest news.
     pub news: RunNews,
     /// What the newest sample told: of a recorded run, or a made-up one.
@@ -41,7 +41,7 @@ pub struct Run {
     offered: Vec<u32>,
 }
 
-impl Run {
+impl Telemetry {
     /// Takes in news. A process with a hook that nobody has attached anything beside is attached.
     pub fn take(&mut self, news: RunNews, monitor: &mut Monitor, now: Moment) {
         self.news = news;
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_hooked_run_is_attached_once_and_stays_let_go_of() {
-        let (mut run, mut monitor) = (Run::default(), Monitor::new(None));
+        let (mut run, mut monitor) = (Telemetry::default(), Monitor::new(None));
         let news = RunNews { hooks: vec![hooked(7, NOW)], ..RunNews::default() };
         run.take(news.clone(), &mut monitor, NOW);
         assert_eq!(monitor.attached.as_ref().map(|attached| attached.pid), Some(7));
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_made_up_run_has_no_real_process_attached() {
-        let (mut run, mut monitor) = (Run::default(), Monitor::new(None));
+        let (mut run, mut monitor) = (Telemetry::default(), Monitor::new(None));
         monitor.source = Source::Running(SourceInfo { kind: SourceKind::Demo, detail: String::new() });
         run.take(RunNews { hooks: vec![hooked(7, NOW)], ..RunNews::default() }, &mut monitor, NOW);
         assert_eq!(monitor.attached, None);
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn the_logs_count_and_the_hooks_time() {
-        let (mut run, mut monitor) = (Run::default(), Monitor::new(Some(7)));
+        let (mut run, mut monitor) = (Telemetry::default(), Monitor::new(Some(7)));
         let log = Progress {
             told_by: ToldBy::Log(LogFormat::HuggingFace),
             step: Reading::measured(1_040, NOW),

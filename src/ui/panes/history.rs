@@ -81,7 +81,7 @@ fn draw_head(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// The top of a figure's axis: what the card can do, else the highest that was seen.
 fn top(state: &State, figure: Figure, device: &DeviceSample, seen: Option<Spread>) -> f64 {
-    let prediction = state.editor.prediction();
+    let prediction = state.plans.editor.prediction();
     let full = match figure {
         Figure::Memory => device.memory.value().map(|memory| memory.total.as_f64()),
         Figure::Bandwidth => {
@@ -228,7 +228,7 @@ fn draw_list(state: &State, devices: &[DeviceSample], look: &Look, area: Rect, b
     let room = (area.height as usize).saturating_sub(1);
     let first = scroll(monitor.shown_device(), devices.len(), room);
     for (position, device) in devices.iter().enumerate().skip(first).take(room) {
-        let chosen = state.focus == Pane::Monitor && monitor.selected == Selected::Device(position);
+        let chosen = state.views.focus == Pane::Monitor && monitor.selected == Selected::Device(position);
         let style = if chosen { theme.selected() } else { theme.text() };
         let mut spans = vec![Text::styled(format!("{}{:>2}  ", if chosen { "▸" } else { " " }, device.index), style)];
         for figure in Figure::ALL {

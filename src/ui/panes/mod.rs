@@ -32,7 +32,7 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         (Pane::Monitor, Some(baseline)) => format!("{baseline} · {detail}"),
         _ => detail,
     };
-    let focused = state.focus == pane;
+    let focused = state.views.focus == pane;
     let (frame, name) =
         if focused { (look.theme.accent(), look.theme.accent()) } else { (look.theme.frame(), look.theme.text()) };
     let detail = fit(&detail, (area.width as usize).saturating_sub(pane.name().len() + 8));
@@ -44,7 +44,7 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
     let inner = block.inner(area);
     block.render(area, buffer);
     match pane {
-        Pane::Plan => match &state.text {
+        Pane::Plan => match &state.plans.text {
             Some(view) => text::draw(state, view, look, inner, buffer),
             None => plan::draw(state, look, inner, buffer),
         },
@@ -60,7 +60,7 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
 
 /// How the plan differs from the baseline, for a pane that shows nothing else of the plan.
 fn baseline(state: &State) -> Option<String> {
-    let outcome = state.baseline.as_ref()?.outcome(state.editor.prediction()?);
+    let outcome = state.plans.baseline.as_ref()?.outcome(state.plans.editor.prediction()?);
     (outcome.memory.0 != 0).then(|| format!("plan {} to base", outcome.memory))
 }
 
@@ -86,7 +86,7 @@ pub fn sparks(values: impl Iterator<Item = Option<f64>>, top: f64) -> String {
 
 /// What a row and column inside a pane stand for in what it lists.
 pub fn place_in(pane: Pane, state: &State, (row, column): (usize, usize), height: u16) -> (usize, usize) {
-    match (pane, &state.text) {
+    match (pane, &state.plans.text) {
         (Pane::Plan, Some(view)) => text::place(view, (row, column), height),
         (Pane::Plan, None) => (plan::field_at(state, row, height), column),
         _ => (row, column),

@@ -15,21 +15,21 @@ use crate::ui::text::{fit, left, right, signed_percent, width_of, wrapped};
 const LABEL: usize = 11;
 
 pub fn title(state: &State) -> String {
-    let (place, count) = state.tabs.place();
+    let (place, count) = state.plans.tabs.place();
     let mut parts = Vec::new();
     if count > 1 {
         parts.push(format!("{} of {count}", place + 1));
     }
-    if state.editor.prediction().is_none() {
+    if state.plans.editor.prediction().is_none() {
         parts.push("no good plan yet".to_owned());
     }
-    if state.editor.standing() != Standing::Read {
+    if state.plans.editor.standing() != Standing::Read {
         parts.push("reading".to_owned());
     }
-    if state.editor.modified() {
+    if state.plans.editor.modified() {
         parts.push("unsaved".to_owned());
     }
-    if state.baseline.as_ref().is_some_and(|baseline| baseline.is(&state.editor)) {
+    if state.plans.baseline.as_ref().is_some_and(|baseline| baseline.is(&state.plans.editor)) {
         parts.push("baseline".to_owned());
     }
     parts.join(" · ")
@@ -48,7 +48,7 @@ const FIELD: u16 = 50;
 const NARROW: (u16, u16) = (26, 50);
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    if !state.form.around.is_empty() && area.width >= NARROW.0 + NARROW.1 {
+    if !state.plans.form.around.is_empty() && area.width >= NARROW.0 + NARROW.1 {
         let field = if area.width >= 2 * FIELD { FIELD } else { NARROW.0 };
         let [fields, beside] = Layout::horizontal([Constraint::Length(field), Constraint::Fill(1)]).areas(area);
         draw_fields(state, look, fields, buffer);
@@ -72,11 +72,11 @@ fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let (first, room) = visible(state, area.height);
     let faster = |step: &&Step| step.outcome.fits && step.outcome.speed > WORTH_TELLING;
     let by_speed = |a: &&Step, b: &&Step| a.outcome.speed.total_cmp(&b.outcome.speed);
-    let fields = state.form.fields(&state.editor);
+    let fields = state.plans.form.fields(&state.plans.editor);
     let same_work =
-        state.form.around.iter().zip(&fields).filter(|(_, field)| is_a_knob(**field)).map(|(steps, _)| steps);
+        state.plans.form.around.iter().zip(&fields).filter(|(_, field)| is_a_knob(**field)).map(|(steps, _)| steps);
     let fastest = same_work.flatten().flatten().filter(faster).max_by(by_speed);
-    for (index, steps) in state.form.around.iter().enumerate().skip(first).take(room) {
+    for (index, steps) in state.plans.form.around.iter().enumerate().skip(first).take(room) {
         let row = (index - first) as u16;
         for ((arrow, step), column) in ["‹", "›"].into_iter().zip(steps).zip(columns) {
             let place = Rect { y: column.y + row, height: 1, ..column };
@@ -93,18 +93,18 @@ fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// The first field in view, and how many there is room for.
 fn visible(state: &State, height: u16) -> (usize, usize) {
-    let fields = state.form.fields(&state.editor).len();
+    let fields = state.plans.form.fields(&state.plans.editor).len();
     let room = usize::from(height).saturating_sub(NOTES);
-    (scroll(state.form.selected, fields, room), room)
+    (scroll(state.plans.form.selected, fields, room), room)
 }
 
 fn draw_fields(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let fields = state.form.fields(&state.editor);
+    let fields = state.plans.form.fields(&state.plans.editor);
     let notes = notes(state, look, area.width as usize);
     let room = (area.height as usize).saturating_sub(notes.len());
-    let first = scroll(state.form.selected, fields.len(), room);
+    let first = scroll(state.plans.form.selected, fields.len(), room);
     let rows = fields.iter().enumerate().skip(first).take(room).map(|(index, field)| {
-        let selected = index == state.form.selected;
+        let selected = index == state.plans.form.selected;
         row(state, *field, selected, look, area.width as usize)
     });
     let blank = std::iter::repeat_with(Line::default).take(room.saturating_sub(fields.len() - first));
@@ -120,15 +120,15 @@ pub fn field_at(state: &State, row: usize, height: u16) -> usize {
 
 fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: usize) -> Line<'a> {
     let theme = &look.theme;
-    let focused = state.focus == Pane::Plan;
-    let editor = &state.editor;
+    let focused = state.views.focus == Pane::Plan;
+    let editor = &state.plans.editor;
     let label = if selected && focused { theme.accent() } else { theme.dim() };
     // A key of the file that has no short name gets as much of its own as leaves the value visible.
     let name = field.short();
     let column = if let Field::Other(_) = field { (name.len() + 1).clamp(LABEL, width / 2) } else { LABEL };
     let mut spans = vec![Span::styled(left(&name, column), label)];
     let room = width.saturating_sub(column + 2);
-    let typing = state.form.typing.as_ref().filter(|_| selected);
+    let typing = state.plans.form.typing.as_ref().filter(|_| selected);
     if let Some(typed) = typing {
         spans.push(Span::styled("▸ ", theme.accent()));
         spans.push(Span::styled(printable(typed), theme.text()));
@@ -149,8 +149,8 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     let shown = editor.shown(field);
     let value = fit(&printable(&shown), room);
     if selected && focused {
-        let lower = if state.form.lower.is_some() { "‹ " } else { "  " };
-        let upper = if state.form.upper.is_some() { " ›" } else { "  " };
+        let lower = if state.plans.form.lower.is_some() { "‹ " } else { "  " };
+        let upper = if state.plans.form.upper.is_some() { " ›" } else { "  " };
         spans.push(Span::styled(lower, theme.accent()));
         spans.push(Span::styled(value, theme.selected()));
         spans.push(Span::styled(upper, theme.accent()));
@@ -160,7 +160,7 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
         spans.push(Span::raw("  "));
         spans.push(Span::styled(value, style));
     }
-    if let Some(was) = state.baseline.as_ref().and_then(|baseline| baseline.was(field, &shown)) {
+    if let Some(was) = state.plans.baseline.as_ref().and_then(|baseline| baseline.was(field, &shown)) {
         let room = width.saturating_sub(width_of(&spans) + 2);
         spans.push(Span::styled(fit(&format!("  was {}", printable(&was)), room), theme.warning()));
     }
@@ -170,17 +170,17 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
 /// What the neighbouring values of the selected field would do, or what is wrong with the plan.
 fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
     let theme = &look.theme;
-    if let Some(fault) = state.editor.faults().first() {
+    if let Some(fault) = state.plans.editor.faults().first() {
         let words = printable(&fault.to_string());
         return wrapped(&words, width, 7).into_iter().map(|line| Line::styled(line, theme.danger())).collect();
     }
-    if state.focus != Pane::Plan {
+    if state.views.focus != Pane::Plan {
         return Vec::new();
     }
-    if state.form.typing.is_some() {
+    if state.plans.form.typing.is_some() {
         return typed_notes(state, look, width);
     }
-    [("›", &state.form.upper), ("‹", &state.form.lower)]
+    [("›", &state.plans.form.upper), ("‹", &state.plans.form.lower)]
         .into_iter()
         .map(|(arrow, step)| step.as_ref().map_or_else(Line::default, |step| step_note(arrow, step, look, width)))
         .chain(remark(state, look, width))
@@ -191,11 +191,11 @@ fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
 /// from; else what the key is.
 fn remark<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     let theme = &look.theme;
-    let field = state.form.field(&state.editor)?;
-    if let Some(caveat) = state.editor.caveat(field) {
+    let field = state.plans.form.field(&state.plans.editor)?;
+    if let Some(caveat) = state.plans.editor.caveat(field) {
         return Some(Line::styled(fit(&printable(caveat), width), theme.warning()));
     }
-    let own = match state.editor.origin(field) {
+    let own = match state.plans.editor.origin(field) {
         Origin::Assumed => Some("assumed".to_owned()),
         Origin::Derived(key) => Some(format!("from {}", key.rsplit('.').next().unwrap_or(key))),
         Origin::Plan => None,
@@ -212,7 +212,7 @@ fn remark<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
 
 /// `also GPUs 512: ‹ 256 › 1024`: the figures that the steps would change too, as many as there is room for.
 fn taken_along(state: &State, width: usize) -> String {
-    let [lower, upper] = [&state.form.lower, &state.form.upper]
+    let [lower, upper] = [&state.plans.form.lower, &state.plans.form.upper]
         .map(|step| step.as_ref().map_or(&[] as &[Follow], |step| step.follows.as_slice()));
     let only_lower = lower.iter().filter(|one| upper.iter().all(|other| other.what != one.what));
     let mut said = String::new();
@@ -234,9 +234,9 @@ fn taken_along(state: &State, width: usize) -> String {
 /// What the value that is being typed would do, and what may be typed.
 fn typed_notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
     let theme = &look.theme;
-    let rule = state.form.field(&state.editor).and_then(Field::schema).map(|key| key.kind.to_string());
+    let rule = state.plans.form.field(&state.plans.editor).and_then(Field::schema).map(|key| key.kind.to_string());
     let rule = Line::styled(fit(&rule.unwrap_or_default(), width), theme.dim());
-    let would = match (&state.form.typed, state.form.typing.as_deref()) {
+    let would = match (&state.plans.form.typed, state.plans.form.typing.as_deref()) {
         (Some(step), _) => whole_note("▸", step, look, width),
         (None, Some(typed)) if !typed.trim().is_empty() => {
             Line::styled(fit("makes no valid plan as things stand", width), theme.warning())

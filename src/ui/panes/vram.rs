@@ -29,26 +29,27 @@ const SINCE: u16 = 8;
 const CHART: u16 = 32;
 
 pub fn title(state: &State) -> String {
-    let stages = state.editor.prediction().map_or(1, |prediction| prediction.stages.len());
-    let stage = state.editor.prediction().map_or(0, |prediction| prediction.largest().stage);
-    let broken = !state.editor.faults().is_empty() && state.editor.prediction().is_some();
-    let view = match state.memory.view {
+    let stages = state.plans.editor.prediction().map_or(1, |prediction| prediction.stages.len());
+    let stage = state.plans.editor.prediction().map_or(0, |prediction| prediction.largest().stage);
+    let broken = !state.plans.editor.faults().is_empty() && state.plans.editor.prediction().is_some();
+    let view = match state.views.memory.view {
         _ if broken => "last good plan",
-        MemoryView::Timeline if state.editor.serves() => "over the prompts",
+        MemoryView::Timeline if state.plans.editor.serves() => "over the prompts",
         view => view.word(),
     };
     let of = if stages > 1 { format!(" · stage {stage} of {stages}, the largest") } else { String::new() };
-    let base = state.baseline.as_ref().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
+    let base =
+        state.plans.baseline.as_ref().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
     format!("{view} · GiB a GPU{of}{base}")
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let Some(prediction) = state.editor.prediction() else {
+    let Some(prediction) = state.plans.editor.prediction() else {
         return say("no good plan yet: what it needs is shown as soon as its faults are mended", look, area, buffer);
     };
     let [bars, rest] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
     draw_bars(state, prediction, look, bars, buffer);
-    match state.memory.view {
+    match state.views.memory.view {
         MemoryView::Components => draw_components(state, prediction, look, rest, buffer),
         MemoryView::Terms => terms::draw(state, prediction.largest(), look, rest, buffer),
         MemoryView::Layers => layers::draw(state, prediction, look, rest, buffer),
@@ -60,7 +61,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let capacity = prediction.capacity;
-    let comparison = state.comparison.as_ref();
+    let comparison = state.run.comparison.as_ref();
     let observed = comparison.map(|comparison| comparison.memory_now.clone()).unwrap_or_default();
     let peak = comparison.map(|comparison| comparison.memory.observed.clone()).unwrap_or_default();
     let most = peak.value().copied().unwrap_or_default().max(capacity.needed);
@@ -91,7 +92,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     for (line, place) in [Line::from(plan), Line::from(run)].into_iter().zip(area.rows()) {
         line.render(place, buffer);
     }
-    if let Some(baseline) = &state.baseline {
+    if let Some(baseline) = &state.plans.baseline {
         // A tick where the baseline's plan ends.
         let column = bar::cells(baseline.prediction.capacity.needed, scale, width.saturating_sub(1));
         let tick = Rect { x: area.x + 6 + column as u16, width: 1, height: 1, ..area };
@@ -102,7 +103,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
 fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let stage = prediction.largest();
     let lines = component_lines(state, prediction, look);
-    let wide = LIST + if state.baseline.is_some() { SINCE } else { 0 };
+    let wide = LIST + if state.plans.baseline.is_some() { SINCE } else { 0 };
     if area.width < wide + CHART || area.height < 8 {
         return render(lines, area, buffer);
     }
@@ -139,7 +140,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
         })
         .collect();
     let figures = |stage: &StageMemory| [stage.peak_allocated, stage.peak_reserved, stage.device_used];
-    let before = state.baseline.as_ref().map(|baseline| figures(baseline.prediction.largest()));
+    let before = state.plans.baseline.as_ref().map(|baseline| figures(baseline.prediction.largest()));
     for (index, (name, bytes)) in ["allocated", "reserved", "device-used"].into_iter().zip(figures(stage)).enumerate() {
         let since = before.map_or_else(String::new, |before| more(bytes, before[index]));
         let mut spans = vec![
@@ -166,19 +167,19 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
 fn is_listed(state: &State, component: Component) -> bool {
     match component {
         Component::KvCache => false,
-        Component::Gradients | Component::OptimizerStates => !state.editor.serves(),
+        Component::Gradients | Component::OptimizerStates => !state.plans.editor.serves(),
         _ => true,
     }
 }
 
 /// A phase in words: a server has no other than its prompts' pass.
 fn phase_word(state: &State, phase: Phase) -> &'static str {
-    if state.editor.serves() { "reading the prompts" } else { phase.word() }
+    if state.plans.editor.serves() { "reading the prompts" } else { phase.word() }
 }
 
 /// GiB more or less than in the baseline; nothing where nothing is pinned.
 fn since(state: &State, prediction: &Prediction, component: Component) -> String {
-    let Some(baseline) = &state.baseline else { return String::new() };
+    let Some(baseline) = &state.plans.baseline else { return String::new() };
     let before = baseline.prediction.largest().component(component);
     more(prediction.largest().component(component), before)
 }

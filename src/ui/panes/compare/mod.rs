@@ -27,7 +27,7 @@ const NAME: usize = 12;
 const BELOW: usize = 4;
 
 pub fn title(state: &State) -> String {
-    match state.comparison.as_ref().map(|comparison| comparison.whose) {
+    match state.run.comparison.as_ref().map(|comparison| comparison.whose) {
         None => "predicted and observed".to_owned(),
         Some(Whose::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
         Some(Whose::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
@@ -92,16 +92,16 @@ impl<'a> Page<'a> {
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let Some(prediction) = state.editor.prediction() else {
+    let Some(prediction) = state.plans.editor.prediction() else {
         return say("no good plan yet: nothing to compare with", look, area, buffer);
     };
-    let Some(comparison) = &state.comparison else {
+    let Some(comparison) = &state.run.comparison else {
         return say(&nothing_observed(state), look, area, buffer);
     };
-    let at_top = state.compared == 0;
+    let at_top = state.views.compared == 0;
     let mut page = Page { lines: Vec::new(), selected: None, at_top, width: area.width as usize, mark: " " };
-    let row = (state.focus == Pane::Compare).then(|| CompareRow::of(state));
-    figures::add(comparison, state.editor.serves(), look, &mut page);
+    let row = (state.views.focus == Pane::Compare).then(|| CompareRow::of(state));
+    figures::add(comparison, state.plans.editor.serves(), look, &mut page);
     if let Some(line) = baseline_line(state, prediction, look) {
         page.add(line);
     }
@@ -131,7 +131,7 @@ fn nothing_observed(state: &State) -> String {
 fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut Page<'_>) {
     page.add(Line::styled(" what the prediction assumes", look.theme.dim()));
     for (index, text) in prediction.assumptions.iter().enumerate() {
-        let chosen = state.focus == Pane::Compare && CompareRow::of(state) == CompareRow::Assumption(index);
+        let chosen = state.views.focus == Pane::Compare && CompareRow::of(state) == CompareRow::Assumption(index);
         if chosen {
             page.selected = Some(page.lines.len());
         }
@@ -145,7 +145,7 @@ fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut P
 
 /// The plan against the baseline, where one is pinned.
 fn baseline_line<'a>(state: &State, prediction: &Prediction, look: &Look) -> Option<Line<'a>> {
-    let baseline = state.baseline.as_ref()?;
+    let baseline = state.plans.baseline.as_ref()?;
     let outcome = baseline.outcome(prediction);
     let said = format!("{}, step {}", in_words(&outcome), step_since(baseline, prediction));
     Some(Line::from(vec![

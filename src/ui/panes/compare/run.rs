@@ -15,10 +15,10 @@ pub fn add(state: &State, look: &Look, page: &mut Page<'_>) {
         page.note("steps", &text, 2, look);
     }
     // When memory will be full is said already.
-    for raised in state.alerts.raised.iter().filter(|raised| raised.alert != Alert::FullIn) {
+    for raised in state.run.alerts.raised.iter().filter(|raised| raised.alert != Alert::FullIn) {
         page.styled_note("alert", &told(raised), 2, look.theme.danger(), look);
     }
-    for raised in &state.alerts.past {
+    for raised in &state.run.alerts.past {
         page.note("was alerted", &told(raised), 1, look);
     }
     if let Some(kept) = state.calibrations_in_use() {
@@ -35,7 +35,7 @@ fn told(raised: &Raised) -> String {
 }
 
 fn memory(state: &State, look: &Look, page: &mut Page<'_>) {
-    let outlook = &state.outlook;
+    let outlook = &state.run.outlook;
     let left = outlook.headroom.map_or_else(String::new, |left| format!("; {left} were left at the peak"));
     match outlook.memory {
         Forecast::TooShort if outlook.headroom.is_none() => {}
@@ -58,7 +58,7 @@ fn speed(rate: BytesPerSec) -> String {
 
 /// What the run is about, where that is not plain training.
 fn steps(state: &State) -> Option<String> {
-    let phases = state.run.phases();
+    let phases = state.run.telemetry.phases();
     let quiet = || phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
     match phases.phase(state.now) {
         Phase::Untold | Phase::Steady => None,
@@ -72,8 +72,8 @@ fn steps(state: &State) -> Option<String> {
 
 /// Messages of hooks that were not taken.
 fn lost(state: &State) -> Option<String> {
-    let losses = state.run.news.losses;
-    let deaf = state.run.news.deaf.as_ref().map(|why| format!("nobody listens: {}", printable(why)));
+    let losses = state.run.telemetry.news.losses;
+    let deaf = state.run.telemetry.news.deaf.as_ref().map(|why| format!("nobody listens: {}", printable(why)));
     let counted = (losses.garbage + losses.flood > 0).then(|| {
         format!(
             "{} messages were damaged or none of the hook's, {} came too fast and were dropped",

@@ -23,7 +23,7 @@ const ALL_BESIDE: usize = 92;
 
 /// Adds the explanations, each with what it would make of the run's figures.
 pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<'_>) {
-    let found = &state.explaining.found;
+    let found = &state.run.explaining.found;
     if found.is_empty() {
         return page.note("why", none(state, comparison), 2, look);
     }
@@ -37,9 +37,9 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
         format!(" {}{head}", left("why, and what the run would show then", SURE - 1 + room)),
         look.theme.dim(),
     ));
-    let selected = state.compared.min(found.len().saturating_sub(1));
+    let selected = state.views.compared.min(found.len().saturating_sub(1));
     for (index, explanation) in found.iter().enumerate() {
-        let chosen = state.focus == Pane::Compare && state.compared == index;
+        let chosen = state.views.focus == Pane::Compare && state.views.compared == index;
         if chosen {
             page.selected = Some(page.lines.len());
         }
@@ -87,7 +87,7 @@ fn notes(state: &State, explanation: &Explanation) -> Vec<String> {
     let remedies = explanation.causes.iter().filter_map(|cause| Some(cause.circumstance?.remedy()));
     notes.extend(remedies.map(|remedy| format!("to do: {remedy}")));
     if let Some(change) = explanation.change() {
-        let new = |(key, value): &&(&str, String)| state.editor.said(key).as_ref() != Some(value);
+        let new = |(key, value): &&(&str, String)| state.plans.editor.said(key).as_ref() != Some(value);
         let set = change.set.iter().filter(new).map(|(key, value)| format!("{key}: {value}"));
         let keys: Vec<String> = set.chain(change.remove.iter().map(|key| format!("no {key}"))).collect();
         notes.push(format!("⏎ makes the plan say {}", keys.join(", ")));
@@ -97,10 +97,10 @@ fn notes(state: &State, explanation: &Explanation) -> Vec<String> {
 
 /// Why there is no explanation.
 fn none(state: &State, comparison: &Comparison) -> &'static str {
-    if state.explaining.under_way() {
+    if state.run.explaining.under_way() {
         "being searched for"
     } else if !comparison.evidence.settled {
-        match state.editor.serves() {
+        match state.plans.editor.serves() {
             true => "looked for where steps are told; e looks now",
             false => "looked for once the run has worked for whole steps; e looks now",
         }
@@ -108,7 +108,7 @@ fn none(state: &State, comparison: &Comparison) -> &'static str {
         "nothing to explain: all within what predictions stray by"
     } else if state.other_card().is_some() {
         "another card than the plan's is watched, which is reason enough; e looks for others"
-    } else if matches!(state.outlook.memory, Forecast::Growing(_)) {
+    } else if matches!(state.run.outlook.memory, Forecast::Growing(_)) {
         "memory grows with time, which no plan's does: see below"
     } else {
         "no other plan and no trouble of the machine that is known explains this; e looks again"

@@ -32,7 +32,7 @@ pub fn draw(state: &State, figures: bool, look: &Look, area: Rect, buffer: &mut 
         spans.push(Span::styled(format!(" · slowed: {}", reasons.join(", ")), theme.warning()));
     }
     let watched = state.monitor.shown_device() == state.monitor.attached_device();
-    if let Forecast::Growing(growth) = state.outlook.memory
+    if let Forecast::Growing(growth) = state.run.outlook.memory
         && watched
     {
         spans.push(Span::styled(format!(" · {}", growth.words()), theme.warning()));

@@ -61,7 +61,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// Why a recording ends here, where it was to go on, in the last lines; what is above them.
 fn draw_damage(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) -> Rect {
-    let broken = state.playback.as_ref().filter(|playback| playback.ended());
+    let broken = state.recordings.playback.as_ref().filter(|playback| playback.ended());
     let Some(damage) = broken.and_then(|playback| playback.damage.as_deref()) else { return area };
     let said = printable(&format!("the recording breaks off: {damage}"));
     let lines = wrapped(&said, area.width as usize, 3);

@@ -102,7 +102,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let selected = processes.iter().position(is_selected);
     let first = scroll(selected.unwrap_or(0), processes.len(), room);
     for (process, place) in processes.iter().skip(first).zip(list.rows()) {
-        let chosen = state.focus == Pane::Monitor && is_selected(process);
+        let chosen = state.views.focus == Pane::Monitor && is_selected(process);
         row(state, process, &columns, chosen, look, area.width as usize).render(place, buffer);
     }
     if let Some(note) = note {

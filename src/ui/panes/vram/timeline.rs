@@ -19,8 +19,8 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     let theme = &look.theme;
     let stage = prediction.largest();
     let [chart, words] = Layout::vertical([Constraint::Fill(1), Constraint::Length(3)]).areas(area);
-    let selected = state.memory.selected.min(stage.timeline.len().saturating_sub(1));
-    let marked = (state.focus == Pane::Vram).then_some(selected);
+    let selected = state.views.memory.selected.min(stage.timeline.len().saturating_sub(1));
+    let marked = (state.views.focus == Pane::Vram).then_some(selected);
     draw_curve(state, prediction, marked, look, chart, buffer);
     let mut lines = Vec::new();
     if let Some(point) = stage.timeline.get(selected) {
@@ -42,7 +42,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
 
 /// How that point differs from the baseline's, where both have it at the same place.
 fn against(state: &State, point: &TimelinePoint, index: usize) -> String {
-    let timeline = state.baseline.as_ref().map(|baseline| &baseline.prediction.largest().timeline);
+    let timeline = state.plans.baseline.as_ref().map(|baseline| &baseline.prediction.largest().timeline);
     let before = timeline.and_then(|points| points.get(index)).filter(|before| before.at == point.at);
     let more = before.map(|before| more(point.allocated, before.allocated));
     more.map_or_else(
@@ -68,9 +68,9 @@ pub fn draw_curve(
     let theme = &look.theme;
     let [head, chart, phases] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-    let over = if state.editor.serves() { "while the prompts are read" } else { "over one step" };
+    let over = if state.plans.editor.serves() { "while the prompts are read" } else { "over one step" };
     Line::styled(format!("  allocated {over}, GiB"), theme.dim()).render(head, buffer);
-    let before = state.baseline.as_ref().map(|baseline| baseline.prediction.largest());
+    let before = state.plans.baseline.as_ref().map(|baseline| baseline.prediction.largest());
     let highest = before.map_or(stage.peak_allocated, |before| before.peak_allocated.max(stage.peak_allocated));
     let top = prediction.capacity.bytes.max(highest).gib();
     let [axis, plot] = Layout::horizontal([Constraint::Length(7), Constraint::Fill(1)]).areas(chart);
