@@ -30,13 +30,13 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         Overlay::Diff(_) => {
             state.dialogs.overlay = None;
             if matches!(key, Key::Char('s') | Key::Ctrl('s') | Key::Enter) {
-                return saving::save(state, false);
+                return saving::save(&mut state.plans, false);
             }
         }
         Overlay::Export(_) => {
             state.dialogs.overlay = None;
             match key {
-                Key::Char('s') | Key::Ctrl('s') | Key::Enter => return exporting::write(state, false),
+                Key::Char('s') | Key::Ctrl('s') | Key::Enter => return exporting::write(&mut state.plans, false),
                 Key::Char('S') => exporting::ask_where(state),
                 _ => state.plans.export = None,
             }

@@ -47,7 +47,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         let (folder, named) = (state.plans.editor.folder().to_owned(), named.to_owned());
         effects.push(Effect::ReadConfig { folder, named });
     }
-    effects.extend(reader::ask(state));
+    effects.extend(reader::ask(&mut state.plans));
     effects.extend(explaining::look(state));
     effects
 }
@@ -102,11 +102,11 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Calibrated(outcome) => calibrating::written(state, outcome),
         Event::AlarmFailed(why) => state.notice = Some(problem(why)),
         Event::Searching { number, seen, found } => {
-            search::goes_on(state, number, seen, found.map(|found| *found));
+            search::goes_on(&mut state.dialogs, number, seen, found.map(|found| *found));
         }
-        Event::Searched { number, answer } => search::ended(state, number, answer.map(|answer| *answer)),
+        Event::Searched { number, answer } => search::ended(&mut state.dialogs, number, answer.map(|answer| *answer)),
         Event::OpenFailed(why) => state.notice = Some(problem(why)),
-        Event::PlansListed(files) => plans::listed(state, &files),
+        Event::PlansListed(files) => plans::listed(&mut state.dialogs, &files),
         Event::ConfigRead { named, config } => {
             for editor in state.plans.tabs.others_mut().chain([&mut state.plans.editor]) {
                 if editor.unread_config() == Some(&named) {
@@ -176,9 +176,9 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::Quit => return saving::quit(state),
         Action::Save => return saving::ask(state),
-        Action::SaveAs => saving::ask_where(state),
+        Action::SaveAs => saving::ask_where(&mut state.dialogs),
         Action::Export => exporting::ask(state),
-        Action::Open => return plans::ask(state),
+        Action::Open => return plans::ask(&mut state.dialogs),
         Action::Duplicate => plans::duplicate(state),
         Action::ClosePlan => plans::close(state),
         Action::NextPlan => plans::next(state),

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{Look, diff};
-use crate::app::{InTheWay, State, to_be_written};
+use crate::app::{InTheWay, Plans, State, to_be_written};
 
 /// Draws what writing would change, from that line on.
 pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -27,8 +27,8 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
 }
 
 /// What may be done about it.
-pub fn question(state: &State) -> &'static str {
-    match state.plans.conflict.as_ref().map(|conflict| &conflict.found) {
+pub fn question(plans: &Plans) -> &'static str {
+    match plans.conflict.as_ref().map(|conflict| &conflict.found) {
         Some(InTheWay::Newer(Some(_))) => {
             "Changed by someone else:  m merge   o write over it   S elsewhere   esc leaves"
         }

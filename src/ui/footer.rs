@@ -9,7 +9,7 @@ use ratatui::widgets::Widget;
 
 use super::text::{fit, width_of};
 use super::{Look, conflict};
-use crate::app::{Action, Binding, Context, Overlay, Pane, Purpose, Severity, State, bindings, footer};
+use crate::app::{Action, Binding, Context, Dialogs, Overlay, Pane, Purpose, Severity, State, bindings, footer};
 use crate::printable::printable;
 
 /// The question before changes are lost.
@@ -99,7 +99,7 @@ fn saving(state: &State) -> Option<&'static Binding> {
 /// What is asked while something lies on top that wants an answer.
 fn question(state: &State) -> Option<Cow<'static, str>> {
     if state.dialogs.overlay == Some(Overlay::Search) {
-        return Some(searching(state));
+        return Some(searching(&state.dialogs));
     }
     asked(state).map(Cow::Borrowed)
 }
@@ -108,7 +108,7 @@ fn asked(state: &State) -> Option<&'static str> {
     match state.dialogs.overlay? {
         Overlay::ConfirmQuit => Some(UNSAVED),
         Overlay::Diff(_) => Some("s or ⏎ saves this   ↑↓ scroll   any other key goes back"),
-        Overlay::Conflict(_) => Some(conflict::question(state)),
+        Overlay::Conflict(_) => Some(conflict::question(&state.plans)),
         Overlay::Export(_) => Some("s writes it   S to another file   ↑↓ scroll   any other key goes back"),
         Overlay::Imported(_) => Some("opened, in no file yet   ↑↓ scroll   any other key shows the plan"),
         Overlay::Recovered(_) => Some("Unsaved changes were kept:  r take them back   d delete them   q leaves them"),
@@ -125,8 +125,8 @@ fn asked(state: &State) -> Option<&'static str> {
 }
 
 /// What works while a search is shown; its constraints have their keys beside them.
-fn searching(state: &State) -> Cow<'static, str> {
-    let Some(view) = &state.dialogs.search else { return Cow::Borrowed("esc leaves") };
+fn searching(dialogs: &Dialogs) -> Cow<'static, str> {
+    let Some(view) = &dialogs.search else { return Cow::Borrowed("esc leaves") };
     let next = view.aim.next().word();
     let first = if view.under_way.is_some() { "c stops it" } else { "tab by memory" };
     Cow::Owned(format!("↑↓ choose   ⏎ takes it   {first}   a next: {next}   esc leaves"))

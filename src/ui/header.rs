@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 
 use super::text::{fit, width_of};
 use super::{Look, standing};
-use crate::app::{Attached, AttachedState, Recording, Source, State};
+use crate::app::{Attached, AttachedState, Recording, Recordings, Source, State};
 use crate::compare::{Phase, Residual};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
@@ -56,7 +56,7 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         parts[0].insert(0, Span::raw(" "));
     }
     parts.extend(Some(warning).filter(|warning| !warning.is_empty()));
-    parts.extend(recording(state, look));
+    parts.extend(recording(&state.recordings, look));
     if let Some(attached) = &state.monitor.attached {
         parts.push(attached_to(state, attached, look));
     }
@@ -147,8 +147,8 @@ fn clock(time: Seconds) -> String {
 }
 
 /// That what is observed is written to a file.
-fn recording<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
-    match &state.recordings.recording {
+fn recording<'a>(recordings: &Recordings, look: &Look) -> Option<Vec<Span<'a>>> {
+    match &recordings.recording {
         Recording::Off => None,
         Recording::Starting | Recording::Ending => Some(vec![Span::styled("○ rec", look.theme.dim())]),
         Recording::On(_) => Some(vec![Span::styled("● rec", look.theme.danger())]),

@@ -39,7 +39,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use crate::app::{Overlay, Pane, State};
+use crate::app::{Overlay, Pane, State, Views};
 
 /// How a screen looks, apart from what it says.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ pub fn draw_again(state: &State, look: &Look, still: &mut Still, frame: &mut Fra
         Some(screen) => {
             header::draw(state, look, screen.header, buffer);
             if let Some(tabs) = screen.tabs {
-                draw_tabs(state, look, tabs, buffer);
+                draw_tabs(&state.views, look, tabs, buffer);
             }
             for (pane, place) in &screen.panes {
                 let draw = |buffer: &mut Buffer| panes::draw(*pane, state, look, *place, buffer);
@@ -162,17 +162,17 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
                 ran_out::draw(known, line, look, body, buffer);
             }
         }
-        Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),
+        Some(Overlay::Plans(selected)) => plans::draw(&state.plans, selected, look, body, buffer),
     }
 }
 
-fn draw_tabs(state: &State, look: &Look, area: Rect, buffer: &mut ratatui::buffer::Buffer) {
+fn draw_tabs(views: &Views, look: &Look, area: Rect, buffer: &mut ratatui::buffer::Buffer) {
     let mut spans = Vec::new();
     for pane in Pane::ALL {
-        let style = if pane == state.views.focus { look.theme.accent() } else { look.theme.dim() };
+        let style = if pane == views.focus { look.theme.accent() } else { look.theme.dim() };
         spans.push(Span::styled(format!(" {} {} ", pane.digit(), pane.name()), style));
     }
-    if state.views.zoomed {
+    if views.zoomed {
         spans.push(Span::styled(" zoomed ", look.theme.dim()));
     }
     Line::from(spans).render(area, buffer);

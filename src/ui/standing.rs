@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use super::Look;
 use super::header::{difference, joined, terabytes, tokens};
 use super::text::{fit, marked, signed_percent, width_of, without_mean};
-use crate::app::{Alert, State};
+use crate::app::{Alert, Plans, Run, State};
 use crate::compare::{Comparison, Forecast, Residual};
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -54,7 +54,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let room = width.saturating_sub(1 + if urgent.is_empty() { 0 } else { width_of(&urgent) + 3 });
     // Figures go before a long reason: it takes what the first three leave, but no less than a few words.
     let figures = width_of(&joined(parts.iter().take(FIGURES).cloned().collect(), room, look)) + 3;
-    let why = why(state, room.saturating_sub(figures).max(WORDS).min(room.saturating_sub(FIRST)), look);
+    let why = why(&state.run, room.saturating_sub(figures).max(WORDS).min(room.saturating_sub(FIRST)), look);
     let middle = joined(parts, room.saturating_sub(if why.is_empty() { 0 } else { width_of(&why) + 3 }), look);
     let mut spans = vec![Span::raw(" ")];
     for (index, part) in [urgent, middle, why].into_iter().filter(|part| !part.is_empty()).enumerate() {
@@ -85,13 +85,13 @@ fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
         Forecast::Growing(growth) if growth.left.0 < SOON.0 => {
             vec![Span::styled(growth.short(), look.theme.warning())]
         }
-        _ => lacking(state, width, look),
+        _ => lacking(&state.plans, width, look),
     }
 }
 
 /// What the plan says that its card has no kernels for.
-fn lacking<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    let Some((_, lacks)) = state.plans.editor.lacking() else { return Vec::new() };
+fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
+    let Some((_, lacks)) = plans.editor.lacking() else { return Vec::new() };
     let text = fit(&format!("! {}", printable(lacks)), width);
     vec![Span::styled(text, look.theme.warning())]
 }
@@ -107,8 +107,8 @@ fn eta<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
 }
 
 /// The likeliest reason for what lies outside, in at most `width` cells; nothing while there is none.
-fn why<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    let Some(best) = state.run.explaining.found.first() else { return Vec::new() };
+fn why<'a>(run: &Run, width: usize, look: &Look) -> Vec<Span<'a>> {
+    let Some(best) = run.explaining.found.first() else { return Vec::new() };
     let sure = format!(" ({:.0} %)", best.share.percent());
     let words = fit(&printable(&best.words()), width.saturating_sub(5 + sure.len()));
     vec![

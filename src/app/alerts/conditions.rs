@@ -1,7 +1,7 @@
 //! Everything that can be alerted about, as it stands now against its threshold.
 
 use super::rules::{Alert, Rules};
-use crate::app::state::State;
+use crate::app::state::{Run, State};
 use crate::compare::{Forecast, Phase};
 use crate::reading::{Absence, DeviceSample};
 use crate::units::{Seconds, three_figures};
@@ -58,9 +58,10 @@ pub fn of(state: &State) -> Vec<Condition> {
         conditions
             .extend([memory(device, rules), temperature(device, rules), trouble(device, rules)].into_iter().flatten());
     }
-    conditions
-        .extend([full_in(state), slow_step(state), stalled(state), loss(state), ended(state)].into_iter().flatten());
-    conditions.extend(out_of_memory(state));
+    conditions.extend(
+        [full_in(&state.run), slow_step(state), stalled(state), loss(state), ended(state)].into_iter().flatten(),
+    );
+    conditions.extend(out_of_memory(&state.run));
     conditions
 }
 
@@ -104,9 +105,9 @@ fn trouble(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
     Some(Condition { gpu: Some(device.index), ..condition })
 }
 
-fn full_in(state: &State) -> Option<Condition> {
-    let threshold = state.run.alerts.rules.threshold(Alert::FullIn)?;
-    match state.run.outlook.memory {
+fn full_in(run: &Run) -> Option<Condition> {
+    let threshold = run.alerts.rules.threshold(Alert::FullIn)?;
+    match run.outlook.memory {
         Forecast::TooShort => None,
         Forecast::Flat => Some(condition(Alert::FullIn, Crossing::Back, "memory no longer grows".to_owned())),
         Forecast::Growing(growth) => {
@@ -152,8 +153,8 @@ fn ended(state: &State) -> Option<Condition> {
     Some(condition(Alert::Ended, whether(ended.is_some()), text))
 }
 
-fn out_of_memory(state: &State) -> Option<Condition> {
-    state.run.alerts.rules.threshold(Alert::OutOfMemory)?;
-    let text = state.run.ran_out.as_ref().map(|known| known.explained.headline.clone());
+fn out_of_memory(run: &Run) -> Option<Condition> {
+    run.alerts.rules.threshold(Alert::OutOfMemory)?;
+    let text = run.ran_out.as_ref().map(|known| known.explained.headline.clone());
     Some(condition(Alert::OutOfMemory, whether(text.is_some()), text.unwrap_or_default()))
 }

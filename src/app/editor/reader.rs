@@ -1,19 +1,14 @@
 //! Long texts are given away to be read, one at a time, and taken back.
 
 use crate::app::event::Effect;
-use crate::app::state::State;
+use crate::app::state::{Plans, State};
 use crate::plan::{Document, Fault};
 
 /// Asks for the next text to be read that waits for it.
-pub fn ask(state: &mut State) -> Option<Effect> {
-    let number = state.plans.readings + 1;
-    let text = state
-        .plans
-        .tabs
-        .others_mut()
-        .chain([&mut state.plans.editor])
-        .find_map(|editor| editor.begin_reading(number))?;
-    state.plans.readings = number;
+pub fn ask(plans: &mut Plans) -> Option<Effect> {
+    let number = plans.readings + 1;
+    let text = plans.tabs.others_mut().chain([&mut plans.editor]).find_map(|editor| editor.begin_reading(number))?;
+    plans.readings = number;
     Some(Effect::Read { number, text })
 }
 

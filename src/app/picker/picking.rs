@@ -126,10 +126,10 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
         Purpose::Open => effects = plans::chosen(state, &taken),
         Purpose::SaveAs => {
             state.plans.save_as = Some(taken.into());
-            effects = saving::save(state, false);
+            effects = saving::save(&mut state.plans, false);
         }
         Purpose::Export => exporting::chosen(state, &taken),
-        Purpose::ExportTo => effects = exporting::write_to(state, taken.into()),
+        Purpose::ExportTo => effects = exporting::write_to(&mut state.plans, taken.into()),
         Purpose::Action => {
             let command = picker.place().and_then(|place| listed(state).get(place).copied());
             let Some(command) = command else { return (effects, None) };

@@ -36,7 +36,7 @@ pub struct Import {
 
 /// Another tool's file is opened as a plan of its own beside the others; what was read of it is shown.
 pub fn arrived(state: &mut State, import: Import) {
-    let name = plans::unused(state, &import.plan.name);
+    let name = plans::unused(&state.plans, &import.plan.name);
     let plan = Editor::unsaved(Loaded { name, ..import.plan }, &state.catalog);
     plans::open(state, plan, None);
     show(state, import.account);

@@ -6,7 +6,7 @@ use crate::app::event::{Effect, Expected};
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, Purpose};
-use crate::app::state::{Overlay, Saving, State};
+use crate::app::state::{Overlay, Plans, Saving, State};
 use crate::plan::export::{Exported, Target, export};
 
 /// What the plan is exported as.
@@ -64,22 +64,22 @@ pub fn ask_where(state: &mut State) {
 }
 
 /// Writes it to that file.
-pub fn write_to(state: &mut State, path: PathBuf) -> Vec<Effect> {
-    if let Some(export) = &mut state.plans.export {
+pub fn write_to(plans: &mut Plans, path: PathBuf) -> Vec<Effect> {
+    if let Some(export) = &mut plans.export {
         export.path = path;
     }
-    write(state, false)
+    write(plans, false)
 }
 
 /// Writes it; `over` whatever is there.
-pub fn write(state: &mut State, over: bool) -> Vec<Effect> {
-    let Some(export) = state.plans.export.as_ref().filter(|_| state.plans.saving == Saving::Idle) else {
+pub fn write(plans: &mut Plans, over: bool) -> Vec<Effect> {
+    let Some(export) = plans.export.as_ref().filter(|_| plans.saving == Saving::Idle) else {
         return Vec::new();
     };
-    state.plans.saving = Saving::Export;
+    plans.saving = Saving::Export;
     let expected = if over { Expected::Anything } else { Expected::Nothing };
     let (path, text) = (Some(export.path.clone()), export.text().to_owned());
-    vec![Effect::Save { path, name: state.plans.editor.name().to_owned(), text, expected }]
+    vec![Effect::Save { path, name: plans.editor.name().to_owned(), text, expected }]
 }
 
 /// It is on disk.

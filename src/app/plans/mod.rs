@@ -18,22 +18,22 @@ use crate::app::key::Key;
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, Purpose};
-use crate::app::state::{Overlay, Saving, State};
+use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::EXAMPLES;
 
 /// What stands beside an example in the list of plans.
 const EXAMPLE: &str = "built-in example";
 
 /// Asks which plan to open.
-pub fn ask(state: &mut State) -> Vec<Effect> {
+pub fn ask(dialogs: &mut Dialogs) -> Vec<Effect> {
     let examples = EXAMPLES.iter().map(|(name, _)| Choice::of(name, EXAMPLE)).collect();
-    state.dialogs.picker = Some(Picker::open(Purpose::Open, examples, None));
+    dialogs.picker = Some(Picker::open(Purpose::Open, examples, None));
     vec![Effect::ListPlans]
 }
 
 /// Adds the files that there are to the list, each with what it is, while that is open.
-pub fn listed(state: &mut State, files: &[(PathBuf, String)]) {
-    let Some(picker) = state.dialogs.picker.as_mut().filter(|picker| picker.purpose == Purpose::Open) else { return };
+pub fn listed(dialogs: &mut Dialogs, files: &[(PathBuf, String)]) {
+    let Some(picker) = dialogs.picker.as_mut().filter(|picker| picker.purpose == Purpose::Open) else { return };
     let files = files.iter().map(|(path, what)| Choice::of(&path.display().to_string(), what));
     let choices = files.chain(picker.choices.drain(..).filter(|choice| choice.facts == EXAMPLE)).collect();
     let query = picker.query.clone();
@@ -62,7 +62,7 @@ pub fn open(state: &mut State, plan: Editor, kept: Option<String>) {
         state.notice = Some(info(format!("{} is open already", state.plans.editor.name())));
         return;
     }
-    leave(state);
+    leave(&mut state.plans);
     state.plans.tabs.open(&mut state.plans.editor, plan);
     arrive(state);
     state.plans.text = TextView::to_mend(&state.plans.editor);
@@ -73,16 +73,16 @@ pub fn open(state: &mut State, plan: Editor, kept: Option<String>) {
 }
 
 /// `name`, with a number where a plan of that name is open.
-pub fn unused(state: &State, name: &str) -> String {
-    let names: Vec<&str> = state.plans.tabs.all(&state.plans.editor).map(Editor::name).collect();
+pub fn unused(plans: &Plans, name: &str) -> String {
+    let names: Vec<&str> = plans.tabs.all(&plans.editor).map(Editor::name).collect();
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(&name.as_str())).unwrap_or_default()
 }
 
 /// A copy of the plan in front, beside it.
 pub fn duplicate(state: &mut State) {
-    let copy = state.plans.editor.duplicate(unused(state, state.plans.editor.name()));
-    leave(state);
+    let copy = state.plans.editor.duplicate(unused(&state.plans, state.plans.editor.name()));
+    leave(&mut state.plans);
     state.plans.tabs.open(&mut state.plans.editor, copy);
     arrive(state);
     state.notice = Some(info(format!("a copy: {}; [ and ] go between the plans", state.plans.editor.name())));
@@ -125,17 +125,17 @@ fn turn(state: &mut State, to: impl FnOnce(&mut State)) {
         state.notice = Some(problem("it is being saved"));
         return;
     }
-    leave(state);
+    leave(&mut state.plans);
     to(state);
     arrive(state);
 }
 
 /// What belongs to the plan that was in front is put away.
-fn leave(state: &mut State) {
-    state.plans.text = None;
-    state.plans.form.typing = None;
-    state.plans.form.adding = None;
-    state.plans.kept = None;
+fn leave(plans: &mut Plans) {
+    plans.text = None;
+    plans.form.typing = None;
+    plans.form.adding = None;
+    plans.kept = None;
 }
 
 fn arrive(state: &mut State) {

@@ -12,7 +12,7 @@ use crate::app::key::Key;
 use crate::app::notice::{info, problem};
 use crate::app::picker::{Picker, Purpose};
 use crate::app::plans;
-use crate::app::state::{Overlay, Saving, State};
+use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::Document;
 
 /// A file that was not written, because of what was found in its place.
@@ -42,34 +42,34 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     }
     if !state.plans.editor.modified() && state.plans.editor.path().is_some() {
-        return save(state, false);
+        return save(&mut state.plans, false);
     }
     state.dialogs.overlay = Some(Overlay::Diff(0));
     Vec::new()
 }
 
 /// Asks for the file to save to instead of the plan's own.
-pub fn ask_where(state: &mut State) {
-    state.dialogs.picker = Some(Picker::open(Purpose::SaveAs, Vec::new(), None));
+pub fn ask_where(dialogs: &mut Dialogs) {
+    dialogs.picker = Some(Picker::open(Purpose::SaveAs, Vec::new(), None));
 }
 
 /// Writes the plan; `over` whatever is there.
-pub fn save(state: &mut State, over: bool) -> Vec<Effect> {
-    if state.plans.saving != Saving::Idle {
+pub fn save(plans: &mut Plans, over: bool) -> Vec<Effect> {
+    if plans.saving != Saving::Idle {
         return Vec::new();
     }
-    state.plans.saving = Saving::Plan;
-    let editor = &state.plans.editor;
+    plans.saving = Saving::Plan;
+    let editor = &plans.editor;
     let own = editor.path().map(Into::into);
-    let expected = match (&state.plans.save_as, &own) {
+    let expected = match (&plans.save_as, &own) {
         _ if over => Expected::Anything,
         (None, Some(_)) => Expected::Text(editor.saved_text().to_owned()),
         (Some(path), Some(own)) if path == own => Expected::Text(editor.saved_text().to_owned()),
         (Some(_), _) | (None, None) => Expected::Nothing,
     };
-    let moved = state.plans.save_as.as_deref().and_then(|path| relocated(editor, path));
+    let moved = plans.save_as.as_deref().and_then(|path| relocated(editor, path));
     let text = moved.as_ref().map_or_else(|| editor.text(), Document::text).to_owned();
-    let path = state.plans.save_as.clone().or(own);
+    let path = plans.save_as.clone().or(own);
     vec![Effect::Save { path, name: editor.name().to_owned(), text, expected }]
 }
 
@@ -81,7 +81,7 @@ pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
     }
     state.plans.save_as = None;
     let mut said = format!("saved {}", path.display());
-    let forget = forget(state);
+    let forget = forget(&state.plans);
     if let Some(moved) = relocated(&state.plans.editor, &path).filter(|moved| moved.text() == text) {
         said += &format!("; there model.hf_config is {}", moved.written(CONFIG).unwrap_or_default());
         editing::apply(state, moved);
@@ -100,7 +100,11 @@ pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
     }
     if state.plans.quit_after_save {
         // What was edited while an earlier text was being written is saved before leaving.
-        effects.extend(if state.plans.editor.modified() { save(state, false) } else { go_on_leaving(state) });
+        effects.extend(if state.plans.editor.modified() {
+            save(&mut state.plans, false)
+        } else {
+            go_on_leaving(state)
+        });
     }
     effects
 }
@@ -148,10 +152,10 @@ pub fn on_conflict(state: &mut State, key: Key) -> Vec<Effect> {
     state.plans.saving = Saving::Idle;
     let again = if conflict.found == InTheWay::Nothing { Key::Char('w') } else { Key::Char('o') };
     match (key, conflict.found) {
-        (key, _) if key == again && export => return exporting::write(state, true),
-        (key, _) if key == again => return save(state, true),
+        (key, _) if key == again && export => return exporting::write(&mut state.plans, true),
+        (key, _) if key == again => return save(&mut state.plans, true),
         (Key::Char('S'), _) if export => exporting::ask_where(state),
-        (Key::Char('S'), _) => ask_where(state),
+        (Key::Char('S'), _) => ask_where(&mut state.dialogs),
         (Key::Char('m'), InTheWay::Newer(Some(theirs))) => merge(state, theirs),
         _ => state.plans.save_as = None,
     }
@@ -174,7 +178,7 @@ pub fn on_quit(state: &mut State, key: Key) -> Vec<Effect> {
     state.dialogs.overlay = None;
     match key {
         Key::Char('q') | Key::Ctrl('c') => {
-            let mut effects = vec![forget(state)];
+            let mut effects = vec![forget(&state.plans)];
             state.plans.kept = None;
             state.plans.editor.discard_changes();
             effects.extend(go_on_leaving(state));
@@ -182,7 +186,7 @@ pub fn on_quit(state: &mut State, key: Key) -> Vec<Effect> {
         }
         Key::Char('s') | Key::Ctrl('s') => {
             state.plans.quit_after_save = true;
-            save(state, false)
+            save(&mut state.plans, false)
         }
         _ => Vec::new(),
     }
@@ -194,8 +198,8 @@ fn go_on_leaving(state: &mut State) -> Vec<Effect> {
     if state.plans.tabs.close(&mut state.plans.editor) { quit(state) } else { vec![Effect::Quit] }
 }
 
-fn forget(state: &State) -> Effect {
-    Effect::Forget { path: state.plans.editor.path().map(Into::into), name: state.plans.editor.name().to_owned() }
+fn forget(plans: &Plans) -> Effect {
+    Effect::Forget { path: plans.editor.path().map(Into::into), name: plans.editor.name().to_owned() }
 }
 
 /// Keeps the unsaved text where it is another one than was kept last. `leaving`: there is no later.
@@ -204,7 +208,7 @@ pub fn keep(state: &mut State, leaving: bool) -> Option<Effect> {
     let asked = matches!(state.dialogs.overlay, Some(Overlay::Recovered(_)));
     if !editor.modified() {
         // Taken back to what the file holds: nothing is unsaved any more.
-        return state.plans.kept.take().map(|_| forget(state));
+        return state.plans.kept.take().map(|_| forget(&state.plans));
     }
     // A long text is kept when it is read: letters that were typed meanwhile are one text.
     if asked || editor.standing() != Standing::Read && !leaving || state.plans.kept.as_deref() == Some(editor.text()) {
@@ -230,7 +234,7 @@ pub fn on_recovered(state: &mut State, key: Key) -> Vec<Effect> {
         Key::Char('d') => {
             state.dialogs.overlay = None;
             state.plans.recovered = None;
-            vec![forget(state)]
+            vec![forget(&state.plans)]
         }
         Key::Char('q') => vec![Effect::Quit],
         _ => Vec::new(),

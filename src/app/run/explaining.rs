@@ -6,7 +6,7 @@ use crate::app::editor::editing;
 use crate::app::event::Effect;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::notice::{info, problem};
-use crate::app::state::State;
+use crate::app::state::{Run, State};
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Comparison, Evidence, Explanation, Subject, explain};
 use crate::plan::{Document, HfConfig};
@@ -187,7 +187,7 @@ pub fn look(state: &mut State) -> Option<Effect> {
         .asked
         .as_ref()
         .is_some_and(|asked| !now.is_news_to(asked) || known && now.is_poorer_than(asked));
-    (!answered).then(|| ask(state, now))
+    (!answered).then(|| ask(&mut state.run, now))
 }
 
 /// Whether the run is gone: what was found out about it stays.
@@ -204,8 +204,8 @@ fn is_meant(state: &State) -> bool {
     settled && !inferred::has_no_plan(state) && state.other_card().is_none()
 }
 
-fn ask(state: &mut State, now: Asked) -> Effect {
-    let explaining = &mut state.run.explaining;
+fn ask(run: &mut Run, now: Asked) -> Effect {
+    let explaining = &mut run.explaining;
     explaining.number += 1;
     explaining.asked = Some(now);
     explaining.under_way = true;
@@ -222,7 +222,7 @@ pub fn ask_now(state: &mut State) -> Vec<Effect> {
     if state.run.explaining.under_way {
         return Vec::new();
     }
-    vec![ask(state, now)]
+    vec![ask(&mut state.run, now)]
 }
 
 /// A search has come back.

@@ -13,7 +13,7 @@ use crate::app::key::Key;
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, Purpose};
-use crate::app::state::{Overlay, State};
+use crate::app::state::{Dialogs, Overlay, State};
 use crate::catalog::Catalog;
 use crate::plan::{Change, Fault, Plan};
 
@@ -226,9 +226,8 @@ pub fn open(state: &mut State) -> Vec<Effect> {
 }
 
 /// A search is so far, and has perhaps found this by now.
-pub fn goes_on(state: &mut State, number: u64, seen: Seen, found: Option<Answer>) {
-    let Some(view) = state.dialogs.search.as_mut().filter(|view| view.number == number && view.under_way.is_some())
-    else {
+pub fn goes_on(dialogs: &mut Dialogs, number: u64, seen: Seen, found: Option<Answer>) {
+    let Some(view) = dialogs.search.as_mut().filter(|view| view.number == number && view.under_way.is_some()) else {
         return;
     };
     view.under_way = Some(seen);
@@ -239,8 +238,8 @@ pub fn goes_on(state: &mut State, number: u64, seen: Seen, found: Option<Answer>
 }
 
 /// A search has ended.
-pub fn ended(state: &mut State, number: u64, answer: Result<Answer, String>) {
-    let Some(view) = state.dialogs.search.as_mut().filter(|view| view.number == number) else { return };
+pub fn ended(dialogs: &mut Dialogs, number: u64, answer: Result<Answer, String>) {
+    let Some(view) = dialogs.search.as_mut().filter(|view| view.number == number) else { return };
     view.under_way = None;
     view.answer = Some(answer);
     view.step(0);

@@ -13,7 +13,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke, Points};
 
 use super::say;
-use crate::app::{OpKind, State, TRAIL};
+use crate::app::{OpKind, Run, State, TRAIL};
 use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
@@ -271,7 +271,7 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
     let mut lines = Vec::new();
     if let Some(op) = state.views.roofline.ops(roofline).nth(selected) {
         let intensity = op.intensity.map_or_else(|| "–".to_owned(), |intensity| intensity.to_string());
-        let since = table::since(state, op);
+        let since = table::since(&state.plans, op);
         let since = if since.is_empty() { since } else { format!("  {since} to base") };
         let facts = format!("  {intensity}  {}-bound  {:.0} % of time{since}", op.bound.word(), share(roofline, op));
         let room = (area.width as usize).saturating_sub(3 + op.name.len());
@@ -286,7 +286,7 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
             Some(plan) => format!("run: made up of {}", printable(plan)),
             None => "run: no sample yet".to_owned(),
         },
-        Some(None) => format!("run: {}", no_point(state)),
+        Some(None) => format!("run: {}", no_point(&state.run)),
         Some(Some(point)) => {
             let mark = point.kind.mark();
             format!("run  {mark}{}  {mark}{}  {}", point.intensity, point.rate, point.kind.word())
@@ -300,8 +300,8 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
 }
 
 /// Why the run is not on the chart.
-fn no_point(state: &State) -> String {
-    let Some(comparison) = &state.run.comparison else { return "no sample yet".to_owned() };
+fn no_point(run: &Run) -> String {
+    let Some(comparison) = &run.comparison else { return "no sample yet".to_owned() };
     let missing = [
         ("tensor activity", comparison.compute.observed.absence()),
         ("DRAM bandwidth", comparison.bandwidth.observed.absence()),

@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::{progress, say};
-use crate::app::{MemoryView, Source, State};
+use crate::app::{MemoryView, Plans, Source, State};
 use crate::predict::{Component, Phase, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
 use crate::ui::Look;
@@ -126,7 +126,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
     let stage = prediction.largest();
     let mut lines: Vec<Line<'_>> = Component::ALL
         .into_iter()
-        .filter(|component| is_listed(state, *component) || stage.component(*component) > Bytes::ZERO)
+        .filter(|component| is_listed(&state.plans, *component) || stage.component(*component) > Bytes::ZERO)
         .map(|component| {
             let bytes = stage.component(component);
             let share = bytes.share_of(stage.device_used).map_or(0.0, |share| share.percent());
@@ -135,7 +135,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
                 Span::styled(left(bar::word(component), 12), theme.text()),
                 Span::styled(right(&bytes.in_gib(), 7), theme.text()),
                 Span::styled(format!("{share:>5.0} %"), theme.dim()),
-                Span::styled(right(&since(state, prediction, component), 8), theme.warning()),
+                Span::styled(right(&since(&state.plans, prediction, component), 8), theme.warning()),
             ])
         })
         .collect();
@@ -156,7 +156,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
     lines.push(verdict_line(prediction, look));
     lines.push(Line::from(vec![
         Span::styled(" peak in ", theme.dim()),
-        Span::styled(phase_word(state, stage.peak_phase), theme.text()),
+        Span::styled(phase_word(&state.plans, stage.peak_phase), theme.text()),
     ]));
     let cause = wrapped(&stage.peak_cause, LIST as usize - 2, 3);
     lines.extend(cause.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));
@@ -164,22 +164,22 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
 }
 
 /// Whether a component has its row without bytes too.
-fn is_listed(state: &State, component: Component) -> bool {
+fn is_listed(plans: &Plans, component: Component) -> bool {
     match component {
         Component::KvCache => false,
-        Component::Gradients | Component::OptimizerStates => !state.plans.editor.serves(),
+        Component::Gradients | Component::OptimizerStates => !plans.editor.serves(),
         _ => true,
     }
 }
 
 /// A phase in words: a server has no other than its prompts' pass.
-fn phase_word(state: &State, phase: Phase) -> &'static str {
-    if state.plans.editor.serves() { "reading the prompts" } else { phase.word() }
+fn phase_word(plans: &Plans, phase: Phase) -> &'static str {
+    if plans.editor.serves() { "reading the prompts" } else { phase.word() }
 }
 
 /// GiB more or less than in the baseline; nothing where nothing is pinned.
-fn since(state: &State, prediction: &Prediction, component: Component) -> String {
-    let Some(baseline) = &state.plans.baseline else { return String::new() };
+fn since(plans: &Plans, prediction: &Prediction, component: Component) -> String {
+    let Some(baseline) = &plans.baseline else { return String::new() };
     let before = baseline.prediction.largest().component(component);
     more(prediction.largest().component(component), before)
 }

@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::say;
-use crate::app::{Baseline, CompareRow, Pane, State};
+use crate::app::{Baseline, CompareRow, Pane, Plans, Run, State};
 use crate::compare::Whose;
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -26,8 +26,8 @@ const NAME: usize = 12;
 /// Lines from the selected one on that are in view.
 const BELOW: usize = 4;
 
-pub fn title(state: &State) -> String {
-    match state.run.comparison.as_ref().map(|comparison| comparison.whose) {
+pub fn title(run: &Run) -> String {
+    match run.comparison.as_ref().map(|comparison| comparison.whose) {
         None => "predicted and observed".to_owned(),
         Some(Whose::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
         Some(Whose::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
@@ -102,7 +102,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let mut page = Page { lines: Vec::new(), selected: None, at_top, width: area.width as usize, mark: " " };
     let row = (state.views.focus == Pane::Compare).then(|| CompareRow::of(state));
     figures::add(comparison, state.plans.editor.serves(), look, &mut page);
-    if let Some(line) = baseline_line(state, prediction, look) {
+    if let Some(line) = baseline_line(&state.plans, prediction, look) {
         page.add(line);
     }
     page.add(Line::default());
@@ -144,8 +144,8 @@ fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut P
 }
 
 /// The plan against the baseline, where one is pinned.
-fn baseline_line<'a>(state: &State, prediction: &Prediction, look: &Look) -> Option<Line<'a>> {
-    let baseline = state.plans.baseline.as_ref()?;
+fn baseline_line<'a>(plans: &Plans, prediction: &Prediction, look: &Look) -> Option<Line<'a>> {
+    let baseline = plans.baseline.as_ref()?;
     let outcome = baseline.outcome(prediction);
     let said = format!("{}, step {}", in_words(&outcome), step_since(baseline, prediction));
     Some(Line::from(vec![

@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::Page;
-use crate::app::{Pane, State};
+use crate::app::{Pane, Plans, State};
 use crate::compare::{Comparison, Explanation, Forecast};
 use crate::printable::printable;
 use crate::ui::Look;
@@ -58,7 +58,7 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
             page.add(vec![Span::raw(" ".repeat(SURE)), shown]);
         }
         if index == selected {
-            for note in notes(state, explanation) {
+            for note in notes(&state.plans, explanation) {
                 page.note("", &look.keys(&note), 2, look);
             }
         }
@@ -78,7 +78,7 @@ fn shown(explanation: &Explanation, columns: &[(&str, usize)]) -> String {
 }
 
 /// What to know of the selected one: what else would show the same, and what to do about it.
-fn notes(state: &State, explanation: &Explanation) -> Vec<String> {
+fn notes(plans: &Plans, explanation: &Explanation) -> Vec<String> {
     let mut notes = Vec::new();
     let alike: Vec<&str> = explanation.alike.iter().map(|cause| cause.words.as_str()).collect();
     if !alike.is_empty() {
@@ -87,7 +87,7 @@ fn notes(state: &State, explanation: &Explanation) -> Vec<String> {
     let remedies = explanation.causes.iter().filter_map(|cause| Some(cause.circumstance?.remedy()));
     notes.extend(remedies.map(|remedy| format!("to do: {remedy}")));
     if let Some(change) = explanation.change() {
-        let new = |(key, value): &&(&str, String)| state.plans.editor.said(key).as_ref() != Some(value);
+        let new = |(key, value): &&(&str, String)| plans.editor.said(key).as_ref() != Some(value);
         let set = change.set.iter().filter(new).map(|(key, value)| format!("{key}: {value}"));
         let keys: Vec<String> = set.chain(change.remove.iter().map(|key| format!("no {key}"))).collect();
         notes.push(format!("⏎ makes the plan say {}", keys.join(", ")));

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::share;
-use crate::app::{Pane, State};
+use crate::app::{Pane, Plans, State};
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::ui::Look;
 use crate::ui::panes::scroll;
@@ -43,7 +43,7 @@ pub fn draw(state: &State, roofline: &Roofline, selected: usize, look: &Look, ar
         let text = row([&op.name, &op.count.to_string(), &intensity, op.bound.word(), &time]);
         lines.push(Line::from(vec![
             Span::styled(format!("{}{text}", if chosen { "▸" } else { " " }), style),
-            Span::styled(right(&since(state, op), base), theme.warning()),
+            Span::styled(right(&since(&state.plans, op), base), theme.warning()),
         ]));
     }
     for (line, place) in lines.into_iter().zip(area.rows()) {
@@ -52,8 +52,8 @@ pub fn draw(state: &State, roofline: &Roofline, selected: usize, look: &Look, ar
 }
 
 /// How much more time an operator takes than in the baseline.
-pub fn since(state: &State, op: &RooflineOp) -> String {
-    let Some(baseline) = &state.plans.baseline else { return String::new() };
+pub fn since(plans: &Plans, op: &RooflineOp) -> String {
+    let Some(baseline) = &plans.baseline else { return String::new() };
     match baseline.op(&op.name).and_then(|before| op.seconds.ratio_to(before.seconds)) {
         Some(ratio) if (ratio - 1.0).abs() < 0.005 => "·".to_owned(),
         Some(ratio) => signed_percent(ratio - 1.0),

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::{more, render};
-use crate::app::{Pane, State};
+use crate::app::{Pane, Plans, State};
 use crate::predict::{Component, LayerGroup, Prediction};
 use crate::ui::Look;
 use crate::ui::bar;
@@ -46,7 +46,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
             Span::styled(right(&params, 10), theme.dim()),
             Span::styled(right(&group.saved.in_gib(), 11), theme.text()),
             Span::styled(right(&all(group).in_gib(), 10), theme.predicted()),
-            Span::styled(right(&before(state, prediction, index), 7), theme.warning()),
+            Span::styled(right(&before(&state.plans, prediction, index), 7), theme.warning()),
             Span::raw(" "),
             Span::styled(bar::pattern(kept).repeat(bar::cells(all(group), most, width)), theme.component(kept)),
         ]));
@@ -73,8 +73,8 @@ fn name(group: &LayerGroup) -> String {
     }
 }
 
-fn before(state: &State, prediction: &Prediction, index: usize) -> String {
-    let groups = state.plans.baseline.as_ref().map(|baseline| &baseline.prediction.layers);
+fn before(plans: &Plans, prediction: &Prediction, index: usize) -> String {
+    let groups = plans.baseline.as_ref().map(|baseline| &baseline.prediction.layers);
     // Another number of groups is another model: its rows are not these.
     let comparable = groups.filter(|groups| groups.len() == prediction.layers.len());
     comparable

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 
 use super::{more, render};
-use crate::app::{Pane, State};
+use crate::app::{Monitor, Pane, State};
 use crate::predict::Prediction;
 use crate::ui::Look;
 use crate::ui::panes::scroll;
@@ -35,7 +35,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
             &stage.peak_allocated.in_gib(),
             &stage.peak_reserved.in_gib(),
             &stage.device_used.in_gib(),
-            &observed(state, prediction, stage.stage).map_or_else(|| "–".to_owned(), Bytes::in_gib),
+            &observed(&state.monitor, prediction, stage.stage).map_or_else(|| "–".to_owned(), Bytes::in_gib),
             &before.map_or_else(String::new, |before| more(stage.device_used, before.device_used)),
         ]);
         let style = stage_style(prediction, index, state.views.focus == Pane::Vram && index == selected, look);
@@ -45,8 +45,8 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
 }
 
 /// The most that any GPU of that stage holds now; none where nobody can tell which those are.
-fn observed(state: &State, prediction: &Prediction, stage: u64) -> Option<Bytes> {
-    let devices = state.monitor.devices();
+fn observed(monitor: &Monitor, prediction: &Prediction, stage: u64) -> Option<Bytes> {
+    let devices = monitor.devices();
     let of_stage = devices
         .iter()
         .filter(|device| prediction.stage_of(device.index, devices.len()).is_some_and(|held| held.stage == stage));

@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke};
 
 use super::{SAME, more, phase_word, render};
-use crate::app::{Pane, State};
+use crate::app::{Pane, Plans, State};
 use crate::predict::{Phase, Prediction, TimelinePoint};
 use crate::ui::Look;
 use crate::ui::text::{fit, wrapped};
@@ -28,21 +28,25 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
         let below = if left == Bytes::ZERO { "the peak".to_owned() } else { format!("{left} below the peak") };
         lines.push(Line::from(vec![
             Span::styled(" ◆ ", theme.accent()),
-            Span::styled(format!("{} · {}", phase_word(state, point.phase), point.at), theme.text()),
+            Span::styled(format!("{} · {}", phase_word(&state.plans, point.phase), point.at), theme.text()),
             Span::styled(format!("  {}, {below}", point.allocated), theme.dim()),
-            Span::styled(format!("  {}", against(state, point, selected)), theme.warning()),
+            Span::styled(format!("  {}", against(&state.plans, point, selected)), theme.warning()),
         ]));
     }
-    let cause =
-        format!("peak {} in {}: {}", stage.peak_allocated, phase_word(state, stage.peak_phase), stage.peak_cause);
+    let cause = format!(
+        "peak {} in {}: {}",
+        stage.peak_allocated,
+        phase_word(&state.plans, stage.peak_phase),
+        stage.peak_cause
+    );
     let cause = wrapped(&cause, (area.width as usize).saturating_sub(2), 2);
     lines.extend(cause.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));
     render(lines, words, buffer);
 }
 
 /// How that point differs from the baseline's, where both have it at the same place.
-fn against(state: &State, point: &TimelinePoint, index: usize) -> String {
-    let timeline = state.plans.baseline.as_ref().map(|baseline| &baseline.prediction.largest().timeline);
+fn against(plans: &Plans, point: &TimelinePoint, index: usize) -> String {
+    let timeline = plans.baseline.as_ref().map(|baseline| &baseline.prediction.largest().timeline);
     let before = timeline.and_then(|points| points.get(index)).filter(|before| before.at == point.at);
     let more = before.map(|before| more(point.allocated, before.allocated));
     more.map_or_else(
@@ -109,7 +113,7 @@ pub fn draw_curve(
         let Some(first) = points.iter().position(|point| point.phase == phase) else { continue };
         let column = (first as f64 / last * plot_width as f64) as u16;
         let place = Rect { x: plot.x + column, width: plot.width.saturating_sub(column), ..phases };
-        Line::styled(fit(phase_word(state, phase), place.width as usize), theme.dim()).render(place, buffer);
+        Line::styled(fit(phase_word(&state.plans, phase), place.width as usize), theme.dim()).render(place, buffer);
     }
 }
 
