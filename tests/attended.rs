@@ -28,7 +28,7 @@ fn demo_of(state: &State) -> Demo {
     Demo::new(state.plans.editor.prediction().unwrap(), &state.plans.editor.job().unwrap().hardware.gpu)
 }
 
-/// A live run as one would be on real devices: a process on one card that tells of its steps.
+/// A live run as one would be on real devices: a process on each of eight, the first of which tells of its steps.
 struct Live {
     state: State,
     now: Moment,
@@ -37,17 +37,10 @@ struct Live {
 
 impl Live {
     fn start(rules: &str) -> Self {
-        Self::of(open(EXAMPLE), rules)
-    }
-
-    /// With a plan of one's own.
-    fn planned() -> Self {
+        // A plan of one's own: the example is nobody's plan for a real run.
         let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == EXAMPLE).unwrap();
         let loaded = Loaded::from_text("own", text).unwrap();
-        Self::of(State::new(loaded, Catalog::embedded().unwrap(), None, START), "")
-    }
-
-    fn of(mut state: State, rules: &str) -> Self {
+        let mut state = State::new(loaded, Catalog::embedded().unwrap(), None, START);
         state.run.alerts.rules = Rules::parse(rules).unwrap();
         state.run.calibrations.machine = "node7".to_owned();
         happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: "driver".to_owned() }));
@@ -61,18 +54,24 @@ impl Live {
         let at = self.now;
         let (total, used) = (Bytes::from_gib(79.6), Bytes::from_gib(gib));
         let memory = DeviceMemory { total, used, free: total.saturating_sub(used) };
-        let device = DeviceSample {
+        let device = |index: u32| DeviceSample {
+            index,
             name: Reading::measured("NVIDIA H100 80GB HBM3".to_owned(), at),
             memory: Reading::measured(memory, at),
             busy: Reading::measured(Fraction(1.0), at),
             temperature: Reading::measured(Celsius(degrees), at),
-            processes: Reading::measured(vec![DeviceProcess::holding(7, Reading::measured(used, at))], at),
+            processes: Reading::measured(vec![DeviceProcess::holding(7 + index, Reading::measured(used, at))], at),
             ..DeviceSample::default()
         };
         let progress = progress.map(Box::new);
         happen(
             &mut self.state,
-            Event::Sample(Box::new(Sample { at, devices: vec![device], progress, ..Sample::default() })),
+            Event::Sample(Box::new(Sample {
+                at,
+                devices: (0..8).map(device).collect(),
+                progress,
+                ..Sample::default()
+            })),
         )
     }
 
@@ -113,7 +112,7 @@ fn a_leak_is_told_from_a_flat_run_with_when_memory_will_be_full() {
     let mut run = demo_of(&state);
     watch(&mut state, &mut run, 0..400);
     assert_eq!(state.run.outlook.memory, Forecast::Flat);
-    assert!(!second_line(&state).contains("full"));
+    assert!(!screen(&state, &look(), SIZE).lines().next().unwrap().contains("full"));
     // That it grew while it loaded and through its first step was no alert either.
     assert_eq!((state.run.alerts.raised.len(), state.run.alerts.past.len()), (0, 0));
 
@@ -126,7 +125,9 @@ fn a_leak_is_told_from_a_flat_run_with_when_memory_will_be_full() {
     assert!(growth.soonest.0 <= growth.left.0);
     assert_eq!(state.run.outlook.grows, Some(Grows::Leak));
     let line = second_line(&state);
-    assert!(line.contains("! memory full in ~1"), "{line}");
+    assert!(line.contains("why: a leak: tensors are kept from step to step"), "{line}");
+    let first = screen(&state, &look(), SIZE).lines().next().unwrap().to_owned();
+    assert!(first.contains(" GROWING: full in 1"), "{first}");
     press(&mut state, &[Key::Char('5')]);
     let shown = screen(&state, &look(), SIZE);
     assert!(shown.contains("a leak: tensors are kept"), "{shown}");
@@ -264,7 +265,7 @@ fn message() -> OutOfMemory {
 
 #[test]
 fn memory_that_ran_out_is_explained_at_once() {
-    let mut live = Live::planned();
+    let mut live = Live::start("");
     live.train(5);
     let news = RunNews { pid: Some(7), out_of_memory: Some(message()), ..RunNews::default() };
     happen(&mut live.state, Event::Run(Box::new(news.clone())));
@@ -279,7 +280,7 @@ fn memory_that_ran_out_is_explained_at_once() {
     ] {
         assert!(shown.contains(said), "no {said:?} in\n{shown}");
     }
-    assert!(second_line(&live.state).contains("! CUDA out of memory"), "{}", second_line(&live.state));
+    assert!(second_line(&live.state).contains("why: CUDA out of memory"), "{}", second_line(&live.state));
     // Dismissed it stays so while the same is told again, and comes back by its key.
     press(&mut live.state, &[Key::Esc]);
     happen(&mut live.state, Event::Run(Box::new(news)));
@@ -314,12 +315,12 @@ fn the_end_says_after_how_many_steps_and_how() {
     live.second(55.0, 60.0, None);
     happen(&mut live.state, Event::Run(Box::new(RunNews { hooks: vec![hook], ..RunNews::default() })));
     let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();
-    assert!(first.contains("ended after 1 840 steps, OutOfMemoryError, exit 1"), "{first}");
+    assert!(first.contains("▶ 7 ended") && first.ends_with(" OUT OF MEMORY"), "{first}");
     // What the hook said of it is explained, too, and hours later it still stands there.
     assert!(screen(&live.state, &look(), SIZE).contains("1.00 GiB short"));
     press(&mut live.state, &[Key::Esc]);
     live.now = live.now.plus_millis(3_600_000);
     live.second(0.0, 40.0, None);
     let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();
-    assert!(first.contains("ended after 1 840 steps"), "{first}");
+    assert!(first.contains("▶ 7 ended") && first.ends_with(" OUT OF MEMORY"), "{first}");
 }

@@ -39,8 +39,8 @@ fn another_card_is_reason_enough() {
     assert_eq!(words(&state), Vec::<String>::new());
     press(&mut state, &[Key::Char('5'), Key::Char('z')]);
     let shown = screen(&state, &look(), SIZE);
-    assert!(shown.contains("another card than the plan's is watched"), "{shown}");
-    assert!(!shown.contains("why:"), "{shown}");
+    assert!(shown.contains("nothing to search for: another GPU than the plan's: NVIDIA H100 SXM 80GB"), "{shown}");
+    assert!(shown.lines().next().unwrap().ends_with(" OTHER GPU"), "{shown}");
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn the_right_cause_is_shown_taken_and_taken_back() {
     let (mut state, mut run) = departing("13b_long_sequence", &change);
     let planned = state.plans.editor.text().to_owned();
     watch(&mut state, &mut run, 0..120);
-    assert_eq!(words(&state)[0], "sequence parallel off", "{:?}", words(&state));
+    assert_eq!(words(&state)[0], "off: sequence parallel", "{:?}", words(&state));
     let shown = screen(&state, &look(), SIZE);
-    assert!(shown.lines().nth(1).unwrap().contains("why: sequence parallel off ("), "{shown}");
+    assert!(shown.lines().nth(1).unwrap().contains("why: off: sequence parallel ("), "{shown}");
 
     press(&mut state, &[Key::Char('5'), Key::Home, Key::Enter]);
     assert!(state.plans.editor.text().contains("sequence_parallel: false"));
@@ -61,9 +61,12 @@ fn the_right_cause_is_shown_taken_and_taken_back() {
     let shown = screen(&state, &look(), SIZE);
     assert!(!shown.contains("why: sequence"), "{shown}");
 
+    // Taken back it is a draft, until the run is said to follow it.
     press(&mut state, &[Key::Char('u')]);
     assert_eq!(state.plans.editor.text(), planned);
-    assert_eq!(words(&state)[0], "sequence parallel off");
+    assert_eq!(words(&state), Vec::<String>::new());
+    press(&mut state, &[Key::Char('R')]);
+    assert_eq!(words(&state)[0], "off: sequence parallel");
 }
 
 #[test]
@@ -137,7 +140,7 @@ fn a_cause_that_was_named_stays_named_while_figures_are_averaged_anew() {
         ("8b_single_gpu", "training.attention", "eager", "eager attention"),
         ("7b_lora", "training.precision", "fp32", "everything in fp32, no autocast"),
         ("8b_fsdp_torchtitan", "training.activation_checkpointing", "full", "every block checkpointed"),
-        ("13b_long_sequence", "distribution.sequence_parallel", "false", "sequence parallel off"),
+        ("13b_long_sequence", "distribution.sequence_parallel", "false", "off: sequence parallel"),
     ] {
         let (mut state, mut run) = departing(example, &Change::to(key, value));
         watch(&mut state, &mut run, 0..1);

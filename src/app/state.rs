@@ -24,6 +24,7 @@ use crate::app::run::calibrating::{self, Calibrations, Kept};
 use crate::app::run::explaining::Explaining;
 use crate::app::run::inferred::Proposal;
 use crate::app::run::outlook::Outlook;
+use crate::app::run::plan::RunPlan;
 use crate::app::run::ran_out::RanOut;
 use crate::app::views::{MemoryPane, RooflinePane};
 use crate::app::what_if::largest::Largest;
@@ -89,7 +90,9 @@ pub struct Plans {
     pub form: Form,
     /// The plan pane as text, while it is that.
     pub text: Option<TextView>,
-    /// The plan to compare with.
+    /// The plan of the run: what is observed is compared with this one.
+    pub run: Option<RunPlan>,
+    /// The plan to compare with, pinned by key.
     pub baseline: Option<Baseline>,
     /// Long texts that were given away to be read.
     pub readings: u64,
@@ -123,6 +126,7 @@ impl Plans {
             tabs: Tabs::default(),
             form,
             text,
+            run: None,
             baseline: None,
             readings: 0,
             save_as: None,
@@ -140,8 +144,8 @@ impl Plans {
 /// The run: what it tells besides its devices, how it compares with its plan, and what follows from that.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
-    /// The plan that was opened first: a simulated run is a run of that one.
-    pub first: String,
+    /// The plan that a simulated run is made from.
+    pub simulated: Option<RunPlan>,
     /// The attached run's log and hooks.
     pub telemetry: Telemetry,
     /// Predicted against observed; none before the first sample or prediction.
@@ -251,7 +255,7 @@ impl State {
     /// capacity and bandwidth of the plan are not its own then.
     #[must_use]
     pub fn other_card(&self) -> Option<&str> {
-        let planned = &self.plans.editor.job()?.hardware.gpu;
+        let planned = &self.plans.compared().job()?.hardware.gpu;
         let device = self.monitor.devices().iter().find(|device| device.name.value().is_some())?;
         let name = device.name.value()?;
         // A card that the catalogue does not know may be the plan's own custom one.
@@ -263,13 +267,6 @@ impl State {
     #[must_use]
     pub fn is_made_up(&self) -> bool {
         matches!(&self.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo)
-    }
-
-    /// The plan that a made-up run is of, where that is another one than the plan in front: it says nothing
-    /// about this one.
-    #[must_use]
-    pub fn made_up_for(&self) -> Option<&str> {
-        (self.is_made_up() && self.plans.editor.name() != self.run.first).then_some(&self.run.first)
     }
 
     /// The calibration that predictions are held with; none where none is known here.
@@ -297,7 +294,7 @@ impl State {
     #[must_use]
     pub fn on(editor: Editor, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
         Self {
-            run: Run { first: editor.name().to_owned(), ..Run::default() },
+            run: Run::default(),
             plans: Plans::on(editor, &catalog),
             catalog,
             keys: Keymap::default(),

@@ -26,7 +26,9 @@ use crate::app::plans::saving;
 use crate::app::run::calibrating;
 use crate::app::run::explaining::{self, CompareRow};
 use crate::app::run::inferred;
+use crate::app::run::offer;
 use crate::app::run::outlook;
+use crate::app::run::plan as run_plan;
 use crate::app::run::ran_out;
 use crate::app::state::{Overlay, State};
 use crate::app::views::{MOST_ZOOM, MemoryView};
@@ -64,6 +66,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Tick(_) => {}
         Event::SourceStarted(info) => {
             state.monitor.source = Source::Running(info);
+            run_plan::source_started(state);
             if state.monitor.attached.is_some() && inferred::is_wanted(state) {
                 return inferred::ask(state);
             }
@@ -71,7 +74,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
         Event::Sample(sample) => return see(state, *sample),
         Event::Run(news) => {
-            state.run.telemetry.take(*news, &mut state.monitor, state.now);
+            state.run.telemetry.take(*news);
             state.run.telemetry.follow(&state.monitor, state.now);
             set_against(state);
             ran_out::look(state);
@@ -125,7 +128,7 @@ fn see(state: &mut State, sample: Sample) -> Vec<Effect> {
     state.run.telemetry.hear_of(&sample, &mut state.monitor);
     state.monitor.take(sample);
     if state.monitor.attached.is_some() {
-        state.run.telemetry.feel(&state.monitor.history, state.monitor.attached_device());
+        state.run.telemetry.feel(&state.monitor);
     }
     state.run.telemetry.follow(&state.monitor, state.now);
     set_against(state);
@@ -186,6 +189,9 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Plans => state.dialogs.overlay = Some(Overlay::Plans(state.plans.tabs.place().0)),
         Action::Palette => picking::open_palette(state),
         Action::Baseline => baseline::pin(state),
+        Action::ApplyToRun => run_plan::apply(state),
+        Action::FollowRun => return offer::take(state),
+        Action::Dismiss => offer::dismiss(state),
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
         Action::Largest => largest::open(state),
@@ -335,8 +341,9 @@ fn attach(state: &mut State) -> Vec<Effect> {
     match state.monitor.selected_pid() {
         Some(pid) => {
             state.monitor.toggle_attach(pid);
+            let plan = run_plan::attached(state);
             state.notice = Some(match &state.monitor.attached {
-                Some(_) => info(format!("attached to {pid}: its memory is compared with the plan")),
+                Some(_) => info(format!("attached to {pid}{plan}")),
                 None => info(format!("let go of {pid}: the fullest GPU is compared with the plan")),
             });
             set_against(state);

@@ -39,7 +39,7 @@ impl Beside {
     pub fn told(&mut self, sample: &Sample) -> Sample {
         self.monitor.take(sample.clone());
         while let Ok(news) = self.news.try_recv() {
-            self.run.take(news, &mut self.monitor, sample.at);
+            self.run.take(news);
         }
         // In a container the process has another pid here than the driver's.
         self.following.attend(self.monitor.attached_here());

@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use super::plans;
-use crate::app::{Editor, State};
+use crate::app::{self, Editor, State};
 use crate::catalog::Catalog;
 use crate::observe::{Choice, Demo};
 use crate::plan::Fault;
@@ -33,7 +33,7 @@ impl Awaited {
         let Ok(Some(demo)) = run(&self.choice, &state.plans.editor, self.head_start, &state.catalog) else {
             return false;
         };
-        state.plans.editor.name().clone_into(&mut state.run.first);
+        app::plan_of_simulation(state);
         // Nobody waits where another source was found.
         drop(self.hand.send(demo));
         true

@@ -39,7 +39,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use crate::app::{Overlay, Pane, State, Views};
+use crate::app::{Overlay, Pane, State};
 
 /// How a screen looks, apart from what it says.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ pub fn draw_again(state: &State, look: &Look, still: &mut Still, frame: &mut Fra
         Some(screen) => {
             header::draw(state, look, screen.header, buffer);
             if let Some(tabs) = screen.tabs {
-                draw_tabs(&state.views, look, tabs, buffer);
+                draw_tabs(state, look, tabs, buffer);
             }
             for (pane, place) in &screen.panes {
                 let draw = |buffer: &mut Buffer| panes::draw(*pane, state, look, *place, buffer);
@@ -139,12 +139,12 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
         }
         Some(Overlay::Search) => {
             if let Some(view) = &state.dialogs.search {
-                search::draw(view, state.plans.baseline.as_ref(), look, body, buffer);
+                search::draw(view, state.plans.reference(), look, body, buffer);
             }
         }
         Some(Overlay::Sweep) => {
             if let Some(view) = &state.dialogs.sweep {
-                sweep::draw(view, state.plans.baseline.as_ref(), look, body, buffer);
+                sweep::draw(view, state.plans.reference(), look, body, buffer);
             }
         }
         Some(Overlay::Proposal(line)) => {
@@ -166,14 +166,25 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn draw_tabs(views: &Views, look: &Look, area: Rect, buffer: &mut ratatui::buffer::Buffer) {
+fn draw_tabs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let views = &state.views;
     let mut spans = Vec::new();
     for pane in Pane::ALL {
         let style = if pane == views.focus { look.theme.accent() } else { look.theme.dim() };
-        spans.push(Span::styled(format!(" {} {} ", pane.digit(), pane.name()), style));
+        // As wide as either word: nothing moves when a draft begins.
+        let name = match (pane, &state.plans.run) {
+            (Pane::Plan, Some(_)) if state.plans.drafted_beside().is_some() => "Draft",
+            (Pane::Plan, Some(_)) => "Plan ",
+            (pane, _) => pane.name(),
+        };
+        spans.push(Span::styled(format!(" {} {name} ", pane.digit()), style));
     }
     if views.zoomed {
         spans.push(Span::styled(" zoomed ", look.theme.dim()));
+    }
+    let product = if area.width < header::WITH_THE_PRODUCT { "memwall " } else { "" };
+    if text::width_of(&spans) + product.len() < area.width as usize {
+        Line::styled(product, look.theme.dim()).right_aligned().render(area, buffer);
     }
     Line::from(spans).render(area, buffer);
 }

@@ -30,7 +30,7 @@ pub fn draw(plans: &Plans, selected: usize, look: &Look, area: Rect, buffer: &mu
     let inner = block.inner(area);
     block.render(area, buffer);
     let name = (inner.width as usize / 4).clamp(12, 30);
-    let against = match &plans.baseline {
+    let against = match plans.reference() {
         Some(baseline) => format!("the baseline, {}", printable(&baseline.name)),
         None => format!("the plan in front, {}", printable(plans.editor.name())),
     };
@@ -77,7 +77,7 @@ fn figures<'a>(plans: &Plans, plan: &Editor, look: &Look, room: usize) -> Vec<Sp
     let capacity = prediction.capacity;
     let memory = if capacity.verdict() == Verdict::DoesNotFit { theme.danger() } else { theme.predicted() };
     let rate = prediction.time.tokens_per_s.map_or_else(|| "–".to_owned(), tokens);
-    let base = plans.baseline.as_ref().map(|baseline| &baseline.prediction).or_else(|| plans.editor.prediction());
+    let base = plans.reference().map(|baseline| &baseline.prediction).or_else(|| plans.editor.prediction());
     let outcome = base.map(|base| Outcome::between(base, prediction));
     let (more, faster) = match outcome.filter(|outcome| outcome.memory.0 != 0 || outcome.speed != 0.0) {
         Some(outcome) => (outcome.memory.to_string(), signed_percent(outcome.speed)),
@@ -102,7 +102,7 @@ fn figures<'a>(plans: &Plans, plan: &Editor, look: &Look, room: usize) -> Vec<Sp
 
 /// What the selected plan says otherwise than the one that it is compared with.
 fn differences(plans: &Plans, plan: &Editor) -> String {
-    let Some(base) = plans.baseline.as_ref().map(Baseline::job).or_else(|| plans.editor.job()) else {
+    let Some(base) = plans.reference().map(Baseline::job).or_else(|| plans.editor.job()) else {
         return String::new();
     };
     let Some(job) = plan.job() else { return String::new() };

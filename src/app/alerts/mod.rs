@@ -116,7 +116,7 @@ pub fn look(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     }
     let pid = state.monitor.attached.as_ref().map(|attached| attached.pid);
-    let plan = state.plans.editor.name().to_owned();
+    let plan = state.plans.compared().name().to_owned();
     let alarm = |condition: Condition| Alarm {
         name: condition.alert.name(),
         text: condition.text,

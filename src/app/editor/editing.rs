@@ -11,6 +11,7 @@ use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, Purpose};
 use crate::app::run::calibrating;
 use crate::app::run::observation::observation;
+use crate::app::run::plan as run_plan;
 use crate::app::state::State;
 use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, Kind};
@@ -36,23 +37,22 @@ pub fn look_around(state: &mut State) {
     }
 }
 
-/// Sets what is observed against what the plan predicts now.
+/// Sets what is observed against what the run's plan predicts.
 pub fn set_against(state: &mut State) {
-    if state.made_up_for().is_some() {
-        state.run.comparison = None;
-        return;
-    }
+    run_plan::follow(state);
     state.run.calibration = calibrating::holds(state).map_or_else(Calibration::default, |kept| kept.factors);
     state.run.comparison =
-        state.plans.editor.job().zip(state.plans.editor.prediction()).and_then(|(job, prediction)| {
-            let observation = observation(&state.monitor, &state.run.telemetry, prediction, &job.hardware.gpu)?;
-            Some(compare(
-                prediction,
-                &observation,
-                &Bands::of(job.framework, job.degrees.context),
-                &state.run.calibration,
-            ))
-        });
+        state.plans.run.as_ref().and_then(|run| run.plan().job().zip(run.plan().prediction())).and_then(
+            |(job, prediction)| {
+                let observation = observation(&state.monitor, &state.run.telemetry, prediction, &job.hardware.gpu)?;
+                Some(compare(
+                    prediction,
+                    &observation,
+                    &Bands::of(job.framework, job.degrees.context),
+                    &state.run.calibration,
+                ))
+            },
+        );
 }
 
 /// Makes `document` the plan.

@@ -32,8 +32,8 @@ pub fn note(state: &mut State) {
         *trail = Trail { points: VecDeque::new(), device };
     }
     let sample = state.monitor.devices().iter().find(|sample| Some(sample.index) == device);
-    let (Some(sample), Some(job)) = (sample, state.plans.editor.job()) else { return };
-    let Some(prediction) = state.plans.editor.prediction() else { return };
+    let (Some(sample), Some(job)) = (sample, state.plans.compared().job()) else { return };
+    let Some(prediction) = state.plans.compared().prediction() else { return };
     let rate = executed(&sample.tensor_activity, &sample.counters.fp32, prediction.roofline.peak, &job.hardware.gpu);
     // Without counters there is no rate of a second, only that of whole steps.
     let of_steps =

@@ -12,6 +12,7 @@ use crate::app::key::Key;
 use crate::app::notice::{info, problem};
 use crate::app::picker::{Picker, Purpose};
 use crate::app::plans;
+use crate::app::run::plan::RunPlan;
 use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::Document;
 
@@ -87,11 +88,11 @@ pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
         editing::apply(state, moved);
     }
     state.notice = Some(info(said));
-    // A run that was made up for this plan is still its run under another name.
-    let first = state.run.first == state.plans.editor.name();
+    // The run's plan is still that under another name.
+    let of_run = state.plans.run.as_ref().is_some_and(|run| run.is(&state.plans.editor));
     state.plans.editor.mark_saved(path, text);
-    if first {
-        state.plans.editor.name().clone_into(&mut state.run.first);
+    if of_run {
+        state.plans.run = RunPlan::of(&state.plans.editor).or(state.plans.run.take());
     }
     let mut effects = Vec::new();
     if !state.plans.editor.modified() {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::mismatch;
 use crate::app::event::Effect;
 use crate::app::monitor::Source;
 use crate::app::notice::{info, problem};
@@ -69,11 +70,11 @@ impl Calibrations {
 fn here(state: &State) -> Option<Kept> {
     let live = matches!(&state.monitor.source, Source::Running(info)
         if !matches!(info.kind, SourceKind::Demo | SourceKind::Replay | SourceKind::Prometheus));
-    let device = state.monitor.devices().get(state.monitor.attached_device()).filter(|_| live)?;
+    let device = state.monitor.devices().get(state.monitor.run_device()?).filter(|_| live)?;
     let empty = Kept {
         machine: state.run.calibrations.machine.clone(),
         gpu: device.name.value()?.clone(),
-        framework: state.plans.editor.job()?.framework.name().to_owned(),
+        framework: state.plans.compared().job()?.framework.name().to_owned(),
         factors: Calibration::default(),
         at: state.now,
     };
@@ -100,22 +101,26 @@ pub fn keep(state: &mut State) -> Vec<Effect> {
     }
 }
 
-fn learnt(state: &State) -> Result<(Kept, (u32, Option<u64>)), &'static str> {
+fn learnt(state: &State) -> Result<(Kept, (u32, Option<u64>)), String> {
     let here = here(state).ok_or("only a run on a card of this machine teaches anything")?;
     let attached = state.monitor.attached.as_ref().ok_or("attach to the run that it shall be learnt from")?;
     let comparison = state.run.comparison.as_ref().filter(|comparison| comparison.evidence.settled);
     let comparison = comparison.ok_or("the run has to work for whole steps first")?;
+    if let Some(mismatch) = mismatch::of(state) {
+        return Err(mismatch.words());
+    }
     if !state.run.explaining.found.is_empty() {
-        return Err("something else than the plan runs: a factor would hide it; ⏎ takes an explanation");
+        return Err("something else than the plan runs: a factor would hide it; ⏎ takes an explanation".to_owned());
     }
     let run = (attached.pid, attached.started);
     if state.run.calibrations.taught == Some(run) {
-        return Err("this run has been learnt from");
+        return Err("this run has been learnt from".to_owned());
     }
     let factors = here.factors.learnt(comparison);
     if factors == here.factors {
         return Err(
-            "nothing that is observed says anything for sure, or it is too far off to be a matter of the machine",
+            "nothing that is observed says anything for sure, or it is too far off to be a matter of the machine"
+                .to_owned(),
         );
     }
     Ok((Kept { factors, at: state.now, ..here }, run))

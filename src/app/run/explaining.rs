@@ -1,11 +1,13 @@
 //! Why the run differs from its plan: searched for in the background whenever what is seen of it has
 //! changed, and taken into the plan where the user says so.
 
-use super::inferred;
+use super::mismatch;
+use super::plan::RunPlan;
 use crate::app::editor::editing;
 use crate::app::event::Effect;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::notice::{info, problem};
+use crate::app::plans;
 use crate::app::state::{Run, State};
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Comparison, Evidence, Explanation, Subject, explain};
@@ -90,10 +92,8 @@ const CALM: Seconds = Seconds(10.0);
 impl Asked {
     fn of(state: &State) -> Option<Self> {
         let comparison = state.run.comparison.as_ref()?;
-        // A text that is no plan can be held against nothing.
-        state.plans.editor.plan()?;
         Some(Self {
-            text: state.plans.editor.text().to_owned(),
+            text: state.plans.run.as_ref()?.plan().text().to_owned(),
             stage: comparison.stage(),
             calibration: state.run.calibration,
             evidence: comparison.held_against_plans(),
@@ -135,13 +135,14 @@ pub struct Question {
 }
 
 impl Question {
-    /// What there is to explain now; none without a valid plan or anything observed.
+    /// What there is to explain now; none where nothing is observed of a run that has a plan.
     #[must_use]
     pub fn of(state: &State) -> Option<Self> {
-        let job = state.plans.editor.job()?;
+        let plan = state.plans.run.as_ref()?.plan();
+        let job = plan.job()?;
         Some(Self {
-            document: state.plans.editor.document()?.clone(),
-            config: state.plans.editor.hf_config().cloned(),
+            document: plan.document()?.clone(),
+            config: plan.hf_config().cloned(),
             catalog: state.catalog.clone(),
             asked: Asked::of(state)?,
             bands: Bands::of(job.framework, job.degrees.context),
@@ -167,10 +168,10 @@ impl Question {
 /// Begins a search where what is seen has changed since the last one and lies outside of what
 /// predictions stray by, or where it did: then it says that nothing is wrong any more.
 pub fn look(state: &mut State) -> Option<Effect> {
-    state.plans.editor.plan()?;
+    let text = state.plans.run.as_ref()?.plan().text();
     let wrong = state.run.comparison.as_ref()?.is_notable();
     let explaining = &mut state.run.explaining;
-    if explaining.asked.as_ref().is_some_and(|asked| asked.text != state.plans.editor.text()) {
+    if explaining.asked.as_ref().is_some_and(|asked| asked.text != text) {
         // They are of another plan.
         explaining.found.clear();
         explaining.asked = None;
@@ -196,12 +197,11 @@ fn is_over(state: &State) -> bool {
     attached == Some(AttachedState::Replaced) || state.run.telemetry.ended(&state.monitor, state.now).is_some()
 }
 
-/// Whether the run is meant to do what the plan says, and has done so for whole steps. The example that
-/// opens where no plan is given is nobody's plan for real processes, and what another card than the plan's
-/// does needs no other cause.
+/// Whether the run is meant to do what its plan says, and has done so for whole steps. What another model does, or other
+/// GPUs, needs no other cause.
 fn is_meant(state: &State) -> bool {
     let settled = state.run.comparison.as_ref().is_some_and(|comparison| comparison.evidence.settled);
-    settled && !inferred::has_no_plan(state) && state.other_card().is_none()
+    settled && mismatch::of(state).is_none()
 }
 
 fn ask(run: &mut Run, now: Asked) -> Effect {
@@ -215,9 +215,13 @@ fn ask(run: &mut Run, now: Asked) -> Effect {
 /// Begins a search because somebody wants one.
 pub fn ask_now(state: &mut State) -> Vec<Effect> {
     let Some(now) = Asked::of(state) else {
-        state.notice = Some(problem("nothing is observed that a valid plan could be held against"));
+        state.notice = Some(problem("nothing is observed of a run that has a plan"));
         return Vec::new();
     };
+    if let Some(mismatch) = mismatch::of(state) {
+        state.notice = Some(problem(format!("nothing to search for: {}", mismatch.words())));
+        return Vec::new();
+    }
     state.run.explaining.by_key = true;
     if state.run.explaining.under_way {
         return Vec::new();
@@ -232,14 +236,15 @@ pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
         return;
     }
     explaining.under_way = false;
-    let of_this = explaining.asked.as_ref().is_some_and(|asked| asked.text == state.plans.editor.text());
+    let run = state.plans.run.as_ref();
+    let of_this = explaining.asked.as_ref().is_some_and(|asked| run.is_some_and(|run| run.plan().text() == asked.text));
     if of_this {
         explaining.found = found;
         explaining.found.retain(|explanation| explanation.share.0 >= WORTH);
     }
     if std::mem::take(&mut explaining.by_key) && of_this {
         state.notice = Some(info(match explaining.found.first() {
-            Some(best) => format!("{} ({:.0} %)", best.words(), best.share.percent()),
+            Some(best) => best.verdict(),
             None if state.run.comparison.as_ref().is_some_and(Comparison::is_notable) => {
                 "no other plan and no trouble of the machine that is known explains what is seen".to_owned()
             }
@@ -260,11 +265,21 @@ pub fn take(state: &mut State) {
         state.notice = Some(info(format!("the plan is right: {}", remedies.join("; "))));
         return;
     };
-    match state.plans.editor.with(&change) {
-        Ok(document) => {
-            editing::apply(state, document);
-            state.notice = Some(info(format!("the plan says so now: {words}; u takes it back")));
+    let Some(run) = state.plans.run.clone() else { return };
+    let document = match run.plan().with(&change) {
+        Ok(document) => document,
+        Err(fault) => {
+            state.notice = Some(problem(fault.to_string()));
+            return;
         }
-        Err(fault) => state.notice = Some(problem(fault.to_string())),
+    };
+    if !run.is(&state.plans.editor) {
+        // A draft stays as it is, beside the plan that the run turned out to have.
+        let name = plans::unused(&state.plans, run.plan().name());
+        plans::open(state, run.plan().duplicate(name), None);
     }
+    editing::apply(state, document);
+    state.plans.run = RunPlan::of(&state.plans.editor).or(Some(run));
+    editing::set_against(state);
+    state.notice = Some(info(format!("the run's plan says so now: {words}; u, then R, takes it back")));
 }

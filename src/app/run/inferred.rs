@@ -1,7 +1,9 @@
 //! The plan that a process seems to run: proposed with the origin of each value, taken or
 //! dismissed by the user, never put in place of a plan unasked.
 
+use super::plan::RunPlan;
 use crate::app::editor::Editor;
+use crate::app::editor::editing::set_against;
 use crate::app::event::Effect;
 use crate::app::key::Key;
 use crate::app::monitor::{Selected, Source};
@@ -42,8 +44,13 @@ pub fn is_wanted(state: &State) -> bool {
     real && has_no_plan(state)
 }
 
-/// Whether the plan is the example that opens where none is given: nobody's for real processes.
+/// Whether the run has no plan: nobody has given any.
 pub fn has_no_plan(state: &State) -> bool {
+    state.plans.run.is_none() && is_nobodys(state)
+}
+
+/// Whether the plan in front is an example that came with the program: nobody's plan for processes that are real.
+pub fn is_nobodys(state: &State) -> bool {
     let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
     state.plans.editor.is_example() && !made_up && state.recordings.playback.is_none()
 }
@@ -88,6 +95,11 @@ pub fn on_key(state: &mut State, key: Key) {
     let Some(proposal) = state.run.proposal.take().filter(|_| key == Key::Enter) else { return };
     let plan = Editor::unsaved(proposal.plan, &state.catalog);
     plans::open(state, plan, None);
+    if state.monitor.attached_here() == Some(proposal.pid) {
+        // What the process itself says is what it is compared with.
+        state.plans.run = RunPlan::of(&state.plans.editor).or(state.plans.run.take());
+        set_against(state);
+    }
     let name = state.plans.editor.name();
     state.notice = Some(info(format!("the plan of {}: edit it here; saved it is {name}.yaml", proposal.pid)));
 }

@@ -28,6 +28,8 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     let found = match &monitor.attached {
         // Which process it is cannot be told: the device's totals are what there is.
         Some(attached) if attached.state != AttachedState::Unmatched => of_process(sample, attached),
+        // What nobody uses differs from no plan.
+        None if sample.devices.iter().all(DeviceSample::is_idle) => return None,
         Some(_) | None => of_fullest_device(monitor, sample)?,
     };
     let device = found.position.and_then(|position| Some((position, sample.devices.get(position)?)));

@@ -34,7 +34,10 @@ pub struct Outlook {
 
 /// Takes in the newest sample, and looks from time to time.
 pub fn look(state: &mut State) {
-    let position = state.monitor.attached_device();
+    let Some(position) = state.monitor.run_device() else {
+        state.run.outlook = Outlook::default();
+        return;
+    };
     let Some(sample) = &state.monitor.sample else { return };
     let Some(device) = sample.devices.get(position) else { return };
     let outlook = &mut state.run.outlook;
@@ -46,7 +49,7 @@ pub fn look(state: &mut State) {
     outlook.headroom = peak.map(|peak| memory.total.saturating_sub(peak));
     let (phases, now) = (state.run.telemetry.phases(), state.now);
     let recent = state.monitor.history.stretch(position, RECENT, |at| phases.is_steady(at, now));
-    let step = phases.step().or(state.plans.editor.prediction().map(|prediction| prediction.time.step));
+    let step = phases.step().or(state.plans.compared().prediction().map(|prediction| prediction.time.step));
     if recent.lasted().0 < LEAST.0.max(STEPS * step.unwrap_or_default().0) {
         // A pause leaves what was known before it; without work there is nothing to foresee.
         if recent.lasted() == Seconds(0.0) {

@@ -1,6 +1,5 @@
 //! Memory that ran out: what the run's log or its hook said of it, explained as soon as it is known.
 
-use super::inferred;
 use crate::advise::{Beside, Shortage, savings, shortage};
 use crate::app::notice::{info, problem};
 use crate::app::state::{Overlay, State};
@@ -24,9 +23,7 @@ impl RanOut {
     }
 
     fn of(state: &State, message: OutOfMemory) -> Self {
-        // The example is nobody's plan for a real run.
-        let plan =
-            state.plans.editor.plan().zip(state.plans.editor.prediction()).filter(|_| !inferred::has_no_plan(state));
+        let plan = state.plans.run.as_ref().and_then(|run| run.plan().plan().zip(run.plan().prediction()));
         let fixes = plan.map(|(plan, _)| savings(plan, &state.catalog)).unwrap_or_default();
         let beside = plan.map(|(_, prediction)| Beside { prediction, relief: &fixes });
         Self { explained: shortage(&message, beside), message }

@@ -106,8 +106,11 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Ok(source) => source,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
-    if !live {
-        // What is looked at is what was observed.
+    if awaited.is_none() {
+        app::plan_of_simulation(&mut state);
+    }
+    if !live || attach.is_some() {
+        // What is looked at is what was observed, or what runs.
         state.views.focus = Pane::Monitor;
     }
     let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };

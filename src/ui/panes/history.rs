@@ -81,7 +81,7 @@ fn draw_head(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// The top of a figure's axis: what the card can do, else the highest that was seen.
 fn top(plans: &Plans, figure: Figure, device: &DeviceSample, seen: Option<Spread>) -> f64 {
-    let prediction = plans.editor.prediction();
+    let prediction = plans.compared().prediction();
     let full = match figure {
         Figure::Memory => device.memory.value().map(|memory| memory.total.as_f64()),
         Figure::Bandwidth => {

@@ -26,6 +26,9 @@ pub fn title(plans: &Plans) -> String {
     if plans.editor.standing() != Standing::Read {
         parts.push("reading".to_owned());
     }
+    if let Some(run) = plans.drafted_beside() {
+        parts.push(format!("draft beside {}", printable(run.plan().name())));
+    }
     if plans.editor.modified() {
         parts.push("unsaved".to_owned());
     }
@@ -160,7 +163,7 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
         spans.push(Span::raw("  "));
         spans.push(Span::styled(value, style));
     }
-    if let Some(was) = state.plans.baseline.as_ref().and_then(|baseline| baseline.was(field, &shown)) {
+    if let Some(was) = state.plans.reference().and_then(|baseline| baseline.was(field, &shown)) {
         let room = width.saturating_sub(width_of(&spans) + 2);
         spans.push(Span::styled(fit(&format!("  was {}", printable(&was)), room), theme.warning()));
     }

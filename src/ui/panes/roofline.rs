@@ -223,7 +223,7 @@ fn draw_marks(
     let theme = &look.theme;
     let snap = |point| axes.snapped(point, plot);
     for before in
-        state.plans.baseline.iter().flat_map(|baseline| state.views.roofline.ops(&baseline.prediction.roofline))
+        state.plans.reference().into_iter().flat_map(|baseline| state.views.roofline.ops(&baseline.prediction.roofline))
     {
         let Some((x, y)) = place(axes, before).map(snap) else { continue };
         canvas.print(x, y, Span::styled("▫", theme.warning()));
@@ -282,10 +282,7 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
         ]));
     }
     let run = match state.run.comparison.as_ref().map(|comparison| comparison.point) {
-        None => match state.made_up_for() {
-            Some(plan) => format!("run: made up of {}", printable(plan)),
-            None => "run: no sample yet".to_owned(),
-        },
+        None => "run: nothing compared yet".to_owned(),
         Some(None) => format!("run: {}", no_point(&state.run)),
         Some(Some(point)) => {
             let mark = point.kind.mark();

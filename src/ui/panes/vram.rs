@@ -38,8 +38,7 @@ pub fn title(state: &State) -> String {
         view => view.word(),
     };
     let of = if stages > 1 { format!(" · stage {stage} of {stages}, the largest") } else { String::new() };
-    let base =
-        state.plans.baseline.as_ref().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
+    let base = state.plans.reference().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
     format!("{view} · GiB a GPU{of}{base}")
 }
 
@@ -92,7 +91,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     for (line, place) in [Line::from(plan), Line::from(run)].into_iter().zip(area.rows()) {
         line.render(place, buffer);
     }
-    if let Some(baseline) = &state.plans.baseline {
+    if let Some(baseline) = state.plans.reference() {
         // A tick where the baseline's plan ends.
         let column = bar::cells(baseline.prediction.capacity.needed, scale, width.saturating_sub(1));
         let tick = Rect { x: area.x + 6 + column as u16, width: 1, height: 1, ..area };
@@ -103,7 +102,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
 fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let stage = prediction.largest();
     let lines = component_lines(state, prediction, look);
-    let wide = LIST + if state.plans.baseline.is_some() { SINCE } else { 0 };
+    let wide = LIST + if state.plans.reference().is_some() { SINCE } else { 0 };
     if area.width < wide + CHART || area.height < 8 {
         return render(lines, area, buffer);
     }
@@ -140,7 +139,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
         })
         .collect();
     let figures = |stage: &StageMemory| [stage.peak_allocated, stage.peak_reserved, stage.device_used];
-    let before = state.plans.baseline.as_ref().map(|baseline| figures(baseline.prediction.largest()));
+    let before = state.plans.reference().map(|baseline| figures(baseline.prediction.largest()));
     for (index, (name, bytes)) in ["allocated", "reserved", "device-used"].into_iter().zip(figures(stage)).enumerate() {
         let since = before.map_or_else(String::new, |before| more(bytes, before[index]));
         let mut spans = vec![
@@ -179,7 +178,7 @@ fn phase_word(plans: &Plans, phase: Phase) -> &'static str {
 
 /// GiB more or less than in the baseline; nothing where nothing is pinned.
 fn since(plans: &Plans, prediction: &Prediction, component: Component) -> String {
-    let Some(baseline) = &plans.baseline else { return String::new() };
+    let Some(baseline) = plans.reference() else { return String::new() };
     let before = baseline.prediction.largest().component(component);
     more(prediction.largest().component(component), before)
 }

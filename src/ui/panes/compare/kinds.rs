@@ -30,7 +30,7 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
     if comparison.allocated.observed.value().is_some() || comparison.reserved.observed.value().is_some() {
         kinds.push(("allocated", "reserved, allocated: the peaks that PyTorch counts itself".to_owned()));
     }
-    if !state.plans.editor.serves() {
+    if !state.plans.compared().serves() {
         kinds.push(("step", step(state, comparison)));
     }
     let of = match comparison.of {

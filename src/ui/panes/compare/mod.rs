@@ -16,6 +16,7 @@ use crate::app::{Baseline, CompareRow, Pane, Plans, Run, State};
 use crate::compare::Whose;
 use crate::predict::Prediction;
 use crate::printable::printable;
+use crate::reading::DeviceSample;
 use crate::ui::Look;
 use crate::ui::picker::in_words;
 use crate::ui::text::{left, signed_percent, wrapped};
@@ -92,7 +93,7 @@ impl<'a> Page<'a> {
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let Some(prediction) = state.plans.editor.prediction() else {
+    let Some(prediction) = state.plans.compared().prediction() else {
         return say("no good plan yet: nothing to compare with", look, area, buffer);
     };
     let Some(comparison) = &state.run.comparison else {
@@ -101,7 +102,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let at_top = state.views.compared == 0;
     let mut page = Page { lines: Vec::new(), selected: None, at_top, width: area.width as usize, mark: " " };
     let row = (state.views.focus == Pane::Compare).then(|| CompareRow::of(state));
-    figures::add(comparison, state.plans.editor.serves(), look, &mut page);
+    figures::add(comparison, state.plans.compared().serves(), look, &mut page);
     if let Some(line) = baseline_line(&state.plans, prediction, look) {
         page.add(line);
     }
@@ -122,10 +123,15 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// Why there is nothing to hold against the plan.
 fn nothing_observed(state: &State) -> String {
-    match state.made_up_for() {
-        Some(plan) => format!("nothing is observed of this plan: the made-up run is of {}", printable(plan)),
-        None => "nothing observed yet".to_owned(),
-    }
+    let idle = !state.monitor.devices().is_empty() && state.monitor.devices().iter().all(DeviceSample::is_idle);
+    let said = match (&state.plans.run, &state.monitor.sample) {
+        _ if idle && state.monitor.attached.is_none() => "the GPUs are idle: there is nothing to compare",
+        (None, Some(_)) => {
+            "the run has no plan: i in the monitor reads it from the process, R applies the one in front"
+        }
+        _ => "nothing observed yet",
+    };
+    said.to_owned()
 }
 
 fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut Page<'_>) {

@@ -21,9 +21,9 @@ struct Past<'a> {
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let position = state.monitor.shown_device();
     let Some(device) = state.monitor.devices().get(position) else { return };
-    let peak = state.plans.editor.prediction().map_or(0.0, |prediction| prediction.roofline.bandwidth.0);
+    let peak = state.plans.compared().prediction().map_or(0.0, |prediction| prediction.roofline.bandwidth.0);
     // The scale of a device that no longer tells its own.
-    let held = state.plans.editor.prediction().map_or(0.0, |prediction| prediction.capacity.bytes.as_f64());
+    let held = state.plans.compared().prediction().map_or(0.0, |prediction| prediction.capacity.bytes.as_f64());
     let rows = [
         Past {
             label: "memory",

@@ -16,7 +16,7 @@ use crate::ui::text::{left, right, signed_percent};
 /// One row an operator, most time first; with a baseline, how much longer each takes than there.
 pub fn draw(state: &State, roofline: &Roofline, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let base = if state.plans.baseline.is_some() { 8 } else { 0 };
+    let base = if state.plans.reference().is_some() { 8 } else { 0 };
     let name = (area.width as usize).saturating_sub(33 + base).clamp(10, 40);
     let row = |cells: [&str; 5]| {
         let [operator, count, intensity, bound, time] = cells;
@@ -53,7 +53,7 @@ pub fn draw(state: &State, roofline: &Roofline, selected: usize, look: &Look, ar
 
 /// How much more time an operator takes than in the baseline.
 pub fn since(plans: &Plans, op: &RooflineOp) -> String {
-    let Some(baseline) = &plans.baseline else { return String::new() };
+    let Some(baseline) = plans.reference() else { return String::new() };
     match baseline.op(&op.name).and_then(|before| op.seconds.ratio_to(before.seconds)) {
         Some(ratio) if (ratio - 1.0).abs() < 0.005 => "·".to_owned(),
         Some(ratio) => signed_percent(ratio - 1.0),

@@ -22,7 +22,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     // Without a backward pass the cache is what stays.
     let serves = state.plans.editor.serves();
     let kept = if serves { Component::KvCache } else { Component::Activations };
-    let base = if state.plans.baseline.is_some() { "Δbase" } else { "" };
+    let base = if state.plans.reference().is_some() { "Δbase" } else { "" };
     let head = format!(
         "  {}{}{}{}{}",
         left("layers", 24),
@@ -74,7 +74,7 @@ fn name(group: &LayerGroup) -> String {
 }
 
 fn before(plans: &Plans, prediction: &Prediction, index: usize) -> String {
-    let groups = plans.baseline.as_ref().map(|baseline| &baseline.prediction.layers);
+    let groups = plans.reference().map(|baseline| &baseline.prediction.layers);
     // Another number of groups is another model: its rows are not these.
     let comparable = groups.filter(|groups| groups.len() == prediction.layers.len());
     comparable

@@ -20,14 +20,14 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
         let cells = cells.iter().zip([6, 7, 8, 10, 9, 12, 10, 9]);
         cells.take(if wide { 8 } else { 7 }).map(|(cell, width)| right(cell, width)).collect()
     };
-    let base = if state.plans.baseline.is_some() { "Δbase" } else { "" };
+    let base = if state.plans.reference().is_some() { "Δbase" } else { "" };
     let head = columns(["stage", "layers", "static", "allocated", "reserved", "device-used", "observed", base]);
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let selected = state.views.memory.selected.min(prediction.stages.len().saturating_sub(1));
     let first = scroll(selected, prediction.stages.len(), room);
     for (index, stage) in prediction.stages.iter().enumerate().skip(first).take(room) {
-        let before = state.plans.baseline.as_ref().and_then(|baseline| baseline.prediction.stages.get(index));
+        let before = state.plans.reference().and_then(|baseline| baseline.prediction.stages.get(index));
         let text = columns([
             &stage.stage.to_string(),
             &stage.layers.to_string(),

@@ -19,7 +19,7 @@ const SINCE: usize = 8;
 pub fn draw(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let focused = state.views.focus == Pane::Vram;
-    let before = state.plans.baseline.as_ref().map(|baseline| baseline.prediction.largest());
+    let before = state.plans.reference().map(|baseline| baseline.prediction.largest());
     let rows = rows(stage, before);
     let selected = state.views.memory.selected.min(rows.len().saturating_sub(1));
     let room = (area.height as usize).saturating_sub(2);

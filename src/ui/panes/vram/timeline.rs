@@ -46,7 +46,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
 
 /// How that point differs from the baseline's, where both have it at the same place.
 fn against(plans: &Plans, point: &TimelinePoint, index: usize) -> String {
-    let timeline = plans.baseline.as_ref().map(|baseline| &baseline.prediction.largest().timeline);
+    let timeline = plans.reference().map(|baseline| &baseline.prediction.largest().timeline);
     let before = timeline.and_then(|points| points.get(index)).filter(|before| before.at == point.at);
     let more = before.map(|before| more(point.allocated, before.allocated));
     more.map_or_else(
@@ -74,7 +74,7 @@ pub fn draw_curve(
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     let over = if state.plans.editor.serves() { "while the prompts are read" } else { "over one step" };
     Line::styled(format!("  allocated {over}, GiB"), theme.dim()).render(head, buffer);
-    let before = state.plans.baseline.as_ref().map(|baseline| baseline.prediction.largest());
+    let before = state.plans.reference().map(|baseline| baseline.prediction.largest());
     let highest = before.map_or(stage.peak_allocated, |before| before.peak_allocated.max(stage.peak_allocated));
     let top = prediction.capacity.bytes.max(highest).gib();
     let [axis, plot] = Layout::horizontal([Constraint::Length(7), Constraint::Fill(1)]).areas(chart);
