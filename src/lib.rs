@@ -15,6 +15,7 @@
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
 //! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
 //! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving; plans out of other tools' commands and files ([`plan::import`]), and into them ([`plan::export`]) | files |
+//! | [`framework`] | what a framework does, as data: modules, engine, pipeline, optimizer, loss, overlap, allocator, defaults | no |
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
@@ -26,7 +27,7 @@
 //! | [`cli`] | arguments, commands, the one loop: terminal, signals, files | all |
 //!
 //! A module imports only from those above it, and `app` and `ui` never from `observe`;
-//! `tests/layering.rs` holds it so.
+//! `tests/commands/layering.rs` holds it so.
 //!
 //! # How data flows
 //!
@@ -48,7 +49,8 @@
 //! A recording is played by a source too ([`observe::Replay`]): its samples take the same way, with
 //! their own time, and [`app`] steers it through an effect. To go elsewhere it plays again from the nearest
 //! milestone before, at which what was shown is kept, or from the beginning, at once: what is shown is what was shown then.
-//! What is seen is set against the plan with every sample ([`compare`]). Where it lies outside of what predictions
+//! What is seen is set against the run's own plan with every sample ([`compare`]): [`app::RunPlan`] is pinned when
+//! something runs, and the plan that is edited is a draft beside it. Where it lies outside of what predictions
 //! stray by, [`app::Question`] is what a search for explanations reads: it is answered on a thread of its own and
 //! comes back as an event, and is asked again only when the evidence says something else. Only steady training counts
 //! ([`compare::Phases`]); alerts and calibrations are effects like files.
@@ -75,6 +77,8 @@ pub mod reading;
 pub mod catalog;
 
 pub mod plan;
+
+pub mod framework;
 
 pub mod model;
 

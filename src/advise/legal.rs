@@ -2,30 +2,19 @@
 
 use crate::model::Input;
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{CpuOffload, Framework, Mode, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, Sharding};
 use crate::predict::Job;
 
-/// What may be shared out over data-parallel ranks: by Megatron's distributed optimizer the states, elsewhere whatever
-/// FSDP and DeepSpeed do.
-pub(super) const fn shardings(framework: Framework) -> &'static [Sharding] {
-    match framework {
-        Framework::Megatron => &[Sharding::None, Sharding::Zero1],
-        _ => Sharding::ALL,
-    }
+/// What may be shared out over data-parallel ranks: what the plan's own engine can, else what the framework's can.
+pub(super) fn shardings(job: &Job) -> &'static [Sharding] {
+    let degrees = &job.degrees;
+    if degrees.engine_is_given { degrees.engine.shardings() } else { job.profile.data_parallel.proposed.is }
 }
 
-/// Whether what is offloaded goes with a pipeline and with what is recomputed. Megatron trains with all weights on the
-/// card, and offloads activations layer by layer: neither along a pipeline nor beside recomputation
-/// (core/transformer/transformer_config.py, `cpu_offloading`).
+/// Whether what is offloaded goes with a pipeline and with what is recomputed.
 pub(super) fn offloads(job: &Job, pipeline: u64, offload: CpuOffload, checkpointing: &Checkpointing) -> bool {
-    if job.framework != Framework::Megatron || job.training.mode == Mode::Inference {
-        return true;
-    }
-    match offload {
-        CpuOffload::None | CpuOffload::Optimizer => true,
-        CpuOffload::Parameters => false,
-        CpuOffload::Activations => pipeline == 1 && *checkpointing == Checkpointing::None,
-    }
+    job.training.mode == Mode::Inference
+        || job.profile.support.offload.is.allows(offload, pipeline, *checkpointing != Checkpointing::None)
 }
 
 /// Context-parallel ranks take two chunks of a sequence each, one from its front and one from its end, so that causal

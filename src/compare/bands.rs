@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::plan::keywords::Framework;
+use crate::framework::Profile;
 
 /// How far a figure strays to either side: one standard deviation of the logarithm of observed over predicted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -138,10 +138,10 @@ fn table() -> &'static [Row] {
 }
 
 impl Bands {
-    /// For runs of `framework` on so many context-parallel ranks.
+    /// For runs of a framework on so many context-parallel ranks.
     #[must_use]
-    pub fn of(framework: Framework, context: u64) -> Self {
-        let name = framework.name();
+    pub fn of(profile: &Profile, context: u64) -> Self {
+        let name = profile.name();
         let own = || table().iter().filter(|row| row.framework.as_deref() == Some(name));
         let row = own().find(|row| row.context_parallel == (context > 1)).or_else(|| own().next());
         let row = row.or_else(|| table().iter().find(|row| row.framework.is_none()));

@@ -34,7 +34,7 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
                 masks: [if kept { 0 } else { mask }; 2],
                 mask_of: vec![0; usize::try_from(encoder.stack.layers).unwrap_or(0)],
                 // Position ids and segment ids.
-                buffers: if run.rules.buffers.is { positions.saturating_mul(2) } else { 0 },
+                buffers: if run.modules.position_tables.is { positions.saturating_mul(2) } else { 0 },
                 inputs: ctx.token_inputs(if matches!(head, TextHead::Classes(..)) { run.batch } else { run.tokens() }),
                 returned: ctx.returned(),
                 returned_unsaved: ctx.returns_unsaved(),

@@ -5,7 +5,8 @@ mod image;
 use super::architecture::{
     Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, Sizes, TextHead,
 };
-use crate::plan::keywords::{Activation, Framework, ModelType, Norm, Position};
+use crate::framework::Layout;
+use crate::plan::keywords::{Activation, ModelType, Norm, Position};
 use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
 
 const HERE: &str = "model.architecture";
@@ -21,13 +22,13 @@ fn fault(key: &str, message: impl Into<String>) -> Fault {
 pub fn of_fields(
     part: &ArchitecturePart,
     kind: Option<ModelType>,
-    framework: Framework,
+    layout: Layout,
 ) -> Result<(Architecture, Vec<String>), Fault> {
     let kind = kind.unwrap_or_else(|| kind_of(part));
     match kind {
-        ModelType::TransformerDecoder | ModelType::TransformerEncoder => of_transformer(part, kind, framework),
+        ModelType::TransformerDecoder | ModelType::TransformerEncoder => of_transformer(part, kind, layout),
         ModelType::TransformerEncoderDecoder => {
-            let (architecture, mut said) = of_transformer(part, ModelType::TransformerDecoder, framework)?;
+            let (architecture, mut said) = of_transformer(part, ModelType::TransformerDecoder, layout)?;
             let shape = super::encoder_decoder::of_block(architecture.shape, part.num_encoder_layers, &mut said);
             Ok((Architecture { family: Family::T5, shape, ..architecture }, said))
         }
@@ -85,7 +86,7 @@ fn with_choices(part: &ArchitecturePart, sizes: Sizes, activation: Activation) -
 fn of_transformer(
     part: &ArchitecturePart,
     kind: ModelType,
-    framework: Framework,
+    layout: Layout,
 ) -> Result<(Architecture, Vec<String>), Fault> {
     let encodes = kind == ModelType::TransformerEncoder;
     let mut said = Vec::new();
@@ -128,8 +129,8 @@ fn of_transformer(
         },
         None => decoder,
     };
-    let family = match framework {
-        Framework::Nanogpt => Family::Nanogpt,
+    let family = match layout {
+        Layout::Nanogpt => Family::Nanogpt,
         _ if decoder.moe.is_some() => Family::Mixtral,
         _ if gated => Family::Llama,
         _ => Family::Gpt2,
@@ -137,7 +138,7 @@ fn of_transformer(
     let name = format!("transformer {layers} x {hidden}");
     if encodes {
         // Megatron's BERT normalises before, transformers' behind.
-        let megatron = framework == Framework::Megatron;
+        let megatron = layout == Layout::Megatron;
         let stack = Decoder { post_norm: !megatron, final_norm: megatron, embedding_norm: !megatron, ..decoder };
         let pooler = part.pooler.unwrap_or(false);
         let head = if megatron && pooler { TextHead::Pretraining } else { TextHead::MaskedLm };
@@ -230,7 +231,7 @@ pub fn of_size(billions: f64) -> Result<(Architecture, Vec<String>), Fault> {
         activation: Some(Activation::Swiglu),
         ..ArchitecturePart::default()
     };
-    let (architecture, mut said) = of_fields(&part, None, Framework::Pytorch)?;
+    let (architecture, mut said) = of_fields(&part, None, Layout::Transformers)?;
     said.push(format!(
         "model.size_billions: {billions} stands for a Llama-like model: {layers} layers, hidden {hidden}, {heads} heads \
          ({kv_heads} KV), feed-forward {intermediate}, vocabulary {vocab}"

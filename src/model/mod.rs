@@ -33,14 +33,14 @@ pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use frozen::{FROZEN_PARTS, Frozen};
 pub use hf::from_hf;
-pub use modules::{Module, default_targets, is_meant, modules};
-pub use rules::{Experts, Gate, Gather, PointwiseAct, RmsNorm, Rope, Rule, Rules, SharedSequence, Softmax, SplitHeads};
+pub use modules::{default_targets, is_meant, linear_layers};
+pub use rules::modules_of;
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
 pub use weight::{Collective, CollectiveKind, Meets, Part, RankGroup, Weight};
 pub use work::{Product, Scores, Work};
 
-use crate::plan::keywords::{Framework, TransformerImpl};
+use crate::framework::Profile;
 
 impl Architecture {
     /// The tapes of one micro-batch.
@@ -56,38 +56,27 @@ impl Architecture {
         }
     }
 
-    /// Exact parameter counts of the whole model, as the modules of `framework` hold it.
+    /// Exact parameter counts of the whole model, as the modules of `profile` hold it.
     #[must_use]
-    pub fn count(&self, framework: Framework, implementation: TransformerImpl, vocab_multiple: u64) -> Count {
-        self.of_one_token(framework, implementation, vocab_multiple, None).count()
+    pub fn count(&self, profile: &Profile, vocab_multiple: u64) -> Count {
+        self.of_one_token(profile, vocab_multiple, None).count()
     }
 
     /// Those of `operators` that the model has as linear layers an adapter can stand on.
     #[must_use]
-    pub fn linears(
-        &self,
-        framework: Framework,
-        implementation: TransformerImpl,
-        operators: Vec<&'static str>,
-    ) -> Vec<&'static str> {
+    pub fn linears(&self, profile: &Profile, operators: Vec<&'static str>) -> Vec<&'static str> {
         let adapters = Adapters { rank: 1, targets: operators, dropout: 0.0, element: Element::F32, base_bits: None };
-        let walk = self.of_one_token(framework, implementation, 1, Some(&adapters));
+        let walk = self.of_one_token(profile, 1, Some(&adapters));
         let layers = walk.kinds.iter().map(|(_, tape)| tape);
         layers.chain([&walk.first, &walk.last]).flat_map(|tape| tape.adapted.iter().copied()).collect()
     }
 
     /// The walk of the whole model over a single token.
-    fn of_one_token(
-        &self,
-        framework: Framework,
-        implementation: TransformerImpl,
-        vocab_multiple: u64,
-        adapters: Option<&Adapters>,
-    ) -> Walk {
-        let rules = Rules::of(framework, implementation, self.family);
+    fn of_one_token(&self, profile: &Profile, vocab_multiple: u64, adapters: Option<&Adapters>) -> Walk {
+        let modules = modules_of(profile, self.family);
         let types = Types { weight: Element::F32, autocast: None, weight_cache: false, fp8: None, gathers_fp8: false };
         let run = Run {
-            rules: &rules,
+            modules: &modules,
             types: &types,
             adapters,
             batch: 1,

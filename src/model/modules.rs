@@ -1,10 +1,7 @@
 //! What frameworks call their linear layers: adapters are placed by these names.
 
 use super::architecture::Family;
-use crate::plan::keywords::Framework;
-
-/// An operator of the walk, and the module whose product it is, as the end of its path.
-pub type Module = (&'static str, &'static str);
+use crate::framework::{Module, Profile};
 
 /// Where transformers 4.57.6 has them in most families (models/llama, deepseek_v2 and qwen2_moe). The routers of
 /// `DeepSeek` and gpt-oss, and gpt-oss's experts, are bare parameters: no adapter of a module finds them.
@@ -122,25 +119,11 @@ const UNET: &[Module] = &[
     ("resnet.time", "time_emb_proj"),
 ];
 
-/// megatron-core 0.16, core/transformer/attention.py, mlp.py and multi_latent_attention.py.
-const MEGATRON: [Module; 10] = [
-    ("attention.qkv_proj", "self_attention.linear_qkv"),
-    ("attention.o_proj", "self_attention.linear_proj"),
-    ("attention.q_proj", "self_attention.linear_q_proj"),
-    ("attention.q_a_proj", "self_attention.linear_q_down_proj"),
-    ("attention.q_b_proj", "self_attention.linear_q_up_proj"),
-    ("attention.kv_a_proj", "self_attention.linear_kv_down_proj"),
-    ("attention.kv_b_proj", "self_attention.linear_kv_up_proj"),
-    ("mlp.up_proj", "mlp.linear_fc1"),
-    ("mlp.gate_up_proj", "mlp.linear_fc1"),
-    ("mlp.down_proj", "mlp.linear_fc2"),
-];
-
-/// Every linear layer that a model of `family` can have, by its names in `framework`.
+/// Every linear layer that a model of `family` can have, by its names under `profile`.
 #[must_use]
-pub fn modules(family: Family, framework: Framework) -> Vec<Module> {
-    if framework == Framework::Megatron {
-        return MEGATRON.to_vec();
+pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
+    if let Some(own) = profile.modules.linear_layers.is {
+        return own.to_vec();
     }
     let own = match family {
         Family::Gpt2 | Family::Nanogpt => GPT2,
@@ -163,12 +146,12 @@ pub fn modules(family: Family, framework: Framework) -> Vec<Module> {
 
 /// Modules that adapters stand on where a plan names none; none where the user has to name some.
 ///
-/// peft 0.21.2, `utils/constants.py`, `TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING`, by `model_type`; for
-/// Megatron those of Megatron-Bridge, `peft/lora.py`, `LoRA.target_modules`.
+/// peft 0.21.2, `utils/constants.py`, `TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING`, by `model_type`, unless
+/// the framework has its own.
 #[must_use]
-pub const fn default_targets(family: Family, framework: Framework) -> &'static [&'static str] {
-    if matches!(framework, Framework::Megatron) {
-        return &["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"];
+pub const fn default_targets(family: Family, profile: &Profile) -> &'static [&'static str] {
+    if let Some(own) = profile.modules.adapter_targets.is {
+        return own;
     }
     match family {
         Family::Gpt2 | Family::Nanogpt => &["c_attn"],

@@ -182,7 +182,7 @@ impl Site<'_> {
     /// torchvision's ReLU overwrites its input, transformers' does not; both keep the output.
     fn relu(&self, b: &mut Builder<'_>, name: &'static str, x: Id) -> Id {
         b.group = Group::Convolution;
-        if self.run.rules.inplace_relu.is { b.relu_in_place(name, x) } else { b.pointwise(name, x, Keeps::Output) }
+        if self.run.modules.inplace_relu.is { b.relu_in_place(name, x) } else { b.pointwise(name, x, Keeps::Output) }
     }
 
     /// The mean over all pixels, and classes where it has some.

@@ -4,8 +4,8 @@
 use super::builder::{Adapters, Types};
 use super::element::Element;
 use super::frozen::Frozen;
-use super::rules::Rules;
 use super::tape::Tape;
+use crate::framework::Modules;
 use crate::plan::keywords::CpComm;
 
 /// How the model is cut over ranks.
@@ -83,7 +83,7 @@ pub enum LossRule {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run<'a> {
     /// What the framework's modules do.
-    pub rules: &'a Rules,
+    pub modules: &'a Modules,
     /// In which types.
     pub types: &'a Types,
     /// Adapters.

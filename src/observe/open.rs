@@ -96,43 +96,51 @@ mod tests {
         Some(Demo::new(&prediction(vec![stage(0, 60.0)], 1), &card(Generation::Hopper)))
     }
 
-    /// Opens where the library is one that does not exist.
-    fn open(choice: Choice, demo: Option<Demo>) -> Result<Box<dyn Source>, String> {
-        let library = Some(PathBuf::from("/nonexistent/libnvidia-ml.so.1"));
-        open_with(choice, library, Path::new("/nonexistent"), Means { demo, ..Means::default() })
+    /// Opens in a folder without a library and without AMD's files.
+    fn open(choice: Choice, folder: &Path, demo: Option<Demo>) -> Result<Box<dyn Source>, String> {
+        open_with(choice, Some(library(folder)), folder, Means { demo, ..Means::default() })
+    }
+
+    fn library(folder: &Path) -> PathBuf {
+        folder.join("libnvidia-ml.so.1")
     }
 
     #[test]
     fn a_demo_without_a_plan_waits_for_one() {
         let (hand, later) = std::sync::mpsc::channel();
         let means = |later| Means { later: Some(later), ..Means::default() };
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_path_buf();
         let waiting = std::thread::spawn(move || {
-            open_with(Choice::Demo(Departure::default()), None, Path::new("/nonexistent"), means(later))
-                .map(|source| source.info().kind)
+            open_with(Choice::Demo(Departure::default()), None, &root, means(later)).map(|source| source.info().kind)
         });
         hand.send(demo().unwrap()).unwrap();
         assert_eq!(waiting.join().unwrap(), Ok(SourceKind::Demo));
         let (hand, later) = std::sync::mpsc::channel();
         drop(hand);
-        let none = open_with(Choice::Demo(Departure::default()), None, Path::new("/nonexistent"), means(later));
+        let none = open_with(Choice::Demo(Departure::default()), None, folder.path(), means(later));
         assert!(none.is_err_and(|why| why.contains("no demo without a plan")));
     }
 
     #[test]
     fn without_a_driver_the_demo_says_why_it_is_one() {
-        let source = open(Choice::Auto, demo()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let source = open(Choice::Auto, folder.path(), demo()).unwrap();
         assert_eq!(source.info().kind, SourceKind::Demo);
-        assert_eq!(source.info().detail, "cannot load /nonexistent/libnvidia-ml.so.1");
-        let source = open(Choice::Demo(Departure::default()), demo()).unwrap();
+        assert_eq!(source.info().detail, format!("cannot load {}", library(folder.path()).display()));
+        let source = open(Choice::Demo(Departure::default()), folder.path(), demo()).unwrap();
         assert_eq!(source.info().detail, "a made-up run of the plan");
     }
 
     #[test]
     fn who_wants_nvml_gets_no_demo_but_a_line_that_helps() {
-        let line = open(Choice::Nvml, demo()).err().unwrap();
-        assert!(line.contains("/nonexistent/libnvidia-ml.so.1") && line.contains(super::super::LIBRARY_VARIABLE));
+        let folder = tempfile::tempdir().unwrap();
+        let line = open(Choice::Nvml, folder.path(), demo()).err().unwrap();
+        assert!(
+            line.contains(library(folder.path()).to_str().unwrap()) && line.contains(super::super::LIBRARY_VARIABLE)
+        );
         assert!(line.contains("No such file"), "{line}");
         assert!(!line.contains('\n'));
-        assert_eq!(open(Choice::Auto, None).err().unwrap(), line);
+        assert_eq!(open(Choice::Auto, folder.path(), None).err().unwrap(), line);
     }
 }

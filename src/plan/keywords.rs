@@ -27,7 +27,7 @@ macro_rules! keywords {
             /// The choice of that name or alias (case, `-` and `_` forgiven).
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
-                let at = Self::WORDS.iter().position(|word| word.is(text))?;
+                let at = Self::WORDS.iter().position(|word| word.is_spelled(text))?;
                 Self::ALL.get(at).copied()
             }
         }
@@ -52,7 +52,9 @@ pub struct Word {
 }
 
 impl Word {
-    fn is(&self, text: &str) -> bool {
+    /// Whether `text` is its name or another name of it (case, `-` and `_` forgiven).
+    #[must_use]
+    pub fn is_spelled(&self, text: &str) -> bool {
         let plain = |name: &str| -> String {
             name.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
         };
@@ -81,6 +83,8 @@ keywords! {
         Torchtitan = "torchtitan" | "torchtune" : "plain PyTorch modules, FSDP2",
         Nanogpt = "nanogpt" : "nanoGPT's modules",
         LlmFoundry = "llm-foundry" : "Composer's MPT modules, FSDP",
+        Litgpt = "litgpt" | "lit-gpt" : "LitGPT's modules, Lightning Fabric",
+        MegatronDeepspeed = "megatron-deepspeed" : "Megatron's modules of 2022, DeepSpeed",
         Torchvision = "torchvision" : "torchvision's modules",
     }
 }
@@ -217,6 +221,18 @@ keywords! {
         Zero1 = "zero1" : "optimizer states sharded",
         Zero2 = "zero2" : "and gradients",
         Zero3 = "zero3" | "fsdp" : "and parameters",
+    }
+}
+
+keywords! {
+    /// `distribution.engine`: what shares states out and reduces gradients.
+    Engine {
+        Ddp = "ddp" : "PyTorch's DistributedDataParallel",
+        Fsdp1 = "fsdp1" | "fsdp" : "PyTorch's FSDP of flat parameters",
+        Fsdp2 = "fsdp2" : "PyTorch's fully_shard, parameter by parameter",
+        Deepspeed = "deepspeed" : "DeepSpeed's ZeRO",
+        Megatron = "megatron" : "Megatron's DDP and distributed optimizer",
+        MegatronFsdp = "megatron-fsdp" : "Megatron's own FSDP",
     }
 }
 

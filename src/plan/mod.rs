@@ -4,6 +4,7 @@ mod build;
 mod change;
 mod document;
 mod edit;
+mod engine;
 mod examples;
 pub mod export;
 mod fault;

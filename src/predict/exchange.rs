@@ -10,7 +10,7 @@ use super::shards::is_whole;
 use super::step::Step;
 use super::ways::Ways;
 use crate::model::{CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
-use crate::plan::keywords::{Framework, Sharding};
+use crate::plan::keywords::Sharding;
 
 /// Share of data-parallel traffic that can run beside the passes: all but the last bucket
 /// (PyTorch DDP, arXiv 2006.15704, and FSDP, arXiv 2304.11277, overlap by bucket and by layer).
@@ -115,7 +115,7 @@ pub(super) fn within(job: &Job, step: &Step, tape: &Tape, pass: &Pass, (train, a
     let recompute = if again && !tape.plain { step.recompute } else { Recompute::Nothing };
     // Where recomputation stops early nothing asks for what the tape's last scatter brings.
     let last = tape.collectives.iter().rposition(|one| one.kind == CollectiveKind::ReduceScatter);
-    let unasked = last.filter(|_| !job.rules.reruns_all.is);
+    let unasked = last.filter(|_| !job.modules.reruns_all.is);
     let mut all = Beside::default();
     for (at, one) in tape.collectives.iter().enumerate() {
         let group = match one.group {
@@ -234,7 +234,7 @@ pub(super) fn between(job: &Job, weights: Weights, left: Ways) -> f64 {
         Sharding::None => (over(CollectiveKind::AllReduce, gradient), 0.0),
         Sharding::Zero1 | Sharding::Zero2 => {
             let storage = &job.storage;
-            let weight = if job.framework == Framework::Megatron { storage.weight } else { storage.compute };
+            let weight = if job.degrees.engine.is_megatron() { storage.weight } else { storage.compute };
             let weights = weights.gathered(weight.bytes() as f64);
             (over(CollectiveKind::AllGather, gradient), over(CollectiveKind::AllGather, weights))
         }

@@ -49,7 +49,7 @@ use std::borrow::Cow;
 
 use crate::catalog::Catalog;
 use crate::model::Group;
-use crate::plan::keywords::{Framework, Mode, TransformerImpl};
+use crate::plan::keywords::Mode;
 use crate::plan::{Fault, Plan};
 use crate::units::Bytes;
 use cost::Passes;
@@ -126,14 +126,11 @@ fn workspaces(job: &Job) -> u64 {
 
 /// Which libraries keep workspaces.
 fn libraries(job: &Job) -> overhead::Libraries {
-    let megatron = job.framework == Framework::Megatron;
-    let engine = megatron && job.transformer_impl == TransformerImpl::TransformerEngine;
-    let routes = megatron && job.decoder().is_some_and(|decoder| decoder.moe.is_some());
+    let engine = job.modules.transformer_engine.is;
+    let routes = job.modules.router_by_engine.is && job.decoder().is_some_and(|decoder| decoder.moe.is_some());
     overhead::Libraries {
         backward: job.training.mode == Mode::Train,
         deterministic: job.training.deterministic,
-        // Megatron's router multiplies by Transformer Engine wherever that is installed (megatron-core,
-        // core/transformer/moe/moe_utils.py, `RouterGatingLinearFunction`).
         engine: engine || routes,
         userbuffers: engine && job.speed.userbuffers && job.degrees.tensor > 1,
         grouped: engine && routes && job.training.grouped_experts,

@@ -1,7 +1,8 @@
 //! Optimizers as a table: what they keep for each parameter, and what they need while they step.
 
+use crate::framework::{EightBit, OptimizerRules};
 use crate::model::{Element, GRANULE, Part, Weight};
-use crate::plan::keywords::{Framework, Optimizer};
+use crate::plan::keywords::Optimizer;
 
 /// What an optimizer holds beside weights and gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,23 +42,18 @@ pub enum Temporary {
     DecayedGradients,
 }
 
-/// The row of `optimizer` as `framework` runs it.
+/// The row of `optimizer` as a framework with these rules runs it.
 #[must_use]
-pub const fn rule(optimizer: Optimizer, framework: Framework) -> Rule {
-    match (optimizer, framework) {
-        // Megatron's Adam counts steps in the parameter group, on the host.
-        (Optimizer::AdamwFused, Framework::Megatron) => Rule {
-            device_step: false,
-            source: "Transformer Engine, pytorch/optimizers/fused_adam.py, FusedAdam.step (group['step'])",
-            ..row(optimizer)
-        },
+pub const fn rule(optimizer: Optimizer, rules: &OptimizerRules) -> Rule {
+    match optimizer {
+        Optimizer::AdamwFused if rules.counts_on_host.is => {
+            Rule { device_step: false, source: rules.counts_on_host.source, ..row(optimizer) }
+        }
         // Compiled for each parameter: Inductor writes both moments' normalised values, which the search for their
         // codes reads many times, to memory before it.
-        (Optimizer::Adamw8bit, Framework::Torchtitan) => Rule {
-            temporary: Temporary::LargestWide(2),
-            source: "torchao, optim/adam.py, single_param_adam, and optim/quant_utils.py, quantize_8bit_with_qmap",
-            ..row(optimizer)
-        },
+        Optimizer::Adamw8bit if matches!(rules.eight_bit.is, EightBit::Torchao) => {
+            Rule { temporary: Temporary::LargestWide(2), source: rules.eight_bit.source, ..row(optimizer) }
+        }
         _ => row(optimizer),
     }
 }

@@ -68,9 +68,9 @@ impl Walked {
             && batch(own) == batch(job)
             && own.training == training
             && own.storage == job.storage
-            && own.framework == job.framework
-            && own.transformer_impl == job.transformer_impl
-            && same(&own.rules, &job.rules)
+            && own.profile == job.profile
+            && same(&own.modules, &job.modules)
+            && own.degrees.engine == job.degrees.engine
             && same(&own.architecture, &job.architecture)
             && same(&own.hardware, &job.hardware)
             && own.speed == job.speed

@@ -4,7 +4,7 @@ use super::job::Job;
 use super::pipeline::trains_in_stages;
 use super::step::Step;
 use crate::model::{Group, Tape, Tensor, Unit};
-use crate::plan::keywords::{Framework, Mode};
+use crate::plan::keywords::Mode;
 
 /// Bytes of the logits, and of an encoder's hidden states, that a loop's variable holds until the next forward pass has
 /// returned: beside those of that pass, and through its backward pass and the optimizer's step. Megatron's model
@@ -15,7 +15,7 @@ pub(super) fn kept(job: &Job, step: &Step, last: bool) -> u64 {
         // (torch/distributed/pipelining/stage.py, `output_chunks`); the one that is played has its own.
         return logits(&step.walk.last).saturating_mul(job.batch.accumulation - 1);
     }
-    let returns = job.training.keep_outputs && job.framework != Framework::Megatron;
+    let returns = job.training.keep_outputs && job.profile.loss.returns_outputs.is;
     if !returns || !last || job.training.mode == Mode::Inference {
         return 0;
     }

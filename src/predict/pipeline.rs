@@ -7,22 +7,22 @@ use super::resident::Held;
 use super::rounds::Rounds;
 use super::step::Step;
 use crate::model::{Home, Tensor};
-use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule};
+use crate::plan::keywords::{CpuOffload, Mode, Schedule};
 
 /// What a pipeline's step leaves behind until the next one: each of Megatron's model chunks keeps the hidden state
 /// that it was sent last, whose gradient is retained with it (megatron-core 0.16, transformer/transformer_block.py,
 /// `set_input_tensor`; pipeline_parallel/schedules.py, `input_tensor.retain_grad()`).
 pub(super) fn left_over(job: &Job, step: &Step, layers: &StageLayers, first: bool) -> u64 {
-    if job.framework != Framework::Megatron || job.stages.len() < 2 || job.training.mode == Mode::Inference {
+    if !job.profile.pipeline.keeps_last_received.is || job.stages.len() < 2 || job.training.mode == Mode::Inference {
         return 0;
     }
     let chunks = (layers.chunks.len() as u64).saturating_sub(u64::from(first));
     sent(step).saturating_mul(2 * chunks)
 }
 
-/// Whether the stages are PyTorch's (torch/distributed/pipelining), which torchtitan trains in.
+/// Whether it trains in stages that are PyTorch's (torch/distributed/pipelining).
 pub(super) fn trains_in_stages(job: &Job) -> bool {
-    job.framework == Framework::Torchtitan && job.stages.len() > 1 && job.training.mode == Mode::Train
+    job.profile.pipeline.buffers_per_micro_batch.is && job.stages.len() > 1 && job.training.mode == Mode::Train
 }
 
 /// Buffers of a stage for what its neighbours send: PyTorch's stages have one for each micro-batch's activations and one
@@ -64,7 +64,7 @@ pub(super) fn inputs(job: &Job, step: &Step, first: bool, last: bool) -> u64 {
 
 /// Whether each stage loads only what it reads (megatron, training/utils.py, get_batch_on_this_tp_rank).
 pub(super) fn loaded_by_stage(job: &Job) -> bool {
-    job.framework == Framework::Megatron && job.training.mode == Mode::Train && job.decoder().is_some()
+    job.profile.pipeline.loads_by_stage.is && job.training.mode == Mode::Train && job.decoder().is_some()
 }
 
 /// Passes of a chunk that stage `index` makes forward before its first one backward, and as many backward after its last

@@ -13,7 +13,7 @@ use super::prediction::{Phase, Words, words};
 use super::replay;
 use super::step::Step;
 use crate::model::{GRANULE, Group, Home, Id, Tape, Tensor};
-use crate::plan::keywords::{Framework, Mode, Sharding};
+use crate::plan::keywords::{Mode, Sharding};
 use crate::units::Bytes;
 
 /// Granule of segments.
@@ -75,7 +75,7 @@ pub(super) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
             source: REPLAYED,
         };
     }
-    let streams = job.framework == Framework::Torchtitan && job.degrees.sharding == Sharding::Zero3;
+    let streams = job.profile.allocator.stream_pools.is && job.degrees.sharding == Sharding::Zero3;
     if !streams || job.training.mode == Mode::Inference {
         let (per_mille, source) = FRAGMENTATION_PER_MILLE;
         return Beyond {

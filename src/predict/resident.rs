@@ -6,8 +6,9 @@ use super::optimizer::{Temporary, is_matrix, newton_schulz, rounded, rule, state
 use super::prefill::cached;
 use super::shards;
 use super::step::{Step, adapter_element};
-use crate::model::{Element, Gather, Part, Tape, Weight, is_covered};
-use crate::plan::keywords::{Attention, CpuOffload, Framework, Mode, Optimizer, Sharding, TransformerImpl};
+use crate::framework::Gather;
+use crate::model::{Element, Part, Tape, Weight, is_covered};
+use crate::plan::keywords::{Attention, CpuOffload, Mode, Optimizer, Sharding};
 
 /// Bytes that a stage holds whatever runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -153,23 +154,27 @@ impl Held<'_> {
         if job.training.mode == Mode::Inference {
             return sum;
         }
-        sum.gradients_stay = job.framework == Framework::Megatron;
+        let engine_rules = &job.profile.data_parallel;
+        sum.gradients_stay = engine_rules.gradients_stay.is;
         sum.gradients_before =
             sum.gradients_stay || (job.batch.accumulation > 1 && !job.training.optimizer_in_backward);
         if job.training.optimizer_in_backward {
             sum.gradients = 0;
         }
-        let engine = job.transformer_impl == TransformerImpl::TransformerEngine;
-        if job.framework == Framework::Megatron && engine && job.training.gradient_accumulation_fusion {
+        if job.modules.transformer_engine.is && job.training.gradient_accumulation_fusion {
             let seen = job.storage.seen.bytes();
             sum.dummies = shapes.iter().map(|(_, numel)| rounded(numel.saturating_mul(seen))).sum();
         }
         self.temporaries(&mut sum, stepped);
         self.buffers(&mut sum);
-        if job.framework == Framework::Megatron {
+        if engine_rules.low_precision_gradients_stay.is && job.storage.master.is_some() {
+            let own = sum.trained.saturating_mul(job.storage.weight.bytes());
+            sum.buckets = sum.buckets.saturating_add(own);
+        }
+        if job.modules.global_buffer.is {
             sum.global_buffer = self.global_buffer();
-            // megatron-core 0.16, core/optimizer/distrib_optimizer.py and optimizer.py, _copy_model_grads_to_main_grads
-            // (`.float()`).
+        }
+        if job.profile.optimizer.copies_gradients.is {
             sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { 0 };
             sum.optimizer_temporary = sum.optimizer_temporary.saturating_add(sum.gradient_copies);
         }
@@ -192,7 +197,7 @@ impl Held<'_> {
     fn global_buffer(&self) -> u64 {
         let job = self.job;
         let Some(block) = job.architecture.block() else { return 0 };
-        let gathers = match job.rules.gather.is {
+        let gathers = match job.modules.gather.is {
             Gather::Saved => false,
             Gather::KeptByHead => self.last,
             Gather::Kept => true,
@@ -201,7 +206,7 @@ impl Held<'_> {
         let batch = &job.batch;
         let tokens = batch.micro.saturating_mul(batch.sequence.div_ceil(job.degrees.context));
         let gathered = if gathers && job.degrees.sequence_parallel { tokens.saturating_mul(block.hidden) } else { 0 };
-        let written_out = job.rules.gather.is == Gather::Kept && job.training.attention == Attention::Eager;
+        let written_out = job.modules.gather.is == Gather::Kept && job.training.attention == Attention::Eager;
         let heads = block.heads.div_ceil(job.degrees.tensor);
         let scores = if written_out && !self.layers.is_empty() {
             tokens.saturating_mul(heads).saturating_mul(batch.sequence)
@@ -276,7 +281,7 @@ impl Held<'_> {
             sum.masters = sum.masters.saturating_add(bytes(part, master));
         }
         let state = if weight.part == Part::Adapter { element } else { storage.state };
-        let row = rule(job.training.optimizer, job.framework);
+        let row = rule(job.training.optimizer, &job.profile.optimizer);
         let mut states = state_bytes(&row, weight, part, state);
         let bytes = part.saturating_mul(state.bytes());
         if is_matrix(weight) {
@@ -297,7 +302,7 @@ impl Held<'_> {
         let largest = stepped.largest;
         let training = &self.job.training;
         let states_full = sum.states / 2;
-        let row = rule(training.optimizer, self.job.framework);
+        let row = rule(training.optimizer, &self.job.profile.optimizer);
         sum.optimizer_temporary = match row.temporary {
             Temporary::Nothing => 0,
             Temporary::AllStates => states_full,
@@ -365,8 +370,7 @@ pub(super) fn quantised(job: &Job, weight: &Weight) -> Option<u64> {
     let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert);
     let bits = lora.base_bits.filter(|_| matrix && !weight.trained)?;
     // NF4: a 4-byte scale for 64 weights, or 8 bit with an fp32 scale for 256 of those (QLoRA, arXiv 2305.14314).
-    // torchao's NF4Tensor, which torchtune uses, quantises its scales always (torchao, dtypes/nf4tensor.py, to_nf4).
-    let twice = lora.double_quant || job.framework == Framework::Torchtitan;
+    let twice = lora.double_quant || job.profile.modules.quantised_scales.is;
     let scale = if twice { 127 * 1000 / 8 / 1000 } else { 62 };
     Some(bits.saturating_mul(125).saturating_add(if bits == 4 { scale } else { 0 }))
 }

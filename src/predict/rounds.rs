@@ -18,7 +18,7 @@ pub(super) struct Rounds {
 impl Rounds {
     pub fn of(job: &Job) -> Self {
         let batches = job.batch.accumulation;
-        let row = in_a_row(job.framework, job.stages.len() as u64, batches);
+        let row = in_a_row(job.profile.pipeline.interleaved.is, job.stages.len() as u64, batches);
         Self { batches, row, chunks: job.degrees.virtual_pipeline.max(1) }
     }
 

@@ -5,7 +5,7 @@ use super::job::Job;
 use super::pipeline::trains_in_stages;
 use super::resident::{Held, Resident};
 use crate::model::{Tape, is_covered};
-use crate::plan::keywords::{Framework, Sharding};
+use crate::plan::keywords::{Engine, Sharding};
 
 /// DeepSpeed's defaults, in elements (runtime/zero/config.py, 0.19): of the buffer that gradients are reduced in, of
 /// what is fetched ahead, and how far ahead a weight is used again that is not released.
@@ -13,16 +13,9 @@ const REDUCE_BUCKET: u64 = 500_000_000;
 const PREFETCH_BUCKET: u64 = 50_000_000;
 const REUSE_DISTANCE: u64 = 1_000_000_000;
 
-/// Whether DeepSpeed shards: its ZeRO 1 and 2, and 3 where 16-bit weights have fp32 masters. FSDP has the third
-/// otherwise.
+/// Whether DeepSpeed shards: its ZeRO 1, 2 and 3.
 pub(super) fn is_deepspeed(job: &Job) -> bool {
-    let master = job.storage.master.is_some();
-    job.framework == Framework::Pytorch
-        && match job.degrees.sharding {
-            Sharding::Zero1 | Sharding::Zero2 => true,
-            Sharding::Zero3 => master,
-            Sharding::None => false,
-        }
+    job.degrees.engine == Engine::Deepspeed && job.degrees.sharding != Sharding::None
 }
 
 /// Whether a stage's weights stay gathered from the first micro-batch's forward pass to the last one's backward pass,
@@ -42,21 +35,26 @@ impl Held<'_> {
         if degrees.data.saturating_mul(degrees.context) < 2 {
             return;
         }
-        match (job.framework, degrees.sharding) {
-            (Framework::Megatron, Sharding::Zero3) => self.megatron_fsdp(sum),
-            (Framework::Megatron, _) => {}
+        match (degrees.engine, degrees.sharding) {
+            (Engine::MegatronFsdp, Sharding::Zero3) => self.megatron_fsdp(sum),
+            (Engine::MegatronFsdp | Engine::Megatron, _) => {}
+            // DeepSpeed without ZeRO puts gradients together in one flat tensor after another when the backward pass is
+            // over (runtime/engine.py, buffered_allreduce_fallback).
+            (Engine::Deepspeed, Sharding::None) => {
+                sum.reduce_bucket = REDUCE_BUCKET.min(sum.trained).saturating_mul(job.storage.gradient.bytes());
+            }
             // DeepSpeed, runtime/zero/stage_1_and_2.py, setup_buckets: made when the backward pass begins, of a size
             // that no model's own changes; one, as `overlap_comm` is off below stage 3.
-            (_, Sharding::Zero1 | Sharding::Zero2) if is_deepspeed(job) => {
+            (Engine::Deepspeed, Sharding::Zero1 | Sharding::Zero2) => {
                 sum.reduce_bucket = REDUCE_BUCKET.saturating_mul(job.storage.compute.bytes());
             }
             // DistributedDataParallel reduces in buckets beside the gradients (gradient_as_bucket_view is off); so it does
             // where ZeroRedundancyOptimizer shares the states out.
-            (_, Sharding::None | Sharding::Zero1 | Sharding::Zero2) => {
+            (Engine::Ddp | Engine::Fsdp1 | Engine::Fsdp2, Sharding::None | Sharding::Zero1 | Sharding::Zero2) => {
                 sum.buckets = sum.trained.saturating_mul(job.storage.gradient.bytes());
             }
-            (_, Sharding::Zero3) if is_deepspeed(job) => self.deepspeed(sum),
-            (_, Sharding::Zero3) => self.fsdp(sum),
+            (Engine::Deepspeed, Sharding::Zero3) => self.deepspeed(sum),
+            (Engine::Ddp | Engine::Fsdp1 | Engine::Fsdp2, Sharding::Zero3) => self.fsdp(sum),
         }
     }
 

@@ -5,9 +5,10 @@ use super::optimizer::rule;
 use super::play::{Modules, Offload, Played, Recompute, WeightGradients, play};
 use super::prefill::play_inference;
 use crate::catalog::Generation;
+use crate::framework::AdapterType;
 use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Run, Shape, Tape, Types, Walk};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{Attention, Fp8Recipe, Framework, Loss, Mode, RecomputeModule, Sharding, TransformerImpl};
+use crate::plan::keywords::{Attention, Fp8Recipe, Loss, Mode, RecomputeModule, Sharding};
 
 /// The tapes of a job, and each as played.
 pub(super) struct Step {
@@ -138,7 +139,7 @@ impl Step {
 fn types(job: &Job) -> Types {
     let storage = &job.storage;
     let autocast = storage.autocast.then_some(storage.compute);
-    let weight_cache = storage.autocast && job.rules.autocast.is;
+    let weight_cache = storage.autocast && job.modules.autocast.is;
     Types { weight: storage.seen, autocast, weight_cache, fp8: storage.operands, gathers_fp8: gathers_fp8(job) }
 }
 
@@ -146,18 +147,17 @@ fn types(job: &Job) -> Types {
 /// `gather_along_first_dim` with a quantizer), and by torchao where a tensor has one scale (float8/
 /// float8_tensor_parallel.py, `PrepareFloat8ModuleInput`; torchtitan leaves rows scaled each for themselves in 16 bit).
 pub(super) fn gathers_fp8(job: &Job) -> bool {
-    let torchao = job.framework == Framework::Torchtitan && job.speed.fp8_recipe == Fp8Recipe::Tensorwise;
+    let torchao = job.modules.fp8_gathers.is && job.speed.fp8_recipe == Fp8Recipe::Tensorwise;
     job.storage.operands.is_some() || (torchao && job.storage.fp8 && job.training.mode == Mode::Train)
 }
 
-/// Type of adapters: peft raises them to fp32 (autocast_adapter_dtype); torchtune keeps the model's type, and so do
-/// Megatron's (NVIDIA-NeMo/Megatron-Bridge, peft/utils.py, `ParallelLinearAdapter`) and diffusers' (loaders/peft.py,
-/// `add_adapter`, which injects them without raising them).
+/// Type of adapters: the framework's, but diffusers' keep the model's type (loaders/peft.py, `add_adapter`, which
+/// injects them without raising them).
 pub(super) fn adapter_element(job: &Job) -> Element {
-    match job.framework {
-        Framework::Torchtitan | Framework::Megatron => job.storage.weight,
-        _ if matches!(job.architecture.shape, Shape::Unet(_)) => job.storage.weight,
-        _ => Element::F32,
+    match job.modules.adapters.is {
+        AdapterType::Model => job.storage.weight,
+        AdapterType::Fp32 if matches!(job.architecture.shape, Shape::Unet(_)) => job.storage.weight,
+        AdapterType::Fp32 => Element::F32,
     }
 }
 
@@ -186,7 +186,7 @@ fn cache(job: &Job) -> Option<Cache> {
 fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Run<'a> {
     let degrees = &job.degrees;
     Run {
-        rules: &job.rules,
+        modules: &job.modules,
         types,
         adapters,
         batch: job.batch.micro,
@@ -213,8 +213,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
         padded: job.training.padded_batch,
         head_only: !trains(job),
         loss: match job.training.loss {
-            // torchtitan computes the loss over sharded logits (loss_parallel is its default).
-            Loss::Hf | Loss::Plain if job.framework == Framework::Torchtitan && degrees.tensor > 1 => {
+            Loss::Hf | Loss::Plain if job.profile.loss.sharded_logits.is && degrees.tensor > 1 => {
                 LossRule::ShardedLogits
             }
             Loss::Hf => LossRule::Upcast,
@@ -238,8 +237,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Ru
 /// Blackwell where there is dropout (common/fused_attn/fused_attn.cpp, `nvte_get_fused_attn_backend`).
 fn takes_flash_attn(job: &Job) -> bool {
     let dropout = job.training.dropout.is_some_and(|dropout| dropout > 0.0);
-    let engine = job.framework == Framework::Megatron && job.transformer_impl == TransformerImpl::TransformerEngine;
-    engine
+    job.modules.transformer_engine.is
         && match job.hardware.gpu.generation {
             Generation::Ampere | Generation::Ada => true,
             Generation::Blackwell => job.training.deterministic && dropout,
@@ -286,7 +284,7 @@ fn checkpointed(walk: &Walk, every: u64) -> Vec<bool> {
 /// What an optimizer's step of one parameter takes, in bytes an element.
 fn step_bytes(job: &Job) -> u64 {
     let storage = &job.storage;
-    let row = rule(job.training.optimizer, job.framework);
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
     row.alone(storage.state, storage.gradient, job.training.weight_decay > 0.0)
 }
 
@@ -294,7 +292,7 @@ fn step_bytes(job: &Job) -> u64 {
 fn weight_gradients(job: &Job) -> WeightGradients {
     if job.training.optimizer_in_backward {
         WeightGradients::Used(step_bytes(job))
-    } else if job.framework == Framework::Megatron {
+    } else if job.profile.data_parallel.gradients_stay.is {
         if job.training.gradient_accumulation_fusion { WeightGradients::InPlace } else { WeightGradients::Added }
     } else if job.degrees.sharding == Sharding::Zero3
         || job.degrees.sharding == Sharding::Zero2

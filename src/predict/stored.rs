@@ -49,7 +49,7 @@ pub(super) fn weights(job: &Job, held: &Resident) -> Words {
 
 /// Optimizer states.
 pub(super) fn states(job: &Job, held: &Resident) -> Words {
-    let row = rule(job.training.optimizer, job.framework);
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
     let state = adapters(job).unwrap_or(job.storage.state).bytes();
     let trained = words![held.trained];
     if row.factored {

@@ -142,7 +142,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         cache_source(job),
         Layer::Allocated,
     );
-    let row = rule(job.training.optimizer, job.framework);
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
     terms.add(
         "optimizer states",
         Component::OptimizerStates,
@@ -164,7 +164,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Component::CommunicationBuffers,
         held.global_buffer,
         "the largest gathered input or score tensor, 16 bit",
-        job.rules.gather.source,
+        job.modules.gather.source,
         Layer::Allocated,
     );
     let threads = match job.training.mode {
@@ -239,7 +239,7 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         terms.add(name, component, bytes, formula, wording::source(job, group), Layer::Allocated);
     }
     if summit.shared > 0 {
-        let source = job.rules.rope.source;
+        let source = job.modules.rope.source;
         let formula = wording::rotary(job);
         terms.add("rotary tables", Component::Activations, summit.shared, formula, source, Layer::Allocated);
     }
@@ -276,7 +276,7 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         Component::Temporaries,
         summit.optimizer,
         "what the optimizer's kernels make while they step",
-        rule(job.training.optimizer, job.framework).source,
+        rule(job.training.optimizer, &job.profile.optimizer).source,
         Layer::Allocated,
     );
 }

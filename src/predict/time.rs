@@ -11,7 +11,7 @@ use super::prediction::StepTime;
 use super::step::Step;
 use super::ways::Ways;
 use crate::model::{CollectiveKind, Input, Tape, Unit};
-use crate::plan::keywords::{CpuOffload, CudaGraph, Framework, Mode, Schedule};
+use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};
 use crate::units::{BytesPerSec, Flops, Seconds, Watts};
 
 /// One micro-batch through one stage, seconds.
@@ -161,7 +161,7 @@ fn boundary(job: &Job) -> Ways {
     let bytes = (tokens.saturating_mul(width).saturating_mul(job.storage.compute.bytes()) / cut.max(1)) as f64;
     // Where all tensor-parallel ranks hold the same, each of Megatron's sends a part, which those behind gather
     // (arXiv 2104.04473, section 4.1; so does DeepSpeed, runtime/pipe/engine.py, `is_pipe_partitioned`).
-    let parts = if job.framework == Framework::Megatron && !degrees.sequence_parallel { degrees.tensor } else { 1 };
+    let parts = if job.profile.pipeline.sends_parts.is && !degrees.sequence_parallel { degrees.tensor } else { 1 };
     let sent = Group { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes / parts as f64);
     let gathered = Group { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes);
     let forward = sent + gathered;

@@ -5,9 +5,10 @@ use super::job::Job;
 use super::pipeline::{loaded_by_stage, trains_in_stages};
 use super::prediction::{Words, words};
 use super::shards::{is_deepspeed, is_whole};
-use crate::model::{Decoder, Gate, Group, Shape};
+use crate::framework::Gate;
+use crate::model::{Decoder, Group, Shape};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{Framework, Loss, Norm, Sharding};
+use crate::plan::keywords::{Engine, Loss, Norm, Sharding};
 use crate::units::Bytes;
 
 /// PyTorch's list of what each operator saves for its gradient.
@@ -102,7 +103,7 @@ fn what(job: &Job, group: Group) -> &'static str {
         Group::Attention => "queries, keys, values and the result, and what the attention core keeps of each row",
         Group::Mlp if products => "every second product",
         Group::Mlp if !gated => "the first product and its activation",
-        Group::Mlp if job.rules.gate.is == Gate::Fused => "gate and up, and their product",
+        Group::Mlp if job.modules.gate.is == Gate::Fused => "gate and up, and their product",
         Group::Mlp => "gate, its activation, up and product",
         Group::Experts => "router, dispatched tokens, products of the experts and their activations",
         Group::Embedding => "embedding output and masks",
@@ -118,15 +119,14 @@ fn what(job: &Job, group: Group) -> &'static str {
 
 /// Where a group's rule stands.
 pub(super) fn source(job: &Job, group: Group) -> &'static str {
-    let rules = &job.rules;
+    let rules = &job.modules;
     let (layernorm, gated) = traits(job);
-    let megatron = matches!(job.framework, Framework::Megatron);
-    let modules = if megatron { rules.fused_projections.source } else { rules.heads.source };
+    let modules = rules.block.source;
     match group {
         Group::Residual | Group::Embedding => modules,
         Group::Norm if !layernorm => rules.rms_norm.source,
-        Group::Norm if megatron => "Transformer Engine, pytorch/module/layernorm_linear.py",
-        Group::Norm | Group::Convolution => DERIVATIVES,
+        Group::Norm => rules.layer_norm.unwrap_or(DERIVATIVES),
+        Group::Convolution => DERIVATIVES,
         Group::Attention => rules.heads.source,
         Group::Mlp if gated => rules.gate.source,
         Group::Mlp => rules.act.source,
@@ -140,28 +140,27 @@ pub(super) fn source(job: &Job, group: Group) -> &'static str {
 }
 
 const fn loss_source(job: &Job) -> &'static str {
-    match job.training.loss {
-        Loss::Hf | Loss::Plain if matches!(job.framework, Framework::Torchtitan) => {
-            if job.degrees.tensor > 1 {
-                "PyTorch, torch/distributed/tensor/parallel/loss.py"
-            } else {
-                "torchtitan, components/loss.py, cross_entropy_loss"
-            }
-        }
-        Loss::Hf => "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss",
-        Loss::Plain => "PyTorch, torch/nn/functional.py, cross_entropy",
-        Loss::Chunked => "torchtune, modules/loss/ce_chunked_output_loss.py",
-        Loss::Fused => "liger_kernel/ops/fused_linear_cross_entropy.py",
-        Loss::VocabParallel => "megatron-core 0.16, core/tensor_parallel/cross_entropy.py",
-        Loss::VocabParallelFused => "megatron-core 0.16, core/fusions/fused_cross_entropy.py",
-        Loss::TeFused => "Transformer Engine, pytorch/triton/cross_entropy.py",
+    let rules = &job.profile.loss;
+    let whole = matches!(job.training.loss, Loss::Hf | Loss::Plain);
+    if whole && rules.sharded_logits.is && job.degrees.tensor > 1 {
+        return rules.sharded_logits.source;
+    }
+    match (job.training.loss, rules.cross_entropy) {
+        (Loss::Hf | Loss::Plain, Some(own)) => own,
+        (Loss::Hf, _) => "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss",
+        (Loss::Plain, _) => "PyTorch, torch/nn/functional.py, cross_entropy",
+        (Loss::Chunked, _) => "torchtune, modules/loss/ce_chunked_output_loss.py",
+        (Loss::Fused, _) => "liger_kernel/ops/fused_linear_cross_entropy.py",
+        (Loss::VocabParallel, _) => "megatron-core 0.16, core/tensor_parallel/cross_entropy.py",
+        (Loss::VocabParallelFused, _) => "megatron-core 0.16, core/fusions/fused_cross_entropy.py",
+        (Loss::TeFused, _) => "Transformer Engine, pytorch/triton/cross_entropy.py",
     }
 }
 
 /// Buffers of sharding, with the largest layer's share and the ends' in bytes, and where they are described.
 pub(super) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str) {
     match job.degrees.sharding {
-        Sharding::Zero3 if job.framework == Framework::Megatron => (
+        Sharding::Zero3 if job.degrees.engine == Engine::MegatronFsdp => (
             words![
                 "embedding and head stay gathered; while a layer runs it and those ahead, ",
                 Bytes(layer),

@@ -60,8 +60,8 @@ fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Vec<Spa
     parts.extend(eta(state, look));
     parts.extend(predicted);
     if !state.run.calibration.is_empty() {
-        // What stands left of the arrows is no longer what the plan alone predicts.
-        parts.insert(1, vec![Span::styled("calibrated", look.theme.warning())]);
+        // What stands left of the arrows is no longer what the plan alone predicts: it is said before any of it.
+        parts.insert(0, vec![Span::styled("calibrated", look.theme.warning())]);
     }
     parts
 }

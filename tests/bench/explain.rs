@@ -2,14 +2,14 @@
 //! checkpoints every block though its plan says otherwise. `cargo bench --bench explain`.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "../support/demo.rs"]
-mod demo;
+#[path = "../support/mod.rs"]
+mod support;
 
-use demo::{open, watch};
 use divan::Bencher;
 use memwall::app::Question;
 use memwall::observe::Demo;
 use memwall::plan::{Change, EXAMPLES};
+use support::demo::{open, watch};
 
 fn main() {
     divan::main();

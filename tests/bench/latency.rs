@@ -2,18 +2,14 @@
 //! program in a pseudo-terminal: 200x50, a 70B plan on 512 GPUs. 99 of 100 are to take no more
 //! than 8 ms. The time includes the terminal's side: the pseudo-terminal and reading the frame.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, dead_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[path = "../support/screen.rs"]
-mod screen;
-#[path = "../support/standin.rs"]
-mod standin;
-#[path = "../support/terminal.rs"]
-mod terminal;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::time::{Duration, Instant};
 
-use terminal::{Program, Terminal, keys};
+use support::terminal::{Program, Terminal, keys};
 
 /// 16 data x 8 tensor x 4 pipeline.
 const PLAN: &str = "\

@@ -79,7 +79,9 @@ fn a_terminal_too_narrow_for_the_sentence_still_says_the_size_needed() {
 
 #[test]
 fn a_directory_is_named_with_a_blank_before_the_reason() {
-    let terminal = Program::memwall().args(&["/tmp"]).start();
+    let program = Program::memwall().args(&["plans"]);
+    std::fs::create_dir(program.folder().join("plans")).unwrap();
+    let terminal = program.start();
     terminal.exit_code();
-    assert!(terminal.screen().contains("/tmp: "), "{}", terminal.screen());
+    assert!(terminal.screen().contains("plans: "), "{}", terminal.screen());
 }

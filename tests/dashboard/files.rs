@@ -186,7 +186,7 @@ fn what_cannot_be_written_is_said_and_nothing_is_lost() {
     assert!(screen.contains("mine.yaml") && screen.contains("read-only"), "{screen}");
     assert!(screen.contains("S saves it elsewhere"), "{screen}");
     assert_eq!(read(&terminal, "mine.yaml"), PLAN);
-    for (place, why) in [("folder", "directory"), ("/dev/full", "not a file"), ("/no/such/folder/x.yaml", "no such")] {
+    for (place, why) in [("folder", "directory"), ("/dev/full", "not a file"), ("no/such/folder/x.yaml", "no such")] {
         save_as(&mut terminal, place);
         let screen = terminal.wait_until("the reason", |screen| screen.contains("not saved: ") && screen.contains(why));
         assert!(screen.contains("4096"), "{screen}");

@@ -3,14 +3,8 @@
 //! program; no predicted figure is asserted here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[path = "../support/demo.rs"]
-mod demo;
-#[path = "../support/screen.rs"]
-mod screen;
-#[path = "../support/standin.rs"]
-mod standin;
-#[path = "../support/terminal.rs"]
-mod terminal;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod attended;
 mod bad_input;
@@ -28,3 +22,5 @@ mod recovery;
 mod searching;
 mod signals;
 mod sources;
+
+use support::{demo, standin, terminal};

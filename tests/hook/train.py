@@ -1,4 +1,4 @@
-"""A small model on a CPU: the figures of `tests/hook/main.rs` are worked out by hand for it."""
+"""A small model on a CPU: the figures of `tests/observe/hook.rs` are worked out by hand for it."""
 
 import sys
 import time

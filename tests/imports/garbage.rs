@@ -6,6 +6,7 @@ use memwall::plan::import::{self, Run};
 use proptest::prelude::*;
 
 use crate::CaseFiles;
+use crate::support::catalog;
 
 /// Words that mean something to some reader, to get behind the first test of each.
 const WORDS: &[&str] = &[
@@ -73,10 +74,10 @@ fn everything(command: Vec<String>, text: &str) {
         ("WORLD_SIZE".to_owned(), "18446744073709551615".to_owned()),
         ("RANK".to_owned(), "0".to_owned()),
     ]);
-    let imported = import::run(&run, &crate::CATALOG);
+    let imported = import::run(&run, catalog());
     assert!(memwall::plan::Document::parse(&imported.yaml("x")).is_ok());
     for name in names {
-        if let Ok(imported) = import::file(name, text, &run, &crate::CATALOG) {
+        if let Ok(imported) = import::file(name, text, &run, catalog()) {
             assert!(memwall::plan::Document::parse(&imported.yaml("x\ny")).is_ok());
         }
         let _ = import::is_foreign(name, text);
@@ -116,7 +117,7 @@ fn bombs_and_depths_are_refused_in_a_line() {
         ("a.py", "a = (".repeat(100_000)),
     ] {
         let files = CaseFiles(BTreeMap::new());
-        let why = import::file(name, &text, &Run::of(Vec::new(), &files), &crate::CATALOG).unwrap_err();
+        let why = import::file(name, &text, &Run::of(Vec::new(), &files), catalog()).unwrap_err();
         assert!(!why.contains('\n') && why.len() < 400, "{name}: {why}");
     }
 }

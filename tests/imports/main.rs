@@ -3,20 +3,22 @@
 //! the keys that decide something.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../support/mod.rs"]
+mod support;
+
+mod corpus;
 mod garbage;
+mod invalid_plans;
 mod round_trip;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::LazyLock;
 
 use memwall::catalog::Catalog;
 use memwall::plan::import::{self, Files, Imported, Run};
 use serde::Deserialize;
 use serde_json::Value;
-
-/// The catalogue inside the binary.
-pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::embedded().unwrap());
+use support::catalog;
 
 /// Files as a case gives them.
 pub struct CaseFiles(pub BTreeMap<String, String>);
@@ -121,7 +123,7 @@ fn commands_and_files_of_every_framework_mean_what_they_mean_there() {
         let text = fs::read_to_string(&path).unwrap();
         let case: Case = serde_yaml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(case.source.contains('/'), "{}: no source", path.display());
-        let imported = imported(&case, &CATALOG);
+        let imported = imported(&case, catalog());
         let found = faults(&case, &imported);
         if !found.is_empty() {
             wrong.push(format!("{} ({}):\n  {}", path.display(), case.source, found.join("\n  ")));

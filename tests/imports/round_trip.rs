@@ -8,6 +8,7 @@ use memwall::plan::schema::{self, Key, Kind};
 use memwall::plan::{Document, Plan};
 
 use crate::CaseFiles;
+use crate::support::{catalog, truth};
 
 fn plan(text: &str) -> Plan {
     Document::parse(text).unwrap().plan().unwrap()
@@ -17,7 +18,7 @@ fn back(text: &str, name: &str, gpus: u64) -> Imported {
     let files = CaseFiles(BTreeMap::new());
     let mut run = Run::of(Vec::new(), &files);
     run.world = (gpus > 0).then_some(gpus);
-    import::file(name, text, &run, &crate::CATALOG).unwrap()
+    import::file(name, text, &run, catalog()).unwrap()
 }
 
 /// Every value of the plan that `text` spells is in `found`.
@@ -84,14 +85,14 @@ distribution:
 
 #[test]
 fn megatron_by_its_command() {
-    let exported = export(&plan(MEGATRON), &crate::CATALOG, Target::Torchrun);
+    let exported = export(&plan(MEGATRON), catalog(), Target::Torchrun);
     assert_eq!(exported.notes, Vec::<String>::new());
     holds(&back(&exported.text, "a.sh", 0), MEGATRON);
 }
 
 #[test]
 fn megatron_by_its_arguments_alone() {
-    let exported = export(&plan(MEGATRON), &crate::CATALOG, Target::Megatron);
+    let exported = export(&plan(MEGATRON), catalog(), Target::Megatron);
     let command =
         format!("torchrun --nnodes 8 --nproc-per-node 8 pretrain_gpt.py {}", exported.text.replace('\n', " "));
     holds(&back(&command, "a.sh", 0), MEGATRON);
@@ -119,7 +120,7 @@ distribution:
 
 #[test]
 fn torchtitan_by_its_file() {
-    let exported = export(&plan(TORCHTITAN), &crate::CATALOG, Target::Torchtitan);
+    let exported = export(&plan(TORCHTITAN), catalog(), Target::Torchtitan);
     assert_eq!(exported.notes, Vec::<String>::new());
     holds(&back(&exported.text, "a.toml", 128), TORCHTITAN);
 }
@@ -140,7 +141,7 @@ distribution: {data_parallel: 8, sharding: zero2, overlap_grad_reduce: true}
 
 #[test]
 fn deepspeed_by_its_file() {
-    let exported = export(&plan(DEEPSPEED), &crate::CATALOG, Target::Deepspeed);
+    let exported = export(&plan(DEEPSPEED), catalog(), Target::Deepspeed);
     holds(&back(&exported.text, "ds.json", 8), DEEPSPEED);
 }
 
@@ -175,7 +176,7 @@ cluster: {num_gpus: 4}
             ],
         ),
     ] {
-        let notes = export(&plan(text), &crate::CATALOG, target).notes;
+        let notes = export(&plan(text), catalog(), target).notes;
         for key in keys {
             assert!(notes.iter().any(|note| note.starts_with(key)), "{target:?} {key}: {notes:?}");
         }
@@ -190,7 +191,7 @@ fn megatron_is_told_of_its_padding_and_of_the_types_of_its_states() {
         .replace("    tie_embeddings: false\n", "    tie_embeddings: false\n    vocab_padding_multiple: 128\n")
         .replace("  sharding: zero3\n", "")
         .replace("  dropout: 0.0\n", "  dropout: 0.0\n  distributed_optimizer: true\n  optimizer_state_dtype: bf16\n");
-    let exported = export(&plan(&text), &crate::CATALOG, Target::Torchrun);
+    let exported = export(&plan(&text), catalog(), Target::Torchrun);
     assert_eq!(exported.notes, Vec::<String>::new());
     for argument in ["--make-vocab-size-divisible-by 64", "--use-precision-aware-optimizer", "--exp-avg-sq-dtype bf16"]
     {
@@ -198,7 +199,7 @@ fn megatron_is_told_of_its_padding_and_of_the_types_of_its_states() {
     }
     holds(&back(&exported.text, "a.sh", 0), &text);
     let replicated = text.replace("  distributed_optimizer: true\n", "");
-    let notes = export(&plan(&replicated), &crate::CATALOG, Target::Torchrun).notes;
+    let notes = export(&plan(&replicated), catalog(), Target::Torchrun).notes;
     assert!(notes.iter().any(|note| note.starts_with("training.optimizer_state_dtype: bf16")), "{notes:?}");
 }
 
@@ -209,11 +210,11 @@ fn a_megatron_run_needs_as_much_after_a_round_trip() {
     for example in ["13b_long_sequence", "70b_hybrid_training", "hybrid_example"] {
         let text = std::fs::read_to_string(format!("configs/plans/{example}.yaml")).unwrap();
         let own = plan(&text);
-        let command = export(&own, &crate::CATALOG, Target::Torchrun).text;
+        let command = export(&own, catalog(), Target::Torchrun).text;
         let mut again = back(&command, "a.sh", 0).plan().unwrap();
         again.hardware = own.hardware.clone();
         again.cluster = own.cluster.clone();
-        let peak = |plan| memwall::predict::of(plan, &crate::CATALOG).unwrap().largest().peak_allocated;
+        let peak = |plan| memwall::predict::of(plan, catalog()).unwrap().largest().peak_allocated;
         assert_eq!(peak(&again), peak(&own), "{example}: {command}");
     }
 }
@@ -221,8 +222,7 @@ fn a_megatron_run_needs_as_much_after_a_round_trip() {
 /// The plans of the examples and of the measured runs that were published.
 fn known_plans() -> Vec<(String, Plan)> {
     let examples = memwall::plan::EXAMPLES.iter().map(|(name, text)| ((*name).to_owned(), plan(text)));
-    let published = std::fs::read_to_string("tests/truth/published.json").unwrap();
-    let published: Vec<serde_json::Value> = serde_json::from_str(&published).unwrap();
+    let published = truth::cases("published.json");
     let published =
         published.iter().map(|case| (case["id"].as_str().unwrap().to_owned(), plan(&case["plan"].to_string())));
     examples.chain(published).collect()
@@ -233,13 +233,13 @@ fn known_plans() -> Vec<(String, Plan)> {
 fn what_is_exported_without_a_loss_predicts_the_same_when_it_comes_back() {
     let (mut without_loss, mut other) = (0, Vec::new());
     for (name, own) in known_plans() {
-        let job = memwall::predict::Job::resolve(&own, &crate::CATALOG).unwrap();
-        let (target, file) = match job.framework.name() {
+        let job = memwall::predict::Job::resolve(&own, catalog()).unwrap();
+        let (target, file) = match job.profile.name() {
             "megatron" => (Target::Torchrun, "a.sh"),
             "torchtitan" => (Target::Torchtitan, "a.toml"),
             _ => continue,
         };
-        let exported = export(&own, &crate::CATALOG, target);
+        let exported = export(&own, catalog(), target);
         if !exported.notes.is_empty() {
             continue;
         }
@@ -247,7 +247,7 @@ fn what_is_exported_without_a_loss_predicts_the_same_when_it_comes_back() {
         let mut again = back(&exported.text, file, job.degrees.num_gpus).plan().unwrap();
         again.hardware = own.hardware.clone();
         again.cluster = own.cluster.clone();
-        match memwall::predict::of(&again, &crate::CATALOG) {
+        match memwall::predict::of(&again, catalog()) {
             Ok(again) => {
                 let own = memwall::predict::predict(&job);
                 let figures =
@@ -267,10 +267,10 @@ fn what_is_exported_without_a_loss_predicts_the_same_when_it_comes_back() {
 fn a_sequence_beyond_the_published_positions_has_positions_of_its_own() {
     // Llama 2 has 4096 (its config.json); Megatron's validate_args wants as many as the sequence has, 16384 here.
     let text = include_str!("../../configs/plans/13b_long_sequence.yaml");
-    let exported = export(&plan(text), &crate::CATALOG, Target::Megatron);
+    let exported = export(&plan(text), catalog(), Target::Megatron);
     assert!(exported.text.contains("--max-position-embeddings 16384\n"), "{}", exported.text);
     assert_eq!(exported.text.matches("--max-position-embeddings").count(), 1);
-    let said = memwall::predict::of(&plan(text), &crate::CATALOG).unwrap().assumptions;
+    let said = memwall::predict::of(&plan(text), catalog()).unwrap().assumptions;
     assert!(
         said.iter().any(|line| line.starts_with("model.sequence_length: 16384") && line.contains("4096")),
         "{said:?}"

@@ -1,11 +1,10 @@
 //! A dashboard on an example plan and its made-up run, drawn without a terminal. Time is
 //! passed in, so that each frame is the same every time.
-#![allow(dead_code)]
 
 use std::time::Duration;
 
+use super::catalog;
 use memwall::app::{Effect, Event, Key, Question, State, update};
-use memwall::catalog::Catalog;
 use memwall::observe::{Compression, Demo, Header, PlanText, Recorder, Rotation, Source};
 use memwall::plan::{EXAMPLES, Loaded};
 use memwall::reading::Moment;
@@ -26,7 +25,7 @@ pub fn look() -> Look {
 pub fn open(example: &str) -> State {
     let (name, text) = EXAMPLES.iter().find(|(name, _)| *name == example).unwrap();
     let loaded = Loaded::from_text(name, text).unwrap();
-    State::new(loaded, Catalog::embedded().unwrap(), None, START)
+    State::new(loaded, catalog().clone(), None, START)
 }
 
 /// The first `seconds` of the demo run, at one sample a second.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use portable_pty::ExitStatus;
 
-use crate::standin::DEADLINE;
+use super::standin::DEADLINE;
 
 /// Every frame that was shown, as text.
 #[derive(Default)]

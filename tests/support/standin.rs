@@ -11,8 +11,6 @@
 //! A test that uses the driver within its own process runs its body through [`in_child`],
 //! because a process has one scenario.
 
-#![allow(dead_code, reason = "each test target uses its part of this")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,7 +26,7 @@ const CHILD: &str = "MEMWALL_TEST_CHILD";
 
 /// The stand-in's library, which `cargo test` builds beside the tests.
 pub fn library() -> PathBuf {
-    // target/debug/deps/nvml-0123 → target/debug/examples/libnvml_standin.so
+    // target/debug/deps/observe-0123 → target/debug/examples/libnvml_standin.so
     let test = std::env::current_exe().unwrap();
     let path = test.parent().and_then(Path::parent).unwrap().join("examples").join("libnvml_standin.so");
     assert!(path.exists(), "{} is missing: build it with cargo build --example nvml_standin", path.display());

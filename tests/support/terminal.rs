@@ -16,8 +16,8 @@ use std::thread;
 use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
 use tempfile::TempDir;
 
-use crate::screen::{Frames, Shared};
-use crate::standin::Scenario;
+use super::screen::{Frames, Shared};
+use super::standin::Scenario;
 
 /// Keys as a terminal sends them.
 pub mod keys {

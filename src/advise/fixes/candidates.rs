@@ -2,7 +2,7 @@
 
 use super::super::legal;
 use crate::model::Input;
-use crate::plan::keywords::{Attention, CpuOffload, Framework, Loss, Mode, Optimizer, Precision};
+use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer, Precision, RecomputeWord};
 use crate::plan::{Change, Checkpointing, Plan};
 use crate::predict::Job;
 
@@ -98,16 +98,16 @@ impl List {
         if training.attention != Attention::Flash && job.decoder().is_some() {
             self.add("fused attention", Kind::Kernels, Change::to("training.attention", "flash"));
         }
-        let loss = match (job.framework, training.loss) {
-            (Framework::Megatron, Loss::VocabParallel) => Some(Loss::VocabParallelFused),
-            (_, Loss::Hf | Loss::Plain) => Some(Loss::Fused),
+        let fused = job.profile.loss.fused.is;
+        let loss = match training.loss {
+            Loss::VocabParallel => Some(fused).filter(|fused| *fused == Loss::VocabParallelFused),
+            Loss::Hf | Loss::Plain => Some(Loss::Fused),
             _ => None,
         };
         if let Some(loss) = loss {
             self.add("fused loss", Kind::Kernels, Change::to("training.loss", loss.name()));
         }
-        let compiles = matches!(job.framework, Framework::Pytorch | Framework::Torchtitan | Framework::Nanogpt);
-        if !training.compile && compiles {
+        if !training.compile && job.profile.support.compile.is {
             self.add("torch.compile", Kind::Kernels, Change::to("training.compile", "true"));
         }
         let peaks = &job.hardware.gpu.peaks;
@@ -120,13 +120,16 @@ impl List {
         };
         for precision in narrower {
             let change = Change::to("training.precision", precision.name());
+            let change = job.under_same_engine(change, job.degrees.asked(), *precision);
             self.add(format!("precision {precision}"), Kind::Precision, change);
         }
     }
 
     fn recomputation(&mut self, job: &Job) {
-        let selective =
-            if job.framework == Framework::Torchtitan { Checkpointing::SelectiveOp } else { Checkpointing::Selective };
+        let selective = match job.profile.support.selective.is {
+            RecomputeWord::SelectiveOp => Checkpointing::SelectiveOp,
+            _ => Checkpointing::Selective,
+        };
         let further = match job.training.checkpointing {
             Checkpointing::None => vec![selective, Checkpointing::Full],
             Checkpointing::Full => vec![Checkpointing::None, selective],
@@ -140,7 +143,7 @@ impl List {
 
     fn states(&mut self, job: &Job) {
         let adam = matches!(job.training.optimizer, Optimizer::Adamw | Optimizer::AdamwFused | Optimizer::AdamwLoop);
-        if adam && job.framework != Framework::Megatron {
+        if adam && job.profile.support.swappable_parts.is {
             let change = Change::to("training.optimizer", Optimizer::Adamw8bit.name());
             self.add("8-bit optimizer", Kind::States, change);
         }
@@ -149,7 +152,7 @@ impl List {
             self.add("fused optimizer", Kind::States, change);
         }
         let alone = job.degrees.num_gpus == 1 && job.batch.accumulation == 1;
-        if alone && job.framework != Framework::Megatron && !job.training.optimizer_in_backward {
+        if alone && job.profile.support.swappable_parts.is && !job.training.optimizer_in_backward {
             let change = Change::to("training.optimizer_in_backward", "true");
             self.add("optimizer in backward", Kind::States, change);
         }
@@ -160,11 +163,12 @@ impl List {
         if degrees.data * degrees.context < 2 {
             return;
         }
-        for sharding in legal::shardings(job.framework).iter().filter(|sharding| **sharding != degrees.sharding) {
+        for sharding in legal::shardings(job).iter().filter(|sharding| **sharding != degrees.sharding) {
             let mut change = Change::to("distribution.sharding", sharding.name());
             if plan.training.distributed_optimizer.is_some() {
                 change.remove.push("training.distributed_optimizer");
             }
+            let change = job.under_same_engine(change, *sharding, job.storage.precision);
             self.add(format!("sharding {sharding}"), Kind::Sharding, change);
         }
     }
@@ -242,7 +246,7 @@ impl List {
     /// What trains something else: adapters instead of all weights, and no fp32 copy of them.
     fn otherwise(&mut self, job: &Job) {
         let whole = job.training.lora.is_none();
-        if whole && job.framework != Framework::Megatron && job.decoder().is_some() {
+        if whole && job.profile.support.swappable_parts.is && job.decoder().is_some() {
             let change = Change::to("training.lora.rank", ADAPTER_RANK.to_string());
             self.add(format!("LoRA of rank {ADAPTER_RANK}"), Kind::Other, change);
             let change = Change::to("training.lora.rank", ADAPTER_RANK.to_string()).and("training.lora.base_bits", "4");
@@ -251,8 +255,9 @@ impl List {
             self.add("QLoRA, 4 bits", Kind::Other, Change::to("training.lora.base_bits", "4"));
         }
         let copies = matches!(job.storage.precision, Precision::Fp32 | Precision::Tf32 | Precision::Bf16Mixed);
-        if whole && copies && job.hardware.gpu.peaks.bf16.is_some() && job.framework != Framework::Megatron {
+        if whole && copies && job.hardware.gpu.peaks.bf16.is_some() && job.profile.support.swappable_parts.is {
             let change = Change::to("training.precision", Precision::Bf16.name());
+            let change = job.under_same_engine(change, job.degrees.asked(), Precision::Bf16);
             self.add("precision bf16, weights and states too", Kind::Other, change);
         }
     }

@@ -3,7 +3,7 @@
 use super::super::legal;
 use super::knobs::{KEYS, Knobs};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{CpuOffload, Framework, Mode, Schedule, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, RecomputeWord, Schedule, Sharding};
 use crate::predict::Job;
 
 /// The knobs' choices for one plan.
@@ -146,7 +146,7 @@ impl<'a> Space<'a> {
         if group.data * group.context == 1 || self.job.training.mode == Mode::Inference {
             return vec![Sharding::None];
         }
-        legal::shardings(self.job.framework).to_vec()
+        legal::shardings(self.job).to_vec()
     }
 
     /// What may be recomputed; what the plan itself asks for is always among it.
@@ -155,7 +155,7 @@ impl<'a> Space<'a> {
             return vec![self.own.checkpointing.clone()];
         }
         let mut all = vec![Checkpointing::None, Checkpointing::Selective, Checkpointing::Full];
-        if self.job.framework == Framework::Torchtitan {
+        if self.job.profile.support.selective.is == RecomputeWord::SelectiveOp {
             all.insert(2, Checkpointing::SelectiveOp);
         }
         if !all.contains(&self.own.checkpointing) {

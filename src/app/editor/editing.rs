@@ -48,7 +48,7 @@ pub fn set_against(state: &mut State) {
                 Some(compare(
                     prediction,
                     &observation,
-                    &Bands::of(job.framework, job.degrees.context),
+                    &Bands::of(job.profile, job.degrees.context),
                     &state.run.calibration,
                 ))
             },

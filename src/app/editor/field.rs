@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::app::picker::choice::Choice;
 use crate::catalog::{Catalog, Scope};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{Attention, Framework, Optimizer, Precision, Sharding, Word};
+use crate::plan::keywords::Word;
 use crate::plan::schema::{self, Kind};
 use crate::predict::Job;
 
@@ -36,6 +36,8 @@ pub enum Field {
     Checkpointing,
     /// `distribution.sharding`
     Sharding,
+    /// `distribution.engine`
+    Engine,
     /// `distribution.data_parallel`
     DataParallel,
     /// `distribution.tensor_parallel`
@@ -53,7 +55,7 @@ pub enum Field {
 }
 
 /// In the order of the form.
-pub const FIELDS: [Field; 18] = [
+pub const FIELDS: [Field; 19] = [
     Field::Model,
     Field::Framework,
     Field::Gpu,
@@ -66,6 +68,7 @@ pub const FIELDS: [Field; 18] = [
     Field::Attention,
     Field::Checkpointing,
     Field::Sharding,
+    Field::Engine,
     Field::DataParallel,
     Field::TensorParallel,
     Field::PipelineParallel,
@@ -91,6 +94,7 @@ impl Field {
             Self::Attention => "training.attention",
             Self::Checkpointing => "training.activation_checkpointing",
             Self::Sharding => "distribution.sharding",
+            Self::Engine => "distribution.engine",
             Self::DataParallel => "distribution.data_parallel",
             Self::TensorParallel => "distribution.tensor_parallel",
             Self::PipelineParallel => "distribution.pipeline_parallel",
@@ -117,6 +121,7 @@ impl Field {
             Self::Attention => "attention",
             Self::Checkpointing => "checkpoint",
             Self::Sharding => "sharding",
+            Self::Engine => "engine",
             Self::DataParallel => "data par.",
             Self::TensorParallel => "tensor par.",
             Self::PipelineParallel => "pipeline",
@@ -167,7 +172,7 @@ impl Field {
         Some(match self {
             Self::Other(_) => return None,
             Self::Model => job.architecture.name.clone(),
-            Self::Framework => job.framework.name().to_owned(),
+            Self::Framework => job.profile.name().to_owned(),
             Self::Gpu => job.hardware.gpu.name.clone(),
             Self::Precision => job.storage.precision.name().to_owned(),
             Self::Optimizer => job.training.optimizer.name().to_owned(),
@@ -183,6 +188,7 @@ impl Field {
                 }
             },
             Self::Sharding => job.degrees.asked().name().to_owned(),
+            Self::Engine => job.degrees.engine.name().to_owned(),
             Self::SequenceParallel => job.degrees.sequence_parallel.to_string(),
             _ => self.number(job).map_or_else(String::new, |number| number.to_string()),
         })
@@ -234,14 +240,8 @@ impl Field {
     /// The word that typed text is another spelling of (`adamw-foreach` is `adamw`).
     #[must_use]
     pub fn word(self, typed: &str) -> Option<String> {
-        match self {
-            Self::Framework => Framework::parse(typed).map(|word| word.name().to_owned()),
-            Self::Precision => Precision::parse(typed).map(|word| word.name().to_owned()),
-            Self::Optimizer => Optimizer::parse(typed).map(|word| word.name().to_owned()),
-            Self::Attention => Attention::parse(typed).map(|word| word.name().to_owned()),
-            Self::Sharding => Sharding::parse(typed).map(|word| word.name().to_owned()),
-            _ => None,
-        }
+        let Some(Kind::Word(words)) = self.schema().map(|key| key.kind) else { return None };
+        words.iter().find(|word| word.is_spelled(typed)).map(|word| word.name.to_owned())
     }
 }
 

@@ -33,8 +33,14 @@ impl Form {
     #[must_use]
     pub fn fields(&self, editor: &Editor) -> Vec<Field> {
         let experts = editor.job().is_some_and(|job| job.decoder().is_some_and(|decoder| decoder.moe.is_some()));
+        // What shares states out, where ranks have any to share and the framework does not come with its own.
+        let has_engines = editor.job().is_some_and(|job| {
+            let degrees = &job.degrees;
+            degrees.data.saturating_mul(degrees.context) > 1 && !degrees.engine.is_megatron() && !editor.serves()
+        });
         let relevant = |field: &Field| match field {
             Field::ExpertParallel => experts || editor.is_written(*field),
+            Field::Engine => has_engines || editor.is_written(*field),
             // What only training has.
             Field::Optimizer | Field::Checkpointing => !editor.serves() || editor.is_written(*field),
             _ => true,

@@ -240,7 +240,7 @@ impl Editor {
         let Some(job) = self.job() else { return String::new() };
         let mut parts = vec![
             job.architecture.name.clone(),
-            job.framework.name().to_owned(),
+            job.profile.name().to_owned(),
             format!("B{}", job.batch.global),
             format!("S{}", job.batch.sequence),
         ];

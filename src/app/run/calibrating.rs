@@ -74,7 +74,7 @@ fn here(state: &State) -> Option<Kept> {
     let empty = Kept {
         machine: state.run.calibrations.machine.clone(),
         gpu: device.name.value()?.clone(),
-        framework: state.plans.compared().job()?.framework.name().to_owned(),
+        framework: state.plans.compared().job()?.profile.name().to_owned(),
         factors: Calibration::default(),
         at: state.now,
     };
@@ -109,7 +109,7 @@ fn learnt(state: &State) -> Result<(Kept, (u32, Option<u64>)), String> {
     if let Some(mismatch) = mismatch::of(state) {
         return Err(mismatch.words());
     }
-    if !state.run.explaining.found.is_empty() {
+    if state.run.explaining.found.iter().any(|found| found.fits) {
         return Err("something else than the plan runs: a factor would hide it; ⏎ takes an explanation".to_owned());
     }
     let run = (attached.pid, attached.started);

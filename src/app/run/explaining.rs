@@ -145,7 +145,7 @@ impl Question {
             config: plan.hf_config().cloned(),
             catalog: state.catalog.clone(),
             asked: Asked::of(state)?,
-            bands: Bands::of(job.framework, job.degrees.context),
+            bands: Bands::of(job.profile, job.degrees.context),
             stated: state.run.telemetry.stated(&state.monitor).to_vec(),
         })
     }

@@ -36,6 +36,9 @@ fn verdict(words: impl Into<String>, gravity: Gravity) -> RunVerdict {
 /// Memory that will be full within this time is the verdict.
 pub const SOON: Seconds = Seconds(24.0 * 3600.0);
 
+/// A source that says nothing for so long is the verdict.
+const LATE: Seconds = Seconds(10.0);
+
 /// What is to be said of the run now.
 #[must_use]
 pub fn of(state: &State) -> RunVerdict {
@@ -86,6 +89,9 @@ fn unseen(state: &State) -> Option<RunVerdict> {
     }
     if state.plans.run.is_none() {
         return quiet("NO PLAN");
+    }
+    if let Some(age) = state.monitor.age(state.now).filter(|age| age.0 > LATE.0.max(3.0 * state.monitor.interval.0)) {
+        return Some(verdict(format!("NO DATA FOR {}", age.roughly()), Gravity::Danger));
     }
     let phases = state.run.telemetry.phases();
     match phases.phase(state.now) {

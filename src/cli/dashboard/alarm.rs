@@ -95,8 +95,9 @@ mod tests {
         assert_eq!(said, None);
         let said = std::fs::read_to_string(out).unwrap();
         assert_eq!(said, "loss|the loss is NaN; ·]2;mine· $(touch hacked)|3");
-        let Some(Event::AlarmFailed(why)) = run(&alarm(&["/nonexistent/pager"])) else { panic!("no fault") };
-        assert!(why.contains("/nonexistent/pager") && why.contains("loss"), "{why}");
+        let pager = folder.path().join("pager");
+        let Some(Event::AlarmFailed(why)) = run(&alarm(&[pager.to_str().unwrap()])) else { panic!("no fault") };
+        assert!(why.contains(pager.to_str().unwrap()) && why.contains("loss"), "{why}");
         assert!(run(&alarm(&["false"])).is_some());
         assert_eq!(run(&alarm(&[])), None);
     }

@@ -3,7 +3,7 @@
 use super::Cause;
 use crate::model::Element;
 use crate::plan::keywords::{
-    Attention, CpuOffload, Dtype, Framework, Loss, Mode, Optimizer, Precision, Schedule, Sharding,
+    Attention, CpuOffload, Dtype, Loss, Mode, Optimizer, Precision, RecomputeWord, Schedule, Sharding,
 };
 use crate::plan::{Change, Checkpointing};
 use crate::predict::Job;
@@ -41,33 +41,34 @@ fn recomputation(job: &Job, causes: &mut Causes) {
         ("selective", "only attention checkpointed", Checkpointing::Selective),
         ("full", "every block checkpointed", Checkpointing::Full),
     ] {
-        // The attention core alone is recomputed by Megatron; elsewhere nobody does so by mistake.
-        let there = itself != Checkpointing::Selective || job.framework == Framework::Megatron;
+        // Where the attention core alone can be recomputed by one flag; elsewhere nobody does so by mistake.
+        let there = itself != Checkpointing::Selective || job.profile.modules.reruns_all.is;
         if there && *now != itself {
             causes.add(words, Change::to(KEY, word));
         }
     }
-    if job.framework == Framework::Torchtitan && *now != Checkpointing::SelectiveOp {
+    let by_operator = job.profile.support.selective.is == RecomputeWord::SelectiveOp;
+    if by_operator && *now != Checkpointing::SelectiveOp {
         causes.add("selective-op checkpointing", Change::to(KEY, "selective-op"));
     }
 }
 
 fn precision(job: &Job, causes: &mut Causes) {
     const KEY: &str = "training.precision";
-    let megatron = job.framework == Framework::Megatron;
+    let support = &job.profile.support;
     for (precision, words) in [
         (Precision::Fp32, "everything in fp32, no autocast"),
         (Precision::Bf16Mixed, "fp32 weights with bf16 autocast"),
         (Precision::Bf16, "weights, gradients and states in bf16"),
         (Precision::Bf16Fp32Master, "bf16 weights with fp32 masters"),
     ] {
-        // Autocast over fp32 weights is not something that Megatron does.
-        let there = !(megatron && precision == Precision::Bf16Mixed);
+        let there = support.autocast.is || precision != Precision::Bf16Mixed;
         if there && job.storage.precision != precision {
-            causes.add(words, Change::to(KEY, precision.name()));
+            let change = Change::to(KEY, precision.name());
+            causes.add(words, job.under_same_engine(change, job.degrees.asked(), precision));
         }
     }
-    if job.storage.fp8 && megatron {
+    if job.storage.fp8 && job.profile.defaults.fp8_masters.is {
         causes.add("products in bf16, not FP8", Change::to(KEY, Precision::Bf16Fp32Master.name()));
     }
 }
@@ -91,13 +92,12 @@ fn optimizer(job: &Job, causes: &mut Causes) {
         Optimizer::AdamwLoop => &[],
     };
     for (optimizer, words) in others {
-        // These two choose the kernels themselves.
-        let chosen = matches!(job.framework, Framework::Megatron | Framework::Torchtitan);
+        let chosen = job.profile.optimizer.always_fused.is;
         if !(chosen && matches!(now, Optimizer::AdamwFused)) {
             causes.add(*words, Change::to(KEY, optimizer.name()));
         }
     }
-    if job.framework == Framework::Megatron {
+    if job.profile.support.gradient_dtype.is {
         let (dtype, words) = match job.storage.gradient {
             Element::F32 => (Dtype::Bf16, "main gradients in bf16"),
             _ => (Dtype::Fp32, "main gradients in fp32"),
@@ -130,10 +130,11 @@ fn switches(job: &Job, causes: &mut Causes) {
     if !training.frozen.is_nothing() {
         causes.add("frozen parts are trained", Change { set: Vec::new(), remove: vec!["training.frozen"] });
     }
-    if !training.padded_batch && job.framework == Framework::Pytorch && training.attention == Attention::Sdpa {
+    let user_loop = job.profile.support.user_loop.is;
+    if !training.padded_batch && user_loop && training.attention == Attention::Sdpa {
         causes.add("padded batches", Change::to("training.padded_batch", "true"));
     }
-    if !training.keep_outputs && job.framework == Framework::Pytorch {
+    if !training.keep_outputs && user_loop {
         causes.add("outputs kept until the next step", Change::to("training.keep_outputs", "true"));
     }
 }
@@ -143,13 +144,12 @@ fn loss(job: &Job, causes: &mut Causes) {
     let words = "the loss keeps all logits";
     match job.training.loss {
         Loss::Fused | Loss::Chunked => {
-            let plain = if job.framework == Framework::Pytorch { Loss::Hf } else { Loss::Plain };
-            causes.add(words, Change::to(KEY, plain.name()));
+            causes.add(words, Change::to(KEY, job.profile.loss.full.is.name()));
         }
         Loss::VocabParallelFused | Loss::TeFused => {
             causes.add("cross-entropy not fused", Change::to(KEY, Loss::VocabParallel.name()));
         }
-        Loss::Plain if job.framework == Framework::Pytorch => {
+        Loss::Plain if job.profile.loss.full.is == Loss::Hf => {
             causes.add("logits upcast to fp32", Change::to(KEY, Loss::Hf.name()));
         }
         Loss::Hf | Loss::Plain | Loss::VocabParallel => {}
@@ -172,7 +172,7 @@ fn sharding(job: &Job, causes: &mut Causes) {
     let degrees = &job.degrees;
     if degrees.sequence_parallel {
         causes.add("off: sequence parallel", Change::to("distribution.sequence_parallel", "false"));
-    } else if degrees.tensor > 1 && job.framework == Framework::Megatron {
+    } else if degrees.tensor > 1 && job.profile.support.sequence_parallel.is {
         causes.add("sequence parallel on", Change::to("distribution.sequence_parallel", "true"));
     }
     if degrees.data * degrees.context > 1 {
@@ -182,15 +182,15 @@ fn sharding(job: &Job, causes: &mut Causes) {
             (Sharding::Zero2, "parameters are not sharded"),
             (Sharding::Zero3, "parameters are sharded"),
         ] {
-            // Megatron's distributed optimizer is there or not.
-            let there = job.framework != Framework::Megatron || matches!(sharding, Sharding::None | Sharding::Zero1);
-            if there && degrees.asked() != sharding {
+            let rules = &job.profile.data_parallel;
+            let possible = if degrees.engine_is_given { degrees.engine.shardings() } else { rules.proposed.is };
+            if possible.contains(&sharding) && degrees.asked() != sharding {
                 let same = Change::to(KEY, sharding.name());
-                let megatron = job.framework == Framework::Megatron;
-                let change = if megatron {
+                let by_flag = job.profile.support.own_keys.is.contains(&"training.distributed_optimizer");
+                let change = if by_flag {
                     same.and("training.distributed_optimizer", (sharding == Sharding::Zero1).to_string())
                 } else {
-                    same
+                    job.under_same_engine(same, sharding, job.storage.precision)
                 };
                 causes.add(words, change);
             }
@@ -210,7 +210,7 @@ fn shard_group(job: &Job, causes: &mut Causes) {
     const KEY: &str = "distribution.shard_group";
     let degrees = &job.degrees;
     let (all, node) = (degrees.data * degrees.context, job.hardware.gpus_per_node);
-    if degrees.sharding != Sharding::Zero3 || job.framework == Framework::Megatron {
+    if degrees.sharding != Sharding::Zero3 || !job.profile.support.shard_groups.is {
         return;
     }
     if degrees.shard_ranks < all {

@@ -21,7 +21,7 @@ impl Builder<'_> {
 
     /// The model's loop over its blocks has a name for what it gives one, until that has returned.
     pub fn held_by_loop(&mut self, x: Id, run: &Run<'_>) {
-        if run.rules.buffers.is {
+        if run.modules.python_names.is {
             self.named.push(x);
         }
     }

@@ -3,10 +3,10 @@
 use super::Ctx;
 use super::kernels::Core;
 use super::mlp::scratch;
+use crate::framework::{Rope, SplitHeads};
 use crate::model::architecture::{Family, QkNorm};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::element::{Element, Group};
-use crate::model::rules::{Rope, SplitHeads};
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::Part;
 use crate::plan::keywords::Position;
@@ -34,7 +34,7 @@ impl Ctx<'_> {
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
         let out = self.remembering(b, [q, k, v], &core, windowed);
-        if b.is_autocast() || self.run.rules.buffers.is {
+        if b.is_autocast() || self.run.modules.python_names.is {
             b.held.extend([q, k, v]);
         }
         let part = Part::Attention;
@@ -55,13 +55,13 @@ impl Ctx<'_> {
         let linear = |name, to| Linear { name, from: d.hidden, to, bias: d.qkv_bias, part };
         // The gathered input is there while the matrix runs, not while its result is split.
         let gathered = self.gathered_bytes(b, x, part);
-        if d.fused_qkv || self.run.rules.fused_projections.is {
+        if d.fused_qkv || self.run.modules.fused_projections.is {
             let to = narrow.saturating_mul(2).saturating_add(wide);
             let all = b.linear(x, rows, linear("attention.qkv_proj", to));
             self.gathered(b, gathered, false);
             let (q, k) = (rows.saturating_mul(wide), rows.saturating_mul(narrow));
             let parts = b.split("attention.split", all, [q, k, k]);
-            let copied = self.run.rules.heads.is == SplitHeads::Copies;
+            let copied = self.run.modules.heads.is == SplitHeads::Copies;
             let [q, k, v] = parts.map(|part| if copied { b.copy("attention.split", part) } else { part });
             return [self.head_norm(b, q, "attention.q_norm"), self.head_norm(b, k, "attention.k_norm"), v];
         }
@@ -80,7 +80,7 @@ impl Ctx<'_> {
     /// of query heads, those of a single group by a view (models/falcon/modeling_falcon.py, `_split_heads`).
     fn falcon_heads(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: Core) -> ([Id; 3], Core) {
         let few = core.kv_heads < core.heads;
-        if self.family != Family::Falcon || !few || self.run.rules.fused_projections.is {
+        if self.family != Family::Falcon || !few || self.run.modules.fused_projections.is {
             return (qkv, core);
         }
         let [q, k, v] = qkv;
@@ -126,7 +126,7 @@ impl Ctx<'_> {
         let name = "attention.rope";
         let numel = b.numel(x);
         let partial = (numel as f64 * share) as u64;
-        match self.run.rules.rope.is {
+        match self.run.modules.rope.is {
             Rope::Fused => {
                 let element = b.element(x);
                 b.unary(name, (x, Flow::New), (numel, element), Keeps::Nothing)
@@ -169,7 +169,7 @@ impl Ctx<'_> {
     /// Rotated channels and the others are joined by a `cat`; these families do so even where all are rotated
     /// (models/gpt_neox, phi, phi3, `apply_rotary_pos_emb`).
     pub(super) fn joins_rotated(&self) -> bool {
-        let always = self.run.rules.rope.is == Rope::Eager
+        let always = self.run.modules.rope.is == Rope::Eager
             && matches!(self.family, Family::GptNeox | Family::Phi | Family::Phi3);
         self.d.position == Position::Rope && (always || self.d.rotary_dim < self.d.head_dim)
     }

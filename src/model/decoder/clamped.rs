@@ -6,17 +6,17 @@ use super::attention::product;
 use super::experts::best;
 use super::kernels::Core;
 use super::mlp::scratch_backward;
+use crate::framework::Experts;
 use crate::model::architecture::{Act, Moe};
 use crate::model::builder::{Builder, Keeps};
 use crate::model::element::Element;
-use crate::model::rules::Experts;
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::Part;
 
 impl Ctx<'_> {
     /// Whether transformers' gpt-oss modules run.
     pub(super) fn is_clamped_loop(&self) -> bool {
-        self.d.act == Act::ClampedSwiglu && self.run.rules.experts.is == Experts::Loop
+        self.d.act == Act::ClampedSwiglu && self.run.modules.experts.is == Experts::Loop
     }
 
     /// The best logits, then a softmax over those alone (`GptOssTopKRouter`).

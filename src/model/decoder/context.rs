@@ -5,8 +5,8 @@
 use super::Ctx;
 use super::attention::product;
 use super::kernels::Core;
+use crate::framework::SharedSequence;
 use crate::model::builder::Builder;
-use crate::model::rules::SharedSequence;
 use crate::model::tape::Id;
 use crate::model::weight::{Collective, CollectiveKind, RankGroup};
 use crate::plan::keywords::CpComm;
@@ -60,7 +60,7 @@ impl Ctx<'_> {
         let scaled = |bytes: u64, times: u64| bytes.saturating_mul(times);
         let plain =
             |forward, backward| Exchange { saved: qkv, made: Vec::new(), output_sent: false, forward, backward };
-        Some(match (self.run.rules.shared_sequence.is, self.run.cut.exchange) {
+        Some(match (self.run.modules.shared_sequence.is, self.run.cut.exchange) {
             (SharedSequence::Engine, comm @ (CpComm::P2p | CpComm::Both)) => {
                 ring(b, qkv, [query, both, out, sums], (ranks, comm == CpComm::Both))
             }

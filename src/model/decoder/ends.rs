@@ -132,7 +132,7 @@ impl Ctx<'_> {
     /// recomputed: a boolean for SDPA, a bias of the stream's type for attention that is written out (transformers
     /// 4.57.6, masking_utils.py).
     pub(super) fn masks(&self) -> [u64; 2] {
-        if !self.run.rules.buffers.is {
+        if !self.run.modules.masks.is {
             return [0; 2];
         }
         if self.has_typed_mask() {
@@ -250,7 +250,7 @@ impl Ctx<'_> {
 
     /// What the training loop, or the model's own function, holds while the loss works on a copy of the logits.
     fn hold(&self, b: &mut Builder<'_>, held: Id) {
-        if !self.run.rules.logits_held.is {
+        if !self.run.modules.logits_held.is {
             return;
         }
         let bytes = b.tape.get(held).allocated();

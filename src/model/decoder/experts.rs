@@ -3,10 +3,10 @@
 
 use super::Ctx;
 use super::attention::product;
+use crate::framework::{Experts, Gate};
 use crate::model::architecture::{Family, Moe};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::element::{Element, Group};
-use crate::model::rules::{Experts, Gate};
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
 
@@ -17,7 +17,7 @@ impl Ctx<'_> {
         b.group = Group::Experts;
         let weights = self.route(b, x, moe);
         let sorts = self.family == Family::DeepseekV2 && !self.run.head_only;
-        let routed = match self.run.rules.experts.is {
+        let routed = match self.run.modules.experts.is {
             Experts::Loop if sorts => self.sorted(b, x, weights, moe),
             Experts::Loop => self.looped(b, x, weights, moe),
             Experts::Grouped | Experts::Weighted => self.grouped(b, x, weights, moe),
@@ -42,10 +42,10 @@ impl Ctx<'_> {
 
     /// Router logits to the weights of the chosen experts.
     fn route(&self, b: &mut Builder<'_>, x: Id, moe: &Moe) -> Id {
-        if self.family == Family::DeepseekV3 && self.run.rules.experts.is == Experts::Loop {
+        if self.family == Family::DeepseekV3 && self.run.modules.experts.is == Experts::Loop {
             return self.route_by_sigmoid(b, x, moe);
         }
-        if self.family == Family::DeepseekV2 && self.run.rules.experts.is == Experts::Loop {
+        if self.family == Family::DeepseekV2 && self.run.modules.experts.is == Experts::Loop {
             return self.route_as_scored(b, x, moe);
         }
         let rows = self.run.stream_tokens();
@@ -145,7 +145,7 @@ impl Ctx<'_> {
         // Balanced: a rank receives as many tokens as it sends, times its expert-tensor group's gather.
         let local = routed.saturating_mul(cut.expert_tensor);
         let several = cut.expert > 1 || cut.expert_tensor > 1;
-        let before = self.run.rules.experts.is == Experts::Weighted;
+        let before = self.run.modules.experts.is == Experts::Weighted;
         if before && several && cut.gathers_tokens {
             return self.gathered_tokens(b, x, weights, moe, local);
         }
@@ -199,11 +199,11 @@ impl Ctx<'_> {
         let cut = self.run.cut;
         let local = moe.experts.div_ceil(cut.expert);
         let inner = moe.intermediate.div_ceil(cut.expert_tensor);
-        let one = self.run.rules.experts.is != Experts::Loop;
+        let one = self.run.modules.experts.is != Experts::Loop;
         let middle = if d.gated && one {
             let both =
                 self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner.saturating_mul(2)), "moe.gate_up_proj");
-            match weights.filter(|_| self.run.rules.gate.is == Gate::Fused) {
+            match weights.filter(|_| self.run.modules.gate.is == Gate::Fused) {
                 Some(weights) => weighted_gate(b, both, weights),
                 None => self.gate_of_one(b, both, "moe.act"),
             }
@@ -217,7 +217,7 @@ impl Ctx<'_> {
             self.act(b, up, "moe.act")
         };
         let middle = match weights {
-            Some(weights) if !(d.gated && self.run.rules.gate.is == Gate::Fused) => {
+            Some(weights) if !(d.gated && self.run.modules.gate.is == Gate::Fused) => {
                 b.mul("moe.weights", middle, weights)
             }
             _ => middle,
@@ -242,7 +242,7 @@ impl Ctx<'_> {
         let out = b.block_matrix("moe.experts", x, (weight, part), bias, (rows, from, to));
         // Balanced: each expert multiplies its share of the tokens.
         b.each_its_share(rows, local);
-        if self.run.rules.experts.is != Experts::Loop || self.is_clamped_loop() {
+        if self.run.modules.experts.is != Experts::Loop || self.is_clamped_loop() {
             return out;
         }
         b.adapted_each(x, out, rows, Linear { name, from, to, bias: moe.expert_bias, part }, (local, active))

@@ -2,10 +2,10 @@
 
 use super::Ctx;
 use super::attention::product;
+use crate::framework::{Rope, Softmax};
 use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Keeps};
 use crate::model::element::Element;
-use crate::model::rules::{Rope, Softmax};
 use crate::model::tape::{Flow, Id, Spec, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
 use crate::model::work::{Scores, Work};
@@ -114,7 +114,7 @@ impl Ctx<'_> {
             AttentionChoice::Flash => Kernel::Flash,
             // Sinks or a position bias on the scores leave transformers no fused kernel. A score cap does not: it is
             // dropped (integrations/sdpa_attention.py).
-            AttentionChoice::Dispatch if self.d.attention_sinks && self.run.rules.fused_sinks.is => Kernel::Flash,
+            AttentionChoice::Dispatch if self.d.attention_sinks && self.run.modules.fused_sinks.is => Kernel::Flash,
             AttentionChoice::Dispatch if self.d.attention_sinks => Kernel::Eager,
             AttentionChoice::Dispatch if self.d.position == Position::Alibi && self.family == Family::Bloom => {
                 Kernel::Eager
@@ -140,8 +140,8 @@ impl Ctx<'_> {
 
     /// Whether the module repeats keys and values before any kernel (models/qwen2_moe, `Qwen2MoeSdpaAttention`).
     const fn repeats(&self) -> bool {
-        let own = self.run.rules.buffers.is && matches!(self.family, Family::Qwen2Moe);
-        self.run.rules.repeated_kv.is || own
+        let own = self.run.modules.family_classes.is && matches!(self.family, Family::Qwen2Moe);
+        self.run.modules.repeated_kv.is || own
     }
 
     /// The attention core; its output lies as the output matrix reads it.
@@ -149,7 +149,7 @@ impl Ctx<'_> {
         match self.kernel(core) {
             kernel @ (Kernel::Flash | Kernel::Efficient) => self.fused(b, [q, k, v], core, kernel),
             Kernel::Math => self.math(b, [q, k, v], core),
-            Kernel::Eager if self.run.rules.softmax.is == Softmax::Fused => self.fused_softmax(b, [q, k, v], core),
+            Kernel::Eager if self.run.modules.softmax.is == Softmax::Fused => self.fused_softmax(b, [q, k, v], core),
             Kernel::Eager => self.eager(b, [q, k, v], core),
         }
     }
@@ -208,7 +208,7 @@ impl Ctx<'_> {
         });
         let sent = exchange.is_some_and(|exchange| exchange.output_sent);
         // Queries that a `cat` made lie by head, as the kernel's result then does (latent attention's as well).
-        let by_head = core.by_head || (self.run.rules.rope.is == Rope::Eager && self.joins_rotated());
+        let by_head = core.by_head || (self.run.modules.rope.is == Rope::Eager && self.joins_rotated());
         // flash-attn's kernels take samples before tokens: what they give of several is put in order (Transformer Engine
         // 2.16, pytorch/attention/dot_product_attention/backends.py, FlashAttention.forward).
         let several = core.batch > 1 && self.run.cut.context == 1;

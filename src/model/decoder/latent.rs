@@ -2,9 +2,9 @@
 
 use super::Ctx;
 use super::attention::product;
+use crate::framework::SplitHeads;
 use crate::model::builder::{Builder, Linear};
 use crate::model::element::Group;
-use crate::model::rules::SplitHeads;
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::Part;
 
@@ -48,7 +48,7 @@ impl Ctx<'_> {
         let q = joined(b, plain_query, rope_query, whole);
         let k = joined(b, key, rope_key, whole);
         // Megatron makes values contiguous; transformers' kernels read them where they are.
-        let v = if self.run.rules.heads.is == SplitHeads::Copies { b.copy("attention.split", value) } else { value };
+        let v = if self.run.modules.heads.is == SplitHeads::Copies { b.copy("attention.split", value) } else { value };
         self.exchange(b, &core);
         let out = match latent.filter(|_| self.is_decoding()) {
             Some(latent) => self.latent_core(b, q, latent, &core, mla),

@@ -1,10 +1,10 @@
 //! Feed-forward blocks.
 
 use super::{Ctx, Gathered};
+use crate::framework::{Gate, Gather, PointwiseAct};
 use crate::model::architecture::{Act, Family};
 use crate::model::builder::{Builder, Keeps, Linear};
 use crate::model::element::Group;
-use crate::model::rules::{Gate, Gather, PointwiseAct};
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::Part;
 
@@ -23,7 +23,7 @@ impl Ctx<'_> {
             let middle = self.act(b, up, "mlp.act");
             let dropout = if d.activation_dropout > 0.0 { self.run.dropout_or(d.activation_dropout) } else { 0.0 };
             b.dropout("mlp.dropout", middle, dropout)
-        } else if d.fused_gate_up || self.run.rules.fused_projections.is {
+        } else if d.fused_gate_up || self.run.modules.fused_projections.is {
             let both = b.linear(x, rows, linear("mlp.gate_up_proj", d.hidden, inner.saturating_mul(2)));
             self.gathered(b, gathered, false);
             self.gate_of_one(b, both, "mlp.act")
@@ -34,7 +34,7 @@ impl Ctx<'_> {
             self.gate_of_two(b, gate, up, "mlp.act")
         };
         // `BertLayer.feed_forward_chunk`, `ViTLayer.forward`.
-        if self.run.rules.buffers.is && matches!(self.family, Family::Bert | Family::Roberta | Family::Vit) {
+        if self.run.modules.python_names.is && matches!(self.family, Family::Bert | Family::Roberta | Family::Vit) {
             b.named.push(middle);
         }
         let out = b.linear(middle, rows, linear("mlp.down_proj", inner, d.hidden));
@@ -43,7 +43,7 @@ impl Ctx<'_> {
 
     /// The gathered input of the matrix that was written last; backward its gradient too, before the reduce-scatter.
     pub(super) fn gathered(&self, b: &mut Builder<'_>, bytes: Gathered, head: bool) {
-        let kept = match self.run.rules.gather.is {
+        let kept = match self.run.modules.gather.is {
             Gather::Saved | Gather::KeptByHead => head,
             Gather::Kept => true,
         };
@@ -67,7 +67,7 @@ impl Ctx<'_> {
 
     /// The activation function of `x`.
     pub fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
-        let fused = self.run.rules.act.is == PointwiseAct::Fused;
+        let fused = self.run.modules.act.is == PointwiseAct::Fused;
         match self.d.act {
             Act::Relu => b.pointwise(name, x, Keeps::Output),
             Act::Relu2 if !fused => {
@@ -88,7 +88,7 @@ impl Ctx<'_> {
 
     /// `act(gate) * up` of two tensors.
     pub(super) fn gate_of_two(&self, b: &mut Builder<'_>, gate: Id, up: Id, name: &'static str) -> Id {
-        match self.run.rules.gate.is {
+        match self.run.modules.gate.is {
             Gate::Eager => {
                 let active = self.act(b, gate, name);
                 b.mul(name, active, up)
@@ -114,7 +114,7 @@ impl Ctx<'_> {
     /// `act(gate) * up` of one tensor that holds both.
     pub(super) fn gate_of_one(&self, b: &mut Builder<'_>, both: Id, name: &'static str) -> Id {
         let (half, element) = (b.numel(both) / 2, b.element(both));
-        if self.run.rules.gate.is == Gate::Fused {
+        if self.run.modules.gate.is == Gate::Fused {
             return b.unary(name, (both, Flow::New), (half, element), Keeps::Input);
         }
         let [gate, up] = b.split(name, both, [half, half]);

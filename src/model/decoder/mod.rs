@@ -23,10 +23,10 @@ pub use norm::layer_norm;
 use super::architecture::{Decoder, Family, Says};
 use super::builder::{Builder, is_covered};
 use super::element::{Element, Group};
-use super::rules::Gather;
 use super::tape::{GRANULE, Id, Tape, rounded};
 use super::walk::{LossRule, Run, Walk};
 use super::weight::{Collective, CollectiveKind, Part, RankGroup};
+use crate::framework::Gather;
 use crate::plan::keywords::Position;
 
 /// A stack of blocks, the module family that runs it, and one micro-batch.
@@ -117,7 +117,7 @@ impl Ctx<'_> {
     /// Module buffers.
     fn buffers(&self) -> u64 {
         let d = self.d;
-        match (self.run.rules.buffers.is, self.family) {
+        match (self.run.modules.position_tables.is, self.family) {
             // GPT2Attention registers a causal mask of one byte an element and a scalar in each layer.
             (true, Family::Gpt2) => {
                 let positions = d.max_positions.unwrap_or(0);
@@ -133,7 +133,7 @@ impl Ctx<'_> {
     pub fn builder(&self) -> Builder<'_> {
         let mut b = Builder::new(self.run.types, self.run.adapters);
         b.frozen = self.run.frozen;
-        b.bias_apart = self.family == Family::Falcon && self.run.rules.buffers.is;
+        b.bias_apart = self.family == Family::Falcon && self.run.modules.family_classes.is;
         b
     }
 
@@ -192,7 +192,7 @@ impl Ctx<'_> {
         b.group = Group::Residual;
         let sum = b.add(added, x, branch);
         let out = self.norm(b, sum, normed, self.d.hidden);
-        if self.run.rules.buffers.is {
+        if self.run.modules.python_names.is {
             b.holds("norm.return", &[x, branch]);
         }
         out
@@ -243,7 +243,7 @@ impl Ctx<'_> {
         }
         // Inputs are gathered forward, and gradients of the branch's result backward, as the products read them; what
         // is summed and scattered, the result and the input's gradient, keeps its precision.
-        let saved = self.run.rules.gather.is == Gather::Saved;
+        let saved = self.run.modules.gather.is == Gather::Saved;
         let again = u32::from(!saved);
         let read = if self.run.types.gathers_fp8 && is_covered(part) { numel } else { bytes };
         let (gather, scatter) = (CollectiveKind::AllGather, CollectiveKind::ReduceScatter);
@@ -260,7 +260,7 @@ impl Ctx<'_> {
     /// What a column-parallel matrix that reads `x` needs for its gathered input
     /// where that is not a tensor of its own: in FP8 where the matrix multiplies so.
     fn gathered_bytes(&self, b: &Builder<'_>, x: Id, part: Part) -> Gathered {
-        if !self.run.cut.sequence || self.run.cut.tensor < 2 || self.run.rules.gather.is == Gather::Saved {
+        if !self.run.cut.sequence || self.run.cut.tensor < 2 || self.run.modules.gather.is == Gather::Saved {
             return Gathered::default();
         }
         let numel = b.numel(x).saturating_mul(self.run.cut.tensor);

@@ -1,9 +1,9 @@
 //! Norms.
 
 use super::Ctx;
+use crate::framework::RmsNorm;
 use crate::model::builder::{Builder, Keeps};
 use crate::model::element::{Element, Group};
-use crate::model::rules::RmsNorm;
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::Part;
 use crate::plan::keywords::Norm;
@@ -12,7 +12,7 @@ impl Ctx<'_> {
     /// A norm over the last `width` channels of `x`.
     pub fn norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
         b.group = Group::Norm;
-        match (self.d.norm, self.run.rules.rms_norm.is) {
+        match (self.d.norm, self.run.modules.rms_norm.is) {
             (Norm::Layernorm, _) if !self.d.norm_weight => bare_norm(b, x, name, width),
             (Norm::Layernorm, _) => layer_norm(b, x, name, width, self.d.norm_bias),
             (Norm::Rmsnorm, RmsNorm::Fused) => fused_rms_norm(b, x, name, width),

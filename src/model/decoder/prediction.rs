@@ -10,7 +10,7 @@ use crate::model::weight::Part;
 impl Ctx<'_> {
     /// Whether such modules run.
     pub(super) fn predicts_further(&self) -> bool {
-        self.d.mtp_layers > 0 && self.run.rules.prediction.is && !self.run.head_only
+        self.d.mtp_layers > 0 && self.run.modules.prediction.is && !self.run.head_only
     }
 
     /// The modules over the last layer's normed result, and their losses over the output matrix `head`; what comes out

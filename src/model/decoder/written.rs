@@ -123,7 +123,7 @@ impl Ctx<'_> {
     /// for or not (`FalconDecoderLayer`, `BloomBlock`, `BertLayer` and `RobertaLayer`).
     fn gives_probabilities(&self) -> bool {
         let gives = matches!(self.family, Family::Falcon | Family::Bloom | Family::Bert | Family::Roberta);
-        gives && self.run.rules.buffers.is
+        gives && self.run.modules.family_classes.is
     }
 
     /// Whether nothing saves these probabilities: autocast's copy of what a dropout made is saved.

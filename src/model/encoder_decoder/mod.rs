@@ -159,7 +159,7 @@ impl Site<'_> {
     fn masks(&self) -> [u64; 2] {
         let relative = matches!(self.model.start, Start::Relative { .. });
         let run = &self.decoder_run;
-        if !run.rules.buffers.is || !(relative || run.attention == AttentionChoice::Eager) {
+        if !run.modules.masks.is || !(relative || run.attention == AttentionChoice::Eager) {
             return [0; 2];
         }
         let bytes = self.stream().bytes();
@@ -274,7 +274,7 @@ impl Site<'_> {
         let out = if run.head_only { logits } else { ctx.loss(&mut b, logits, tokens, ctx.as_is(run.loss)) };
         // The function that computes the loss has names for them (`T5ForConditionalGeneration.forward`,
         // `WhisperForConditionalGeneration.forward`).
-        if run.rules.logits_held.is {
+        if run.modules.logits_held.is {
             b.holds("loss.return", &[states, x, logits]);
         }
         b.finish(out)

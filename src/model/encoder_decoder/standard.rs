@@ -63,7 +63,7 @@ impl Site<'_> {
         let q = b.linear(x, rows, linear("attention.q_proj", d.hidden, inner, d.qkv_bias));
         // WhisperAttention scales the queries; its keys have no bias.
         let q = if audio { b.pointwise("attention.scale", q, Keeps::Nothing) } else { q };
-        let (k, v) = if self.encoder_run.rules.fused_projections.is {
+        let (k, v) = if self.encoder_run.modules.fused_projections.is {
             let both =
                 b.linear(source, keys, linear("attention.kv_proj", d.hidden, inner.saturating_mul(2), d.qkv_bias));
             let half = keys.saturating_mul(inner);

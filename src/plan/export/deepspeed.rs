@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::shape::{self, Degrees};
 use super::{Exported, recomputation_name};
-use crate::plan::keywords::{CpuOffload, Dtype, Optimizer, Precision, Sharding};
+use crate::plan::keywords::{CpuOffload, Dtype, Engine, Optimizer, Precision, Sharding};
 use crate::plan::types::{Checkpointing, Plan};
 
 /// The configuration.
@@ -31,6 +31,7 @@ pub fn json(plan: &Plan) -> Exported {
     if degrees.tensor > 1 {
         root.insert("tensor_parallel".to_owned(), json!({"autotp_size": degrees.tensor}));
     }
+    notes.extend(shape::other_engine(plan, "DeepSpeed", &[Engine::Deepspeed]));
     unsaid(plan, degrees, &mut notes);
     let text = serde_json::to_string_pretty(&Value::Object(root)).unwrap_or_default();
     Exported { text: format!("{text}\n"), notes }

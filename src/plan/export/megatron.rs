@@ -4,8 +4,8 @@ use super::shape::{self, Degrees};
 use super::{Exported, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::keywords::{
-    Activation, Attention, CpComm, CpuOffload, Dtype, Loss, ModelType, MoeDispatcher, Norm, Optimizer, Position,
-    Precision, Sharding,
+    Activation, Attention, CpComm, CpuOffload, Dtype, Engine, Loss, ModelType, MoeDispatcher, Norm, Optimizer,
+    Position, Precision, Sharding,
 };
 use crate::plan::types::{ArchitecturePart, Checkpointing, Plan};
 
@@ -276,8 +276,16 @@ fn distribution(list: &mut Arguments, plan: &Plan, degrees: Degrees) {
     for name in ["account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"] {
         list.flag(name, part.pipeline_counts_embedding_and_loss == Some(true));
     }
+    let own = [Engine::Megatron, Engine::MegatronFsdp];
+    if let Some(line) = shape::other_engine(plan, "Megatron", &own) {
+        list.note(line);
+    }
     match shape::sharding(plan) {
         Sharding::None => {}
+        Sharding::Zero1 if part.engine == Some(Engine::MegatronFsdp) => {
+            list.flag("use-megatron-fsdp", true);
+            list.value("data-parallel-sharding-strategy", Some("optim"));
+        }
         Sharding::Zero1 => list.flag("use-distributed-optimizer", true),
         sharding => {
             list.flag("use-megatron-fsdp", true);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::catalog::Catalog;
-use crate::plan::keywords::{Activation, Norm, Position, Sharding, Strategy};
+use crate::plan::keywords::{Activation, Engine, Norm, Position, Sharding, Strategy};
 use crate::plan::types::{ArchitecturePart, HfConfig, MlaPart, MoePart, Plan};
 
 /// GPUs and how they are shared out.
@@ -65,7 +65,11 @@ pub fn sharding(plan: &Plan) -> Sharding {
         _ => None,
     };
     let optimizer = plan.training.distributed_optimizer.filter(|on| *on).map(|_| Sharding::Zero1);
-    plan.distribution.sharding.or(optimizer).or(strategy).unwrap_or(Sharding::None)
+    plan.distribution
+        .sharding
+        .or(optimizer)
+        .or(strategy)
+        .unwrap_or_else(|| plan.distribution.engine.map_or(Sharding::None, Engine::by_itself))
 }
 
 /// Micro batch, accumulation steps and global batch, as far as they follow.
@@ -188,4 +192,11 @@ fn latent_attention(config: &Map<String, Value>) -> MlaPart {
         qk_rope_head_dim: whole("qk_rope_head_dim"),
         v_head_dim: whole("v_head_dim"),
     }
+}
+
+/// What is to be said where the plan names an engine that is none of a target's.
+pub fn other_engine(plan: &Plan, target: &str, own: &[Engine]) -> Option<String> {
+    let engine = plan.distribution.engine.filter(|engine| !own.contains(engine))?;
+    let own: Vec<&str> = own.iter().map(|engine| engine.name()).collect();
+    Some(format!("distribution.engine: {engine} is not what {target} configures ({})", own.join(", ")))
 }

@@ -6,7 +6,7 @@ use super::shape::{self, Degrees};
 use super::{Exported, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::import::flavor_of;
-use crate::plan::keywords::{CpuOffload, Optimizer, Precision, Schedule, Sharding};
+use crate::plan::keywords::{CpuOffload, Engine, Optimizer, Precision, Schedule, Sharding};
 use crate::plan::types::{Checkpointing, Plan};
 
 /// The file.
@@ -100,6 +100,7 @@ fn training(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines {
 }
 
 fn parallelism(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines {
+    notes.extend(shape::other_engine(plan, "torchtitan", &[Engine::Fsdp2, Engine::Ddp]));
     let (replicas, shards) = match shape::sharding(plan) {
         Sharding::Zero3 => {
             let shards = plan.distribution.shard_group.unwrap_or(degrees.data).max(1);

@@ -5,7 +5,7 @@
 mod macros;
 
 use super::keywords::{
-    Activation, Attention, CpComm, CpuOffload, CudaGraph, Dtype, Fp8Recipe, Framework, Loss, Mode, ModelType,
+    Activation, Attention, CpComm, CpuOffload, CudaGraph, Dtype, Engine, Fp8Recipe, Framework, Loss, Mode, ModelType,
     MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule, RecomputeWord, Schedule, Sharding, Strategy,
     TransformerImpl,
 };
@@ -201,6 +201,7 @@ section!(DISTRIBUTION, distribution, DistributionPart, "distribution", {
     expert_tensor_parallel: whole(most::GPUS), "ranks that share each expert; default tensor_parallel";
     sequence_parallel: flag(), "Megatron's: norms and dropouts split along the sequence";
     sharding: word(Sharding), "what data-parallel ranks share out";
+    engine: word(Engine), "what shares states out and reduces gradients";
     pipeline_schedule: word(Schedule), "order of micro batches in a pipeline";
     virtual_pipeline: whole(most::LAYERS), "pieces of the model on each stage (interleaved)";
     moe_dispatcher: word(MoeDispatcher), "how tokens reach their experts";

@@ -7,8 +7,8 @@ mod model;
 pub use model::{ArchitecturePart, Checkpointing, HfConfig, LoraPart, MlaPart, ModelPart, MoePart};
 
 use crate::plan::keywords::{
-    Attention, CpComm, CpuOffload, CudaGraph, Dtype, Fp8Recipe, Loss, Mode, MoeDispatcher, Optimizer, Precision,
-    Schedule, Sharding, Strategy,
+    Attention, CpComm, CpuOffload, CudaGraph, Dtype, Engine, Fp8Recipe, Loss, Mode, MoeDispatcher, Optimizer,
+    Precision, Schedule, Sharding, Strategy,
 };
 
 /// A plan file as read: five groups of optional keys.
@@ -181,6 +181,8 @@ pub struct DistributionPart {
     pub sequence_parallel: Option<bool>,
     /// `sharding`
     pub sharding: Option<Sharding>,
+    /// `engine`: what shares states out and reduces gradients
+    pub engine: Option<Engine>,
     /// `pipeline_schedule`
     pub pipeline_schedule: Option<Schedule>,
     /// `virtual_pipeline`

@@ -17,7 +17,7 @@ use super::prediction::{Bound, Roofline, RooflineOp, StepFlops, Traffic};
 use super::resident::Resident;
 use super::step::Step;
 use crate::model::Unit;
-use crate::plan::keywords::{Framework, Mode, Sharding};
+use crate::plan::keywords::{Mode, Sharding};
 use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use kernel::Kernels;
 use tape::{Passed, Row, Run};
@@ -42,7 +42,7 @@ pub(super) struct Variant {
 impl Variant {
     pub fn of(job: &Job) -> Self {
         let steps = job.batch.accumulation;
-        let shared = job.storage.fp8 && job.framework == Framework::Megatron;
+        let shared = job.storage.fp8 && job.modules.fp8_weights_once.is;
         Self {
             micro_batches: if shared { steps } else { steps.min(2) },
             gathers: job.degrees.sharding == Sharding::Zero3 && job.degrees.shard_ranks > 1,
@@ -158,7 +158,7 @@ fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> Row {
     traffic.optimizer_states += Bytes(both.saturating_add(temporary));
     traffic.parameters += Bytes(trained);
     traffic.gradients += Bytes(gradients);
-    let states = rule(job.training.optimizer, job.framework).moments.max(1);
+    let states = rule(job.training.optimizer, &job.profile.optimizer).moments.max(1);
     // A handful of operations an element (Adam: about ten for two moments).
     let flops = 5.0 * states as f64 * updated as f64;
     let kernels = Kernels::of(job);

@@ -3,8 +3,9 @@
 use super::super::job::Job;
 use super::super::step::gathers_fp8;
 use crate::catalog::Generation;
-use crate::model::{Gather, Id, Op, Tape, Work};
-use crate::plan::keywords::{Fp8Recipe, Framework, Mode};
+use crate::framework::Gather;
+use crate::model::{Id, Op, Tape, Work};
+use crate::plan::keywords::{Fp8Recipe, Mode};
 
 /// Bytes that turning one operand of an FP8 product into FP8 moves, for each element: read once, and once more for
 /// its largest value where that must be known first; written as it lies and transposed, where products need that:
@@ -32,7 +33,7 @@ pub(super) fn cast_traffic(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
     let each = cast_bytes(job.speed.fp8_recipe, job.hardware.gpu.generation);
     let numel = |id: Option<&Id>| id.map_or(0, |id| tape.get(*id).numel);
     let inputs = tape.ids(op.inputs);
-    let passes = if job.framework == Framework::Megatron { job.batch.accumulation } else { 1 };
+    let passes = if job.modules.fp8_weights_once.is { job.batch.accumulation } else { 1 };
     let weight = (numel(inputs.get(1)) / passes.max(1)).saturating_mul(each);
     let (input, result) = (inputs.first(), tape.ids(op.outputs).first());
     let (input, turned) = input.map_or((0, 0), |id| cast_input(job, tape, (op, *id), each));
@@ -48,7 +49,7 @@ pub(super) fn cast_traffic(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
 /// whole round for the backward products (torchao, float8/float8_tensor_parallel.py and float8_ops.py). Transformer
 /// Engine's tapes have shards as inputs.
 fn casts_shards(job: &Job) -> bool {
-    job.framework == Framework::Torchtitan && gathers_fp8(job) && job.degrees.sequence_parallel
+    job.modules.fp8_gathers.is && gathers_fp8(job) && job.degrees.sequence_parallel
 }
 
 /// The collective that brings a tensor or takes it away.
@@ -86,7 +87,7 @@ fn cast_input(job: &Job, tape: &Tape, (op, id): (&Op, Id), each: u64) -> (u64, u
 /// products, gathers find their place, and the ranks' partial results are summed by a kernel
 /// (torch/distributed/_symmetric_memory, `_fused_matmul_reduce_scatter_impl`).
 pub(super) fn rearranged(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
-    if job.rules.gather.is != Gather::Saved || !job.degrees.sequence_parallel {
+    if job.modules.gather.is != Gather::Saved || !job.degrees.sequence_parallel {
         return (0, 0);
     }
     let both = || tape.ids(op.inputs).iter().chain(tape.ids(op.outputs));

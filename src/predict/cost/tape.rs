@@ -7,7 +7,8 @@ use super::super::ways::Ways;
 use super::kernel::{Kernels, peak};
 use super::moved::{cast_traffic, rearranged};
 use super::traffic::{arithmetic, backward_bytes, forward_bytes, sharding_traffic};
-use crate::model::{Experts, Flow, Home, Op, Product, Tape, Unit, Work};
+use crate::framework::Experts;
+use crate::model::{Flow, Home, Op, Product, Tape, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::units::{Bytes, FlopsPerSec};
 
@@ -64,7 +65,7 @@ impl Row {
     /// The line of one run.
     pub fn of(job: &Job, kernels: &Kernels<'_>, (name, unit, layer): (&'static str, Unit, bool), run: Run) -> Self {
         // Grouped products are one launch of the host for many.
-        let grouped = run.kernels > 1 && layer && job.rules.experts.is != Experts::Loop;
+        let grouped = run.kernels > 1 && layer && job.modules.experts.is != Experts::Loop;
         let started = if grouped { 1 } else { run.kernels };
         let memory = kernels.memory(run.bytes);
         let seconds = run.compute.max(memory) + kernels.start * started as f64;
@@ -141,7 +142,7 @@ impl Tally<'_> {
         let tape = self.tape;
         let train = self.job.training.mode == Mode::Train;
         let mut products = 0;
-        let stop = if self.job.rules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
+        let stop = if self.job.modules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
         for (at, op) in tape.ops.iter().enumerate() {
             if op.work == Work::Sent {
                 let again = train && runs_again(op, at, stop, recompute, &mut products);

@@ -4,7 +4,7 @@ use super::super::job::Job;
 use super::super::resident::quantised;
 use super::super::shards::is_whole;
 use crate::model::{Flow, Home, Id, Op, Tape, Unit};
-use crate::plan::keywords::{Framework, Mode, Sharding};
+use crate::plan::keywords::{Engine, Mode, Sharding};
 
 /// Arithmetic of an operator that PyTorch's counter leaves out: at least one operation for
 /// each element that it reads or writes, whichever are more. It places the operator on the
@@ -107,10 +107,11 @@ pub(super) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Backward {
 /// itself; else written, and where another one is there already read again with that one, and their sum written.
 fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
     let main = job.storage.gradient.bytes();
-    if job.framework == Framework::Megatron && job.training.gradient_accumulation_fusion {
+    let stays = job.profile.data_parallel.gradients_stay.is;
+    if stays && job.training.gradient_accumulation_fusion {
         return 2 * main;
     }
-    if job.batch.accumulation > 1 || job.framework == Framework::Megatron { 2 * element + 2 * main } else { element }
+    if job.batch.accumulation > 1 || stays { 2 * element + 2 * main } else { element }
 }
 
 /// Bytes that FSDP moves within a card for each element of a tape's weights, forward and backward. FSDP2 copies what it
@@ -120,7 +121,7 @@ fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
 /// cast (torch/distributed/fsdp/_flat_param.py).
 const fn sharded_bytes(job: &Job) -> (u64, u64) {
     let (compute, reduce) = (job.storage.compute.bytes(), job.storage.reduce.bytes());
-    let flat = matches!(job.framework, Framework::LlmFoundry);
+    let flat = matches!(job.degrees.engine, Engine::Fsdp1);
     let gathered = if flat { 0 } else { 2 * compute };
     let cast = if flat && reduce != compute { compute + reduce } else { 0 };
     let put_together = if flat { 2 * compute } else { compute + reduce };

@@ -2,9 +2,9 @@
 
 use super::Notes;
 use super::training::Lora;
-use crate::model::{Architecture, Family, Module, Shape, default_targets, is_meant, modules};
+use crate::framework::{Module, Profile};
+use crate::model::{Architecture, Family, Shape, default_targets, is_meant, linear_layers};
 use crate::plan::Plan;
-use crate::plan::keywords::{Framework, TransformerImpl};
 
 const TARGETS: &str = "training.lora.targets";
 
@@ -12,27 +12,22 @@ const TARGETS: &str = "training.lora.targets";
 const ALL: [&str; 3] = ["all-linear", "all_linear", "all"];
 
 /// Adapters as the plan has them, on the layers that the model has.
-pub(super) fn resolve(
-    plan: &Plan,
-    (framework, implementation): (Framework, TransformerImpl),
-    architecture: &Architecture,
-    notes: &mut Notes,
-) -> Option<Lora> {
+pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architecture, notes: &mut Notes) -> Option<Lora> {
     let part = plan.training.lora.as_ref()?;
     if matches!(architecture.shape, Shape::ResidualNet(_) | Shape::DiT(_)) {
         let name = &architecture.name;
         notes.fault("training.lora", format!("adapters stand on transformers and on UNets, not on {name}"));
         return None;
     }
-    let candidates = modules(architecture.family, framework);
+    let candidates = linear_layers(architecture.family, profile);
     let operators = candidates.iter().map(|(operator, _)| *operator).collect();
-    let there = architecture.linears(framework, implementation, operators);
+    let there = architecture.linears(profile, operators);
     let own: Vec<Module> = candidates.into_iter().filter(|(operator, _)| there.contains(operator)).collect();
     Some(Lora {
         rank: notes.or("training.lora.rank", part.rank, 8),
         targets: match &part.targets {
             Some(names) => named(names, &own, notes),
-            None => by_default(architecture.family, framework, &own, notes),
+            None => by_default(architecture.family, profile, &own, notes),
         },
         dropout: part.dropout.unwrap_or(0.0),
         base_bits: part.base_bits,
@@ -61,8 +56,8 @@ fn named(names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static st
 }
 
 /// Operators of the modules that the framework's adapters stand on where none are named.
-fn by_default(family: Family, framework: Framework, own: &[Module], notes: &mut Notes) -> Vec<&'static str> {
-    let targets = default_targets(family, framework);
+fn by_default(family: Family, profile: &Profile, own: &[Module], notes: &mut Notes) -> Vec<&'static str> {
+    let targets = default_targets(family, profile);
     let meant = |(_, path): &&Module| targets.iter().any(|target| is_meant(path, target));
     let operators: Vec<_> = own.iter().filter(meant).map(|(operator, _)| *operator).collect();
     if operators.is_empty() {

@@ -1,9 +1,10 @@
 //! How many GPUs share what.
 
 use super::Notes;
+use crate::framework::Profile;
 use crate::model::{Architecture, Shape, Start};
 use crate::plan::Plan;
-use crate::plan::keywords::{CpComm, Framework, MoeDispatcher, Precision, Schedule, Sharding, Strategy};
+use crate::plan::keywords::{CpComm, Engine, Mode, MoeDispatcher, Schedule, Sharding, Strategy};
 
 /// Degrees of parallelism. `data` x `tensor` x `pipeline` x `context` = `num_gpus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,10 @@ pub struct Degrees {
     pub sequence_parallel: bool,
     /// What data-parallel ranks share out.
     pub sharding: Sharding,
+    /// What shares it out and reduces gradients.
+    pub engine: Engine,
+    /// The plan names the engine.
+    pub engine_is_given: bool,
     /// Weights that ranks share out stay gathered from a layer's forward to its backward pass.
     pub stays_gathered: bool,
     /// Ranks that share one copy of what is sharded.
@@ -51,7 +56,7 @@ impl Degrees {
 }
 
 /// Fills the degrees and checks that they multiply to the number of GPUs.
-pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
+pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Option<Degrees> {
     let part = &plan.distribution;
     let cluster = &plan.cluster;
     let by_nodes = cluster.nodes.zip(cluster.gpus_per_node).map(|(nodes, each)| nodes.saturating_mul(each));
@@ -93,8 +98,12 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         notes.fault("distribution", product_rule(data));
         return None;
     }
-    let asked = sharding(plan, notes);
-    let stays_gathered = asked == Sharding::Zero2 && is_fsdp(plan);
+    let asked = sharding(plan, profile, notes);
+    let engine = engine(plan, profile, (asked, data.saturating_mul(context)), notes);
+    // Its second stage shares weights out as the third does, and leaves them gathered after their forward pass
+    // (torch/distributed/fsdp/api.py, `ShardingStrategy.SHARD_GRAD_OP`; _fully_shard/_fully_shard.py,
+    // `reshard_after_forward`).
+    let stays_gathered = asked == Sharding::Zero2 && engine.is_fsdp();
     let sharding = if stays_gathered { Sharding::Zero3 } else { asked };
     let (expert, expert_tensor) = experts(plan, tensor, data.saturating_mul(context).saturating_mul(tensor), notes)?;
     let ranks = data.saturating_mul(context);
@@ -121,6 +130,8 @@ pub(super) fn resolve(plan: &Plan, notes: &mut Notes) -> Option<Degrees> {
         expert_tensor,
         sequence_parallel: part.sequence_parallel.unwrap_or(false) && tensor > 1,
         sharding,
+        engine,
+        engine_is_given: part.engine.is_some(),
         stays_gathered,
         shard_ranks,
         expert_shard_ranks: (of_experts / instances).max(1),
@@ -160,7 +171,7 @@ fn indivisible(num_gpus: u64, degrees: [u64; 3]) -> (&'static str, String) {
     ("distribution", message)
 }
 
-fn sharding(plan: &Plan, notes: &mut Notes) -> Sharding {
+fn sharding(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Sharding {
     let part = &plan.distribution;
     let by_strategy = match part.strategy {
         Some(Strategy::Fsdp | Strategy::Zero3) => Some(Sharding::Zero3),
@@ -177,29 +188,48 @@ fn sharding(plan: &Plan, notes: &mut Notes) -> Sharding {
             format!("{explicit} contradicts distribution.strategy, which means {strategy}"),
         );
     }
-    let megatron = plan.model.framework == Some(Framework::Megatron);
+    let reads = profile.support.own_keys.is.contains(&"training.distributed_optimizer");
     if part.sharding == Some(Sharding::None) && distributed == Some(true) {
         notes.fault("training.distributed_optimizer", "true means distribution.sharding zero1, which says none");
     }
-    part.sharding.or(by_strategy).unwrap_or(if distributed == Some(true) && megatron {
-        Sharding::Zero1
-    } else {
-        Sharding::None
+    part.sharding.or(by_strategy).unwrap_or_else(|| match (distributed, part.engine) {
+        (Some(true), _) if reads => Sharding::Zero1,
+        (_, Some(engine)) => engine.by_itself(),
+        _ => Sharding::None,
     })
 }
 
-/// Whether PyTorch's FSDP is what shards. Its second stage shares weights out as the third does, and leaves them gathered
-/// after their forward pass (torch/distributed/fsdp/api.py, `ShardingStrategy.SHARD_GRAD_OP`; _fully_shard/_fully_shard.py,
-/// `reshard_after_forward`). DeepSpeed, whose own leaves them whole, has fp32 masters of 16-bit weights, or fp32 alone.
-pub(super) fn is_fsdp(plan: &Plan) -> bool {
-    let deepspeed = matches!(
-        plan.training.precision,
-        Some(Precision::Bf16Fp32Master | Precision::Fp16Fp32Master | Precision::Fp32 | Precision::Tf32)
-    );
-    match plan.model.framework.unwrap_or(Framework::Pytorch) {
-        Framework::Torchtitan | Framework::LlmFoundry => true,
-        Framework::Pytorch => !deepspeed,
-        Framework::Megatron | Framework::Nanogpt | Framework::Torchvision => false,
+/// What shares `asked` out over so many ranks: the plan's engine, else the one that this framework has for it.
+fn engine(plan: &Plan, profile: &Profile, (asked, ranks): (Sharding, u64), notes: &mut Notes) -> Engine {
+    const KEY: &str = "distribution.engine";
+    let rules = &profile.data_parallel;
+    let precision = plan.training.precision.unwrap_or(profile.defaults.precision.is);
+    let Some(given) = plan.distribution.engine else {
+        let derived = rules.derived(asked, precision);
+        if ranks > 1 && plan.training.mode != Some(Mode::Inference) {
+            let why = format!("framework {}, sharding {asked}, precision {precision}", profile.name());
+            notes.assume(KEY, format!("{} (from {why}; {})", derived.is, derived.source));
+        }
+        return derived.is;
+    };
+    if !rules.engines.is.contains(&given) {
+        notes.fault(KEY, format!("{given}: {} runs under {}", profile.name(), list(rules.engines.is)));
+    } else if ranks > 1 && !given.shardings().contains(&asked) {
+        let can = list(given.shardings());
+        notes.fault(KEY, format!("{given} shares out {can}; distribution.sharding is {asked}"));
+    }
+    given
+}
+
+/// `a`, `a or b`, `a, b or c`.
+fn list<T: std::fmt::Display>(words: &[T]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [before @ .., last] => {
+            let before: Vec<String> = before.iter().map(T::to_string).collect();
+            format!("{} or {last}", before.join(", "))
+        }
     }
 }
 
@@ -245,12 +275,12 @@ fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
 }
 
 /// Degrees that a family's walk does not split.
-fn check_family(degrees: &Degrees, architecture: &Architecture, framework: Framework, notes: &mut Notes) {
+fn check_family(degrees: &Degrees, architecture: &Architecture, profile: &Profile, notes: &mut Notes) {
     // Megatron's encoder runs through the same parallel layers as its decoders.
     let parallel = match &architecture.shape {
         Shape::Decoder(_) => return,
-        Shape::Encoder(encoder) => framework == Framework::Megatron && !encoder.stack.post_norm,
-        Shape::EncoderDecoder(model) => framework == Framework::Megatron && model.start == Start::Learned,
+        Shape::Encoder(encoder) => profile.support.splits_encoders.is && !encoder.stack.post_norm,
+        Shape::EncoderDecoder(model) => profile.support.splits_encoders.is && model.start == Start::Learned,
         _ => false,
     };
     let kind = architecture.kind();
@@ -274,9 +304,9 @@ fn check_family(degrees: &Degrees, architecture: &Architecture, framework: Frame
 }
 
 /// Heads and experts that the degrees must divide.
-pub(super) fn check_model(degrees: &Degrees, architecture: &Architecture, framework: Framework, notes: &mut Notes) {
+pub(super) fn check_model(degrees: &Degrees, architecture: &Architecture, profile: &Profile, notes: &mut Notes) {
     let tensor = degrees.tensor;
-    check_family(degrees, architecture, framework, notes);
+    check_family(degrees, architecture, profile, notes);
     let Some(decoder) = architecture.block() else { return };
     if !decoder.heads.is_multiple_of(tensor) {
         notes.fault(

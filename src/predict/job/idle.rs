@@ -1,23 +1,29 @@
 //! Keys that are read and have no effect on the figures: said, never silently ignored.
 
-use super::Notes;
-use super::degrees::is_fsdp;
+use super::{Degrees, Notes};
+use crate::framework::Profile;
 use crate::model::{Architecture, Shape};
-use crate::plan::keywords::{Framework, Mode, Precision, Sharding, Strategy, TransformerImpl};
+use crate::plan::keywords::{Mode, Precision, Sharding};
 use crate::plan::{Plan, TrainingPart};
 
 /// Names every key of the plan that is given and changes nothing.
-pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architecture, notes: &mut Notes) {
+pub(super) fn note(
+    plan: &Plan,
+    (profile, degrees): (&Profile, &Degrees),
+    architecture: &Architecture,
+    notes: &mut Notes,
+) {
     let image = architecture.image().is_some();
     let both = matches!(architecture.shape, Shape::EncoderDecoder(_));
     let text = both || matches!(architecture.shape, Shape::Unet(_));
     let plain = matches!(architecture.shape, Shape::ResidualNet(_));
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
-    let megatron = framework == Framework::Megatron;
+    let reads = |key: &str| profile.support.own_keys.is.contains(&key);
     let inference = t.mode == Some(Mode::Inference);
-    let engine = megatron && m.transformer_impl != Some(TransformerImpl::Local);
+    let engine = profile.modules.transformer_engine.is;
+    let defers = reads("training.defer_embedding_wgrad");
     let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
-    let shards_in_fp8 = in_fp8 && (engine || framework == Framework::Torchtitan);
+    let shards_in_fp8 = in_fp8 && profile.modules.fp8_shards.is;
     let stacked = matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_) | Shape::EncoderDecoder(_));
     if !stacked && t.frozen.as_ref().is_some_and(|parts| !parts.is_empty()) {
         let kind = architecture.kind();
@@ -26,27 +32,33 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
     let given = [
         (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),
         (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
-        (m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()) && !megatron, "model.architecture.mtp_layers"),
+        (
+            m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()) && !profile.modules.prediction.is,
+            "model.architecture.mtp_layers",
+        ),
         (m.image_size.is_some() && !image, "model.image_size"),
         (plain && t.activation_checkpointing.is_some(), "training.activation_checkpointing"),
         (m.sequence_length.is_some() && image, "model.sequence_length"),
-        (m.transformer_impl.is_some() && !megatron, "model.transformer_impl"),
+        (m.transformer_impl.is_some() && !reads("model.transformer_impl"), "model.transformer_impl"),
         (t.use_cache.is_some() && !inference, "training.use_cache"),
         (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
-        (t.keep_outputs == Some(true) && (megatron || inference), "training.keep_outputs"),
-        (d.reduce_dtype.is_some() && !shards_weights(plan), "distribution.reduce_dtype"),
+        (t.keep_outputs == Some(true) && (!profile.loss.returns_outputs.is || inference), "training.keep_outputs"),
+        (d.reduce_dtype.is_some() && degrees.sharding != Sharding::Zero3, "distribution.reduce_dtype"),
         (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),
         (t.fp8_param_gather == Some(true) && !shards_in_fp8, "training.fp8_param_gather"),
-        (t.defer_embedding_wgrad == Some(true) && !megatron, "training.defer_embedding_wgrad"),
-        (t.offload_modules.is_some() && !megatron, "training.offload_modules"),
-        (t.offload_layers.is_some() && !megatron, "training.offload_layers"),
-        (t.moe_grouped_gemm.is_some() && !megatron, "training.moe_grouped_gemm"),
+        (t.defer_embedding_wgrad == Some(true) && !defers, "training.defer_embedding_wgrad"),
+        (t.offload_modules.is_some() && !reads("training.offload_modules"), "training.offload_modules"),
+        (t.offload_layers.is_some() && !reads("training.offload_layers"), "training.offload_layers"),
+        (t.moe_grouped_gemm.is_some() && !reads("training.moe_grouped_gemm"), "training.moe_grouped_gemm"),
         (t.moe_capacity_factor.is_some(), "training.moe_capacity_factor"),
-        (t.distributed_optimizer.is_some() && !megatron, "training.distributed_optimizer"),
+        (
+            t.distributed_optimizer.is_some() && !reads("training.distributed_optimizer"),
+            "training.distributed_optimizer",
+        ),
         (inference && t.optimizer.is_some(), "training.optimizer (inference)"),
         (inference && t.loss.is_some(), "training.loss (inference)"),
         (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
-        (d.cp_comm.is_some() && !megatron, "distribution.cp_comm"),
+        (d.cp_comm.is_some() && !reads("distribution.cp_comm"), "distribution.cp_comm"),
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: given, has no effect on the figures yet"));
@@ -68,7 +80,7 @@ pub(super) fn note(plan: &Plan, framework: Framework, architecture: &Architectur
         let line = "training.precision: fp8-mixed saves what 16 bit does, as torchao's linear layers do";
         notes.assumptions.push(line.to_owned());
     }
-    if megatron && t.defer_embedding_wgrad == Some(true) {
+    if defers && t.defer_embedding_wgrad == Some(true) {
         let line =
             "training.defer_embedding_wgrad: two micro-batches are deferred, as in Megatron's own configurations";
         notes.assumptions.push(line.to_owned());
@@ -88,12 +100,4 @@ fn nothing_to_count(t: &TrainingPart) -> [(bool, &'static str); 3] {
             "training.attention_softmax_fp32: fused kernels compute in fp32 and keep 16 bit either way",
         ),
     ]
-}
-
-/// Whether FSDP gathers weights and reduces gradients, which is where a reduction's type counts.
-fn shards_weights(plan: &Plan) -> bool {
-    plan.distribution.sharding.map_or_else(
-        || matches!(plan.distribution.strategy, Some(Strategy::Fsdp | Strategy::Zero3)),
-        |sharding| sharding == Sharding::Zero3 || (sharding == Sharding::Zero2 && is_fsdp(plan)),
-    )
 }

@@ -1,12 +1,13 @@
 //! Runs that frameworks refuse, or that fail in their first step.
 
 use super::{Batch, Degrees, Notes};
+use crate::framework::{InterleavedRounds, Profile};
 use crate::model::{Architecture, Input};
-use crate::plan::keywords::{Framework, Position, Schedule};
+use crate::plan::keywords::{Position, Schedule};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
 pub(super) fn check(
-    framework: Framework,
+    profile: &Profile,
     architecture: &Architecture,
     (degrees, batch): (&Degrees, &Batch),
     notes: &mut Notes,
@@ -22,7 +23,7 @@ pub(super) fn check(
         );
     }
     if degrees.schedule == Schedule::Interleaved && degrees.virtual_pipeline > 1 {
-        rounds(framework, degrees.pipeline, batch.accumulation, notes);
+        rounds(profile.pipeline.interleaved.is, degrees.pipeline, batch.accumulation, notes);
     }
 }
 
@@ -59,9 +60,9 @@ fn positions(architecture: &Architecture, batch: &Batch, notes: &mut Notes) {
 /// a last group of fewer (core/pipeline_parallel/schedules.py, `forward_backward_pipelining_with_interleaving`): where the
 /// default is, the least that is not. PyTorch makes rounds of at least as many as there are stages
 /// (torch/distributed/pipelining/schedules.py, `ScheduleInterleaved1F1B`).
-pub fn in_a_row(framework: Framework, stages: u64, batches: u64) -> u64 {
+pub fn in_a_row(rounds: InterleavedRounds, stages: u64, batches: u64) -> u64 {
     let stages = stages.max(1);
-    if framework != Framework::Megatron {
+    if rounds == InterleavedRounds::EqualRounds {
         return (batches / (batches / stages).max(1)).max(1);
     }
     let runs = |row: &u64| batches.is_multiple_of(*row) || batches % row >= stages;
@@ -70,9 +71,9 @@ pub fn in_a_row(framework: Framework, stages: u64, batches: u64) -> u64 {
 }
 
 /// The interleaved schedule goes through its micro-batches in rounds.
-fn rounds(framework: Framework, stages: u64, batches: u64, notes: &mut Notes) {
+fn rounds(kind: InterleavedRounds, stages: u64, batches: u64, notes: &mut Notes) {
     let key = "training.gradient_accumulation_steps";
-    if framework == Framework::Megatron {
+    if kind == InterleavedRounds::StageGroups {
         // Rounds of `microbatch_group_size_per_vp_stage`, at least as many as there are stages and by default as many
         // (core/pipeline_parallel/schedules.py, `forward_backward_pipelining_with_interleaving`).
         if batches < stages {
@@ -84,7 +85,7 @@ fn rounds(framework: Framework, stages: u64, batches: u64, notes: &mut Notes) {
                 format!(
                     "{batches} is no multiple of {stages} stages: runs only with \
                      --microbatch-group-size-per-virtual-pipeline-stage {} or such",
-                    in_a_row(framework, stages, batches)
+                    in_a_row(kind, stages, batches)
                 ),
             );
         }

@@ -27,9 +27,10 @@ pub use training::{Lora, Training};
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::model::{self, Architecture, Count, Input, Rules};
-use crate::plan::keywords::{Framework, Mode, ModelType, TransformerImpl};
-use crate::plan::{Fault, HfConfig, Plan};
+use crate::framework::{Modules, Profile};
+use crate::model::{self, Architecture, Count, Input};
+use crate::plan::keywords::{Mode, ModelType, Precision, Sharding, TransformerImpl};
+use crate::plan::{Change, Fault, HfConfig, Plan};
 use crate::predict::reserved::Fragmentation;
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
@@ -37,12 +38,10 @@ use crate::predict::reserved::Fragmentation;
 pub struct Job {
     /// The model.
     pub architecture: Arc<Architecture>,
-    /// Whose layers run.
-    pub framework: Framework,
-    /// Whose layers Megatron uses.
-    pub transformer_impl: TransformerImpl,
-    /// What those layers keep.
-    pub rules: Arc<Rules>,
+    /// What its framework does.
+    pub profile: &'static Profile,
+    /// What the modules of this family do under it, compiled where the plan says so.
+    pub modules: Arc<Modules>,
     /// Exact parameter counts of the whole model.
     pub params: Count,
     /// How it is trained.
@@ -101,9 +100,10 @@ impl Job {
     /// Every fault found, each naming its key and the rule.
     pub fn resolve(plan: &Plan, catalog: &Catalog) -> Result<Self, Vec<Fault>> {
         let mut notes = Notes::default();
-        let framework = notes.or("model.framework", plan.model.framework, Framework::Pytorch);
-        let transformer_impl = plan.model.transformer_impl.unwrap_or(TransformerImpl::TransformerEngine);
-        let architecture = match architecture(plan, catalog, framework, &mut notes) {
+        let framework = notes.or("model.framework", plan.model.framework, Profile::standard().framework);
+        let implementation = plan.model.transformer_impl.unwrap_or(TransformerImpl::TransformerEngine);
+        let profile = Profile::of(framework, implementation);
+        let architecture = match architecture(plan, catalog, profile, &mut notes) {
             Ok(architecture) => architecture,
             Err(fault) => {
                 notes.faults.push(fault);
@@ -111,17 +111,16 @@ impl Job {
             }
         };
         let hardware = hardware::resolve(plan, catalog, &mut notes);
-        let degrees = degrees::resolve(plan, &mut notes);
+        let degrees = degrees::resolve(plan, profile, &mut notes);
         let (Some(architecture), Some(hardware), Some(degrees)) = (architecture, hardware, degrees) else {
             return Err(notes.faults);
         };
-        let rules = Rules::of(framework, transformer_impl, architecture.family);
-        let rules = if plan.training.compile == Some(true) { rules.compiled() } else { rules };
+        let modules = model::modules_of(profile, architecture.family);
+        let modules = if plan.training.compile == Some(true) { modules.compiled() } else { modules };
         let what = Fixed {
-            framework,
-            transformer_impl,
+            profile,
             architecture: Arc::new(architecture),
-            rules: Arc::new(rules),
+            modules: Arc::new(modules),
             hardware: Arc::new(hardware),
             counted: None,
         };
@@ -135,16 +134,29 @@ impl Job {
     /// As [`Job::resolve`].
     pub fn rearranged(&self, plan: &Plan, catalog: &Catalog) -> Result<Self, Vec<Fault>> {
         let mut notes = Notes::default();
-        let Some(degrees) = degrees::resolve(plan, &mut notes) else { return Err(notes.faults) };
+        let Some(degrees) = degrees::resolve(plan, self.profile, &mut notes) else { return Err(notes.faults) };
         let what = Fixed {
-            framework: self.framework,
-            transformer_impl: self.transformer_impl,
+            profile: self.profile,
             architecture: Arc::clone(&self.architecture),
-            rules: Arc::clone(&self.rules),
+            modules: Arc::clone(&self.modules),
             hardware: Arc::clone(&self.hardware),
-            counted: Some((padded(&self.architecture, &self.rules, &self.degrees).1, self.params)),
+            counted: Some((padded(&self.architecture, &self.modules, &self.degrees).1, self.params)),
         };
         what.arranged(plan, degrees, catalog, notes)
+    }
+
+    /// `change`, which makes the plan share `sharding` out in `precision`, with the engine named where that would
+    /// otherwise become another one.
+    #[must_use]
+    pub fn under_same_engine(&self, change: Change, sharding: Sharding, precision: Precision) -> Change {
+        let degrees = &self.degrees;
+        let derived = self.profile.data_parallel.derived(sharding, precision).is;
+        let stays = degrees.engine_is_given || degrees.data.saturating_mul(degrees.context) < 2;
+        let can = degrees.sharding != Sharding::None && degrees.engine.shardings().contains(&sharding);
+        if stays || derived == degrees.engine || !can {
+            return change;
+        }
+        change.and("distribution.engine", degrees.engine.name())
     }
 
     /// The same job, its fragmentation found otherwise.
@@ -162,7 +174,7 @@ impl Job {
     /// Rows that the vocabulary is padded to a multiple of.
     #[must_use]
     pub fn vocab_multiple(&self) -> u64 {
-        let multiple = self.rules.vocab_multiple.is;
+        let multiple = self.modules.vocab_multiple.is;
         // Without padding of its own a framework splits the rows over the ranks as they are.
         if multiple > 1 { multiple.saturating_mul(self.degrees.tensor) } else { 1 }
     }
@@ -170,10 +182,9 @@ impl Job {
 
 /// What a plan's model and card come to, however GPUs share the work.
 struct Fixed {
-    framework: Framework,
-    transformer_impl: TransformerImpl,
+    profile: &'static Profile,
     architecture: Arc<Architecture>,
-    rules: Arc<Rules>,
+    modules: Arc<Modules>,
     hardware: Arc<Hardware>,
     /// Parameters where they were counted before, with so many rows of the vocabulary.
     counted: Option<(u64, Count)>,
@@ -182,27 +193,26 @@ struct Fixed {
 impl Fixed {
     /// Decides the rest.
     fn arranged(self, plan: &Plan, degrees: Degrees, catalog: &Catalog, mut notes: Notes) -> Result<Job, Vec<Fault>> {
-        let Self { framework, transformer_impl, architecture, rules, hardware, counted } = self;
-        degrees::check_model(&degrees, &architecture, framework, &mut notes);
-        let lora = adapters::resolve(plan, (framework, transformer_impl), &architecture, &mut notes);
-        let training = training::resolve(plan, framework, lora, &mut notes);
-        let engine = framework == Framework::Megatron && transformer_impl == TransformerImpl::TransformerEngine;
-        let storage = storage::resolve(plan, (framework, engine), (&degrees, &hardware), &mut notes);
+        let Self { profile, architecture, modules, hardware, counted } = self;
+        degrees::check_model(&degrees, &architecture, profile, &mut notes);
+        let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
+        let training = training::resolve(plan, profile, lora, &mut notes);
+        let storage = storage::resolve(plan, profile, (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
-        let speed = speed::resolve(plan, catalog, &hardware, &degrees, framework, &mut notes);
+        let speed = speed::resolve(plan, catalog, &hardware, &degrees, profile, &mut notes);
         let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };
-        let (multiple, rows) = padded(&architecture, &rules, &degrees);
+        let (multiple, rows) = padded(&architecture, &modules, &degrees);
         let params = match counted.filter(|(known, _)| *known == rows) {
             Some((_, params)) => params,
-            None => architecture.count(framework, transformer_impl, multiple),
+            None => architecture.count(profile, multiple),
         };
         check_size(&params, &batch, &architecture, &mut notes);
-        limits::check(framework, &architecture, (&degrees, &batch), &mut notes);
-        idle::note(plan, framework, &architecture, &mut notes);
+        limits::check(profile, &architecture, (&degrees, &batch), &mut notes);
+        idle::note(plan, (profile, &degrees), &architecture, &mut notes);
         kernels::note(&hardware.gpu, &training, &storage, &mut notes);
         if let Some(decoder) = architecture.block() {
-            note_latents(&training, framework, decoder, &mut notes);
+            note_latents(&training, profile, decoder, &mut notes);
         }
         note_mfu(&training, &architecture, (&params, &batch), &mut notes);
         let total_tokens = total_tokens(plan, &training, &architecture, &params, &mut notes);
@@ -211,9 +221,8 @@ impl Fixed {
         }
         Ok(Job {
             architecture,
-            framework,
-            transformer_impl,
-            rules,
+            profile,
+            modules,
             params,
             training,
             storage,
@@ -232,8 +241,8 @@ impl Fixed {
 
 /// What the vocabulary is padded to a multiple of where all ranks' rows are counted, and to how many rows that comes:
 /// models of one decoder that agree in them have as many parameters.
-fn padded(architecture: &Architecture, rules: &Rules, degrees: &Degrees) -> (u64, u64) {
-    let multiple = rules.vocab_multiple.is;
+fn padded(architecture: &Architecture, modules: &Modules, degrees: &Degrees) -> (u64, u64) {
+    let multiple = modules.vocab_multiple.is;
     let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
     let rows = match &architecture.shape {
         model::Shape::Decoder(decoder) => decoder.padded_vocab(multiple),
@@ -291,9 +300,9 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
 }
 
 /// What latent attention caches is a choice of whoever serves it.
-fn note_latents(training: &Training, framework: Framework, decoder: &model::Decoder, notes: &mut Notes) {
+fn note_latents(training: &Training, profile: &Profile, decoder: &model::Decoder, notes: &mut Notes) {
     let cached = training.mode == Mode::Inference && training.use_cache;
-    if let Some(mla) = decoder.mla.as_ref().filter(|_| cached && framework == Framework::Pytorch) {
+    if let Some(mla) = decoder.mla.as_ref().filter(|_| cached && profile.modules.family_classes.is) {
         let latent = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
         let heads = decoder.heads.saturating_mul(decoder.head_dim.saturating_add(mla.v_head_dim));
         notes.assume(
@@ -310,7 +319,7 @@ fn note_latents(training: &Training, framework: Framework, decoder: &model::Deco
 fn architecture(
     plan: &Plan,
     catalog: &Catalog,
-    framework: Framework,
+    profile: &Profile,
     notes: &mut Notes,
 ) -> Result<Option<Architecture>, Fault> {
     let part = &plan.model;
@@ -328,7 +337,7 @@ fn architecture(
         let (architecture, said) = model::from_hf(&preset.hf_config)?;
         (Architecture { name: preset.name.clone(), ..architecture }, said)
     } else if let Some(fields) = &part.architecture {
-        model::of_fields(fields, part.model_type, framework)?
+        model::of_fields(fields, part.model_type, profile.modules.block.is)?
     } else {
         let size = part.size_billions.unwrap_or_else(|| {
             notes.assume("model.size_billions", "7 (no architecture is given)");

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value};
 
 use crate::catalog::Catalog;
+use crate::framework::Profile;
 use crate::model::{self, Architecture};
 use crate::plan::Fault;
-use crate::plan::keywords::{Framework, ModelType, TransformerImpl};
+use crate::plan::keywords::ModelType;
 
 /// A published model's own shape is kept for sizes this near to it.
 const NEAR: f64 = 0.06;
@@ -45,7 +46,7 @@ pub(super) fn of_kind(catalog: &Catalog, kind: ModelType, billions: f64) -> Resu
 }
 
 fn total(architecture: &Architecture) -> u64 {
-    architecture.count(Framework::Pytorch, TransformerImpl::TransformerEngine, 1).total
+    architecture.count(Profile::standard(), 1).total
 }
 
 /// The model with as many layers as come nearest to `wanted` parameters; one without stacked layers is widened.

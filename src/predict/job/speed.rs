@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::Notes;
 use super::{Degrees, Hardware};
 use crate::catalog::{Catalog, Curves, Generation, LinkCurve, Scope, Stack};
+use crate::framework::Profile;
 use crate::plan::Plan;
-use crate::plan::keywords::{CudaGraph, Fp8Recipe, Framework, Mode, MoeDispatcher, Precision, Sharding};
+use crate::plan::keywords::{CudaGraph, Fp8Recipe, Mode, MoeDispatcher, Precision, Sharding};
 
 /// What kernels and collectives reach, and what runs beside what.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,18 +41,18 @@ pub struct Speed {
 /// Whether a plan in FP8, which Megatron has of NVIDIA's recipes, is silent on what data-parallel ranks exchange. NeMo
 /// 24.07's all overlap it (NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/training: gpt3, llama, nemotron;
 /// `overlap_grad_sync`, `overlap_param_sync`), in 16 bit (examples/training: gpt, llama; `grad_sync_dtype=bf16`).
-pub(super) fn exchanges_as_recipes(plan: &Plan, framework: Framework, degrees: &Degrees) -> bool {
+pub(super) fn exchanges_as_recipes(plan: &Plan, profile: &Profile, degrees: &Degrees) -> bool {
     let part = &plan.distribution;
     let exchange = (part.overlap_grad_reduce, part.overlap_param_gather, part.reduce_dtype);
     let optimizer = (part.sharding, plan.training.distributed_optimizer);
     let silent = exchange == (None, None, None) && optimizer == (None, None) && degrees.sharding == Sharding::None;
-    silent && is_recipe(plan, framework) && degrees.data.saturating_mul(degrees.context) > 1
+    silent && is_recipe(plan, profile) && degrees.data.saturating_mul(degrees.context) > 1
 }
 
-fn is_recipe(plan: &Plan, framework: Framework) -> bool {
+fn is_recipe(plan: &Plan, profile: &Profile) -> bool {
     let training = &plan.training;
     let trains = training.mode != Some(Mode::Inference);
-    framework == Framework::Megatron && trains && training.precision == Some(Precision::Fp8Mixed)
+    profile.overlap.nvidia_recipes.is && trains && training.precision == Some(Precision::Fp8Mixed)
 }
 
 /// What NVIDIA's recipes run beside the passes, where a plan in FP8 is silent: the exchange between data-parallel ranks,
@@ -64,9 +65,9 @@ struct Recipe {
 }
 
 impl Recipe {
-    fn of(plan: &Plan, framework: Framework, degrees: &Degrees, notes: &mut Notes) -> Self {
-        let exchange = exchanges_as_recipes(plan, framework, degrees);
-        let tensor = is_recipe(plan, framework) && degrees.tensor > 1 && degrees.sequence_parallel;
+    fn of(plan: &Plan, profile: &Profile, degrees: &Degrees, notes: &mut Notes) -> Self {
+        let exchange = exchanges_as_recipes(plan, profile, degrees);
+        let tensor = is_recipe(plan, profile) && degrees.tensor > 1 && degrees.sequence_parallel;
         if exchange {
             notes.assume("distribution.overlap_grad_reduce", "true, as NVIDIA's recipes of FP8 have it");
             notes.assume("distribution.overlap_param_gather", "true, as NVIDIA's recipes of FP8 have it");
@@ -89,12 +90,12 @@ pub(super) fn resolve(
     catalog: &Catalog,
     hardware: &Hardware,
     degrees: &Degrees,
-    framework: Framework,
+    profile: &Profile,
     notes: &mut Notes,
 ) -> Option<Speed> {
     let found = (
         catalog.curves(hardware.gpu.generation),
-        catalog.stack(framework.name()),
+        catalog.stack(profile.name()),
         catalog.link_curve(Scope::Node, &hardware.interconnect.name),
         catalog.link_curve(Scope::Network, &hardware.network.name),
     );
@@ -103,18 +104,17 @@ pub(super) fn resolve(
         return None;
     };
     let (training, part) = (&plan.training, &plan.distribution);
-    // PyTorch's DDP and FSDP overlap by themselves; Megatron's two flags are off by default
-    // (megatron/training/arguments.py, --overlap-grad-reduce and --overlap-param-gather).
-    let by_itself = framework != Framework::Megatron;
-    let recipe = Recipe::of(plan, framework, degrees, notes);
+    let by_itself = profile.overlap.by_itself.is;
+    let as_recipes = profile.overlap.nvidia_recipes.is;
+    let recipe = Recipe::of(plan, profile, degrees, notes);
     // Where experts are sent between nodes, NVIDIA's recipes send each token once to each node (DeepEP, HybridEP), beside
     // another micro-batch where chunks of a pipeline allow it; on Hopper where it is so hidden they leave it at the plain
     // all-to-all (NVIDIA-NeMo/Megatron-Bridge, perf_recipes: qwen/h100/qwen3_moe.py for 16 and for 256 GPUs,
     // deepseek/b200/deepseek_v3.py).
-    let far = !by_itself && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
+    let far = as_recipes && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
     // Those that capture whole iterations run it beside another micro-batch within a node as well
     // (perf_recipes: qwen/common.py, deepseek/common.py and gpt_oss/common.py, full-iteration MXFP8).
-    let captured = !by_itself && degrees.expert > 1 && training.cuda_graph == Some(CudaGraph::FullIteration);
+    let captured = as_recipes && degrees.expert > 1 && training.cuda_graph == Some(CudaGraph::FullIteration);
     let beside = (far && degrees.virtual_pipeline > 1) || captured;
     let overlaps = part.overlap_expert_parallel.unwrap_or(beside);
     let plain = overlaps && hardware.gpu.generation == Generation::Hopper;

@@ -3,9 +3,10 @@
 use super::speed::exchanges_as_recipes;
 use super::{Degrees, Hardware, Notes};
 use crate::catalog::Generation;
+use crate::framework::{Profile, ReduceType};
 use crate::model::{Element, Operands};
 use crate::plan::Plan;
-use crate::plan::keywords::{Dtype, Fp8Recipe, Framework, Mode, Precision, Sharding};
+use crate::plan::keywords::{Dtype, Fp8Recipe, Mode, Precision, Sharding};
 
 /// Types of what a rank holds, and in which it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,19 +46,17 @@ pub struct Storage {
 /// The row of the contract's table.
 pub(super) fn resolve(
     plan: &Plan,
-    (framework, engine): (Framework, bool),
+    profile: &Profile,
     (degrees, hardware): (&Degrees, &Hardware),
     notes: &mut Notes,
 ) -> Storage {
-    let megatron = framework == Framework::Megatron;
-    let default = if megatron { Precision::Bf16Fp32Master } else { Precision::Bf16Mixed };
-    let precision = notes.or("training.precision", plan.training.precision, default);
+    let precision = notes.or("training.precision", plan.training.precision, profile.defaults.precision.is);
+    let engine_rules = &profile.data_parallel;
     // FSDP casts the shards that it gathers: under autocast nothing is left to cast (accelerate's
-    // FullyShardedDataParallelPlugin.set_mixed_precision sets param_dtype and reduce_dtype). torchtitan and
-    // llm-foundry on one GPU cast as well.
+    // FullyShardedDataParallelPlugin.set_mixed_precision sets param_dtype and reduce_dtype).
     let given = plan.distribution.reduce_dtype.map(element);
-    let gathers = matches!(framework, Framework::Torchtitan | Framework::LlmFoundry)
-        || (framework == Framework::Pytorch && degrees.sharding == Sharding::Zero3);
+    let shards = degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3;
+    let gathers = engine_rules.casts_shards.is || shards;
     let half = match precision {
         Precision::Fp16 | Precision::Fp16Mixed | Precision::Fp16Fp32Master => Element::F16,
         _ => Element::Bf16,
@@ -93,14 +92,14 @@ pub(super) fn resolve(
         Precision::Bf16Fp32Master | Precision::Fp16Fp32Master => mastered,
         // No masters to keep beside FP8 matrices: the rest is 16 bit.
         Precision::Fp8Mixed if plan.training.mode == Some(Mode::Inference) => Storage { fp8: true, ..plain(half) },
-        Precision::Fp8Mixed if megatron => Storage { fp8: true, ..mastered },
+        Precision::Fp8Mixed if profile.defaults.fp8_masters.is => Storage { fp8: true, ..mastered },
         Precision::Fp8Mixed => Storage { fp8: true, ..mixed },
     };
     let fp16 = precision == Precision::Fp16Fp32Master && plan.training.gradient_dtype.is_none();
     if fp16 {
         notes.assume("distribution.reduce_dtype", "fp16 (gradients are exchanged so, and copied to fp32 behind)");
     }
-    let recipe = plan.training.gradient_dtype.is_none() && exchanges_as_recipes(plan, framework, degrees);
+    let recipe = plan.training.gradient_dtype.is_none() && exchanges_as_recipes(plan, profile, degrees);
     if recipe {
         notes.assume("distribution.reduce_dtype", "bf16 (gradients are exchanged so)");
     }
@@ -116,12 +115,14 @@ pub(super) fn resolve(
         },
         gradient: plan.training.gradient_dtype.map_or(row.gradient, element),
         state: plan.training.optimizer_state_dtype.map_or(row.state, element),
-        // torchtitan's mixed_precision_reduce is float32; a MixedPrecisionPolicy without one reduces in the type
-        // of the gathered weights (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
-        reduce: given.unwrap_or(if framework == Framework::Torchtitan { row.weight } else { row.seen }),
+        reduce: given.unwrap_or(match engine_rules.reduces_in.is {
+            ReduceType::Stored => row.weight,
+            ReduceType::Gathered => row.seen,
+        }),
         kv_cache: plan.training.kv_cache_dtype.map(element),
         fp8_weights: trains_in_fp8 && plan.training.fp8_param_gather == Some(true),
-        operands: (trains_in_fp8 && engine).then(|| operands(plan, hardware.gpu.generation)),
+        operands: (trains_in_fp8 && profile.modules.transformer_engine.is)
+            .then(|| operands(plan, hardware.gpu.generation)),
         ..row
     }
 }

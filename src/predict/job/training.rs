@@ -1,8 +1,9 @@
 //! How the model is trained.
 
 use super::Notes;
+use crate::framework::Profile;
 use crate::model::{FROZEN_PARTS, Frozen};
-use crate::plan::keywords::{Attention, CpuOffload, Framework, Loss, Mode, Optimizer};
+use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan};
 
 /// Adapters on frozen weights.
@@ -70,16 +71,11 @@ pub struct Training {
 }
 
 /// Fills absent keys by the contract's defaults.
-pub(super) fn resolve(plan: &Plan, framework: Framework, lora: Option<Lora>, notes: &mut Notes) -> Training {
+pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes: &mut Notes) -> Training {
     let part = &plan.training;
-    let megatron = framework == Framework::Megatron;
-    let fused = megatron || framework == Framework::Torchtitan;
-    let loss = match framework {
-        Framework::Megatron => Loss::VocabParallel,
-        Framework::Torchtitan | Framework::Nanogpt | Framework::LlmFoundry => Loss::Plain,
-        Framework::Pytorch | Framework::Torchvision => Loss::Hf,
-    };
-    let default = if fused { Optimizer::AdamwFused } else { Optimizer::Adamw };
+    let defaults = &profile.defaults;
+    let reads = |key: &str| profile.support.own_keys.is.contains(&key);
+    let (default, loss) = (defaults.optimizer.is, defaults.loss.is);
     let mode = part.mode.unwrap_or(Mode::Train);
     // What does not run is not worth a line.
     let (optimizer, loss) = match mode {
@@ -88,26 +84,25 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, lora: Option<Lora>, not
         }
         Mode::Inference => (part.optimizer.unwrap_or(default), part.loss.unwrap_or(loss)),
     };
-    // torchtitan runs AdamW fused (components/optimizer.py); the contract reads adamw there as that.
-    let optimizer = if fused && optimizer == Optimizer::Adamw { Optimizer::AdamwFused } else { optimizer };
+    let optimizer = if profile.optimizer.always_fused.is && optimizer == Optimizer::Adamw {
+        Optimizer::AdamwFused
+    } else {
+        optimizer
+    };
     let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum);
     Training {
         mode,
         optimizer,
-        attention: notes.or(
-            "training.attention",
-            part.attention,
-            if megatron { Attention::Flash } else { Attention::Sdpa },
-        ),
+        attention: notes.or("training.attention", part.attention, defaults.attention.is),
         checkpointing: part.activation_checkpointing.clone().unwrap_or(Checkpointing::None),
         loss,
         compile: part.compile.unwrap_or(false),
         dropout: part.dropout,
         optimizer_in_backward: part.optimizer_in_backward.unwrap_or(false),
         cpu_offload: part.cpu_offload.unwrap_or(CpuOffload::None),
-        offload_modules: part.offload_modules.clone().filter(|_| megatron).unwrap_or_default(),
-        offload_layers: part.offload_layers.filter(|_| megatron),
-        deferred_head: megatron && part.defer_embedding_wgrad == Some(true),
+        offload_modules: part.offload_modules.clone().filter(|_| reads("training.offload_modules")).unwrap_or_default(),
+        offload_layers: part.offload_layers.filter(|_| reads("training.offload_layers")),
+        deferred_head: reads("training.defer_embedding_wgrad") && part.defer_embedding_wgrad == Some(true),
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), notes),
         weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
@@ -116,8 +111,10 @@ pub(super) fn resolve(plan: &Plan, framework: Framework, lora: Option<Lora>, not
         keep_outputs: part.keep_outputs.unwrap_or(false),
         use_cache: part.use_cache.unwrap_or(true),
         deterministic: part.deterministic.unwrap_or(false),
-        grouped_experts: part.moe_grouped_gemm.unwrap_or(megatron),
-        gradient_accumulation_fusion: part.gradient_accumulation_fusion.unwrap_or(megatron),
+        grouped_experts: part.moe_grouped_gemm.unwrap_or(defaults.grouped_experts.is),
+        gradient_accumulation_fusion: part
+            .gradient_accumulation_fusion
+            .unwrap_or(defaults.gradient_accumulation_fusion.is),
     }
 }
 

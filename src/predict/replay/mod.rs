@@ -12,7 +12,7 @@ use super::resident::{Held, quantised, stored};
 use super::step::Step;
 use super::terms::outside;
 use crate::model::{Part, Weight};
-use crate::plan::keywords::{CpuOffload, Framework, Mode, Optimizer};
+use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
 use course::Course;
 
 /// Bytes beside the tensors of the tapes.
@@ -47,9 +47,8 @@ const MOST_BLOCKS: u64 = 60_000;
 
 /// Whether one GPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
 pub(super) fn applies(job: &Job) -> bool {
-    let eager = matches!(job.framework, Framework::Pytorch | Framework::Nanogpt | Framework::Torchvision);
     let alone = job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
-    eager && alone && job.training.mode == Mode::Train && !job.training.compile
+    job.profile.allocator.replayed.is && alone && job.training.mode == Mode::Train && !job.training.compile
 }
 
 /// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, another
@@ -99,7 +98,7 @@ fn steps(held: &Held<'_>, beside: &Beside, parameters: &[Parameter], (room, left
 
 /// The optimizer's step over all parameters.
 fn optimizer(job: &Job, parameters: &[Parameter], first: bool, course: &mut Course<'_>) {
-    let row = rule(job.training.optimizer, job.framework);
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
     // Adafactor and bitsandbytes make each parameter's states as its turn comes.
     let by_turn = row.factored || row.eight_bit;
     let trained = || parameters.iter().filter(|one| one.trained);
@@ -145,7 +144,7 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
     let element = stored(job, weight);
     let adapter = weight.part == Part::Adapter;
     let (state, gradient) = if adapter { (element, element) } else { (storage.state, storage.gradient) };
-    let row = rule(job.training.optimizer, job.framework);
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
     let tensors = match row.moments {
         0 if !row.eight_bit && !row.factored => 0,
         0 => 2,

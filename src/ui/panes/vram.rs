@@ -66,7 +66,8 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     let most = peak.value().copied().unwrap_or_default().max(capacity.needed);
     let scale = capacity.bytes.max(most);
     let width = (area.width as usize).saturating_sub(7 + 19);
-    let mut plan = vec![Span::styled("plan ▕", theme.dim())];
+    let label = if state.plans.drafted_beside().is_some() { "draft▕" } else { "plan ▕" };
+    let mut plan = vec![Span::styled(label, theme.dim())];
     plan.extend(bar::stacked(prediction.largest(), scale, capacity.bytes, width, look));
     plan.push(Span::styled("▏", theme.dim()));
     plan.push(Span::styled(right(&capacity.needed.in_gib(), 6), theme.predicted()));

@@ -1,0 +1,67 @@
+//! llm-foundry: Composer's MPT modules under PyTorch's first FSDP.
+
+use super::{
+    AllocatorRules, DataParallel, Defaults, Experts, Gate, Layout, LossRules, Modules, PointwiseAct, Profile, RmsNorm,
+    Rope, Softmax, SplitHeads, Support, rule, transformers,
+};
+use crate::plan::keywords::{Engine, Framework, Loss};
+
+const ATTENTION: &str = "llm-foundry, llmfoundry/models/layers/attention.py";
+const FFN: &str = "llm-foundry, llmfoundry/models/layers/ffn.py";
+const MPT: &str = "llm-foundry, llmfoundry/models/mpt/modeling_mpt.py";
+const FSDP: &str = "Composer, composer/distributed/dist_strategy.py, prepare_fsdp_module";
+
+pub(super) const PROFILE: Profile = Profile {
+    framework: Framework::LlmFoundry,
+    modules: Modules {
+        block: rule(Layout::Transformers, "llm-foundry, llmfoundry/models/layers/blocks.py, MPTBlock"),
+        rms_norm: rule(RmsNorm::Fused, "llm-foundry, llmfoundry/models/layers/norm.py"),
+        rope: rule(Rope::Eager, ATTENTION),
+        gate: rule(Gate::Eager, FFN),
+        act: rule(PointwiseAct::Fused, FFN),
+        heads: rule(SplitHeads::Views, ATTENTION),
+        softmax: rule(Softmax::Separate, ATTENTION),
+        global_buffer: rule(false, ATTENTION),
+        experts: rule(Experts::Grouped, FFN),
+        fused_projections: rule(false, ATTENTION),
+        vocab_multiple: rule(1, MPT),
+        autocast: rule(false, "Composer, composer/distributed/mosaic_parallelism.py, get_mixed_precision"),
+        fused_sinks: rule(false, ATTENTION),
+        repeated_kv: rule(false, ATTENTION),
+        logits_held: rule(false, MPT),
+        prediction: rule(false, MPT),
+        inplace_relu: rule(false, FFN),
+        position_tables: rule(false, MPT),
+        masks: rule(false, MPT),
+        python_names: rule(false, MPT),
+        family_classes: rule(false, MPT),
+        ..transformers::MODULES
+    },
+    data_parallel: DataParallel {
+        engines: rule(&[Engine::Ddp, Engine::Fsdp1, Engine::Fsdp2], FSDP),
+        replicated: rule(Engine::Ddp, "Composer, composer/distributed/dist_strategy.py, prepare_ddp_module"),
+        zero1: rule(Engine::Ddp, "PyTorch 2.9, torch/distributed/optim/zero_redundancy_optimizer.py"),
+        sharded: rule(Engine::Fsdp1, FSDP),
+        sharded_with_masters: rule(Engine::Fsdp1, FSDP),
+        casts_shards: rule(true, "Composer, composer/distributed/mosaic_parallelism.py, get_mixed_precision"),
+        ..transformers::PROFILE.data_parallel
+    },
+    loss: LossRules {
+        full: rule(Loss::Plain, "llm-foundry, llmfoundry/models/mpt/modeling_mpt.py, compute_loss_from_logits"),
+        ..transformers::PROFILE.loss
+    },
+    allocator: AllocatorRules {
+        replayed: rule(false, "Composer, composer/trainer/trainer.py: modules are FSDP's on one GPU as well"),
+        ..transformers::PROFILE.allocator
+    },
+    support: Support {
+        compile: rule(false, "Composer, composer/trainer/trainer.py, compile_config (off in llm-foundry's recipes)"),
+        user_loop: rule(false, "Composer, composer/trainer/trainer.py, _train_microbatch"),
+        ..transformers::SUPPORT
+    },
+    defaults: Defaults {
+        loss: rule(Loss::Plain, "llm-foundry, llmfoundry/models/mpt/modeling_mpt.py, compute_loss_from_logits"),
+        ..transformers::PROFILE.defaults
+    },
+    ..transformers::PROFILE
+};

@@ -1,0 +1,38 @@
+//! nanoGPT.
+
+use super::torchvision::plain;
+use super::{
+    Defaults, Experts, Layout, LossRules, Modules, PointwiseAct, Profile, RmsNorm, SplitHeads, Support, rule,
+    transformers,
+};
+use crate::plan::keywords::{Framework, Loss};
+
+const MODEL: &str = "karpathy/nanoGPT, model.py";
+const TRAIN: &str = "karpathy/nanoGPT, train.py";
+
+pub(super) const PROFILE: Profile = Profile {
+    framework: Framework::Nanogpt,
+    modules: Modules {
+        block: rule(Layout::Nanogpt, "karpathy/nanoGPT, model.py, Block"),
+        act: rule(PointwiseAct::Fused, "karpathy/nanoGPT, model.py, MLP (nn.GELU)"),
+        heads: rule(SplitHeads::Views, "karpathy/nanoGPT, model.py, CausalSelfAttention"),
+        experts: rule(Experts::Loop, MODEL),
+        rms_norm: rule(RmsNorm::Fused, MODEL),
+        position_tables: rule(false, "karpathy/nanoGPT, model.py, GPT.forward (torch.arange)"),
+        masks: rule(false, "karpathy/nanoGPT, model.py, CausalSelfAttention (is_causal)"),
+        python_names: rule(false, MODEL),
+        family_classes: rule(false, MODEL),
+        ..transformers::MODULES
+    },
+    data_parallel: plain("karpathy/nanoGPT, train.py, DDP"),
+    loss: LossRules {
+        full: rule(Loss::Plain, "karpathy/nanoGPT, model.py, GPT.forward (F.cross_entropy)"),
+        ..transformers::PROFILE.loss
+    },
+    support: Support { user_loop: rule(false, TRAIN), ..transformers::SUPPORT },
+    defaults: Defaults {
+        loss: rule(Loss::Plain, "karpathy/nanoGPT, model.py, GPT.forward (F.cross_entropy)"),
+        ..transformers::PROFILE.defaults
+    },
+    ..transformers::PROFILE
+};

@@ -1,0 +1,168 @@
+//! transformers' modules on PyTorch, with accelerate or DeepSpeed under them.
+
+use super::{
+    AdapterType, AllocatorRules, DataParallel, Defaults, EightBit, Experts, Gate, Gather, InterleavedRounds, Layout,
+    LossRules, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct, Profile, ReduceType,
+    RmsNorm, Rope, Rule, SharedSequence, Softmax, SplitHeads, Support, rule,
+};
+use crate::plan::keywords::{Attention, Engine, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding};
+
+const MODELING: &str = "transformers 4.57.6, models/llama/modeling_llama.py";
+const EARLY_STOP: &str = "PyTorch 2.9, torch/utils/checkpoint.py, set_checkpoint_early_stop";
+const TRAINER: &str = "transformers 4.57.6, training_args.py and trainer.py";
+const PEFT: &str = "peft 0.21.2, tuners/lora/layer.py and tuners/tuners_utils.py";
+
+pub(super) const SAVED: Rule<Gather> = rule(
+    Gather::Saved,
+    "PyTorch 2.9, torch/distributed/tensor/_redistribute.py (Redistribute.forward makes the gathered tensor, which the \
+     matrix multiplication saves)",
+);
+
+pub(super) const RING: Rule<SharedSequence> = rule(
+    SharedSequence::Gathered,
+    "PyTorch 2.9, torch/distributed/tensor/experimental/_context_parallel/_attention.py, _templated_ring_attention",
+);
+
+pub(super) const MODULES: Modules = Modules {
+    block: rule(Layout::Transformers, MODELING),
+    layer_norm: None,
+    rms_norm: rule(RmsNorm::Eager, "transformers 4.57.6, models/llama/modeling_llama.py, LlamaRMSNorm"),
+    rope: rule(Rope::Eager, "transformers 4.57.6, models/llama/modeling_llama.py, apply_rotary_pos_emb"),
+    gate: rule(Gate::Eager, "transformers 4.57.6, models/llama/modeling_llama.py, LlamaMLP"),
+    act: rule(PointwiseAct::AsWritten, "transformers 4.57.6, activations.py"),
+    heads: rule(SplitHeads::Views, "transformers 4.57.6, models/llama/modeling_llama.py, LlamaAttention.forward"),
+    softmax: rule(Softmax::Separate, "transformers 4.57.6, models/llama/modeling_llama.py, eager_attention_forward"),
+    gather: SAVED,
+    global_buffer: rule(false, MODELING),
+    shared_sequence: RING,
+    experts: rule(Experts::Loop, "transformers 4.57.6, models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock"),
+    fused_projections: rule(false, "transformers 4.57.6, models/llama/modeling_llama.py, LlamaAttention.__init__"),
+    vocab_multiple: rule(1, "transformers 4.57.6, modeling_utils.py, resize_token_embeddings (on demand only)"),
+    autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
+    fused_sinks: rule(false, "transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward"),
+    repeated_kv: rule(false, "transformers 4.57.6, integrations/sdpa_attention.py, use_gqa_in_sdpa"),
+    logits_held: rule(
+        true,
+        "transformers 4.57.6, models/llama/modeling_llama.py, LlamaForCausalLM.forward (its locals)",
+    ),
+    prediction: rule(
+        false,
+        "transformers 4.57.6, models/deepseek_v3/modeling_deepseek_v3.py (its weights are ignored)",
+    ),
+    inplace_relu: rule(false, "transformers 4.57.6, models/resnet/modeling_resnet.py, ResNetConvLayer"),
+    position_tables: rule(true, "transformers 4.57.6, models/gpt2/modeling_gpt2.py, register_buffer"),
+    masks: rule(true, "transformers 4.57.6, masking_utils.py, create_causal_mask"),
+    python_names: rule(true, "transformers 4.57.6, models/llama/modeling_llama.py, LlamaModel.forward (its locals)"),
+    family_classes: rule(true, "transformers 4.57.6, models/*/modeling_*.py, a file for each family"),
+    reruns_all: rule(false, EARLY_STOP),
+    transformer_engine: rule(false, MODELING),
+    router_by_engine: rule(false, MODELING),
+    fp8_gathers: rule(false, MODELING),
+    fp8_shards: rule(false, MODELING),
+    fp8_weights_once: rule(false, "torchao, float8/float8_linear.py, matmul_with_hp_or_float8_args"),
+    adapters: rule(
+        AdapterType::Fp32,
+        "peft 0.21.2, tuners/tuners_utils.py, cast_adapter_dtype (autocast_adapter_dtype)",
+    ),
+    quantised_scales: rule(false, "bitsandbytes, nn/modules.py, Params4bit (compress_statistics)"),
+    linear_layers: rule(None, "transformers 4.57.6, models/*/modeling_*.py"),
+    adapter_targets: rule(None, PEFT),
+};
+
+pub(super) const PIPELINE: PipelineRules = PipelineRules {
+    buffers_per_micro_batch: rule(false, TRAINER),
+    keeps_last_received: rule(false, TRAINER),
+    loads_by_stage: rule(false, TRAINER),
+    sends_parts: rule(false, TRAINER),
+    interleaved: rule(
+        InterleavedRounds::EqualRounds,
+        "PyTorch 2.9, torch/distributed/pipelining/schedules.py, ScheduleInterleaved1F1B",
+    ),
+};
+
+pub(super) const OPTIMIZER: OptimizerRules = OptimizerRules {
+    always_fused: rule(false, "PyTorch 2.9, torch/optim/optimizer.py, _default_to_fused_or_foreach"),
+    counts_on_host: rule(false, "PyTorch 2.9, torch/optim/adam.py, _fused_adam (device_state_steps)"),
+    eight_bit: rule(EightBit::Bitsandbytes, "transformers 4.57.6, trainer.py, get_optimizer_cls_and_kwargs"),
+    copies_gradients: rule(false, "PyTorch 2.9, torch/optim/adam.py"),
+};
+
+pub(super) const SUPPORT: Support = Support {
+    own_keys: rule(&[], TRAINER),
+    splits_encoders: rule(false, "transformers 4.57.6, models/bert/configuration_bert.py (no base_model_tp_plan)"),
+    compile: rule(true, "transformers 4.57.6, training_args.py, torch_compile"),
+    selective: rule(
+        RecomputeWord::Selective,
+        "PyTorch 2.9, torch/utils/checkpoint.py, create_selective_checkpoint_contexts",
+    ),
+    swappable_parts: rule(true, "transformers 4.57.6, training_args.py, OptimizerNames; peft 0.21.2"),
+    autocast: rule(true, "transformers 4.57.6, training_args.py, bf16"),
+    gradient_dtype: rule(false, TRAINER),
+    sequence_parallel: rule(false, TRAINER),
+    shard_groups: rule(true, "PyTorch 2.9, torch/distributed/fsdp/api.py, ShardingStrategy.HYBRID_SHARD"),
+    user_loop: rule(true, "transformers 4.57.6, data/data_collator.py and utils/generic.py, ModelOutput"),
+    offload: rule(OffloadRules::Anything, "accelerate 1.10, utils/dataclasses.py, FullyShardedDataParallelPlugin"),
+};
+
+/// Prediction of transformers' modules.
+pub(super) const PROFILE: Profile = Profile {
+    framework: Framework::Pytorch,
+    modules: MODULES,
+    data_parallel: DataParallel {
+        engines: rule(
+            &[Engine::Ddp, Engine::Fsdp1, Engine::Fsdp2, Engine::Deepspeed],
+            "accelerate 1.10, utils/dataclasses.py, DistributedType",
+        ),
+        replicated: rule(Engine::Ddp, "accelerate 1.10, accelerator.py, prepare_model (DistributedDataParallel)"),
+        zero1: rule(Engine::Deepspeed, "deepspeed, runtime/zero/stage_1_and_2.py: FSDP has no such stage"),
+        sharded: rule(
+            Engine::Fsdp1,
+            "accelerate 1.10, utils/dataclasses.py, FullyShardedDataParallelPlugin.fsdp_version: 1 by default",
+        ),
+        sharded_with_masters: rule(
+            Engine::Deepspeed,
+            "deepspeed, runtime/zero/stage3.py: only DeepSpeed keeps fp32 masters beside 16-bit weights",
+        ),
+        proposed: rule(Sharding::ALL, "accelerate 1.10, utils/dataclasses.py, DistributedType"),
+        casts_shards: rule(false, "transformers 4.57.6, trainer.py, autocast_smart_context_manager"),
+        reduces_in: rule(
+            ReduceType::Gathered,
+            "PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce",
+        ),
+        gradients_stay: rule(false, "PyTorch 2.9, torch/optim/optimizer.py, zero_grad (set_to_none)"),
+        low_precision_gradients_stay: rule(false, "deepspeed, runtime/zero/stage_1_and_2.py, reduce_ready_partitions"),
+    },
+    pipeline: PIPELINE,
+    optimizer: OPTIMIZER,
+    loss: LossRules {
+        full: rule(Loss::Hf, "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss"),
+        fused: rule(Loss::Fused, "Liger-Kernel, transformers/monkey_patch.py"),
+        sharded_logits: rule(false, "transformers 4.57.6, models/llama/configuration_llama.py, base_model_tp_plan"),
+        returns_outputs: rule(true, "transformers 4.57.6, modeling_outputs.py, CausalLMOutputWithPast"),
+        cross_entropy: None,
+    },
+    overlap: Overlap {
+        by_itself: rule(true, "PyTorch 2.9, torch/nn/parallel/distributed.py and torch/distributed/fsdp"),
+        nvidia_recipes: rule(false, TRAINER),
+    },
+    allocator: AllocatorRules {
+        replayed: rule(true, "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp"),
+        stream_pools: rule(
+            false,
+            "PyTorch 2.9, c10/cuda/CUDAAllocatorConfig.h (expandable_segments is off by default)",
+        ),
+    },
+    support: SUPPORT,
+    defaults: Defaults {
+        precision: rule(Precision::Bf16Mixed, "transformers 4.57.6, training_args.py, bf16"),
+        optimizer: rule(Optimizer::Adamw, "PyTorch 2.9, torch/optim/optimizer.py, _default_to_fused_or_foreach"),
+        attention: rule(
+            Attention::Sdpa,
+            "transformers 4.57.6, modeling_utils.py, _check_and_adjust_attn_implementation",
+        ),
+        loss: rule(Loss::Hf, "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss"),
+        fp8_masters: rule(false, "torchao, float8/float8_linear.py (weights stay in high precision)"),
+        grouped_experts: rule(false, "transformers 4.57.6, models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock"),
+        gradient_accumulation_fusion: rule(false, "PyTorch 2.9, torch/csrc/autograd/functions/accumulate_grad.h"),
+    },
+};

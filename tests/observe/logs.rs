@@ -1,0 +1,336 @@
+//! Lines that frameworks wrote, from their own documentation and issues (each file's first line
+//! says which). What is expected was read off the lines by a person.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use memwall::observe::log::{Log, Pattern};
+use memwall::reading::{Absence, Kind, LogFormat, Moment, Progress, Reading, ToldBy};
+use memwall::units::{Bytes, Fraction, Seconds, TokensPerSec};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs")
+}
+
+fn progress(name: &str) -> Progress {
+    let mut log = Log::of_files(vec![folder().join(format!("{name}.log"))], None);
+    log.read(Moment(1_000));
+    log.progress().clone()
+}
+
+fn told(name: &str, format: LogFormat) -> Progress {
+    let progress = progress(name);
+    assert_eq!(progress.told_by, ToldBy::Log(format), "{name}");
+    progress
+}
+
+fn value<T: Copy>(reading: &Reading<T>) -> Option<T> {
+    reading.value().copied()
+}
+
+fn close(reading: &Reading<Seconds>, seconds: f64) {
+    let found = value(reading).expect("a time").0;
+    assert!((found / seconds - 1.0).abs() < 1e-6, "{found} s, not {seconds} s");
+}
+
+#[test]
+fn megatron() {
+    let now = told("megatron", LogFormat::Megatron);
+    assert_eq!((value(&now.step), value(&now.total_steps), value(&now.loss)), (Some(1), Some(24_000), Some(11.926_34)));
+    close(&now.step_time, 271.607);
+    assert_eq!(value(&now.model_flops_per_gpu).unwrap().to_string(), "40.4 TFLOP/s");
+
+    let now = told("megatron_deepspeed", LogFormat::Megatron);
+    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(12_695), Some(115_311)));
+    assert_eq!((value(&now.loss), value(&now.samples_per_s)), (Some(2.463_556), Some(19.463)));
+    close(&now.step_time, 105.22);
+    assert_eq!(now.step_time.kind(), Some(Kind::Measured));
+    // (115 311 - 12 695) x 105.22 s: the chronicle itself says 125 days.
+    close(&now.remaining(), 102_616.0 * 105.22);
+}
+
+#[test]
+fn torchtitan() {
+    let now = told("torchtitan", LogFormat::Torchtitan);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(5), Some(7.076_23)));
+    assert_eq!(
+        (value(&now.tokens_per_s_per_gpu), value(&now.mfu)),
+        (Some(TokensPerSec(10_007.0)), Some(Fraction(0.1393)))
+    );
+    assert_eq!(value(&now.peak_reserved), Some(Bytes::from_gib(66.91)));
+    // 19:46:17.508 to 19:46:19.145, one step: not said by the line, so derived.
+    close(&now.step_time, 1.637);
+    assert_eq!(now.step_time.kind(), Some(Kind::Estimated));
+}
+
+#[test]
+fn nanogpt() {
+    let now = told("nanogpt", LogFormat::NanoGpt);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(20), Some(2.7697)));
+    assert!((value(&now.mfu).unwrap().0 - 0.1667).abs() < 1e-12);
+    close(&now.step_time, 0.894_88);
+
+    let now = told("nanogpt_nan", LogFormat::NanoGpt);
+    assert_eq!(value(&now.step), Some(3_010));
+    assert!(value(&now.loss).unwrap().is_nan());
+}
+
+#[test]
+fn hugging_face() {
+    let now = told("hugging_face", LogFormat::HuggingFace);
+    // The bar of the evaluation, 24 of 24, is none of training.
+    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(4), Some(203)));
+    assert_eq!((value(&now.loss), value(&now.epoch)), (Some(2.119), Some(0.25)));
+    close(&now.step_time, 9.33);
+
+    let now = told("hugging_face_5", LogFormat::HuggingFace);
+    assert_eq!((value(&now.loss), value(&now.samples_per_s)), (Some(0.7228), Some(1.474)));
+    close(&now.step_time, 1.0 / 0.185);
+}
+
+#[test]
+fn deepspeed() {
+    let now = told("deepspeed", LogFormat::DeepSpeed);
+    assert_eq!((value(&now.step), value(&now.samples_per_s)), (Some(460), Some(25.733_803_625_820_48)));
+    assert_eq!(value(&now.peak_allocated), Some(Bytes::from_gib(38.49)));
+    assert_eq!(value(&now.allocated), Some(Bytes::from_gib(4.32)));
+    // 02:13:41.415 to 02:14:06.394, ten steps.
+    close(&now.step_time, 2.4979);
+
+    let now = told("deepspeed_0_6", LogFormat::DeepSpeed);
+    assert_eq!((value(&now.step), value(&now.peak_allocated)), (Some(50), Some(Bytes::from_gib(9.02))));
+    assert_eq!(value(&now.samples_per_s), Some(83.738_388_053_585_88));
+    // 02:06:58.985 to 02:07:14.130.
+    close(&now.step_time, 1.5145);
+}
+
+#[test]
+fn lightning() {
+    let now = told("lightning", LogFormat::Lightning);
+    // Three epochs of 938 batches and 307 more.
+    assert_eq!((value(&now.step), now.step.kind()), (Some(3_121), Some(Kind::Estimated)));
+    assert_eq!((value(&now.loss), value(&now.total_steps)), (Some(0.198), None));
+    assert_eq!(value(&now.epoch), Some(3.0 + 307.0 / 938.0));
+    close(&now.step_time, 1.0 / 289.04);
+}
+
+#[test]
+fn torchtune() {
+    let now = told("torchtune", LogFormat::Torchtune);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(149), Some(0.915_747_702_121_734_6)));
+    assert_eq!(value(&now.epoch), Some(149.0 / 25_880.0));
+    close(&now.step_time, 1.0 / 1.15);
+
+    let now = told("torchtune_metrics", LogFormat::Torchtune);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(5), Some(0.351_196_199_655_532_84)));
+    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(TokensPerSec(9_077.155_273_437_5)));
+    assert_eq!(value(&now.peak_reserved), Some(Bytes::from_gib(104.054_687_5)));
+}
+
+#[test]
+fn litgpt() {
+    let now = told("litgpt", LogFormat::LitGpt);
+    assert_eq!((value(&now.step), value(&now.loss)), (Some(2), Some(1.640)));
+    // Two micro batches a step: 300.07 + 595.27 ms; the next step is not whole yet.
+    close(&now.step_time, 0.895_34);
+}
+
+#[test]
+fn composer() {
+    let now = told("composer", LogFormat::Composer);
+    assert_eq!((value(&now.step), value(&now.total_steps), value(&now.loss)), (Some(4), Some(100), Some(10.6459)));
+
+    let now = told("composer_epochs", LogFormat::Composer);
+    assert_eq!((value(&now.step), value(&now.loss), value(&now.total_steps)), (Some(3), Some(8.3177), None));
+    assert_eq!(value(&now.tokens_per_s_per_gpu), Some(TokensPerSec(1293.4943)));
+    assert_eq!(value(&now.peak_reserved), Some(Bytes(21_582_000_000)));
+    close(&now.step_time, 1.0 / 0.0014);
+}
+
+/// What is told, in words: `~` where it is derived.
+fn in_words(now: &Progress) -> String {
+    let mut words = Vec::new();
+    let mut add = |name: &str, value: Option<String>, kind: Option<Kind>| {
+        words.extend(value.map(|value| format!("{name} {}{value}", kind.map_or("", Kind::mark))));
+    };
+    add("step", value(&now.step).map(|step| step.to_string()), now.step.kind());
+    add("of", value(&now.total_steps).map(|step| step.to_string()), None);
+    add("loss", value(&now.loss).map(|loss| loss.to_string()), None);
+    add("norm", value(&now.grad_norm).map(|norm| norm.to_string()), None);
+    add("time", value(&now.step_time).map(|time| format!("{:.5}", time.0)), now.step_time.kind());
+    add("tok/s", value(&now.tokens_per_s).map(|rate| rate.0.to_string()), None);
+    add("tok/s/GPU", value(&now.tokens_per_s_per_gpu).map(|rate| rate.0.to_string()), None);
+    add("samples/s", value(&now.samples_per_s).map(|rate| rate.to_string()), None);
+    add("mfu", value(&now.mfu).map(|mfu| format!("{:.4}", mfu.0)), None);
+    add("flops", value(&now.model_flops_per_gpu).map(|rate| format!("{:.4e}", rate.0)), None);
+    add("epoch", value(&now.epoch).map(|epoch| format!("{epoch:.4}")), None);
+    words.join(", ")
+}
+
+#[test]
+fn other_releases_and_settings_of_the_same_frameworks() {
+    use LogFormat::{Composer, DeepSpeed, HuggingFace, Lightning, LitGpt, Megatron, NanoGpt, Torchtitan, Torchtune};
+    for (name, format, words) in [
+        ("megatron_moe", Megatron, "step 45, of 100, loss 1.834162, norm 1.611, time 5.71860, flops 2.2840e14"),
+        // The first line has no loss: all its steps overflowed.
+        ("megatron_bert", Megatron, "step 20, of 1000000, loss 10.05022, norm 217.199, time 0.14060"),
+        ("megatron_neox", Megatron, "step 34, of 10000, loss 11.18665, time 4.10310, samples/s 7.799, flops 1.1290e14"),
+        // 22:31:04.970 to 22:32:00.846 for 40 steps.
+        (
+            "torchtitan_every_ten",
+            Torchtitan,
+            "step 250, loss 5.8383, time ~1.39690, tok/s/GPU 5862, mfu 0.3433, flops 3.3948e14",
+        ),
+        // 10:37:01.390 to 10:37:07.957 for 9 steps, whichever rank says so.
+        (
+            "torchtitan_ranks",
+            Torchtitan,
+            "step 10, loss 10.2391, norm 16.1413, time ~0.72967, tok/s/GPU 5615, mfu 0.3288, flops 3.2520e14",
+        ),
+        ("nanogpt_2023", NanoGpt, "step 1641, loss 3.9748, time 0.56731"),
+        ("nanogpt_printing", NanoGpt, "step 36299, loss 6.288, time 0.17097, mfu 0.0001"),
+        (
+            "hugging_face_trl",
+            HuggingFace,
+            "step 100, of 7252, loss 0.3771, norm 0.6300405859947205, time 14.62000, epoch 0.0100",
+        ),
+        ("hugging_face_axolotl", HuggingFace, "loss 2.0312, norm 59.5, epoch 2.0000"),
+        ("hugging_face_llama_factory", HuggingFace, "step 3235, of 3235, loss 4.4598, epoch 1.0000"),
+        // 15 s for 50 steps.
+        ("deepspeed_2020", DeepSpeed, "step 2700, time ~0.30000, samples/s 13.198177991591365"),
+        ("deepspeed_pipeline", DeepSpeed, "step 200, loss 5.5508, time 0.93600, samples/s 136.706"),
+        // 21:03:17.269 to 21:03:21.037.
+        ("deepspeed_breakdown", DeepSpeed, "step 35, time ~3.76800, samples/s 8.00912418308922"),
+        ("lightning_0_10", Lightning, "step ~5, loss 9.85, time 4.14000, epoch 0.2778"),
+        ("lightning_narrow", Lightning, "step ~1020, loss 1.2, time 0.06357, epoch 0.3400"),
+        ("lightning_stream", Lightning, "step ~3744, loss 0.041, time 3.12500"),
+        // Counted from 0 there.
+        ("lightning_nemo", Lightning, "step 122, of 150, loss 1.288, time 0.03163, epoch 0.0000"),
+        // One batch a step: the count beside the bar is the one before.
+        ("lightning_nemo_1", Lightning, "step ~795, loss 3.1, time 41.36000, epoch 0.0103"),
+        ("lightning_rich", Lightning, "step ~3121, loss 0.198, time 0.00346, epoch 3.3273"),
+        // 16:04:46.338 to 16:04:48.577, two steps.
+        (
+            "torchtitan_2026",
+            Torchtitan,
+            "step 16, loss 3.05047, norm 0.5443, time ~1.11950, tok/s/GPU 7313, mfu 0.0017, flops 5.2000e11",
+        ),
+        ("torchtune_2024", Torchtune, "step 17, loss 0.9709498286247253"),
+        ("torchtune_xpu", Torchtune, "step 6, loss 0.9700961112976074, tok/s/GPU 187.36773681640625"),
+        // 108.74 + 190.11 ms.
+        ("litgpt_2023", LitGpt, "step 52, loss 3.7451, time 0.29885"),
+        // 64 micro batches of 352.5 ms.
+        ("litgpt_pretrain", LitGpt, "step 5, loss 10.772, time ~22.56000"),
+        ("composer_2023", Composer, "step 1, of 4800, loss 11.6525"),
+        (
+            "composer_tokens",
+            Composer,
+            "step 20, loss 9.1042, norm 1.2345, time 2.48694, tok/s/GPU 105406.25, mfu 0.4123",
+        ),
+    ] {
+        assert_eq!(in_words(&told(name, format)), words, "{name}");
+    }
+    assert_eq!(value(&progress("hugging_face_axolotl").peak_reserved), Some(Bytes::from_gib(41.26)));
+    assert_eq!(value(&progress("torchtune_2024").allocated), Some(Bytes(40_625_845_248)));
+}
+
+#[test]
+fn every_log_has_a_test() {
+    let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/observe/logs.rs")).unwrap();
+    for entry in fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(source.contains(&format!("\"{name}\"")), "{name}");
+        assert!(fs::read_to_string(&path).unwrap().starts_with("# "), "{name} does not say where it is from");
+    }
+}
+
+#[test]
+fn the_users_own_pattern_comes_before_all_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    fs::write(&path, "iter 7: loss 1.5, time 10.00ms\n").unwrap();
+    let own = Pattern::new(r"iter (?<step>\d+): loss (?<loss>\S+), time (?<step_time_s>[\d.]+)").unwrap();
+    let mut log = Log::of_files(vec![path], Some(own));
+    log.read(Moment(1));
+    assert_eq!(log.progress().told_by, ToldBy::Log(LogFormat::Own));
+    close(&log.progress().step_time, 10.0);
+}
+
+/// A process whose output goes there.
+struct Writer(Child);
+
+impl Writer {
+    fn start(out: Stdio) -> Self {
+        Self(Command::new("sleep").arg("1000").stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn the_log_of_a_process_is_found_and_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("train.log");
+    let mut file = fs::File::create(&path).unwrap();
+    let writer = Writer::start(file.try_clone().unwrap().into());
+    let mut log = Log::of_process(writer.0.id(), None).unwrap();
+    assert_eq!(log.paths().collect::<Vec<_>>(), [path.as_path()]);
+    assert!(!log.read(Moment(1)));
+    writeln!(file, "iter 1: loss 9.5, time 20.00ms, mfu -100.00%").unwrap();
+    assert!(log.read(Moment(2)));
+    assert_eq!(value(&log.progress().step), Some(1));
+    assert_eq!(log.progress().mfu.value(), None);
+    // Garbage is passed over, a line that is not whole is waited for.
+    file.write_all(b"\x00\x01\x02\xff\xfe\x07\x07\x07\niter 2: loss 9").unwrap();
+    assert!(!log.read(Moment(3)));
+    writeln!(file, ".25, time 20.00ms, mfu 12.00%").unwrap();
+    assert!(log.read(Moment(4)));
+    assert_eq!((value(&log.progress().step), value(&log.progress().loss)), (Some(2), Some(9.25)));
+    let message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has";
+    writeln!(file, "{message}").unwrap();
+    assert!(log.read(Moment(5)));
+    assert_eq!(log.out_of_memory().unwrap().asked, Some(Bytes(2 << 30)));
+    // Read anew it is the end of the run, until the run has gone on.
+    let mut anew = Log::of_files(vec![path.clone()], None);
+    anew.read(Moment(6));
+    assert!(anew.out_of_memory().is_some());
+    writeln!(file, "iter 3: loss 9.00, time 20.00ms, mfu 12.00%").unwrap();
+    let mut anew = Log::of_files(vec![path], None);
+    anew.read(Moment(7));
+    assert_eq!(anew.out_of_memory(), None);
+}
+
+#[test]
+fn an_output_that_is_no_file_is_said_to_be_none() {
+    let writer = Writer::start(Stdio::piped());
+    let why = Log::of_process(writer.0.id(), None).err().unwrap();
+    assert_eq!(why, Absence::Failed("its output goes into a pipe".into()));
+    assert_eq!(Log::of_process(u32::MAX, None).err(), Some(Absence::Gone));
+}
+
+#[test]
+fn garbage_of_all_kinds_tells_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    // A linear congruential generator: the same bytes every time.
+    let mut seed = 12_345_u32;
+    let bytes: Vec<u8> = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        seed.to_be_bytes()[0]
+    })
+    .take(1 << 20)
+    .collect();
+    fs::write(&path, &bytes).unwrap();
+    let mut log = Log::of_files(vec![path], None);
+    log.read(Moment(1));
+    assert_eq!(log.progress(), &Progress::default());
+    assert!(log.trouble().is_none());
+}

@@ -1,0 +1,11 @@
+//! What is read of a run: the driver, the hook, logs, recordings, memory snapshots.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod hook;
+mod logs;
+mod nvml;
+mod out_of_memory;
+mod recording;

@@ -1,0 +1,198 @@
+//! `memwall explain` from outside. Snapshots are those that `tests/memory_snapshots/make.py` writes;
+//! what is expected was added up by hand from its sizes.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use memwall::observe::snapshot;
+use memwall::reading::Purpose;
+use memwall::units::Bytes;
+
+const PLAN: &str = "
+model: {preset: gpt2, batch_size: 16, sequence_length: 1024}
+training: {micro_batch_size: 8, precision: bf16-mixed}
+hardware: {gpu_type: NVIDIA RTX 4090}
+";
+
+/// kerrj/lerf issue 73, release 2.1.
+const MESSAGE: &str = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacty of 23.65 GiB of which 1.66 GiB is free. Including non-PyTorch memory, this process has 20.81 GiB memory in use. Of the allocated memory 12.09 GiB is allocated by PyTorch, and 4.84 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting max_split_size_mb to avoid fragmentation.  See documentation for Memory Management and PYTORCH_CUDA_ALLOC_CONF\n";
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/memory_snapshots").join(name)
+}
+
+/// What it writes to standard output and error, and its exit code.
+fn explain(args: &[&str], input: &str) -> (String, String, i32) {
+    explain_in(Path::new(env!("CARGO_MANIFEST_DIR")), args, input)
+}
+
+fn explain_in(folder: &Path, args: &[&str], input: &str) -> (String, String, i32) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command
+        .current_dir(folder)
+        .arg("explain")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // It may not read what it does not need.
+    drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+    let done = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (text(done.stdout), text(done.stderr), done.status.code().unwrap())
+}
+
+#[test]
+fn a_snapshot_by_state_and_purpose() {
+    let devices = snapshot::read(&fs::read(file("training.pickle")).unwrap()).unwrap();
+    let [device] = devices.as_slice() else { panic!("{} devices", devices.len()) };
+    // 16 + 16 + 8 + 8 + 1 + 0.5 MiB in tensors; 8 + 4 + 0.25 free beside them; a segment of 20 free.
+    assert_eq!(device.allocated, Bytes(99 << 19));
+    assert_eq!((device.pending, device.split, device.empty), (Bytes(1 << 18), Bytes(49 << 18), Bytes::from_mib(20)));
+    assert_eq!((device.reserved, device.segments), (Bytes::from_mib(40 + 20 + 2 + 20), 4));
+    assert_eq!(device.reserved, device.allocated + device.pending + device.split + device.empty);
+    assert_eq!(
+        (device.rounding, device.largest_split, device.expandable),
+        (Some(Bytes(100)), Bytes::from_mib(8), false)
+    );
+    assert_eq!(device.of(Purpose::Parameters), Bytes::from_mib(16));
+    assert_eq!(device.of(Purpose::Gradients), Bytes::from_mib(16));
+    assert_eq!(device.of(Purpose::OptimizerStates), Bytes::from_mib(16));
+    assert_eq!(device.of(Purpose::Activations), Bytes(3 << 19));
+    assert_eq!(device.terms.iter().map(|term| term.bytes).sum::<Bytes>(), device.allocated);
+    let loss = device.terms.iter().find(|term| term.part == Some("logits and loss")).unwrap();
+    assert_eq!((loss.place.as_str(), loss.bytes, loss.blocks), ("model.py:31 forward", Bytes(1 << 19), 1));
+    let states = device.terms.iter().find(|term| term.purpose == Purpose::OptimizerStates).unwrap();
+    assert_eq!((states.place.as_str(), states.blocks), ("train.py:40 <module>", 2));
+    assert_eq!(device.failed, [(Bytes::from_mib(32), Some(Bytes::from_mib(1)))]);
+}
+
+#[test]
+fn a_snapshot_of_release_1_13() {
+    let devices = snapshot::read(&fs::read(file("release_1_13.pickle")).unwrap()).unwrap();
+    let device = &devices[0];
+    assert_eq!((device.allocated, device.split, device.rounding), (Bytes::from_mib(12), Bytes::from_mib(8), None));
+    assert_eq!(device.of(Purpose::Parameters), Bytes::from_mib(12));
+}
+
+#[test]
+fn a_snapshot_beside_a_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.yaml");
+    fs::write(&plan, PLAN).unwrap();
+    let path = file("training.pickle");
+    let (alone, _, code) = explain(&[path.to_str().unwrap()], "");
+    assert_eq!(code, 0);
+    assert!(alone.starts_with("GPU 0: 49.5 MiB allocated of 82.0 MiB reserved\n"), "{alone}");
+    assert!(alone.contains("a request failed: 32.0 MiB with 1.00 MiB free"), "{alone}");
+    assert!(!alone.contains("plan"), "{alone}");
+    let (beside, _, code) = explain(&[path.to_str().unwrap(), "--plan", plan.to_str().unwrap()], "");
+    assert_eq!(code, 0);
+    let head = beside.lines().find(|line| line.contains("allocated for")).unwrap();
+    assert!(head.contains("plan") && head.contains("difference"), "{beside}");
+    // 124 439 808 parameters of four bytes are 0.464 GiB.
+    let parameters = beside.lines().find(|line| line.trim_start().starts_with("parameters")).unwrap();
+    assert!(parameters.contains("0.02") && parameters.contains("0.46"), "{parameters}");
+}
+
+#[test]
+fn a_message_from_standard_input_and_out_of_a_log() {
+    let (text, _, code) = explain(&["-"], MESSAGE);
+    assert_eq!(code, 0);
+    // 3.00 - 1.66
+    assert!(
+        text.starts_with("CUDA out of memory on GPU 0: 1.34 GiB short (3.00 GiB asked, 1.66 GiB free)\n"),
+        "{text}"
+    );
+    // 20.81 - 12.09 - 4.84, and 23.65 - 1.66 - 20.81
+    for row in
+        [["allocated", "12.1"], ["unused", "4.84"], ["outside", "3.88"], ["elsewhere", "1.18"], ["device", "23.7"]]
+    {
+        let found = text.lines().any(|line| row.iter().all(|part| line.split_whitespace().any(|word| word == *part)));
+        assert!(found, "{row:?}\n{text}");
+    }
+    assert!(
+        text.contains("expandable_segments:True, up to 4.84 GiB less held in pieces: enough for this request"),
+        "{text}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("train.log");
+    fs::write(&log, format!("iter 1: loss 3\nTraceback (most recent call last):\n{MESSAGE}\nepilogue\n")).unwrap();
+    let (same, _, _) = explain(&[log.to_str().unwrap()], "");
+    assert_eq!(same, text);
+}
+
+#[test]
+fn fixes_are_predicted_for_a_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.yaml");
+    fs::write(&plan, PLAN).unwrap();
+    let (text, _, code) = explain(&["-", "--plan", plan.to_str().unwrap()], MESSAGE);
+    assert_eq!(code, 0);
+    for part in [
+        "training.micro_batch_size: 4, ",
+        "training.activation_checkpointing: full, ",
+        " less by prediction",
+        "the plan foresees ",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused_with_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    write("broken.pickle", &fs::read(file("training.pickle")).unwrap()[..700]);
+    write("notes.toml", b"[package]\nname = \"notes\"\n");
+    // The file that it asks to be opened for writing lies in this folder: a name as long as that which it has.
+    const OPENED: &str = "./the-pickle-was-run!";
+    let mut hostile = fs::read(file("hostile.pickle")).unwrap();
+    let at = hostile.windows(OPENED.len()).position(|bytes| bytes == b"/tmp/memwall-was-here").unwrap();
+    hostile[at..at + OPENED.len()].copy_from_slice(OPENED.as_bytes());
+    write("hostile.pickle", &hostile);
+    fs::create_dir(folder.path().join("directory")).unwrap();
+    let cases = [
+        ("hostile.pickle", "asks for code to be run"),
+        ("broken.pickle", "it is cut off"),
+        ("no-file", "no-file: there is no such file\n"),
+        ("directory", "directory"),
+        ("notes.toml", "neither a memory snapshot nor a text"),
+    ];
+    for (path, part) in cases {
+        let (out, err, code) = explain_in(folder.path(), &[path], "");
+        assert_eq!((out.as_str(), code), ("", 2), "{path}: {err}");
+        assert!(err.starts_with("memwall: ") && err.contains(part) && err.lines().count() == 1, "{path}: {err}");
+    }
+    assert!(!folder.path().join(OPENED).exists(), "code of a pickle was run");
+    let (_, err, code) = explain(&["-"], "\u{0}\u{1}garbage");
+    assert_eq!(code, 2, "{err}");
+}
+
+#[test]
+fn both_as_json_for_scripts() {
+    let (out, _, code) = explain(&["-", "--format", "json"], MESSAGE);
+    let said: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &said["kind"], &said["device"]), (0, &"out_of_memory".into(), &0.into()));
+    // 3 GiB; 20.81 GiB less 12.09 and 4.84 of PyTorch's allocator; no plan, so nothing predicted.
+    assert_eq!(said["asked"], Bytes::from_gib(3.0).0);
+    let outside = said["outside_torch"].as_f64().unwrap() / f64::from(1 << 30);
+    assert!((outside - (20.81 - 12.09 - 4.84)).abs() < 1e-6, "{outside}");
+    assert!(said["predicted"].is_null());
+    // What the text lists: 4.84 GiB are more than the 1.34 that are short.
+    let (text, ..) = explain(&["-"], MESSAGE);
+    let helps: Vec<&str> = said["helps"].as_array().unwrap().iter().map(|help| help.as_str().unwrap()).collect();
+    assert!(helps[0].starts_with("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, up to 4.84 GiB less"), "{helps:?}");
+    assert!(helps.iter().all(|help| text.contains(help)), "{helps:?}\n{text}");
+    assert!(text.contains("--plan PLAN"), "{text}");
+    let (out, _, code) = explain(&[file("training.pickle").to_str().unwrap(), "--format", "json"], "");
+    let said: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &said["kind"]), (0, &"snapshot".into()));
+    let device = &said["devices"][0];
+    let purposes = device["allocated_for"].as_array().unwrap();
+    let all: u64 = purposes.iter().map(|purpose| purpose["bytes"].as_u64().unwrap()).sum();
+    assert_eq!((device["allocated"].as_u64(), all), (Some(99 << 19), 99 << 19));
+}

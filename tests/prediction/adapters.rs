@@ -1,0 +1,173 @@
+//! Where low-rank adapters stand, by the names that frameworks' modules have: counts of trained parameters by hand,
+//! rank x (input + output) a matrix, from the matrices in the models' code.
+
+use crate::support::catalog;
+use memwall::plan::Document;
+use memwall::predict;
+
+const RANK: u64 = 8;
+
+/// Trained parameters, or the faults.
+fn trained(model: &str, lora: &str) -> Result<u64, Vec<String>> {
+    let text = format!("model: {{{model}, sequence_length: 512}}\ntraining: {{lora: {{rank: {RANK}{lora}}}}}\n");
+    let plan = Document::parse(&text).unwrap().plan().unwrap();
+    predict::of(&plan, catalog())
+        .map(|prediction| prediction.params.trainable)
+        .map_err(|faults| faults.iter().map(ToString::to_string).collect())
+}
+
+fn of(preset: &str, lora: &str) -> u64 {
+    trained(&format!("preset: {preset}"), lora).unwrap()
+}
+
+/// A model by the keys of its configuration.
+fn configured(config: &str, lora: &str) -> u64 {
+    trained(&format!("hf_config: {{{config}}}"), lora).unwrap()
+}
+
+/// peft's `TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING` (utils/constants.py) on the models' matrices.
+#[test]
+fn without_targets_pefts_defaults_stand() {
+    assert_eq!(of("llama-2-7b", ""), 32 * RANK * 2 * (4096 + 4096));
+    // One matrix makes queries, keys and values (models/gpt2, `c_attn`).
+    assert_eq!(of("gpt2", ""), 12 * RANK * (768 + 3 * 768));
+    let bert = "model_type: bert, hidden_size: 768, num_hidden_layers: 12, num_attention_heads: 12";
+    assert_eq!(configured(bert, ""), 12 * RANK * 2 * (768 + 768));
+    // 71 heads of 64 and one for keys and one for values (models/falcon, `query_key_value`).
+    let falcon = "model_type: falcon, hidden_size: 4544, num_hidden_layers: 32, num_attention_heads: 71, \
+                  multi_query: true, new_decoder_architecture: false, vocab_size: 65024";
+    assert_eq!(configured(falcon, ""), 32 * RANK * (4544 + (71 + 2) * 64));
+    let bloom = "model_type: bloom, hidden_size: 1024, n_layer: 24, n_head: 16, vocab_size: 250880";
+    assert_eq!(configured(bloom, ""), 24 * RANK * (1024 + 3 * 1024));
+    let neox = "model_type: gpt_neox, hidden_size: 2048, num_hidden_layers: 16, num_attention_heads: 8, \
+                intermediate_size: 8192, vocab_size: 50304";
+    assert_eq!(configured(neox, ""), 16 * RANK * (2048 + 3 * 2048));
+    let phi = "model_type: phi, hidden_size: 2560, num_hidden_layers: 32, num_attention_heads: 32, \
+               intermediate_size: 10240, vocab_size: 51200";
+    assert_eq!(configured(phi, ""), 32 * RANK * (2 * (2560 + 2560) + 2 * (2560 + 10240)));
+    // Megatron-Bridge's (peft/lora.py): all four matrices of a layer, two of them fused.
+    let attention = (4096 + 3 * 4096) + (4096 + 4096);
+    let megatron = trained("preset: llama-2-7b, framework: megatron", "").unwrap();
+    assert_eq!(megatron, 32 * RANK * (attention + (4096 + 2 * 11008) + (11008 + 4096)));
+}
+
+#[test]
+fn families_have_names_of_their_own() {
+    let vit = "model_type: vit, hidden_size: 768, num_hidden_layers: 12, num_attention_heads: 12, image_size: 224, \
+               patch_size: 16";
+    let vit = format!("hf_config: {{{vit}}}, image_size: 224");
+    assert_eq!(trained_image(&vit, ", targets: [query, value]"), 12 * RANK * 2 * (768 + 768));
+    // `c_proj` is attention's and the feed-forward block's; a longer path means one of them.
+    let attention = 768 + 768;
+    let block = 4 * 768 + 768;
+    assert_eq!(of("gpt2", ", targets: [c_proj]"), 12 * RANK * (attention + block));
+    assert_eq!(of("gpt2", ", targets: [mlp.c_proj]"), 12 * RANK * block);
+    // DeepSeek V2 Lite: 16 heads of 128 + 64, a latent of 512 + 64 (models/deepseek_v2, `DeepseekV2Attention`).
+    let deepseek = "model_type: deepseek_v2, hidden_size: 2048, num_hidden_layers: 27, num_attention_heads: 16, \
+                    q_lora_rank: null, kv_lora_rank: 512, qk_nope_head_dim: 128, qk_rope_head_dim: 64, v_head_dim: 128, \
+                    n_routed_experts: 64, num_experts_per_tok: 6, n_shared_experts: 2, moe_intermediate_size: 1408, \
+                    intermediate_size: 10944, first_k_dense_replace: 1, vocab_size: 102400";
+    let targets = ", targets: [q_proj, kv_a_proj_with_mqa, kv_b_proj]";
+    let matrices = (2048 + 16 * 192) + (2048 + 512 + 64) + (512 + 16 * 256);
+    assert_eq!(configured(deepseek, targets), 27 * RANK * matrices);
+}
+
+/// The same as `trained`, of a model that takes images.
+fn trained_image(model: &str, lora: &str) -> u64 {
+    let text = format!("model: {{{model}}}\ntraining: {{lora: {{rank: {RANK}{lora}}}}}\n");
+    let plan = Document::parse(&text).unwrap().plan().unwrap();
+    predict::of(&plan, catalog()).unwrap().params.trainable
+}
+
+/// Each expert is a module with matrices of its own (transformers 4.57.6, models/mixtral and qwen3_moe), and each gets
+/// adapters; so does the router where every linear layer does.
+#[test]
+fn experts_get_an_adapter_each() {
+    let experts = 8 * 3 * (4096 + 14336);
+    assert_eq!(of("mixtral-8x7b", ", targets: [w1, w2, w3]"), 32 * RANK * experts);
+    let attention = 2 * (4096 + 4096) + 2 * (4096 + 1024);
+    let router = 4096 + 8;
+    assert_eq!(of("mixtral-8x7b", ", targets: [all-linear]"), 32 * RANK * (attention + router + experts));
+    let targets = ", targets: [gate_proj, up_proj, down_proj]";
+    assert_eq!(of("qwen3-30b-a3b", targets), 48 * RANK * 128 * 3 * (2048 + 768));
+}
+
+#[test]
+fn a_name_that_no_module_has_is_refused() {
+    for name in ["nonsense", "c_attn", "lm_head", "embed_tokens", "proj"] {
+        let faults = trained("preset: llama-2-7b", &format!(", targets: [q_proj, {name}]")).unwrap_err();
+        assert_eq!(
+            faults,
+            [format!(
+                "training.lora.targets: `{name}` is no linear layer of this model that takes an adapter; known: q_proj, \
+                 k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, all-linear"
+            )]
+        );
+    }
+    let faults = trained("preset: llama-2-7b", ", targets: []").unwrap_err();
+    assert!(faults[0].starts_with("training.lora.targets: names no module; known: q_proj"), "{faults:?}");
+}
+
+/// peft raises where its table lacks the `model_type` (tuners/lora/model.py, "Please specify `target_modules`").
+#[test]
+fn a_model_that_peft_has_no_default_for_needs_targets() {
+    let faults = trained("preset: qwen3-30b-a3b", "").unwrap_err();
+    assert!(faults[0].starts_with("training.lora.targets: needed: peft has no default"), "{faults:?}");
+}
+
+/// bitsandbytes' `MatMul4Bit` (autograd/_functions.py) saves a quantised matrix as it lies and makes it whole while it
+/// multiplies; of one that is not quantised autocast's 16-bit copy is saved where its input has a gradient, which that
+/// of the first layer's queries, keys and values has not. 4 layers of 4 x 1024^2 + 3 x 1024 x 2048.
+#[test]
+fn a_quantised_matrix_leaves_no_copy_behind() {
+    let end = |bits: &str| {
+        let text = format!(
+            "{{model: {{hf_config: {{model_type: llama, hidden_size: 1024, num_hidden_layers: 4, num_attention_heads: 8,
+             intermediate_size: 2048, vocab_size: 1024}}, sequence_length: 512}},
+             training: {{precision: bf16-mixed, micro_batch_size: 1, lora: {{rank: 8, targets: [q_proj]{bits}}}}},
+             cluster: {{num_gpus: 1}}}}"
+        );
+        let plan = Document::parse(&text).unwrap().plan().unwrap();
+        let prediction = predict::of(&plan, catalog()).unwrap();
+        prediction.largest().activations_end_of_forward.0
+    };
+    let copies = 4 * (4 * 1024 * 1024 + 3 * 1024 * 2048) - 3 * 1024 * 1024;
+    assert_eq!(end("") - end(", base_bits: 4"), 2 * copies);
+    assert_eq!(end(", base_bits: 8"), end(", base_bits: 4"));
+}
+
+/// peft keeps adapters in fp32 (`autocast_adapter_dtype`): a rank of 16 is little to multiply for what is read and
+/// written. An A100 40GB moves 1.555 TB/s and computes 19.5 TFLOP/s there: of the second matrix's 277 GB and 2.2 TFLOP
+/// 0.178 s and 0.113 s, so that even one after the other they take less than twice the longer.
+#[test]
+fn a_thin_product_takes_no_longer_than_its_bytes_and_operations_one_after_the_other_and_a_little() {
+    let text = std::fs::read_to_string("configs/plans/7b_lora.yaml").unwrap();
+    let plan = Document::parse(&text).unwrap().plan().unwrap();
+    let prediction = predict::of(&plan, catalog()).unwrap();
+    for name in ["lora.a", "lora.b"] {
+        let op = prediction.roofline.ops.iter().find(|op| op.name == name).unwrap();
+        let bytes = op.bytes.as_f64() / 1.555e12;
+        assert!(op.seconds.0 > bytes && op.seconds.0 < 2.0 * bytes, "{name}: {} s, its bytes {bytes} s", op.seconds);
+    }
+}
+
+/// peft raises adapters to fp32 (`autocast_adapter_dtype`); Megatron Bridge's are in the model's type (peft/utils.py,
+/// `ParallelLinearAdapter`: `self.bfloat16()`).
+#[test]
+fn adapters_lie_in_the_type_of_their_framework() {
+    let weights = |framework: &str| {
+        let text = format!(
+            "model: {{preset: llama-2-7b, framework: {framework}, sequence_length: 512}}\n\
+             training: {{precision: bf16, lora: {{rank: {RANK}}}}}\n"
+        );
+        let plan = Document::parse(&text).unwrap().plan().unwrap();
+        let prediction = predict::of(&plan, catalog()).unwrap();
+        let params = &prediction.params;
+        let weights = prediction.largest().terms.iter().find(|term| term.name == "weights").unwrap().bytes.0;
+        (weights - 2 * (params.total - params.trainable), params.trainable)
+    };
+    let (held, adapters) = weights("pytorch");
+    assert_eq!(held, 4 * adapters);
+    let (held, adapters) = weights("megatron");
+    assert_eq!(held, 2 * adapters);
+}

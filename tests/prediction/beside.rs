@@ -1,0 +1,81 @@
+//! What runs beside the passes and what waits: transfers to host memory and experts' exchanges, by hand.
+
+use crate::support::catalog;
+use memwall::plan::Document;
+use memwall::predict::{self, Prediction};
+
+fn prediction(text: &str) -> Prediction {
+    let plan = Document::parse(text).unwrap().plan().unwrap();
+    predict::of(&plan, catalog()).unwrap()
+}
+
+fn step(text: &str) -> f64 {
+    prediction(text).time.step.0
+}
+
+/// Megatron sends what a model's first layers save to the host in the forward pass, and takes it back in the backward pass
+/// (--cpu-offloading-num-layers): a layer's bytes at a time.
+#[test]
+fn offloaded_layers_move_their_own_bytes() {
+    let with = |card: &str, training: &str| {
+        step(&format!(
+            "model: {{preset: llama-2-7b, framework: megatron, batch_size: 1, sequence_length: 4096}}\n\
+             training: {{precision: bf16-fp32-master{training}}}\nhardware: {{gpu_type: {card}}}\ncluster: {{num_gpus: 1}}\n"
+        ))
+    };
+    let layers = |count: u64| with("NVIDIA H100", &format!(", cpu_offload: activations, offload_layers: {count}"));
+    // Over PCIe 28 layers take longer than either pass: each further one adds the same.
+    let [half, more, all] = [28, 30, 32].map(layers);
+    assert!(all > more && more > half, "{half} {more} {all}");
+    assert!(((all - more) / (more - half) - 1.0).abs() < 1e-6, "{half} {more} {all}");
+    assert!((layers(0) / with("NVIDIA H100", "") - 1.0).abs() < 1e-9);
+    // NVLink-C2C is seven times as quick: all of it runs behind the passes.
+    let superchip = with("NVIDIA GH200 480GB", ", cpu_offload: activations");
+    assert!((superchip / with("NVIDIA GH200 480GB", "") - 1.0).abs() < 1e-9, "{superchip}");
+}
+
+fn experts(micro_batches: u64, training: &str, distribution: &str) -> String {
+    format!(
+        "model: {{preset: mixtral-8x7b, framework: megatron, batch_size: {}, sequence_length: 4096}}\n\
+         training: {{precision: bf16-fp32-master, micro_batch_size: 1{training}}}\n\
+         hardware: {{gpu_type: NVIDIA H100}}\ncluster: {{num_gpus: 8}}\n\
+         distribution: {{data_parallel: 8, expert_parallel: 8{distribution}}}\n",
+        8 * micro_batches
+    )
+}
+
+/// The first pass forward and the last one backward have no partner (megatron-core, pipeline_parallel/combined_1f1b.py):
+/// of n micro-batches n - 1 hide their experts' exchanges.
+#[test]
+fn experts_exchange_beside_another_micro_batch() {
+    let saves = |count: u64| {
+        let alone = step(&experts(count, "", ", overlap_expert_parallel: false"));
+        alone - step(&experts(count, "", ", overlap_expert_parallel: true"))
+    };
+    let [one, two, four] = [1, 2, 4].map(saves);
+    assert!(one.abs() < 1e-9 && two > 0.0, "{one} {two}");
+    assert!((four / two - 3.0).abs() < 1e-6, "{two} {four}");
+}
+
+/// Megatron Bridge's recipes that capture whole iterations exchange beside another micro-batch.
+#[test]
+fn captured_iterations_overlap_experts_by_default() {
+    let captured = prediction(&experts(4, ", cuda_graph: full_iteration", ""));
+    assert!(captured.assumptions.iter().any(|one| one.starts_with("distribution.overlap_expert_parallel")));
+    let told = step(&experts(4, ", cuda_graph: full_iteration", ", overlap_expert_parallel: true"));
+    assert!((captured.time.step.0 / told - 1.0).abs() < 1e-12);
+}
+
+/// Collectives that run in pieces beside the products are never slower than those that do not.
+#[test]
+fn pieces_never_slow_tensor_parallel_down() {
+    let with = |pieces: bool| {
+        step(&format!(
+            "model: {{preset: llama-2-7b, framework: megatron, batch_size: 4, sequence_length: 4096}}\n\
+             training: {{precision: bf16-fp32-master, micro_batch_size: 1}}\nhardware: {{gpu_type: NVIDIA H100}}\n\
+             cluster: {{num_gpus: 8}}\n\
+             distribution: {{tensor_parallel: 8, sequence_parallel: true, overlap_tensor_parallel: {pieces}}}\n"
+        ))
+    };
+    assert!(with(true) < with(false));
+}

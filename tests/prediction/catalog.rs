@@ -1,0 +1,141 @@
+//! The catalogue inside the binary: what must be there, under which names, with sources.
+
+use crate::support::catalog;
+use memwall::units::BytesPerSec;
+
+#[test]
+fn the_cards_that_people_train_on_are_there() {
+    let catalog = catalog();
+    for name in [
+        "A100 40GB SXM",
+        "A100 80GB SXM",
+        "A100 40GB PCIe",
+        "A100 80GB PCIe",
+        "H100 SXM",
+        "H100 PCIe",
+        "H100 NVL",
+        "H200",
+        "B200",
+        "GB200",
+        "RTX 3090",
+        "RTX 4090",
+        "RTX 5090",
+        "RTX A6000",
+        "L4",
+        "L40S",
+        "A10",
+        "V100",
+        "T4",
+        "MI300X",
+        "MI325X",
+    ] {
+        assert!(catalog.gpu(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn the_contracts_names_mean_what_it_says() {
+    let catalog = catalog();
+    let gib = |name: &str| catalog.gpu(name).unwrap_or_else(|| panic!("{name}")).memory.gib();
+    // "`NVIDIA H100` is SXM 80 GB, `NVIDIA A100` is SXM 80 GB", as NVML counts them.
+    for (name, nominal) in [
+        ("NVIDIA H100", 80.0),
+        ("NVIDIA A100", 80.0),
+        ("NVIDIA A100 40GB", 40.0),
+        ("A100_80GB_SXM", 80.0),
+        ("NVIDIA V100 16GB", 16.0),
+        ("NVIDIA A10G", 24.0),
+        ("nvidia gb200", 186.0),
+        ("nvidia-h200", 141.0),
+    ] {
+        let share = gib(name) / nominal;
+        assert!((0.92..=1.01).contains(&share), "{name}: {} GiB", gib(name));
+    }
+    assert_eq!(catalog.gpu("h100").unwrap().name, catalog.gpu("NVIDIA H100 80GB HBM3").unwrap().name);
+}
+
+#[test]
+fn the_contracts_links_have_its_bandwidths() {
+    let catalog = catalog();
+    for (name, giga) in [
+        ("nvlink_3", 300.0),
+        ("nvlink_4", 450.0),
+        ("nvlink_5", 900.0),
+        ("pcie_4", 32.0),
+        ("pcie_5", 64.0),
+        ("infiniband_hdr", 25.0),
+        ("infiniband_ndr", 50.0),
+        ("infiniband_xdr", 100.0),
+        ("ethernet_100", 12.5),
+    ] {
+        assert_eq!(catalog.link(name).unwrap().each_way, BytesPerSec::from_giga(giga), "{name}");
+    }
+}
+
+#[test]
+fn every_card_names_a_link_that_exists() {
+    let catalog = catalog();
+    for gpu in &catalog.gpus {
+        assert!(catalog.link(&gpu.link).is_some(), "{}: {}", gpu.name, gpu.link);
+        assert!(gpu.short.chars().count() <= 10, "{}: {}", gpu.name, gpu.short);
+    }
+}
+
+#[test]
+fn no_name_means_two_things() {
+    let catalog = catalog();
+    for gpu in &catalog.gpus {
+        for name in std::iter::once(&gpu.name).chain(&gpu.aliases) {
+            assert_eq!(catalog.gpu(name).unwrap().name, gpu.name, "{name}");
+        }
+    }
+    for preset in &catalog.models {
+        for name in std::iter::once(&preset.name).chain(&preset.aliases) {
+            assert_eq!(catalog.model(name).unwrap().name, preset.name, "{name}");
+        }
+    }
+}
+
+#[test]
+fn peaks_are_dense_and_in_order() {
+    for gpu in &catalog().gpus {
+        let peaks = gpu.peaks;
+        let ratio = |more: Option<memwall::units::FlopsPerSec>, less: Option<memwall::units::FlopsPerSec>| {
+            more.zip(less).map(|(more, less)| more.0 / less.0)
+        };
+        // FP8 runs at twice bf16, TF32 at half of it, or at the same rate: a sparse figure
+        // among dense ones would be off by two.
+        for pair in [ratio(peaks.fp8, peaks.bf16), ratio(peaks.bf16, peaks.tf32)] {
+            assert!(pair.is_none_or(|ratio| (0.95..=2.1).contains(&ratio)), "{}: {pair:?}", gpu.name);
+        }
+        assert!(peaks.bf16.or(peaks.fp16).is_some(), "{}", gpu.name);
+    }
+}
+
+#[test]
+fn presets_of_decoders_have_their_exact_parameter_count() {
+    let catalog = catalog();
+    assert!(catalog.models.len() >= 30);
+    let mut counted = 0;
+    for preset in &catalog.models {
+        assert!(preset.source.contains("http"), "{}: {}", preset.name, preset.source);
+        let plan =
+            memwall::plan::Document::parse(&format!("model: {{preset: {}}}", preset.name)).unwrap().plan().unwrap();
+        let Ok(job) = memwall::predict::Job::resolve(&plan, catalog) else { continue };
+        assert_eq!(memwall::predict::predict(&job).params.total, preset.params, "{}", preset.name);
+        counted += 1;
+    }
+    assert!(counted >= 30, "only {counted} presets can be predicted");
+}
+
+/// The links are those that plans can name by contract.
+#[test]
+fn an_unknown_name_is_told_with_the_nearest_or_with_what_there_is() {
+    let catalog = catalog();
+    assert_eq!(catalog.no_gpu("H10"), "H10 is not in the catalogue; nearest: NVIDIA H100");
+    assert_eq!(catalog.no_model("qqq"), "qqq is not in the catalogue; `memwall models` lists what is");
+    let said = catalog.no_link("qqq");
+    for link in ["nvlink_3", "nvlink_4", "nvlink_5", "pcie_4", "pcie_5", "infiniband_ndr", "ethernet_100"] {
+        assert!(said.contains(link), "{said}");
+    }
+}

@@ -1,0 +1,54 @@
+//! Frozen parts: what stays trained, counted by hand from the models' matrices.
+
+use crate::support::catalog;
+use memwall::plan::Document;
+use memwall::predict::{self, Prediction};
+
+fn predicted(preset: &str, frozen: &str) -> Result<Prediction, Vec<String>> {
+    let text = format!(
+        "model: {{preset: {preset}, sequence_length: 512}}\ntraining: {{precision: bf16, frozen: [{frozen}]}}\n"
+    );
+    let plan = Document::parse(&text).unwrap().plan().unwrap();
+    predict::of(&plan, catalog()).map_err(|faults| faults.iter().map(ToString::to_string).collect())
+}
+
+/// Parameters that are not trained.
+fn untrained(preset: &str, frozen: &str) -> u64 {
+    let params = predicted(preset, frozen).unwrap().params;
+    params.total - params.trainable
+}
+
+/// Llama 2's output matrix is its own; GPT-2's is the embedding, beside which lies a table of positions.
+#[test]
+fn a_head_is_frozen_with_the_embedding_where_it_is_the_embedding() {
+    assert_eq!(untrained("llama-2-7b", "embeddings"), 32_000 * 4096);
+    assert_eq!(untrained("llama-2-7b", "embeddings, head"), 2 * 32_000 * 4096);
+    assert_eq!(untrained("gpt2", "embeddings"), (50_257 + 1024) * 768);
+    assert_eq!(untrained("gpt2", "head"), 0);
+}
+
+#[test]
+fn parts_of_a_layer() {
+    assert_eq!(untrained("llama-2-7b", "attention"), 32 * 4 * 4096 * 4096);
+    assert_eq!(untrained("llama-2-7b", "mlp"), 32 * 3 * 4096 * 11_008);
+    assert_eq!(untrained("llama-2-7b", "norms"), (2 * 32 + 1) * 4096);
+    assert_eq!(untrained("mixtral-8x7b", "experts"), 32 * 8 * 3 * 4096 * 14_336);
+    assert_eq!(untrained("mixtral-8x7b", "router"), 32 * 8 * 4096);
+}
+
+/// AdamW in bf16: two states of 2 bytes for each parameter that is trained; gradients are gone after the step.
+#[test]
+fn frozen_weights_have_no_states() {
+    let fixed = |frozen: &str| {
+        let prediction = predicted("llama-2-7b", frozen).unwrap();
+        prediction.stages[0].static_bytes.0
+    };
+    assert_eq!(fixed("") - fixed("mlp"), 32 * 3 * 4096 * 11_008 * (2 + 2));
+}
+
+#[test]
+fn an_unknown_part_is_refused() {
+    let expected = "training.frozen: `vision` is no part of a model; known: embeddings, head, attention, mlp, experts, \
+                    router, norms, convolutions";
+    assert_eq!(predicted("llama-2-7b", "vision").unwrap_err(), [expected]);
+}

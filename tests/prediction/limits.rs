@@ -1,0 +1,69 @@
+//! Runs that a framework refuses, or that fail in their first step: each limit from its code.
+
+use crate::support::catalog;
+use memwall::plan::Document;
+use memwall::predict;
+
+/// The faults of a plan; none where it is predicted.
+fn faults(text: &str) -> Vec<String> {
+    let plan = Document::parse(text).unwrap().plan().unwrap();
+    predict::of(&plan, catalog())
+        .err()
+        .map(|faults| faults.iter().map(ToString::to_string).collect())
+        .unwrap_or_default()
+}
+
+const NONE: [String; 0] = [];
+
+/// GPT-2's table has 1024 rows; RoBERTa's 514, of which padding and what lies before it take two
+/// (models/roberta/modeling_roberta.py, `create_position_ids_from_input_ids`). Rotary positions have no table.
+#[test]
+fn a_sequence_ends_with_the_learned_positions() {
+    let gpt2 = |tokens: u64| faults(&format!("model: {{preset: gpt2, sequence_length: {tokens}}}"));
+    assert_eq!(gpt2(1024), NONE);
+    assert_eq!(gpt2(8192), ["model.sequence_length: 8192: the model has learned positions for 1024 tokens"]);
+    let roberta = |tokens: u64| {
+        faults(&format!(
+            "model: {{hf_config: {{model_type: roberta, max_position_embeddings: 514}}, sequence_length: {tokens}}}"
+        ))
+    };
+    assert_eq!(roberta(512), NONE);
+    assert_eq!(roberta(514), ["model.sequence_length: 514: the model has learned positions for 512 tokens"]);
+    assert_eq!(faults("model: {preset: llama-2-7b, sequence_length: 32768}"), NONE);
+}
+
+/// `seq_length % (context_parallel_size * 2)` (megatron/training/arguments.py).
+#[test]
+fn context_parallel_halves_each_share() {
+    let plan = |tokens: u64| {
+        faults(&format!(
+            "model: {{preset: llama-3-8b, framework: megatron, sequence_length: {tokens}}}\n\
+             distribution: {{context_parallel: 4}}\ncluster: {{num_gpus: 4}}\n"
+        ))
+    };
+    assert_eq!(plan(8192), NONE);
+    let expected = "model.sequence_length: 8196: must divide by 2 x distribution.context_parallel = 8";
+    assert_eq!(plan(8196), [expected]);
+}
+
+/// Megatron needs as many micro-batches as stages (core/pipeline_parallel/schedules.py,
+/// `microbatch_group_size_per_vp_stage`). PyTorch's rounds may be longer, but all alike: 6 over 4 stages are one, 9 two.
+#[test]
+fn interleaved_micro_batches_fill_their_rounds() {
+    let plan = |framework: &str, batches: u64| {
+        faults(&format!(
+            "model: {{preset: llama-3-8b, framework: {framework}}}\n\
+             training: {{micro_batch_size: 1, gradient_accumulation_steps: {batches}}}\n\
+             distribution: {{pipeline_parallel: 4, virtual_pipeline: 2}}\ncluster: {{num_gpus: 4}}\n"
+        ))
+    };
+    assert_eq!(plan("megatron", 8), NONE);
+    assert_eq!(plan("megatron", 5), NONE);
+    let expected = "training.gradient_accumulation_steps: 3: interleaved needs at least \
+                    distribution.pipeline_parallel = 4";
+    assert_eq!(plan("megatron", 3), [expected]);
+    assert_eq!(plan("pytorch", 6), NONE);
+    let expected =
+        "training.gradient_accumulation_steps: 9: interleaved needs a multiple of its 2 rounds over 4 stages";
+    assert_eq!(plan("pytorch", 9), [expected]);
+}

@@ -1,0 +1,29 @@
+//! What is predicted and what follows from it: models, memory, time, advice, searches and explanations, held against
+//! measured cases, frameworks' code and arithmetic written out.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod accounts;
+mod accuracy;
+mod adapters;
+mod advice;
+mod beside;
+mod catalog;
+mod explain;
+mod families;
+mod frameworks;
+mod frozen;
+mod inference;
+mod laws;
+mod limits;
+mod operands;
+mod properties;
+mod reserved;
+mod search;
+mod sharding;
+mod speed;
+mod sweep;
+mod truth;
+mod walks;

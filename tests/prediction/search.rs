@@ -1,0 +1,252 @@
+//! `memwall search` against brute force: every plan of a small space written out as text and predicted the plain way.
+
+use crate::support::catalog;
+use memwall::advise::{Found, KNOBS, Progress, Ranked, Request, fewest_gpus, largest_model, search, why_slower};
+use memwall::plan::{Document, Plan};
+use memwall::predict::{self, Job, Prediction};
+
+fn plan(text: &str) -> Plan {
+    Document::parse(text).unwrap().plan().unwrap()
+}
+
+fn found(text: &str, keep: Vec<&'static str>) -> Found {
+    let plan = plan(text);
+    let request = Request { plan: &plan, keep, top: 10, until_fit: false };
+    search(&request, catalog(), &Progress::default()).unwrap()
+}
+
+/// A plan of brute force: its settings as text, and what is predicted for them.
+struct Brute {
+    settings: String,
+    prediction: Prediction,
+}
+
+impl Brute {
+    fn fits(&self) -> bool {
+        self.prediction.capacity.needed <= self.prediction.capacity.bytes
+    }
+}
+
+/// The space as the rules of parallel training have it, written down once more: nothing of the search is used.
+fn brute(
+    base: &str,
+    (gpus, batch, sequence, layers): (u64, u64, u64, u64),
+    megatron: bool,
+    experts: u64,
+) -> Vec<Brute> {
+    let catalog = catalog();
+    let mut all = Vec::new();
+    let to = |most: u64| 1..=most;
+    for (tp, pp, cp) in to(gpus).flat_map(|t| to(gpus).flat_map(move |p| to(gpus).map(move |c| (t, p, c)))) {
+        let model = tp * pp * cp;
+        if !gpus.is_multiple_of(model) || (cp > 1 && !sequence.is_multiple_of(2 * cp)) {
+            continue;
+        }
+        let dp = gpus / model;
+        if !batch.is_multiple_of(dp) {
+            continue;
+        }
+        let mut settings = Vec::new();
+        for sp in [false, true].into_iter().filter(|sp| !sp || tp > 1) {
+            for micro in to(batch / dp).filter(|micro| (batch / dp).is_multiple_of(*micro)) {
+                let steps = batch / dp / micro;
+                let mut schedules = vec!["1f1b, virtual_pipeline: 1".to_owned()];
+                if pp > 1 {
+                    schedules.push("gpipe, virtual_pipeline: 1".to_owned());
+                    let chunks =
+                        to(layers).filter(|v| *v > 1 && layers.is_multiple_of(pp * v) && steps.is_multiple_of(pp));
+                    schedules.extend(chunks.map(|v| format!("interleaved, virtual_pipeline: {v}")));
+                }
+                let shardings: &[&str] = match (dp * cp > 1, megatron) {
+                    (false, _) => &["none"],
+                    (true, true) => &["none", "zero1"],
+                    (true, false) => &["none", "zero1", "zero2", "zero3"],
+                };
+                let mut expert = vec![(1, tp)];
+                if experts > 1 {
+                    expert = to(experts)
+                        .filter(|ep| experts.is_multiple_of(*ep))
+                        .flat_map(|ep| [(ep, 1), (ep, tp)])
+                        .collect();
+                    expert.dedup();
+                    expert.retain(|(ep, etp)| (dp * cp * tp).is_multiple_of(ep * etp));
+                }
+                for ((schedule, sharding), (ep, etp)) in schedules
+                    .iter()
+                    .flat_map(|schedule| shardings.iter().map(move |sharding| (schedule, sharding)))
+                    .flat_map(|pair| expert.iter().map(move |expert| (pair, *expert)))
+                {
+                    for recompute in ["none", "selective", "full"] {
+                        // Megatron refuses --cpu-offloading-num-layers with a pipeline or with recomputation, and has
+                        // no argument for weights.
+                        let offloads: &[&str] = match (megatron, pp == 1 && recompute == "none") {
+                            (true, false) => &["none", "optimizer"],
+                            (true, true) => &["none", "optimizer", "activations"],
+                            (false, _) => &["none", "optimizer", "parameters", "activations"],
+                        };
+                        for offload in offloads {
+                            settings.push(format!(
+                                "training: {{precision: bf16, activation_checkpointing: {recompute}, cpu_offload: {offload}, \
+                                 micro_batch_size: {micro}, gradient_accumulation_steps: {steps}}}\n\
+                                 distribution: {{data_parallel: {dp}, tensor_parallel: {tp}, pipeline_parallel: {pp}, \
+                                 context_parallel: {cp}, expert_parallel: {ep}, expert_tensor_parallel: {etp}, \
+                                 sequence_parallel: {sp}, sharding: {sharding}, pipeline_schedule: {schedule}}}\n"
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        for settings in settings {
+            if let Ok(prediction) = predict::of(&plan(&format!("{base}{settings}")), catalog) {
+                all.push(Brute { settings, prediction });
+            }
+        }
+    }
+    all
+}
+
+/// What both must agree in: how many there are, how many fit, the best and the front.
+fn agrees(text: &str, found: &Found, all: &[Brute]) {
+    assert_eq!(found.evaluated + found.pruned, all.len() as u64, "the same space");
+    let mut fitting: Vec<&Brute> = all.iter().filter(|one| one.fits()).collect();
+    assert!(
+        !fitting.is_empty() && fitting.len() < all.len(),
+        "{} of {} fit: a test of little",
+        fitting.len(),
+        all.len()
+    );
+    fitting.sort_by(|a, b| a.prediction.time.step.0.total_cmp(&b.prediction.time.step.0));
+    for (brute, ranked) in fitting.iter().zip(&found.ranked) {
+        let (by_force, by_search) = (brute.prediction.time.step, ranked.outline.time.step);
+        assert!(
+            (by_force.0 / by_search.0 - 1.0).abs() < 1e-12,
+            "{by_force} of {}, {by_search} of {ranked:?}",
+            brute.settings
+        );
+    }
+    // The front by its definition: nothing that fits is as fast and as small, and better in one of both.
+    let most = 1.5 * fitting[0].prediction.time.step.0;
+    let mut front: Vec<(f64, u64)> = Vec::new();
+    for one in fitting.iter().filter(|one| one.prediction.time.step.0 <= most) {
+        let (step, needed) = (one.prediction.time.step.0, one.prediction.capacity.needed.0);
+        match front.last_mut() {
+            Some(last) if last.0 == step => last.1 = last.1.min(needed),
+            Some(last) if last.1 <= needed => {}
+            _ => front.push((step, needed)),
+        }
+    }
+    front.dedup_by(|next, one| next.1 >= one.1);
+    let found_front: Vec<(f64, u64)> =
+        found.front.iter().map(|one| (one.outline.time.step.0, one.outline.capacity.needed.0)).collect();
+    assert_eq!(found_front, front, "the front");
+    for one in found.ranked.iter().chain(&found.front) {
+        realised(text, one);
+    }
+}
+
+/// The change of a plan's text comes to the plan whose figures are told.
+fn realised(text: &str, one: &Ranked) {
+    let edited = Document::parse(text).unwrap().changed(&one.change).unwrap();
+    let catalog = catalog();
+    let job =
+        Job::resolve(&edited.plan().unwrap(), catalog).unwrap_or_else(|faults| panic!("{faults:?}: {}", edited.text()));
+    assert_eq!(memwall::advise::Knobs::of(&job), one.knobs, "{}", edited.text());
+    let prediction = predict::predict(&job);
+    assert_eq!(prediction.capacity, one.outline.capacity, "{}", edited.text());
+    assert_eq!(prediction.time, one.outline.time, "{}", edited.text());
+}
+
+#[test]
+fn four_gpus_of_plain_pytorch_as_by_brute_force() {
+    let base = "model: {architecture: {hidden_size: 1024, num_layers: 4, num_attention_heads: 16, vocab_size: 32000}, \
+                batch_size: 8, sequence_length: 2048}\ncluster: {num_gpus: 4}\nhardware: {gpu_type: A10G, memory_limit_gb: 6}\n";
+    let text = format!("{base}training: {{precision: bf16}}\n");
+    let all = brute(base, (4, 8, 2048, 4), false, 1);
+    agrees(&text, &found(&text, Vec::new()), &all);
+}
+
+#[test]
+fn six_gpus_of_megatron_with_experts_as_by_brute_force() {
+    let base = "model: {architecture: {hidden_size: 768, num_layers: 6, num_attention_heads: 12, vocab_size: 32000, \
+                moe: {num_experts: 6, experts_per_token: 2}}, batch_size: 6, sequence_length: 1024, framework: megatron}\n\
+                cluster: {num_gpus: 6}\nhardware: {gpu_type: A10G, memory_limit_gb: 2.2}\n";
+    let text = format!("{base}training: {{precision: bf16}}\ndistribution: {{strategy: tensor_parallel}}\n");
+    let all = brute(base, (6, 6, 1024, 6), true, 6);
+    agrees(&text, &found(&text, Vec::new()), &all);
+}
+
+#[test]
+fn what_is_kept_stays() {
+    let text = include_str!("../../configs/plans/70b_hybrid_training.yaml");
+    let keep = vec!["distribution.tensor_parallel", "training.cpu_offload", "distribution.context_parallel"];
+    let found = found(text, keep);
+    assert!(!found.ranked.is_empty());
+    for one in &found.ranked {
+        assert_eq!((one.knobs.tensor, one.knobs.context, one.knobs.offload.name()), (8, 1, "none"));
+        realised(text, one);
+    }
+    for pair in found.ranked.windows(2) {
+        assert!(pair[0].outline.time.step <= pair[1].outline.time.step);
+        assert!(!why_slower(&pair[0], &pair[1]).is_empty());
+    }
+    let better = found.ranked[0].outline.time.step <= found.own.outline.time.step;
+    assert!(better, "the plan as it is belongs to the space");
+}
+
+#[test]
+fn a_cancelled_search_ends_with_what_it_has() {
+    let plan = plan(include_str!("../../configs/plans/70b_hybrid_training.yaml"));
+    let progress = Progress::default();
+    progress.cancel();
+    let request = Request { plan: &plan, keep: Vec::new(), top: 5, until_fit: false };
+    let found = search(&request, catalog(), &progress).unwrap();
+    assert!(found.cancelled && found.ranked.is_empty() && found.evaluated == 0);
+}
+
+#[test]
+fn the_fewest_gpus_fit_and_half_a_node_less_do_not() {
+    let text = "model: {preset: llama-3-8b, framework: megatron, batch_size: 64, sequence_length: 8192}\n\
+                hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 64, nodes: 8, gpus_per_node: 8}\n";
+    let (plan, catalog) = (plan(text), catalog());
+    // Offload would bring any model onto one card.
+    let keep = vec![KNOBS[13]];
+    let request = Request { plan: &plan, keep: keep.clone(), top: 1, until_fit: false };
+    let (gpus, one) = fewest_gpus(&request, catalog, &Progress::default()).unwrap().unwrap();
+    // 8 billion parameters at 18 bytes are 135 GiB: two cards of 80 GiB at least.
+    assert_eq!(gpus, 2, "{one:?}");
+    let mut smaller = plan.clone();
+    (smaller.cluster.num_gpus, smaller.cluster.nodes) = (Some(gpus / 2), None);
+    let request = Request { plan: &smaller, keep, top: 1, until_fit: false };
+    assert!(search(&request, catalog, &Progress::default()).unwrap().ranked.is_empty());
+}
+
+#[test]
+fn the_largest_model_fits() {
+    let text = "model: {preset: llama-3-8b, framework: megatron, batch_size: 8, sequence_length: 2048}\n\
+                hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 1}\ntraining: {precision: bf16}\n";
+    let (plan, catalog) = (plan(text), catalog());
+    let request = Request { plan: &plan, keep: vec![KNOBS[13]], top: 1, until_fit: false };
+    let found = largest_model(&request, catalog, &Progress::default()).unwrap();
+    let (billions, one) = found.billions.unwrap();
+    assert!(one.outline.capacity.needed <= one.outline.capacity.bytes);
+    // Weights, gradients and states in 16 bit are 8 bytes a parameter: 79.6 GiB hold 10.7 billion at the very most.
+    assert!((7.0..10.7).contains(&billions), "{billions}");
+}
+
+#[test]
+fn offload_takes_the_time_of_its_transfers() {
+    let text = "model: {preset: llama-3.2-1b, batch_size: 4, sequence_length: 2048}\ntraining: {precision: bf16}\n\
+                hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 1}\n";
+    let catalog = catalog();
+    let step = |offload: &str| {
+        let text = text.replace("bf16}", &format!("bf16, cpu_offload: {offload}}}"));
+        predict::of(&plan(&text), catalog).unwrap().time.communication.0
+    };
+    assert!(step("none") == 0.0);
+    // 1.236 billion parameters: 2 bytes of gradient out, 2 of weight back at 64 GB/s are 77 ms; 0.24 s a billion on the
+    // host are 297 ms.
+    assert!((step("optimizer") / 0.374 - 1.0).abs() < 0.02, "{}", step("optimizer"));
+    // Weights twice more.
+    assert!((step("parameters") / 0.413 - 1.0).abs() < 0.02, "{}", step("parameters"));
+}

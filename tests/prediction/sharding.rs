@@ -1,0 +1,188 @@
+//! Buffers of sharded training, worked by hand from the frameworks' code.
+
+use crate::support::catalog;
+use memwall::plan::Document;
+use memwall::predict::{self, Phase, Prediction};
+
+fn predicted(plan: &str) -> Prediction {
+    let catalog = catalog();
+    predict::of(&Document::parse(plan).unwrap().plan().unwrap(), catalog).unwrap()
+}
+
+/// Bytes of a term of the largest stage, which must have its peak in that phase.
+fn term(prediction: &Prediction, phase: Phase, name: &str) -> u64 {
+    let stage = prediction.largest();
+    assert_eq!(stage.peak_phase, phase, "{}", stage.peak_cause);
+    stage.terms.iter().find(|term| term.name == name).map_or(0, |term| term.bytes.0)
+}
+
+/// Megatron FSDP as megatron-core's code has it (core/distributed/fsdp/src/megatron_fsdp). A layer of 4 x 4096^2 +
+/// 3 x 4096 x 11 008 + 2 x 4096 = 202 383 360 parameters is a unit; embedding and head, 32 000 x 4096 each, and the final
+/// norm are in none.
+#[test]
+fn megatron_fsdp_gathers_ahead_and_frees_late() {
+    let run = |layers: u64| {
+        predicted(&format!(
+            "{{model: {{framework: megatron, type: transformer, sequence_length: 64, architecture: {{hidden_size: 4096,
+             num_layers: {layers}, num_attention_heads: 32, intermediate_size: 11008, vocab_size: 32000,
+             vocab_padding_multiple: 128, activation: swiglu, norm: rmsnorm, linear_bias: false,
+             tie_embeddings: false}}}},
+             training: {{micro_batch_size: 1}}, hardware: {{library_workspaces: false}},
+             cluster: {{num_gpus: 8}}, distribution: {{data_parallel: 8, sharding: zero3}}}}"
+        ))
+    };
+    let buffers = |layers: u64| term(&run(layers), Phase::Backward, "sharding buffers");
+    let (layer, matrix) = (202_383_360_u64, 32_000_u64 * 4096);
+    // 16 bit, always gathered: `AllGatherPipeline.reset` keeps what belongs to no unit.
+    let ends = (2 * matrix + 4096) * 2;
+    // Ahead of a layer until 5e8 elements are reached: three more.
+    let gathered = 4 * layer * 2;
+    // fp32 gradients are freed before others are handed on only while those that wait have more than 1e9 elements. The
+    // head's 131 076 096 and four layers' have not, so that a fifth is handed on, and a sixth made, before any is freed.
+    assert_eq!(buffers(24), ends + gathered + (matrix + 4096 + 6 * layer) * 4);
+    // With two layers nothing is ever freed: the head's, the upper layer's, and the lower one's being made.
+    assert_eq!(buffers(2), ends + 2 * layer * 2 + (matrix + 4096) * 4 + 2 * layer * 4);
+}
+
+/// A transformer of 12 layers of 4 x 1024^2 + 2 x 1024 x 4096 + 13 x 1024 parameters on 8 GPUs with 16-bit weights and
+/// fp32 masters.
+fn deepspeed(more: &str) -> Prediction {
+    predicted(&format!(
+        "{{model: {{framework: pytorch, sequence_length: 64, hf_config: {{model_type: gpt2, n_embd: 1024, n_layer: 12,
+         n_head: 16, n_positions: 1024, vocab_size: 50257}}}},
+         training: {{precision: bf16-fp32-master, optimizer: adamw-fused, micro_batch_size: 1}},
+         hardware: {{library_workspaces: false}}, cluster: {{num_gpus: 8}}, distribution: {{data_parallel: 8{more}}}}}"
+    ))
+}
+
+/// DeepSpeed's ZeRO 2 (runtime/zero/stage_1_and_2.py, `setup_buckets`): `torch.empty(int(reduce_bucket_size))` in the
+/// type of the weights when the backward pass begins, 5e8 x 2 B whatever the model's size, and one of them, as
+/// `overlap_comm` is on for stage 3 only (runtime/zero/config.py, `overlap_comm_valid`). It is gone between steps.
+#[test]
+fn zero_2_makes_its_whole_bucket_for_a_small_model() {
+    let prediction = deepspeed(", sharding: zero2");
+    assert_eq!(term(&prediction, Phase::Backward, "sharding buffers"), 1_000_000_000);
+    let stage = prediction.largest();
+    let resting =
+        stage.terms.iter().filter(|term| ["weights", "master weights", "optimizer states"].contains(&&*term.name));
+    assert_eq!(stage.static_bytes.0, resting.map(|term| term.bytes.0).sum::<u64>());
+}
+
+/// DeepSpeed's ZeRO 3 (runtime/zero/stage3.py): the bucket is there from the start. 203 508 736 parameters are all used
+/// again within 1e9 elements when the loss is there (partitioned_param_coordinator.py, `__params_to_release`): none has
+/// been released when the last layer's backward pass makes its gradients in 16 bit.
+#[test]
+fn zero_3_keeps_its_bucket_and_releases_nothing_of_a_small_model() {
+    let prediction = deepspeed(", sharding: zero3");
+    let bucket = 1_000_000_000;
+    let params = 50_257 * 1024 + 1024 * 1024 + 12 * (12 * 1024 * 1024 + 13 * 1024) + 2 * 1024;
+    assert_eq!(prediction.params.total, params);
+    let layer = 12 * 1024 * 1024 + 13 * 1024;
+    assert_eq!(term(&prediction, Phase::Backward, "sharding buffers"), bucket + 2 * (params + layer));
+    assert!(prediction.largest().static_bytes.0 > bucket);
+}
+
+/// torchtitan's FSDP2 under a pipeline does not reshard after the forward pass (distributed/fsdp.py,
+/// `get_fsdp_reshard_after_forward_policy`), and PyTorch's stages reduce gradients behind the last backward pass alone
+/// (torch/distributed/pipelining/stage.py, `backward_maybe_with_nosync`; _fsdp_param_group.py, `post_backward`).
+#[test]
+fn fsdp2_under_a_pipeline_keeps_its_stage_whole() {
+    let prediction = predicted(
+        "{model: {framework: torchtitan, batch_size: 6, sequence_length: 64, hf_config: {model_type: llama,
+         hidden_size: 1024, num_hidden_layers: 4, num_attention_heads: 16, num_key_value_heads: 16,
+         intermediate_size: 4096, vocab_size: 32000, max_position_embeddings: 64, tie_word_embeddings: false}},
+         training: {precision: bf16-mixed, micro_batch_size: 1, gradient_accumulation_steps: 3},
+         hardware: {library_workspaces: false}, cluster: {num_gpus: 4},
+         distribution: {data_parallel: 2, pipeline_parallel: 2, sharding: zero3}}",
+    );
+    let layer = 4 * 1024 * 1024 + 3 * 1024 * 4096 + 2 * 1024;
+    let head = 32_000 * 1024 + 1024;
+    let stage = 2 * layer + head;
+    // All weights of the last stage in bf16, all gradients in fp32, and in bf16 those of the layer that runs and the
+    // head's, which wait for the end of the root's backward pass.
+    assert_eq!(term(&prediction, Phase::Backward, "sharding buffers"), 2 * stage + 2 * layer + 2 * head);
+    assert_eq!(term(&prediction, Phase::Backward, "whole gradients"), 4 * stage);
+    // Sharded over two ranks: fp32 weights; no gradients yet.
+    assert_eq!(term(&prediction, Phase::Backward, "weights"), 4 * stage / 2);
+    assert_eq!(term(&prediction, Phase::Backward, "gradients"), 0);
+    // Three buffers for activations of 64 x 1024 in bf16, of which the micro-batch under way has one; the last stage
+    // receives no gradients. Logits of the two other micro-batches are kept until the step ends (`output_chunks`).
+    assert_eq!(term(&prediction, Phase::Backward, "receive buffers"), 2 * 64 * 1024 * 2);
+    assert_eq!(term(&prediction, Phase::Backward, "outputs kept"), 2 * 64 * 32_000 * 2);
+}
+
+/// FSDP without resharding behind the forward pass (`reshard_after_forward=False`, SHARD_GRAD_OP): fp32 shards at rest as
+/// with it, and the bf16 weights of all layers until the loss is there, where with it two layers are.
+#[test]
+fn fsdps_second_stage_shares_weights_out_and_leaves_them_gathered() {
+    let run = |framework: &str, sharding: &str| {
+        predicted(&format!(
+            "{{model: {{framework: {framework}, batch_size: 4, sequence_length: 64, hf_config: {{model_type: llama,
+             hidden_size: 1024, num_hidden_layers: 4, num_attention_heads: 16, num_key_value_heads: 16,
+             intermediate_size: 4096, vocab_size: 4000, max_position_embeddings: 64, tie_word_embeddings: false}}}},
+             training: {{precision: bf16-mixed, micro_batch_size: 1}}, hardware: {{library_workspaces: false}},
+             cluster: {{num_gpus: 4}}, distribution: {{data_parallel: 4, sharding: {sharding}, reduce_dtype: fp32}}}}"
+        ))
+    };
+    let layer = 4 * 1024 * 1024 + 3 * 1024 * 4096 + 2 * 1024;
+    let head = 4_000 * 1024 + 1024;
+    let all = 4 * layer + 4_000 * 1024 + head;
+    for framework in ["torchtitan", "pytorch"] {
+        let (kept, resharded) = (run(framework, "zero2"), run(framework, "zero3"));
+        assert_eq!(kept.largest().static_bytes, resharded.largest().static_bytes);
+        assert_eq!(term(&kept, Phase::Backward, "weights"), 4 * all / 4);
+        // The top layer's gradients in bf16 and, being reduced, fp32; the head's, which wait for the root's turn.
+        let gradients = 2 * layer + 4 * layer + 2 * head;
+        assert_eq!(term(&kept, Phase::Backward, "sharding buffers"), 2 * all + gradients);
+        let gathered = 2 * (4_000 * 1024 + head) + 2 * 2 * layer;
+        assert_eq!(term(&resharded, Phase::Backward, "sharding buffers"), gathered + gradients);
+        assert!(kept.time.step.0 <= resharded.time.step.0);
+    }
+}
+
+/// DTensor gathers and scatters along the sequence from the outermost dimension and puts the parts in order with a copy
+/// (torch/distributed/_functional_collectives.py): 2 x 2 B for each of N = 2 x 64 x 1024 elements about each collective.
+/// A layer has two gathers and two scatters and their transposes, the head one gather, the embedding one scatter.
+#[test]
+fn collectives_along_the_sequence_copy_what_they_bring() {
+    let bytes = |more: &str, name: &str| {
+        let prediction = predicted(&format!(
+            "{{model: {{framework: torchtitan, batch_size: 2, sequence_length: 64, hf_config: {{model_type: llama,
+             hidden_size: 1024, num_hidden_layers: 4, num_attention_heads: 16, num_key_value_heads: 16,
+             intermediate_size: 4096, vocab_size: 32000, max_position_embeddings: 64, tie_word_embeddings: false}}}},
+             training: {{micro_batch_size: 2{more}}}, hardware: {{gpu_type: NVIDIA H100}}, cluster: {{num_gpus: 2}},
+             distribution: {{tensor_parallel: 2, sequence_parallel: true}}}}"
+        ));
+        prediction.roofline.ops.iter().find(|op| op.name == name).map_or(0, |op| op.bytes.0)
+    };
+    let n = 2 * 64 * 1024;
+    assert_eq!(bytes(", precision: bf16-mixed", "collective.copy"), n * (4 * 8 * 4 + 2 * 4 + 2 * 4));
+    // torchao with one scale a tensor casts the shards and gathers a byte an element, forward and the gradients: half of
+    // a layer's eight collectives (float8/float8_tensor_parallel.py).
+    let fp8 = ", precision: fp8-mixed, fp8_recipe: tensorwise";
+    assert_eq!(bytes(fp8, "collective.copy"), n * (4 * (4 * 2 + 4 * 4) + 2 * 4 + 2 * 4));
+    // Recomputing a layer gathers its two inputs and scatters the attention's result once more: the scatter behind the
+    // block brings what nothing saved.
+    let full = ", precision: bf16-mixed, activation_checkpointing: full";
+    assert_eq!(bytes(full, "collective.copy"), n * (4 * 11 * 4 + 2 * 4 + 2 * 4));
+}
+
+/// DeepSeek V2 Lite has 64 experts of 3 x 2048 x 1408 in each of 26 layers: of eight ranks each holds eight of them.
+#[test]
+fn experts_that_run_one_by_one_are_shared_out_too() {
+    let weights = |ranks: u64| {
+        let prediction = predicted(&format!(
+            "{{model: {{hf_config: {{model_type: deepseek_v2, hidden_size: 2048, num_hidden_layers: 27,
+             num_attention_heads: 16, num_key_value_heads: 16, intermediate_size: 10944, moe_intermediate_size: 1408,
+             n_routed_experts: 64, n_shared_experts: 2, num_experts_per_tok: 6, first_k_dense_replace: 1,
+             kv_lora_rank: 512, q_lora_rank: null, qk_rope_head_dim: 64, qk_nope_head_dim: 128, v_head_dim: 128,
+             vocab_size: 102400}}, framework: pytorch, sequence_length: 512}},
+             training: {{precision: bf16, micro_batch_size: 1}}, cluster: {{num_gpus: 8}},
+             distribution: {{data_parallel: 8, expert_parallel: {ranks}}}}}"
+        ));
+        let terms = &prediction.largest().terms;
+        terms.iter().find(|term| term.name == "weights").expect("weights").bytes.0
+    };
+    let experts = 26 * 64 * 3 * 2048 * 1408 * 2;
+    assert_eq!(weights(1) - weights(8), experts / 8 * 7);
+}

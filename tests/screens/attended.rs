@@ -1,0 +1,327 @@
+//! A run that is left alone at night: what it is about, where its memory is going, what alerts, what this machine
+//! is known to show; all through what is seen and through keys.
+
+use crate::support::catalog;
+use crate::support::demo::{START, happen, look, open, press, screen, watch};
+use memwall::app::{Alert, Calibrations, Effect, Event, Kept, Key, Rules, State};
+use memwall::compare::{Calibration, Factor, Forecast, Grows, Phase};
+use memwall::observe::{Demo, Source};
+use memwall::plan::{EXAMPLES, Loaded};
+use memwall::reading::{
+    DeviceMemory, DeviceProcess, DeviceSample, HookEnd, HookMemory, HookStep, HookedRun, Moment, OutOfMemory, Progress,
+    Reading, RunNews, Sample, SourceInfo, SourceKind, ToldBy,
+};
+use memwall::units::{Bytes, Celsius, Fraction, Seconds};
+
+const EXAMPLE: &str = "13b_long_sequence";
+const SIZE: (u16, u16) = (120, 40);
+
+fn second_line(state: &State) -> String {
+    screen(state, &look(), SIZE).lines().nth(1).unwrap().to_owned()
+}
+
+fn demo_of(state: &State) -> Demo {
+    Demo::new(state.plans.editor.prediction().unwrap(), &state.plans.editor.job().unwrap().hardware.gpu)
+}
+
+/// A live run as one would be on real devices: a process on each of eight, the first of which tells of its steps.
+struct Live {
+    state: State,
+    now: Moment,
+    step: u64,
+}
+
+impl Live {
+    fn start(rules: &str) -> Self {
+        // A plan of one's own: the example is nobody's plan for a real run.
+        let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == EXAMPLE).unwrap();
+        let loaded = Loaded::from_text("own", text).unwrap();
+        let mut state = State::new(loaded, catalog().clone(), None, START);
+        state.run.alerts.rules = Rules::parse(rules).unwrap();
+        state.run.calibrations.machine = "node7".to_owned();
+        happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: "driver".to_owned() }));
+        state.monitor.toggle_attach(7);
+        Self { state, now: START, step: 100 }
+    }
+
+    /// One second with so much memory in use and at so many degrees; what is to be done about it.
+    fn second(&mut self, gib: f64, degrees: f64, progress: Option<Progress>) -> Vec<Effect> {
+        self.now = self.now.plus_millis(1000);
+        let at = self.now;
+        let (total, used) = (Bytes::from_gib(79.6), Bytes::from_gib(gib));
+        // The others have nothing to alert of.
+        let of = |index: u32| if index == 0 { (used, degrees) } else { (used.min(Bytes::from_gib(55.0)), 60.0) };
+        let memory = |used| DeviceMemory { total, used, free: total.saturating_sub(used) };
+        let device = |index: u32| DeviceSample {
+            index,
+            name: Reading::measured("NVIDIA H100 80GB HBM3".to_owned(), at),
+            memory: Reading::measured(memory(of(index).0), at),
+            busy: Reading::measured(Fraction(1.0), at),
+            temperature: Reading::measured(Celsius(of(index).1), at),
+            processes: Reading::measured(
+                vec![DeviceProcess::holding(7 + index, Reading::measured(of(index).0, at))],
+                at,
+            ),
+            ..DeviceSample::default()
+        };
+        let progress = progress.map(Box::new);
+        happen(
+            &mut self.state,
+            Event::Sample(Box::new(Sample {
+                at,
+                devices: (0..8).map(device).collect(),
+                progress,
+                ..Sample::default()
+            })),
+        )
+    }
+
+    /// So many seconds of steps of one second each.
+    fn train(&mut self, seconds: u64) -> Vec<Effect> {
+        (0..seconds)
+            .flat_map(|_| {
+                self.step += 1;
+                let told = progress(self.step, 1.0, 2.0, self.now);
+                self.second(55.0, 60.0, Some(told))
+            })
+            .collect()
+    }
+}
+
+fn progress(step: u64, seconds: f64, loss: f64, at: Moment) -> Progress {
+    Progress {
+        told_by: ToldBy::Hook,
+        step: Reading::measured(step, at),
+        total_steps: Reading::measured(12_000, at),
+        step_time: Reading::measured(Seconds(seconds), at),
+        loss: Reading::measured(loss, at),
+        ..Progress::default()
+    }
+}
+
+fn alarms(effects: &[Effect]) -> Vec<String> {
+    let told = |effect: &Effect| match effect {
+        Effect::Alarm(alarm) => Some(alarm.text.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(told).collect()
+}
+
+#[test]
+fn a_leak_is_told_from_a_flat_run_with_when_memory_will_be_full() {
+    let mut state = open(EXAMPLE);
+    let mut run = demo_of(&state);
+    watch(&mut state, &mut run, 0..400);
+    assert_eq!(state.run.outlook.memory, Forecast::Flat);
+    assert!(!screen(&state, &look(), SIZE).lines().next().unwrap().contains("full"));
+    // That it grew while it loaded and through its first step was no alert either.
+    assert_eq!((state.run.alerts.raised.len(), state.run.alerts.past.len()), (0, 0));
+
+    // 24 GiB in 1500 s of stepping: what is left after 400 s takes about 1100 s more.
+    let mut state = open(EXAMPLE);
+    let mut run = demo_of(&state).leaking(Seconds(1500.0));
+    watch(&mut state, &mut run, 0..400);
+    let Forecast::Growing(growth) = state.run.outlook.memory else { panic!("{:?}", state.run.outlook.memory) };
+    assert!((growth.left.0 / 1110.0 - 1.0).abs() < 0.1, "{growth:?}");
+    assert!(growth.soonest.0 <= growth.left.0);
+    assert_eq!(state.run.outlook.grows, Some(Grows::Leak));
+    let line = second_line(&state);
+    assert!(line.contains("why: a leak: tensors are kept from step to step"), "{line}");
+    let first = screen(&state, &look(), SIZE).lines().next().unwrap().to_owned();
+    assert!(first.contains(" GROWING: full in 1"), "{first}");
+    press(&mut state, &[Key::Char('5')]);
+    let shown = screen(&state, &look(), SIZE);
+    assert!(shown.contains("a leak: tensors are kept"), "{shown}");
+}
+
+#[test]
+fn an_evaluation_and_the_first_steps_are_no_steady_training() {
+    let mut live = Live::start("");
+    live.step = 0;
+    live.second(50.0, 60.0, Some(progress(1, 20.0, 9.0, live.now)));
+    assert_eq!(live.state.run.telemetry.phases().phase(live.now), Phase::WarmingUp);
+    assert!(screen(&live.state, &look(), SIZE).lines().next().unwrap().contains("warming up"));
+    assert!(live.state.run.comparison.as_ref().unwrap().step.observed.value().is_none());
+    live.step = 1;
+    live.train(60);
+    assert_eq!(live.state.run.telemetry.phases().phase(live.now), Phase::Steady);
+    assert_eq!(live.state.run.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
+    // Half a minute without a step: an evaluation. The step stays what it is in training.
+    for _ in 0..30 {
+        live.second(55.0, 60.0, None);
+    }
+    assert!(screen(&live.state, &look(), SIZE).lines().next().unwrap().contains("between steps"));
+    let told = progress(live.step + 1, 31.0, 2.0, live.now);
+    live.second(55.0, 60.0, Some(told));
+    assert_eq!(live.state.run.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
+}
+
+#[test]
+fn an_alert_comes_once_a_crossing_and_again_after_it_went_back() {
+    let mut live = Live::start("temperature: 88\nnotify: [bell]\n");
+    live.train(5);
+    let mut told = Vec::new();
+    // Up to the threshold, around it, well below, and over it again.
+    for degrees in [87.0, 88.0, 89.0, 87.0, 88.0, 84.0, 90.0, 82.0, 89.0, 90.0] {
+        let more = live.second(55.0, degrees, None);
+        told.push(alarms(&more).len());
+    }
+    // 84 is not 5 below 88; 82 is.
+    assert_eq!(told, [0, 1, 0, 0, 0, 0, 0, 0, 1, 0]);
+    let line = second_line(&live.state);
+    assert!(line.starts_with(" ! GPU 0: 90 °C"), "{line}");
+    press(&mut live.state, &[Key::Char('A')]);
+    assert!(!second_line(&live.state).contains('!'));
+    assert!(live.state.run.alerts.raised.iter().any(|raised| raised.alert == Alert::Temperature && raised.seen));
+}
+
+#[test]
+fn a_loss_that_is_no_number_and_a_run_that_hangs_are_told() {
+    let mut live = Live::start("notify: [desktop]\nstalled: 2\n");
+    live.train(30);
+    let broken = progress(live.step + 1, 1.0, f64::NAN, live.now);
+    let effects = live.second(55.0, 60.0, Some(broken));
+    assert_eq!(alarms(&effects), ["the loss is NaN"]);
+    let effects: Vec<Effect> = (0..180).flat_map(|_| live.second(55.0, 60.0, None)).collect();
+    assert_eq!(alarms(&effects), ["no step for 2 min"]);
+}
+
+#[test]
+fn without_a_file_of_alerts_the_screen_alone_tells() {
+    let mut live = Live::start("");
+    live.train(5);
+    let effects = live.second(79.0, 95.0, None);
+    assert_eq!(alarms(&effects), Vec::<String>::new());
+    // 79 of 79.6 GiB, and the hot card as one more.
+    assert!(second_line(&live.state).starts_with(" ! GPU 0: memory 99 % full (+1)"), "{}", second_line(&live.state));
+}
+
+#[test]
+fn a_made_up_run_wakes_nobody() {
+    let mut state = open(EXAMPLE);
+    state.run.alerts.rules = Rules::parse("memory: 10\nnotify: [bell]\ncommand: [page]\n").unwrap();
+    let mut run = demo_of(&state);
+    let mut effects = happen(&mut state, Event::SourceStarted(run.info()));
+    for second in 0..30 {
+        effects.extend(happen(&mut state, Event::Sample(Box::new(run.sample(START.plus_millis(second * 1000))))));
+    }
+    assert_eq!(alarms(&effects), Vec::<String>::new());
+    assert!(!state.run.alerts.raised.is_empty());
+}
+
+#[test]
+fn a_calibration_is_kept_used_visibly_and_dropped() {
+    let mut live = Live::start("");
+    live.train(60);
+    let planned = live.state.run.comparison.as_ref().unwrap().memory.predicted;
+    press(&mut live.state, &[Key::Char('5')]);
+    let effects = happen(&mut live.state, Event::Key(Key::Char('c')));
+    let Some(Effect::Calibrate(kept, true)) = effects.first() else { panic!("{effects:?} {:?}", live.state.notice) };
+    assert_eq!(
+        (kept.machine.as_str(), kept.gpu.as_str(), kept.framework.as_str()),
+        ("node7", "NVIDIA H100 80GB HBM3", "megatron")
+    );
+    // What the file holds then, with more runs in it.
+    let factors = Calibration { memory: Some(Factor { times: 1.04, runs: 3 }), time: None };
+    let known = Calibrations::default().with(Kept { factors, ..(**kept).clone() });
+    happen(&mut live.state, Event::Calibrated(Ok(known)));
+    let now = live.state.run.comparison.as_ref().unwrap().memory.predicted;
+    assert_eq!(now, Bytes::from_f64(planned.as_f64() * 1.04));
+    assert!(second_line(&live.state).contains("calibrated"));
+    let shown = screen(&live.state, &look(), SIZE);
+    assert!(shown.contains("memory ×1.04 (3 runs) on NVIDIA H100 80GB HBM3, kept 2026-09-21"), "{shown}");
+    // The same run teaches once.
+    assert!(happen(&mut live.state, Event::Key(Key::Char('c'))).is_empty());
+    let effects = happen(&mut live.state, Event::Key(Key::Char('C')));
+    assert!(matches!(effects.first(), Some(Effect::Calibrate(_, false))), "{effects:?}");
+    happen(&mut live.state, Event::Calibrated(Ok(Calibrations::default())));
+    assert_eq!(live.state.run.comparison.as_ref().unwrap().memory.predicted, planned);
+    assert!(!second_line(&live.state).contains("calibrated"));
+}
+
+#[test]
+fn what_is_made_up_or_played_neither_teaches_nor_uses_a_calibration() {
+    let mut state = open(EXAMPLE);
+    let mut run = demo_of(&state);
+    watch(&mut state, &mut run, 0..60);
+    press(&mut state, &[Key::Char('5')]);
+    let effects = happen(&mut state, Event::Key(Key::Char('c')));
+    assert!(effects.is_empty() && state.notice.as_ref().unwrap().text.contains("this machine"));
+}
+
+/// 70 GiB in tensors, 6.5 GiB in pieces, 1 GiB free, 2 GiB asked for.
+fn message() -> OutOfMemory {
+    OutOfMemory {
+        backend: "CUDA".to_owned(),
+        device: Some(0),
+        asked: Some(Bytes::from_gib(2.0)),
+        capacity: Some(Bytes::from_gib(79.1)),
+        free: Some(Bytes::from_gib(1.0)),
+        allocated: Some(Bytes::from_gib(70.0)),
+        unallocated: Some(Bytes::from_gib(6.5)),
+        in_process: Some(Bytes::from_gib(78.1)),
+        ..OutOfMemory::default()
+    }
+}
+
+#[test]
+fn memory_that_ran_out_is_explained_at_once() {
+    let mut live = Live::start("");
+    live.train(5);
+    let news = RunNews { pid: Some(7), out_of_memory: Some(message()), ..RunNews::default() };
+    happen(&mut live.state, Event::Run(Box::new(news.clone())));
+    let shown = screen(&live.state, &look(), SIZE);
+    // 2 GiB asked and 1 GiB free: 1 GiB short, which the 6.5 GiB in pieces would have been enough for.
+    for said in [
+        "CUDA out of memory on GPU 0: 1.00 GiB short (2.00 GiB asked, 1.00 GiB free)",
+        "expandable_segments:True, up to 6.50 GiB less held in pieces: enough for this request",
+        "training.activation_checkpointing: full",
+        "less by prediction",
+        "the plan foresees",
+    ] {
+        assert!(shown.contains(said), "no {said:?} in\n{shown}");
+    }
+    assert!(second_line(&live.state).contains("why: CUDA out of memory"), "{}", second_line(&live.state));
+    // Dismissed it stays so while the same is told again, and comes back by its key.
+    press(&mut live.state, &[Key::Esc]);
+    happen(&mut live.state, Event::Run(Box::new(news)));
+    assert_eq!(live.state.dialogs.overlay, None);
+    press(&mut live.state, &[Key::Char('O')]);
+    assert!(screen(&live.state, &look(), SIZE).contains("what helps"));
+    // Another run has taken its place.
+    press(&mut live.state, &[Key::Esc]);
+    happen(&mut live.state, Event::Run(Box::new(RunNews { pid: Some(7), ..RunNews::default() })));
+    press(&mut live.state, &[Key::Char('O')]);
+    assert_eq!(live.state.dialogs.overlay, None);
+}
+
+#[test]
+fn the_end_says_after_how_many_steps_and_how() {
+    let mut live = Live::start("");
+    let at = live.now;
+    let step = HookStep {
+        step: 1_840,
+        step_time: Reading::measured(Seconds(1.0), at),
+        memory: HookMemory::Allocator,
+        allocated: Reading::not_read(),
+        reserved: Reading::not_read(),
+        peak_allocated: Reading::not_read(),
+        peak_reserved: Reading::not_read(),
+        tokens: None,
+        retries: 0,
+        ooms: 0,
+    };
+    let end = HookEnd { error: Some("OutOfMemoryError".into()), out_of_memory: Some(message()), code: Some(1) };
+    let hook = HookedRun { pid: 7, about: None, step: Some(step), modules: None, end: Some(end), heard: at };
+    live.second(55.0, 60.0, None);
+    happen(&mut live.state, Event::Run(Box::new(RunNews { hooks: vec![hook], ..RunNews::default() })));
+    let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();
+    assert!(first.contains("▶ 7 ended") && first.ends_with(" OUT OF MEMORY"), "{first}");
+    // What the hook said of it is explained, too, and hours later it still stands there.
+    assert!(screen(&live.state, &look(), SIZE).contains("1.00 GiB short"));
+    press(&mut live.state, &[Key::Esc]);
+    live.now = live.now.plus_millis(3_600_000);
+    live.second(0.0, 40.0, None);
+    let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();
+    assert!(first.contains("▶ 7 ended") && first.ends_with(" OUT OF MEMORY"), "{first}");
+}

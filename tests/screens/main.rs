@@ -1,0 +1,14 @@
+//! The dashboard without a terminal: keys and events go in, the state and drawn screens come out.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod attended;
+mod editor;
+mod edits;
+mod explained;
+mod keys;
+mod proposal;
+mod run_and_draft;
+mod snapshots;

@@ -1,0 +1,353 @@
+//! Every pane at the sizes that people have, on a made-up run of an example plan.
+
+use crate::support::demo::{START, look, open, press, run, screen};
+use memwall::advise::Progress;
+use memwall::app::{Event, Key, Pane, SearchWish, State, update};
+use memwall::reading::playback::Playback;
+use memwall::reading::{Absence, DeviceSample, Reading};
+use memwall::ui::{Look, Theme};
+use memwall::units::Celsius;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
+
+/// Holds a drawn screen against `tests/snapshots/screens__NAME.snap`.
+fn assert_drawn(name: &str, drawn: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_snapshot!(format!("screens__{name}"), drawn));
+}
+
+fn snapshot(name: &str, state: &State) {
+    for (width, height) in SIZES {
+        assert_drawn(&format!("{name}_{width}x{height}"), &screen(state, &look(), (width, height)));
+    }
+}
+
+fn after_two_minutes(example: &str) -> State {
+    let mut state = open(example);
+    run(&mut state, 120);
+    state
+}
+
+fn focused(pane: Pane) -> State {
+    let mut state = after_two_minutes("13b_long_sequence");
+    state.views.focus = pane;
+    state
+}
+
+#[test]
+fn the_first_screen() {
+    snapshot("first", &open("13b_long_sequence"));
+}
+
+#[test]
+fn the_plan_pane() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Down; 5]);
+    snapshot("plan", &state);
+}
+
+#[test]
+fn the_vram_pane_with_its_named_terms() {
+    let mut state = focused(Pane::Vram);
+    snapshot("vram", &state);
+    press(&mut state, &[Key::Char('v'), Key::Down]);
+    snapshot("vram_layers", &state);
+    press(&mut state, &[Key::Char('v'), Key::Char('v'), Key::End]);
+    snapshot("vram_timeline", &state);
+    press(&mut state, &[Key::Char('v'), Key::Down, Key::Down]);
+    snapshot("vram_terms", &state);
+}
+
+#[test]
+fn the_stages_of_a_pipeline() {
+    let mut state = after_two_minutes("70b_hybrid_training");
+    press(&mut state, &[Key::Char('2'), Key::Char('v'), Key::Char('v'), Key::Down]);
+    snapshot("vram_stages", &state);
+}
+
+#[test]
+fn the_roofline_pane() {
+    let mut state = focused(Pane::Roofline);
+    press(&mut state, &[Key::Down]);
+    snapshot("roofline", &state);
+    press(&mut state, &[Key::Char('v')]);
+    snapshot("roofline_table", &state);
+}
+
+#[test]
+fn one_kind_of_operators_under_every_roof_narrowed() {
+    let mut state = focused(Pane::Roofline);
+    press(&mut state, &[Key::Char('/'), Key::Char('p'), Key::Char('+')]);
+    snapshot("roofline_zoom", &state);
+}
+
+#[test]
+fn a_plan_against_its_baseline() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('b'), Key::Home, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Right]);
+    snapshot("baseline", &state);
+}
+
+#[test]
+fn every_field_with_the_values_beside_it() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('z'), Key::Down]);
+    snapshot("plan_zoomed", &state);
+}
+
+#[test]
+fn the_plan_as_text_with_an_offer_and_a_fault() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('e')]);
+    snapshot("text", &state);
+    press(&mut state, &[Key::Up, Key::End, Key::Enter, Key::Char('d'), Key::Char('e')]);
+    snapshot("text_offer", &state);
+}
+
+#[test]
+fn a_list_of_cards() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Down, Key::Down, Key::Enter, Key::Char('h'), Key::Char('2')]);
+    snapshot("picker", &state);
+}
+
+#[test]
+fn what_is_to_be_saved() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::End, Key::Right, Key::Up, Key::Up, Key::Right, Key::Char('s')]);
+    snapshot("diff", &state);
+}
+
+#[test]
+fn a_sweep_of_one_key_and_of_two() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Home, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Char('w')]);
+    snapshot("sweep", &state);
+    press(&mut state, &[Key::Char('a'), Key::Char('t'), Key::Char('e'), Key::Char('n'), Key::Char('s'), Key::Enter]);
+    snapshot("sweep_two", &state);
+}
+
+#[test]
+fn the_largest_that_fits_and_an_export() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('m')]);
+    snapshot("largest", &state);
+    press(&mut state, &[Key::Esc, Key::Char('E'), Key::Down, Key::Enter]);
+    snapshot("export", &state);
+}
+
+#[test]
+fn a_search_under_way_and_what_it_found() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('f')]);
+    snapshot("search_begins", &state);
+    let answer = SearchWish::of(&state).unwrap().answer(&Progress::default(), &|_| {}).map(Box::new);
+    update(&mut state, Event::Searched { number: 1, answer });
+    press(&mut state, &[Key::Down]);
+    snapshot("search", &state);
+}
+
+#[test]
+fn open_plans_in_a_table() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('d'), Key::End, Key::Right, Key::Char('=')]);
+    snapshot("plans", &state);
+}
+
+#[test]
+fn the_monitor_pane_attached_to_a_process() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::End, Key::Enter, Key::Up]);
+    snapshot("monitor", &state);
+}
+
+#[test]
+fn the_history_of_the_selected_gpu() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::Char('h'), Key::Down]);
+    snapshot("history", &state);
+    press(&mut state, &[Key::Left, Key::Char('z')]);
+    snapshot("history_zoomed", &state);
+}
+
+#[test]
+fn a_recording_that_is_played() {
+    let mut state = open("13b_long_sequence");
+    let position = |millis| Playback {
+        start: START,
+        end: START.plus_millis(3_600_000),
+        at: START.plus_millis(millis),
+        speed: 4.0,
+        paused: true,
+        rewound: 0,
+        from: 0,
+        going_to: None,
+        damage: None,
+    };
+    update(&mut state, Event::Played(position(0)));
+    run(&mut state, 120);
+    update(&mut state, Event::Played(position(119_000)));
+    // The clock on the wall is another one.
+    update(&mut state, Event::Tick(START.plus_millis(86_400_000)));
+    snapshot("replay", &state);
+}
+
+#[test]
+fn what_is_observed_being_recorded() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::Char('r')]);
+    update(&mut state, Event::Recording("memwall-20260921T141320Z.ndjson".into()));
+    snapshot("recording", &state);
+}
+
+#[test]
+fn the_compare_pane() {
+    snapshot("compare", &focused(Pane::Compare));
+}
+
+#[test]
+fn a_zoomed_pane() {
+    let mut state = focused(Pane::Vram);
+    press(&mut state, &[Key::Char('z')]);
+    snapshot("zoomed", &state);
+}
+
+#[test]
+fn the_help() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Char('?')]);
+    snapshot("help", &state);
+}
+
+#[test]
+fn a_plan_that_does_not_fit() {
+    let mut state = focused(Pane::Plan);
+    for _ in 0..6 {
+        press(&mut state, &[Key::Down]);
+    }
+    press(&mut state, &[Key::Right, Key::Right]);
+    snapshot("does_not_fit", &state);
+}
+
+#[test]
+fn a_broken_value() {
+    let mut state = focused(Pane::Plan);
+    press(&mut state, &[Key::Down, Key::Down, Key::Down, Key::Enter, Key::Char('7'), Key::Enter]);
+    snapshot("broken", &state);
+}
+
+#[test]
+fn a_gpu_that_is_gone_and_figures_that_are_old() {
+    let mut state = focused(Pane::Monitor);
+    let mut sample = state.monitor.sample.clone().unwrap();
+    sample.devices[2].memory = Reading::Absent(Absence::Gone);
+    sample.devices[2].dram_bandwidth = Reading::Absent(Absence::Gone);
+    sample.devices[3].tensor_activity = Reading::Absent(Absence::NotSupported);
+    let later = sample.at.plus_millis(42_000);
+    update(&mut state, Event::Sample(Box::new(sample)));
+    update(&mut state, Event::Tick(later));
+    press(&mut state, &[Key::Down, Key::Down]);
+    snapshot("gone", &state);
+}
+
+#[test]
+fn a_source_that_failed() {
+    let mut state = open("13b_long_sequence");
+    update(&mut state, Event::SourceFailed("the NVIDIA driver is not loaded: run nvidia-smi to see why".to_owned()));
+    state.views.focus = Pane::Monitor;
+    snapshot("source_failed", &state);
+}
+
+#[test]
+fn ascii_alone() {
+    let state = focused(Pane::Roofline);
+    let plain = Look { ascii: true, ..look() };
+    for size in SIZES {
+        let drawn = screen(&state, &plain, size);
+        assert!(drawn.is_ascii());
+        assert_drawn(&format!("ascii_{}x{}", size.0, size.1), &drawn);
+    }
+}
+
+#[test]
+fn without_colours_no_cell_has_one() {
+    let state = focused(Pane::Vram);
+    let look = Look { theme: Theme::colourless(), ascii: false };
+    let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
+    terminal.draw(|frame| memwall::ui::draw(&state, &look, frame)).unwrap();
+    for cell in &terminal.backend().buffer().content {
+        assert_eq!((cell.fg, cell.bg), (ratatui::style::Color::Reset, ratatui::style::Color::Reset));
+    }
+}
+
+#[test]
+fn every_size_draws_without_panic() {
+    for example in ["13b_long_sequence", "70b_hybrid_training"] {
+        let mut state = after_two_minutes(example);
+        for pane in Pane::ALL {
+            state.views.focus = pane;
+            for zoomed in [false, true] {
+                state.views.zoomed = zoomed;
+                for width in (1..=210).step_by(19) {
+                    for height in (1..=60).step_by(11) {
+                        screen(&state, &look(), (width, height));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The same run on more GPUs than a node has: those of the sample again and again.
+fn with_gpus(count: usize) -> State {
+    let mut state = focused(Pane::Monitor);
+    let mut sample = state.monitor.sample.clone().unwrap();
+    let devices = sample.devices.clone();
+    sample.devices = (0..count)
+        .map(|index| {
+            let mut device = devices[index % devices.len()].clone();
+            device.index = u32::try_from(index).unwrap();
+            device
+        })
+        .collect();
+    // One is off the bus, one is hot.
+    sample.devices[count - 1] = DeviceSample::absent(u32::try_from(count - 1).unwrap(), &Absence::Gone);
+    sample.devices[0].temperature = Reading::measured(Celsius(91.0), sample.at);
+    update(&mut state, Event::Sample(Box::new(sample)));
+    state
+}
+
+#[test]
+fn any_number_of_gpus_leaves_processes_and_keys_on_the_screen() {
+    for count in [1, 2, 8, 16, 64] {
+        let mut state = with_gpus(count);
+        if count > 8 {
+            snapshot(&format!("monitor_{count}_gpus"), &state);
+        }
+        for zoomed in [false, true] {
+            state.views.zoomed = zoomed;
+            for size in SIZES {
+                let drawn = screen(&state, &look(), size);
+                assert!(drawn.contains("command") && drawn.contains("? help"), "{count} at {size:?}:\n{drawn}");
+                let process = if count == 1 { "no process" } else { "train.py" };
+                assert!(count == 1 || drawn.contains(process), "{count} at {size:?}:\n{drawn}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_gpu_closely_and_the_processes_as_a_tree() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::Char('v')]);
+    snapshot("monitor_device", &state);
+    press(&mut state, &[Key::Char('v'), Key::Char('s')]);
+    snapshot("monitor_processes", &state);
+    press(&mut state, &[Key::Char('/'), Key::Char('2'), Key::Char('w'), Key::Char('o')]);
+    let drawn = screen(&state, &look(), (120, 40));
+    assert!(drawn.contains("/2wo") && !drawn.contains("train.py"), "{drawn}");
+}
