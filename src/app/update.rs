@@ -344,7 +344,7 @@ fn attach(state: &mut State) -> Vec<Effect> {
             let plan = run_plan::attached(state);
             state.notice = Some(match &state.monitor.attached {
                 Some(_) => info(format!("attached to {pid}{plan}")),
-                None => info(format!("let go of {pid}: the fullest GPU is compared with the plan")),
+                None => info(format!("detached from {pid}: the fullest GPU is compared with the plan")),
             });
             set_against(state);
             if state.monitor.attached.is_some() && inferred::is_wanted(state) {

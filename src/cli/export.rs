@@ -8,7 +8,7 @@ use crate::plan::export::{Target, export};
 pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let (sources, exit) = plans::of_file(&args.plan, streams);
     let [source] = sources.as_slice() else {
-        return if sources.is_empty() { exit } else { streams.fail(Exit::Usage, "one plan at a time can be exported") };
+        return if sources.is_empty() { exit } else { streams.fail(Exit::Usage, "export takes one plan") };
     };
     let target = match args.to {
         ExportTarget::Megatron => Target::Megatron,

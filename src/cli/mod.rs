@@ -9,6 +9,7 @@ mod ending;
 mod exit;
 mod explain;
 mod export;
+mod help;
 mod import;
 pub mod infer;
 mod limits;
@@ -40,9 +41,11 @@ pub fn run(
     streams: &mut Streams,
     dashboard: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Exit,
 ) -> Exit {
-    // Completions are asked for while a package is built: they need nobody's files.
-    if let Some(Command::Completions(args)) = &asked.command {
-        return completions::run(args, streams);
+    // Completions are asked for while a package is built, help when a file is broken: they need nobody's files.
+    match &asked.command {
+        Some(Command::Completions(args)) => return completions::run(args, streams),
+        Some(Command::Help(args)) => return help::run(args, streams),
+        _ => {}
     }
     let catalog = match user_catalog::load(|name| std::env::var_os(name)) {
         Ok(catalog) => catalog,
@@ -74,5 +77,6 @@ pub fn run(
         Command::Explain(args) => explain::run(&args, &catalog, streams),
         Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
+        Command::Help(args) => help::run(&args, streams),
     }
 }

@@ -222,7 +222,7 @@ impl<'a> Builder<'a> {
 
     fn alias(&mut self, anchor: usize, span: Range<usize>, at: Mark) -> Result<(), Stop> {
         let Some(Some(node)) = self.anchors.get(&anchor).cloned() else {
-            return self.stop(at, "this alias stands inside what it refers to");
+            return self.stop(at, "this alias is inside what it refers to");
         };
         if depth(&node) + self.stack.len() > MAX_DEPTH {
             return self.stop(at, format!("nested deeper than {MAX_DEPTH} levels, aliases written out"));

@@ -13,7 +13,8 @@ pub fn summary(runs: &[HookedRun], prediction: Option<&Prediction>) -> String {
     let with_steps = runs.iter().filter_map(|run| Some((run, run.step.as_ref()?)));
     let most = with_steps.max_by_key(|(run, step)| (step.peak_allocated.value().copied(), std::cmp::Reverse(run.pid)));
     let Some((run, step)) = most else {
-        return "memwall: no optimizer step was seen (no PyTorch, or a Python that ignores PYTHONPATH)\n".to_owned();
+        return "memwall: no optimizer step was observed (no PyTorch, or a Python that ignores PYTHONPATH)\n"
+            .to_owned();
     };
     let mut text = String::from("memwall: ");
     let _ = write!(text, "{} steps", step.step);
@@ -45,7 +46,7 @@ fn memory(text: &mut String, step: &HookStep, plan: Option<&StageMemory>) {
     ];
     if step.memory == HookMemory::Resident {
         if let Reading::Known { value, .. } = &step.peak_allocated {
-            let note = if plan.is_some() { "; a plan's figures are of a GPU's memory" } else { "" };
+            let note = if plan.is_some() { "; a plan predicts a GPU's memory" } else { "" };
             let _ = writeln!(text, "memwall: {value} resident at most (no GPU was used){note}");
         }
         return;

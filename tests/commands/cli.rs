@@ -421,7 +421,7 @@ fn a_slip_is_told_in_one_line_that_says_what_is_right() {
         (&["infer", "abc"], &["'abc'", "PID is a whole number", "!digit"]),
         (&["predict", "transformer", "7.0"], &["BATCH is missing"]),
         (&["predict"], &["PLAN", "memwall predict --help"]),
-        (&["validate", "small.yaml"], &["small.yaml: ", "no file of cases", "JSON", "!column"]),
+        (&["validate", "small.yaml"], &["small.yaml: ", "not a file of cases", "JSON", "!column"]),
         (&["explain", "nope"], &["nope: there is no such file", "!os error"]),
         (&["replay", "nope", "--format", "text"], &["nope: there is no such file", "!os error"]),
         (&["import", "nope"], &["nope: there is no such file", "!os error"]),

@@ -14,6 +14,7 @@ use crate::app::plans;
 use crate::app::plans::exporting;
 use crate::app::plans::saving;
 use crate::app::state::State;
+use crate::app::topics;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
 
@@ -130,6 +131,7 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
         }
         Purpose::Export => exporting::chosen(state, &taken),
         Purpose::ExportTo => effects = exporting::write_to(&mut state.plans, taken.into()),
+        Purpose::Topic => picker.place().into_iter().for_each(|place| topics::chosen(state, place)),
         Purpose::Action => {
             let command = picker.place().and_then(|place| listed(state).get(place).copied());
             let Some(command) = command else { return (effects, None) };
