@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use flate2::Crc;
 use flate2::write::GzEncoder;
 
 use super::writer::Compression;
@@ -42,7 +43,14 @@ pub struct Out {
     to: To,
     /// Bytes up to the end of the last whole line.
     whole: u64,
+    /// Of the whole lines that the packer has seen.
+    packed: Crc,
+    /// What still ends the packed lines before those that this packer sees.
+    trailer: Vec<u8>,
 }
+
+/// A last block of nothing, as deflate has it (RFC 1951, 3.2.6): behind a flush it ends what was packed.
+const LAST_BLOCK: [u8; 2] = [0x03, 0x00];
 
 #[derive(Debug)]
 enum To {
@@ -72,7 +80,12 @@ impl Out {
     pub fn create(path: &Path, compression: Compression) -> io::Result<Self> {
         let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
         let file = OpenOptions::new().write(true).create_new(!special).mode(MODE).open(path)?;
-        Ok(Self { to: To::of(Counted { file, bytes: 0, given_up: false }, compression), whole: 0 })
+        Ok(Self {
+            to: To::of(Counted { file, bytes: 0, given_up: false }, compression),
+            whole: 0,
+            packed: Crc::new(),
+            trailer: Vec::new(),
+        })
     }
 
     /// Writes a line through to the system, or nothing of it where the disk has no room for all.
@@ -80,11 +93,19 @@ impl Out {
         let line = format!("{line}\n");
         let written = match &mut self.to {
             To::Plain(out) => out.write_all(line.as_bytes()),
-            To::Gzip(out) => out.write_all(line.as_bytes()).and_then(|()| out.flush()),
+            To::Gzip(out) => {
+                let ended = out.get_mut().write_all(&self.trailer);
+                ended.and_then(|()| out.write_all(line.as_bytes())).and_then(|()| out.flush())
+            }
         };
         match written {
             Ok(()) => {
                 self.whole = self.bytes();
+                if !self.trailer.is_empty() {
+                    self.trailer.clear();
+                    self.packed.reset();
+                }
+                self.packed.update(line.as_bytes());
                 Ok(())
             }
             Err(error) => {
@@ -107,6 +128,11 @@ impl Out {
             // What the packer has seen is not what is in the file: another one goes on behind it, as gzip allows.
             let file = counted.file.try_clone()?;
             counted.given_up = true;
+            if self.trailer.is_empty() && self.packed.amount() > 0 {
+                self.trailer.extend(LAST_BLOCK);
+                self.trailer.extend(self.packed.sum().to_le_bytes());
+                self.trailer.extend(self.packed.amount().to_le_bytes());
+            }
             self.to = To::of(Counted { file, bytes: whole, given_up: false }, Compression::Gzip);
         }
         Ok(())
@@ -115,6 +141,12 @@ impl Out {
     pub fn end(&mut self) -> io::Result<()> {
         match &mut self.to {
             To::Plain(out) => out.flush(),
+            // Nothing has come after what the trailer ends.
+            To::Gzip(out) if !self.trailer.is_empty() => {
+                let ended = out.get_mut().write_all(&self.trailer);
+                out.get_mut().given_up = true;
+                ended
+            }
             To::Gzip(out) => out.try_finish(),
         }
     }

@@ -92,8 +92,6 @@ pub struct Recorder {
     written: Written,
     /// Bytes of the parts before this one.
     before: u64,
-    /// Samples since the disk was full.
-    waiting: u64,
 }
 
 impl Recorder {
@@ -121,7 +119,7 @@ impl Recorder {
             lost: 0,
             span: None,
         };
-        let mut recorder = Self { header, compression, rotation, out, written, before: 0, waiting: 0 };
+        let mut recorder = Self { header, compression, rotation, out, written, before: 0 };
         recorder.make_room();
         Ok(recorder)
     }
@@ -132,15 +130,11 @@ impl Recorder {
     /// # Errors
     /// Where the file cannot be written any more. What was written stays readable.
     pub fn write(&mut self, sample: &Sample) -> io::Result<bool> {
-        let missed = Sample { dropped: sample.dropped + self.waiting, ..sample.clone() };
-        match self.put(if self.waiting > 0 { &missed } else { sample }) {
-            Ok(()) => {
-                self.waiting = 0;
-                Ok(true)
-            }
+        let missed = Sample { dropped: sample.dropped + self.written.lost, ..sample.clone() };
+        match self.put(if self.written.lost > 0 { &missed } else { sample }) {
+            Ok(()) => Ok(true),
             // Nothing yet: there is no recording that could wait.
             Err(error) if self.written.samples > 0 && is_full(&error) => {
-                self.waiting += 1;
                 self.written.lost += 1;
                 Ok(false)
             }
