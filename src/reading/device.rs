@@ -74,6 +74,22 @@ pub struct DeviceSample {
 }
 
 impl DeviceSample {
+    /// Whether nobody uses it: no process is on it; where that is not told, it neither works nor holds more than a
+    /// driver does.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        /// Share of the memory that a driver holds by itself at most.
+        const DRIVER: f64 = 0.02;
+        match (self.processes.value(), self.memory.value()) {
+            (Some(processes), _) => processes.is_empty(),
+            (None, Some(memory)) => {
+                let works = self.busy.value().is_some_and(|busy| busy.0 > 0.0);
+                !works && memory.used.share_of(memory.total).is_none_or(|share| share.0 < DRIVER)
+            }
+            (None, None) => true,
+        }
+    }
+
     /// A device that says nothing, and why.
     #[must_use]
     pub fn absent(index: u32, why: &Absence) -> Self {
