@@ -69,12 +69,9 @@ impl Plans {
 /// of the process to attach to.
 pub fn source_started(state: &mut State) {
     let demo = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
-    if !demo {
-        state.run.simulated = None;
-        return follow(state);
-    }
-    state.run.simulated = state.run.simulated.take().or_else(|| RunPlan::of(&state.plans.editor));
-    state.plans.run.clone_from(&state.run.simulated);
+    let simulated = demo.then(|| state.run.simulated.take().or_else(|| RunPlan::of(&state.plans.editor))).flatten();
+    state.run.simulated = simulated;
+    follow(state);
 }
 
 /// The plan in front is the one that a simulated run is made from.
@@ -82,9 +79,14 @@ pub fn plan_of_simulation(state: &mut State) {
     state.run.simulated = RunPlan::of(&state.plans.editor);
 }
 
-/// Pins the plan in front where something runs that has no plan yet.
+/// Pins the plan of what runs where it has none yet: that which a simulated run was made from, else the one in front.
 pub fn follow(state: &mut State) {
-    if state.plans.run.is_none() && is_something_there(state) && !inferred::is_nobodys(state) {
+    if state.plans.run.is_some() || !is_something_there(state) {
+        return;
+    }
+    if state.run.simulated.is_some() {
+        state.plans.run.clone_from(&state.run.simulated);
+    } else if !inferred::is_nobodys(state) {
         state.plans.run = RunPlan::of(&state.plans.editor);
     }
 }
