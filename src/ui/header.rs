@@ -71,10 +71,13 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     Line::from(right).right_aligned().render(area, buffer);
 }
 
-/// That the plan in front is a draft beside the run's plan, in a place of its own; whether the run's plan fits; and the
-/// verdict about the run.
+/// Whether the run's plan fits; that the plan in front is a draft beside it, in a place of its own; and the verdict about
+/// the run.
 fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
     let mut spans = Vec::new();
+    if let Some(prediction) = state.plans.compared().prediction() {
+        spans.push(fits(prediction, look, width));
+    }
     if state.plans.run.is_some() {
         let draft = state.plans.drafted_beside().is_some();
         let invalid = !state.plans.editor.faults().is_empty();
@@ -83,10 +86,8 @@ fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
             Some(Verdict::Tight) if !invalid => look.theme.warning(),
             _ => look.theme.danger(),
         };
-        spans.push(Span::styled(if draft { "draft " } else { "      " }, style));
-    }
-    if let Some(prediction) = state.plans.compared().prediction() {
-        spans.push(fits(prediction, look, width));
+        // Behind what is said of the run's plan, so that nobody reads it of the draft.
+        spans.push(Span::styled(if draft { "  draft" } else { "       " }, style));
     }
     let run = run_verdict(state);
     let style = match run.gravity {

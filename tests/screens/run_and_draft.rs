@@ -318,7 +318,7 @@ fn scenarios() -> Vec<(State, &'static str, &'static str)> {
             "MEMORY +",
             "off: sequence parallel",
         ),
-        (departed("13b_long_sequence", checkpointing, "full"), "SLOWER ", "every block checkpointed"),
+        (departed("13b_long_sequence", checkpointing, "full"), "MEMORY -", "every block checkpointed"),
         (departed("13b_long_sequence", checkpointing, "selective"), "", ""),
         (departed("8b_single_gpu", "training.attention", "eager"), "", "eager attention"),
         (departed("7b_lora", "training.precision", "fp32"), "", "everything in fp32, no autocast"),

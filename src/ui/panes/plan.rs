@@ -26,6 +26,11 @@ pub fn title(plans: &Plans) -> String {
     if plans.editor.standing() != Standing::Read {
         parts.push("reading".to_owned());
     }
+    let own = plans.editor.name();
+    if plans.compared().name() != own {
+        // The header names the run's.
+        parts.push(printable(own));
+    }
     if let Some(run) = plans.drafted_beside() {
         parts.push(format!("draft beside {}", printable(run.plan().name())));
     }
