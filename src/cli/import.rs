@@ -3,20 +3,21 @@
 use std::path::Path;
 
 use super::args::ImportArgs;
-use super::infer::{HostFiles, account, deliver};
+use super::infer::{HostFiles, account, deliver, nothing_known};
 use super::plans;
 use super::user_catalog;
 use super::{Exit, Streams};
 use crate::app::Import;
 use crate::catalog::Catalog;
 use crate::observe;
-use crate::plan::import::{self, Imported, Run};
+use crate::plan::import::{self, Imported, Refused, Run};
 use crate::plan::{self, Document, Fault, Loaded, MAX_BYTES};
 
 pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let files = HostFiles { folder: std::env::current_dir().ok(), root: None };
     let mut run = Run::of(args.command.clone(), &files);
     run.world = args.gpus;
+    run.which = args.which;
     let read = match &args.file {
         Some(file) => match streams.read(file) {
             Ok(text) => of_text(file, &text, &run, catalog),
@@ -25,24 +26,51 @@ pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
         None => Ok((format!("Imported from the command: {}", shown(&args.command)), import::run(&run, catalog))),
     };
     match read {
+        Ok((_, imported)) if imported.tool.is_empty() => {
+            streams.fail(Exit::Failed, &format!("no tool known: {}", nothing_known(&imported)))
+        }
         Ok((heading, imported)) => deliver(&heading, &imported, &args.to, streams),
-        Err(message) => streams.fail(Exit::Usage, &message),
+        Err(refused) => streams.fail(exit_of(&refused), &refused.to_string()),
     }
+}
+
+/// What a file that gives no plan ends the command with.
+const fn exit_of(refused: &Refused) -> Exit {
+    match refused {
+        Refused::Unreadable(_) | Refused::Plan(_) | Refused::Several { .. } => Exit::Usage,
+        Refused::NoTool(_) => Exit::Failed,
+    }
+}
+
+/// Why a file could not be opened as a plan.
+pub enum NotOpened {
+    /// Faults of a plan's text.
+    Faults(Vec<Fault>),
+    /// Another tool's file, or nobody's: the exit code, and why in a line.
+    Foreign(Exit, String),
 }
 
 /// A plan file, or a file of another tool as the plan that it spells: that one has a name that
 /// says so and no path, so that nothing is ever written over the other tool's file.
 ///
 /// # Errors
-/// As [`Loaded::load`].
-pub fn open(path: &Path) -> Result<Loaded, Vec<Fault>> {
+/// As [`Loaded::load`]; and where another tool's file names no model: nothing stands in for one.
+pub fn open(path: &Path) -> Result<Loaded, NotOpened> {
     Loaded::load(path).or_else(|faults| {
-        let Ok(text) = observe::regular_file(path, MAX_BYTES as u64) else { return Err(faults) };
+        let Ok(text) = observe::regular_file(path, MAX_BYTES as u64) else { return Err(NotOpened::Faults(faults)) };
         if !import::is_foreign(&path.display().to_string(), &text) {
-            return Err(faults);
+            return Err(NotOpened::Faults(faults));
         }
-        let catalog = user_catalog::load(|name| std::env::var_os(name)).unwrap_or_default();
+        let catalog = user_catalog::load(|name| std::env::var_os(name)).0;
         let (loaded, imported) = spelled(path, &text, &catalog)?;
+        if let Some(why) = imported.names_no_model() {
+            let shown = path.display();
+            let message = format!(
+                "{shown} ({}) names no model: {why}; complete the plan: memwall import {shown} --save plan.yaml",
+                imported.tool
+            );
+            return Err(NotOpened::Foreign(Exit::Failed, message));
+        }
         let name = format!("{} ({})", path.file_name().unwrap_or_default().to_string_lossy(), imported.tool);
         Ok(Loaded { name, ..loaded })
     })
@@ -67,8 +95,11 @@ pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<Opened, String> {
     if is_plan || !import::is_foreign(&shown.to_string(), &text) {
         return Ok(Opened::Text(text));
     }
-    let (loaded, imported) = spelled(path, &text, catalog).map_err(|faults| {
-        faults.into_iter().next().map_or_else(|| format!("{shown}: no plan"), |fault| fault.to_string())
+    let (loaded, imported) = spelled(path, &text, catalog).map_err(|why| match why {
+        NotOpened::Faults(faults) => {
+            faults.into_iter().next().map_or_else(|| format!("{shown}: no plan"), |fault| fault.to_string())
+        }
+        NotOpened::Foreign(_, why) => why,
     })?;
     let title = format!("{}: {shown} read as a plan", imported.tool);
     let plan = Loaded { name: short_name(path), ..loaded };
@@ -76,11 +107,12 @@ pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<Opened, String> {
 }
 
 /// The plan that another tool's file spells.
-fn spelled(path: &Path, text: &str, catalog: &Catalog) -> Result<(Loaded, Imported), Vec<Fault>> {
+fn spelled(path: &Path, text: &str, catalog: &Catalog) -> Result<(Loaded, Imported), NotOpened> {
     let files = HostFiles { folder: std::env::current_dir().ok(), root: None };
     let run = Run::of(Vec::new(), &files);
-    let (heading, imported) = of_text(path, text, &run, catalog).map_err(|why| vec![Fault::of("", why)])?;
-    Ok((Loaded::from_text("", &imported.yaml(&heading))?, imported))
+    let (heading, imported) = of_text(path, text, &run, catalog)
+        .map_err(|refused| NotOpened::Foreign(exit_of(&refused), refused.to_string()))?;
+    Ok((Loaded::from_text("", &imported.yaml(&heading)).map_err(NotOpened::Faults)?, imported))
 }
 
 /// What a plan out of that file is called: `config.json` says no more than its folder does.
@@ -101,7 +133,7 @@ pub fn kind(path: &Path, text: &str, catalog: &Catalog) -> Option<String> {
     Some(if imported.tool.is_empty() { "a training command".to_owned() } else { imported.tool })
 }
 
-fn of_text(file: &Path, text: &str, run: &Run, catalog: &Catalog) -> Result<(String, Imported), String> {
+fn of_text(file: &Path, text: &str, run: &Run, catalog: &Catalog) -> Result<(String, Imported), Refused> {
     let name = file.display().to_string();
     let imported = import::file(&name, text, run, catalog)?;
     Ok((format!("Imported from {name} ({})", imported.tool), imported))

@@ -44,6 +44,7 @@ pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(Str
         gpus,
         withheld: command.withheld.is_some(),
         world: None,
+        which: None,
         files: &files,
     };
     let mut imported = import::run(&run, catalog);
@@ -80,7 +81,8 @@ pub fn account(title: String, imported: &Imported) -> Account {
     Account { title, rows: rows.collect(), open }
 }
 
-fn nothing_known(imported: &Imported) -> String {
+/// The line for a process or command of which nothing is known.
+pub fn nothing_known(imported: &Imported) -> String {
     imported.missing.first().map_or_else(|| "nothing is known of it".to_owned(), |missing| missing.why.clone())
 }
 

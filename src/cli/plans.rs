@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Exit, Streams, import};
+use super::import::{self, NotOpened};
+use super::{Exit, Streams};
 use crate::plan::{Change, Document, Fault, Loaded, Plan, plan_of, schema};
 
 /// A plan that was read, with its text for the places of later faults.
@@ -46,7 +47,8 @@ pub fn of_file(word: &str, streams: &mut Streams) -> (Vec<Source>, Exit) {
     }
     match import::open(Path::new(word)) {
         Ok(loaded) => (vec![Source { name: named(word, &loaded), file: Some(word.to_owned()), loaded }], Exit::Done),
-        Err(faults) => (Vec::new(), tell(Some(word), faults, streams)),
+        Err(NotOpened::Faults(faults)) => (Vec::new(), tell(Some(word), faults, streams)),
+        Err(NotOpened::Foreign(exit, why)) => (Vec::new(), streams.fail(exit, &why)),
     }
 }
 

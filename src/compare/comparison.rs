@@ -61,6 +61,8 @@ pub struct Comparison {
     pub mfu: Option<Residual<Fraction>>,
     /// Where the run stands on the roofline; none while either rate is unknown.
     pub point: Option<RunPoint>,
+    /// Few measured runs are like this one: the bands are a wider kind's.
+    pub few_measured: bool,
     /// What the observed figures were taken from, and what else speaks for one cause or another.
     pub evidence: Evidence,
 }
@@ -89,6 +91,25 @@ impl Comparison {
             Of::Whole | Of::LargestStage(_) => None,
         }
     }
+}
+
+/// Whether every figure that was observed lies within the bands of what is expected.
+pub(super) fn is_met(expected: &Expected, evidence: &Evidence, bands: &Bands) -> bool {
+    let memory = |predicted: Bytes, observed: &Reading<Bytes>, band: Band| {
+        Residual::new(predicted, observed.clone(), Bytes::as_f64, band.within(WIDTH), evidence.settled).notable
+    };
+    let pace = bands.time.of_rate();
+    let rate = |predicted: f64, observed: Reading<f64>, band: Band| {
+        Residual::new(predicted, observed, |rate| rate, band.within(WIDTH), true).notable
+    };
+    let tokens = expected.tokens > 0.0 && rate(expected.tokens_per_s().0, evidence.tokens.map(|rate| rate.0), pace);
+    !(memory(expected.device_used, &evidence.device_used, bands.device_used)
+        || memory(expected.reserved, &evidence.reserved, bands.reserved)
+        || memory(expected.allocated, &evidence.allocated, bands.allocated)
+        || rate(expected.bandwidth().0, evidence.bandwidth.map(|rate| rate.0), pace.and(bands.traffic))
+        || rate(expected.rate().0, evidence.compute.map(|rate| rate.0), pace.and(bands.flops))
+        || rate(expected.step.0, evidence.step.map(|step| step.0), bands.time)
+        || tokens)
 }
 
 /// How far the power of healthy cards strays from what is predicted of it, one standard deviation: no
@@ -154,6 +175,7 @@ pub fn compare(
         tokens,
         point: run_point(&executed(&expected, evidence), &evidence.bandwidth),
         evidence: evidence.clone(),
+        few_measured: bands.few,
     }
 }
 

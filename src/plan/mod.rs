@@ -19,6 +19,7 @@ mod overlay;
 mod place;
 mod read;
 mod render;
+mod save;
 pub mod schema;
 mod slip;
 mod types;
@@ -33,8 +34,9 @@ pub use keys::{
     AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
     ModelPart, MoePart, Plan, RunPart, TrainingPart,
 };
-pub use load::{Loaded, differs, name_of, plan_of, read_config, read_text, reason, save};
+pub use load::{Loaded, differs, name_of, plan_of, read_config, read_text, reason};
 pub use overlay::Overlay;
+pub use save::save;
 pub use types::{Checkpointing, HfConfig};
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const KEYS: usize = 19;
 
 pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let shape = help_shape(state.size);
+    let shape = help_shape(state.views.size);
     let mut lines = lines(state, look);
     let mut columns = Vec::new();
     let height = lines.len().div_ceil(shape.columns);
@@ -25,7 +25,11 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
     let more = shape.hidden > 0;
     let first = first.min(shape.hidden);
     Clear.render(area, buffer);
-    let title = if more { " keys · ↑↓ for more · any other key closes " } else { " keys · any key closes " };
+    let title = if more {
+        " keys · / topics · ↑↓ for more · any other key closes "
+    } else {
+        " keys · / topics · any other key closes "
+    };
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
         .border_style(theme.accent())
@@ -50,7 +54,7 @@ fn keys<'a>(state: &State, binding: &Binding) -> std::borrow::Cow<'a, str> {
 fn lines(state: &State, look: &Look) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for (context, bindings) in by_context(state.focus) {
+    for (context, bindings) in by_context(state.views.focus) {
         let name = context.name();
         lines.push(Line::styled(format!(" {name}"), theme.accent()));
         for binding in bindings {

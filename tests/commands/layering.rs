@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 /// From the top of the house down. What stands in one row may not import each other.
 const ORDER: &[&[&str]] = &[
     &["printable"],
+    &["manual"],
+    &["files"],
     &["units"],
     &["reading"],
     &["catalog"],
@@ -44,6 +46,7 @@ const IMPURE: &[&str] = &[
 /// Modules that compute and decide, and touch nothing.
 const PURE: &[&str] = &[
     "printable",
+    "manual",
     "units",
     "reading",
     "catalog",

@@ -117,7 +117,7 @@ fn bombs_and_depths_are_refused_in_a_line() {
         ("a.py", "a = (".repeat(100_000)),
     ] {
         let files = CaseFiles(BTreeMap::new());
-        let why = import::file(name, &text, &Run::of(Vec::new(), &files), catalog()).unwrap_err();
+        let why = import::file(name, &text, &Run::of(Vec::new(), &files), catalog()).unwrap_err().to_string();
         assert!(!why.contains('\n') && why.len() < 400, "{name}: {why}");
     }
 }

@@ -72,6 +72,7 @@ fn imported(case: &Case, catalog: &Catalog) -> Imported {
         gpus: case.gpus.clone(),
         withheld: false,
         world: None,
+        which: None,
         files: &files,
     };
     match &case.file {

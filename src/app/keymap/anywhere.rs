@@ -106,6 +106,22 @@ pub(super) const ANYWHERE: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Char('R')],
+        shown: "R",
+        word: "",
+        help: "compare the run with the plan in front from now on",
+        actions: &[A::ApplyToRun],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('F'), K::Esc],
+        shown: "F esc",
+        word: "",
+        help: "follow the run that is offered; esc: not this one",
+        actions: &[A::FollowRun, A::Dismiss],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Char('o')],
         shown: "o",
         word: "",
@@ -141,7 +157,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         keys: &[K::Char('A')],
         shown: "A",
         word: "",
-        help: "alerts are seen: off the top until they cross again",
+        help: "dismiss alerts until they fire again",
         actions: &[A::Acknowledge],
     },
     Binding {
@@ -189,7 +205,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         keys: &[K::Char('?')],
         shown: "?",
         word: "help",
-        help: "all keys",
+        help: "all keys, and the topics of the manual",
         actions: &[A::Help],
     },
     Binding {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
 use crate::app::{Event, State};
-use crate::cli::record::{broken_off, not_begun};
+use crate::cli::record::{broken_off, not_begun, room};
 use crate::observe::{Compression, Header, Recorder, Rotation};
 use crate::reading::Sample;
 
@@ -45,7 +45,7 @@ impl Tape {
     /// Adds a sample, with what the run's log and hook tell. Where the disk is behind, it is left out and
     /// counted among the dropped ones.
     pub fn put(&mut self, sample: &Sample, state: &State) {
-        let told = state.run.told_in(sample, &state.monitor, state.now);
+        let told = state.run.telemetry.told_in(sample, &state.monitor, state.now);
         let dropped = told.dropped + self.lost;
         if let Err(TrySendError::Full(_)) = self.samples.try_send(Sample { dropped, ..told }) {
             self.lost += 1;
@@ -74,9 +74,15 @@ fn run(header: Header, samples: &Receiver<Sample>, events: &Sender<Event>) -> Ev
         Err(error) => return Event::RecordFailed(not_begun(&path, &error)),
     };
     tell(events, Event::Recording(path));
+    let mut has_room = true;
     while let Ok(sample) = samples.recv() {
-        if let Err(error) = recorder.write(&sample) {
-            return Event::RecordFailed(broken_off(recorder.written(), &error));
+        match recorder.write(&sample) {
+            Ok(written) if written != has_room => {
+                has_room = written;
+                tell(events, Event::RecordingRoom { has_room, said: room(recorder.written(), has_room) });
+            }
+            Ok(_) => {}
+            Err(error) => return Event::RecordFailed(broken_off(recorder.written(), &error)),
         }
     }
     let written = recorder.written().clone();

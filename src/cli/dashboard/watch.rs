@@ -115,15 +115,29 @@ async fn watch_on(
     tokio::spawn(read_terminal(events.clone(), pointers));
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    state.size = size();
-    if state.mouse {
+    state.views.size = size();
+    if state.views.mouse {
         screen.take_mouse(true)?;
     }
     wants.set(wanted(&state));
     screen.draw(&state, look)?;
     let keeper = store.clone().map(Keeper::start);
-    let mut hands =
-        Hands { source, tape: None, search: Search::default(), events, every, clock, store, keeper, calibration };
+    let failures = events.clone();
+    // A dashboard that has gone meanwhile needs no telling.
+    let commands = alarm::Commands::start(alarm::PATIENCE, move |event| drop(failures.blocking_send(event)))
+        .map_err(|error| format!("no thread for the commands of alerts: {error}"))?;
+    let mut hands = Hands {
+        source,
+        tape: None,
+        search: Search::default(),
+        events,
+        every,
+        clock,
+        store,
+        keeper,
+        calibration,
+        commands,
+    };
     loop {
         let first = tokio::select! {
             event = happening.recv() => event.map(|event| vec![event]),
@@ -178,6 +192,7 @@ struct Hands {
     store: Option<Store>,
     keeper: Option<Keeper>,
     calibration: Option<PathBuf>,
+    commands: alarm::Commands,
 }
 
 impl Hands {
@@ -237,7 +252,7 @@ impl Hands {
             Effect::Calibrate(kept, keep) => files::calibrate(self.calibration.clone(), *kept, keep, events),
             Effect::Alarm(alarm) => {
                 screen.send(&alarm::bytes(&alarm, |name| std::env::var(name).ok()))?;
-                files::sound(*alarm, events);
+                self.commands.send(*alarm);
             }
             Effect::End { meant, forced } => end(meant, forced, events),
         }
@@ -253,7 +268,7 @@ impl Hands {
     /// What a recording that begins now says of itself.
     fn header(&self, state: &State) -> Option<Header> {
         let Source::Running(source) = &state.monitor.source else { return None };
-        let plan = PlanText::new(state.editor.name(), state.editor.text(), state.editor.hf_config());
+        let plan = PlanText::new(state.plans.editor.name(), state.plans.editor.text(), state.plans.editor.hf_config());
         let attach = state.monitor.attached.as_ref().map(|attached| attached.pid);
         let header = Header::new(self.clock.now(), self.every, source.clone());
         Some(Header { attach, plan: Some(plan), ..header })

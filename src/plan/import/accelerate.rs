@@ -7,6 +7,7 @@ use super::imported::Imported;
 use super::launch::{Kind, Launcher, World};
 use super::origin::{Found, Origin};
 use super::settings::Settings;
+use super::unread::account_for;
 
 /// Variables of a started process, and the settings of the YAML that they come from.
 const VARIABLES: &[(&str, &str)] = &[
@@ -70,11 +71,10 @@ fn of_launcher(context: &Context, launcher: &Launcher, imported: &mut Imported) 
             settings.over(context.settings(&path, imported).unwrap_or_default());
         }
     }
-    for (name, found) in launcher.options.iter() {
+    settings.adopt_all(&launcher.options, |name| {
         let section = SECTIONS.iter().find(|(start, _)| name.starts_with(start));
-        let full = section.map_or_else(|| name.to_owned(), |(_, section)| format!("{section}.{name}"));
-        settings.set(&full, found.value.clone(), found.origin.clone());
-    }
+        Some(section.map_or_else(|| name.to_owned(), |(_, section)| format!("{section}.{name}")))
+    });
     settings
 }
 
@@ -105,6 +105,7 @@ pub fn of_file(settings: &Settings, context: &Context) -> Imported {
     imported.set("cluster.nodes", settings.whole("num_machines"));
     set(&mut imported, settings, context, true);
     imported.miss("model.preset", "an accelerate configuration names no model");
+    account_for(&mut imported, settings);
     imported
 }
 
@@ -131,6 +132,7 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, weig
     }
     if kind == "MULTI_GPU" {
         imported.set("distribution.sharding", settings.text("distributed_type").map(|found| found.map(|_| "none")));
+        imported.set("distribution.engine", settings.text("distributed_type").map(|found| found.map(|_| "ddp")));
     }
     let dynamo = settings
         .first_text(&["dynamo_config.dynamo_backend", "dynamo_backend"])
@@ -170,6 +172,12 @@ pub fn set_fsdp(imported: &mut Imported, settings: &Settings) {
         Origin::Default { framework: "accelerate", option: "fsdp_sharding_strategy FULL_SHARD".to_owned() },
     );
     imported.set("distribution.sharding", Some(strategy.or(reshard).unwrap_or(default)));
+    let version = text("version").or_else(|| settings.text("fsdp_version"));
+    let first = Origin::Default { framework: "accelerate", option: "fsdp_version 1".to_owned() };
+    let engine = version.map_or(Found::new("fsdp1", first), |found| {
+        found.map(|version| if version == "2" { "fsdp2" } else { "fsdp1" })
+    });
+    imported.set("distribution.engine", Some(engine));
     if let Some(found) = text("sharding_strategy")
         .filter(|found| found.value.to_uppercase().contains("HYBRID") || matches!(found.value.as_str(), "4" | "5"))
     {
@@ -191,6 +199,7 @@ pub fn strategy(name: &str) -> &'static str {
 }
 
 fn deepspeed_part(imported: &mut Imported, settings: &Settings, context: &Context) {
+    imported.say("distribution.engine", "deepspeed", Origin::Derived("accelerate's DeepSpeed plugin".to_owned()));
     if let Some(path) = settings.text("deepspeed_config.deepspeed_config_file") {
         if let Some(file) = context.settings(&path.value, imported) {
             deepspeed::set(imported, &file);

@@ -11,6 +11,7 @@ use super::model;
 use super::origin::{Found, Origin};
 use super::settings::{Plain, Settings};
 use super::trainer::{self, Stored};
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "axolotl 0.13";
@@ -28,13 +29,19 @@ const DEFAULTS: &[(&str, Plain)] = &[
 /// Whether the program is axolotl.
 pub fn runs(context: &Context) -> bool {
     let program = context.program;
-    program.name() == "axolotl" || program.path.starts_with("axolotl.") || program.path.contains("axolotl/")
+    let command = program.words.iter().find(|word| !word.starts_with('-')).map_or("", String::as_str);
+    (program.name() == "axolotl" && command == "train")
+        || matches!(program.path.as_str(), "axolotl.cli.train" | "scripts/finetune.py")
+        || program.path.ends_with("axolotl/cli/train.py")
+        || program.path.ends_with("axolotl/scripts/finetune.py")
 }
 
 /// Whether settings are axolotl's.
 pub fn is_config(settings: &Settings) -> bool {
+    let others = ["merge_method", "slices", "models"];
     settings.holds("base_model")
         && (settings.holds("sequence_len") || settings.holds("micro_batch_size") || settings.holds("datasets"))
+        && !others.iter().any(|name| settings.holds(name))
 }
 
 /// The plan of such a command.
@@ -52,6 +59,7 @@ pub fn import(context: &Context) -> Imported {
         self_launched(&mut imported, context, "axolotl starts accelerate on every GPU in sight");
     }
     set(&mut imported, &settings, context);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -80,7 +88,9 @@ pub fn self_launched(imported: &mut Imported, context: &Context, why: &str) {
 pub fn of_file(file: Settings, context: &Context) -> Imported {
     let mut imported = Imported::of("axolotl");
     imported.say("model.framework", "pytorch", Origin::Program("axolotl's own keys".to_owned()));
-    set(&mut imported, &Settings::defaults(VERSION, DEFAULTS).with(file), context);
+    let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    set(&mut imported, &settings, context);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -131,15 +141,10 @@ fn as_arguments(settings: &Settings, context: &Context) -> Settings {
     ];
     let mut arguments = Settings::default();
     for (theirs, ours) in NAMES {
-        if let Some(found) = settings.get(theirs) {
-            arguments.set(ours, found.value.clone(), found.origin.clone());
-        }
+        arguments.adopt(ours, settings, theirs);
     }
-    for (name, found) in
-        settings.iter().filter(|(name, _)| name.starts_with("fsdp_config.") || name.starts_with("deepspeed."))
-    {
-        arguments.set(name, found.value.clone(), found.origin.clone());
-    }
+    let inline = |name: &str| name.starts_with("fsdp_config.") || name.starts_with("deepspeed.");
+    arguments.adopt_all(settings, |name| inline(name).then(|| name.to_owned()));
     for (option, word) in [("eager_attention", "eager"), ("sdp_attention", "sdpa"), ("xformers_attention", "sdpa")] {
         if let Some(found) = settings.on(option) {
             arguments.set("attn_implementation", word.into(), found.origin);

@@ -5,6 +5,7 @@ use super::common::{self, Context};
 use super::imported::Imported;
 use super::origin::{Found, Origin};
 use super::settings::{Settings, text};
+use super::unread::account_for;
 use super::{file, model};
 
 /// The version whose defaults are meant.
@@ -27,6 +28,7 @@ pub fn import(context: &Context) -> Imported {
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     if let Some(settings) = config_path(context).and_then(|path| context.settings(&path.value, &mut imported)) {
         set(&mut imported, &settings);
+        account_for(&mut imported, &settings);
     }
     let options = arguments::read(&context.program.words).options;
     let named = options.first_text(&["model_name_or_path", "model_name", "model"]);
@@ -51,6 +53,7 @@ pub fn import(context: &Context) -> Imported {
         .iter()
         .find_map(|name| options.on(name));
     imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
+    account_for(&mut imported, &options);
     imported
 }
 
@@ -58,6 +61,7 @@ pub fn import(context: &Context) -> Imported {
 pub fn of_file(settings: &Settings) -> Imported {
     let mut imported = Imported::of("DeepSpeed");
     set(&mut imported, settings);
+    account_for(&mut imported, settings);
     imported.miss("model.preset", "a DeepSpeed configuration names no model");
     imported
 }
@@ -74,6 +78,7 @@ pub fn stage(stage: u64) -> &'static str {
 
 /// Sets what a DeepSpeed configuration says. `auto` says nothing: whoever fills it in does.
 pub fn set(imported: &mut Imported, settings: &Settings) {
+    imported.say("distribution.engine", "deepspeed", Origin::Derived("a DeepSpeed configuration".to_owned()));
     imported.set("training.micro_batch_size", settings.whole("train_micro_batch_size_per_gpu"));
     imported.set("model.batch_size", settings.whole("train_batch_size"));
     imported.set("training.gradient_accumulation_steps", settings.whole("gradient_accumulation_steps"));
@@ -175,5 +180,66 @@ fn optimizer(imported: &mut Imported, settings: &Settings, found: Found<String>)
 pub fn is_config(settings: &Settings) -> bool {
     let own =
         ["zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "fp16.enabled", "bf16.enabled"];
-    own.iter().any(|name| settings.holds(name)) && !file::is_plan(settings)
+    // Others have a section of these names among many of their own.
+    let foreign = settings.iter().filter(|(name, _)| {
+        let first = name.split('.').next().unwrap_or(name);
+        !KNOWN.contains(&first)
+    });
+    own.iter().any(|name| settings.holds(name)) && foreign.count() <= 3 && !file::is_plan(settings)
 }
+
+/// Names of its sections and settings (<https://www.deepspeed.ai/docs/config-json/>).
+const KNOWN: [&str; 52] = [
+    "train_batch_size",
+    "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps",
+    "optimizer",
+    "scheduler",
+    "communication_data_type",
+    "prescale_gradients",
+    "gradient_predivide_factor",
+    "sparse_gradients",
+    "fp16",
+    "bf16",
+    "bfloat16",
+    "amp",
+    "gradient_clipping",
+    "zero_optimization",
+    "zero_allow_untested_optimizer",
+    "zero_force_ds_cpu_optimizer",
+    "zero_allow_comm_data_type_fp32",
+    "steps_per_print",
+    "wall_clock_breakdown",
+    "dump_state",
+    "aio",
+    "autotuning",
+    "flops_profiler",
+    "activation_checkpointing",
+    "sparse_attention",
+    "data_efficiency",
+    "curriculum_learning",
+    "tensorboard",
+    "wandb",
+    "csv_monitor",
+    "comet",
+    "elasticity",
+    "comms_logger",
+    "compression_training",
+    "checkpoint",
+    "data_types",
+    "tensor_parallel",
+    "compile",
+    "pipeline",
+    "hybrid_engine",
+    "monitor_config",
+    "seed",
+    "nebula",
+    "disable_allgather",
+    "eigenvalue",
+    "progressive_layer_drop",
+    "timers",
+    "torch_autocast",
+    "zero_quantized_weights",
+    "sequence_parallel_size",
+    "graph_harvesting",
+];

@@ -6,10 +6,11 @@ use super::common::{self, Context};
 use super::imported::Imported;
 use super::launch::{self, Program};
 use super::origin::Origin;
+use super::refused::Refused;
 use super::settings::Settings;
 use super::{
-    Run, accelerate, axolotl, deepspeed, litgpt, llama_factory, llm_foundry, nanogpt, run, shell, text, told,
-    torchtitan, torchtune,
+    Run, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt, nanotron, nemo,
+    olmo, python_calls, run, shell, text, told, torchtitan, torchtune, trainer,
 };
 use crate::catalog::Catalog;
 
@@ -17,8 +18,8 @@ use crate::catalog::Catalog;
 /// or a script or text with a training command in it.
 ///
 /// # Errors
-/// One line: why it cannot be read, or that it is none of these.
-pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Result<Imported, String> {
+/// That it cannot be read, or is none of these.
+pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Result<Imported, Refused> {
     let program = Program::default();
     let variables = BTreeMap::new();
     let context = Context {
@@ -29,20 +30,46 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
         variables: &variables,
         world: told(around).unwrap_or_default(),
     };
-    let mut imported = match name.rsplit('.').next().unwrap_or("").to_lowercase().as_str() {
-        "toml" => of_settings(text::toml(name, content).map_err(|why| format!("{name}:{why}"))?, name, &context),
+    let unreadable = |why: String| Refused::Unreadable(format!("{name}:{why}"));
+    let read = match name.rsplit('.').next().unwrap_or("").to_lowercase().as_str() {
+        "toml" => of_settings(text::toml(name, content).map_err(unreadable)?, name, &context),
         ending if SETTINGS.contains(&ending) => {
-            of_settings(text::yaml(name, content).map_err(|why| format!("{name}:{why}"))?, name, &context)
+            let settings = documents(name, content).map_err(unreadable)?;
+            if let Some(job) = jobs::of_settings(&settings) {
+                return of_script(name, &job.script, &job.variables, around, catalog);
+            }
+            let plan = is_plan(&settings);
+            match of_settings(settings, name, &context) {
+                None if plan => return Err(Refused::Plan(name.to_owned())),
+                read => read,
+            }
         }
-        "py" => {
-            let settings = text::python(name, content);
-            nanogpt::is_config(&settings).then(|| nanogpt::of_file(settings, &context))
-        }
-        _ => return of_script(name, content, around, catalog),
-    }
-    .ok_or_else(|| format!("{name}: neither a plan nor a configuration of a framework that is known"))?;
+        "py" => of_python(name, content, &context),
+        _ => return of_script(name, content, &jobs::slurm(content), around, catalog),
+    };
+    let mut imported =
+        read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
+    imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
+}
+
+/// The document of a YAML file; of several the one that starts something.
+fn documents(name: &str, content: &str) -> Result<Settings, String> {
+    let whole = text::yaml(name, content);
+    if whole.is_ok() || !content.contains("\n---") {
+        return whole;
+    }
+    let parts = content.split("\n---").filter_map(|part| text::yaml(name, part).ok());
+    parts.into_iter().find(|settings| jobs::of_settings(settings).is_some()).map_or(whole, Ok)
+}
+
+fn of_python(name: &str, content: &str, context: &Context) -> Option<Imported> {
+    let settings = text::python(name, content);
+    if nanogpt::is_config(&settings) {
+        return Some(nanogpt::of_file(settings, context));
+    }
+    python_calls::is_script(content).then(|| python_calls::of_file(name, content, context))
 }
 
 /// How names of files end that hold settings, never commands.
@@ -54,8 +81,10 @@ pub fn is_foreign(name: &str, content: &str) -> bool {
     let ending = name.rsplit('.').next().unwrap_or("").to_lowercase();
     match ending.as_str() {
         "toml" | "sh" | "py" | "sbatch" | "slurm" => true,
-        ending if !SETTINGS.contains(&ending) && training_command(content, &|_| None).is_some() => true,
-        _ => text::yaml(name, content).is_ok_and(|settings| !is_plan(&settings) && kind(&settings).is_some()),
+        ending if !SETTINGS.contains(&ending) && !commands(content, &|_| None).is_empty() => true,
+        _ => documents(name, content).is_ok_and(|settings| {
+            !is_plan(&settings) && (kind(&settings).is_some() || jobs::of_settings(&settings).is_some())
+        }),
     }
 }
 
@@ -73,9 +102,15 @@ fn kind(settings: &Settings) -> Option<Reader> {
     type Kind = (fn(&Settings) -> bool, Reader);
     const KINDS: &[Kind] = &[
         (torchtune::is_config, torchtune::of_file),
+        (gpt_neox::is_config, |settings, _, _| gpt_neox::of_file(&settings)),
+        (olmo::is_config, |settings, _, _| olmo::of_file(settings)),
+        (nanotron::is_config, |settings, _, _| nanotron::of_file(settings)),
+        (nemo::is_nemo, |settings, _, context| nemo::of_nemo(settings, context)),
+        (nemo::is_bridge, |settings, _, _| nemo::of_bridge(&settings)),
         (torchtitan::is_config, |settings, _, context| torchtitan::of_file(settings, context)),
         (axolotl::is_config, |settings, _, context| axolotl::of_file(settings, context)),
         (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
+        (trainer::is_config, |settings, _, context| trainer::of_file(settings, context)),
         (llm_foundry::is_config, |settings, _, context| llm_foundry::of_file(settings, context)),
         (litgpt::is_config, |settings, _, context| litgpt::of_file(settings, context)),
         (accelerate::is_config, |settings, _, context| accelerate::of_file(&settings, context)),
@@ -114,36 +149,78 @@ fn hugging_face(_: Settings, name: &str, context: &Context) -> Imported {
     imported
 }
 
-fn of_script(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Result<Imported, String> {
-    let known = |variable: &str| around.variables.get(variable).cloned();
-    let Some(command) = training_command(content, &known) else {
-        return Err(format!("{name}: no training command in it"));
-    };
-    let inner = Run {
-        command,
-        variables: around.variables.clone(),
-        ancestors: Vec::new(),
-        gpus: around.gpus.clone(),
-        withheld: around.withheld,
-        world: around.world,
-        files: around.files,
-    };
-    Ok(run(&inner, catalog))
+fn of_script(
+    name: &str,
+    content: &str,
+    scheduled: &BTreeMap<String, String>,
+    around: &Run,
+    catalog: &Catalog,
+) -> Result<Imported, Refused> {
+    let variables: BTreeMap<String, String> =
+        scheduled.iter().chain(&around.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
+    let known = |variable: &str| variables.get(variable).cloned();
+    let mut found: Vec<(String, Imported)> = Vec::new();
+    let mut others = Vec::new();
+    for command in commands(content, &known) {
+        let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
+        let inner = Run {
+            command,
+            variables: variables.clone(),
+            ancestors: Vec::new(),
+            gpus: around.gpus.clone(),
+            withheld: around.withheld,
+            world: around.world,
+            which: None,
+            files: around.files,
+        };
+        let imported = run(&inner, catalog);
+        if imported.tool.is_empty() {
+            others.push(shown);
+        } else if found.iter().all(|(_, known)| known.json() != imported.json()) {
+            found.push((shown, imported));
+        }
+    }
+    let number = found.len();
+    if let Some(which) = around.which {
+        let chosen = which.checked_sub(1).filter(|at| *at < number).map(|at| found.swap_remove(at).1);
+        return chosen
+            .ok_or_else(|| Refused::NoTool(format!("{name}: --which {which}, and it has {number} trainings")));
+    }
+    match (found.pop(), number) {
+        (Some((_, imported)), 1) => Ok(imported),
+        (None, _) => Err(Refused::NoTool(match others.last() {
+            Some(command) => format!("{name}: no tool known that trains by: {command}"),
+            None => format!("{name}: no tool known, and no training command in it"),
+        })),
+        (Some(last), _) => {
+            let commands = found.into_iter().chain([last]).map(|(command, _)| command).collect();
+            Err(Refused::Several { file: name.to_owned(), commands })
+        }
+    }
 }
 
-/// The last command of a script that trains: that starts Python or a launcher.
-pub fn training_command(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<Vec<String>> {
-    let commands = shell::read(content, known).commands;
-    commands.into_iter().rev().find(|words| {
+/// No command is shown at greater length.
+const LONGEST_SHOWN: usize = 100;
+
+/// No script that matters has more commands that start Python or a launcher.
+const MOST_COMMANDS: usize = 64;
+
+/// The commands of a script that start Python, a launcher or a tool that trains, in their order.
+pub fn commands(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Vec<String>> {
+    let all = shell::read(content, known).commands;
+    let starts = |words: &Vec<String>| {
         let launch::Launched { launchers, program, .. } = launch::take_apart(words);
         !launchers.is_empty() || (program.python && !program.words.is_empty()) || trains_by_itself(&program)
-    })
+    };
+    all.into_iter().filter(starts).take(MOST_COMMANDS).collect()
 }
 
 /// Commands that start their launcher themselves: `llamafactory-cli train`, `trl sft`, `litgpt finetune_lora`.
 fn trains_by_itself(program: &Program) -> bool {
-    const COMMANDS: [&str; 5] = ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl"];
-    const TRAINING: [&str; 9] = ["train", "pretrain", "finetune", "sft", "dpo", "kto", "grpo", "rloo", "reward"];
+    const COMMANDS: [&str; 8] =
+        ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl", "swift", "megatron", "openrlhf"];
+    const TRAINING: [&str; 11] =
+        ["train", "pretrain", "finetune", "sft", "dpo", "kto", "grpo", "rloo", "reward", "pt", "rlhf"];
     let what = program.words.first().map_or("", String::as_str);
     COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
 }

@@ -128,6 +128,18 @@ impl Imported {
         self.values.iter().filter(sure).map(|inferred| (inferred.key, word(&inferred.value))).collect()
     }
 
+    /// Why no model is known, where none is.
+    #[must_use]
+    pub fn names_no_model(&self) -> Option<String> {
+        const MODEL: [&str; 3] = ["model.hf_config", "model.preset", "model.size_billions"];
+        let spelled = self.values.iter().any(|inferred| inferred.key.starts_with("model.architecture."));
+        if spelled || MODEL.iter().any(|key| self.get(key).is_some()) {
+            return None;
+        }
+        let why = self.missing.iter().find(|missing| missing.key.starts_with("model.") || missing.key == "model");
+        Some(why.map_or_else(|| "nothing in it says which".to_owned(), |missing| missing.why.clone()))
+    }
+
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Inferred> {

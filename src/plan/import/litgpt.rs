@@ -10,6 +10,7 @@ use super::launch::{World, base};
 use super::model;
 use super::origin::{Found, Origin};
 use super::settings::{Plain, Settings};
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "litgpt 0.5";
@@ -23,13 +24,22 @@ const DEFAULTS: &[(&str, Plain)] = &[
 
 /// Whether the program is litgpt.
 pub fn runs(context: &Context) -> bool {
+    const TRAINING: [&str; 3] = ["pretrain", "finetune", "finetune_"];
     let program = context.program;
-    program.name() == "litgpt" || program.path.contains("litgpt/") || program.path.starts_with("litgpt")
+    let command = program.words.first().map_or("", String::as_str);
+    let by_name = matches!(program.name(), "litgpt" | "litgpt.__main__");
+    // Its own scripts, before there was a command: `litgpt/finetune/lora.py`.
+    let script = ["litgpt/finetune/", "litgpt/pretrain", "litgpt.finetune.", "litgpt.pretrain"];
+    by_name && TRAINING.iter().any(|name| command.starts_with(name))
+        || script.iter().any(|part| program.path.contains(part))
 }
 
 /// Whether settings are litgpt's.
 pub fn is_config(settings: &Settings) -> bool {
-    settings.holds("train.micro_batch_size") && settings.holds("train.global_batch_size")
+    const OWN: [&str; 6] =
+        ["checkpoint_dir", "model_name", "out_dir", "tokenizer_dir", "train.save_interval", "train.lr_warmup_steps"];
+    let batches = settings.holds("train.micro_batch_size") && settings.holds("train.global_batch_size");
+    batches && !settings.holds("train.train_iters") && OWN.iter().any(|name| settings.holds(name))
 }
 
 /// The plan of such a command.
@@ -51,6 +61,7 @@ pub fn import(context: &Context) -> Imported {
     imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
     devices(&mut imported, &settings, context);
     set(&mut imported, &settings, context, &command);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -68,6 +79,7 @@ pub fn of_file(file: Settings, context: &Context) -> Imported {
     let settings = defaults(command).with(file);
     devices(&mut imported, &settings, context);
     set(&mut imported, &settings, context, command);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -149,6 +161,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, command:
     let fsdp = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     if several {
         imported.say("distribution.sharding", "zero3", fsdp("FSDP over several devices"));
+        imported.say("distribution.engine", "fsdp1", fsdp("FSDPStrategy"));
     }
     let recomputed = several && !command.starts_with("pretrain");
     imported.say(

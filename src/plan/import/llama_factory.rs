@@ -9,6 +9,7 @@ use super::model;
 use super::origin::{Found, Origin};
 use super::settings::{Plain, Settings};
 use super::trainer::{self, Stored};
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "LLaMA-Factory 0.9";
@@ -24,15 +25,19 @@ const DEFAULTS: &[(&str, Plain)] = &[
 /// Whether the program is LLaMA-Factory.
 pub fn runs(context: &Context) -> bool {
     let program = context.program;
-    let names = ["llamafactory-cli", "lmf", "llamafactory"];
-    let words = &program.words;
-    let own = words.iter().any(|word| word.starts_with("--finetuning_type") || word.starts_with("--cutoff_len"));
-    names.contains(&program.name())
-        || program.path.contains("llamafactory")
-        || program.path.contains("LLaMA-Factory")
-        || own
-        || config(context)
-            .is_some_and(|path| context.run.files.read(&path).is_ok_and(|text| text.contains("finetuning_type:")))
+    let command = program.words.first().map_or("", String::as_str);
+    let launched = ["llamafactory-cli", "lmf", "llamafactory", "llamafactory.cli"].contains(&program.name());
+    let scripts: [&str; 4] =
+        ["llamafactory/launcher.py", "llamafactory/train", "llamafactory/v1/", "LLaMA-Factory/src/train"];
+    let script =
+        scripts.iter().any(|part| program.path.contains(part)) || program.path.starts_with("llamafactory.train");
+    let own = program.words.iter().any(|word| word.starts_with("--finetuning_type"));
+    (launched && matches!(command, "train" | "sft"))
+        || script
+        || (own && !launched)
+        || (!launched
+            && config(context)
+                .is_some_and(|path| context.run.files.read(&path).is_ok_and(|text| text.contains("finetuning_type:"))))
 }
 
 fn config(context: &Context) -> Option<String> {
@@ -63,6 +68,7 @@ pub fn import(context: &Context) -> Imported {
         self_launched(&mut imported, context, "llamafactory-cli starts torchrun on every GPU in sight");
     }
     set(&mut imported, &settings, context);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -70,7 +76,9 @@ pub fn import(context: &Context) -> Imported {
 pub fn of_file(file: Settings, context: &Context) -> Imported {
     let mut imported = Imported::of("LLaMA-Factory");
     imported.say("model.framework", "pytorch", Origin::Program("LLaMA-Factory's own keys".to_owned()));
-    set(&mut imported, &Settings::defaults(VERSION, DEFAULTS).with(file), context);
+    let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    set(&mut imported, &settings, context);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -100,9 +108,7 @@ fn renamed(settings: &Settings) -> Settings {
     // Weights are loaded in 16 bits, and trained so.
     now.set("pure_bf16", true.into(), default("bf16 true"));
     for (theirs, ours) in NAMES {
-        if let Some(found) = settings.get(theirs) {
-            now.set(ours, found.value.clone(), found.origin.clone());
-        }
+        now.adopt(ours, settings, theirs);
     }
     if let Some(found) = settings.flag("bf16").filter(|found| !found.value) {
         now.set("pure_bf16", false.into(), found.origin);
@@ -158,6 +164,7 @@ fn on_megatron(imported: &mut Imported, settings: &Settings, context: &Context) 
     imported.say("training.attention", "flash", origin.clone());
     imported.say("training.loss", "vocab_parallel", origin);
     imported.drop("distribution.sharding");
+    imported.drop("distribution.engine");
 }
 
 fn set_arguments(imported: &mut Imported, settings: &Settings, context: &Context) {

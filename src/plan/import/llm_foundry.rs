@@ -7,23 +7,32 @@ use super::adapters;
 use super::arguments;
 use super::common::{self, Context};
 use super::imported::Imported;
+use super::launch::Kind;
 use super::model;
 use super::origin::{Found, Origin};
 use super::settings::Settings;
+use super::text;
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "llm-foundry 0.22";
 
 /// Whether settings are llm-foundry's.
 pub fn is_config(settings: &Settings) -> bool {
-    settings.holds("global_train_batch_size") || settings.holds("device_train_microbatch_size")
+    let batches = settings.holds("global_train_batch_size") || settings.holds("device_train_microbatch_size");
+    // OLMo has the batches by the same names; the loader and the model's builder are llm-foundry's alone.
+    batches && (settings.holds("train_loader") || settings.holds("model.name") || settings.holds("max_seq_len"))
 }
 
 /// Whether the program trains by such a file.
 pub fn runs(context: &Context) -> bool {
-    context.program.path.contains("llmfoundry")
+    let path = &context.program.path;
+    let composer = context.launchers.iter().any(|launcher| launcher.kind == Kind::Composer);
+    path.starts_with("llmfoundry.command_utils.train")
+        || (composer && path.ends_with("train/train.py"))
         || config(context).is_some_and(|path| {
-            context.run.files.read(&path).is_ok_and(|text| text.contains("global_train_batch_size"))
+            let text = context.run.files.read(&path).unwrap_or_default();
+            text.contains("train_batch_size") && text::yaml(&path, &text).is_ok_and(|settings| is_config(&settings))
         })
 }
 
@@ -59,7 +68,11 @@ fn default(option: &str) -> Origin {
 
 fn set(imported: &mut Imported, mut settings: Settings, context: &Context) {
     settings.interpolate();
-    let settings = &settings;
+    set_interpolated(imported, &settings, context);
+    account_for(imported, &settings);
+}
+
+fn set_interpolated(imported: &mut Imported, settings: &Settings, context: &Context) {
     if let Some(found) = settings.first_text(&["model.pretrained_model_name_or_path"]) {
         model::set(imported, context, found);
         imported.say("model.framework", "pytorch", Origin::Derived("a Hugging Face model under Composer".to_owned()));
@@ -204,8 +217,10 @@ fn attention(imported: &mut Imported, settings: &Settings) {
 
 fn sharding(imported: &mut Imported, settings: &Settings) {
     if !settings.holds("fsdp_config") {
+        imported.say("distribution.engine", "ddp", default("no fsdp_config: DDP"));
         return imported.say("distribution.sharding", "none", default("no fsdp_config: DDP"));
     }
+    imported.say("distribution.engine", "fsdp1", default("Composer's FSDP"));
     let strategy =
         settings.text("fsdp_config.sharding_strategy").map(|found| found.map(|name| accelerate::strategy(&name)));
     imported.set(

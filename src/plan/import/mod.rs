@@ -6,11 +6,15 @@ mod accelerate;
 mod adapters;
 mod arguments;
 mod axolotl;
+mod colossal;
 mod common;
 mod deepspeed;
+mod diffusers;
 mod expression;
 mod file;
+mod gpt_neox;
 mod imported;
+mod jobs;
 mod launch;
 mod litgpt;
 mod llama_factory;
@@ -18,14 +22,25 @@ mod llm_foundry;
 mod megatron;
 mod model;
 mod nanogpt;
+mod nanotron;
+mod nemo;
+mod olmo;
+mod openrlhf;
 mod origin;
+mod python_calls;
+mod refused;
+mod rows;
 mod settings;
 mod shell;
+mod swift;
 mod text;
+mod timm;
 mod torchtitan;
 mod torchtune;
 mod trainer;
 mod trl;
+mod unread;
+mod verl;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +51,7 @@ use launch::{Around, Launched, Launcher, Program, World};
 pub use file::{file, is_foreign};
 pub use imported::{Imported, Inferred, Missing};
 pub use origin::{Found, Origin};
+pub use refused::Refused;
 pub use torchtitan::flavor_of;
 
 /// Files as the process that is looked at sees them.
@@ -64,6 +80,8 @@ pub struct Run<'a> {
     pub withheld: bool,
     /// The number of its processes, where the user says it.
     pub world: Option<u64>,
+    /// Which of several training commands of a script is meant, from 1, where the user says it.
+    pub which: Option<usize>,
     /// Its files.
     pub files: &'a dyn Files,
 }
@@ -79,6 +97,7 @@ impl<'a> Run<'a> {
             gpus: Vec::new(),
             withheld: false,
             world: None,
+            which: None,
             files,
         }
     }
@@ -126,11 +145,13 @@ fn script_command(run: &Run, program: &Program) -> Option<Vec<String>> {
         return None;
     }
     let arguments = &program.words;
-    file::training_command(&text, &|name| match (name, name.parse::<usize>()) {
+    let commands = file::commands(&text, &|name| match (name, name.parse::<usize>()) {
         ("@", _) => Some(arguments.join(" ")),
-        (_, Ok(number)) => arguments.get(number.checked_sub(1)?).cloned(),
+        ("#", _) => Some(arguments.len().to_string()),
+        (_, Ok(number)) => Some(arguments.get(number.checked_sub(1)?).cloned().unwrap_or_default()),
         _ => run.variables.get(name).cloned(),
-    })
+    });
+    commands.into_iter().next_back()
 }
 
 /// What the user says.
@@ -172,7 +193,15 @@ fn world(context: &Context, own: &[Launcher], inherited: &[Launcher]) -> World {
 fn framework(context: &Context) -> Imported {
     type Reader = (fn(&Context) -> bool, fn(&Context) -> Imported);
     const READERS: &[Reader] = &[
+        (swift::runs, swift::import),
+        (gpt_neox::runs, gpt_neox::import),
+        (nemo::runs, nemo::import),
         (megatron::runs, megatron::import),
+        (verl::runs, verl::import),
+        (openrlhf::runs, openrlhf::import),
+        (nanotron::runs, nanotron::import),
+        (olmo::runs, olmo::import),
+        (olmo::runs_core, olmo::import_core),
         (torchtitan::runs, torchtitan::import),
         (axolotl::runs, axolotl::import),
         (llama_factory::runs, llama_factory::import),
@@ -180,10 +209,14 @@ fn framework(context: &Context) -> Imported {
         (llm_foundry::runs, llm_foundry::import),
         (litgpt::runs, litgpt::import),
         (nanogpt::runs, nanogpt::import),
+        (colossal::runs, colossal::import),
+        (diffusers::runs, diffusers::import),
+        (timm::runs, timm::import),
         (trainer::runs, trainer::import),
+        (python_calls::runs, python_calls::import),
         (deepspeed::runs, deepspeed::import),
     ];
-    let reader = READERS.iter().find(|(runs, _)| runs(context));
+    let reader = READERS.iter().find(|(runs, _)| !context.program.trains_nothing() && runs(context));
     reader.map_or_else(|| unknown(context), |(_, import)| import(context))
 }
 

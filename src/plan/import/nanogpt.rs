@@ -8,6 +8,7 @@ use super::imported::Imported;
 use super::origin::{Found, Origin};
 use super::settings::{Plain, Settings};
 use super::text;
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "nanoGPT train.py";
@@ -56,7 +57,18 @@ pub fn runs(context: &Context) -> bool {
         return false;
     }
     let named = words.iter().any(|word| OWN.iter().any(|name| word.starts_with(&format!("--{name}="))));
-    let config = words.iter().any(|word| word.ends_with(".py") && !word.starts_with("--"));
+    let config = words.iter().filter(|word| word.ends_with(".py") && !word.starts_with("--")).any(|word| {
+        const OF_NANOGPT: [&str; 6] = [
+            "train_gpt2.py",
+            "train_shakespeare_char.py",
+            "finetune_shakespeare.py",
+            "eval_gpt2.py",
+            "eval_gpt2_xl.py",
+            "eval_gpt2_medium.py",
+        ];
+        let known = OF_NANOGPT.iter().any(|name| word.rsplit('/').next() == Some(name));
+        known || context.run.files.read(word).is_ok_and(|content| is_config(&text::python(word, &content)))
+    });
     named || config || script_says_so(context)
 }
 
@@ -76,7 +88,7 @@ pub fn import(context: &Context) -> Imported {
         && script.contains("n_embd")
     {
         let own = text::python(&context.program.path, &script);
-        settings.over(known(own));
+        settings.over(known(&own));
     }
     for word in &context.program.words {
         if let Some((name, value)) = word.strip_prefix("--").and_then(|word| word.split_once('=')) {
@@ -91,6 +103,7 @@ pub fn import(context: &Context) -> Imported {
     }
     imported.say("model.framework", "nanogpt", Origin::Program(context.program.shown()));
     set(&mut imported, &settings, context);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -98,7 +111,9 @@ pub fn import(context: &Context) -> Imported {
 pub fn of_file(file: Settings, context: &Context) -> Imported {
     let mut imported = Imported::of("nanoGPT");
     imported.say("model.framework", "nanogpt", Origin::Program("nanoGPT's own names".to_owned()));
-    set(&mut imported, &Settings::defaults(VERSION, DEFAULTS).with(file), context);
+    let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    set(&mut imported, &settings, context);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -108,11 +123,9 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// Of a script's assignments those that are settings: the rest is its own business.
-fn known(all: Settings) -> Settings {
+fn known(all: &Settings) -> Settings {
     let mut kept = Settings::default();
-    for (name, found) in all.iter().filter(|(name, _)| DEFAULTS.iter().any(|(known, _)| known == name)) {
-        kept.set(name, found.value.clone(), found.origin.clone());
-    }
+    kept.adopt_all(all, |name| DEFAULTS.iter().any(|(known, _)| *known == name).then(|| name.to_owned()));
     kept
 }
 
@@ -151,6 +164,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
     imported.set("training.gradient_clipping", settings.number("grad_clip").map(|found| found.map(|norm| norm > 0.0)));
     let none = || Origin::Default { framework: VERSION, option: "DDP".to_owned() };
     imported.say("distribution.sharding", "none", none());
+    imported.say("distribution.engine", "ddp", none());
     for key in ["distribution.tensor_parallel", "distribution.pipeline_parallel"] {
         imported.say(key, 1, none());
     }

@@ -1,7 +1,9 @@
 //! Settings of a framework by name, whatever they were written in: files, arguments,
 //! variables, the framework's own defaults. A later layer goes over an earlier one.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use serde_json::Value;
 
@@ -10,7 +12,31 @@ use super::origin::{Found, Origin};
 /// Settings by dotted name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    entries: BTreeMap<String, Found<Value>>,
+    entries: BTreeMap<String, Entry>,
+}
+
+/// One setting, and what has become of it. Copies under other names share the latter.
+#[derive(Debug, Clone)]
+struct Entry {
+    found: Found<Value>,
+    fate: Rc<Cell<Fate>>,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.found == other.found
+    }
+}
+
+/// What a reader has made of a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Nobody asked for it.
+    Unread,
+    /// Its value was taken.
+    Read,
+    /// It was asked for, and its value is none that the reader knows.
+    Misread,
 }
 
 /// A framework's default, for a table of them.
@@ -50,7 +76,24 @@ impl Settings {
 
     /// Sets a value; one that was there is gone.
     pub fn set(&mut self, name: &str, value: Value, origin: Origin) {
-        self.entries.insert(name.to_owned(), Found { value, origin });
+        let entry = Entry { found: Found { value, origin }, fate: Rc::new(Cell::new(Fate::Unread)) };
+        self.entries.insert(name.to_owned(), entry);
+    }
+
+    /// Takes a setting of `other` over under a name of its own.
+    pub fn adopt(&mut self, name: &str, other: &Self, theirs: &str) {
+        if let Some(entry) = other.entries.get(theirs).filter(|entry| !entry.found.value.is_null()) {
+            self.entries.insert(name.to_owned(), entry.clone());
+        }
+    }
+
+    /// Takes over every setting of `other` whose name `renamed` has a name for.
+    pub fn adopt_all(&mut self, other: &Self, renamed: impl Fn(&str) -> Option<String>) {
+        for (name, entry) in &other.entries {
+            if let Some(now) = renamed(name) {
+                self.entries.insert(now, entry.clone());
+            }
+        }
     }
 
     /// Puts a later layer over this one.
@@ -67,7 +110,36 @@ impl Settings {
 
     /// The value, where there is one that is not null.
     pub fn get(&self, name: &str) -> Option<&Found<Value>> {
-        self.entries.get(name).filter(|found| !found.value.is_null())
+        self.entry(name).map(|entry| &entry.found)
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name).filter(|entry| !entry.found.value.is_null())
+    }
+
+    /// Says of a setting that its value is none that is known here.
+    pub fn refuse(&self, name: &str) {
+        if let Some(entry) = self.entry(name) {
+            entry.fate.set(Fate::Misread);
+        }
+    }
+
+    /// Says of a setting that it was taken into account, or has no bearing.
+    pub fn accept(&self, name: &str) {
+        if let Some(entry) = self.entry(name) {
+            entry.fate.set(Fate::Read);
+        }
+    }
+
+    /// What somebody, not the framework itself, has set, and what has become of it.
+    pub fn fates(&self) -> impl Iterator<Item = (&str, &Found<Value>, Fate)> {
+        let set = |entry: &&Entry| {
+            !matches!(entry.found.origin, Origin::Default { .. } | Origin::Derived(_)) && !entry.found.value.is_null()
+        };
+        self.entries
+            .iter()
+            .filter(move |(_, entry)| set(entry))
+            .map(|(name, entry)| (name.as_str(), &entry.found, entry.fate.get()))
     }
 
     /// Whether somebody, not the framework itself, has set it.
@@ -84,7 +156,7 @@ impl Settings {
 
     /// Every setting by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Found<Value>)> {
-        self.entries.iter().map(|(name, found)| (name.as_str(), found))
+        self.entries.iter().map(|(name, entry)| (name.as_str(), &entry.found))
     }
 
     /// A whole number, also where it is written as `8.0`, `1e3` or in quotes.
@@ -136,9 +208,15 @@ impl Settings {
     }
 
     fn read<T>(&self, name: &str, read: impl Fn(&Value) -> Option<T>) -> Option<Found<T>> {
-        let found = self.get(name)?;
+        let Entry { found, fate } = self.entry(name)?;
         let first = found.value.as_array().and_then(|items| items.first());
         let value = read(&found.value).or_else(|| read(first?));
+        match value {
+            Some(_) => fate.set(Fate::Read),
+            // Who asked before may have known it: `overlap: auto` as a text, not as a flag.
+            None if fate.get() == Fate::Unread => fate.set(Fate::Misread),
+            None => {}
+        }
         value.map(|value| Found { value, origin: found.origin.clone() })
     }
 
@@ -148,7 +226,7 @@ impl Settings {
         let inner = self
             .entries
             .iter()
-            .filter_map(|(name, found)| name.strip_prefix(&above).map(|rest| (rest.to_owned(), found.clone())));
+            .filter_map(|(name, entry)| name.strip_prefix(&above).map(|rest| (rest.to_owned(), entry.clone())));
         Self { entries: inner.collect() }
     }
 
@@ -160,8 +238,8 @@ impl Settings {
             let replaced: Vec<(String, Value)> = self
                 .entries
                 .iter()
-                .filter_map(|(name, found)| {
-                    let text = found.value.as_str().filter(|text| text.contains("${"))?;
+                .filter_map(|(name, entry)| {
+                    let text = entry.found.value.as_str().filter(|text| text.contains("${"))?;
                     Some((name.clone(), self.referred(text)?))
                 })
                 .collect();
@@ -169,8 +247,8 @@ impl Settings {
                 return;
             }
             for (name, value) in replaced {
-                if let Some(found) = self.entries.get_mut(&name) {
-                    found.value = value;
+                if let Some(entry) = self.entries.get_mut(&name) {
+                    entry.found.value = value;
                 }
             }
         }
@@ -188,6 +266,9 @@ impl Settings {
         Some(format!("{before}{inner}{after}").into())
     }
 }
+
+/// Stands in a script's words for what only a run could tell.
+pub const UNKNOWN: &str = "?";
 
 /// No setting that matters is longer.
 const LONGEST: usize = 4096;
@@ -246,7 +327,8 @@ pub fn truth(value: &Value) -> Option<bool> {
 /// A value's text.
 pub fn text(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.clone()),
+        // What only a run could tell says nothing.
+        Value::String(text) => Some(text.clone()).filter(|text| text != UNKNOWN),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(truth) => Some(truth.to_string()),
         _ => None,

@@ -8,6 +8,7 @@ use super::launch::base;
 use super::model;
 use super::origin::{Found, Origin};
 use super::settings::Settings;
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "torchtune 0.6";
@@ -27,7 +28,8 @@ const RECIPES: [&str; 8] = [
 /// Whether the program is one of torchtune's recipes.
 pub fn runs(context: &Context) -> bool {
     let name = context.program.name();
-    RECIPES.iter().any(|recipe| name.starts_with(recipe)) || context.program.path.contains("torchtune")
+    let configured = context.program.words.iter().any(|word| word == "--config" || word.starts_with("--config="));
+    configured && RECIPES.iter().any(|recipe| name.starts_with(recipe))
 }
 
 /// Whether settings are torchtune's.
@@ -49,6 +51,7 @@ pub fn import(context: &Context) -> Imported {
     imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
     let distributed = !context.program.name().contains("single_device");
     set(&mut imported, &settings, context, distributed);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -62,6 +65,7 @@ pub fn of_file(mut file: Settings, name: &str, context: &Context) -> Imported {
         imported.say("cluster.num_gpus", 1, Origin::Derived("a recipe for a single device".to_owned()));
     }
     set(&mut imported, &file, context, !single);
+    account_for(&mut imported, &file);
     imported
 }
 
@@ -146,7 +150,8 @@ fn sharding(imported: &mut Imported, settings: &Settings) {
         settings.flag("fsdp_reshard_after_forward").filter(|found| !found.value).map(|found| found.map(|_| "zero2"));
     let default =
         Found::new("zero3", Origin::Default { framework: VERSION, option: "FSDP2 over all ranks".to_owned() });
-    imported.set("distribution.sharding", Some(kept.unwrap_or(default)));
+    imported.set("distribution.sharding", Some(kept.unwrap_or(default.clone())));
+    imported.set("distribution.engine", Some(default.map(|_| "fsdp2")));
     if settings.whole("data_parallel_replicate_dim").filter(above_one).is_some() {
         imported.set("distribution.shard_group", settings.whole("data_parallel_shard_dim").filter(above_one));
     }
@@ -178,7 +183,7 @@ fn named(found: Found<String>, builder: &str) -> Origin {
 }
 
 /// Names that a builder's may stand for in the catalogue: `llama3_1_8b` is llama-3.1-8b.
-fn names(builder: &str) -> Vec<String> {
+pub fn names(builder: &str) -> Vec<String> {
     let plain = builder.strip_suffix("_base").or_else(|| builder.strip_suffix("_instruct")).unwrap_or(builder);
     let parts: Vec<&str> = plain.split('_').collect();
     let Some((family, rest)) = parts.split_first() else { return Vec::new() };

@@ -101,9 +101,7 @@ fn launcher(settings: &mut Settings, context: &Context, imported: &mut Imported)
         told = bundled(&named).or_else(|| context.settings(&named.value, imported)).unwrap_or_default();
     }
     for name in ["num_processes", "num_machines", "mixed_precision"] {
-        if let Some(found) = settings.get(name) {
-            told.set(name, found.value.clone(), found.origin.clone());
-        }
+        told.adopt(name, settings, name);
     }
     if context.world.total.is_none() {
         let total = told.whole("num_processes").or_else(|| context.visible_gpus());
@@ -117,9 +115,7 @@ fn launcher(settings: &mut Settings, context: &Context, imported: &mut Imported)
         imported.set("cluster.nodes", world.nodes);
         imported.set("cluster.gpus_per_node", world.per_node);
     }
-    for (name, found) in told.iter() {
-        settings.set(&format!("{LAUNCH}.{name}"), found.value.clone(), found.origin.clone());
-    }
+    settings.adopt_all(&told, |name| Some(format!("{LAUNCH}.{name}")));
 }
 
 /// The configurations of accelerate that come with TRL: each for eight GPUs of a node, in bf16.

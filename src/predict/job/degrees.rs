@@ -304,7 +304,7 @@ fn check_family(degrees: &Degrees, architecture: &Architecture, profile: &Profil
     for (key, degree, _) in given.iter().filter(|(_, degree, is)| *degree > 1 && !is) {
         notes.fault(
             &format!("distribution.{key}"),
-            format!("{degree}: a {kind} of this framework is not split that way; must be 1"),
+            format!("{degree}: this framework does not split a {kind} that way; must be 1"),
         );
     }
 }

@@ -296,8 +296,10 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
         notes.assume("mfu", counted);
     }
     if training.lora.is_some() || !training.frozen.is_nothing() {
-        notes
-            .assume("mfu", "6 N operations a token are counted, with gradients of frozen weights that nobody computes");
+        notes.assume(
+            "mfu",
+            "counts 6 N operations a token, with gradients of frozen weights although none are computed",
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a step's collectives cost beyond what runs beside them.
 
 use crate::model::{CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
-use crate::plan::keywords::Sharding;
+use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
 use crate::predict::step::Step;
@@ -200,14 +200,28 @@ fn resharded(job: &Job, weights: Weights) -> Ways {
     }
 }
 
+/// Bytes of the buckets in which gradients and weights are exchanged, at so many each.
+fn bucket(job: &Job, each: f64) -> f64 {
+    match job.degrees.engine {
+        // torch/nn/parallel/distributed.py, `bucket_cap_mb`.
+        Engine::Ddp => 25.0 * 1024.0 * 1024.0,
+        // deepspeed/runtime/zero/config.py, `reduce_bucket_size` and `allgather_bucket_size`.
+        Engine::Deepspeed => 5e8 * each,
+        // megatron-core, core/distributed/distributed_data_parallel.py, `bucket_size`.
+        Engine::Megatron | Engine::MegatronFsdp => (1e6 * job.degrees.data as f64).max(40e6) * each,
+        // A layer each.
+        Engine::Fsdp1 | Engine::Fsdp2 => f64::INFINITY,
+    }
+}
+
 /// Seconds in which groups that each hold all of the weights sum their gradients (FSDP's hybrid sharding,
 /// arXiv 2304.11277, section 3.2.2).
-fn replicated(job: &Job, weights: Weights) -> f64 {
+fn replicated(job: &Job, weights: Weights, each: f64) -> f64 {
     let degrees = &job.degrees;
-    let reduce = job.storage.reduce.bytes() as f64;
     let over = |ranks: u64, stride: u64, shards: u64, count: f64| {
         let group = Group { ranks: ranks / shards.max(1), stride: stride.saturating_mul(shards) };
-        group.seconds(job, CollectiveKind::AllReduce, count / shards.max(1) as f64 * reduce)
+        let bytes = count / shards.max(1) as f64 * each;
+        group.in_buckets(job, CollectiveKind::AllReduce, (bytes, bucket(job, each)))
     };
     let ranks = degrees.data.saturating_mul(degrees.context);
     let of_experts = degrees.expert.saturating_mul(degrees.expert_tensor);
@@ -220,29 +234,38 @@ fn replicated(job: &Job, weights: Weights) -> f64 {
 /// passes of one micro-batch run beside it, `left` of them that hide nothing else.
 pub(in crate::predict) fn between(job: &Job, weights: Weights, left: Ways) -> f64 {
     let degrees = &job.degrees;
-    let dense = Group { ranks: degrees.shard_ranks.max(degrees.data * degrees.context), stride: degrees.tensor };
+    let dense = |ranks: u64| Group { ranks, stride: degrees.tensor };
     let experts = Group { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
-    let over = |kind: CollectiveKind, [of_dense, of_experts]: [f64; 2]| {
-        dense.seconds(job, kind, of_dense) + if of_experts > 0.0 { experts.seconds(job, kind, of_experts) } else { 0.0 }
+    let over = |kind: CollectiveKind, ranks: u64, [of_dense, of_experts]: [f64; 2], each: f64| {
+        let bucket = bucket(job, each);
+        let experts = if of_experts > 0.0 { experts.in_buckets(job, kind, (of_experts, bucket)) } else { 0.0 };
+        dense(ranks).in_buckets(job, kind, (of_dense, bucket)) + experts
     };
-    let gradient = weights.bytes(job.storage.exchanged.bytes() as f64);
+    let all = degrees.shard_ranks.max(degrees.data * degrees.context);
+    let reduced = job.storage.reduce.bytes() as f64;
+    let exchanged = job.storage.exchanged.bytes() as f64;
+    let gradient = weights.bytes(exchanged);
     let (gradients, gathered) = match degrees.sharding {
         // Weights come in as the first micro-batch runs; gradients go behind the last one (PyTorch,
         // torch/distributed/pipelining/stage.py, `run_post_backward`), when nothing is left to hide them.
         Sharding::Zero3 if is_whole(job) => {
             let Ways { forward: gathered, backward: scattered } = resharded(job, weights);
             let hides = Ways { forward: gathered * OVERLAPPED, backward: 0.0 }.least(left);
-            let comm = Ways { forward: gathered, backward: scattered + replicated(job, weights) };
+            let comm = Ways { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
             return Beside::of(job, comm, hides).waits.all();
         }
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
-        Sharding::Zero3 => (replicated(job, weights), 0.0),
-        Sharding::None => (over(CollectiveKind::AllReduce, gradient), 0.0),
+        Sharding::Zero3 => (replicated(job, weights, reduced), 0.0),
+        Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), 0.0),
         Sharding::Zero1 | Sharding::Zero2 => {
             let storage = &job.storage;
             let weight = if job.degrees.engine.is_megatron() { storage.weight } else { storage.compute };
-            let weights = weights.gathered(weight.bytes() as f64);
-            (over(CollectiveKind::AllGather, gradient), over(CollectiveKind::AllGather, weights))
+            let each = weight.bytes() as f64;
+            let gathered = over(CollectiveKind::AllGather, degrees.shard_ranks, weights.gathered(each), each);
+            // Within a group of those that share states out gradients are scattered and weights gathered; groups sum theirs.
+            let scattered = over(CollectiveKind::AllGather, degrees.shard_ranks, gradient, exchanged);
+            let between = if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { 0.0 };
+            (scattered + between, gathered)
         }
     };
     let hidden = |comm: f64, overlaps: bool| if overlaps { comm * OVERLAPPED } else { 0.0 };

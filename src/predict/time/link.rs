@@ -7,6 +7,9 @@ use crate::predict::job::Job;
 /// Latency of a link where the catalogue has none (calculon, systems/a100_80g.json).
 const LATENCY: f64 = 20e-6;
 
+/// Share of a ring's rate that trees reach with long messages (NCCL, src/graph/tuning.cc: 0.92 of it at most).
+const TREE: f64 = 0.92;
+
 /// Ranks that talk: `ranks` of them, `stride` GPUs apart.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::predict) struct Group {
@@ -38,12 +41,18 @@ impl Group {
         }
         let path = self.path(job);
         match kind {
-            CollectiveKind::AllReduce => path.ring(bytes, 2.0),
+            CollectiveKind::AllReduce => path.ring(bytes, 2.0).min(path.tree(bytes)),
             CollectiveKind::AllGather | CollectiveKind::ReduceScatter => path.ring(bytes, 1.0),
             CollectiveKind::AllToAll => path.all_to_all(bytes),
             // Each rank passes its share on, once for every other rank.
             CollectiveKind::Ring => path.ring(bytes, 1.0),
         }
+    }
+
+    /// Seconds of collectives that together move `bytes`, a bucket of at most `bucket` bytes each.
+    pub fn in_buckets(self, job: &Job, kind: CollectiveKind, (bytes, bucket): (f64, f64)) -> f64 {
+        let buckets = (bytes / bucket).ceil().max(1.0);
+        self.seconds(job, kind, bytes / buckets) * buckets
     }
 
     /// Seconds in which one rank sends `bytes` to its neighbour.
@@ -80,6 +89,20 @@ impl Path<'_> {
         let start = if self.domains > 1.0 { speed.network.start_us } else { speed.node.start_us };
         let steps = near_hops.mul_add(speed.node.hop_us, far_hops * speed.network.hop_us);
         (start + scale * steps) * 1e-6 + bytes * scale * (ranks - 1.0) / ranks / rate
+    }
+
+    /// An all-reduce through NCCL's double binary trees over the domains, up and down, and along a chain within each (Jeaugey,
+    /// "Massively Scale Your Deep Learning Training with NCCL 2.4", NVIDIA, 2019): fewer steps than a ring's where there are
+    /// many ranks, and a little slower a byte.
+    fn tree(&self, bytes: f64) -> f64 {
+        if self.domains <= 1.0 {
+            return f64::INFINITY;
+        }
+        let (hardware, speed) = (&self.job.hardware, &self.job.speed);
+        let fast = hardware.interconnect.each_way.0 * speed.node.ring;
+        let rate = fast.min(hardware.network.each_way.0 * speed.network.ring * self.near);
+        let steps = (self.near - 1.0).mul_add(speed.node.hop_us, self.domains.log2().ceil() * speed.network.hop_us);
+        (speed.network.start_us + 2.0 * steps) * 1e-6 + 2.0 * bytes / (rate * TREE)
     }
 
     /// What leaves the domain of an all-to-all's bytes: each other rank's share; or, where a token that several experts

@@ -16,7 +16,7 @@ fn swept() -> State {
 #[test]
 fn the_last_that_fits_and_the_first_that_does_not_are_both_named() {
     let state = swept();
-    let view = state.sweep.as_ref().unwrap();
+    let view = state.dialogs.sweep.as_ref().unwrap();
     let fits = |at: usize| {
         let capacity = view.sweep.points[at].outcome.as_ref().unwrap().capacity;
         capacity.needed <= capacity.bytes
@@ -57,7 +57,7 @@ fn two_keys_use_the_screen_for_the_selected_cell_and_its_lines() {
     letters(&mut state, "tensor");
     press(&mut state, &[Key::Enter]);
     let shown = screen(&state, &look(), (200, 50));
-    for said in ["◆ sequence 16384, tensor par. 4", "between steps", "compute", "of the card's"] {
+    for said in ["◆ sequence 16384, tensor par. 4", "between steps", "compute", "of the GPU's"] {
         assert!(shown.contains(said), "{said}:\n{shown}");
     }
     let titles = ["tok/s by sequence, tensor par. 4", "GiB a GPU by tensor par., sequence 16384"];

@@ -50,6 +50,33 @@ impl Program {
         if self.module { &self.path } else { base(&self.path) }
     }
 
+    /// Whether its name says that it does something other than training: many tools take the same options for that.
+    pub fn trains_nothing(&self) -> bool {
+        const TRAINING: [&str; 8] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo", "run_"];
+        const OTHERS: [&str; 16] = [
+            "eval",
+            "infer",
+            "generat",
+            "serve",
+            "predict",
+            "convert",
+            "merge",
+            "export",
+            "preprocess",
+            "prepare",
+            "tokenize",
+            "download",
+            "setup",
+            "server",
+            "benchmark",
+            "pip",
+        ];
+        let stem =
+            self.path.rsplit(['/', '.']).find(|part| *part != "py" && *part != "sh").unwrap_or("").to_lowercase();
+        let has = |parts: &[&str]| parts.iter().any(|part| stem.contains(part));
+        has(&OTHERS) && !has(&TRAINING)
+    }
+
     /// How screens and origins call it.
     pub fn shown(&self) -> String {
         if self.module { format!("-m {}", self.path) } else { self.name().to_owned() }
@@ -71,6 +98,8 @@ pub enum Kind {
     Srun,
     /// `mpirun`, `mpiexec`.
     Mpirun,
+    /// `colossalai run`.
+    Colossal,
 }
 
 /// A path without its folders.

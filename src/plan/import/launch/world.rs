@@ -77,12 +77,29 @@ impl Launcher {
                 }),
                 per_node: whole(&["n", "nproc"]).or_else(|| around.gpus.clone()),
             },
-            Kind::Srun => World {
-                total: whole(&["n", "ntasks"]),
-                nodes: options.first_text(&["N", "nodes"]).and_then(|nodes| nodes.and_then(|text| range(&text))),
-                per_node: whole(&["ntasks_per_node"]),
-            },
+            Kind::Srun => {
+                // What is not said again is as the job has it.
+                let job = |names: &[&str]| {
+                    let found = names.iter().find_map(|name| (around.variable)(name));
+                    found.and_then(|found| found.and_then(|text| range(&text)))
+                };
+                let total = whole(&["n", "ntasks"]);
+                let per_node = whole(&["ntasks_per_node"]).or_else(|| job(&["SLURM_NTASKS_PER_NODE"]));
+                let nodes = options.first_text(&["N", "nodes"]).and_then(|nodes| nodes.and_then(|text| range(&text)));
+                let nodes = nodes.or_else(|| job(&["SLURM_NNODES", "SLURM_JOB_NUM_NODES"]));
+                World { total: total.or_else(|| job(&["SLURM_NTASKS"])), nodes, per_node }
+            }
             Kind::Mpirun => mpirun(options),
+            Kind::Colossal => {
+                let hosts = options.text("host").map(|found| found.map(|text| text.split(',').count() as u64));
+                let listed = options.holds("hostfile");
+                let one = || {
+                    let option = "no --host: this node".to_owned();
+                    Found::new(1, Origin::Default { framework: "colossalai", option })
+                };
+                let nodes = hosts.or_else(|| (!listed).then(one));
+                World { total: None, nodes, per_node: whole(&["nproc_per_node"]) }
+            }
         }
         .completed()
     }
@@ -97,10 +114,15 @@ fn torchrun(options: &Settings, around: &Around) -> World {
     const FRAMEWORK: &str = "torchrun";
     let default = |option: &str| Origin::Default { framework: FRAMEWORK, option: option.to_owned() };
     let given = |names: &[&str], variable: &str| options.first_text(names).or_else(|| (around.variable)(variable));
-    let nodes = given(&["nnodes", "nnode"], "PET_NNODES")
-        .and_then(|nodes| nodes.and_then(|text| range(&text)))
-        .unwrap_or_else(|| Found::new(1, default("--nnodes 1")));
+    // An option whose value only the run knows is no default.
+    let said = |names: &[&str]| names.iter().any(|name| options.get(name).is_some());
+    let nodes = match given(&["nnodes", "nnode"], "PET_NNODES") {
+        Some(found) => found.and_then(|text| range(&text)),
+        None if said(&["nnodes", "nnode"]) => None,
+        None => Some(Found::new(1, default("--nnodes 1"))),
+    };
     let per_node = match given(&["nproc_per_node"], "PET_NPROC_PER_NODE") {
+        None if said(&["nproc_per_node"]) => None,
         None => Some(Found::new(1, default("--nproc-per-node 1"))),
         Some(found) => match found.value.parse() {
             Ok(number) => Some(Found::new(number, found.origin)),
@@ -109,7 +131,7 @@ fn torchrun(options: &Settings, around: &Around) -> World {
             Err(_) => None,
         },
     };
-    World { total: None, nodes: Some(nodes), per_node }
+    World { total: None, nodes, per_node }
 }
 
 /// `--num_nodes`, `--num_gpus`, `--include`, `--exclude`, the host file; else every GPU in sight.

@@ -71,6 +71,30 @@ const WRAPPERS: &[Wrapper] = &[
         flags: &["v", "verbose", "m", "module_mode", "c", "command_mode"],
         words: 0,
     },
+    Wrapper { names: &["colossalai"], kind: Some(Kind::Colossal), flags: &["standalone", "m"], words: 1 },
+    Wrapper {
+        names: &["docker", "podman", "nvidia-docker"],
+        kind: None,
+        flags: &[
+            "it",
+            "ti",
+            "i",
+            "t",
+            "d",
+            "rm",
+            "privileged",
+            "init",
+            "interactive",
+            "tty",
+            "detach",
+            "P",
+            "read_only",
+            "dit",
+            "itd",
+        ],
+        words: 2,
+    },
+    Wrapper { names: &["ray"], kind: None, flags: &["no_wait", "verbose", "v"], words: 2 },
     Wrapper {
         names: &["srun"],
         kind: Some(Kind::Srun),
@@ -239,7 +263,7 @@ pub fn find(name: &str) -> Option<&'static Wrapper> {
 
 /// Whether a wrapper with a word of its own has the one that runs a command.
 pub fn leads_on(wrapper: &Wrapper, words: &[String]) -> bool {
-    const RUN: [&str; 5] = ["launch", "run", "exec", "profile", "record"];
+    const RUN: [&str; 6] = ["launch", "run", "exec", "profile", "record", "job"];
     let first = words.iter().find(|word| !word.starts_with('-'));
     match wrapper.names {
         ["timeout"] | ["taskset"] => true,
@@ -266,6 +290,11 @@ pub fn options_of(wrapper: &Wrapper, words: &[String]) -> (Vec<String>, Vec<Stri
             continue;
         }
         let name = word.trim_start_matches('-').replace('-', "_");
+        let ray = wrapper.names.contains(&"ray");
+        if ray && !word.contains('=') && !wrapper.flags.contains(&name.as_str()) {
+            at += 1;
+            continue;
+        }
         // Of short options the value may stand directly behind: `-N4`, `stdbuf -oL`.
         let short = matches!(wrapper.kind, Some(Kind::Srun) | None);
         let joined = !word.starts_with("--") && short && name.len() > 1 && !word.contains('=');

@@ -9,6 +9,7 @@ use super::common::Context;
 use super::imported::Imported;
 use super::origin::{Found, Origin};
 use super::settings::{Plain, Settings};
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "Megatron-LM core 0.15";
@@ -33,6 +34,9 @@ pub fn runs(context: &Context) -> bool {
     let has =
         |name: &str| words.iter().any(|word| word.split('=').next().is_some_and(|word| word.replace('_', "-") == name));
     let script = context.program.name();
+    if context.program.name() == "megatron" {
+        return false;
+    }
     let shape = has("--num-layers") && has("--hidden-size") && has("--num-attention-heads");
     shape && (has("--micro-batch-size") || has("--tensor-model-parallel-size") || has("--batch-size"))
         || (script.starts_with("pretrain_") && has("--micro-batch-size"))
@@ -46,16 +50,31 @@ pub fn import(context: &Context) -> Imported {
     let settings = Settings::defaults(VERSION, DEFAULTS).with(given);
     imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
     if let Some(file) = settings.text("yaml_cfg") {
-        imported.note(format!("--yaml-cfg {}: not followed", file.value));
+        imported.note(format!("--yaml-cfg {}: not read", file.value));
     }
     if settings.is("use_checkpoint_args") {
         imported.note("--use-checkpoint-args: the checkpoint's own shape goes over the arguments");
     }
-    let job = Job { context, settings: &settings };
-    shape::set(&mut imported, &job);
-    training::set(&mut imported, &job);
-    training::degrees(&mut imported, &job);
+    all(&mut imported, settings, context);
     imported
+}
+
+/// Sets everything of a run whose names are Megatron's.
+pub fn all(imported: &mut Imported, given: Settings, context: &Context) {
+    let settings = Settings::defaults(VERSION, DEFAULTS).with(given);
+    let job = Job { context, settings: &settings };
+    shape::set(imported, &job);
+    training::set(imported, &job);
+    training::degrees(imported, &job);
+    account_for(imported, &settings);
+}
+
+/// Sets how Megatron's arguments train, where the model comes from elsewhere.
+pub fn train(imported: &mut Imported, given: &Settings, context: &Context) {
+    let settings = Settings::defaults(VERSION, DEFAULTS).with(given.clone());
+    let job = Job { context, settings: &settings };
+    training::set(imported, &job);
+    training::degrees(imported, &job);
 }
 
 /// The settings with what surrounds them.

@@ -100,7 +100,7 @@ fn precision(imported: &mut Imported, job: &Job) {
         imported.set("training.fp8_recipe", Some(recipe));
     }
     if let Some(found) = settings.first_text(&["fp4_format", "fp4"]) {
-        imported.note(format!("{}: products of FP4 have no word in a plan", found.origin));
+        imported.note(format!("{}: FP4 matrix multiplications have no plan key", found.origin));
     }
     let reduce = match sixteen {
         Some("bf16") => on("grad_reduce_in_bf16").map(|found| found.map(|_| "bf16")),
@@ -286,9 +286,13 @@ fn sharding(imported: &mut Imported, job: &Job) {
         "optim_grads_params" => "zero3",
         _ => "none",
     };
+    imported.say("distribution.engine", "megatron", Job::default("DistributedDataParallel of Megatron"));
     if let Some(found) = settings.on("use_torch_fsdp2") {
+        imported.set("distribution.engine", Some(found.clone().map(|_| "fsdp2")));
         imported.set(KEY, Some(found.map(|_| "zero3")));
     } else if settings.is("use_megatron_fsdp") || settings.is("use_custom_fsdp") {
+        let origin = Origin::Argument("--use-megatron-fsdp".into());
+        imported.say("distribution.engine", "megatron-fsdp", origin);
         let given = settings.text("data_parallel_sharding_strategy");
         imported.set(
             KEY,

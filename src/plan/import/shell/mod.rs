@@ -7,6 +7,7 @@ mod statements;
 use std::collections::BTreeMap;
 
 use super::expression;
+use super::settings::UNKNOWN;
 use condition::{Branches, holds};
 use statements::statements;
 
@@ -152,7 +153,7 @@ impl Script {
                 text => text.parse().ok(),
             };
             let value =
-                expression::whole(&plain, &number).map_or_else(|| SOMETHING.to_owned(), |value| value.to_string());
+                expression::whole(&plain, &number).map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string());
             return (value, end + "$((".len() + "))".len());
         }
         if let Some(inner) = text.strip_prefix('`') {
@@ -200,12 +201,9 @@ impl Script {
     }
 }
 
-/// Stands for a word that only a run could tell: an option in front of it keeps a value.
-const SOMETHING: &str = "?";
-
 /// What a substituted command prints, where that can be told without running it: the present directory.
 fn output(command: &str) -> String {
-    if command.trim() == "pwd" { ".".to_owned() } else { SOMETHING.to_owned() }
+    if command.trim() == "pwd" { ".".to_owned() } else { UNKNOWN.to_owned() }
 }
 
 /// A variable that nobody has set: nothing, but for what a cluster sets before the script begins.
@@ -215,7 +213,7 @@ fn unset(name: &str) -> String {
     }
     const CLUSTERS: [&str; 6] = ["MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "HOSTNAME", "SLURMD_NODENAME"];
     let clusters = CLUSTERS.contains(&name) || name.starts_with("SLURM_") || name.starts_with("PET_");
-    if clusters { SOMETHING.to_owned() } else { String::new() }
+    if clusters { UNKNOWN.to_owned() } else { String::new() }
 }
 
 /// Bytes up to and with the bracket that closes the first one.

@@ -13,6 +13,7 @@ use super::imported::Imported;
 use super::model;
 use super::origin::{Found, Origin};
 use super::settings::Settings;
+use super::unread::account_for;
 use known::{DEFAULTS, FLAVORS, REGISTRY, RENAMED, VERSION};
 
 pub use known::flavor_of;
@@ -22,7 +23,9 @@ pub fn runs(context: &Context) -> bool {
     let program = context.program;
     let words = &program.words;
     let has = |name: &str| words.iter().any(|word| word.split('=').next() == Some(name));
-    program.path.contains("torchtitan")
+    let own = ["torchtitan.train", "torchtitan.trainer", "train_spec", "torchtitan.experiments"];
+    (program.module && own.iter().any(|name| program.path.starts_with(name)))
+        || program.path.ends_with("torchtitan/train.py")
         || has("--job.config_file")
         || has("--job.config-file")
         || (program.name() == "train.py" && has("--training.seq_len"))
@@ -38,11 +41,12 @@ pub fn import(context: &Context) -> Imported {
     }
     let path = given.first_text(&["job.config_file"]);
     if let Some(file) = path.and_then(|path| context.configuration(&path.value, &mut imported)) {
-        settings.over(renamed(file));
+        settings.over(renamed(&file));
     }
-    settings.over(renamed(given));
+    settings.over(renamed(&given));
     imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
     set(&mut imported, &settings, context);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -50,7 +54,9 @@ pub fn import(context: &Context) -> Imported {
 pub fn of_file(file: Settings, context: &Context) -> Imported {
     let mut imported = Imported::of("torchtitan");
     imported.say("model.framework", "torchtitan", Origin::Program("torchtitan's own keys".to_owned()));
-    set(&mut imported, &Settings::defaults(VERSION, DEFAULTS).with(renamed(file)), context);
+    let settings = Settings::defaults(VERSION, DEFAULTS).with(renamed(&file));
+    set(&mut imported, &settings, context);
+    account_for(&mut imported, &settings);
     imported
 }
 
@@ -60,7 +66,7 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// Everything under the name that it has today.
-fn renamed(old: Settings) -> Settings {
+fn renamed(old: &Settings) -> Settings {
     let mut settings = Settings::default();
     for (name, found) in old.iter() {
         let now = RENAMED.iter().find(|(before, _)| *before == name).map_or(name, |(_, now)| *now);
@@ -69,7 +75,7 @@ fn renamed(old: Settings) -> Settings {
             now.rsplit_once('.').and_then(|(section, name)| Some(format!("{section}.{}", name.strip_prefix("no_")?)));
         match off {
             Some(name) => settings.set(&name, Value::Bool(false), found.origin.clone()),
-            None => settings.set(now, found.value.clone(), found.origin.clone()),
+            None => settings.adopt(now, old, name),
         }
     }
     settings
@@ -224,17 +230,24 @@ fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, oth
             }
             let word = if shards.value > 1 { "zero3" } else { "none" };
             imported.set(KEY, Some(shards.clone().map(|_| word)));
+            engine(imported, shards.value > 1);
             if copies > 1 && shards.value > 1 {
                 imported.set("distribution.shard_group", Some(shards));
             }
         }
         // A file by itself: FSDP as soon as there is more than one rank.
-        None => imported.say(
-            KEY,
-            "zero3",
-            Origin::Default { framework: VERSION, option: "data_parallel_shard_degree -1".to_owned() },
-        ),
+        None => {
+            let origin = Origin::Default { framework: VERSION, option: "data_parallel_shard_degree -1".to_owned() };
+            imported.say(KEY, "zero3", origin);
+            engine(imported, true);
+        }
     }
+}
+
+fn engine(imported: &mut Imported, shards: bool) {
+    let option = if shards { "fully_shard" } else { "replicate" };
+    let origin = Origin::Default { framework: VERSION, option: option.to_owned() };
+    imported.say("distribution.engine", if shards { "fsdp2" } else { "ddp" }, origin);
 }
 
 fn schedule(imported: &mut Imported, settings: &Settings) {

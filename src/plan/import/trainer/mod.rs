@@ -13,6 +13,7 @@ use super::model;
 use super::origin::{Found, Origin};
 use super::settings::{Plain, Settings};
 use super::trl;
+use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "transformers 4.57";
@@ -28,21 +29,55 @@ pub const DEFAULTS: &[(&str, Plain)] = &[
 ];
 
 /// Words that only these commands have.
-const OWN: [&str; 6] = [
-    "--per_device_train_batch_size",
-    "--per-device-train-batch-size",
-    "--per_gpu_train_batch_size",
-    "--model_name_or_path",
-    "--model-name-or-path",
-    "--config_name",
+const OWN: [&str; 2] = ["per_device_train_batch_size", "per_gpu_train_batch_size"];
+
+/// Words that a model's name is given by, in evaluations and servers too: it trains where one of the others is
+/// beside it.
+const NAMES: [&str; 2] = ["model_name_or_path", "config_name"];
+const TRAINING: [&str; 9] = [
+    "do_train",
+    "num_train_epochs",
+    "gradient_accumulation_steps",
+    "learning_rate",
+    "max_train_steps",
+    "max_steps",
+    "lora_r",
+    "train_batch_size",
+    "gradient_checkpointing",
 ];
 
 /// Whether the program takes `TrainingArguments`.
 pub fn runs(context: &Context) -> bool {
-    let words = &context.program.words;
-    let has = |name: &str| words.iter().any(|word| word.split('=').next() == Some(name));
-    let named = OWN.iter().any(|name| has(name)) || config_file(context).is_some() || script(context).is_some();
-    named || (context.program.name().starts_with("trl") && trl::method(context).is_some())
+    let options = arguments::read(&context.program.words).options;
+    let has = |names: &[&str]| names.iter().any(|name| options.holds(name));
+    let named = has(&OWN) || (has(&NAMES) && has(&TRAINING));
+    named
+        || config_file(context).is_some()
+        || script(context).is_some()
+        || (context.program.name().starts_with("trl") && trl::method(context).is_some())
+}
+
+/// Whether settings are `TrainingArguments` with a model's name, as recipes and TRL's configurations have them.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("model_name_or_path") && OWN.iter().any(|name| settings.holds(name))
+}
+
+/// The plan of such a file alone.
+pub fn of_file(file: Settings, context: &Context) -> Imported {
+    let mut imported = Imported::of("transformers");
+    imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
+    let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    imported.say("model.framework", "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
+    set_all(&mut imported, &settings, context);
+    imported
+}
+
+fn set_all(imported: &mut Imported, settings: &Settings, context: &Context) {
+    named_model(imported, settings, context);
+    length(imported, settings, context);
+    low_rank(imported, settings, context);
+    set(imported, settings, context, stored(settings));
+    account_for(imported, settings);
 }
 
 /// Scripts of transformers that may be run with a file of arguments alone.
@@ -87,10 +122,7 @@ pub fn import(context: &Context) -> Imported {
     settings.over(arguments::read(&context.program.words).options);
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
-    named_model(&mut imported, &settings, context);
-    length(&mut imported, &settings, context);
-    low_rank(&mut imported, &settings, context);
-    set(&mut imported, &settings, context, stored(&settings));
+    set_all(&mut imported, &settings, context);
     data_parallel(&mut imported, context);
     imported
 }
@@ -137,7 +169,7 @@ fn named_model(imported: &mut Imported, settings: &Settings, context: &Context) 
         None => imported.miss("model.preset", "no --model_name_or_path"),
     }
     if let Some(found) = settings.get("config_overrides") {
-        imported.note(format!("{}: sizes that go over the model's own are not followed", found.origin));
+        imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
     }
 }
 

@@ -6,6 +6,7 @@ use super::super::common::Context;
 use super::super::imported::Imported;
 use super::super::origin::{Found, Origin};
 use super::super::settings::Settings;
+use super::super::unread::account_for;
 use super::super::{accelerate, deepspeed, text};
 use super::{Stored, VERSION};
 
@@ -26,6 +27,8 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
             imported.fill("distribution.sharding", Some(default));
             // accelerate's own settings may have turned it on.
             if imported.get("distribution.sharding").is_none_or(|found| found.value == "none") {
+                let ddp = Origin::Default { framework: VERSION, option: "DistributedDataParallel".to_owned() };
+                imported.fill("distribution.engine", Some(Found::new("ddp", ddp)));
                 return;
             }
         }
@@ -47,6 +50,7 @@ fn by_deepspeed(imported: &mut Imported, settings: &Settings, context: &Context)
     let Some(file) = file else {
         if let Some(path) = &path {
             // What is stored, and where, that file decides.
+            imported.say("distribution.engine", "deepspeed", path.origin.clone());
             for key in ["distribution.sharding", "training.precision"] {
                 imported.drop(key);
                 imported.miss(key, format!("{}, which says it, was not read", path.value));
@@ -57,6 +61,7 @@ fn by_deepspeed(imported: &mut Imported, settings: &Settings, context: &Context)
     let (before, steps) =
         (imported.get("training.precision").cloned(), imported.whole("training.gradient_accumulation_steps"));
     deepspeed::set(imported, &file);
+    account_for(imported, &file);
     auto_precision(imported, &file, before.map(|inferred| Found::new(inferred.value, inferred.origin)));
     if file.whole("gradient_accumulation_steps").is_none() && steps.is_none() {
         imported.drop("training.gradient_accumulation_steps");
@@ -85,6 +90,7 @@ fn by_fsdp(imported: &mut Imported, settings: &Settings, context: &Context, opti
 /// A script that makes its DeepSpeed configuration out of its own arguments, as DeepSpeed-Chat
 /// does (`training/utils/ds_utils.py`: fp16 unless `--dtype bf16`).
 fn own_zero(imported: &mut Imported, settings: &Settings, stage: Found<u64>) {
+    imported.say("distribution.engine", "deepspeed", stage.origin.clone());
     let gradients = stage.value > 0;
     imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
     let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };

@@ -1,5 +1,6 @@
 //! Time of one kernel on the job's card: the roofs with what kernels reach of them.
 
+use super::matmul::MatrixUnit;
 use crate::catalog::AttentionCurve;
 use crate::model::{Element, Product, Scores, Unit};
 use crate::plan::keywords::Fp8Recipe;
@@ -28,34 +29,36 @@ pub(in crate::predict) fn peak(job: &Job, unit: Unit, layer: bool) -> (FlopsPerS
     }
 }
 
-/// Tiles of the result by side, as parts of the largest, with what a smaller one keeps of its rate: it reads more
-/// for each operation (NVIDIA, "Matrix Multiplication Background User's Guide", section 4.1).
-const TILES: [(f64, f64, f64); 3] = [(1.0, 1.0, 1.0), (0.5, 1.0, 0.92), (0.5, 0.5, 0.78)];
-/// Share of the last, partly filled wave of tiles that is lost: kernels split their last tiles along the inner size
-/// (the same guide, section 4.2; stream-K, arXiv 2301.03598), so not all of it.
-const LOST_OF_LAST_WAVE: f64 = 0.5;
-
 /// Rates of the job's card.
 pub(in crate::predict) struct Kernels<'a> {
     job: &'a Job,
     /// DRAM bandwidth that long kernels reach, bytes a second.
     bandwidth: f64,
+    /// The same of kernels that normalise rows.
+    rows: f64,
     /// Seconds of a kernel beside its bytes and operations.
     pub start: f64,
     /// Share of the clock that the power limit leaves matrix units.
     clock: f64,
     multiprocessors: f64,
+    /// Operations a second of large 16-bit matmuls.
+    half: f64,
     attention: &'a AttentionCurve,
 }
 
 impl<'a> Kernels<'a> {
     pub fn of(job: &'a Job) -> Self {
         let (curves, gpu) = (&job.speed.curves, &job.hardware.gpu);
+        let clock = clock(job);
+        let in_training = curves.matrix.in_training;
+        let half = gpu.peaks.bf16.or(gpu.peaks.fp16).map_or(1e12, |peak| peak.0) * curves.matrix.half * clock;
         Self {
             job,
             bandwidth: gpu.bandwidth.0 * curves.memory.share,
+            rows: gpu.bandwidth.0 * curves.memory.rows,
             start: curves.memory.kernel_us * 1e-6,
-            clock: clock(job),
+            clock: clock * in_training,
+            half: half * in_training,
             // Cards without a count in the catalogue: no waves are told apart.
             multiprocessors: gpu.sm_count.map_or(1.0, |count| count as f64),
             attention: curves.attention(job.speed.stack.attention),
@@ -67,52 +70,57 @@ impl<'a> Kernels<'a> {
         let (peak, name) = peak(self.job, unit, layer);
         let matrix = &self.job.speed.curves.matrix;
         match (unit, name) {
-            (Unit::Vector, _) | (_, "fp32") => peak.0 * matrix.fp32,
+            (Unit::Vector, _) | (_, "fp32") => peak.0 * matrix.fp32 * self.clock,
             (_, "fp8") => peak.0 * matrix.fp8 * self.clock * scaled(self.job.speed.fp8_recipe),
             // TF32 is allowed, not demanded (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32): where a card's vector units are as
             // quick, fp32 stays.
             (_, "tf32") => {
                 let vector = self.job.hardware.gpu.peaks.fp32.map_or(0.0, |peak| peak.0);
-                (peak.0 * matrix.tf32 * self.clock).max(vector * matrix.fp32)
+                (peak.0 * matrix.tf32).max(vector * matrix.fp32) * self.clock
             }
             _ => peak.0 * matrix.half * self.clock,
         }
     }
 
-    /// Seconds of a batch of products at a sustained rate: whole tiles, nearly whole waves of them over the
-    /// multiprocessors, each filled and drained once.
-    pub fn product(&self, product: &Product, unit: Unit, rate: f64) -> f64 {
-        let curve = &self.job.speed.curves.matrix;
-        let [rows, inner, columns, batch] =
-            [product.rows, product.inner, product.columns, product.batch].map(|size| size as f64);
-        let rate = if product.batch > 1 && product.layer { rate * curve.grouped } else { rate };
-        let depth = 2.0 * (inner / rate + self.fill(unit, product.layer, rate));
-        let tiled = TILES.map(|(tall, wide, keeps)| {
-            // Thin products have tiles as thin, down to the 16 rows of one matrix instruction.
-            let (tall, wide) =
-                ((curve.tile[0] * tall).min(rows.max(16.0)), (curve.tile[1] * wide).min(columns.max(16.0)));
-            let waves = (rows / tall).ceil() * (columns / wide).ceil() * batch / self.multiprocessors;
-            let last = waves.ceil() - waves;
-            let waves = if waves < 1.0 { 1.0 } else { last.mul_add(LOST_OF_LAST_WAVE, waves) };
-            waves * self.multiprocessors * tall * wide * depth / keeps
-        });
-        tiled.into_iter().fold(f64::INFINITY, f64::min)
+    /// Operations a second, at so many for each clock of each multiprocessor.
+    pub fn per_clock(&self, operations: f64) -> f64 {
+        let clock = self.job.hardware.gpu.boost_clock.map_or(BOOST, |clock| clock.0 * 1e6);
+        operations * clock * self.multiprocessors
     }
 
-    /// Seconds for an operation of filling and draining a tile, as a share of its sides' product. Memory sets them, not
-    /// the multipliers: they were fitted on 16-bit products, and slower units take no longer over it.
+    /// Whether vector units compute what a matrix unit would.
+    pub fn is_vector(&self, unit: Unit) -> bool {
+        peak(self.job, unit, false).1 == "fp32"
+    }
+
+    /// Seconds of a batch of matmuls at a sustained rate.
+    pub fn product(&self, product: &Product, unit: Unit, rate: f64) -> f64 {
+        let curve = &self.job.speed.curves.matrix;
+        let rate = if product.batch > 1 && product.layer { rate * curve.grouped } else { rate };
+        let matrix = MatrixUnit {
+            rate,
+            fill: self.fill(unit, product.layer, rate),
+            multiprocessors: self.multiprocessors,
+            bandwidth: self.bandwidth,
+            start: curve.start_us * 1e-6,
+        };
+        matrix.seconds(product)
+    }
+
+    /// Inner size in which a rate takes as long as filling and draining a tile. Memory sets that time, not the
+    /// multipliers: it was fitted on 16-bit matmuls, and slower units take no longer over it.
     fn fill(&self, unit: Unit, layer: bool, rate: f64) -> f64 {
-        let peaks = &self.job.hardware.gpu.peaks;
         let matrix = &self.job.speed.curves.matrix;
         let (_, name) = peak(self.job, unit, layer);
-        let half = peaks.bf16.or(peaks.fp16).map(|peak| peak.0 * matrix.half * self.clock);
-        matrix.fill / half.filter(|_| matches!(name, "fp32" | "tf32")).map_or(rate, |half| half.max(rate))
+        let slower = if matches!(name, "fp32" | "tf32") { (rate / self.half).min(1.0) } else { 1.0 };
+        matrix.fill * slower
     }
 
     /// Seconds of fused attention forward, and backward with its five products for two.
     pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> (f64, f64) {
         let (peak, name) = peak(self.job, Unit::Attention(element), false);
-        let own = if name == "fp32" { self.job.speed.curves.matrix.fp32 } else { self.clock };
+        let curve = &self.job.speed.curves.matrix;
+        let own = if name == "fp32" { curve.fp32 } else { self.clock / curve.in_training };
         let own = if self.job.degrees.context > 1 { own * self.job.speed.stack.ring } else { own };
         let (forward, backward) = self.attention.shares(scores.dim as f64);
         let blocks = scores.heads as f64 * (scores.queries as f64 / 128.0).ceil() / self.multiprocessors;
@@ -131,9 +139,9 @@ impl<'a> Kernels<'a> {
         (least / (forward * filled(fill_forward)), 2.5 * least / (backward * filled(fill_backward)))
     }
 
-    /// Seconds that `bytes` of DRAM traffic take.
-    pub fn memory(&self, bytes: u64) -> f64 {
-        bytes as f64 / self.bandwidth
+    /// Seconds that `bytes` of DRAM traffic take, of kernels that normalise `rows` or of others.
+    pub fn memory(&self, bytes: u64, rows: bool) -> f64 {
+        bytes as f64 / if rows { self.rows } else { self.bandwidth }
     }
 }
 
@@ -151,30 +159,19 @@ const fn scaled(recipe: Fp8Recipe) -> f64 {
     }
 }
 
-/// The largest share of its dense peak that a card was seen to sustain: H200, 8192^3 in BF16 on random data, 790 of 989
-/// TFLOP/s.
-const BEST: f64 = 0.8;
+/// Clock of GPUs of which the catalogue has none, Hz: between A100's and H100's.
+const BOOST: f64 = 1.6e9;
 
-/// Boards that allow this much more power for each operation of their peak than those that the shares were taken on, or
-/// as much less, are of another kind: a workstation's feeds more than matrix units.
-const OF_A_KIND: f64 = 1.25;
-
-/// Matrix clock over that at which the curve's shares were taken: what a power limit leaves of it, and what a board's own
-/// limit adds where it allows more power for each operation of its peak than those cards had.
+/// Matrix clock over that at which the curve's shares were taken: what the board's own power limit or the plan's leaves
+/// of it, or adds, up to the highest clock.
 fn clock(job: &Job) -> f64 {
     let curve = &job.speed.curves.matrix;
     let gpu = &job.hardware.gpu;
     let Some(board) = gpu.tdp else { return 1.0 };
-    let at = |watts: f64, of: f64| {
-        let idle = of * curve.idle_power;
-        ((watts - idle) / (of - idle)).max(0.05).powf(curve.clock_power)
-    };
-    let limited = job.hardware.power_limit_w.map_or(1.0, |limit| at(limit.min(board.0), board.0));
-    let taken = curve.watts_per_tflop.zip(gpu.peaks.bf16).map_or(board.0, |(watts, peak)| watts * peak.0 * 1e-12);
-    let ratio = board.0 / taken;
-    if !(1.0 / OF_A_KIND..=OF_A_KIND).contains(&ratio) {
-        return limited;
-    }
-    let most = (BEST / curve.half.max(curve.fp8).max(curve.grouped)).max(1.0);
-    limited * at(board.0, taken).min(most)
+    let limit = job.hardware.power_limit_w.map_or(board.0, |limit| limit.min(board.0));
+    let peak = gpu.peaks.bf16.or(gpu.peaks.fp16);
+    let taken = curve.watts_per_tflop.zip(peak).map_or(board.0, |(watts, peak)| watts * peak.0 * 1e-12);
+    let idle = taken * curve.idle_power;
+    let ratio = ((limit - idle) / (taken - idle)).max(0.05).powf(curve.clock_power);
+    ratio.min((curve.most / curve.half).max(1.0))
 }

@@ -1,6 +1,8 @@
 //! Operations, traffic and time of the operators of a stage, from the same tapes.
 
+mod convolution;
 mod kernel;
+mod matmul;
 mod moved;
 mod tape;
 mod traffic;
@@ -163,7 +165,7 @@ fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> Row {
     let flops = 5.0 * states as f64 * updated as f64;
     let kernels = Kernels::of(job);
     let compute = flops / kernels.sustained(Unit::Vector, false);
-    Row::of(job, &kernels, ("optimizer", Unit::Vector, false), Run { flops, bytes, compute, kernels: 1 })
+    Row::of(job, &kernels, ("optimizer", Unit::Vector, false), Run { flops, bytes, compute, kernels: 1, rows: false })
 }
 
 /// The operators of a stage over a whole step, under the card's roofs.

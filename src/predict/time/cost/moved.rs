@@ -2,9 +2,10 @@
 
 use crate::catalog::Generation;
 use crate::framework::Gather;
-use crate::model::{Id, Op, Tape, Work};
+use crate::model::{Home, Id, Op, Tape, Work};
 use crate::plan::keywords::{Fp8Recipe, Mode};
 use crate::predict::job::Job;
+use crate::predict::memory::resident::quantised;
 use crate::predict::step::gathers_fp8;
 
 /// Bytes that turning one operand of an FP8 product into FP8 moves, for each element: read once, and once more for
@@ -108,4 +109,20 @@ pub(in crate::predict) fn rearranged(job: &Job, tape: &Tape, op: &Op) -> (u64, u
         "reduce_scatter" => (scatter, gather),
         _ => (0, 0),
     }
+}
+
+/// Bytes that turning a quantized base's weights into 16 bit moves: read as they are stored, written as they are
+/// multiplied (bitsandbytes, autograd/_functions.py, `MatMul4Bit`: forward and backward each call `dequantize_4bit`, and
+/// so does `MatMul8bitLt`). Servers multiply them as they are.
+pub(super) fn dequantized(job: &Job, tape: &Tape, op: &Op) -> u64 {
+    if job.training.mode == Mode::Inference || !matches!(op.work, Work::Product(_)) {
+        return 0;
+    }
+    let made = |id: &Id| match tape.get(*id).home {
+        Home::Weight(at) => quantised(job, &tape.weights[at as usize]).map_or(0, |millibytes| {
+            tape.get(*id).numel.saturating_mul(millibytes + 1000 * job.storage.compute.bytes()) / 1000
+        }),
+        _ => 0,
+    };
+    tape.ids(op.inputs).iter().map(made).sum()
 }

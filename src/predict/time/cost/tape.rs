@@ -1,10 +1,12 @@
 //! One micro-batch through a tape, operator by operator.
 
+use super::convolution::{Direction, implicit, keeps, transformed, transforms};
 use super::kernel::{Kernels, peak};
-use super::moved::{cast_traffic, rearranged};
-use super::traffic::{arithmetic, backward_bytes, forward_bytes, sharding_traffic};
+use super::matmul::supplied;
+use super::moved::{cast_traffic, dequantized, rearranged};
+use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
 use crate::framework::Experts;
-use crate::model::{Flow, Home, Op, Product, Tape, Unit, Work};
+use crate::model::{Convolution, Flow, Home, Op, Product, Tape, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
 use crate::predict::prediction::Traffic;
@@ -59,6 +61,8 @@ pub(in crate::predict) struct Run {
     /// Seconds on the compute roof.
     pub compute: f64,
     pub kernels: u64,
+    /// Rows are normalised, which reads slower than elements.
+    pub rows: bool,
 }
 
 impl Row {
@@ -67,8 +71,10 @@ impl Row {
         // Grouped products are one launch of the host for many.
         let grouped = run.kernels > 1 && layer && job.modules.experts.is != Experts::Loop;
         let started = if grouped { 1 } else { run.kernels };
-        let memory = kernels.memory(run.bytes);
-        let seconds = run.compute.max(memory) + kernels.start * started as f64;
+        let memory = kernels.memory(run.bytes, run.rows);
+        // Operands are loaded while others are multiplied, but not from the first to the last of them.
+        let both = if matches!(unit, Unit::Matrix(_)) { run.compute.hypot(memory) } else { run.compute.max(memory) };
+        let seconds = both + kernels.start * started as f64;
         let (compute, memory) = if run.compute > memory { (seconds, 0.0) } else { (0.0, seconds) };
         let (peak, _) = peak(job, unit, layer);
         Self { name, count: run.kernels, flops: run.flops, bytes: run.bytes, peak, compute, memory }
@@ -95,6 +101,12 @@ impl Row {
     fn is(&self, name: &'static str) -> bool {
         self.name.as_ptr() == name.as_ptr() && self.name.len() == name.len()
     }
+}
+
+/// Whether rows are normalised by PyTorch's own kernels: those of apex, Transformer Engine and Inductor hold a row in
+/// registers and sum the gradients of norms' weights beside their other work.
+pub(super) fn reads_rows_slowly(job: &Job) -> bool {
+    job.modules.layer_norm.is_none() && !job.training.compile
 }
 
 /// Adds a line to the one of its name.
@@ -153,6 +165,8 @@ impl Tally<'_> {
                 continue;
             }
             let (forward, backward) = self.products(op);
+            let turned = self.turned(op);
+            self.sums.pass.card += turned;
             let fused = matches!(op.work, Work::Attention(_));
             let again = train && runs_again(op, at, stop, recompute, &mut products);
             for rerun in std::iter::once(false).chain(again.then_some(true)) {
@@ -209,7 +223,7 @@ impl Tally<'_> {
     /// Seconds of an operator on the compute roof, forward and backward.
     fn products(&self, op: &Op) -> (f64, f64) {
         match op.work {
-            Work::Elements | Work::Sent => {
+            Work::Elements | Work::Rows | Work::Normalized | Work::Sent => {
                 let rate = self.kernels.sustained(op.unit, false);
                 (op.flops_forward / rate, op.flops_backward / rate)
             }
@@ -218,30 +232,65 @@ impl Tally<'_> {
                 let (forward, backward) = self.kernels.attention(&scores, element, op.flops_forward);
                 (forward, if op.flops_backward > 0.0 { backward } else { 0.0 })
             }
-            Work::Product(product) => {
-                let rate = self.kernels.sustained(op.unit, product.layer);
-                let forward = self.kernels.product(&product, op.unit, rate);
-                if op.flops_backward <= 0.0 {
-                    return (forward, 0.0);
-                }
-                let flows = self.tape.flows(op.inputs);
-                let needs = |at: usize| flows.get(at).is_some_and(|flow| *flow != Flow::Stop);
-                let (rows, inner, columns) = (product.rows, product.inner, product.columns);
-                let mut backward = 0.0;
-                if needs(0) {
-                    let of_input = Product { inner: columns, columns: inner, ..product };
-                    backward += self.kernels.product(&of_input, op.unit, rate);
-                }
-                if needs(1) {
-                    let of_weight = Product { rows: inner, inner: rows, ..product };
-                    // Two activations' gradients are nothing to add to.
-                    let linear = product.batch == 1 || product.layer;
-                    let keeps = if linear { self.job.speed.curves.matrix.gradient } else { 1.0 };
-                    backward += self.kernels.product(&of_weight, op.unit, rate * keeps);
-                }
-                (forward, backward)
-            }
+            Work::Product(product) => self.matmuls(op, &product),
+            Work::Convolution(conv) => self.convolutions(op, &conv),
         }
+    }
+
+    /// Which of the two operands need a gradient.
+    fn needs(&self, op: &Op) -> [bool; 2] {
+        let flows = self.tape.flows(op.inputs);
+        [0, 1].map(|at| op.flops_backward > 0.0 && flows.get(at).is_some_and(|flow| *flow != Flow::Stop))
+    }
+
+    /// Seconds of a matmul, forward and backward.
+    fn matmuls(&self, op: &Op, product: &Product) -> (f64, f64) {
+        let (Unit::Matrix(element) | Unit::Attention(element)) = op.unit else { return (0.0, 0.0) };
+        let each = element.bytes();
+        let supplied = supplied(product.inner, each).min(supplied(product.columns, each));
+        let rate = self.kernels.sustained(op.unit, product.layer).min(self.kernels.per_clock(supplied));
+        let forward = self.kernels.product(product, op.unit, rate);
+        let (rows, inner, columns) = (product.rows, product.inner, product.columns);
+        let [of_input, of_weight] = self.needs(op);
+        let mut backward = 0.0;
+        if of_input {
+            let of_input = Product { inner: columns, columns: inner, ..*product };
+            backward += self.kernels.product(&of_input, op.unit, rate);
+        }
+        if of_weight {
+            let of_weight = Product { rows: inner, inner: rows, ..*product };
+            // Only Megatron's kernels add to the main gradient; two activations' gradients are nothing to add to.
+            let adds = (product.batch == 1 || product.layer) && adds_to_gradient(self.job);
+            let keeps = if adds { self.job.speed.curves.matrix.gradient } else { 1.0 };
+            backward += self.kernels.product(&of_weight, op.unit, rate * keeps);
+        }
+        (forward, backward)
+    }
+
+    /// Seconds of a convolution, forward and backward.
+    fn convolutions(&self, op: &Op, conv: &Convolution) -> (f64, f64) {
+        let rate = self.kernels.sustained(op.unit, false);
+        let vector = self.kernels.is_vector(op.unit);
+        let seconds = |direction| {
+            let product = implicit(conv, direction);
+            self.kernels.product(&product, op.unit, rate * keeps(conv, direction, vector))
+        };
+        let backward = self.needs(op).into_iter().zip([Direction::Input, Direction::Weight]);
+        let backward = backward.map(|(needed, direction)| if needed { seconds(direction) } else { 0.0 });
+        (seconds(Direction::Forward), backward.sum())
+    }
+
+    /// Turning the tensors of a convolution round, forward and backward.
+    fn turned(&mut self, op: &Op) -> Ways {
+        let Unit::Matrix(element) = op.unit else { return Ways::default() };
+        if !matches!(op.work, Work::Convolution(_)) || !transforms(self.job, element) {
+            return Ways::default();
+        }
+        let bytes = |span| self.tape.ids(span).first().map_or(0, |id| self.tape.get(*id).bytes());
+        let (forward, backward) = transformed(self.job, (bytes(op.inputs), bytes(op.outputs)), self.needs(op)[0]);
+        self.sums.traffic.activations += Bytes(forward + backward);
+        let [forward, backward] = [forward, backward].map(|bytes| self.moves("convolution.transform", bytes));
+        Ways { forward, backward }
     }
 
     fn run_forward(&mut self, op: &Op, compute: f64, rerun: bool) -> f64 {
@@ -249,9 +298,15 @@ impl Tally<'_> {
         self.sums.flops[if rerun { 2 } else { 0 }] += op.flops_forward;
         self.sums.traffic.parameters += Bytes(weights);
         self.sums.traffic.activations += Bytes(bytes - weights);
-        let run = Run { flops: op.flops_forward, bytes, compute, kernels: op.launches };
+        let run = Run {
+            flops: op.flops_forward,
+            bytes,
+            compute,
+            kernels: op.launches,
+            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
+        };
         let (casts, _) = cast_traffic(self.job, self.tape, op);
-        self.operator(op, run) + self.casts(casts)
+        self.operator(op, run) + self.casts(casts) + self.dequantized(op)
     }
 
     fn run_backward(&mut self, op: &Op, compute: f64) -> f64 {
@@ -262,9 +317,23 @@ impl Tally<'_> {
         self.sums.traffic.activations += Bytes(moved.activations);
         let products = if matches!(op.unit, Unit::Matrix(_)) { 2 } else { 1 };
         let kernels = op.launches.saturating_mul(products);
-        let run = Run { flops: op.flops_backward, bytes: moved.all(), compute, kernels };
+        let run = Run {
+            flops: op.flops_backward,
+            bytes: moved.all(),
+            compute,
+            kernels,
+            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
+        };
         let (_, casts) = cast_traffic(self.job, self.tape, op);
-        self.operator(op, run) + self.casts(casts)
+        let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { 0.0 };
+        self.operator(op, run) + self.casts(casts) + dequantized
+    }
+
+    /// A quantized base's weights, made 16 bit before each matmul.
+    fn dequantized(&mut self, op: &Op) -> f64 {
+        let bytes = dequantized(self.job, self.tape, op);
+        self.sums.traffic.parameters += Bytes(bytes);
+        self.moves("base.dequantize", bytes)
     }
 
     /// Casts to FP8.
@@ -278,7 +347,7 @@ impl Tally<'_> {
         if bytes == 0 {
             return 0.0;
         }
-        self.add((name, Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels: 1 })
+        self.add((name, Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels: 1, rows: false })
     }
 
     /// Gradients of tensors that several operators read are added up, by kernels of their own.
@@ -307,7 +376,7 @@ impl Tally<'_> {
             return 0.0;
         }
         self.sums.traffic.activations += Bytes(bytes);
-        self.add(("gradient.add", Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels })
+        self.add(("gradient.add", Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels, rows: false })
     }
 
     /// Runs of an operator of the tape, with the arithmetic that PyTorch does not count.

@@ -1,6 +1,7 @@
 //! DRAM traffic of an operator, from the tensors that its tape names.
 
-use crate::model::{Flow, Home, Id, Op, Tape, Unit};
+use super::tape::reads_rows_slowly;
+use crate::model::{Flow, Home, Id, Op, Tape, Unit, Work};
 use crate::plan::keywords::{Engine, Mode, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
@@ -21,6 +22,8 @@ pub(in crate::predict) fn arithmetic(tape: &Tape, op: &Op) -> f64 {
 pub(in crate::predict) fn forward_bytes(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
     let made: u64 = tape.ids(op.outputs).iter().fold(0, |sum, id| sum.saturating_add(tape.get(*id).bytes()));
     let (mut all, mut weights) = (made, 0_u64);
+    // Statistics first, then the elements.
+    let reads = if op.work == Work::Normalized { 2 } else { 1 };
     for id in tape.ids(op.inputs) {
         let bytes = match tape.get(*id).home {
             Home::Weight(at) => {
@@ -28,7 +31,7 @@ pub(in crate::predict) fn forward_bytes(job: &Job, tape: &Tape, op: &Op) -> (u64
                 weights = weights.saturating_add(read);
                 read
             }
-            _ => tape.get(*id).bytes(),
+            _ => reads * tape.get(*id).bytes(),
         };
         all = all.saturating_add(bytes);
     }
@@ -80,9 +83,17 @@ pub(in crate::predict) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Bac
     } else {
         1
     };
-    moved.activations = incoming.saturating_mul(reads);
+    // Sums over the gradient and the saved input first, then the elements.
+    // A norm's weight and bias have a kernel of their own, which reads both again.
+    let parameters = flows.iter().skip(1).any(|flow| *flow != Flow::Stop);
+    let twice = if op.work == Work::Normalized || (op.work == Work::Rows && parameters && reads_rows_slowly(job)) {
+        2
+    } else {
+        1
+    };
+    moved.activations = incoming.saturating_mul(reads * twice);
     for id in tape.ids(op.saved) {
-        let bytes = tape.get(*id).bytes();
+        let bytes = twice * tape.get(*id).bytes();
         if matches!(tape.get(*id).home, Home::Weight(_)) {
             moved.parameters = moved.parameters.saturating_add(bytes);
         } else {
@@ -103,15 +114,23 @@ pub(in crate::predict) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Bac
     moved
 }
 
+/// Whether the kernels that compute weights' gradients add them to the main ones.
+pub(super) fn adds_to_gradient(job: &Job) -> bool {
+    job.profile.data_parallel.gradients_stay.is && job.training.gradient_accumulation_fusion
+}
+
 /// Bytes moved for each element of a weight's gradient: read and written where the product adds to the main gradient
 /// itself; else written, and where another one is there already read again with that one, and their sum written.
 fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
     let main = job.storage.gradient.bytes();
-    let stays = job.profile.data_parallel.gradients_stay.is;
-    if stays && job.training.gradient_accumulation_fusion {
+    if adds_to_gradient(job) {
         return 2 * main;
     }
-    if job.batch.accumulation > 1 || stays { 2 * element + 2 * main } else { element }
+    if job.batch.accumulation > 1 || job.profile.data_parallel.gradients_stay.is {
+        2 * element + 2 * main
+    } else {
+        element
+    }
 }
 
 /// Bytes that FSDP moves within a card for each element of a tape's weights, forward and backward. FSDP2 copies what it

@@ -1,0 +1,192 @@
+//! The training scripts of diffusers (`examples/*/train_*.py` at 58eb52c0).
+
+use super::common::{self, Context};
+use super::imported::Imported;
+use super::launch::base;
+use super::origin::{Found, Origin};
+use super::rows::{As, Row, not_modelled, take};
+use super::settings::Settings;
+
+use super::unread::account_for;
+use super::{accelerate, adapters, arguments, model};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "diffusers 0.37";
+
+const ROWS: &[Row] = &[
+    (&["train_batch_size"], "training.micro_batch_size", As::Whole),
+    (&["gradient_accumulation_steps"], "training.gradient_accumulation_steps", As::Whole),
+    (&["max_grad_norm"], "training.gradient_clipping", As::Clipped),
+    (&["adam_weight_decay"], "training.weight_decay", As::Share),
+];
+
+/// Starts of the names of those scripts.
+const SCRIPTS: [&str; 12] = [
+    "train_text_to_image",
+    "train_dreambooth",
+    "train_controlnet",
+    "train_instruct_pix2pix",
+    "train_unconditional",
+    "textual_inversion",
+    "train_custom_diffusion",
+    "train_t2i_adapter",
+    "train_lcm_distill",
+    "train_cogvideox",
+    "train_control_",
+    "train_vqgan",
+];
+
+fn stem<'a>(context: &'a Context<'a>) -> &'a str {
+    let name = base(&context.program.path);
+    name.strip_suffix(".py").unwrap_or(name)
+}
+
+/// Whether the program is one of them.
+pub fn runs(context: &Context) -> bool {
+    let options = arguments::read(&context.program.words).options;
+    let named = SCRIPTS.iter().any(|name| stem(context).starts_with(name));
+    (named && (options.holds("resolution") || options.holds("train_batch_size")))
+        || (options.holds("pretrained_model_name_or_path") && options.holds("train_batch_size"))
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("diffusers");
+    let settings = arguments::read(&context.program.words).options;
+    let script = stem(context).to_owned();
+    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    match settings.first_text(&["pretrained_model_name_or_path", "model_config_name_or_path"]) {
+        Some(found) => unet(&mut imported, context, found),
+        None => imported.miss("model.preset", "no --pretrained_model_name_or_path"),
+    }
+    let dreambooth = script.contains("dreambooth");
+    let micro = if dreambooth || script.contains("controlnet") { 4 } else { 16 };
+    imported.say("training.micro_batch_size", micro, default(&format!("--train_batch_size {micro}")));
+    imported.say("training.gradient_accumulation_steps", 1, default("--gradient_accumulation_steps 1"));
+    imported.say("training.weight_decay", 0.01, default("--adam_weight_decay 1e-2"));
+    imported.say("training.gradient_clipping", true, default("--max_grad_norm 1.0"));
+    take(&mut imported, &settings, ROWS);
+    resolution(&mut imported, &settings, &script);
+    let lora = script.contains("lora");
+    low_rank(&mut imported, &settings, lora);
+    precision(&mut imported, &settings, context, lora);
+    optimizer(&mut imported, &settings);
+    let recompute = settings.on("gradient_checkpointing").map(|found| found.map(|_| "full"));
+    let none = Found::new("none", default("no --gradient_checkpointing"));
+    imported.set("training.activation_checkpointing", Some(recompute.unwrap_or(none)));
+    imported.say("training.attention", "sdpa", default("AttnProcessor2_0"));
+    beside(&mut imported, &settings, &script);
+    account_for(&mut imported, &settings);
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+/// The pipeline's denoiser; a pipeline of another kind than Stable Diffusion's is not known here.
+fn unet(imported: &mut Imported, context: &Context, found: Found<String>) {
+    let name = base(found.value.trim_end_matches('/')).to_lowercase();
+    let preset = match name.as_str() {
+        "stable-diffusion-v1-5" | "stable-diffusion-v1-4" | "stable-diffusion-v1-3" => Some("stable-diffusion-1.5"),
+        "stable-diffusion-2-1" | "stable-diffusion-2" | "stable-diffusion-2-base" | "stable-diffusion-2-1-base" => {
+            Some("stable-diffusion-2.1")
+        }
+        "stable-diffusion-xl-base-1.0" | "stable-diffusion-xl-base-0.9" => Some("stable-diffusion-xl"),
+        _ => None,
+    };
+    match preset {
+        Some(preset) => imported.say("model.preset", preset, found.origin),
+        None if context.run.files.read(&format!("{}/unet/config.json", found.value)).is_ok() => {
+            let folder = found.map(|path| format!("{path}/unet"));
+            model::set(imported, context, folder);
+        }
+        None => imported.miss("model.preset", format!("{}: its denoiser is not known here", found.value)),
+    }
+}
+
+/// Pixels; the denoiser sees latents of an eighth.
+fn resolution(imported: &mut Imported, settings: &Settings, script: &str) {
+    let usual = if script.contains("sdxl") { 1024 } else { 512 };
+    let pixels = settings.whole("resolution");
+    let pixels = pixels.unwrap_or_else(|| Found::new(usual, default(&format!("--resolution {usual}"))));
+    let origin = Origin::Derived(format!("{}: {} pixels / 8", pixels.origin, pixels.value));
+    imported.say("model.image_size", pixels.value / 8, origin);
+}
+
+fn low_rank(imported: &mut Imported, settings: &Settings, lora: bool) {
+    if !lora {
+        return;
+    }
+    let rank = settings.whole("rank").unwrap_or_else(|| Found::new(4, default("--rank 4")));
+    adapters::set(imported, Some(rank), (VERSION, 4), None);
+    let targets = ["to_k", "to_q", "to_v", "to_out.0"].map(str::to_owned).to_vec();
+    adapters::set_targets(imported, Some(Found::new(targets, default("attention of the U-Net"))));
+}
+
+/// Trained weights are kept in fp32 and autocast; under adapters the base is cast.
+fn precision(imported: &mut Imported, settings: &Settings, context: &Context, lora: bool) {
+    let launched = accelerate::settings(context, imported).unwrap_or_default();
+    let found = settings.text("mixed_precision").or_else(|| launched.text("mixed_precision"));
+    let word = found.map(|found| {
+        found.map(|name| match (name.as_str(), lora) {
+            ("fp16", false) => "fp16-mixed",
+            ("bf16", false) => "bf16-mixed",
+            ("fp16", true) => "fp16",
+            ("bf16", true) => "bf16",
+            _ => "fp32",
+        })
+    });
+    imported
+        .set("training.precision", Some(word.unwrap_or_else(|| Found::new("fp32", default("no --mixed_precision")))));
+    let mut sharded = Imported::default();
+    accelerate::set(&mut sharded, &launched, context, false);
+    for key in ["distribution.sharding", "training.cpu_offload", "training.compile"] {
+        let inferred = sharded.get(key).cloned();
+        imported.set(key, inferred.map(|inferred| Found::new(inferred.value, inferred.origin)));
+    }
+}
+
+fn optimizer(imported: &mut Imported, settings: &Settings) {
+    if let Some(found) = settings.on("use_8bit_adam") {
+        return imported.set("training.optimizer", Some(found.map(|_| "adamw-8bit")));
+    }
+    match settings.text("optimizer") {
+        Some(found) if found.value.eq_ignore_ascii_case("prodigy") => {
+            imported.miss("training.optimizer", "prodigy has no word in a plan");
+            not_modelled(imported, "prodigy: its states");
+        }
+        Some(found) => common::set_optimizer(imported, Some(found)),
+        None => imported.say("training.optimizer", "adamw", default("torch.optim.AdamW")),
+    }
+}
+
+fn beside(imported: &mut Imported, settings: &Settings, script: &str) {
+    let mut what = vec!["the image encoder and the text encoders beside the denoiser"];
+    if settings.is("train_text_encoder") {
+        what.push("the text encoder's training");
+    }
+    if settings.is("with_prior_preservation") {
+        what.push("prior preservation, which doubles each batch");
+    }
+    if settings.is("use_ema") {
+        what.push("the moving average of the weights");
+    }
+    if script.contains("controlnet") || script.contains("adapter") {
+        what.push("the trained copy of its encoder; the plan trains the denoiser itself");
+    }
+    if script.contains("textual_inversion") {
+        what.push("that only an embedding is trained");
+    }
+    if settings.holds("snr_gamma") {
+        settings.accept("snr_gamma");
+    }
+    for name in
+        ["random_flip", "center_crop", "allow_tf32", "noise_offset", "enable_xformers_memory_efficient_attention"]
+    {
+        settings.accept(name);
+    }
+    for part in what {
+        not_modelled(imported, part);
+    }
+}

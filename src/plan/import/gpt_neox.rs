@@ -1,0 +1,281 @@
+//! GPT-NeoX: `deepy.py train.py` and its YAML files, one over the other
+//! (`megatron/neox_arguments`, `megatron/model/transformer.py` at ea7aefd8).
+
+use super::arguments;
+use super::common::Context;
+use super::deepspeed;
+use super::imported::Imported;
+use super::origin::{Found, Origin};
+use super::rows::{As, Row, not_modelled, take};
+use super::settings::{Plain, Settings};
+use super::unread::account_for;
+
+/// The version whose defaults are meant.
+const VERSION: &str = "GPT-NeoX 2.0";
+
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("pipe_parallel_size", Plain::Whole(0)),
+    ("model_parallel_size", Plain::Whole(1)),
+    ("norm", Plain::Text("layernorm")),
+    ("pos_emb", Plain::Text("learned")),
+    ("activation", Plain::Text("gelu")),
+    ("no_weight_tying", Plain::Flag(false)),
+    ("gpt_j_residual", Plain::Flag(false)),
+    ("use_bias_in_mlp", Plain::Flag(true)),
+    ("use_bias_in_norms", Plain::Flag(true)),
+    ("hidden_dropout", Plain::Number(0.0)),
+    ("weight_decay", Plain::Number(0.1)),
+    ("gradient_accumulation_steps", Plain::Whole(1)),
+    ("checkpoint_activations", Plain::Flag(false)),
+];
+
+const ROWS: &[Row] = &[
+    (&["num_layers"], "model.architecture.num_layers", As::Whole),
+    (&["hidden_size"], "model.architecture.hidden_size", As::Whole),
+    (&["num_attention_heads"], "model.architecture.num_attention_heads", As::Whole),
+    (&["num_kv_heads"], "model.architecture.num_kv_heads", As::Whole),
+    (&["max_position_embeddings"], "model.architecture.max_position_embeddings", As::Whole),
+    (&["no_weight_tying"], "model.architecture.tie_embeddings", As::Not),
+    (&["gpt_j_residual"], "model.architecture.parallel_block", As::Flag),
+    (&["use_bias_in_mlp"], "model.architecture.linear_bias", As::Flag),
+    (&["use_bias_in_attn_linear"], "model.architecture.qkv_bias", As::Flag),
+    (&["use_bias_in_norms"], "model.architecture.norm_bias", As::Flag),
+    (&["use_qk_layernorm"], "model.architecture.qk_norm", As::Flag),
+    (&["sliding_window_width"], "model.architecture.sliding_window", As::Whole),
+    (&["padded_vocab_size"], "model.architecture.vocab_size", As::Whole),
+    (&["seq_length"], "model.sequence_length", As::Whole),
+    (&["hidden_dropout"], "training.dropout", As::Share),
+    (&["weight_decay"], "training.weight_decay", As::Share),
+    (&["gradient_clipping", "clip_grad"], "training.gradient_clipping", As::Clipped),
+    (&["attention_softmax_in_fp32"], "training.attention_softmax_fp32", As::Flag),
+    (&["model_parallel_size"], "distribution.tensor_parallel", As::Whole),
+    (&["context_parallel_size"], "distribution.context_parallel", As::Several),
+    (&["global_num_gpus"], "cluster.num_gpus", As::Whole),
+];
+
+/// Whether settings, under names of one spelling, are GPT-NeoX's.
+pub fn is_config(settings: &Settings) -> bool {
+    let has = |name: &str| settings.holds(name) || settings.holds(&name.replace('_', "-"));
+    has("num_layers")
+        && has("hidden_size")
+        && has("num_attention_heads")
+        && (has("pipe_parallel_size") || has("model_parallel_size"))
+}
+
+/// Whether the program is GPT-NeoX's launcher, or a rank that it started.
+pub fn runs(context: &Context) -> bool {
+    context.program.name() == "deepy.py" || context.program.words.iter().any(|word| word == "--megatron_config")
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("GPT-NeoX");
+    let given = arguments::read(&context.program.words);
+    // `deepy.py train.py -d configs 125M.yml local_setup.yml`
+    let folder = given.options.texts("d").or_else(|| given.options.texts("conf_dir"));
+    let listed = folder.as_ref().map(|found| found.value.clone()).unwrap_or_default();
+    let (folder, behind) = listed.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first.clone()), rest));
+    let words = given.words.iter().chain(behind).filter(|word| word.ends_with(".yml") || word.ends_with(".yaml"));
+    let mut settings = Settings::default();
+    let mut named = false;
+    for word in words {
+        named = true;
+        let path = match &folder {
+            Some(folder) if !word.starts_with('/') => format!("{}/{word}", folder.trim_end_matches('/')),
+            _ => word.clone(),
+        };
+        if let Some(file) = context.configuration(&path, &mut imported) {
+            settings.over(file);
+        }
+    }
+    if !named {
+        imported.miss("model.architecture", "no YAML file is named that could be read");
+    }
+    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    set(&mut imported, &settings);
+    imported
+}
+
+/// The plan of a file alone.
+pub fn of_file(file: &Settings) -> Imported {
+    let mut imported = Imported::of("GPT-NeoX");
+    imported.say("model.framework", "megatron", Origin::Program("GPT-NeoX's own keys".to_owned()));
+    set(&mut imported, file);
+    // A model's file is put together with one of training and one of the cluster.
+    if imported.get("training.micro_batch_size").is_none() {
+        imported.unread = Some("another file of the same command".to_owned());
+    }
+    imported.miss("cluster.num_gpus", "the launcher's file of hosts decides");
+    imported
+}
+
+fn set(imported: &mut Imported, file: &Settings) {
+    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    // Both spellings are allowed: `pipe-parallel-size`.
+    settings.adopt_all(file, |name| {
+        let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
+        let first = first.replace('-', "_");
+        Some(rest.map_or_else(|| first.clone(), |rest| format!("{first}.{rest}")))
+    });
+    let settings = &settings;
+    // The modules are those of the first Megatron: neither Transformer Engine nor a fused attention by default.
+    imported.say("model.transformer_impl", "local", default("layers of its own, without Transformer Engine"));
+    deepspeed::set(imported, settings);
+    precision(imported, settings);
+    take(imported, settings, ROWS);
+    shape(imported, settings);
+    vocabulary(imported, settings);
+    degrees(imported, settings);
+    let recompute = settings.flag("checkpoint_activations");
+    imported.set(
+        "training.activation_checkpointing",
+        recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
+    );
+    let layers = settings.whole("checkpoint_num_layers").filter(|found| found.value > 1);
+    if let Some(layers) = layers.filter(|_| settings.is("checkpoint_activations")) {
+        not_modelled(imported, &format!("{}: inputs are kept of every {} layers only", layers.origin, layers.value));
+    }
+    imported.say("training.loss", "vocab_parallel", default("vocab_parallel_cross_entropy"));
+    kinds(imported, settings);
+    account_for(imported, settings);
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+/// `precision: bfloat16` stands for DeepSpeed's own section.
+fn precision(imported: &mut Imported, settings: &Settings) {
+    let Some(found) = settings.text("precision") else { return };
+    let word = match found.value.as_str() {
+        "fp16" => "fp16-fp32-master",
+        "bfloat16" => "bf16-fp32-master",
+        "fp32" => "fp32",
+        _ => return settings.refuse("precision"),
+    };
+    imported.set("training.precision", Some(found.map(|_| word)));
+}
+
+fn shape(imported: &mut Imported, settings: &Settings) {
+    let activation = settings.text("activation");
+    let gated = ["swiglu", "geglu", "reglu", "bilinear", "glu"];
+    let is_gated = activation.as_ref().is_some_and(|found| gated.contains(&found.value.as_str()));
+    let hidden = settings.whole("hidden_size").map_or(0, |found| found.value);
+    let wide = settings.whole("intermediate_size").or_else(|| {
+        let factor = settings.number("expansion_factor")?;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+        Some(factor.map(|factor| (factor * hidden as f64) as u64))
+    });
+    let wide = wide.unwrap_or_else(|| Found::new(hidden.saturating_mul(4), default("intermediate_size 4 x hidden")));
+    let multiple = settings.whole("mlp_multiple_of").map_or(1, |found| found.value.max(1));
+    let inner = |wide: u64| {
+        // A gated MLP has as many parameters as one without: two thirds, half of that each way.
+        let inner = if is_gated { (wide.saturating_mul(2) / 3) / 2 } else { wide };
+        inner.div_ceil(multiple).saturating_mul(multiple)
+    };
+    imported.set("model.architecture.intermediate_size", Some(wide.map(inner)));
+    let word = match activation.as_ref().map_or("", |found| found.value.as_str()) {
+        "gelu" => Some("gelu"),
+        "relu" => Some("relu"),
+        "swiglu" => Some("swiglu"),
+        "geglu" => Some("geglu"),
+        _ => None,
+    };
+    match (activation, word) {
+        (Some(found), Some(word)) => imported.set("model.architecture.activation", Some(found.map(|_| word))),
+        _ => settings.refuse("activation"),
+    }
+    if let Some(found) = settings.text("norm") {
+        let rms = found.value.contains("rmsnorm");
+        if !rms && !found.value.contains("layernorm") {
+            not_modelled(imported, &format!("{}: {}, counted as layernorm", found.origin, found.value));
+        }
+        imported.set("model.architecture.norm", Some(found.map(|_| if rms { "rmsnorm" } else { "layernorm" })));
+    }
+    if let Some(found) = settings.text("pos_emb") {
+        imported.set(
+            "model.architecture.position",
+            Some(found.map(|name| match name.as_str() {
+                "rotary" => "rope",
+                "learned" => "learned",
+                "alibi" => "alibi",
+                _ => "none",
+            })),
+        );
+    }
+    attention(imported, settings);
+    if settings.whole("moe_num_experts").is_some_and(|found| found.value > 1) {
+        take(
+            imported,
+            settings,
+            &[
+                (&["moe_num_experts"], "model.architecture.moe.num_experts", As::Whole),
+                (&["moe_top_k"], "model.architecture.moe.experts_per_token", As::Whole),
+                (&["moe_expert_interval"], "model.architecture.moe.layer_frequency", As::Several),
+            ],
+        );
+    }
+}
+
+/// `[[["flash"], 12]]`: kinds of attention, over the layers in turn.
+fn attention(imported: &mut Imported, settings: &Settings) {
+    let Some(found) = settings.get("attention_config").cloned() else {
+        return imported.say("training.attention", "eager", default("attention_config global"));
+    };
+    settings.accept("attention_config");
+    let text = found.value.to_string();
+    let flash = text.contains("flash");
+    for other in ["mamba", "rwkv", "gmlp", "sparse", "local", "amlp"] {
+        if text.contains(other) {
+            not_modelled(imported, &format!("{}: layers of {other}", found.origin));
+        }
+    }
+    imported.set("training.attention", Some(found.map(|_| if flash { "flash" } else { "eager" })));
+}
+
+fn vocabulary(imported: &mut Imported, settings: &Settings) {
+    const KEY: &str = "model.architecture.vocab_size";
+    let multiple = settings.whole("make_vocab_size_divisible_by").filter(|found| found.value != 128);
+    let tensor = settings.whole("model_parallel_size").map_or(1, |found| found.value.max(1));
+    imported.set(
+        "model.architecture.vocab_padding_multiple",
+        multiple.and_then(|found| found.and_then(|multiple| multiple.checked_mul(tensor))),
+    );
+    if imported.get(KEY).is_some() {
+        return;
+    }
+    let file = settings.text("vocab_file").unwrap_or_else(|| Found::new(String::new(), default("no vocab_file")));
+    let kind = settings.text("tokenizer_type");
+    let size = match kind.as_ref().map_or("GPT2BPETokenizer", |found| found.value.as_str()) {
+        // 50 254 entries and those that are added behind them.
+        _ if file.value.contains("20B_tokenizer") => Some(50_277),
+        "GPT2BPETokenizer" | "HFGPT2Tokenizer" | "TiktokenTokenizer" => Some(50_257),
+        "CharLevelTokenizer" => Some(512),
+        _ => None,
+    };
+    settings.accept("tokenizer_type");
+    match size {
+        Some(size) => imported.set(KEY, Some(kind.unwrap_or(file).map(|_| size))),
+        None => imported.miss(KEY, "the tokenizer's size is not known here"),
+    }
+}
+
+fn degrees(imported: &mut Imported, settings: &Settings) {
+    let stages = settings.whole("pipe_parallel_size");
+    imported.set("distribution.pipeline_parallel", stages.map(|found| found.map(|stages| stages.max(1))));
+    if imported.whole("distribution.pipeline_parallel").unwrap_or(1) > 1 {
+        imported.say("distribution.pipeline_schedule", "1f1b", default("DeepSpeed's PipelineEngine"));
+    }
+    let tensor = imported.whole("distribution.tensor_parallel").unwrap_or(1);
+    let sequence = settings.flag("sequence_parallel").filter(|_| tensor > 1);
+    imported.set("distribution.sequence_parallel", sequence);
+}
+
+fn kinds(imported: &mut Imported, settings: &Settings) {
+    if let Some(found) = settings.text("train_impl").filter(|found| found.value != "normal") {
+        not_modelled(imported, &format!("train_impl {}: what it holds beside the model", found.value));
+    }
+    if settings.is("use_mup") {
+        settings.accept("use_mup");
+    }
+}

@@ -1,0 +1,167 @@
+//! Files of schedulers with a training command in them: Slurm's directives in a script, `SkyPilot`'s and
+//! Kubernetes' YAML.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::settings::{Settings, text};
+
+/// A command that a job file holds, as a shell script, and the variables that its scheduler sets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Job {
+    /// The script.
+    pub script: String,
+    /// Variables by name.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// Containers and commands in each other deeper than this are none.
+const DEEPEST: usize = 16;
+
+/// The job of a YAML file, if it is a scheduler's.
+pub fn of_settings(settings: &Settings) -> Option<Job> {
+    if settings.holds("apiVersion") && settings.holds("kind") {
+        return kubernetes(settings);
+    }
+    let sky = ["resources", "num_nodes", "setup", "workdir", "file_mounts"].iter().any(|name| settings.holds(name));
+    let run = settings.text("run").filter(|_| sky)?;
+    Some(skypilot(settings, run.value))
+}
+
+fn skypilot(settings: &Settings, script: String) -> Job {
+    let mut job = Job { script, ..Job::default() };
+    for (name, found) in settings.iter() {
+        let Some(variable) = name.strip_prefix("envs.").or_else(|| name.strip_prefix("secrets.")) else { continue };
+        if let Some(value) = text(&found.value) {
+            job.variables.insert(variable.to_owned(), value);
+        }
+    }
+    let nodes = settings.whole("num_nodes").map_or(1, |found| found.value);
+    job.variables.insert("SKYPILOT_NUM_NODES".to_owned(), nodes.to_string());
+    job.variables.insert("SKYPILOT_NODE_RANK".to_owned(), "0".to_owned());
+    // `A100-80GB:8`, or `{A100: 8}`.
+    let gpus = settings
+        .text("resources.accelerators")
+        .map(|found| found.value)
+        .map(|word| word.rsplit_once(':').map_or_else(|| "1".to_owned(), |(_, count)| count.trim().to_owned()))
+        .or_else(|| {
+            let below = settings.below("resources.accelerators");
+            below.iter().next().and_then(|(_, found)| text(&found.value))
+        });
+    if let Some(gpus) = gpus {
+        job.variables.insert("SKYPILOT_NUM_GPUS_PER_NODE".to_owned(), gpus);
+    }
+    job
+}
+
+/// The first container with a command, wherever the kind of job has its template.
+fn kubernetes(settings: &Settings) -> Option<Job> {
+    let mut job = Job::default();
+    for (_, found) in settings.iter() {
+        if let Some(container) = container(&found.value, 0) {
+            job.script = script(container)?;
+            for variable in container.get("env").and_then(Value::as_array).into_iter().flatten() {
+                let name = variable.get("name").and_then(Value::as_str);
+                if let (Some(name), Some(value)) = (name, variable.get("value").and_then(text)) {
+                    job.variables.insert(name.to_owned(), value);
+                }
+            }
+            return Some(job);
+        }
+    }
+    None
+}
+
+fn container(value: &Value, depth: usize) -> Option<&serde_json::Map<String, Value>> {
+    if depth > DEEPEST {
+        return None;
+    }
+    match value {
+        Value::Array(items) => items.iter().find_map(|item| container(item, depth + 1)),
+        Value::Object(map) => {
+            let started = (map.contains_key("command") || map.contains_key("args")) && map.contains_key("image");
+            if started { Some(map) } else { map.values().find_map(|inner| container(inner, depth + 1)) }
+        }
+        _ => None,
+    }
+}
+
+/// `command: [bash, -c]` and `args: [ … ]` as one line of a shell.
+fn script(container: &serde_json::Map<String, Value>) -> Option<String> {
+    let words = ["command", "args"].iter().flat_map(|name| match container.get(*name) {
+        Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
+        Some(other) => text(other).into_iter().collect::<Vec<_>>(),
+        None => Vec::new(),
+    });
+    let quoted: Vec<String> = words.map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+    (!quoted.is_empty()).then(|| quoted.join(" "))
+}
+
+/// What Slurm sets for a script by its `#SBATCH` lines.
+pub fn slurm(script: &str) -> BTreeMap<String, String> {
+    let mut told: BTreeMap<&str, String> = BTreeMap::new();
+    for line in script.lines().filter_map(|line| line.trim().strip_prefix("#SBATCH")) {
+        let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            at += 1;
+            let (name, joined) = word.split_once('=').map_or((*word, None), |(name, value)| (name, Some(value)));
+            let (name, joined) = match name {
+                short if short.starts_with('-') && !short.starts_with("--") && short.len() > 2 => {
+                    (short.get(..2).unwrap_or(short), short.get(2..))
+                }
+                _ => (name, joined),
+            };
+            let Some(value) = joined.or_else(|| words.get(at).copied().filter(|word| !word.starts_with('-'))) else {
+                continue;
+            };
+            let key = match name {
+                "-N" | "--nodes" => "nodes",
+                "-n" | "--ntasks" => "tasks",
+                "--ntasks-per-node" | "--tasks-per-node" => "tasks_per_node",
+                "--gpus-per-node" | "--gres" => "gpus",
+                "-G" | "--gpus" => "all_gpus",
+                _ => continue,
+            };
+            // `gpu:a100:8`, `1-4`: the last number.
+            let number = value.rsplit([':', '-']).next().unwrap_or("").to_owned();
+            if number.parse::<u64>().is_ok() {
+                told.insert(key, number);
+            }
+        }
+    }
+    let whole = |name: &str| told.get(name).and_then(|text| text.parse::<u64>().ok());
+    let mut variables = BTreeMap::new();
+    let mut put = |names: &[&str], value: Option<u64>| {
+        if let Some(value) = value {
+            variables.extend(names.iter().map(|name| ((*name).to_owned(), value.to_string())));
+        }
+    };
+    let nodes = whole("nodes").or_else(|| (!told.is_empty()).then_some(1));
+    put(&["SLURM_NNODES", "SLURM_JOB_NUM_NODES"], nodes);
+    let tasks = whole("tasks").or_else(|| nodes?.checked_mul(whole("tasks_per_node")?));
+    put(&["SLURM_NTASKS", "SLURM_NPROCS"], tasks);
+    put(&["SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"], whole("tasks_per_node"));
+    let gpus = whole("gpus").or_else(|| whole("all_gpus")?.checked_div(nodes?.max(1)));
+    put(&["SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"], gpus);
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slurm;
+
+    #[test]
+    fn directives_say_what_slurm_sets() {
+        let found = slurm(
+            "#!/bin/bash\n#SBATCH --nodes=4 # four\n#SBATCH --ntasks-per-node 8\n#SBATCH --gres=gpu:a100:8\n#SBATCH -t 1:00\n",
+        );
+        for (name, value) in
+            [("SLURM_NNODES", "4"), ("SLURM_NTASKS", "32"), ("SLURM_NTASKS_PER_NODE", "8"), ("SLURM_GPUS_ON_NODE", "8")]
+        {
+            assert_eq!(found.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert!(slurm("#SBATCH\necho 1").is_empty());
+    }
+}

@@ -1,0 +1,242 @@
+//! nanotron: `run_train.py --config-file CONFIG.yaml` (`src/nanotron/config` at 2411b022).
+
+use super::arguments;
+use super::common::{self, Context};
+use super::imported::Imported;
+use super::origin::{Found, Origin};
+use super::rows::{As, Row, take};
+use super::settings::{Plain, Settings};
+use super::text;
+use super::unread::account_for;
+
+/// The version whose defaults are meant.
+const VERSION: &str = "nanotron 0.4";
+
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("model.model_config.hidden_act", Plain::Text("silu")),
+    ("model.model_config.tie_word_embeddings", Plain::Flag(false)),
+    ("model.model_config.attention_bias", Plain::Flag(false)),
+    ("model.make_vocab_size_divisible_by", Plain::Whole(1)),
+    ("model.dtype", Plain::Text("float32")),
+    ("parallelism.pp_engine", Plain::Text("afab")),
+    ("parallelism.tp_mode", Plain::Text("ALL_REDUCE")),
+    ("parallelism.tp_linear_async_communication", Plain::Flag(false)),
+    ("parallelism.recompute_layer", Plain::Flag(false)),
+];
+
+const ROWS: &[Row] = &[
+    (&["model.model_config.hidden_size"], "model.architecture.hidden_size", As::Whole),
+    (&["model.model_config.num_hidden_layers"], "model.architecture.num_layers", As::Whole),
+    (&["model.model_config.num_attention_heads"], "model.architecture.num_attention_heads", As::Whole),
+    (
+        &["model.model_config.num_key_value_heads", "model.model_config.num_kv_heads"],
+        "model.architecture.num_kv_heads",
+        As::Whole,
+    ),
+    (&["model.model_config.intermediate_size"], "model.architecture.intermediate_size", As::Whole),
+    (&["model.model_config.vocab_size"], "model.architecture.vocab_size", As::Whole),
+    (&["model.model_config.max_position_embeddings"], "model.architecture.max_position_embeddings", As::Whole),
+    (&["model.model_config.tie_word_embeddings"], "model.architecture.tie_embeddings", As::Flag),
+    (&["model.model_config.attention_bias"], "model.architecture.qkv_bias", As::Flag),
+    (&["model.model_config.sliding_window_size"], "model.architecture.sliding_window", As::Whole),
+    (&["tokens.sequence_length"], "model.sequence_length", As::Whole),
+    (&["tokens.micro_batch_size"], "training.micro_batch_size", As::Whole),
+    (&["tokens.batch_accumulation_per_replica"], "training.gradient_accumulation_steps", As::Whole),
+    (&["optimizer.weight_decay"], "training.weight_decay", As::Share),
+    (&["optimizer.clip_grad"], "training.gradient_clipping", As::Clipped),
+    (&["parallelism.dp"], "distribution.data_parallel", As::Whole),
+    (&["parallelism.tp"], "distribution.tensor_parallel", As::Whole),
+    (&["parallelism.pp"], "distribution.pipeline_parallel", As::Whole),
+    (&["parallelism.context_parallel_size"], "distribution.context_parallel", As::Several),
+    (&["parallelism.expert_parallel_size"], "distribution.expert_parallel", As::Several),
+];
+
+/// Whether settings are nanotron's.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("model.model_config") && settings.holds("parallelism.dp") && settings.holds("tokens")
+}
+
+fn config(context: &Context) -> Option<String> {
+    arguments::read(&context.program.words).options.text("config_file").map(|found| found.value)
+}
+
+/// Whether the program trains by such a file.
+pub fn runs(context: &Context) -> bool {
+    context.program.name() == "run_train.py" && config(context).is_some()
+        || config(context).is_some_and(|path| {
+            let text = context.run.files.read(&path).unwrap_or_default();
+            text.contains("model_config") && text::yaml(&path, &text).is_ok_and(|settings| is_config(&settings))
+        })
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("nanotron");
+    let file = config(context).and_then(|path| context.configuration(&path, &mut imported));
+    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    match file {
+        Some(file) => set(&mut imported, file),
+        None => imported.miss("model.architecture", "the configuration, which says it, was not read"),
+    }
+    imported
+}
+
+/// The plan of a file alone: the degrees tell the number of GPUs.
+pub fn of_file(file: Settings) -> Imported {
+    let mut imported = Imported::of("nanotron");
+    imported.say("model.framework", "megatron", Origin::Program("nanotron's own keys".to_owned()));
+    set(&mut imported, file);
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+fn set(imported: &mut Imported, file: Settings) {
+    let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
+    imported.note("nanotron's modules are counted as Megatron's without Transformer Engine");
+    imported.say("model.transformer_impl", "local", default("layers of its own"));
+    take(imported, settings, ROWS);
+    shape(imported, settings);
+    precision(imported, settings);
+    optimizer(imported, settings);
+    degrees(imported, settings);
+    imported.say("training.attention", "flash", default("flash-attn"));
+    imported.say("training.loss", "vocab_parallel", default("sharded_cross_entropy"));
+    let recompute = settings.flag("parallelism.recompute_layer");
+    imported.set(
+        "training.activation_checkpointing",
+        recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
+    );
+    for name in ["model.model_config.is_llama_config", "model.model_config.is_qwen2_config", "model.ddp_bucket_cap_mb"]
+    {
+        settings.accept(name);
+    }
+    for name in
+        ["pretraining_tp", "rope_theta", "rope_scaling", "rope_interleaved", "use_cache", "_attn_implementation"]
+    {
+        settings.accept(&format!("model.model_config.{name}"));
+    }
+    account_for(imported, settings);
+}
+
+fn shape(imported: &mut Imported, settings: &Settings) {
+    let config = settings.below("model.model_config");
+    let starcoder = config.holds("activation_function");
+    let words: [(&'static str, &'static str); 3] = if starcoder {
+        [
+            ("model.architecture.activation", "gelu"),
+            ("model.architecture.norm", "layernorm"),
+            ("model.architecture.position", "rope"),
+        ]
+    } else {
+        [
+            ("model.architecture.activation", "swiglu"),
+            ("model.architecture.norm", "rmsnorm"),
+            ("model.architecture.position", "rope"),
+        ]
+    };
+    for (key, word) in words {
+        imported.say(key, word, default("the class of the model's configuration"));
+    }
+    imported.say("model.architecture.linear_bias", starcoder, default("the class of the model's configuration"));
+    match settings.text("model.model_config.hidden_act") {
+        Some(found) if !starcoder && found.value != "silu" => settings.refuse("model.model_config.hidden_act"),
+        _ => {}
+    }
+    if starcoder && !config.holds("intermediate_size") {
+        let wide =
+            settings.whole("model.model_config.hidden_size").map(|found| found.map(|hidden| hidden.saturating_mul(4)));
+        imported.set("model.architecture.intermediate_size", wide);
+    }
+    let multiple = settings.whole("model.make_vocab_size_divisible_by").map_or(1, |found| found.value.max(1));
+    let tensor = settings.whole("parallelism.tp").map_or(1, |found| found.value.max(1));
+    imported.say(
+        "model.architecture.vocab_padding_multiple",
+        multiple.saturating_mul(tensor),
+        default("make_vocab_size_divisible_by x tp"),
+    );
+    let moe = |name: &str| -> [String; 2] { [format!("moe_config.{name}"), name.to_owned()] };
+    let whole = |names: &[String]| config.first_whole(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let experts = whole(&[&moe("num_experts")[..], &["moe_num_experts".to_owned()]].concat());
+    if let Some(experts) = experts.filter(|found| found.value > 1) {
+        imported.set("model.architecture.moe.num_experts", Some(experts));
+        let top = whole(&[&moe("top_k")[..], &["num_experts_per_tok".to_owned()]].concat());
+        imported.set("model.architecture.moe.experts_per_token", top);
+        let width = whole(&moe("moe_intermediate_size")).or_else(|| config.whole("intermediate_size"));
+        imported.set("model.architecture.moe.intermediate_size", width);
+        if config.is("moe_config.enable_shared_expert") {
+            imported.set(
+                "model.architecture.moe.shared_intermediate_size",
+                config.whole("moe_config.shared_expert_intermediate_size"),
+            );
+        }
+    }
+}
+
+/// Weights of `dtype`; with `accumulate_grad_in_fp32` fp32 masters and gradients beside them.
+fn precision(imported: &mut Imported, settings: &Settings) {
+    let Some(dtype) = settings.text("model.dtype") else { return };
+    let masters = settings.is("optimizer.accumulate_grad_in_fp32");
+    let word = match (dtype.value.trim_start_matches("torch."), masters) {
+        ("bfloat16", true) => "bf16-fp32-master",
+        ("bfloat16", false) => "bf16",
+        ("float16", true) => "fp16-fp32-master",
+        ("float16", false) => "fp16",
+        ("float32" | "double", _) => "fp32",
+        _ => return settings.refuse("model.dtype"),
+    };
+    imported.set("training.precision", Some(dtype.map(|_| word)));
+}
+
+fn optimizer(imported: &mut Imported, settings: &Settings) {
+    let name = settings.first_text(&["optimizer.optimizer_factory.name", "optimizer.name"]);
+    let fused = settings.is("optimizer.optimizer_factory.torch_adam_is_fused");
+    match name {
+        Some(found) if fused && common::optimizer(&found.value) == Some("adamw") => {
+            imported.set("training.optimizer", Some(found.map(|_| "adamw-fused")));
+        }
+        other => common::set_optimizer(imported, other),
+    }
+    let stage = settings.whole("optimizer.zero_stage");
+    imported
+        .set("distribution.sharding", stage.map(|found| found.map(|stage| if stage == 0 { "none" } else { "zero1" })));
+}
+
+fn degrees(imported: &mut Imported, settings: &Settings) {
+    let whole = |key: &str| imported.whole(key).unwrap_or(1);
+    let tensor = whole("distribution.tensor_parallel");
+    let stages = whole("distribution.pipeline_parallel");
+    let data = whole("distribution.data_parallel");
+    let gpus = [tensor, stages, whole("distribution.context_parallel")]
+        .iter()
+        .try_fold(data, |product, degree| product.checked_mul(*degree));
+    let origin = Origin::Derived("dp x tp x pp x context".to_owned());
+    imported.set("cluster.num_gpus", gpus.map(|gpus| Found::new(gpus, origin)));
+    if tensor > 1 {
+        let mode = settings.text("parallelism.tp_mode");
+        imported.set(
+            "distribution.sequence_parallel",
+            mode.map(|found| found.map(|mode| mode.eq_ignore_ascii_case("reduce_scatter"))),
+        );
+        let asynchronous = settings.flag("parallelism.tp_linear_async_communication");
+        imported.set("distribution.async_tensor_parallel", asynchronous);
+    }
+    settings.accept("parallelism.tp_linear_async_communication");
+    if stages > 1 {
+        let engine = settings.text("parallelism.pp_engine").and_then(|found| {
+            found.and_then(|name| match name.to_lowercase().as_str() {
+                "1f1b" => Some("1f1b"),
+                "afab" => Some("gpipe"),
+                _ => None,
+            })
+        });
+        if engine.is_none() {
+            settings.refuse("parallelism.pp_engine");
+        }
+        imported.set("distribution.pipeline_schedule", engine);
+    }
+    settings.accept("parallelism.pp_engine");
+    settings.accept("parallelism.tp_mode");
+}

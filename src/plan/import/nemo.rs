@@ -1,0 +1,301 @@
+//! NVIDIA NeMo: Megatron-Bridge's recipes and overrides (`scripts/training/run_recipe.py` at 067f987d), NeMo 1's
+//! YAML (`examples/nlp/language_modeling/conf/megatron_gpt_config.yaml`) and `nemo llm pretrain --factory`.
+
+use serde_json::Value;
+
+use super::arguments;
+use super::common::Context;
+use super::imported::Imported;
+use super::launch::World;
+use super::megatron;
+use super::model;
+use super::origin::{Found, Origin};
+use super::rows::{As, Row, take};
+use super::settings::Settings;
+use super::torchtune;
+use super::unread::account_for;
+
+/// Overrides of Megatron-Bridge by their names; what is not said the recipe decides.
+const BRIDGE: &[Row] = &[
+    (&["model.seq_length", "dataset.seq_length", "dataset.sequence_length"], "model.sequence_length", As::Whole),
+    (&["train.global_batch_size"], "model.batch_size", As::Whole),
+    (&["train.micro_batch_size"], "training.micro_batch_size", As::Whole),
+    (&["optimizer.weight_decay"], "training.weight_decay", As::Share),
+    (&["optimizer.clip_grad"], "training.gradient_clipping", As::Clipped),
+    (&["model.tensor_model_parallel_size"], "distribution.tensor_parallel", As::Whole),
+    (&["model.pipeline_model_parallel_size"], "distribution.pipeline_parallel", As::Whole),
+    (&["model.virtual_pipeline_model_parallel_size"], "distribution.virtual_pipeline", As::Several),
+    (&["model.context_parallel_size"], "distribution.context_parallel", As::Whole),
+    (&["model.expert_model_parallel_size"], "distribution.expert_parallel", As::Whole),
+    (&["model.expert_tensor_parallel_size"], "distribution.expert_tensor_parallel", As::Whole),
+    (&["model.sequence_parallel"], "distribution.sequence_parallel", As::Flag),
+    (&["model.moe_grouped_gemm"], "training.moe_grouped_gemm", As::Flag),
+    (&["model.gradient_accumulation_fusion"], "training.gradient_accumulation_fusion", As::Flag),
+    (&["ddp.overlap_grad_reduce"], "distribution.overlap_grad_reduce", As::Flag),
+    (&["ddp.overlap_param_gather"], "distribution.overlap_param_gather", As::Flag),
+    (&["ddp.use_distributed_optimizer"], "training.distributed_optimizer", As::Flag),
+    (&["ddp.fp8_param_gather", "mixed_precision.fp8_param_gather"], "training.fp8_param_gather", As::Flag),
+    (&["ddp.num_distributed_optimizer_instances"], "distribution.optimizer_instances", As::Several),
+    (&["comm_overlap.tp_comm_overlap"], "distribution.overlap_tensor_parallel", As::Flag),
+];
+
+/// Whether settings are Megatron-Bridge's.
+pub fn is_bridge(settings: &Settings) -> bool {
+    let parts = ["train.train_iters", "train.global_batch_size", "train.micro_batch_size"];
+    let own = ["optimizer", "scheduler", "checkpoint", "ddp", "dist", "logger", "mixed_precision", "comm_overlap"];
+    parts.iter().any(|name| settings.holds(name))
+        && own.iter().any(|name| settings.holds(name))
+        && settings.iter().any(|(name, _)| name.starts_with("model.") || name.starts_with("dataset."))
+        && !settings.holds("checkpoint_dir")
+        && !settings.holds("model_name")
+}
+
+/// Whether settings are NeMo 1's.
+pub fn is_nemo(settings: &Settings) -> bool {
+    settings.holds("trainer")
+        && settings.holds("model.micro_batch_size")
+        && (settings.holds("model.tensor_model_parallel_size") || settings.holds("model.global_batch_size"))
+}
+
+/// Whether the program takes recipes.
+pub fn runs(context: &Context) -> bool {
+    let program = context.program;
+    let has = |name: &str| program.words.iter().any(|word| word.split('=').next() == Some(name));
+    let recipe = program.name() == "run_recipe.py" && (has("--recipe") || has("--model_recipe_name"));
+    let factory = matches!(program.name(), "nemo" | "nemo_run") && has("--factory");
+    let first = program.name().starts_with("megatron_") && program.words.iter().any(|word| word.starts_with("model."));
+    recipe || factory || first || (program.path.contains("Megatron-Bridge") && recipe_of(context).is_some())
+}
+
+fn recipe_of(context: &Context) -> Option<Found<String>> {
+    arguments::read(&context.program.words).options.first_text(&["recipe", "model_recipe_name", "factory"])
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let given = arguments::read(&context.program.words);
+    let overrides = arguments::overrides(&context.program.words);
+    if context.program.name().starts_with("megatron_") && overrides.holds("model") {
+        let mut imported = Imported::of("NeMo");
+        let file =
+            given.options.text("config_path").zip(given.options.text("config_name")).and_then(|(folder, name)| {
+                let ending = if name.value.ends_with(".yaml") { "" } else { ".yaml" };
+                context.configuration(&format!("{}/{}{ending}", folder.value, name.value), &mut imported)
+            });
+        if file.is_none() {
+            imported.unread.get_or_insert_with(|| "the configuration beside the script".to_owned());
+        }
+        imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+        nemo(&mut imported, &file.unwrap_or_default().with(overrides), context);
+        return imported;
+    }
+    let nemo = context.program.name().starts_with("nemo");
+    let mut imported = Imported::of(if nemo { "NeMo" } else { "Megatron-Bridge" });
+    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    if let Some(found) = recipe_of(context) {
+        recipe(&mut imported, context, &found);
+    }
+    let mut settings = Settings::default();
+    if let Some(file) =
+        given.options.text("config_file").and_then(|path| context.configuration(&path.value, &mut imported))
+    {
+        settings.over(file);
+    }
+    settings.over(overrides);
+    bridge(&mut imported, &settings);
+    world(&mut imported, &settings);
+    imported
+}
+
+/// The plan of an override file alone.
+pub fn of_bridge(file: &Settings) -> Imported {
+    let mut imported = Imported::of("Megatron-Bridge");
+    imported.say("model.framework", "megatron", Origin::Program("Megatron-Bridge's own keys".to_owned()));
+    imported.miss("model.preset", "an override file names no recipe, and the recipe has the model");
+    bridge(&mut imported, file);
+    imported
+}
+
+/// `llama3_8b_pretrain_config`: the model's name, and what is done with it.
+fn recipe(imported: &mut Imported, context: &Context, found: &Found<String>) {
+    const ENDINGS: [&str; 8] = [
+        "_pretrain_config",
+        "_finetune_config",
+        "_sft_config",
+        "_peft_config",
+        "_pretrain",
+        "_finetune",
+        "_config",
+        "_gpu",
+    ];
+    let mut name = found.value.as_str();
+    while let Some(shorter) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) {
+        name = shorter;
+    }
+    // `llama31_8b`: the point of the version is left out.
+    let family = name.split('_').next().unwrap_or("");
+    let digits = family.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    let spelled = match digits.len() {
+        2 => name.replacen(digits, &format!("{}_{}", &digits[..1], &digits[1..]), 1),
+        _ => name.to_owned(),
+    };
+    let known = [name, spelled.as_str()]
+        .iter()
+        .flat_map(|name| torchtune::names(name))
+        .find_map(|name| model::preset(context, &name));
+    match known {
+        Some(preset) => imported.say("model.preset", preset, found.origin.clone()),
+        None => imported.miss("model.preset", format!("{}: not known here", found.value)),
+    }
+    imported.note(format!("{}: what the recipe itself decides is not read", found.value));
+}
+
+fn bridge(imported: &mut Imported, settings: &Settings) {
+    take(imported, settings, BRIDGE);
+    let granularity = settings.text("model.recompute_granularity");
+    match granularity.as_ref().map(|found| found.value.as_str()) {
+        Some("selective") => {
+            let modules = settings.texts("model.recompute_modules").filter(|found| found.value != ["core_attn"]);
+            let value = modules.map(|found| found.map(|names| serde_json::json!({ "modules": names })));
+            imported
+                .set("training.activation_checkpointing", value.or(granularity.map(|found| found.map(Value::from))));
+        }
+        Some("full") => imported.set("training.activation_checkpointing", granularity),
+        Some(_) => settings.refuse("model.recompute_granularity"),
+        None => imported.miss("training.activation_checkpointing", "the recipe decides"),
+    }
+    let precision = settings.text("mixed_precision").and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "bf16_mixed" => Some("bf16-fp32-master"),
+            "fp16_mixed" => Some("fp16-fp32-master"),
+            name if name.contains("fp8") => Some("fp8-mixed"),
+            _ => None,
+        })
+    });
+    imported.set("training.precision", precision);
+    let fp8 = settings.first_text(&["model.fp8", "mixed_precision.fp8"]);
+    imported.set("training.precision", fp8.map(|found| found.map(|_| "fp8-mixed")));
+    let recipe = settings.first_text(&["model.fp8_recipe", "mixed_precision.fp8_recipe"]);
+    imported.set("training.fp8_recipe", recipe);
+    imported.miss("training.precision", "the recipe decides");
+    for key in ["model.batch_size", "training.micro_batch_size", "model.sequence_length"] {
+        imported.miss(key, "the recipe decides");
+    }
+    for key in ["distribution.tensor_parallel", "distribution.pipeline_parallel", "distribution.context_parallel"] {
+        imported.miss(key, "the recipe decides");
+    }
+    if settings.is("dist.use_megatron_fsdp") || settings.is("ddp.use_megatron_fsdp") {
+        let strategy = settings.text("ddp.data_parallel_sharding_strategy");
+        let word = strategy.map(|found| {
+            found.map(|name| match name.as_str() {
+                "optim" => "zero1",
+                "optim_grads" => "zero2",
+                "no_shard" => "none",
+                _ => "zero3",
+            })
+        });
+        imported.set("distribution.sharding", word);
+    }
+    for name in
+        ["dist.use_megatron_fsdp", "dist.use_torch_fsdp2", "model.recompute_method", "model.recompute_num_layers"]
+    {
+        settings.accept(name);
+    }
+    account_for(imported, settings);
+}
+
+fn world(imported: &mut Imported, settings: &Settings) {
+    let nodes = settings.first_whole(&["trainer.num_nodes"]);
+    let per_node = settings.first_whole(&["trainer.devices"]);
+    if per_node.is_none() {
+        return;
+    }
+    let world = World { total: None, nodes, per_node }.completed();
+    imported.set("cluster.num_gpus", world.total);
+    imported.set("cluster.nodes", world.nodes);
+    imported.set("cluster.gpus_per_node", world.per_node);
+}
+
+/// The plan of NeMo 1's YAML alone.
+pub fn of_nemo(file: Settings, context: &Context) -> Imported {
+    let mut imported = Imported::of("NeMo");
+    imported.say("model.framework", "megatron", Origin::Program("NeMo's own keys".to_owned()));
+    nemo(&mut imported, &file, context);
+    imported
+}
+
+/// NeMo 1's names as Megatron's arguments.
+fn nemo(imported: &mut Imported, file: &Settings, context: &Context) {
+    const NAMES: &[(&str, &str)] = &[
+        ("encoder_seq_length", "seq_length"),
+        ("activations_checkpoint_granularity", "recompute_granularity"),
+        ("activations_checkpoint_method", "recompute_method"),
+        ("activations_checkpoint_num_layers", "recompute_num_layers"),
+        ("optim.weight_decay", "weight_decay"),
+        ("share_embeddings_and_output_weights", "share_embeddings"),
+        ("num_moe_experts", "num_experts"),
+        ("data.seq_length", "seq_length"),
+        ("fp8", "fp8_flag"),
+        ("activation", "activation_name"),
+        ("bias", "with_bias"),
+    ];
+    let mut settings = Settings::default();
+    settings.adopt_all(file, |name| {
+        let inner = name.strip_prefix("model.")?;
+        let renamed = NAMES.iter().find(|(theirs, _)| *theirs == inner).map_or(inner, |(_, ours)| *ours);
+        Some(renamed.to_owned())
+    });
+    let say = |settings: &mut Settings, name: &str, found: &Found<String>| {
+        settings.set(name, Value::Bool(true), found.origin.clone());
+    };
+    if let Some(found) = file.text("model.activation") {
+        for word in ["swiglu", "geglu", "squared_relu"].into_iter().filter(|word| found.value.contains(word)) {
+            say(&mut settings, word, &found);
+        }
+        if found.value == "fast-swiglu" || found.value == "silu" {
+            say(&mut settings, "swiglu", &found);
+        }
+        settings.accept("activation_name");
+    }
+    if let Some(found) = file.flag("model.bias").filter(|found| !found.value) {
+        settings.set("disable_bias_linear", Value::Bool(true), found.origin);
+    }
+    if let Some(found) = file.flag("model.share_embeddings_and_output_weights").filter(|found| !found.value) {
+        settings.set("untie_embeddings_and_output_weights", Value::Bool(true), found.origin);
+    }
+    if let Some(found) = file.whole("model.num_query_groups") {
+        settings.set("group_query_attention", Value::Bool(true), found.origin);
+    }
+    if let Some(found) = file.text("model.normalization").filter(|found| found.value.contains("rmsnorm")) {
+        settings.set("normalization", "RMSNorm".into(), found.origin);
+    }
+    precision(&mut settings, file);
+    if let Some(found) = file.text("model.optim.name") {
+        if found.value.contains("distributed") {
+            say(&mut settings, "use_distributed_optimizer", &found);
+        }
+        settings.set("optimizer", "adam".into(), found.origin.clone());
+        if !found.value.contains("adam") {
+            settings.refuse("optimizer");
+        }
+    }
+    world(imported, file);
+    megatron::all(imported, settings, context);
+    if file.is("model.fsdp") {
+        imported.note("model.fsdp: PyTorch's FSDP under NeMo is not followed");
+    }
+    account_for(imported, &file.below("trainer"));
+}
+
+fn precision(settings: &mut Settings, file: &Settings) {
+    let Some(found) = file.text("trainer.precision") else { return };
+    match found.value.as_str() {
+        "bf16" | "bf16-mixed" | "bf16-true" => settings.set("bf16", Value::Bool(true), found.origin),
+        "16" | "16-mixed" => settings.set("fp16", Value::Bool(true), found.origin),
+        _ => {}
+    }
+    if let Some(found) = file.on("model.fp8") {
+        settings.set("fp8_format", "hybrid".into(), found.origin);
+    }
+    settings.accept("fp8_flag");
+}

@@ -1,0 +1,256 @@
+//! OLMo: `scripts/train.py CONFIG.yaml --key=value` (`olmo/config.py` at 59a53e3f), and OLMo-core, whose
+//! configurations are programs.
+
+use super::accelerate;
+use super::arguments;
+use super::common::{self, Context};
+use super::imported::Imported;
+use super::origin::{Found, Origin};
+use super::rows::{As, Row, not_modelled, take};
+use super::settings::{Plain, Settings};
+use super::text;
+use super::unread::account_for;
+
+/// The version whose defaults are meant.
+const VERSION: &str = "OLMo 0.6";
+
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("model.d_model", Plain::Whole(768)),
+    ("model.n_heads", Plain::Whole(12)),
+    ("model.n_layers", Plain::Whole(12)),
+    ("model.mlp_ratio", Plain::Whole(4)),
+    ("model.activation_type", Plain::Text("swiglu")),
+    ("model.layer_norm_type", Plain::Text("default")),
+    ("model.max_sequence_length", Plain::Whole(1024)),
+    ("model.embedding_size", Plain::Whole(50_304)),
+    ("model.weight_tying", Plain::Flag(true)),
+    ("model.include_bias", Plain::Flag(true)),
+    ("model.residual_dropout", Plain::Number(0.1)),
+    ("model.flash_attention", Plain::Flag(false)),
+    ("global_train_batch_size", Plain::Whole(512)),
+    ("device_train_microbatch_size", Plain::Whole(16)),
+    ("optimizer.name", Plain::Text("lionw")),
+    ("optimizer.weight_decay", Plain::Number(0.01)),
+    ("distributed_strategy", Plain::Text("fsdp")),
+];
+
+const ROWS: &[Row] = &[
+    (&["model.d_model"], "model.architecture.hidden_size", As::Whole),
+    (&["model.n_heads"], "model.architecture.num_attention_heads", As::Whole),
+    (&["model.n_kv_heads"], "model.architecture.num_kv_heads", As::Whole),
+    (&["model.n_layers"], "model.architecture.num_layers", As::Whole),
+    (&["model.max_sequence_length"], "model.architecture.max_position_embeddings", As::Whole),
+    (&["model.max_sequence_length"], "model.sequence_length", As::Whole),
+    (&["model.weight_tying"], "model.architecture.tie_embeddings", As::Flag),
+    (&["model.include_bias"], "model.architecture.linear_bias", As::Flag),
+    (&["model.bias_for_layer_norm", "model.include_bias"], "model.architecture.norm_bias", As::Flag),
+    (&["model.attention_layer_norm"], "model.architecture.qk_norm", As::Flag),
+    (&["global_train_batch_size"], "model.batch_size", As::Whole),
+    (&["device_train_microbatch_size"], "training.micro_batch_size", As::Whole),
+    (&["model.residual_dropout"], "training.dropout", As::Share),
+    (&["optimizer.weight_decay"], "training.weight_decay", As::Share),
+    (&["max_grad_norm", "max_grad_norm_ratio"], "training.gradient_clipping", As::Clipped),
+];
+
+/// Whether settings are OLMo's.
+pub fn is_config(settings: &Settings) -> bool {
+    let batches = settings.holds("global_train_batch_size") || settings.holds("device_train_microbatch_size");
+    batches && settings.holds("model.d_model") && !settings.holds("train_loader") && !settings.holds("model.name")
+}
+
+fn config(context: &Context) -> Option<String> {
+    let mut words = context.program.words.iter().filter(|word| word.ends_with(".yaml") || word.ends_with(".yml"));
+    words.next().cloned()
+}
+
+/// Whether the program trains by such a file.
+pub fn runs(context: &Context) -> bool {
+    config(context).is_some_and(|path| {
+        let text = context.run.files.read(&path).unwrap_or_default();
+        text.contains("d_model") && text::yaml(&path, &text).is_ok_and(|settings| is_config(&settings))
+    })
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("OLMo");
+    let file = config(context).and_then(|path| context.configuration(&path, &mut imported)).unwrap_or_default();
+    let words: Vec<String> = context.program.words.iter().map(|word| word.trim_start_matches('-').to_owned()).collect();
+    imported.say("model.framework", "llm-foundry", Origin::Program(context.program.shown()));
+    set(&mut imported, file.with(arguments::overrides(&words)));
+    imported
+}
+
+/// The plan of a file alone.
+pub fn of_file(file: Settings) -> Imported {
+    let mut imported = Imported::of("OLMo");
+    imported.say("model.framework", "llm-foundry", Origin::Program("OLMo's own keys".to_owned()));
+    set(&mut imported, file);
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+fn set(imported: &mut Imported, file: Settings) {
+    let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    settings.interpolate();
+    let settings = &settings;
+    imported.note("OLMo's modules are counted as llm-foundry's: both are PyTorch's own under FSDP");
+    take(imported, settings, ROWS);
+    shape(imported, settings);
+    common::set_optimizer(imported, settings.text("optimizer.name"));
+    precision(imported, settings);
+    sharding(imported, settings);
+    recomputation(imported, settings);
+    imported.set(
+        "training.attention",
+        settings.flag("model.flash_attention").map(|found| found.map(|on| if on { "flash" } else { "sdpa" })),
+    );
+    let fused = settings.on("fused_loss").map(|found| found.map(|_| "te_fused"));
+    imported.set("training.loss", fused.or_else(|| Some(Found::new("plain", default("cross_entropy_loss")))));
+    let compiled = settings.holds("compile");
+    imported.say("training.compile", compiled, default("compile"));
+    for name in ["compile.fullgraph", "compile.mode", "compile.backend", "compile.dynamic"] {
+        settings.accept(name);
+    }
+    account_for(imported, settings);
+}
+
+fn shape(imported: &mut Imported, settings: &Settings) {
+    let one = settings.on("model.multi_query_attention").map(|found| found.map(|_| 1));
+    imported.set("model.architecture.num_kv_heads", one);
+    // A size of the embedding that is null is the vocabulary's.
+    let size = settings.first_whole(&["model.embedding_size", "model.vocab_size"]);
+    imported.set("model.architecture.vocab_size", size);
+    settings.accept("model.vocab_size");
+    let activation = settings.text("model.activation_type");
+    let gated = activation.as_ref().is_some_and(|found| found.value == "swiglu");
+    let hidden = settings.whole("model.d_model").map_or(0, |found| found.value);
+    // What is wide is in front of the gate: half of it comes out.
+    let wide = settings
+        .whole("model.mlp_hidden_size")
+        .or_else(|| settings.whole("model.mlp_ratio").map(|found| found.map(|ratio| ratio.saturating_mul(hidden))));
+    imported.set(
+        "model.architecture.intermediate_size",
+        wide.map(|found| found.map(|wide| if gated { wide / 2 } else { wide })),
+    );
+    match activation {
+        Some(found) if ["swiglu", "gelu", "relu"].contains(&found.value.as_str()) => {
+            imported.set("model.architecture.activation", Some(found));
+        }
+        _ => settings.refuse("model.activation_type"),
+    }
+    let norm = settings.text("model.layer_norm_type");
+    imported.set(
+        "model.architecture.norm",
+        norm.map(|found| found.map(|name| if name.starts_with("rms") { "rmsnorm" } else { "layernorm" })),
+    );
+    if let Some(found) = settings.flag("model.layer_norm_with_affine").filter(|found| !found.value) {
+        imported.note(format!("{}: norms without weights; theirs are counted, and are few", found.origin));
+    }
+    let alibi = settings.on("model.alibi").map(|found| found.map(|_| "alibi"));
+    let rope = settings.on("model.rope").map(|found| found.map(|_| "rope"));
+    let learned = Found::new("learned", default("neither rope nor alibi"));
+    imported.set("model.architecture.position", Some(alibi.or(rope).unwrap_or(learned)));
+    if let Some(found) = settings.text("model.block_type").filter(|found| found.value == "parallel") {
+        imported.set("model.architecture.parallel_block", Some(found.map(|_| true)));
+    }
+    for name in ["model.norm_after", "model.rope_theta", "model.attention_layer_norm_with_affine"] {
+        settings.accept(name);
+    }
+}
+
+/// Autocast over fp32 shards, which FSDP casts as `fsdp.precision` says.
+fn precision(imported: &mut Imported, settings: &Settings) {
+    let Some(found) = settings.text("precision") else {
+        return imported.say("training.precision", "fp32", default("no precision"));
+    };
+    let word = match found.value.as_str() {
+        "amp_bf16" => "bf16-mixed",
+        "amp_fp16" => "fp16-mixed",
+        "fp32" => "fp32",
+        _ => return settings.refuse("precision"),
+    };
+    imported.set("training.precision", Some(found.map(|_| word)));
+    let mixed = settings.text("fsdp.precision").filter(|found| found.value == "mixed");
+    imported.set("distribution.reduce_dtype", mixed.map(|found| found.map(|_| "fp32")));
+}
+
+fn sharding(imported: &mut Imported, settings: &Settings) {
+    const KEY: &str = "distribution.sharding";
+    let Some(found) = settings.text("distributed_strategy") else { return };
+    match found.value.as_str() {
+        "ddp" | "single" => {
+            imported.set("distribution.engine", Some(found.clone().map(|_| "ddp")));
+            imported.set(KEY, Some(found.map(|_| "none")));
+        }
+        "fsdp" => {
+            imported.set("distribution.engine", Some(found.map(|_| "fsdp1")));
+            let strategy =
+                settings.text("fsdp.sharding_strategy").map(|found| found.map(|name| accelerate::strategy(&name)));
+            imported.set(
+                KEY,
+                Some(strategy.unwrap_or_else(|| Found::new("zero3", default("sharding_strategy FULL_SHARD")))),
+            );
+        }
+        _ => settings.refuse("distributed_strategy"),
+    }
+    if let Some(found) = settings.whole("fsdp.hybrid_sharding_num_model_replicas") {
+        imported.note(format!("{}: shards within a replica; distribution.shard_group is its GPUs", found.origin));
+    }
+}
+
+fn recomputation(imported: &mut Imported, settings: &Settings) {
+    const KEY: &str = "training.activation_checkpointing";
+    let Some(found) = settings.text("activation_checkpointing") else {
+        return imported.say(KEY, "none", default("no activation_checkpointing"));
+    };
+    let every = |every: u64| serde_json::json!({ "every": every });
+    let value = match found.value.as_str() {
+        "whole_layer" => "full".into(),
+        "one_in_two" => every(2),
+        "one_in_three" => every(3),
+        "one_in_four" => every(4),
+        "one_in_eight" => every(8),
+        "fine_grained" => {
+            not_modelled(imported, "activation_checkpointing fine_grained: counted as attention recomputed");
+            "selective".into()
+        }
+        _ => return settings.refuse("activation_checkpointing"),
+    };
+    imported.set(KEY, Some(found.map(|_| value)));
+}
+
+/// Whether the program is OLMo-core's.
+pub fn runs_core(context: &Context) -> bool {
+    let path = &context.program.path;
+    let named = path.contains("olmo_core/") || path.starts_with("olmo_core.") || path.contains("src/scripts/train/");
+    named || context.run.files.read(path).is_ok_and(|text| text.contains("from olmo_core."))
+}
+
+/// What can be told of a configuration that is a program.
+pub fn import_core(context: &Context) -> Imported {
+    let mut imported = Imported::of("OLMo-core");
+    let words: Vec<String> = context.program.words.iter().map(|word| word.trim_start_matches('-').to_owned()).collect();
+    let settings = arguments::overrides(&words);
+    imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
+    imported.miss("model.architecture", format!("{} builds its model in Python", context.program.shown()));
+    let sequence = settings.first_whole(&["dataset.sequence_length", "sequence_length"]);
+    imported.set("model.sequence_length", sequence);
+    tokens(&mut imported, &settings, "data_loader.global_batch_size", "model.batch_size");
+    tokens(&mut imported, &settings, "train_module.rank_microbatch_size", "training.micro_batch_size");
+    account_for(&mut imported, &settings);
+    imported
+}
+
+/// OLMo-core counts batches in tokens.
+fn tokens(imported: &mut Imported, settings: &Settings, name: &str, key: &'static str) {
+    let (Some(tokens), Some(length)) = (settings.whole(name), imported.whole("model.sequence_length")) else { return };
+    if length > 0 && tokens.value.is_multiple_of(length) {
+        imported.set(key, Some(tokens.map(|tokens| tokens / length)));
+    } else {
+        settings.refuse(name);
+    }
+}

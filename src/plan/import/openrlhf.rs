@@ -1,0 +1,193 @@
+//! OpenRLHF: `-m openrlhf.cli.train_*`, its arguments up to 0.9 (`--pretrain`) and those of 2026 with dots
+//! (`--model.model_name_or_path`); `openrlhf/cli` at v0.5.0, v0.9.9 and 3c3be623.
+
+use super::arguments;
+use super::common::{self, Context};
+use super::imported::Imported;
+use super::launch::World;
+use super::model;
+use super::origin::{Found, Origin};
+use super::rows::{As, Row, not_modelled, take};
+use super::settings::Settings;
+use super::unread::account_for;
+use super::{adapters, deepspeed};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "OpenRLHF 0.9";
+
+const ROWS: &[Row] = &[
+    (&["train.batch_size", "train_batch_size"], "model.batch_size", As::Whole),
+    (&["train.micro_batch_size", "micro_train_batch_size"], "training.micro_batch_size", As::Whole),
+    (&["max_norm", "actor.max_norm"], "training.gradient_clipping", As::Clipped),
+    (&["adam.weight_decay", "actor.adam.weight_decay", "l2"], "training.weight_decay", As::Share),
+    (&["ds.tensor_parallel_size", "ds_tensor_parallel_size"], "distribution.tensor_parallel", As::Several),
+    (&["ds.ring_attn_size", "ring_attn_size"], "distribution.context_parallel", As::Several),
+    (&["ds.deepcompile", "deepcompile"], "training.compile", As::Flag),
+    (&["ds.overlap_comm", "overlap_comm"], "distribution.overlap_grad_reduce", As::Flag),
+    (&["ds.use_liger_kernel", "use_liger_kernel"], "training.loss", As::On("fused")),
+];
+
+/// The way of training that the module's name tells.
+fn method<'a>(context: &'a Context<'a>) -> Option<&'a str> {
+    let path = context.program.path.trim_end_matches(".py").replace('/', ".");
+    let own = path.contains("openrlhf.cli.train_");
+    own.then(|| context.program.path.trim_end_matches(".py").rsplit_once("train_").map(|(_, method)| method)).flatten()
+}
+
+/// Whether the program is OpenRLHF.
+pub fn runs(context: &Context) -> bool {
+    method(context).is_some()
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("OpenRLHF");
+    let settings = arguments::read(&context.program.words).options;
+    let method = method(context).unwrap_or("").to_owned();
+    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    let named = settings.first_text(&["model.model_name_or_path", "actor.model_name_or_path", "pretrain"]);
+    match named {
+        Some(found) => model::set(&mut imported, context, found),
+        None => imported.miss("model.preset", "neither --pretrain nor --model.model_name_or_path"),
+    }
+    batches(&mut imported, &settings, &method);
+    take(&mut imported, &settings, ROWS);
+    precision(&mut imported, &settings);
+    memory(&mut imported, &settings);
+    low_rank(&mut imported, &settings);
+    kinds(&mut imported, &settings, &method);
+    if method.starts_with("ppo") {
+        actor(&mut imported, &settings);
+    }
+    account_for(&mut imported, &settings);
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+/// What the parsers of the commands have where nothing is said.
+fn batches(imported: &mut Imported, settings: &Settings, method: &str) {
+    imported.say("model.batch_size", 128, default("--train_batch_size 128"));
+    let dotted = settings.iter().any(|(name, _)| name.contains('.'));
+    let micro = match method {
+        "rm" => 1,
+        "ppo_ray" if dotted => 1,
+        "ppo_ray" => 4,
+        _ => 8,
+    };
+    imported.say("training.micro_batch_size", micro, default(&format!("micro batch {micro}")));
+    imported.say("training.gradient_clipping", true, default("--max_norm 1.0"));
+    imported.say("training.weight_decay", 0.0, default("no weight decay"));
+    let whole = |name: &str| settings.whole(name);
+    let both = whole("prompt_max_len").zip(whole("generate_max_len")).map(|(prompt, answer)| {
+        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+        Found::new(prompt.value.saturating_add(answer.value), origin)
+    });
+    let usual = if matches!(method, "dpo" | "rm" | "kto" | "kd") { 512 } else { 2048 };
+    let length = settings.first_whole(&["data.max_len", "max_len"]).or(both);
+    imported.set(
+        "model.sequence_length",
+        Some(length.unwrap_or_else(|| Found::new(usual, default(&format!("--max_len {usual}"))))),
+    );
+    if settings.is("train.dynamic_batch_enable") || settings.is("use_dynamic_batch") {
+        imported.drop("training.micro_batch_size");
+        imported.miss("training.micro_batch_size", "dynamic batches: --train.max_tokens_per_gpu decides as it runs");
+    }
+}
+
+/// DeepSpeed keeps fp32 masters; since 0.8 the type is an argument with bf16 as its default.
+fn precision(imported: &mut Imported, settings: &Settings) {
+    let named = settings.first_text(&["ds.param_dtype", "param_dtype"]);
+    let old = settings.on("bf16").map(|found| found.map(|_| "bf16".to_owned()));
+    let dtype = named.or(old).unwrap_or_else(|| Found::new("bf16".to_owned(), default("--param_dtype bf16")));
+    let stage = settings.first_whole(&["ds.zero_stage", "zero_stage"]);
+    let stage = stage.unwrap_or_else(|| Found::new(2, default("--zero_stage 2")));
+    let kept = settings.first_text(&["ds.grad_accum_dtype", "grad_accum_dtype"]);
+    if stage.value > 0 {
+        let kept = kept.unwrap_or_else(|| Found::new(dtype.value.clone(), default("gradients in the weights' type")));
+        imported.set("training.gradient_dtype", Some(kept));
+    }
+    imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
+    imported.say("distribution.engine", "deepspeed", default("get_train_ds_config"));
+    imported.set("training.precision", Some(dtype.map(|name| format!("{name}-fp32-master"))));
+}
+
+fn memory(imported: &mut Imported, settings: &Settings) {
+    const KEY: &str = "training.activation_checkpointing";
+    let names =
+        ["model.gradient_checkpointing_enable", "actor.gradient_checkpointing_enable", "gradient_checkpointing"];
+    let recompute = names.iter().find_map(|name| settings.on(name)).map(|found| found.map(|_| "full"));
+    imported.set(KEY, Some(recompute.unwrap_or_else(|| Found::new("none", default("no gradient checkpointing")))));
+    let offload = settings.on("ds.adam_offload").or_else(|| settings.on("adam_offload"));
+    let optimizer = settings.first_text(&["optim", "actor.optim"]);
+    let word = match (&offload, optimizer) {
+        (_, Some(found)) if found.value != "adam" => return common::set_optimizer(imported, Some(found)),
+        (Some(found), _) => Found::new("adamw", found.origin.clone()),
+        (None, Some(found)) => found.map(|_| "adamw-fused"),
+        (None, None) => Found::new("adamw-fused", default("FusedAdam")),
+    };
+    imported.set("training.optimizer", Some(word));
+    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
+    let flash = settings.on("flash_attn").map(|found| found.map(|_| "flash"));
+    let named = settings.first_text(&["ds.attn_implementation", "attn_implementation"]);
+    let word = named.map(|found| found.map(|name| super::trainer::implementation(&name))).or(flash);
+    // Up to 0.7 attention was eager without --flash_attn; since then FlashAttention 2 is the default.
+    let packed = settings.is("packing_samples") || settings.is("ds.packing_samples");
+    let usual = if packed { "flash" } else { "sdpa" };
+    imported.set("training.attention", Some(word.unwrap_or_else(|| Found::new(usual, default("attn_implementation")))));
+    for name in ["ds.packing_samples", "packing_samples"] {
+        settings.accept(name);
+    }
+}
+
+fn low_rank(imported: &mut Imported, settings: &Settings) {
+    let bits = settings.on("ds.load_in_4bit").or_else(|| settings.on("load_in_4bit")).map(|found| found.map(|_| 4));
+    let rank = settings.first_whole(&["ds.lora.rank", "lora_rank"]).filter(|found| found.value > 0);
+    if rank.is_none() {
+        return;
+    }
+    adapters::set(imported, rank, (VERSION, 8), bits);
+    let targets = settings.texts("ds.lora.target_modules").or_else(|| settings.texts("target_modules"));
+    let targets =
+        targets.unwrap_or_else(|| Found::new(vec!["all-linear".to_owned()], default("target_modules all-linear")));
+    adapters::set_targets(imported, Some(targets));
+    take(imported, settings, &[(&["ds.lora.dropout", "lora_dropout"], "training.lora.dropout", As::Share)]);
+}
+
+fn kinds(imported: &mut Imported, settings: &Settings, method: &str) {
+    match method {
+        "dpo" => not_modelled(imported, "dpo: the reference model, and chosen and rejected run together"),
+        "rm" => not_modelled(imported, "reward model: chosen and rejected run together, a head of one value"),
+        "kto" | "kd" => not_modelled(imported, &format!("{method}: the second model beside the trained one")),
+        "ppo_ray" => {
+            let beside = if settings.holds("vllm.num_engines") || settings.holds("vllm_num_engines") {
+                "reference, critic and reward model, and vLLM's engines"
+            } else {
+                "reference, critic and reward model, and generation"
+            };
+            not_modelled(imported, &format!("ppo: {beside}; the plan is the actor's"));
+        }
+        _ => {}
+    }
+}
+
+/// Ray starts the actor on GPUs of its own.
+fn actor(imported: &mut Imported, settings: &Settings) {
+    let whole = |dotted: &str, old: &str, option: &str, usual: u64| {
+        settings.first_whole(&[dotted, old]).unwrap_or_else(|| Found::new(usual, default(option)))
+    };
+    let nodes = whole("actor.num_nodes", "actor_num_nodes", "--actor_num_nodes 1", 1);
+    let per_node = whole("actor.num_gpus_per_node", "actor_num_gpus_per_node", "--actor_num_gpus_per_node 8", 8);
+    let world = World { total: None, nodes: Some(nodes), per_node: Some(per_node) }.completed();
+    imported.set("cluster.num_gpus", world.total);
+    imported.set("cluster.nodes", world.nodes);
+    imported.set("cluster.gpus_per_node", world.per_node);
+    for (name, _) in settings.iter() {
+        if ["ref", "reward", "critic", "vllm", "rollout", "algo", "colocate"].iter().any(|part| name.starts_with(part))
+        {
+            settings.accept(name);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Training scripts in Python that have their settings in calls: unsloth's notebooks and scripts, and those that
+//! build `TrainingArguments` or TRL's configurations themselves. Read, never run.
+
+use serde_json::Value;
+
+use super::common::Context;
+use super::expression;
+use super::imported::Imported;
+use super::origin::{Found, Origin};
+use super::settings::{Settings, UNKNOWN};
+use super::text::{self, python_literal};
+use super::trainer::{self, Stored};
+use super::unread::account_for;
+use super::{adapters, model};
+
+/// Calls whose keywords are `TrainingArguments`.
+const ARGUMENTS: [&str; 9] = [
+    "TrainingArguments",
+    "SFTConfig",
+    "DPOConfig",
+    "ORPOConfig",
+    "KTOConfig",
+    "GRPOConfig",
+    "RewardConfig",
+    "CPOConfig",
+    "Seq2SeqTrainingArguments",
+];
+
+/// Calls that make the model, and its adapters.
+const MODELS: [&str; 6] = [
+    "FastLanguageModel.from_pretrained",
+    "FastModel.from_pretrained",
+    "FastVisionModel.from_pretrained",
+    "AutoModelForCausalLM.from_pretrained",
+    "AutoModelForSequenceClassification.from_pretrained",
+    "AutoModelForSeq2SeqLM.from_pretrained",
+];
+const ADAPTERS: [&str; 4] =
+    ["FastLanguageModel.get_peft_model", "FastModel.get_peft_model", "FastVisionModel.get_peft_model", "LoraConfig"];
+
+/// No longer text is looked into.
+const LONGEST: usize = 2_000_000;
+
+/// Whether a script has its settings in such calls.
+pub fn is_script(content: &str) -> bool {
+    let calls = |names: &[&str]| names.iter().any(|name| content.contains(&format!("{name}(")));
+    content.len() <= LONGEST && calls(&ARGUMENTS) && calls(&MODELS)
+}
+
+/// Whether the program is such a script, without arguments of its own that may say otherwise.
+pub fn runs(context: &Context) -> bool {
+    let program = context.program;
+    program.python
+        && !program.module
+        && program.path.ends_with(".py")
+        && context.run.files.read(&program.path).is_ok_and(|content| is_script(&content))
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let path = &context.program.path;
+    let content = context.run.files.read(path).unwrap_or_default();
+    let mut imported = of_file(path, &content, context);
+    if !context.program.words.is_empty() {
+        imported.note("the script's own arguments, which may go over what is written in it, are not read");
+    }
+    imported
+}
+
+/// The plan of a script.
+pub fn of_file(name: &str, content: &str, context: &Context) -> Imported {
+    let unsloth = content.contains("from unsloth import");
+    let mut imported = Imported::of(if unsloth { "unsloth" } else { "transformers" });
+    imported.say("model.framework", "pytorch", Origin::Program(format!("calls in {name}")));
+    let reader = Reader { name, content, globals: text::python(name, content) };
+    let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS);
+    let (made, adapted, arguments) = (reader.calls(&MODELS), reader.calls(&ADAPTERS), reader.calls(&ARGUMENTS));
+    settings.adopt_all(&arguments, |name| (name != "0").then(|| name.to_owned()));
+    let trainer_call = reader.calls(&["SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "GRPOTrainer"]);
+    for name in ["max_seq_length", "max_length"] {
+        for source in [&trainer_call, &made] {
+            if !settings.holds(name) {
+                settings.adopt(name, source, name);
+            }
+        }
+    }
+    match made.first_text(&["model_name", "0", "pretrained_model_name_or_path"]) {
+        Some(found) => model::set(&mut imported, context, found),
+        None => imported.miss("model.preset", "the name of the model is not written in the script"),
+    }
+    imported.set("model.sequence_length", settings.first_whole(&["max_seq_length", "max_length"]));
+    low_rank(&mut imported, &made, &adapted, unsloth);
+    let stored = stored(&made, unsloth);
+    if let Some(found) = adapted.text("use_gradient_checkpointing") {
+        let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
+        settings.set("gradient_checkpointing", on.into(), found.origin);
+    }
+    trainer::set(&mut imported, &settings, context, stored);
+    if unsloth {
+        imported
+            .note("unsloth's own kernels keep less than those that are counted, and its checkpoints go to the host");
+        imported.say("training.loss", "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
+    }
+    for kind in ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO"] {
+        if content.contains(&format!("{kind}Config(")) {
+            imported.note(format!("not modelled: {kind}: what it holds beside the trained model"));
+        }
+    }
+    account_for(&mut imported, &settings);
+    imported
+}
+
+fn stored(made: &Settings, unsloth: bool) -> Stored {
+    let dtype = made.first_text(&["torch_dtype", "dtype"]).map(|found| found.value).unwrap_or_default();
+    if unsloth || ["bfloat16", "float16"].iter().any(|name| dtype.contains(name)) { Stored::Half } else { Stored::Full }
+}
+
+fn low_rank(imported: &mut Imported, made: &Settings, adapted: &Settings, unsloth: bool) {
+    if adapted.iter().next().is_none() {
+        return;
+    }
+    let default = Origin::Default { framework: "unsloth", option: "load_in_4bit True".to_owned() };
+    let four = made.flag("load_in_4bit").or_else(|| unsloth.then(|| Found::new(true, default)));
+    let bits = four.filter(|found| found.value).map(|found| found.map(|_| 4));
+    let eight = made.on("load_in_8bit").map(|found| found.map(|_| 8));
+    adapters::set(
+        imported,
+        adapted.whole("r"),
+        (if unsloth { "unsloth" } else { "peft" }, if unsloth { 16 } else { 8 }),
+        bits.or(eight),
+    );
+    adapters::set_targets(imported, adapted.texts("target_modules"));
+    let dropout = adapted.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
+    imported.set("training.lora.dropout", dropout);
+}
+
+struct Reader<'a> {
+    name: &'a str,
+    content: &'a str,
+    globals: Settings,
+}
+
+impl Reader<'_> {
+    /// The keywords of the first call of one of `names`; an argument without a name is called by its place.
+    fn calls(&self, names: &[&str]) -> Settings {
+        let mut settings = Settings::default();
+        let found = names.iter().filter_map(|name| {
+            let at = self.content.find(&format!("{name}("))?;
+            Some((at, at + name.len() + 1))
+        });
+        let Some((_, start)) = found.min() else { return settings };
+        let line = self.content.get(..start).map_or(1, |before| before.lines().count());
+        for (place, part) in arguments(self.content.get(start..).unwrap_or("")).into_iter().enumerate() {
+            let part = part.trim();
+            let keyword = part.split_once('=').filter(|(name, rest)| {
+                !rest.starts_with('=')
+                    && name.trim().chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+            });
+            let (key, value) = match keyword {
+                Some((name, value)) => (name.trim().to_owned(), value.trim()),
+                None => (place.to_string(), part),
+            };
+            let before = self.content.get(..start).map_or(0, str::len);
+            let within = self.content.get(before..).and_then(|rest| rest.find(part)).unwrap_or(0);
+            let lines = self.content.get(start..start + within).map_or(0, |text| text.matches('\n').count());
+            let origin = Origin::File { name: self.name.to_owned(), line: Some(line + lines), key: key.clone() };
+            settings.set(&key, self.value(value), origin);
+        }
+        settings
+    }
+
+    fn value(&self, text: &str) -> Value {
+        if let Some(value) = python_literal(text) {
+            return value;
+        }
+        if let Some(found) = self.globals.get(text) {
+            return found.value.clone();
+        }
+        if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            return arguments(list).iter().filter_map(|item| python_literal(item.trim())).collect();
+        }
+        // What a card of today can do.
+        let supported = text.ends_with("is_bfloat16_supported()") || text.ends_with("is_bf16_supported()");
+        if supported {
+            return Value::Bool(!text.starts_with("not "));
+        }
+        if let Some(name) = text.strip_prefix("torch.") {
+            return name.into();
+        }
+        let known = |name: &str| self.globals.whole(name).and_then(|found| i64::try_from(found.value).ok());
+        expression::whole(text, &known).map_or_else(|| UNKNOWN.into(), Value::from)
+    }
+}
+
+/// The parts between commas up to the bracket that closes, comments left out.
+fn arguments(text: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut part = String::new();
+    let (mut depth, mut quote, mut comment) = (0_usize, None, false);
+    for letter in text.chars() {
+        match (quote, letter) {
+            _ if comment => {
+                comment = letter != '\n';
+                continue;
+            }
+            (None, '#') => {
+                comment = true;
+                continue;
+            }
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') if depth == 0 => break,
+            (None, ')' | ']' | '}') => depth -= 1,
+            (None, ',') if depth == 0 => {
+                parts.push(std::mem::take(&mut part));
+                continue;
+            }
+            _ => {}
+        }
+        part.push(letter);
+    }
+    parts.push(part);
+    parts.retain(|part| !part.trim().is_empty());
+    parts
+}

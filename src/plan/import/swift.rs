@@ -1,0 +1,282 @@
+//! ms-swift: `swift sft|pt|rlhf` and `megatron sft|pt|rlhf` (`swift/arguments`, `swift/trainers/arguments.py`,
+//! `swift/megatron/arguments/megatron_args.py` at 36023605).
+
+use serde_json::Value;
+
+use super::common::Context;
+use super::imported::Imported;
+use super::launch::World;
+use super::origin::{Found, Origin};
+use super::rows::not_modelled;
+use super::settings::{Plain, Settings};
+use super::trainer::{self, Stored};
+use super::unread::account_for;
+use super::{adapters, arguments, megatron, model};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "ms-swift 4";
+
+const DEFAULTS: &[(&str, Plain)] = &[
+    ("per_device_train_batch_size", Plain::Whole(1)),
+    ("gradient_checkpointing", Plain::Flag(true)),
+    ("tuner_type", Plain::Text("lora")),
+    ("lora_rank", Plain::Whole(8)),
+    ("lora_dropout", Plain::Number(0.05)),
+    ("target_modules", Plain::Text("all-linear")),
+    ("weight_decay", Plain::Number(0.1)),
+    ("max_grad_norm", Plain::Number(1.0)),
+    ("optim", Plain::Text("adamw_torch_fused")),
+    ("torch_dtype", Plain::Text("bfloat16")),
+];
+
+const ON_MEGATRON: &[(&str, Plain)] = &[
+    ("micro_batch_size", Plain::Whole(1)),
+    ("global_batch_size", Plain::Whole(16)),
+    ("recompute_granularity", Plain::Text("selective")),
+    ("cross_entropy_loss_fusion", Plain::Flag(true)),
+    ("weight_decay", Plain::Number(0.1)),
+    ("tuner_type", Plain::Text("full")),
+    ("lora_rank", Plain::Whole(8)),
+    ("lora_dropout", Plain::Number(0.05)),
+    ("target_modules", Plain::Text("all-linear")),
+    ("bf16", Plain::Flag(true)),
+    ("use_distributed_optimizer", Plain::Flag(true)),
+];
+
+/// The command and whether Megatron's core trains: `swift sft`, `megatron pt`, `python swift/cli/sft.py`.
+fn command<'a>(context: &'a Context<'a>) -> Option<(&'a str, bool)> {
+    const TRAINING: [&str; 3] = ["sft", "pt", "rlhf"];
+    let program = context.program;
+    let first = program.words.first().map_or("", String::as_str);
+    match program.name() {
+        "swift" | "swift.cli.main" => TRAINING.contains(&first).then_some((first, false)),
+        "megatron" => TRAINING.contains(&first).then_some((first, true)),
+        _ => {
+            let path = program.path.trim_end_matches(".py");
+            let name = path.rsplit(['/', '.']).next().unwrap_or("");
+            let own = ["swift/cli/", "swift.cli."].iter().any(|part| path.contains(part));
+            (own && TRAINING.contains(&name)).then(|| (name, path.contains("megatron")))
+        }
+    }
+}
+
+/// Whether the program is ms-swift.
+pub fn runs(context: &Context) -> bool {
+    command(context).is_some()
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("ms-swift");
+    let (name, on_megatron) = command(context).map_or((String::new(), false), |(name, core)| (name.to_owned(), core));
+    let given = arguments::read(&context.program.words);
+    let mut settings = Settings::defaults(VERSION, if on_megatron { ON_MEGATRON } else { DEFAULTS });
+    if let Some(file) = given.options.text("config").and_then(|path| context.configuration(&path.value, &mut imported))
+    {
+        settings.over(file);
+    }
+    settings.over(given.options);
+    // Names of version 3.
+    for (old, now) in [("train_type", "tuner_type"), ("sft_type", "tuner_type"), ("model_type", "model")] {
+        let last = settings.clone();
+        if !settings.is_set(now) && last.is_set(old) {
+            settings.adopt(now, &last, old);
+        }
+    }
+    world(&mut imported, context);
+    if on_megatron {
+        core(&mut imported, &settings, context)
+    } else {
+        trained(&mut imported, &settings, context)
+    }
+    kinds(&mut imported, &settings, &name);
+    account_for(&mut imported, &settings);
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+/// It starts torchrun itself where `NPROC_PER_NODE` or `NNODES` says so, else one process.
+fn world(imported: &mut Imported, context: &Context) {
+    if context.world.total.is_some() || !context.launchers.is_empty() {
+        return;
+    }
+    let whole =
+        |name: &str| context.variable(name).and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
+    let one = |what: &str| Found::new(1, default(what));
+    let nodes = whole("NNODES").unwrap_or_else(|| one("NNODES 1"));
+    let per_node = whole("NPROC_PER_NODE").unwrap_or_else(|| one("no NPROC_PER_NODE: one process"));
+    let told = context.variable("NPROC_PER_NODE").is_some_and(|found| found.value.trim().parse::<u64>().is_err());
+    if told {
+        return imported.miss("cluster.num_gpus", "NPROC_PER_NODE is set where the script does not show");
+    }
+    let several = context.visible_gpus().filter(|gpus| per_node.value == 1 && gpus.value > 1);
+    if let Some(gpus) = several {
+        imported.note(format!("one process with {} GPUs in sight: the layers are spread over them", gpus.value));
+    }
+    let world = World { total: None, nodes: Some(nodes), per_node: Some(per_node) }.completed();
+    imported.set("cluster.num_gpus", world.total);
+    imported.set("cluster.nodes", world.nodes);
+    imported.set("cluster.gpus_per_node", world.per_node);
+}
+
+fn named(imported: &mut Imported, settings: &Settings, context: &Context) {
+    match settings.first_text(&["model", "model_id_or_path"]) {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "no --model"),
+    }
+    match settings.whole("max_length") {
+        Some(found) => imported.set("model.sequence_length", Some(found)),
+        None => {
+            imported.miss("model.sequence_length", "no --max_length: the model's own longest, as the data needs it")
+        }
+    }
+    if let Some(found) = settings.on("packing") {
+        imported.note(format!("{}: samples are packed to max_length", found.origin));
+    }
+    for name in ["packing", "padding_free", "packing_length", "packing_strategy"] {
+        settings.accept(name);
+    }
+}
+
+/// The Trainer, by swift's defaults.
+fn trained(imported: &mut Imported, settings: &Settings, context: &Context) {
+    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    named(imported, settings, context);
+    let mut arguments = settings.clone();
+    let full = settings.text("tuner_type").is_some_and(|found| found.value == "full");
+    low_rank(imported, settings);
+    // Computes in the type that it stores: `--torch_dtype`.
+    if let Some(found) = settings.text("torch_dtype") {
+        let flags: &[(&str, bool)] = match found.value.as_str() {
+            "bfloat16" => &[("bf16", true), ("fp16", false)],
+            "float16" => &[("bf16", false), ("fp16", true)],
+            _ => &[("bf16", false), ("fp16", false)],
+        };
+        for (name, on) in flags.iter().filter(|(name, _)| !settings.is_set(name)) {
+            arguments.set(name, Value::Bool(*on), found.origin.clone());
+        }
+    }
+    if let Some(found) = settings.text("attn_impl") {
+        let word = match found.value.as_str() {
+            "flash_attn" | "flash_attention_2" | "flash_attention_3" => "flash_attention_2",
+            "eager" => "eager",
+            _ => "sdpa",
+        };
+        arguments.set("attn_implementation", word.into(), found.origin);
+    }
+    accumulation(&mut arguments, settings, imported, context);
+    bundled(&mut arguments, settings);
+    // Under half precision with full training the weights are raised to fp32 (`_check_... float16`), not in bf16.
+    let half = settings.text("torch_dtype").is_some_and(|found| found.value == "bfloat16");
+    let stored = if half || !full { Stored::Half } else { Stored::Full };
+    trainer::set(imported, &arguments, context, stored);
+    let sequence = settings.whole("sequence_parallel_size").filter(|found| found.value > 1);
+    imported.set("distribution.cp_comm", sequence.clone().map(|found| found.map(|_| "a2a")));
+    imported.set("distribution.context_parallel", sequence);
+    let tensor = settings.whole("deepspeed_autotp_size").filter(|found| found.value > 1);
+    imported.set("distribution.tensor_parallel", tensor);
+}
+
+/// Where nobody says it, a step is of 16 samples: `ceil(16 / batch / ranks)`.
+fn accumulation(arguments: &mut Settings, settings: &Settings, imported: &Imported, context: &Context) {
+    if settings.is_set("gradient_accumulation_steps") {
+        return;
+    }
+    let micro = settings.whole("per_device_train_batch_size").map_or(1, |found| found.value.max(1));
+    let ranks = context.world.total.as_ref().map(|found| found.value).or_else(|| imported.whole("cluster.num_gpus"));
+    let Some(ranks) = ranks.filter(|ranks| *ranks > 0) else { return };
+    let steps = 16_u64.div_ceil(micro.saturating_mul(ranks)).max(1);
+    arguments.set("gradient_accumulation_steps", steps.into(), default("gradient_accumulation_steps 16 / batch"));
+}
+
+/// `--deepspeed zero2_offload`: a configuration that comes with swift, its types as the Trainer's.
+fn bundled(arguments: &mut Settings, settings: &Settings) {
+    let Some(found) = settings.text("deepspeed") else { return };
+    let (stage, offload) = match found.value.as_str() {
+        "zero0" => (0, false),
+        "zero1" => (1, false),
+        "zero2" => (2, false),
+        "zero3" => (3, false),
+        "zero2_offload" => (2, true),
+        "zero3_offload" => (3, true),
+        _ => return,
+    };
+    arguments.set("deepspeed", Value::Null, found.origin.clone());
+    let auto = || Value::from("auto");
+    let mut put = |name: &str, value: Value| arguments.set(&format!("deepspeed.{name}"), value, found.origin.clone());
+    put("bf16.enabled", auto());
+    put("fp16.enabled", auto());
+    put("zero_optimization.stage", stage.into());
+    put("gradient_accumulation_steps", auto());
+    put("train_micro_batch_size_per_gpu", auto());
+    if offload {
+        put("zero_optimization.offload_optimizer.device", "cpu".into());
+        if stage == 3 {
+            put("zero_optimization.offload_param.device", "cpu".into());
+        }
+    }
+}
+
+fn low_rank(imported: &mut Imported, settings: &Settings) {
+    let Some(kind) = settings.text("tuner_type") else { return };
+    match kind.value.as_str() {
+        "full" => {}
+        "lora" | "adalora" | "longlora" | "lora_llm" => {
+            let bits =
+                settings.first_whole(&["quant_bits", "quantization_bit"]).filter(|bits| matches!(bits.value, 4 | 8));
+            adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
+            let targets = settings.texts("target_modules").map(|found| {
+                found.map(|names| names.into_iter().map(|name| name.replace("ALL", "all")).collect::<Vec<_>>())
+            });
+            adapters::set_targets(imported, targets);
+            let dropout = settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
+            imported.set("training.lora.dropout", dropout);
+        }
+        other => {
+            imported.miss("training.lora.rank", format!("--tuner_type {other} has no word in a plan"));
+            not_modelled(imported, &format!("--tuner_type {other}: counted as if all weights were trained"));
+        }
+    }
+    for name in ["freeze_vit", "freeze_aligner", "freeze_llm", "freeze_parameters", "freeze_parameters_ratio"] {
+        let Some(found) = settings.get(name) else { continue };
+        let off = ["false", "0", "0.0", "[]", "\"false\""].contains(&found.value.to_string().as_str());
+        if !off && !name.contains("vit") && !name.contains("aligner") {
+            not_modelled(imported, &format!("{}: which parts are frozen", found.origin));
+        }
+        settings.accept(name);
+    }
+    settings.accept("lora_alpha");
+}
+
+/// Megatron's core with a model of the hub.
+fn core(imported: &mut Imported, settings: &Settings, context: &Context) {
+    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    named(imported, settings, context);
+    megatron::train(imported, settings, context);
+    low_rank(imported, settings);
+    let none = settings.text("recompute_granularity").filter(|found| found.value == "none");
+    imported.set("training.activation_checkpointing", none);
+}
+
+fn kinds(imported: &mut Imported, settings: &Settings, name: &str) {
+    if name != "rlhf" {
+        return;
+    }
+    let kind = settings.text("rlhf_type").map_or_else(|| "dpo".to_owned(), |found| found.value);
+    let beside = match kind.as_str() {
+        "dpo" => "the reference model, and chosen and rejected run together",
+        "orpo" | "simpo" | "cpo" | "rm" => "chosen and rejected run together",
+        "kto" => "the reference model and its second batch",
+        "ppo" => "reference, critic and reward model, and generation",
+        "grpo" => "the reference model and the engine that generates",
+        _ => "what it holds beside the trained model",
+    };
+    not_modelled(imported, &format!("{kind}: {beside}"));
+    if kind == "grpo" {
+        imported
+            .note("grpo: a sample is a prompt with its answer; max_length and max_completion_length make its length");
+    }
+}

@@ -1,0 +1,180 @@
+//! What a reader asked for and did not understand, and what nobody asked for: both are said.
+
+use super::imported::Imported;
+use super::origin::{Found, Origin};
+use super::settings::{Fate, Settings, text};
+use serde_json::Value;
+
+/// Parts of names whose settings change neither memory nor the time of a step, or whose effect is seen
+/// elsewhere: learning rates, data, logs, checkpoints, evaluation, addresses.
+const WITHOUT_BEARING: [&str; 80] = [
+    "lr",
+    "learning_rate",
+    "beta",
+    "eps",
+    "epsilon",
+    "warmup",
+    "schedul",
+    "decay",
+    "save",
+    "saving",
+    "load",
+    "log",
+    "eval",
+    "valid",
+    "test",
+    "path",
+    "dir",
+    "file",
+    "output",
+    "wandb",
+    "tensorboard",
+    "track",
+    "project",
+    "name",
+    "seed",
+    "data",
+    "split",
+    "tokenizer",
+    "template",
+    "prompt",
+    "port",
+    "addr",
+    "rank",
+    "host",
+    "backend",
+    "timeout",
+    "worker",
+    "epoch",
+    "iter",
+    "steps",
+    "report",
+    "hub",
+    "push",
+    "cache",
+    "overwrite",
+    "resume",
+    "init",
+    "interval",
+    "debug",
+    "profile",
+    "temperature",
+    "top_p",
+    "top_k",
+    "shuffle",
+    "columns",
+    "comment",
+    "version",
+    "trust_remote",
+    "wall_clock",
+    "print",
+    "monitor",
+    "checkpoint_format",
+    "dump",
+    "token_id",
+    "std",
+    "loss_scale",
+    "hysteresis",
+    "group_by",
+    "remove_unused",
+    "ddp_",
+    "reward",
+    "metric",
+    "patience",
+    "keep_last",
+    "experiment",
+    "message",
+    "callback",
+    "script",
+    "help",
+    "user",
+];
+
+/// What a misread setting may have decided: a part of its name, and the plan's keys whose default then is doubtful.
+const DOUBTFUL: &[(&str, &[&str])] = &[
+    ("batch", &["training.micro_batch_size", "model.batch_size", "training.gradient_accumulation_steps"]),
+    ("accumulation", &["training.gradient_accumulation_steps"]),
+    ("seq", &["model.sequence_length"]),
+    ("max_len", &["model.sequence_length"]),
+    ("block_size", &["model.sequence_length"]),
+    ("bf16", &["training.precision"]),
+    ("fp16", &["training.precision"]),
+    ("dtype", &["training.precision"]),
+    ("precision", &["training.precision"]),
+    ("optim", &["training.optimizer"]),
+    ("checkpointing", &["training.activation_checkpointing"]),
+    ("recompute", &["training.activation_checkpointing"]),
+    ("zero_stage", &["distribution.sharding"]),
+    ("zero_optimization.stage", &["distribution.sharding"]),
+    ("deepspeed", &["distribution.sharding", "training.precision"]),
+    ("fsdp", &["distribution.sharding"]),
+    ("attn", &["training.attention"]),
+    ("flash", &["training.attention"]),
+    ("lora_r", &["training.lora.rank"]),
+    ("tensor", &["distribution.tensor_parallel"]),
+    ("pipeline", &["distribution.pipeline_parallel"]),
+    ("context_parallel", &["distribution.context_parallel"]),
+];
+
+/// No more names than this stand in one note.
+const MOST_NAMES: usize = 12;
+
+/// Notes what of `settings` was not understood, and what was not read. A default that such a setting may have gone
+/// over is taken out again.
+pub fn account_for(imported: &mut Imported, settings: &Settings) {
+    let mut unread = Vec::new();
+    for (name, found, fate) in settings.fates() {
+        match fate {
+            Fate::Read => {}
+            Fate::Misread => misread(imported, name, found),
+            Fate::Unread if has_bearing(name) => unread.push(shown(&found.origin, name)),
+            Fate::Unread => {}
+        }
+    }
+    if unread.is_empty() {
+        return;
+    }
+    let rest = unread.len().saturating_sub(MOST_NAMES);
+    unread.truncate(MOST_NAMES);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    imported.note(format!("not read, a plan has no key for it: {}{more}", unread.join(", ")));
+}
+
+fn misread(imported: &mut Imported, name: &str, found: &Found<Value>) {
+    // `auto`: whoever is told so decides by itself; its reader knows.
+    let value = text(&found.value).unwrap_or_else(|| match &found.value {
+        Value::Array(_) | Value::Object(_) => found.value.to_string(),
+        _ => "?".to_owned(),
+    });
+    if value == "auto" || value.is_empty() {
+        return;
+    }
+    let said = shown(&found.origin, name);
+    imported.note(format!("not understood: {said} {value}"));
+    let lower = name.to_lowercase();
+    for (part, keys) in DOUBTFUL.iter().filter(|(part, _)| lower.contains(part)) {
+        let _ = part;
+        for key in *keys {
+            let guessed = imported
+                .get(key)
+                .is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. } | Origin::Derived(_)));
+            if guessed {
+                imported.drop(key);
+            }
+            imported.miss(key, format!("{said} {value} was not understood"));
+        }
+    }
+}
+
+fn has_bearing(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    !WITHOUT_BEARING.iter().any(|part| lower.contains(part))
+}
+
+fn shown(origin: &Origin, name: &str) -> String {
+    match origin {
+        Origin::File { name: file, line: Some(line), .. } => format!("{name} ({file}:{line})"),
+        Origin::Argument(option) => option.clone(),
+        _ => name.to_owned(),
+    }
+}

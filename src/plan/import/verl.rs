@@ -1,0 +1,265 @@
+//! verl: `-m verl.trainer.main_ppo KEY=VALUE…` and its supervised trainers (`verl/trainer/config` at b178a3cd).
+
+use super::arguments;
+use super::common::Context;
+use super::imported::Imported;
+use super::launch::World;
+use super::origin::{Found, Origin};
+use super::rows::{As, Row, not_modelled, take};
+use super::settings::{Plain, Settings};
+use super::unread::account_for;
+use super::{adapters, model};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "verl 0.7";
+
+const SFT: &[(&str, Plain)] = &[
+    ("data.train_batch_size", Plain::Whole(256)),
+    ("data.micro_batch_size_per_gpu", Plain::Whole(4)),
+    ("data.max_length", Plain::Whole(1024)),
+    ("model.enable_gradient_checkpointing", Plain::Flag(true)),
+    ("model.strategy", Plain::Text("fsdp2")),
+    ("model.fsdp_config.model_dtype", Plain::Text("fp32")),
+    ("optim.weight_decay", Plain::Number(0.01)),
+    ("optim.clip_grad", Plain::Number(1.0)),
+];
+
+const PPO: &[(&str, Plain)] = &[
+    ("data.max_prompt_length", Plain::Whole(512)),
+    ("data.max_response_length", Plain::Whole(512)),
+    ("actor_rollout_ref.actor.ppo_mini_batch_size", Plain::Whole(256)),
+    ("actor_rollout_ref.rollout.n", Plain::Whole(1)),
+    ("actor_rollout_ref.model.enable_gradient_checkpointing", Plain::Flag(true)),
+    ("actor_rollout_ref.actor.strategy", Plain::Text("fsdp")),
+    ("actor_rollout_ref.actor.optim.weight_decay", Plain::Number(0.01)),
+    ("actor_rollout_ref.actor.grad_clip", Plain::Number(1.0)),
+    ("trainer.nnodes", Plain::Whole(1)),
+    ("trainer.n_gpus_per_node", Plain::Whole(8)),
+];
+
+const SFT_ROWS: &[Row] = &[
+    (&["data.train_batch_size"], "model.batch_size", As::Whole),
+    (&["data.max_length"], "model.sequence_length", As::Whole),
+    (&["optim.weight_decay"], "training.weight_decay", As::Share),
+    (&["optim.clip_grad"], "training.gradient_clipping", As::Clipped),
+    (&["model.use_liger"], "training.loss", As::On("fused")),
+    (&["model.fsdp_config.offload_params"], "training.cpu_offload", As::On("parameters")),
+    (&["ulysses_sequence_parallel_size"], "distribution.context_parallel", As::Several),
+];
+
+const PPO_ROWS: &[Row] = &[
+    (&["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"], "training.micro_batch_size", As::Whole),
+    (&["actor_rollout_ref.actor.optim.weight_decay"], "training.weight_decay", As::Share),
+    (&["actor_rollout_ref.actor.grad_clip"], "training.gradient_clipping", As::Clipped),
+    (&["actor_rollout_ref.model.use_liger"], "training.loss", As::On("fused")),
+    (&["actor_rollout_ref.actor.ulysses_sequence_parallel_size"], "distribution.context_parallel", As::Several),
+];
+
+/// How verl trains here: `sft` or `ppo`.
+fn method(context: &Context) -> Option<&'static str> {
+    let path = context.program.path.trim_end_matches(".py").replace('/', ".");
+    let last = path.rsplit('.').next().unwrap_or("");
+    let own = path.starts_with("verl.") || path.contains(".verl.") || path.starts_with("recipe.");
+    let keys = context.program.words.iter().any(|word| word.starts_with("actor_rollout_ref."));
+    if keys {
+        return Some("ppo");
+    }
+    (own && matches!(last, "fsdp_sft_trainer" | "sft_trainer" | "sft_trainer_ray"))
+        .then_some("sft")
+        .or_else(|| (own && last.starts_with("main_")).then_some("ppo"))
+}
+
+/// Whether the program is verl.
+pub fn runs(context: &Context) -> bool {
+    method(context).is_some()
+}
+
+/// The plan of such a command.
+pub fn import(context: &Context) -> Imported {
+    let mut imported = Imported::of("verl");
+    let given = arguments::read(&context.program.words);
+    let named = given.options.first_text(&["config_name"]);
+    let settings = arguments::overrides(&context.program.words);
+    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    if method(context) == Some("sft") {
+        supervised(&mut imported, Settings::defaults(VERSION, SFT).with(settings), context);
+    } else {
+        let megatron = named.is_some_and(|found| found.value.contains("megatron"));
+        actor(&mut imported, Settings::defaults(VERSION, PPO).with(settings), megatron, context);
+    }
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+fn supervised(imported: &mut Imported, settings: Settings, context: &Context) {
+    let settings = &settings;
+    match settings.first_text(&["model.partial_pretrain", "model.path"]) {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "no model.partial_pretrain"),
+    }
+    take(imported, settings, SFT_ROWS);
+    // The old name meant the samples of all ranks in one version and of a rank in another.
+    if settings.is_set("data.micro_batch_size_per_gpu") || !settings.holds("data.micro_batch_size") {
+        imported.set("training.micro_batch_size", settings.whole("data.micro_batch_size_per_gpu"));
+    } else {
+        imported.miss("training.micro_batch_size", "data.micro_batch_size means another number in each version");
+    }
+    settings.accept("data.micro_batch_size");
+    let recompute = settings.flag("model.enable_gradient_checkpointing");
+    low_rank(imported, settings, "model");
+    shared(imported, recompute, settings.text("model.fsdp_config.model_dtype"), settings.text("model.strategy"));
+    for name in ["model.strategy", "model.fsdp_config.model_dtype", "use_remove_padding"] {
+        settings.accept(name);
+    }
+    if let Some(found) = settings.on("model.fsdp_config.cpu_offload") {
+        imported.set("training.cpu_offload", Some(found.map(|_| "parameters")));
+    }
+    account_for(imported, settings);
+}
+
+/// What both trainers do: FSDP over fp32 shards, computing in bf16.
+fn shared(
+    imported: &mut Imported,
+    recompute: Option<Found<bool>>,
+    dtype: Option<Found<String>>,
+    strategy: Option<Found<String>>,
+) {
+    imported.set(
+        "training.activation_checkpointing",
+        recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
+    );
+    let half = dtype.filter(|found| found.value.starts_with("bf"));
+    let word = half.map(|found| found.map(|_| "bf16"));
+    imported.set(
+        "training.precision",
+        Some(word.unwrap_or_else(|| Found::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")))),
+    );
+    imported.say("training.optimizer", "adamw", default("torch.optim.AdamW"));
+    imported.say("training.attention", "flash", default("attn_implementation flash_attention_2"));
+    imported.say("distribution.sharding", "zero3", default("FSDP FULL_SHARD"));
+    let engine = strategy.and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "fsdp" => Some("fsdp1"),
+            "fsdp2" => Some("fsdp2"),
+            _ => None,
+        })
+    });
+    imported.set("distribution.engine", engine);
+    if imported.get("distribution.context_parallel").is_some() {
+        imported.say("distribution.cp_comm", "a2a", default("Ulysses"));
+    }
+}
+
+fn low_rank(imported: &mut Imported, settings: &Settings, section: &str) {
+    let Some(rank) = settings.whole(&format!("{section}.lora_rank")).filter(|found| found.value > 0) else { return };
+    adapters::set(imported, Some(rank), (VERSION, 8), None);
+    let targets = settings.texts(&format!("{section}.target_modules"));
+    let targets =
+        targets.unwrap_or_else(|| Found::new(vec!["all-linear".to_owned()], default("target_modules all-linear")));
+    adapters::set_targets(imported, Some(targets));
+}
+
+/// The actor of a reinforcement learning run; Ray starts it on every GPU of the pool.
+fn actor(imported: &mut Imported, settings: Settings, megatron: bool, context: &Context) {
+    let settings = &settings;
+    match settings.text("actor_rollout_ref.model.path") {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "no actor_rollout_ref.model.path"),
+    }
+    let sum = settings.whole("data.max_prompt_length").zip(settings.whole("data.max_response_length"));
+    if let Some((prompt, answer)) = sum {
+        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+        imported.say("model.sequence_length", prompt.value.saturating_add(answer.value), origin);
+    }
+    let prompts = settings.whole("actor_rollout_ref.actor.ppo_mini_batch_size");
+    if let Some((prompts, answers)) = prompts.zip(settings.whole("actor_rollout_ref.rollout.n")) {
+        let origin = Origin::Derived(format!("{} x {} answers ({})", prompts.origin, answers.value, answers.origin));
+        imported.say("model.batch_size", prompts.value.saturating_mul(answers.value), origin);
+    }
+    take(imported, settings, PPO_ROWS);
+    if settings.is("actor_rollout_ref.actor.use_dynamic_bsz") {
+        imported.drop("training.micro_batch_size");
+        imported.miss(
+            "training.micro_batch_size",
+            "use_dynamic_bsz: as many samples a pass as ppo_max_token_len_per_gpu holds",
+        );
+    }
+    let nodes = settings.whole("trainer.nnodes");
+    let world = World { total: None, nodes, per_node: settings.whole("trainer.n_gpus_per_node") }.completed();
+    // The old name means the samples of all ranks.
+    let ulysses = imported.whole("distribution.context_parallel").unwrap_or(1);
+    let ranks = world.total.as_ref().map_or(1, |found| found.value) / ulysses;
+    let all = settings.whole("actor_rollout_ref.actor.ppo_micro_batch_size");
+    if imported.get("training.micro_batch_size").is_none() {
+        let share = all.and_then(|found| found.and_then(|all| all.checked_div(ranks)).filter(|found| found.value > 0));
+        imported.set("training.micro_batch_size", share);
+    }
+    imported.miss("training.micro_batch_size", "no actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
+    imported.set("cluster.num_gpus", world.total);
+    imported.set("cluster.nodes", world.nodes);
+    imported.set("cluster.gpus_per_node", world.per_node);
+    let told = settings.text("actor_rollout_ref.actor.strategy");
+    if megatron || told.is_some_and(|found| found.value == "megatron") {
+        on_megatron(imported, settings);
+    } else {
+        low_rank(imported, settings, "actor_rollout_ref.model");
+        let recompute = settings.flag("actor_rollout_ref.model.enable_gradient_checkpointing");
+        let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
+        shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
+    }
+    let offloaded = ["fsdp_config", "megatron"]
+        .iter()
+        .any(|section| settings.is(&format!("actor_rollout_ref.actor.{section}.param_offload")));
+    let what = if offloaded { ", and what goes to the host between the phases" } else { "" };
+    not_modelled(imported, &format!("the engine of the rollout, reference and critic{what}; the plan is the actor's"));
+    for (name, _) in settings.iter() {
+        let beside =
+            ["rollout.", "ref.", "critic.", "algorithm.", "reward_model.", "actor.kl", "actor.clip", "actor.use_"];
+        if beside.iter().any(|part| name.contains(part)) || name.ends_with("_offload") {
+            settings.accept(name);
+        }
+    }
+    account_for(imported, settings);
+}
+
+fn on_megatron(imported: &mut Imported, settings: &Settings) {
+    const ROWS: &[Row] = &[
+        (&["actor_rollout_ref.actor.megatron.tensor_model_parallel_size"], "distribution.tensor_parallel", As::Whole),
+        (
+            &["actor_rollout_ref.actor.megatron.pipeline_model_parallel_size"],
+            "distribution.pipeline_parallel",
+            As::Whole,
+        ),
+        (&["actor_rollout_ref.actor.megatron.context_parallel_size"], "distribution.context_parallel", As::Several),
+        (&["actor_rollout_ref.actor.megatron.expert_model_parallel_size"], "distribution.expert_parallel", As::Several),
+        (
+            &["actor_rollout_ref.actor.megatron.expert_tensor_parallel_size"],
+            "distribution.expert_tensor_parallel",
+            As::Whole,
+        ),
+        (
+            &["actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size"],
+            "distribution.virtual_pipeline",
+            As::Several,
+        ),
+    ];
+    imported.say("model.framework", "megatron", default("actor.strategy megatron"));
+    imported.say("distribution.engine", "megatron", default("actor.strategy megatron"));
+    imported.say("training.precision", "bf16-fp32-master", default("actor.megatron.dtype bfloat16"));
+    imported.say("training.distributed_optimizer", true, default("use_distributed_optimizer true"));
+    imported.say("training.optimizer", "adamw-fused", default("megatron's adam"));
+    imported.say("training.attention", "flash", default("attention_backend flash"));
+    take(imported, settings, ROWS);
+    let section = "actor_rollout_ref.actor.megatron.override_transformer_config";
+    let granularity = settings
+        .text(&format!("{section}.recompute_granularity"))
+        .or_else(|| settings.text(&format!("+{section}.recompute_granularity")));
+    let none = Found::new("none".to_owned(), default("no recompute_granularity"));
+    imported.set("training.activation_checkpointing", Some(granularity.unwrap_or(none)));
+    for name in ["recompute_method", "recompute_num_layers", "recompute_modules"] {
+        settings.accept(&format!("{section}.{name}"));
+    }
+}
