@@ -29,13 +29,13 @@ mod values;
 pub use change::Change;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
-pub use fault::{Fault, Mark};
+pub use fault::{Fault, TextPosition};
 pub use keys::{
     AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
     ModelPart, MoePart, Plan, RunPart, TrainingPart,
 };
-pub use load::{Loaded, differs, name_of, plan_of, read_config, read_text, reason};
-pub use overlay::Overlay;
+pub use load::{LoadedPlan, differs, name_of, plan_of, read_config, read_text, reason};
+pub use overlay::PlanOverlay;
 pub use save::save;
 pub use types::{Checkpointing, HfConfig};
 

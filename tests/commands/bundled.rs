@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use memwall::catalog::Catalog;
 use memwall::compare::Bands;
-use memwall::plan::{EXAMPLES, Loaded};
+use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::ui::{EMBEDDED, Theme};
 
 /// The YAML files of a folder, by their names without the ending.
@@ -42,6 +42,6 @@ fn the_themes_read() {
 fn the_example_plans_read() {
     assert_eq!(files("configs/plans"), names(EXAMPLES));
     for (name, text) in EXAMPLES {
-        Loaded::from_text(name, text).unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
+        LoadedPlan::from_text(name, text).unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
     }
 }

@@ -9,3 +9,4 @@ mod cli;
 mod docs;
 mod infer;
 mod layering;
+mod names;

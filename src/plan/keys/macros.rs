@@ -4,55 +4,55 @@
 /// The kind of a key, for the schema.
 macro_rules! kind {
     (whole($max:expr)) => {
-        Kind::Whole { min: 1, max: $max }
+        ValueKind::Whole { min: 1, max: $max }
     };
     (from_zero($max:expr)) => {
-        Kind::Whole { min: 0, max: $max }
+        ValueKind::Whole { min: 0, max: $max }
     };
     (wholes($max:expr)) => {
-        Kind::Wholes { min: 1, max: $max }
+        ValueKind::Wholes { min: 1, max: $max }
     };
     (choice($choices:expr)) => {
-        Kind::Choice($choices)
+        ValueKind::Choice($choices)
     };
     (positive($max:expr)) => {
-        Kind::Positive { max: $max }
+        ValueKind::Positive { max: $max }
     };
     (amount($max:expr)) => {
-        Kind::Amount { max: $max }
+        ValueKind::Amount { max: $max }
     };
     (share()) => {
-        Kind::Share
+        ValueKind::Share
     };
     (flag()) => {
-        Kind::Flag
+        ValueKind::Flag
     };
     (flag_or_amount()) => {
-        Kind::FlagOrAmount
+        ValueKind::FlagOrAmount
     };
     (text()) => {
-        Kind::Text
+        ValueKind::Text
     };
     (texts()) => {
-        Kind::Texts
+        ValueKind::Texts
     };
     (word($words:ident)) => {
-        Kind::Word($words::WORDS)
+        ValueKind::Word($words::WORDS)
     };
     (words($words:ident)) => {
-        Kind::Words($words::WORDS)
+        ValueKind::Words($words::WORDS)
     };
     (section($read:path, $part:ty)) => {
-        Kind::Section
+        ValueKind::Section
     };
     (maybe_empty($read:path, $part:ty)) => {
-        Kind::Section
+        ValueKind::Section
     };
     (recomputation()) => {
-        Kind::WordOrSection(RecomputeWord::WORDS)
+        ValueKind::WordOrSection(RecomputeWord::WORDS)
     };
     (hf_config()) => {
-        Kind::PathOrKeys
+        ValueKind::PathOrKeys
     };
 }
 
@@ -203,13 +203,13 @@ macro_rules! section {
             )*
         }
 
-        const $table: &[Key] = &[ $( Key {
+        const $table: &[PlanKey] = &[ $( PlanKey {
             path: $read::$field,
             kind: kind!($kind($($arg)*)),
             line: $line,
         }, )* ];
 
-        fn $read(reader: &mut Reader<'_>) -> $part {
+        fn $read(reader: &mut PlanReader<'_>) -> $part {
             $part { $( $field: take!(reader, $read::$field, $kind($($arg)*)), )* }
         }
 
@@ -239,17 +239,17 @@ macro_rules! plan {
         }
 
         /// Every key, each section before what stands in it.
-        pub(super) fn all() -> Vec<Key> {
+        pub(super) fn all() -> Vec<PlanKey> {
             let mut keys = Vec::new();
             $(
-                keys.push(Key { path: stringify!($section), kind: Kind::Section, line: $about });
+                keys.push(PlanKey { path: stringify!($section), kind: ValueKind::Section, line: $about });
                 $( keys.extend($table); )*
             )*
             keys
         }
 
         /// The whole plan.
-        pub(super) fn plan(reader: &mut Reader<'_>) -> Plan {
+        pub(super) fn plan(reader: &mut PlanReader<'_>) -> Plan {
             Plan { $( $section: $section(reader), )* }
         }
 

@@ -9,8 +9,8 @@ use super::keywords::{
     MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule, RecomputeWord, Schedule, Sharding, Strategy,
     TransformerImpl,
 };
-use super::read::Reader;
-use super::schema::{Key, Kind};
+use super::read::PlanReader;
+use super::schema::{PlanKey, ValueKind};
 use super::types::{Checkpointing, HfConfig};
 
 /// Upper bounds: far above any real run, and low enough for arithmetic over several of
@@ -143,9 +143,9 @@ pub mod recomputation {
     pub const modules: &str = "training.activation_checkpointing.modules";
 }
 
-const RECOMPUTATION: &[Key] = &[
-    Key { path: recomputation::every, kind: kind!(whole(most::LAYERS)), line: "every K-th block is recomputed" },
-    Key {
+const RECOMPUTATION: &[PlanKey] = &[
+    PlanKey { path: recomputation::every, kind: kind!(whole(most::LAYERS)), line: "every K-th block is recomputed" },
+    PlanKey {
         path: recomputation::modules,
         kind: kind!(words(RecomputeModule)),
         line: "Megatron's modules that are recomputed",
@@ -180,8 +180,11 @@ section!(CUSTOM, custom, CustomGpu, "hardware.custom", "a GPU of your own, or si
 });
 
 /// The section in which the peaks of [`CustomGpu`] stand.
-const PEAKS: &[Key] =
-    &[Key { path: "hardware.custom.peak_tflops", kind: Kind::Section, line: "dense peaks in TFLOP/s, by type" }];
+const PEAKS: &[PlanKey] = &[PlanKey {
+    path: "hardware.custom.peak_tflops",
+    kind: ValueKind::Section,
+    line: "dense peaks in TFLOP/s, by type",
+}];
 
 section!(CLUSTER, cluster, ClusterPart, "cluster", "how many GPUs, and how they are joined", {
     num_gpus: whole(most::GPUS), "GPUs in all";
