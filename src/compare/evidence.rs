@@ -66,32 +66,36 @@ impl Evidence {
     /// than anything found without.
     #[must_use]
     pub fn is_poorer_than(&self, before: &Self) -> bool {
-        FIGURES.iter().any(|figure| {
-            figure.averaged && (figure.of)(before).is_some() && (figure.of)(self) == Seen::Nothing(Absence::TooShort)
+        METRICS.iter().any(|figure| {
+            figure.averaged
+                && (figure.of)(before).is_some()
+                && (figure.of)(self) == EvidenceValue::Nothing(Absence::TooShort)
         })
     }
 
     /// Whether a figure came or went, or moved so many times what one reading after another differs by.
     fn differs(&self, before: &Self, times: f64) -> bool {
-        FIGURES.iter().any(|figure| match ((figure.of)(self), (figure.of)(before)) {
-            (Seen::Amount(now), Seen::Amount(before)) => (now - before).abs() > times * NOISE * before.abs(),
-            (Seen::Share(now), Seen::Share(before)) => (now - before).abs() > times * STEADY,
-            (Seen::Is(now), Seen::Is(before)) => now != before,
+        METRICS.iter().any(|figure| match ((figure.of)(self), (figure.of)(before)) {
+            (EvidenceValue::Amount(now), EvidenceValue::Amount(before)) => {
+                (now - before).abs() > times * NOISE * before.abs()
+            }
+            (EvidenceValue::Share(now), EvidenceValue::Share(before)) => (now - before).abs() > times * STEADY,
+            (EvidenceValue::Is(now), EvidenceValue::Is(before)) => now != before,
             (now, before) => now.is_some() != before.is_some(),
         })
     }
 }
 
 /// A figure of the evidence as one look is set against the next.
-struct Figure {
-    of: fn(&Evidence) -> Seen,
+struct EvidenceMetric {
+    of: fn(&Evidence) -> EvidenceValue,
     /// It is an average over steps, which is taken anew from time to time.
     averaged: bool,
 }
 
 /// What a figure is, by how far it may move before that is news.
 #[derive(Debug, PartialEq)]
-enum Seen {
+enum EvidenceValue {
     /// It may move by a part of itself.
     Amount(f64),
     /// It may move by some points.
@@ -102,7 +106,7 @@ enum Seen {
     Nothing(Absence),
 }
 
-impl Seen {
+impl EvidenceValue {
     fn of<T: Copy>(reading: &Reading<T>, seen: impl Fn(T) -> Self) -> Self {
         match reading {
             Reading::Known { value, .. } => seen(*value),
@@ -115,28 +119,28 @@ impl Seen {
     }
 }
 
-const fn state(of: fn(&Evidence) -> Seen) -> Figure {
-    Figure { of, averaged: false }
+const fn state(of: fn(&Evidence) -> EvidenceValue) -> EvidenceMetric {
+    EvidenceMetric { of, averaged: false }
 }
 
-const fn mean(of: fn(&Evidence) -> Seen) -> Figure {
-    Figure { of, averaged: true }
+const fn mean(of: fn(&Evidence) -> EvidenceValue) -> EvidenceMetric {
+    EvidenceMetric { of, averaged: true }
 }
 
 /// All that explanations are sought for anew by. Power is not among it: it is held against no cause.
-const FIGURES: &[Figure] = &[
-    state(|evidence| Seen::of(&evidence.device_used, |bytes| Seen::Amount(bytes.as_f64()))),
-    state(|evidence| Seen::of(&evidence.reserved, |bytes| Seen::Amount(bytes.as_f64()))),
-    state(|evidence| Seen::of(&evidence.allocated, |bytes| Seen::Amount(bytes.as_f64()))),
-    state(|evidence| Seen::Is(evidence.settled)),
-    state(|evidence| Seen::of(&evidence.others, |bytes| Seen::Amount(bytes.as_f64()))),
-    mean(|evidence| Seen::of(&evidence.step, |step| Seen::Amount(step.0))),
-    mean(|evidence| Seen::of(&evidence.tokens, |rate| Seen::Amount(rate.0))),
-    mean(|evidence| Seen::of(&evidence.bandwidth, |rate| Seen::Amount(rate.0))),
-    mean(|evidence| Seen::of(&evidence.compute, |rate| Seen::Amount(rate.0))),
-    mean(|evidence| Seen::of(&evidence.busy, |share| Seen::Share(share.0))),
-    state(|evidence| Seen::of(&evidence.clock, |share| Seen::Share(share.0))),
-    state(|evidence| Seen::of(&evidence.slowed, Seen::Is)),
+const METRICS: &[EvidenceMetric] = &[
+    state(|evidence| EvidenceValue::of(&evidence.device_used, |bytes| EvidenceValue::Amount(bytes.as_f64()))),
+    state(|evidence| EvidenceValue::of(&evidence.reserved, |bytes| EvidenceValue::Amount(bytes.as_f64()))),
+    state(|evidence| EvidenceValue::of(&evidence.allocated, |bytes| EvidenceValue::Amount(bytes.as_f64()))),
+    state(|evidence| EvidenceValue::Is(evidence.settled)),
+    state(|evidence| EvidenceValue::of(&evidence.others, |bytes| EvidenceValue::Amount(bytes.as_f64()))),
+    mean(|evidence| EvidenceValue::of(&evidence.step, |step| EvidenceValue::Amount(step.0))),
+    mean(|evidence| EvidenceValue::of(&evidence.tokens, |rate| EvidenceValue::Amount(rate.0))),
+    mean(|evidence| EvidenceValue::of(&evidence.bandwidth, |rate| EvidenceValue::Amount(rate.0))),
+    mean(|evidence| EvidenceValue::of(&evidence.compute, |rate| EvidenceValue::Amount(rate.0))),
+    mean(|evidence| EvidenceValue::of(&evidence.busy, |share| EvidenceValue::Share(share.0))),
+    state(|evidence| EvidenceValue::of(&evidence.clock, |share| EvidenceValue::Share(share.0))),
+    state(|evidence| EvidenceValue::of(&evidence.slowed, EvidenceValue::Is)),
 ];
 
 /// How well an expectation meets the evidence.
