@@ -65,6 +65,7 @@ pub use state::{Dialogs, Overlay, Plans, Recordings, RunState, Saving, State, Vi
 pub use topics::{topic_rows, topic_width};
 pub use update::update;
 pub use views::{MOST_ZOOM, MemoryPane, MemoryView, OpKind, RooflinePane};
+pub use what_if::fixes::FixesView;
 pub use what_if::largest::{LargestSize, Size};
 pub use what_if::search::{Answer as SearchAnswer, Constraint, SearchRequest, SearchView};
 pub use what_if::sweep::{Marks as SweepMarks, SweepView};

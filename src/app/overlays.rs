@@ -10,6 +10,7 @@ use crate::app::plans::saving;
 use crate::app::run::inferred;
 use crate::app::state::{Overlay, State};
 use crate::app::topics;
+use crate::app::what_if::fixes;
 use crate::app::what_if::largest;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
@@ -48,6 +49,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect>
             account::close(state);
         }
         Overlay::Proposal(_) => inferred::on_key(state, key),
+        Overlay::Fixes => fixes::on_key(state, key),
         Overlay::Largest => largest::on_key(state, key),
         Overlay::Sweep => sweep::on_key(state, key),
         Overlay::Search => return search::on_key(state, key),
@@ -73,7 +75,12 @@ fn scrolled(state: &State, overlay: Overlay, key: KeyPress) -> Option<Overlay> {
         Overlay::Imported(_) => state.plans.imported.as_ref().map_or(0, |account| account.lines().saturating_sub(1)),
         Overlay::Export(_) => state.plans.export.as_ref().map_or(0, |export| export.lines().saturating_sub(1)),
         Overlay::RanOut(_) => state.run.ran_out.as_ref().map_or(0, |known| known.lines().saturating_sub(1)),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => 0,
+        Overlay::ConfirmQuit
+        | Overlay::Plans(_)
+        | Overlay::Fixes
+        | Overlay::Largest
+        | Overlay::Sweep
+        | Overlay::Search => 0,
     };
     let to = |line: usize| match key {
         KeyPress::Up | KeyPress::Char('k') => Some(line.min(last).saturating_sub(1)),
@@ -92,6 +99,11 @@ fn scrolled(state: &State, overlay: Overlay, key: KeyPress) -> Option<Overlay> {
         Overlay::Imported(line) => to(line).map(Overlay::Imported),
         Overlay::Export(line) => to(line).map(Overlay::Export),
         Overlay::RanOut(line) => to(line).map(Overlay::RanOut),
-        Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => None,
+        Overlay::ConfirmQuit
+        | Overlay::Plans(_)
+        | Overlay::Fixes
+        | Overlay::Largest
+        | Overlay::Sweep
+        | Overlay::Search => None,
     }
 }

@@ -27,6 +27,7 @@ use crate::app::run::inferred::Proposal;
 use crate::app::run::outlook::Outlook;
 use crate::app::run::plan::RunPlan;
 use crate::app::views::{MemoryPane, RooflinePane};
+use crate::app::what_if::fixes::FixesView;
 use crate::app::what_if::largest::LargestSize;
 use crate::app::what_if::search::SearchView;
 use crate::app::what_if::sweep::SweepView;
@@ -62,6 +63,8 @@ pub enum Overlay {
     Recovered(usize),
     /// The open plans in a table; the selected one.
     Plans(usize),
+    /// What would help the plan.
+    Fixes,
     /// The largest batch or sequence that fits.
     Largest,
     /// What happens over the values of one key or two.
@@ -224,6 +227,8 @@ pub struct Dialogs {
     pub overlay: Option<Overlay>,
     /// A list to choose from, on top of everything.
     pub picker: Option<Picker>,
+    /// What would help the plan, while that is shown.
+    pub fixes: Option<FixesView>,
     /// The largest batch or sequence that fits, while that is shown.
     pub largest: Option<LargestSize>,
     /// The sweep that was made last.

@@ -32,6 +32,7 @@ use crate::app::run::outlook;
 use crate::app::run::plan as run_plan;
 use crate::app::state::{Overlay, State};
 use crate::app::views::{MOST_ZOOM, MemoryView};
+use crate::app::what_if::fixes;
 use crate::app::what_if::largest;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
@@ -198,6 +199,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Dismiss => offer::dismiss(state),
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
+        Action::Fixes => fixes::open(state),
         Action::Largest => largest::open(state),
         Action::Sweep => sweep::open(state),
         Action::Search => return search::open(state),

@@ -128,6 +128,7 @@ fn asked(state: &State) -> Option<&'static str> {
         }
         Overlay::Sweep => Some("↑↓ choose   ⏎ takes it   a adds a second key   any other key goes back"),
         Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
+        Overlay::Fixes => Some("↑↓ choose   ⏎ takes it as one edit   any other key leaves the plan as it is"),
         Overlay::Largest => Some("⏎ takes it into the plan   any other key leaves the plan as it is"),
         Overlay::RanOut(_) => Some("↑↓ scroll   any other key goes back, O shows it again"),
         Overlay::Search | Overlay::Help(_) | Overlay::Topic { .. } => None,

@@ -7,6 +7,7 @@ mod chart;
 mod conflict;
 mod diff;
 mod export;
+mod fixes;
 mod footer;
 mod header;
 mod help;
@@ -152,6 +153,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
         Some(Overlay::Proposal(line)) => {
             if let Some(proposal) = &state.run.proposal {
                 account::draw(&proposal.account, line, look, body, buffer);
+            }
+        }
+        Some(Overlay::Fixes) => {
+            if let Some(view) = &state.dialogs.fixes {
+                fixes::draw(view, look, body, buffer);
             }
         }
         Some(Overlay::Largest) => {

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::Editor;
 use super::field::{FIELDS, Field};
 use super::step::{Direction, FieldStep, meant, outlook, step};
+use crate::app::what_if::fixes::remedy;
 use crate::catalog::Catalog;
 use crate::plan::schema;
 
@@ -25,6 +26,8 @@ pub struct Form {
     pub upper: Option<FieldStep>,
     /// The values below and above every field's, while all are shown.
     pub around: Vec<[Option<FieldStep>; 2]>,
+    /// What makes the plan fit, where it does not; with the text that this holds for.
+    remedy: Option<(String, Option<String>)>,
 }
 
 impl Form {
@@ -79,6 +82,15 @@ impl Form {
             None => self.field(editor).map_or([None, None], beside),
         };
         [self.lower, self.upper] = own;
+        if self.remedy.as_ref().is_none_or(|(text, _)| text != editor.text()) {
+            self.remedy = Some((editor.text().to_owned(), remedy(editor, catalog)));
+        }
+    }
+
+    /// The cheapest change that makes the plan fit, where it does not fit.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&str> {
+        self.remedy.as_ref()?.1.as_deref()
     }
 
     /// Works out what the value that is being typed would do.

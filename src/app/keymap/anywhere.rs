@@ -98,6 +98,14 @@ pub(super) const ANYWHERE: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Char('X')],
+        shown: "X",
+        word: "fixes",
+        help: "what would help the plan, cheapest first; ⏎ takes one",
+        actions: &[A::Fixes],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Char('b')],
         shown: "b",
         word: "baseline",

@@ -103,6 +103,8 @@ pub enum Action {
     FollowRun,
     /// Decline it.
     Dismiss,
+    /// Show what would help the plan.
+    Fixes,
     /// The largest value of the selected field that fits.
     Largest,
     /// Show what happens over the values of the selected field.

@@ -13,6 +13,7 @@ use ratatui::widgets::Widget;
 use super::{progress, say};
 use crate::app::{MemoryView, Plans, SourceState, State};
 use crate::predict::{Component, Phase, Prediction, StageMemory, Verdict};
+use crate::printable::printable;
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::bar;
@@ -154,6 +155,10 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
         lines.push(Line::from(spans));
     }
     lines.push(verdict_line(prediction, look));
+    if let Some(remedy) = state.plans.form.remedy() {
+        let words = wrapped(&format!("X fixes: {}", printable(remedy)), LIST as usize - 2, 2);
+        lines.extend(words.into_iter().map(|line| Line::styled(format!(" {line}"), look.theme.accent())));
+    }
     lines.push(Line::from(vec![
         Span::styled(" peak in ", theme.dim()),
         Span::styled(phase_word(&state.plans, stage.peak_phase), theme.text()),

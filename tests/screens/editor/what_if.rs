@@ -1,10 +1,11 @@
 //! The largest batch, sweeps and searches, taken into the plan.
 
-use memwall::advise::{SearchProgress, throughput};
+use memwall::advise::{SearchProgress, advise, throughput};
 use memwall::app::{Effect, Event, KeyPress, Overlay, SearchRequest, State, update};
 use memwall::predict::Verdict;
 
 use super::{PLAN, go_to, letters, press};
+use crate::support::demo::{look, screen};
 use crate::support::plan::open;
 
 #[test]
@@ -178,4 +179,37 @@ fn both_walls_of_a_sweep_may_stand_at_one_point() {
     assert_eq!(view.walls_here().map(|wall| wall.axis).collect::<Vec<_>>(), [0, 1]);
     press(&mut state, &[KeyPress::Char('v')]);
     assert!(state.dialogs.sweep.as_ref().unwrap().memory && state.dialogs.overlay == Some(Overlay::Sweep));
+}
+
+/// What does not fit has its first fix in its line, two keys from there, and it is the one that
+/// `predict --bottlenecks` tells first.
+#[test]
+fn the_first_fix_is_two_keys_away_and_makes_the_plan_fit() {
+    let too_large =
+        PLAN.replace("micro_batch_size: 4", "micro_batch_size: 128").replace("batch_size: 32", "batch_size: 1024");
+    let mut state = open(&too_large);
+    let before = state.plans.editor.prediction().unwrap().clone();
+    assert_eq!(before.capacity.verdict(), Verdict::DoesNotFit);
+    let editor = &state.plans.editor;
+    let advice = advise(editor.plan().unwrap(), editor.job().unwrap(), &before, &state.catalog);
+    let first = advice.findings[0].fixes[0].clone();
+    assert_eq!(advice.findings[0].kind, "does_not_fit");
+    let shown = screen(&state, &look(), (200, 50));
+    assert!(shown.contains(&format!("X fixes: {}", first.name)), "{}\n{shown}", first.name);
+    press(&mut state, &[KeyPress::Char('3'), KeyPress::Char('X')]);
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Fixes));
+    for size in [(60, 20), (80, 24), (120, 40), (200, 50)] {
+        let shown = screen(&state, &look(), size);
+        let row = shown.lines().find(|line| line.contains('▸') && line.contains("fits"));
+        let start: String = first.name.chars().take(6).collect();
+        assert!(row.is_some_and(|row| row.contains(&start)), "{size:?}\n{shown}");
+        assert!(shown.contains("critical: "), "{size:?}\n{shown}");
+    }
+    press(&mut state, &[KeyPress::Enter]);
+    let prediction = state.plans.editor.prediction().unwrap();
+    assert_eq!(prediction.capacity, first.outline.capacity);
+    assert_ne!(prediction.capacity.verdict(), Verdict::DoesNotFit);
+    assert!(state.notice.as_ref().unwrap().text.contains(&first.name), "{:?}", state.notice);
+    press(&mut state, &[KeyPress::Char('1'), KeyPress::Char('u')]);
+    assert_eq!(state.plans.editor.text(), too_large, "one edit");
 }
