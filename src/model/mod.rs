@@ -32,7 +32,7 @@ pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use frozen::{FROZEN_PARTS, Frozen};
-pub use hf::from_hf;
+pub use hf::{ClassCount, class_count, from_hf};
 pub use modules::{default_targets, is_meant, linear_layers};
 pub use rules::modules_of;
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};

@@ -72,6 +72,8 @@ pub struct Decoder {
     pub sliding_window: Option<u64>,
     /// With a window: each k-th layer attends to everything. 0: none does.
     pub full_attention_every: u64,
+    /// With a window: the layers that attend within it, where they are listed; else by `full_attention_every`.
+    pub windowed_layers: Option<Vec<bool>>,
     /// Cap on the logits.
     pub logit_softcap: bool,
     /// Cap on attention scores.
@@ -221,6 +223,7 @@ impl Decoder {
             embedding_dim: hidden,
             sliding_window: None,
             full_attention_every: 0,
+            windowed_layers: None,
             logit_softcap: false,
             attention_softcap: false,
             attention_sinks: false,
@@ -251,8 +254,12 @@ impl Decoder {
     /// Whether layer `index` attends within the sliding window.
     #[must_use]
     pub fn is_windowed_layer(&self, index: u64) -> bool {
-        self.sliding_window.is_some()
-            && (self.full_attention_every == 0 || !(index + 1).is_multiple_of(self.full_attention_every))
+        let listed = self
+            .windowed_layers
+            .as_ref()
+            .map(|layers| usize::try_from(index).ok().and_then(|index| layers.get(index).copied()).unwrap_or(false));
+        let by_pattern = || self.full_attention_every == 0 || !(index + 1).is_multiple_of(self.full_attention_every);
+        self.sliding_window.is_some() && listed.unwrap_or_else(by_pattern)
     }
 
     /// Head size of values.

@@ -38,7 +38,8 @@ pub fn of(model_type: &str) -> Option<Near> {
             Ok(Decoder { act: Act::Relu2, gated: false, ..d })
         }),
         "arcee" => llama(|d, _| Ok(Decoder { act: Act::Relu2, gated: false, ..d })),
-        "granite" => llama(|d, _| Ok(d)),
+        "granite" | "helium" => llama(|d, _| Ok(d)),
+        "granitemoe" => Near { family: Family::Mixtral, fields: |d, _| Ok(Decoder { sliding_window: None, ..d }) },
         "ernie4_5" => llama(|d, keys| {
             let bias = keys.flag("use_bias", false)?;
             let tie_embeddings = keys.flag("tie_word_embeddings", true)?;

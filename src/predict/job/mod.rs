@@ -119,6 +119,10 @@ impl Job {
         };
         let modules = model::modules_of(profile, architecture.family);
         let modules = if plan.training.compile == Some(true) { modules.compiled() } else { modules };
+        let mut architecture = architecture;
+        if architecture.block().is_some_and(|block| block.mtp_layers > 0) && !modules.prediction.is {
+            architecture.name.push_str(", without its MTP layers");
+        }
         let what = Fixed {
             profile,
             architecture: Arc::new(architecture),
