@@ -80,6 +80,10 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Played(playback) => return recording::played(state, playback),
         Event::Recording(path) => recording::began(state, path),
         Event::Recorded(what) => recording::ended(state, info(what)),
+        Event::RecordingRoom { has_room, said } => {
+            let notice = if has_room { info(said) } else { problem(said) };
+            state.notice = Some(notice);
+        }
         Event::RecordFailed(why) => recording::ended(state, problem(why)),
         Event::EndSent { meant, forced } => ending::sent(state, meant, forced),
         Event::EndFailed(why) => state.notice = Some(problem(why)),

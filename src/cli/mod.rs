@@ -23,6 +23,7 @@ mod roofline;
 mod run;
 mod search;
 mod shape;
+mod signals;
 mod sweep;
 mod user_catalog;
 mod validate;
@@ -47,10 +48,18 @@ pub fn run(
         Some(Command::Help(args)) => return help::run(args, streams),
         _ => {}
     }
-    let catalog = match user_catalog::load(|name| std::env::var_os(name)) {
-        Ok(catalog) => catalog,
-        Err(message) => return streams.fail(Exit::Failed, &message),
-    };
+    if let Some(Command::ReportGroupSignals) = asked.command {
+        return signals::report(streams);
+    }
+    let (catalog, faults) = user_catalog::load(|name| std::env::var_os(name));
+    let comes_first = matches!(asked.command, Some(Command::Run(_)));
+    for fault in &faults {
+        // A training runs without our files where they are broken.
+        let exit = streams.fail(Exit::Failed, fault);
+        if !comes_first {
+            return exit;
+        }
+    }
     let Some(command) = asked.command else {
         return match asked.dashboard.no_such_plan() {
             Some(message) => streams.fail(Exit::Usage, &message),
@@ -78,5 +87,6 @@ pub fn run(
         Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
         Command::Help(args) => help::run(&args, streams),
+        Command::ReportGroupSignals => signals::report(streams),
     }
 }

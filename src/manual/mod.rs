@@ -7,8 +7,8 @@
 //!
 //! let topic = manual::topic("Alerts").unwrap();
 //! assert_eq!(topic.name, "alerts");
-//! let rows = manual::layout(topic.text, 60);
-//! assert!(rows.iter().all(|row| row.width() <= 60));
+//! let rows = manual::layout(topic.text, 100);
+//! assert!(rows.iter().all(|row| row.width() <= 100));
 //! ```
 
 mod blocks;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const ORDER: &[&[&str]] = &[
     &["printable"],
     &["manual"],
+    &["files"],
     &["units"],
     &["reading"],
     &["catalog"],

@@ -94,6 +94,9 @@ pub enum Command {
     ///
     /// Without a name it lists the topics and commands.
     Help(HelpArgs),
+    /// What `run` starts beside the command: tells which signals the whole process group receives
+    #[command(hide = true)]
+    ReportGroupSignals,
 }
 
 /// Arguments of the dashboard.

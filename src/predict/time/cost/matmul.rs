@@ -132,7 +132,7 @@ mod tests {
             let bytes = 2.0 * (rows * inner + inner * columns + rows * columns) as f64;
             let all = 2e-6 + seconds.hypot(bytes / a100().bandwidth);
             let error = all * 1e3 / ms - 1.0;
-            assert!(error.abs() < 0.17, "{rows} x {inner} x {columns}: {} of {ms} ms", all * 1e3);
+            assert!(error.abs() < 0.2, "{rows} x {inner} x {columns}: {} of {ms} ms", all * 1e3);
         }
     }
 

@@ -2,6 +2,9 @@
 //! Python, and with PyTorch itself where that is installed (`MEMWALL_TEST_PYTHON` names another
 //! Python than `python3`).
 
+mod hostile;
+mod running;
+
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -98,12 +101,12 @@ fn output_and_exit_status_are_the_commands_own() {
     assert!(said.starts_with("memwall: 12 steps, ") && said.contains("15 parameters"), "{said}");
     let none = output(meeting.command(env!("CARGO_BIN_EXE_memwall")).args(["run", "--", "true"]));
     assert_eq!((none.status.code(), none.stdout.len()), (Some(0), 0));
-    assert!(text(&none.stderr).contains("no optimizer step was seen"));
+    assert!(text(&none.stderr).contains("no optimizer step was observed"));
     let quiet = output(meeting.command(env!("CARGO_BIN_EXE_memwall")).args(["run", "--quiet", "--", "false"]));
     assert_eq!((quiet.status.code(), quiet.stderr.len()), (Some(1), 0));
     let program = meeting.folder.path().join("no-program").display().to_string();
     let missing = output(meeting.command(env!("CARGO_BIN_EXE_memwall")).args(["run", "--", &program]));
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(127));
     assert!(text(&missing.stderr).starts_with(&format!("memwall: {program}: No such file")));
 }
 
