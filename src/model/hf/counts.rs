@@ -54,6 +54,9 @@ struct Kind {
     /// What the class makes of other keys where one is absent or null; empty where that is no formula.
     #[serde(default)]
     derived: BTreeMap<String, String>,
+    /// Keys between which the class has no further matrix as long as they are equal, as in its default configuration.
+    #[serde(default)]
+    same: Vec<[String; 2]>,
 }
 
 /// Terms are pairs: which, and how many times.
@@ -68,7 +71,7 @@ struct Class {
     variants: Vec<Variant>,
 }
 
-/// What a class has where a flag is the other way round.
+/// What a class has where a flag is the other way round, or a text another.
 #[derive(Deserialize)]
 struct Variant {
     key: String,
@@ -110,12 +113,13 @@ pub fn of(config: &Map<String, Value>, model_type: &str, class: Option<&str>) ->
             return Err(NoCount::Key { key: key.clone() });
         }
     }
-    let mut flipped = class.variants.iter().filter(|variant| given(kind, config, &variant.key) == Some(&variant.is));
-    let variant = flipped.next();
-    if let Some(second) = flipped.next() {
-        return Err(NoCount::Key { key: second.key.clone() });
-    }
     let lookup = |key: &str| number(kind, config, key, 0);
+    for [key, other] in &kind.same {
+        if lookup(key).map_err(|key| NoCount::Key { key })? != lookup(other).map_err(|key| NoCount::Key { key })? {
+            return Err(NoCount::Key { key: key.clone() });
+        }
+    }
+    let variant = variant(kind, class, config)?;
     let sum = |pairs: &[u64]| -> Result<u64, NoCount> {
         let mut sum: u64 = 0;
         for pair in pairs.chunks_exact(2) {
@@ -133,6 +137,28 @@ pub fn of(config: &Map<String, Value>, model_type: &str, class: Option<&str>) ->
         total: sum(variant.map_or(&class.terms, |variant| &variant.terms))?,
         frozen: sum(&class.frozen)?,
     })
+}
+
+/// The one variant that a configuration asks for.
+fn variant<'a>(kind: &Kind, class: &'a Class, config: &Map<String, Value>) -> Result<Option<&'a Variant>, NoCount> {
+    let mut found: Option<&Variant> = None;
+    for variant in &class.variants {
+        let is_asked_for = given(kind, config, &variant.key) == Some(&variant.is);
+        let is_known = is_asked_for
+            || is_default(kind, config, &variant.key)
+            || class
+                .variants
+                .iter()
+                .any(|other| other.key == variant.key && given(kind, config, &other.key) == Some(&other.is));
+        let fits = !is_asked_for || found.is_none_or(|found| found.terms == variant.terms);
+        if !is_known || !fits {
+            return Err(NoCount::Key { key: variant.key.clone() });
+        }
+        if is_asked_for {
+            found = Some(variant);
+        }
+    }
+    Ok(found)
 }
 
 /// What the configuration says under a path, or under another name that its class takes for it.
@@ -154,8 +180,15 @@ fn is_default(kind: &Kind, config: &Map<String, Value>, key: &str) -> bool {
         let length = given(kind, config, list).map(|list| list.as_array().map(Vec::len));
         return length.is_none_or(|length| length.map(|length| length as u64) == default.as_u64());
     }
-    given(kind, config, key)
-        .is_none_or(|value| value == default || value.as_f64().is_some_and(|number| default.as_f64() == Some(number)))
+    let Some(value) = given(kind, config, key) else { return true };
+    // What the class would make of the other keys is what it makes.
+    let is_derived = || match (number(kind, config, key, 0), kind.derived.get(key)) {
+        (Ok(given), Some(formula)) if !formula.is_empty() => {
+            formula::value(formula, &|key| number(kind, config, key, 1)).is_ok_and(|derived| derived == given)
+        }
+        _ => false,
+    };
+    value == default || value.as_f64().is_some_and(|number| default.as_f64() == Some(number)) || is_derived()
 }
 
 /// The value of a key: given, made of others, or the class's default.
@@ -163,7 +196,8 @@ fn number(kind: &Kind, config: &Map<String, Value>, key: &str, depth: u32) -> Re
     let none = || key.to_owned();
     if key == "num_labels" {
         let named = config.get("id2label").and_then(Value::as_object).map(Map::len).filter(|names| *names > 0);
-        let labels = config.get("num_labels").and_then(Value::as_u64).or(named.map(|names| names as u64));
+        let own = || kind.defaults.get(key).and_then(Value::as_u64);
+        let labels = config.get(key).and_then(Value::as_u64).or(named.map(|names| names as u64)).or_else(own);
         return Ok(Number::Whole(i128::from(labels.unwrap_or(2))));
     }
     let value = match (given(kind, config, key), kind.derived.get(key)) {

@@ -1,5 +1,5 @@
 //! Formulas over the keys of a configuration, in Python's notation and with its arithmetic: `+ - * // /`, brackets,
-//! `int`, `min`, `max`, names with dots.
+//! `int`, `min`, `max`, names with dots; `differ(a,b)` is 1 where two numbers are not equal, else 0.
 
 /// A number as Python has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,15 +105,17 @@ impl<'a> Reader<'a> {
             let whole = word.parse().map(Number::Whole);
             return whole.or_else(|_| word.parse().map(Number::Real)).map_err(|_| format!("{word}: not a number"));
         }
-        if !matches!(word, "int" | "min" | "max") {
+        if !matches!(word, "int" | "min" | "max" | "differ") {
             return if word.is_empty() { Err(format!("{rest}: not a formula")) } else { (self.lookup)(word) };
         }
         let mut of = if self.takes("(") { self.sum()? } else { return Err(format!("{word}: needs brackets")) };
         while self.takes(",") {
             let other = self.sum()?;
-            if (word == "max") == (other.real() > of.real()) {
-                of = other;
-            }
+            of = match word {
+                "differ" => Number::Whole(i128::from(other != of)),
+                _ if (word == "max") == (other.real() > of.real()) => other,
+                _ => of,
+            };
         }
         if !self.takes(")") {
             return Err(format!("{}: a bracket is open", self.rest));
@@ -157,6 +159,7 @@ mod tests {
         assert_eq!(of("int(hidden_size*mlp_ratio)+1"), Ok(Number::Whole(1921)));
         assert_eq!(of("int(hidden_size/7)"), Ok(Number::Whole(109)));
         assert_eq!(of("max(depths.0,8)*min(2,depths.0)"), Ok(Number::Whole(16)));
+        assert_eq!(of("differ(hidden_size,768)*5+differ(hidden_size,depths.0)*7"), Ok(Number::Whole(7)));
     }
 
     #[test]

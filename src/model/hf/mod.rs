@@ -142,7 +142,8 @@ fn without_rules(model_type: &str, class: Option<&str>, count: &Result<ClassCoun
             let said = format!("{class} has {total} parameters; what its modules save has no checked rules; {HELP}");
             Keys::fault("architectures", said)
         }
-        Err(no_count) => refused(model_type, class, no_count),
+        Err(no_count @ NoCount::Class { .. }) => refused(model_type, class, no_count),
+        Err(_) => refused(model_type, class, &NoCount::Type),
     }
 }
 
