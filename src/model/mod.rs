@@ -34,7 +34,7 @@ pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use frozen::{FROZEN_PARTS, Frozen};
 pub use hf::{ClassCount, class_count, from_hf};
 pub use modules::{default_targets, is_meant, linear_layers};
-pub use rules::modules_of;
+pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
 pub use weight::{Collective, CollectiveKind, Meets, Part, RankGroup, Weight};

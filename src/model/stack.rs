@@ -1,6 +1,7 @@
 //! A stack of transformer blocks: the fields by which families differ.
 
 use super::architecture::{Act, QkNorm};
+use super::rules::ClassRules;
 use crate::plan::keywords::{Norm, Position};
 
 /// A decoder-only transformer.
@@ -102,6 +103,8 @@ pub struct Decoder {
     pub mtp_layers: u64,
     /// What the head says.
     pub says: Says,
+    /// What its class writes in a way of its own.
+    pub class_rules: ClassRules,
 }
 
 /// What a decoder is trained to say.
@@ -238,6 +241,7 @@ impl Decoder {
             mla: None,
             mtp_layers: 0,
             says: Says::Tokens,
+            class_rules: ClassRules::USUAL,
         }
     }
 

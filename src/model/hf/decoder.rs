@@ -3,6 +3,7 @@
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
 use super::windows;
 use crate::model::architecture::{Act, Decoder, Family, Mla, Moe, QkNorm, Sizes};
+use crate::model::rules::ClassRules;
 use crate::plan::Fault;
 use crate::plan::keywords::{Norm, Position};
 
@@ -194,6 +195,7 @@ fn gpt2(d: Decoder, keys: Keys<'_>, acting: bool) -> Result<Decoder, Fault> {
         attention_dropout: keys.share(&["attn_pdrop"], 0.1)?,
         hidden_dropout: keys.share(&["resid_pdrop"], 0.1)?,
         embedding_dropout: keys.share(&["embd_pdrop"], 0.1)?,
+        class_rules: ClassRules { upcast_scores: keys.flag("reorder_and_upcast_attn", false)?, ..ClassRules::USUAL },
         ..d
     })
 }
