@@ -177,6 +177,17 @@ fn an_explicit_null_is_nothing() {
     assert_eq!(absent, forward(&json!({"final_logit_softcapping": 30.0})));
 }
 
+/// A value that the rules here do not read is refused, though the family is known; keys that a published file has at the
+/// top, where transformers has an inner configuration, are not passed over (`Qwen2VLConfig`).
+#[test]
+fn what_the_rules_do_not_read_is_refused() {
+    let relative = config("bert", &json!({"position_embedding_type": "relative_key"}));
+    assert!(refusal(&relative).contains("position_embedding_type: bert with this value"));
+    let flat = config("qwen2_vl", &json!({"hidden_size": 1536, "num_hidden_layers": 28}));
+    assert_eq!(counted(&plan(&flat)), None);
+    assert!(counted(&plan(&config("qwen2_vl", &json!({})))).is_some());
+}
+
 /// What the file describes and the prediction has not stands in the headline.
 #[test]
 fn a_part_left_out_stands_in_the_headline() {

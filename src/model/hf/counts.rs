@@ -108,6 +108,9 @@ pub fn of(config: &Map<String, Value>, model_type: &str, class: Option<&str>) ->
     let name = class.unwrap_or(&kind.main);
     let found = kind.classes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let Some((name, class)) = found else { return Err(NoCount::Class { main: kind.main.clone() }) };
+    if let Some(inner) = kind.defaults.keys().find_map(|path| flattened(kind, config, path)) {
+        return Err(NoCount::Key { key: inner.to_owned() });
+    }
     for key in kind.fixed.iter().chain(&class.fixed) {
         if !is_default(kind, config, key) {
             return Err(NoCount::Key { key: key.clone() });
@@ -137,6 +140,16 @@ pub fn of(config: &Map<String, Value>, model_type: &str, class: Option<&str>) ->
         total: sum(variant.map_or(&class.terms, |variant| &variant.terms))?,
         frozen: sum(&class.frozen)?,
     })
+}
+
+/// The inner configuration of `path` where the file has its keys at the top instead (Qwen2-VL's published files).
+fn flattened<'a>(kind: &Kind, config: &Map<String, Value>, path: &'a str) -> Option<&'a str> {
+    let (inner, key) = path.split_once('.')?;
+    let is_moved = config.get(inner).is_none_or(Value::is_null)
+        && config.contains_key(key)
+        && !matches!(key, "model_type" | "tie_word_embeddings")
+        && !kind.defaults.contains_key(key);
+    is_moved.then_some(inner)
 }
 
 /// The one variant that a configuration asks for.

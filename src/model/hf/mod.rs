@@ -26,6 +26,41 @@ use keys::Keys;
 /// What helps where a class has no rules here.
 pub(super) const HELP: &str = "describe a model like it under model.architecture";
 
+/// Keys that the rules here read, whatever their value; the formulas of classes know only some.
+const READ_HERE: [&str; 31] = [
+    "attention_bias",
+    "attention_out_bias",
+    "attention_types",
+    "attn_config.attn_impl",
+    "bias",
+    "decoder_sparse_step",
+    "depths.len",
+    "do_layer_norm_before",
+    "embedding_size",
+    "enable_bias",
+    "feed_forward_proj",
+    "first_k_dense_replace",
+    "head_dim",
+    "hidden_sizes.len",
+    "intermediate_size",
+    "is_gated_act",
+    "layer_type",
+    "mlp_bias",
+    "mlp_only_layers",
+    "multi_query",
+    "n_inner",
+    "new_decoder_architecture",
+    "parallel_attn",
+    "qk_layernorm",
+    "qkv_bias",
+    "tie_word_embeddings",
+    "topk_method",
+    "use_bias",
+    "use_parallel_residual",
+    "use_qk_norm",
+    "use_qkv_bias",
+];
+
 /// What a `config.json` describes, and what had to be assumed to read it.
 ///
 /// # Errors
@@ -51,11 +86,16 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     if near.is_some() {
         let family = model_name(family);
         assumptions.push(format!(
-            "model.hf_config.model_type: {model_type}: parameters as its class has them, activations as {family}'s \
-             modules keep them"
+            "model.hf_config.model_type: {model_type}: {family}'s modules, with what its class writes in its own way"
         ));
     }
     let shape = shape(keys, family, near, class)?;
+    if let Err(no_count @ NoCount::Key { key }) = &count
+        && !is_part
+        && !READ_HERE.contains(&key.as_str())
+    {
+        return Err(refused(model_type, class, no_count));
+    }
     let mut architecture = Architecture { name: String::new(), family, shape };
     architecture.name = match architecture.block() {
         Some(block) => format!("{model_type} {} x {}", block.layers, block.hidden),
