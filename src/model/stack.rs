@@ -102,14 +102,14 @@ pub struct Decoder {
     /// Multi-token-prediction layers.
     pub mtp_layers: u64,
     /// What the head says.
-    pub says: Says,
+    pub says: DecoderOutput,
     /// What its class writes in a way of its own.
     pub class_rules: ClassRules,
 }
 
 /// What a decoder is trained to say.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Says {
+pub enum DecoderOutput {
     /// The next token.
     Tokens,
     /// Nothing: the hidden states are what it gives.
@@ -240,7 +240,7 @@ impl Decoder {
             moe: None,
             mla: None,
             mtp_layers: 0,
-            says: Says::Tokens,
+            says: DecoderOutput::Tokens,
             class_rules: ClassRules::USUAL,
         }
     }

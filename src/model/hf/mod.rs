@@ -10,14 +10,14 @@ mod formula;
 mod heads;
 mod image;
 mod keys;
-mod near;
+mod related;
 mod windows;
 
 pub use counts::ClassCount;
 
 use serde_json::{Map, Value};
 
-use super::{Architecture, Family, Shape};
+use super::{Architecture, Family, ModelShape};
 use crate::framework::Profile;
 use crate::plan::Fault;
 use counts::NoCount;
@@ -77,7 +77,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     };
     let class = outer.first_text("architectures");
     let count = count_of(config);
-    let near = near::of(model_type);
+    let near = related::of(model_type);
     let family = near.map(|near| near.family).or_else(|| family_of(model_type));
     let Some(family) = family else { return Err(without_rules(model_type, class, &count)) };
     if let Err(no_count @ NoCount::Class { .. }) = &count {
@@ -122,18 +122,23 @@ fn language_model(outer: Keys<'_>) -> (Keys<'_>, bool) {
     }
 }
 
-fn shape(keys: Keys<'_>, family: Family, near: Option<near::Near>, class: Option<&str>) -> Result<Shape, Fault> {
+fn shape(
+    keys: Keys<'_>,
+    family: Family,
+    near: Option<related::RelatedModel>,
+    class: Option<&str>,
+) -> Result<ModelShape, Fault> {
     Ok(match family {
-        Family::Bert | Family::Roberta | Family::Vit => Shape::Encoder(encoder::read(keys, family, class)?),
-        Family::T5 | Family::Whisper => Shape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
-        Family::Resnet => Shape::ResidualNet(image::residual_net(keys, class)?),
+        Family::Bert | Family::Roberta | Family::Vit => ModelShape::Encoder(encoder::read(keys, family, class)?),
+        Family::T5 | Family::Whisper => ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
+        Family::Resnet => ModelShape::ResidualNet(image::residual_net(keys, class)?),
         _ => {
             let stack = decoder::read(keys, family)?;
             let stack = match near {
                 Some(near) => (near.fields)(stack, keys)?,
                 None => stack,
             };
-            Shape::Decoder(heads::of_decoder(stack, keys, family, class)?)
+            ModelShape::Decoder(heads::of_decoder(stack, keys, family, class)?)
         }
     })
 }
@@ -167,7 +172,7 @@ fn check(own: u64, count: &ClassCount) -> Result<(), Fault> {
 fn part_of(own: u64, architecture: &Architecture, count: Option<&ClassCount>) -> Result<(), Fault> {
     let is_most =
         count.is_none_or(|count| own <= count.total && own.saturating_mul(4) >= count.total.saturating_mul(3));
-    if is_most && matches!(architecture.shape, Shape::Decoder(_)) {
+    if is_most && matches!(architecture.shape, ModelShape::Decoder(_)) {
         return Ok(());
     }
     let whole = count.map_or(String::new(), |ClassCount { class, total, .. }| format!(" of {class}'s {total}"));

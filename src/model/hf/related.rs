@@ -10,7 +10,7 @@ use crate::plan::keywords::{Norm, Position};
 
 /// A kind of model beside the families.
 #[derive(Clone, Copy)]
-pub struct Near {
+pub struct RelatedModel {
     /// Whose modules it runs, as far as is known.
     pub family: Family,
     /// What its class has otherwise.
@@ -18,8 +18,8 @@ pub struct Near {
 }
 
 /// The kind of that `model_type`.
-pub fn of(model_type: &str) -> Option<Near> {
-    let llama = |fields| Near { family: Family::Llama, fields };
+pub fn of(model_type: &str) -> Option<RelatedModel> {
+    let llama = |fields| RelatedModel { family: Family::Llama, fields };
     Some(match model_type.to_ascii_lowercase().as_str() {
         "olmo" => llama(|d, _| Ok(Decoder { norm: Norm::Layernorm, norm_weight: false, ..d })),
         "olmo2" | "olmo3" => llama(|d, _| {
@@ -27,7 +27,7 @@ pub fn of(model_type: &str) -> Option<Near> {
             Ok(Decoder { qk_norm: QkNorm::Whole, class_rules, ..behind(d) })
         }),
         "exaone4" => llama(|d, _| Ok(Decoder { qk_norm: QkNorm::PerHead, ..behind(d) })),
-        "olmoe" => Near {
+        "olmoe" => RelatedModel {
             family: Family::Mixtral,
             fields: |d, _| {
                 // OlmoeSdpaAttention.
@@ -52,7 +52,9 @@ pub fn of(model_type: &str) -> Option<Near> {
             let class_rules = ClassRules { norm: ClassNorm::Wide, layer_tables: 2, ..ClassRules::USUAL };
             Ok(Decoder { class_rules, ..d })
         }),
-        "granitemoe" => Near { family: Family::Mixtral, fields: |d, _| Ok(Decoder { sliding_window: None, ..d }) },
+        "granitemoe" => {
+            RelatedModel { family: Family::Mixtral, fields: |d, _| Ok(Decoder { sliding_window: None, ..d }) }
+        }
         "ernie4_5" => llama(|d, keys| {
             let bias = keys.flag("use_bias", false)?;
             let tie_embeddings = keys.flag("tie_word_embeddings", true)?;
@@ -67,11 +69,11 @@ pub fn of(model_type: &str) -> Option<Near> {
             let hidden_dropout = keys.share(&["residual_dropout"], 0.1)?;
             Ok(Decoder { qkv_bias, out_bias, attention_dropout, hidden_dropout, ..d })
         }),
-        "persimmon" => Near { family: Family::GptNeox, fields: persimmon },
+        "persimmon" => RelatedModel { family: Family::GptNeox, fields: persimmon },
         "gptj" => llama(gptj),
         "codegen" => llama(|d, keys| Ok(Decoder { fused_qkv: true, ..gptj(d, keys)? })),
         "gpt_neo" => llama(gpt_neo),
-        "mpt" => Near { family: Family::Bloom, fields: mpt },
+        "mpt" => RelatedModel { family: Family::Bloom, fields: mpt },
         _ => return None,
     })
 }
