@@ -8,8 +8,8 @@ use crate::catalog::Catalog;
 use crate::observe::SourceChoice;
 use crate::plan::keywords::{Mode, Position};
 use crate::plan::{Fault, Plan};
-use crate::predict::{Job, Prediction, predict, scaling_efficiency};
-use crate::report::{MaxBatch, MaxSequence, Report, csv, json, text};
+use crate::predict::{Job, Prediction, counted, predict, scaling_efficiency};
+use crate::report::{self, MaxBatch, MaxSequence, Report, csv, json, text};
 use crate::units::Fraction;
 
 pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
@@ -22,20 +22,24 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
         Err(exit) => return exit,
     };
     let mut answers = Vec::new();
+    let mut known = String::new();
     for source in &sources {
         match answer(source, args, format, catalog) {
             Ok(answer) => answers.push(answer),
-            Err(faults) => exit = exit.and(source.tell(faults, streams)),
+            Err(faults) => {
+                known.push_str(&parameters(source, &faults, format));
+                exit = exit.and(source.tell(faults, streams));
+            }
         }
     }
     if answers.is_empty() {
-        return exit;
+        return if known.is_empty() { exit } else { exit.and(streams.deliver(args.output.as_deref(), &known)) };
     }
     if answers.iter().any(|answer| answer.prediction.capacity.needed > answer.prediction.capacity.bytes) {
         exit = exit.and(Exit::DoesNotFit);
     }
     let written = match written(&answers, format, args.verbose) {
-        Ok(written) => written,
+        Ok(written) => written + &known,
         Err(message) => return streams.fail(Exit::Failed, &message),
     };
     exit.and(streams.deliver(args.output.as_deref(), &written))
@@ -60,6 +64,19 @@ pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Str
         shape: ShapeArgs::default(),
     };
     run(&args, catalog, streams)
+}
+
+/// What is known of a model that is refused: its parameters. A table of predictions has no row for that.
+fn parameters(source: &PlanSource, faults: &[Fault], format: ReportFormat) -> String {
+    let Some(count) = counted(source.plan()) else { return String::new() };
+    match format {
+        ReportFormat::Text => report::counted::text(&source.name, &count),
+        ReportFormat::Json => {
+            let reasons: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            format!("{}\n", report::counted::json(&source.name, &count, &reasons))
+        }
+        ReportFormat::Csv => String::new(),
+    }
 }
 
 struct Answer<'a> {

@@ -6,8 +6,8 @@ use super::args::{ReportFormat, ValidateArgs};
 use super::{Exit, Streams, plans};
 use crate::catalog::Catalog;
 use crate::plan::Fault;
-use crate::predict::{Job, Prediction, predict};
-use crate::report::validate::{self, ValidationOutcome};
+use crate::predict::{Job, Prediction, counted, predict};
+use crate::report::validate::{self, Refusal, ValidationOutcome};
 
 pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let mut outcome = ValidationOutcome::default();
@@ -47,12 +47,14 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Exi
     exit.and(streams.print(&text))
 }
 
-fn predicted(plan: &Value, folder: &std::path::Path, catalog: &Catalog) -> Result<Prediction, String> {
+fn predicted(plan: &Value, folder: &std::path::Path, catalog: &Catalog) -> Result<Prediction, Refusal> {
     let in_a_line = |faults: Vec<Fault>| {
         // A case is on one line: its key says more than a column there.
         let each = faults.into_iter().map(|fault| Fault { at: None, ..fault }.to_string());
         each.collect::<Vec<_>>().join("; ")
     };
-    let plan = plans::of_case(plan, folder).map_err(in_a_line)?;
-    Job::resolve(&plan, catalog).map(|job| predict(&job)).map_err(in_a_line)
+    let plan = plans::of_case(plan, folder).map_err(|faults| Refusal { reason: in_a_line(faults), count: None })?;
+    Job::resolve(&plan, catalog)
+        .map(|job| predict(&job))
+        .map_err(|faults| Refusal { reason: in_a_line(faults), count: counted(&plan) })
 }

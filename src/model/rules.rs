@@ -3,6 +3,63 @@
 use super::architecture::Family;
 use crate::framework::{Modules, Profile, RmsNorm, Rule};
 
+/// What a class of transformers writes otherwise than Llama's (4.57.6, `models/*/modeling_*.py`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassRules {
+    /// Its norm.
+    pub norm: ClassNorm,
+    /// Queries and keys are rotated in fp32 and cast back.
+    pub wide_rotation: bool,
+    /// Rotary tables that each layer makes and keeps (`repeat_interleave` of the model's).
+    pub layer_tables: u64,
+    /// Keys and values are repeated before any kernel.
+    pub repeats_kv: bool,
+    /// Scores are written out, of queries and keys in fp32: the class has no fused kernel.
+    pub wide_scores: bool,
+    /// Where scores are written out, queries and keys are multiplied in fp32 without autocast
+    /// (`reorder_and_upcast_attn` of GPT-2).
+    pub upcast_scores: bool,
+    /// What each layer has as a buffer.
+    pub buffer: LayerBuffer,
+}
+
+/// A norm that is no operator of PyTorch's, or not that of the framework.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClassNorm {
+    /// As the framework has it.
+    Usual,
+    /// RMS, multiplied by the weight before the cast back (`Olmo2RMSNorm`, `HeliumRMSNorm`).
+    Wide,
+    /// A layer norm written out in fp32, without a bias (`CohereLayerNorm`).
+    ComposedLayer,
+    /// A layer norm by 1 + weight, in autocast's type (`NemotronLayerNorm1P`).
+    OnePlusLayer,
+}
+
+/// What a layer registers as a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LayerBuffer {
+    /// Nothing of size.
+    No,
+    /// A causal mask of one byte an element over all positions, and a scalar.
+    Mask,
+    /// Sines and cosines of all positions.
+    Sinusoids,
+}
+
+impl ClassRules {
+    /// As Llama's class.
+    pub const USUAL: Self = Self {
+        norm: ClassNorm::Usual,
+        wide_rotation: false,
+        layer_tables: 0,
+        repeats_kv: false,
+        wide_scores: false,
+        upcast_scores: false,
+        buffer: LayerBuffer::No,
+    };
+}
+
 /// The modules of `profile` for a family of models.
 #[must_use]
 pub const fn modules_of(profile: &Profile, family: Family) -> Modules {

@@ -1,6 +1,7 @@
 //! A stack of transformer blocks: the fields by which families differ.
 
 use super::architecture::{Act, QkNorm};
+use super::rules::ClassRules;
 use crate::plan::keywords::{Norm, Position};
 
 /// A decoder-only transformer.
@@ -72,6 +73,8 @@ pub struct Decoder {
     pub sliding_window: Option<u64>,
     /// With a window: each k-th layer attends to everything. 0: none does.
     pub full_attention_every: u64,
+    /// With a window: the layers that attend within it, where they are listed; else by `full_attention_every`.
+    pub windowed_layers: Option<Vec<bool>>,
     /// Cap on the logits.
     pub logit_softcap: bool,
     /// Cap on attention scores.
@@ -100,6 +103,8 @@ pub struct Decoder {
     pub mtp_layers: u64,
     /// What the head says.
     pub says: DecoderOutput,
+    /// What its class writes in a way of its own.
+    pub class_rules: ClassRules,
 }
 
 /// What a decoder is trained to say.
@@ -221,6 +226,7 @@ impl Decoder {
             embedding_dim: hidden,
             sliding_window: None,
             full_attention_every: 0,
+            windowed_layers: None,
             logit_softcap: false,
             attention_softcap: false,
             attention_sinks: false,
@@ -235,6 +241,7 @@ impl Decoder {
             mla: None,
             mtp_layers: 0,
             says: DecoderOutput::Tokens,
+            class_rules: ClassRules::USUAL,
         }
     }
 
@@ -251,8 +258,12 @@ impl Decoder {
     /// Whether layer `index` attends within the sliding window.
     #[must_use]
     pub fn is_windowed_layer(&self, index: u64) -> bool {
-        self.sliding_window.is_some()
-            && (self.full_attention_every == 0 || !(index + 1).is_multiple_of(self.full_attention_every))
+        let listed = self
+            .windowed_layers
+            .as_ref()
+            .map(|layers| usize::try_from(index).ok().and_then(|index| layers.get(index).copied()).unwrap_or(false));
+        let by_pattern = || self.full_attention_every == 0 || !(index + 1).is_multiple_of(self.full_attention_every);
+        self.sliding_window.is_some() && listed.unwrap_or_else(by_pattern)
     }
 
     /// Head size of values.

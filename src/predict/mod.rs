@@ -25,9 +25,9 @@ pub use time::StepTimeline;
 use std::borrow::Cow;
 
 use crate::catalog::Catalog;
-use crate::model::Group;
+use crate::model::{ClassCount, Group, class_count};
 use crate::plan::keywords::Mode;
-use crate::plan::{Fault, Plan};
+use crate::plan::{Fault, HfConfig, Plan};
 use crate::units::Bytes;
 use memory::peak::Peak;
 use memory::{StageRun, overhead};
@@ -41,6 +41,14 @@ use time::decode;
 /// Every fault of the plan.
 pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
     Job::resolve(plan, catalog).map(|job| predict(&job))
+}
+
+/// Parameters of a plan's model where nothing else of it can be predicted: its class is known, what its modules save
+/// is not.
+#[must_use]
+pub fn counted(plan: &Plan) -> Option<ClassCount> {
+    let Some(HfConfig::Inline(config)) = &plan.model.hf_config else { return None };
+    class_count(config)
 }
 
 /// Memory, flops, traffic, roofline and time of a job.

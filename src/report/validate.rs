@@ -12,6 +12,7 @@ pub use summary::{ErrorSummary, summaries};
 use serde_json::Value;
 
 use super::json::number;
+use crate::model::ClassCount;
 use crate::predict::{Prediction, StageMemory};
 
 /// One measured figure beside the predicted one.
@@ -60,17 +61,53 @@ pub struct ValidationOutcome {
 }
 
 impl ValidationOutcome {
-    /// Predicts `case` and adds its rows, or the reason why there are none.
-    pub fn add(&mut self, case: Result<Case, Failure>, predict: impl FnOnce(&Value) -> Result<Prediction, String>) {
-        let predicted = case.and_then(|case| match predict(&case.plan) {
+    /// Predicts `case` and adds its rows, or the reason why there are none. A model whose parameters alone are known
+    /// answers for those.
+    pub fn add<R: Into<Refusal>>(
+        &mut self,
+        case: Result<Case, Failure>,
+        predict: impl FnOnce(&Value) -> Result<Prediction, R>,
+    ) {
+        let predicted = case.and_then(|case| match predict(&case.plan).map_err(Into::into) {
             Ok(prediction) => Ok(rows(&case, &prediction)),
-            Err(error) => Err(Failure { id: case.id, error }),
+            Err(Refusal { reason, count: Some(count) }) if counts_alone(&case) => Ok(counted(&case, &count, &reason)),
+            Err(Refusal { reason, .. }) => Err(Failure { id: case.id, error: reason }),
         });
         match predicted {
             Ok(rows) => self.rows.extend(rows),
             Err(failure) => self.failed.push(failure),
         }
     }
+}
+
+/// Why a plan has no prediction, and what is known of its model all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// In a line.
+    pub reason: String,
+    /// Its parameters, where its class is known.
+    pub count: Option<ClassCount>,
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self { reason, count: None }
+    }
+}
+
+/// Whether a case measured parameters.
+fn counts_alone(case: &Case) -> bool {
+    case.measured.iter().any(|(quantity, _)| matches!(quantity.as_str(), "params" | "trainable_params"))
+}
+
+/// The rows of a case whose parameters alone are known.
+fn counted(case: &Case, count: &ClassCount, reason: &str) -> Vec<ValidationRow> {
+    let answer = |quantity: &str| match quantity {
+        "params" => Ok(Answer::Number(count.total as f64)),
+        "trainable_params" => Ok(Answer::Number((count.total - count.frozen) as f64)),
+        _ => Err(reason.to_owned()),
+    };
+    case.measured.iter().map(|(quantity, measured)| row(case, quantity.clone(), measured, answer(quantity))).collect()
 }
 
 /// A predicted figure.
@@ -193,7 +230,7 @@ mod tests {
         let text = json!([{"id": "a", "group": "g", "plan": {"model": {}}, "measured": measured}]).to_string();
         let mut outcome = ValidationOutcome::default();
         for case in read(&text).unwrap() {
-            outcome.add(case, |_| Ok(sample::two_stages()));
+            outcome.add(case, |_| Ok::<_, String>(sample::two_stages()));
         }
         outcome
     }

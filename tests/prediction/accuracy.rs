@@ -86,7 +86,7 @@ fn add(case: Case, (fitted, half): (bool, bool), all: &mut Vec<Error>) {
         let plan = plan.map_err(|_| "not a plan".to_owned())?;
         let job = Job::resolve(&plan, catalog()).map_err(|_| "not predicted".to_owned())?;
         kind = Some(RunKind::of(&job));
-        Ok(predict::predict(&job))
+        Ok::<_, String>(predict::predict(&job))
     });
     for row in &outcome.rows {
         let (of, sign) = speaks_of(row.family());

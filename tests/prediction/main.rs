@@ -11,6 +11,7 @@ mod adapters;
 mod advice;
 mod beside;
 mod catalog;
+mod classes;
 mod explain;
 mod families;
 mod frameworks;

@@ -213,7 +213,7 @@ fn ours() {
     assert!(replayed >= 32 && mean <= 4.0 && worst <= 13.0, "reserved: {replayed} cases, mean {mean}, worst {worst}");
     for quantity in ["peak_allocated_bytes", "activation_bytes", "flops_forward", "flops_backward"] {
         let (cases, mean, _) = held(&rows, "followed", quantity);
-        assert!(cases >= 415 && mean <= 0.1, "{quantity}: {cases} cases, mean {mean}");
+        assert!(cases >= 490 && mean <= 0.1, "{quantity}: {cases} cases, mean {mean}");
         // Adapters under autocast, and Falcon's and BLOOM's modules: Python's frames hold more at a block's forward peak
         // than the walk has names for. gpt-oss's experts are walked as one, though they run one by one. DeepSeek V2's
         // model has a name for its embedding's output while its layers run. The others are open.
@@ -231,6 +231,10 @@ fn ours() {
             ("drawn-class-gptoss-b1-s1500-fp16-mixed-eager-ckpt-adamw-acc2", 1.2),
             ("drawn-class-gptoss-b8-s1024-bf16-mixed-eager-ckpt-adamw", 1.1),
             ("drawn-class-gptoss-b4-s512-fp16-eager-every2-adamw-fused-acc3", 1.4),
+            // Autocast casts no operand of GPT-2's upcast scores down, the walk does; OLMo 3 keeps more beside its windows.
+            ("class-gpt2-reorder-bf16-mixed-eager", 2.4),
+            ("class-olmo3-listed-bf16-sdpa", 2.1),
+            ("class-olmo3-listed-bf16-mixed-sdpa", 1.4),
             ("drawn-dsv2-b4-s1280-bf16-sdpa-adamw-fused-gradient_clipping-lora=kv_b_proj+o_proj", 1.3),
         ];
         each(&rows, "followed", quantity, 1.0, &known);

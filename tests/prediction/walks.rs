@@ -206,8 +206,8 @@ fn faults_name_their_key_and_rule() {
         ),
         (
             "{model: {hf_config: {model_type: bart, d_model: 64}}}".to_owned(),
-            "model.hf_config.model_type",
-            "not predicted",
+            "model.hf_config.architectures",
+            "what its modules save has no checked rules",
         ),
     ];
     for (text, key, rule) in cases {

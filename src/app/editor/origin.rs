@@ -1,7 +1,7 @@
 //! Where a field's value is from: the plan's own key, other keys that decide it, or nothing in the plan.
 
-use super::Editor;
 use super::field::Field;
+use super::{CONFIG, Editor};
 use crate::plan::keywords::Strategy;
 
 /// What a plan says of a field.
@@ -74,8 +74,12 @@ impl Editor {
     }
 
     fn caveats(&self, field: Field) -> impl Iterator<Item = &str> {
-        let said = self.job().filter(|_| self.is_written(field)).map_or(&[][..], |job| &job.assumptions);
-        said.iter().filter_map(move |line| line.strip_prefix(field.key())?.strip_prefix(": "))
+        let all = self.job().map_or(&[][..], |job| &job.assumptions);
+        let written = if self.is_written(field) { all } else { &[] };
+        let own = written.iter().filter_map(move |line| line.strip_prefix(field.key())?.strip_prefix(": "));
+        // What a config.json describes and the prediction leaves out is said of the model, under whichever of its keys.
+        let described = if field == Field::Model { all } else { &[] };
+        own.chain(described.iter().filter_map(|line| Some(line.strip_prefix(CONFIG)?.split_once(": ")?.1)))
     }
 
     /// The first field whose value the GPU has no kernels for, with what it lacks.
@@ -108,6 +112,15 @@ mod tests {
         assert_eq!(lacking("NVIDIA A100 80GB"), Some(Field::Precision));
         // There it says what fp8-mixed saves.
         assert_eq!(lacking("NVIDIA H100"), None);
+    }
+
+    #[test]
+    fn a_part_left_out_is_said_of_the_model() {
+        let text = "model:\n  hf_config: {model_type: llava, text_config: {model_type: qwen2, hidden_size: 256, \
+                    num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 4}}\n";
+        let editor = Editor::open_text("a".to_owned(), None, text.to_owned(), &Catalog::embedded().unwrap());
+        let said = editor.caveat(Field::Model).unwrap();
+        assert!(said.starts_with("only the language model is predicted"), "{said}");
     }
 
     #[test]

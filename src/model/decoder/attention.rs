@@ -117,7 +117,20 @@ impl DecoderContext<'_> {
             return (q, k);
         }
         let share = self.d.rotary_dim as f64 / self.d.head_dim.max(1) as f64;
-        (self.rotate(b, q, share), self.rotate(b, k, share))
+        let rules = self.class_rules();
+        for _ in 0..rules.layer_tables {
+            let numel = product(&[self.run.local_sequence(), self.d.rotary_dim]);
+            let table = b.make(numel, self.stream_element(), false);
+            let saved = if b.needs_grad(q) || b.needs_grad(k) { &[table][..] } else { &[] };
+            b.op(&Spec { name: "attention.rope", outputs: &[table], saved, elementwise: true, ..Spec::default() });
+        }
+        let [q, k] = [q, k].map(|x| {
+            let element = b.element(x);
+            let wide = if rules.wide_rotation { b.cast("attention.rope", x, Element::F32) } else { x };
+            let turned = self.rotate(b, wide, share);
+            if rules.wide_rotation { b.cast("attention.rope", turned, element) } else { turned }
+        });
+        (q, k)
     }
 
     /// A rotary embedding of a share of the channels of `x`.

@@ -49,8 +49,12 @@ impl DecoderContext<'_> {
         let k = if as_is { k } else { self.repeated(b, k, core) };
         let as_is = core.is_view() || (whole && one);
         let v = if as_is { v } else { self.repeated_as(b, "attention.contiguous", v, core) };
-        let [q, k, v] = [q, k, v].map(|x| b.lower("attention.core", x));
-        let element = b.element(q);
+        let rules = self.class_rules();
+        let wide = rules.wide_scores || rules.upcast_scores;
+        let [q, k] = [q, k].map(|x| if wide { b.cast("attention.core", x, Element::F32) } else { x });
+        let [q, k] = [q, k].map(|x| if rules.upcast_scores { x } else { b.lower("attention.core", x) });
+        let v = b.lower("attention.core", v);
+        let element = b.element(v);
         let scores = self.scores(b, q, k, core);
         let (probabilities, held) = if self.d.attention_sinks {
             self.with_sinks(b, scores, core)

@@ -114,6 +114,7 @@ impl DecoderContext<'_> {
             AttentionChoice::Flash => Kernel::Flash,
             // Sinks or a position bias on the scores leave transformers no fused kernel. A score cap does not: it is
             // dropped (integrations/sdpa_attention.py).
+            AttentionChoice::Dispatch if self.class_rules().wide_scores => Kernel::Eager,
             AttentionChoice::Dispatch if self.d.attention_sinks && self.run.modules.fused_sinks.is => Kernel::Flash,
             AttentionChoice::Dispatch if self.d.attention_sinks => Kernel::Eager,
             AttentionChoice::Dispatch if self.d.position == Position::Alibi && self.family == Family::Bloom => {
@@ -141,7 +142,7 @@ impl DecoderContext<'_> {
     /// Whether the module repeats keys and values before any kernel (models/qwen2_moe, `Qwen2MoeSdpaAttention`).
     const fn repeats(&self) -> bool {
         let own = self.run.modules.family_classes.is && matches!(self.family, Family::Qwen2Moe);
-        self.run.modules.repeated_kv.is || own
+        self.run.modules.repeated_kv.is || own || self.class_rules().repeats_kv
     }
 
     /// The attention core; its output lies as the output matrix reads it.

@@ -23,6 +23,7 @@ pub use norm::layer_norm;
 use super::architecture::{Decoder, DecoderOutput, Family};
 use super::builder::{Builder, is_covered};
 use super::element::{Element, Group};
+use super::rules::{ClassRules, LayerBuffer};
 use super::tape::{GRANULE, Tape, TensorId, rounded};
 use super::walk::{LossRule, MicroBatch, Walk};
 use super::weight::{Collective, CollectiveKind, Part, RankGroup};
@@ -124,9 +125,23 @@ impl DecoderContext<'_> {
                 let mask = positions.saturating_mul(positions).div_ceil(GRANULE).saturating_mul(GRANULE);
                 d.layers.saturating_mul(mask.saturating_add(GRANULE))
             }
+            (true, _) if self.class_rules().buffer == LayerBuffer::Mask => {
+                let positions = d.max_positions.unwrap_or(0);
+                d.layers.saturating_mul(rounded(positions.saturating_mul(positions)).saturating_add(GRANULE))
+            }
+            (true, _) if self.class_rules().buffer == LayerBuffer::Sinusoids => {
+                let rows = d.max_positions.unwrap_or(0);
+                let bytes = product(&[rows, d.rotary_dim, self.stream_element().bytes()]);
+                d.layers.saturating_mul(rounded(bytes))
+            }
             (true, _) if d.position == Position::Rope => GRANULE,
             _ => 0,
         }
+    }
+
+    /// What the model's own class writes in a way of its own, where the framework runs that class.
+    pub(super) const fn class_rules(&self) -> ClassRules {
+        if self.run.modules.family_classes.is { self.d.class_rules } else { ClassRules::USUAL }
     }
 
     /// A builder with the plan's frozen parts.

@@ -4,6 +4,7 @@ use super::DecoderContext;
 use crate::framework::RmsNorm;
 use crate::model::builder::{Builder, Stash};
 use crate::model::element::{Element, Group};
+use crate::model::rules::ClassNorm;
 use crate::model::tape::{Flow, Spec, TensorId};
 use crate::model::weight::Part;
 use crate::model::work::Work;
@@ -13,6 +14,12 @@ impl DecoderContext<'_> {
     /// A norm over the last `width` channels of `x`.
     pub fn norm(&self, b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
         b.group = Group::Norm;
+        match self.class_rules().norm {
+            ClassNorm::Usual => {}
+            ClassNorm::Wide => return wide_rms_norm(b, x, name, width),
+            ClassNorm::ComposedLayer => return composed_layer_norm(b, x, name, width),
+            ClassNorm::OnePlusLayer => return one_plus_layer_norm(b, x, name, width),
+        }
         match (self.d.norm, self.run.modules.rms_norm.is) {
             (Norm::Layernorm, _) if !self.d.norm_weight => bare_norm(b, x, name, width),
             (Norm::Layernorm, _) => layer_norm(b, x, name, width, self.d.norm_bias),
@@ -29,6 +36,34 @@ pub fn layer_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u
     // autocast lists layer_norm for fp32.
     let x = b.upper(name, x);
     native_norm(b, x, name, width, if bias { 2 } else { 1 }, 2)
+}
+
+/// `F.layer_norm` by 1 + weight, of what autocast has cast down (models/nemotron, `NemotronLayerNorm1P`).
+fn one_plus_layer_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
+    let x = b.lower(name, x);
+    native_norm(b, x, name, width, 2, 2)
+}
+
+/// `(weight32 * ((x32 - mean) * rsqrt(var + eps))).to(x.dtype)` (models/cohere, `CohereLayerNorm`).
+fn composed_layer_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
+    let element = b.element(x);
+    let wide = b.cast(name, x, Element::F32);
+    let rows = b.numel(x) / width.max(1);
+    let grad = b.needs_grad(x);
+    let mean = b.make(rows, Element::F32, grad);
+    b.op(&Spec { name, inputs: &[(wide, Flow::New)], outputs: &[mean], elementwise: true, ..Spec::default() });
+    let centred = b.pointwise(name, wide, Stash::Nothing);
+    let square = b.pow(name, centred);
+    let variance = b.make(rows, Element::F32, grad);
+    b.op(&Spec { name, inputs: &[(square, Flow::New)], outputs: &[variance], elementwise: true, ..Spec::default() });
+    let shifted = b.pointwise(name, variance, Stash::Nothing);
+    let deviation = b.pointwise(name, shifted, Stash::Output);
+    let again = b.pointwise(name, wide, Stash::Nothing);
+    let normed = b.mul(name, again, deviation);
+    let weight = b.weight(Part::Norm, width, 1);
+    let weight = b.cast(name, weight, Element::F32);
+    let scaled = b.mul(name, weight, normed);
+    b.cast(name, scaled, element)
 }
 
 /// A norm of an fp32 copy, without weights (models/olmo/modeling_olmo.py, `OlmoLayerNorm`).

@@ -1,7 +1,9 @@
 //! Decoder-only configurations, family by family.
 
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
+use super::windows;
 use crate::model::architecture::{Act, Decoder, Family, Mla, Moe, QkNorm, Sizes};
+use crate::model::rules::ClassRules;
 use crate::plan::Fault;
 use crate::plan::keywords::{Norm, Position};
 
@@ -74,12 +76,16 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let heads =
         keys.count(&["num_attention_heads", "n_head", "num_heads", "n_heads"], MAX_COUNT)?.unwrap_or(base.heads);
     let or = |default: u64, otherwise: u64| if default == 0 { otherwise } else { default };
-    let kv_heads = keys
-        .count(&["num_key_value_heads", "num_kv_heads"], MAX_COUNT)?
-        .unwrap_or(if base.kv_heads == 0 || heads < base.kv_heads { heads } else { base.kv_heads });
+    // A null means as many as query heads, whatever the class's default.
+    let own = base.kv_heads == 0 || heads < base.kv_heads || keys.is_null("num_key_value_heads");
+    let kv_heads = keys.count(&["num_key_value_heads", "num_kv_heads"], MAX_COUNT)?.unwrap_or(if own {
+        heads
+    } else {
+        base.kv_heads
+    });
     let head_dim = match keys.count(&["head_dim"], MAX_WIDTH)? {
         Some(head_dim) => head_dim,
-        None if base.head_dim > 0 => base.head_dim,
+        None if base.head_dim > 0 && !keys.is_null("head_dim") => base.head_dim,
         None if hidden % heads == 0 => hidden / heads,
         None => {
             return Err(Keys::fault(
@@ -99,6 +105,7 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let positions = keys.count(&["max_position_embeddings", "n_positions", "seq_length"], MAX_ROWS)?;
     let vocab = keys.count(&["vocab_size"], MAX_ROWS)?.unwrap_or(base.vocab);
     let decoder = Decoder {
+        windowed_layers: windows::listed(keys, layers)?,
         max_positions: Some(positions.unwrap_or(base.positions)),
         tie_embeddings: keys.flag("tie_word_embeddings", base.tie)?,
         act: act(keys),
@@ -153,7 +160,9 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             ..d
         },
         Family::Mistral | Family::Mixtral => {
-            let default = if family == Family::Mistral && !keys.has("sliding_window") { None } else { window };
+            // MistralConfig has a window of 4096 where the key is absent, MixtralConfig none.
+            let absent = family == Family::Mistral && !keys.is_null("sliding_window");
+            let default = window.or(absent.then_some(4096));
             let moe = if family == Family::Mixtral { Some(moe(keys, d.intermediate, 8, 2)?) } else { None };
             Decoder { sliding_window: default, moe, ..d }
         }
@@ -186,6 +195,7 @@ fn gpt2(d: Decoder, keys: Keys<'_>, acting: bool) -> Result<Decoder, Fault> {
         attention_dropout: keys.share(&["attn_pdrop"], 0.1)?,
         hidden_dropout: keys.share(&["resid_pdrop"], 0.1)?,
         embedding_dropout: keys.share(&["embd_pdrop"], 0.1)?,
+        class_rules: ClassRules { upcast_scores: keys.flag("reorder_and_upcast_attn", false)?, ..ClassRules::USUAL },
         ..d
     })
 }
@@ -221,7 +231,7 @@ fn gpt_oss(d: Decoder, keys: Keys<'_>, window: Option<u64>) -> Result<Decoder, F
         qkv_bias: keys.flag("attention_bias", true)?,
         out_bias: keys.flag("attention_bias", true)?,
         attention_sinks: true,
-        sliding_window: Some(window.unwrap_or(128)),
+        sliding_window: if keys.is_null("sliding_window") { None } else { Some(window.unwrap_or(128)) },
         full_attention_every: 2,
         moe: Some(Moe { router_bias: true, expert_bias: true, ..moe(keys, d.intermediate, 128, 4)? }),
         ..d
@@ -315,11 +325,15 @@ fn qwen(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     };
     let step = keys.count(&["decoder_sparse_step"], MAX_COUNT)?.unwrap_or(1);
     let dense_layers = keys.counts("mlp_only_layers", 10_000)?.unwrap_or_default();
+    // The layers up to `max_window_layers` attend to everything (models/qwen2/configuration_qwen2.py).
+    let first_windowed = keys.whole("max_window_layers", 10_000)?.unwrap_or(28);
+    let by_place = (0..d.layers).map(|layer| family == Family::Qwen3Moe || layer >= first_windowed).collect();
     Ok(Decoder {
         qkv_bias: if second { keys.flag("qkv_bias", true)? } else { d.qkv_bias },
         out_bias: if second { false } else { d.out_bias },
         qk_norm: if second { QkNorm::No } else { QkNorm::PerHead },
-        sliding_window: if windowed { keys.count(&["sliding_window"], MAX_ROWS)? } else { None },
+        sliding_window: if windowed { keys.count(&["sliding_window"], MAX_ROWS)?.or(Some(4096)) } else { None },
+        windowed_layers: d.windowed_layers.or(Some(by_place)),
         moe: experts.map(|moe| Moe { frequency: step, offset: 1, dense_layers, ..moe }),
         ..d
     })
@@ -334,10 +348,10 @@ fn gemma(d: Decoder, keys: Keys<'_>, family: Family, window: Option<u64>) -> Res
         act: Act::Gelu,
         sandwich_norms: !first,
         qk_norm: if family == Family::Gemma3Text { QkNorm::PerHead } else { QkNorm::No },
-        sliding_window: if first { None } else { Some(window.unwrap_or(4096)) },
+        sliding_window: if first || keys.is_null("sliding_window") { None } else { Some(window.unwrap_or(4096)) },
         full_attention_every: if first { 0 } else { pattern.unwrap_or(if second { 2 } else { 6 }) },
-        logit_softcap: keys.has("final_logit_softcapping") || (second && !keys.has("final_logit_softcapping")),
-        attention_softcap: keys.has("attn_logit_softcapping") || second,
+        logit_softcap: keys.has("final_logit_softcapping") || (second && !keys.is_null("final_logit_softcapping")),
+        attention_softcap: keys.has("attn_logit_softcapping") || (second && !keys.is_null("attn_logit_softcapping")),
         ..d
     })
 }

@@ -40,6 +40,9 @@ pub fn read(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<Encod
             ends: Ends::Image { image, patch, channels, head: heads::of_images(keys, class)? },
         });
     }
+    // The vocabularies of the configuration classes themselves: CamembertConfig and XLMRobertaConfig have BERT's.
+    let has_own = keys.text(&["model_type"]) == Some("roberta") && !keys.has("vocab_size");
+    let stack = if has_own { Decoder { vocab: 50_265, ..stack } } else { stack };
     let types = keys.count(&["type_vocab_size"], MAX_ROWS)?.unwrap_or(2);
     let (head, pooler) = heads::of_encoder(keys, family, class)?;
     Ok(Encoder { stack, ends: Ends::Text { types, pooler, head } })

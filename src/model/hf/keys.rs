@@ -111,6 +111,11 @@ impl<'a> Keys<'a> {
         self.get(name)?.as_array()?.iter().map(Value::as_bool).collect()
     }
 
+    /// Whether the key is there and `null`: set to nothing, where an absent one has its class's default.
+    pub fn is_null(self, name: &str) -> bool {
+        self.map.get(name).is_some_and(Value::is_null)
+    }
+
     /// Whether the key is there and not `null`.
     pub fn has(self, name: &str) -> bool {
         self.get(name).is_some()

@@ -1,58 +1,134 @@
 //! Hugging Face configurations as architectures. Field names and defaults are those of
 //! the configuration classes in transformers 4.57.6 (`models/*/configuration_*.py`).
 
+mod counts;
 mod decoder;
 mod diffusers;
 mod encoder;
 mod encoder_decoder;
+mod formula;
 mod heads;
 mod image;
 mod keys;
 mod related;
+mod windows;
+
+pub use counts::ClassCount;
 
 use serde_json::{Map, Value};
 
 use super::{Architecture, Family, ModelShape};
+use crate::framework::Profile;
 use crate::plan::Fault;
+use counts::NoCount;
 use keys::Keys;
+
+/// What helps where a class has no rules here.
+pub(super) const HELP: &str = "describe a model like it under model.architecture";
+
+/// Keys that the rules here read, whatever their value; the formulas of classes know only some.
+const READ_HERE: [&str; 31] = [
+    "attention_bias",
+    "attention_out_bias",
+    "attention_types",
+    "attn_config.attn_impl",
+    "bias",
+    "decoder_sparse_step",
+    "depths.len",
+    "do_layer_norm_before",
+    "embedding_size",
+    "enable_bias",
+    "feed_forward_proj",
+    "first_k_dense_replace",
+    "head_dim",
+    "hidden_sizes.len",
+    "intermediate_size",
+    "is_gated_act",
+    "layer_type",
+    "mlp_bias",
+    "mlp_only_layers",
+    "multi_query",
+    "n_inner",
+    "new_decoder_architecture",
+    "parallel_attn",
+    "qk_layernorm",
+    "qkv_bias",
+    "tie_word_embeddings",
+    "topk_method",
+    "use_bias",
+    "use_parallel_residual",
+    "use_qk_norm",
+    "use_qkv_bias",
+];
 
 /// What a `config.json` describes, and what had to be assumed to read it.
 ///
 /// # Errors
-/// Where a size is absent, not a number or absurd, or the model is of a kind that has no walk.
+/// Where a size is absent, not a number or absurd, or the class that it names has no checked rules.
 pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>), Fault> {
     let mut assumptions = Vec::new();
-    // A composite configuration (Gemma 3, Llama 4) holds the language model under `text_config`.
     let outer = Keys::of(config);
-    let keys = match outer.inner("text_config") {
-        Some(inner) if inner.has("hidden_size") => {
-            assumptions.push("model.hf_config: only the text part (text_config) is predicted".to_owned());
-            inner
-        }
-        _ => outer,
-    };
-    if let Some(class) = keys.text(&["_class_name"]) {
+    if let Some(class) = outer.text(&["_class_name"]) {
         return Ok((diffusers::read(config, class)?, assumptions));
     }
-    let model_type = keys.text(&["model_type"]).or_else(|| outer.text(&["model_type"]));
-    let class = outer.first_text("architectures");
-    let near = model_type.and_then(related::of);
-    let (family, known) = match near {
-        Some(near) => (near.family, true),
-        None => family_of(keys, model_type)?,
+    let (keys, is_part) = language_model(outer);
+    let Some(model_type) = keys.text(&["model_type"]).or_else(|| outer.text(&["model_type"])) else {
+        return Err(Keys::fault("model_type", "is absent: without it no class of transformers is meant"));
     };
+    let class = outer.first_text("architectures");
+    let count = count_of(config);
+    let near = related::of(model_type);
+    let family = near.map(|near| near.family).or_else(|| family_of(model_type));
+    let Some(family) = family else { return Err(without_rules(model_type, class, &count)) };
+    if let Err(no_count @ NoCount::Class { .. }) = &count {
+        return Err(refused(model_type, class, no_count));
+    }
     if near.is_some() {
-        let name = model_type.unwrap_or_default();
         let family = model_name(family);
         assumptions.push(format!(
-            "model.hf_config.model_type: {name}: parameters as its class has them, activations as {family}'s modules keep them"
+            "model.hf_config.model_type: {model_type}: {family}'s modules, with what its class writes in its own way"
         ));
     }
-    if !known {
-        let name = model_type.unwrap_or("absent");
-        assumptions.push(format!("model.hf_config.model_type: {name} read as {} by its keys", model_name(family)));
+    let shape = shape(keys, family, near, class)?;
+    if let Err(no_count @ NoCount::Key { key }) = &count
+        && !is_part
+        && !READ_HERE.contains(&key.as_str())
+    {
+        return Err(refused(model_type, class, no_count));
     }
-    let shape = match family {
+    let mut architecture = Architecture { name: String::new(), family, shape };
+    architecture.name = match architecture.block() {
+        Some(block) => format!("{model_type} {} x {}", block.layers, block.hidden),
+        None => format!("{model_type} of {} blocks", architecture.layers()),
+    };
+    let own = architecture.count(Profile::standard(), 1).total;
+    if is_part {
+        part_of(own, &architecture, count.as_ref().ok())?;
+        let whole = count.map_or(String::new(), |count| format!(": {own} of {} parameters", count.total));
+        assumptions.push(format!("model.hf_config.text_config: only the language model is predicted{whole}"));
+        architecture.name.push_str(", language model only");
+    } else if let Ok(count) = count {
+        check(own, &count)?;
+    }
+    left_out(outer, &mut architecture, &mut assumptions);
+    Ok((architecture, assumptions))
+}
+
+/// The language model of a composite configuration (LLaVA, Gemma 3), and whether it is one.
+fn language_model(outer: Keys<'_>) -> (Keys<'_>, bool) {
+    match outer.inner("text_config") {
+        Some(inner) if inner.has("hidden_size") || inner.has("model_type") => (inner, true),
+        _ => (outer, false),
+    }
+}
+
+fn shape(
+    keys: Keys<'_>,
+    family: Family,
+    near: Option<related::RelatedModel>,
+    class: Option<&str>,
+) -> Result<ModelShape, Fault> {
+    Ok(match family {
         Family::Bert | Family::Roberta | Family::Vit => ModelShape::Encoder(encoder::read(keys, family, class)?),
         Family::T5 | Family::Whisper => ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
         Family::Resnet => ModelShape::ResidualNet(image::residual_net(keys, class)?),
@@ -64,14 +140,81 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
             };
             ModelShape::Decoder(heads::of_decoder(stack, keys, family, class)?)
         }
-    };
-    let mut architecture = Architecture { name: String::new(), family, shape };
-    let named = model_type.unwrap_or_else(|| model_name(family));
-    architecture.name = match architecture.block() {
-        Some(block) => format!("{named} {} x {}", block.layers, block.hidden),
-        None => format!("{named} of {} blocks", architecture.layers()),
-    };
-    Ok((architecture, assumptions))
+    })
+}
+
+/// Parameters of the class that a `config.json` names, as transformers builds it.
+///
+/// # Errors
+/// Why there is no count.
+fn count_of(config: &Map<String, Value>) -> Result<ClassCount, NoCount> {
+    let keys = Keys::of(config);
+    let model_type = keys.text(&["model_type"]).ok_or(NoCount::Type)?;
+    counts::of(config, model_type, keys.first_text("architectures"))
+}
+
+/// Parameters of the class that a `config.json` names, where they are known, whether or not its memory is.
+#[must_use]
+pub fn class_count(config: &Map<String, Value>) -> Option<ClassCount> {
+    count_of(config).ok()
+}
+
+/// The rules here and the class itself are set against each other.
+fn check(own: u64, count: &ClassCount) -> Result<(), Fault> {
+    if own.abs_diff(count.total).saturating_mul(200) <= count.total {
+        return Ok(());
+    }
+    let ClassCount { class, total, .. } = count;
+    Err(Keys::fault("architectures", format!("{class} has {total} parameters, by the rules here {own}; {HELP}")))
+}
+
+/// A language model stands for the whole where it is most of it.
+fn part_of(own: u64, architecture: &Architecture, count: Option<&ClassCount>) -> Result<(), Fault> {
+    let is_most =
+        count.is_none_or(|count| own <= count.total && own.saturating_mul(4) >= count.total.saturating_mul(3));
+    if is_most && matches!(architecture.shape, ModelShape::Decoder(_)) {
+        return Ok(());
+    }
+    let whole = count.map_or(String::new(), |ClassCount { class, total, .. }| format!(" of {class}'s {total}"));
+    let said = format!("a part with {own}{whole} parameters, and the others have no checked rules; {HELP}");
+    Err(Keys::fault("text_config", said))
+}
+
+/// The one sentence for a class without rules.
+fn without_rules(model_type: &str, class: Option<&str>, count: &Result<ClassCount, NoCount>) -> Fault {
+    match count {
+        Ok(ClassCount { class, total, .. }) => {
+            let said = format!("{class} has {total} parameters; what its modules save has no checked rules; {HELP}");
+            Keys::fault("architectures", said)
+        }
+        Err(no_count @ NoCount::Class { .. }) => refused(model_type, class, no_count),
+        Err(_) => refused(model_type, class, &NoCount::Type),
+    }
+}
+
+fn refused(model_type: &str, class: Option<&str>, no_count: &NoCount) -> Fault {
+    let class = class.unwrap_or(model_type);
+    match no_count {
+        NoCount::Type => {
+            Keys::fault("model_type", format!("models of the kind {model_type} have no checked rules; {HELP}"))
+        }
+        NoCount::Class { main } => {
+            let said = format!("{class} is no class of {model_type} with checked rules ({main} is); {HELP}");
+            Keys::fault("architectures", said)
+        }
+        NoCount::Key { key } => Keys::fault(key, format!("{class} with this value has no checked rules; {HELP}")),
+    }
+}
+
+/// What the file describes and the prediction leaves out: said in the headline.
+fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut Vec<String>) {
+    if let Some(method) = keys.inner("quantization_config").and_then(|inner| inner.text(&["quant_method"])) {
+        architecture.name.push_str(&format!(", without its {method} storage"));
+        assumptions.push(format!(
+            "model.hf_config.quantization_config: the file's weights are stored in {method}; the plan's precision is \
+             predicted"
+        ));
+    }
 }
 
 /// Every family by its `model_type`.
@@ -114,75 +257,7 @@ fn model_name(family: Family) -> &'static str {
     FAMILIES.iter().find(|(_, known)| *known == family).map_or("llama", |(name, _)| name)
 }
 
-/// Kinds of model that are known by name and have no walk: encoders with modules of their own, and stacks that mix
-/// attention with recurrence or have none, whose keys look like a decoder's.
-const OTHERS: [&str; 31] = [
-    "albert",
-    "bamba",
-    "bart",
-    "clip",
-    "convnext",
-    "deberta",
-    "deberta-v2",
-    "deit",
-    "dinov2",
-    "distilbert",
-    "electra",
-    "falcon_h1",
-    "falcon_mamba",
-    "granitemoehybrid",
-    "jamba",
-    "lfm2",
-    "mamba",
-    "mamba2",
-    "mbart",
-    "minimax",
-    "modernbert",
-    "mpnet",
-    "nemotron_h",
-    "qwen3_next",
-    "recurrent_gemma",
-    "rwkv",
-    "swin",
-    "umt5",
-    "xlstm",
-    "zamba",
-    "zamba2",
-];
-
-/// The family of a `model_type`, or the nearest by the keys that are there; whether it was known.
-fn family_of(keys: Keys<'_>, model_type: Option<&str>) -> Result<(Family, bool), Fault> {
-    if let Some(name) = model_type {
-        let known = FAMILIES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        if let Some((_, family)) = known {
-            return Ok((*family, true));
-        }
-        if OTHERS.contains(&name) || keys.flag("is_encoder_decoder", false)? {
-            return Err(Keys::fault("model_type", format!("{name}: models of this kind are not predicted")));
-        }
-    }
-    let encoder = keys.has("hidden_sizes");
-    if encoder || !(keys.has("hidden_size") || keys.has("n_embd")) {
-        return Err(Keys::fault(
-            "model_type",
-            format!("{}: not a decoder transformer's configuration (no hidden_size)", model_type.unwrap_or("absent")),
-        ));
-    }
-    let experts = keys.has("num_experts") || keys.has("num_local_experts") || keys.has("n_routed_experts");
-    let family = if keys.has("kv_lora_rank") {
-        Family::DeepseekV3
-    } else if keys.has("n_embd") {
-        Family::Gpt2
-    } else if keys.has("num_local_experts") {
-        Family::Mixtral
-    } else if experts && keys.has("shared_expert_intermediate_size") {
-        Family::Qwen2Moe
-    } else if experts {
-        Family::Qwen3Moe
-    } else if keys.has("final_logit_softcapping") {
-        Family::Gemma2
-    } else {
-        Family::Llama
-    };
-    Ok((family, false))
+/// The family of a `model_type`.
+fn family_of(model_type: &str) -> Option<Family> {
+    FAMILIES.iter().find(|(known, _)| known.eq_ignore_ascii_case(model_type)).map(|(_, family)| *family)
 }

@@ -4,6 +4,7 @@
 use super::decoder::rotary;
 use super::keys::{Keys, MAX_ROWS, MAX_WIDTH};
 use crate::model::architecture::{Act, Decoder, Family, QkNorm};
+use crate::model::rules::{ClassNorm, ClassRules, LayerBuffer};
 use crate::plan::Fault;
 use crate::plan::keywords::{Norm, Position};
 
@@ -21,11 +22,18 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
     let llama = |fields| RelatedModel { family: Family::Llama, fields };
     Some(match model_type.to_ascii_lowercase().as_str() {
         "olmo" => llama(|d, _| Ok(Decoder { norm: Norm::Layernorm, norm_weight: false, ..d })),
-        "olmo2" | "olmo3" => llama(|d, _| Ok(Decoder { qk_norm: QkNorm::Whole, ..behind(d) })),
+        "olmo2" | "olmo3" => llama(|d, _| {
+            let class_rules = ClassRules { norm: ClassNorm::Wide, ..ClassRules::USUAL };
+            Ok(Decoder { qk_norm: QkNorm::Whole, class_rules, ..behind(d) })
+        }),
         "exaone4" => llama(|d, _| Ok(Decoder { qk_norm: QkNorm::PerHead, ..behind(d) })),
         "olmoe" => RelatedModel {
             family: Family::Mixtral,
-            fields: |d, _| Ok(Decoder { qk_norm: QkNorm::Whole, sliding_window: None, ..d }),
+            fields: |d, _| {
+                // OlmoeSdpaAttention.
+                let class_rules = ClassRules { repeats_kv: true, ..ClassRules::USUAL };
+                Ok(Decoder { qk_norm: QkNorm::Whole, sliding_window: None, class_rules, ..d })
+            },
         },
         "cohere" | "cohere2" => llama(cohere),
         "glm" => llama(glm),
@@ -35,19 +43,31 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
         "nemotron" => llama(|d, keys| {
             let rotary_dim = rotary(&d, keys.share(&["partial_rotary_factor", "rope_percent"], 0.5)?);
             let d = Decoder { rotary_dim, ..layer_normed(d) };
-            Ok(Decoder { act: Act::Relu2, gated: false, ..d })
+            let class_rules = ClassRules { norm: ClassNorm::OnePlusLayer, repeats_kv: true, ..ClassRules::USUAL };
+            Ok(Decoder { act: Act::Relu2, gated: false, class_rules, ..d })
         }),
         "arcee" => llama(|d, _| Ok(Decoder { act: Act::Relu2, gated: false, ..d })),
         "granite" => llama(|d, _| Ok(d)),
+        "helium" => llama(|d, _| {
+            let class_rules = ClassRules { norm: ClassNorm::Wide, layer_tables: 2, ..ClassRules::USUAL };
+            Ok(Decoder { class_rules, ..d })
+        }),
+        "granitemoe" => {
+            RelatedModel { family: Family::Mixtral, fields: |d, _| Ok(Decoder { sliding_window: None, ..d }) }
+        }
         "ernie4_5" => llama(|d, keys| {
             let bias = keys.flag("use_bias", false)?;
             let tie_embeddings = keys.flag("tie_word_embeddings", true)?;
-            Ok(Decoder { tie_embeddings, qkv_bias: bias, out_bias: bias, mlp_bias: bias, ..d })
+            let class_rules = ClassRules { wide_rotation: true, layer_tables: 2, ..ClassRules::USUAL };
+            Ok(Decoder { tie_embeddings, qkv_bias: bias, out_bias: bias, mlp_bias: bias, class_rules, ..d })
         }),
         "smollm3" => llama(|d, keys| Ok(Decoder { tie_embeddings: keys.flag("tie_word_embeddings", true)?, ..d })),
         "seed_oss" => llama(|d, keys| {
             let qkv_bias = keys.flag("attention_bias", true)?;
-            Ok(Decoder { qkv_bias, out_bias: keys.flag("attention_out_bias", false)?, ..d })
+            let out_bias = keys.flag("attention_out_bias", false)?;
+            let attention_dropout = keys.share(&["attention_dropout"], 0.1)?;
+            let hidden_dropout = keys.share(&["residual_dropout"], 0.1)?;
+            Ok(Decoder { qkv_bias, out_bias, attention_dropout, hidden_dropout, ..d })
         }),
         "persimmon" => RelatedModel { family: Family::GptNeox, fields: persimmon },
         "gptj" => llama(gptj),
@@ -78,6 +98,7 @@ fn cohere(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         tie_embeddings: keys.flag("tie_word_embeddings", true)?,
         sliding_window: windowed,
         full_attention_every: keys.count(&["sliding_window_pattern", "_sliding_window_pattern"], 1000)?.unwrap_or(4),
+        class_rules: ClassRules { norm: ClassNorm::ComposedLayer, wide_rotation: true, ..ClassRules::USUAL },
         ..d
     })
 }
@@ -85,7 +106,8 @@ fn cohere(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
 fn glm(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     let rotary_dim = rotary(&d, keys.share(&["partial_rotary_factor"], 0.5)?);
     let qkv_bias = keys.flag("attention_bias", true)?;
-    Ok(Decoder { qkv_bias, out_bias: false, fused_gate_up: true, rotary_dim, ..d })
+    let class_rules = ClassRules { layer_tables: 2, ..ClassRules::USUAL };
+    Ok(Decoder { qkv_bias, out_bias: false, fused_gate_up: true, rotary_dim, class_rules, ..d })
 }
 
 fn stablelm(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
@@ -98,6 +120,8 @@ fn stablelm(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         rotary_dim: rotary(&d, keys.share(&["partial_rotary_factor"], 0.25)?),
         parallel_block: parallel,
         shared_norm: parallel,
+        // StableLmSdpaAttention.
+        class_rules: ClassRules { repeats_kv: true, ..ClassRules::USUAL },
         ..layer_normed(d)
     })
 }
@@ -140,6 +164,12 @@ fn gptj(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         mlp_bias: true,
         head_bias: true,
         rotary_dim: rotated,
+        class_rules: ClassRules {
+            wide_scores: true,
+            layer_tables: 4,
+            buffer: LayerBuffer::Sinusoids,
+            ..ClassRules::USUAL
+        },
         hidden_dropout: keys.share(&["resid_pdrop"], 0.0)?,
         ..layer_normed(d)
     })
@@ -158,6 +188,7 @@ fn gpt_neo(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         attention_dropout: keys.share(&["attention_dropout"], 0.0)?,
         hidden_dropout: keys.share(&["resid_dropout"], 0.0)?,
         embedding_dropout: keys.share(&["embed_dropout"], 0.0)?,
+        class_rules: ClassRules { wide_scores: true, buffer: LayerBuffer::Mask, ..ClassRules::USUAL },
         ..layer_normed(d)
     })
 }

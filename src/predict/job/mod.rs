@@ -119,6 +119,15 @@ impl Job {
         };
         let modules = model::modules_of(profile, architecture.family);
         let modules = if plan.training.compile == Some(true) { modules.compiled() } else { modules };
+        let mut architecture = architecture;
+        let mtp_layers = architecture.block().map_or(0, |block| block.mtp_layers);
+        if mtp_layers > 0 && !modules.prediction.is {
+            architecture.name.push_str(", without its MTP layers");
+            if plan.model.hf_config.is_some() {
+                let said = format!("{mtp_layers} left out: {} does not build them", profile.name());
+                notes.assume("model.hf_config.num_nextn_predict_layers", &said);
+            }
+        }
         let what = LayoutIndependent {
             profile,
             architecture: Arc::new(architecture),
