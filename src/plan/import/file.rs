@@ -9,8 +9,8 @@ use super::origin::Origin;
 use super::refused::Refused;
 use super::settings::Settings;
 use super::{
-    Run, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt, nanotron, nemo,
-    olmo, python_calls, run, shell, text, told, torchtitan, torchtune, trainer,
+    Files, Run, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt, nanotron,
+    nemo, olmo, python_calls, run, shell, text, told, torchtitan, torchtune, trainer,
 };
 use crate::catalog::Catalog;
 
@@ -161,7 +161,9 @@ fn of_script(
     let known = |variable: &str| variables.get(variable).cloned();
     let mut found: Vec<(String, Imported)> = Vec::new();
     let mut others = Vec::new();
-    for command in commands(content, &known) {
+    let script = shell::read(content, &known);
+    let written = Written { own: &script.files, below: around.files };
+    for command in starting(script.commands) {
         let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
         let inner = Run {
             command,
@@ -171,7 +173,7 @@ fn of_script(
             withheld: around.withheld,
             world: around.world,
             which: None,
-            files: around.files,
+            files: &written,
         };
         let imported = run(&inner, catalog);
         if imported.tool.is_empty() {
@@ -199,6 +201,24 @@ fn of_script(
     }
 }
 
+/// Files that a script writes itself before it starts what reads them.
+struct Written<'a> {
+    own: &'a BTreeMap<String, String>,
+    below: &'a dyn Files,
+}
+
+impl Files for Written<'_> {
+    fn read(&self, path: &str) -> Result<String, String> {
+        let plain = |path: &str| path.trim_start_matches("./").to_owned();
+        let own = self.own.iter().find(|(name, _)| plain(name) == plain(path));
+        own.map_or_else(|| self.below.read(path), |(_, text)| Ok(text.clone()))
+    }
+
+    fn absolute(&self, path: &str) -> String {
+        self.below.absolute(path)
+    }
+}
+
 /// No command is shown at greater length.
 const LONGEST_SHOWN: usize = 100;
 
@@ -207,7 +227,10 @@ const MOST_COMMANDS: usize = 64;
 
 /// The commands of a script that start Python, a launcher or a tool that trains, in their order.
 pub fn commands(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Vec<String>> {
-    let all = shell::read(content, known).commands;
+    starting(shell::read(content, known).commands)
+}
+
+fn starting(all: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let starts = |words: &Vec<String>| {
         let launch::Launched { launchers, program, .. } = launch::take_apart(words);
         !launchers.is_empty() || (program.python && !program.words.is_empty()) || trains_by_itself(&program)

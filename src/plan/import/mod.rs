@@ -189,6 +189,9 @@ fn world(context: &Context, own: &[Launcher], inherited: &[Launcher]) -> World {
     launch::of_slurm(&variable)
 }
 
+/// No tool has a command of more words.
+const MOST_WORDS: usize = 20_000;
+
 /// The framework that runs, by its program's name and arguments.
 fn framework(context: &Context) -> Imported {
     type Reader = (fn(&Context) -> bool, fn(&Context) -> Imported);
@@ -216,7 +219,8 @@ fn framework(context: &Context) -> Imported {
         (python_calls::runs, python_calls::import),
         (deepspeed::runs, deepspeed::import),
     ];
-    let reader = READERS.iter().find(|(runs, _)| !context.program.trains_nothing() && runs(context));
+    let looked_at = !context.program.trains_nothing() && context.program.words.len() <= MOST_WORDS;
+    let reader = READERS.iter().find(|(runs, _)| looked_at && runs(context));
     reader.map_or_else(|| unknown(context), |(_, import)| import(context))
 }
 

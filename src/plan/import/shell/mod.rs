@@ -2,11 +2,13 @@
 //! training command that it would start.
 
 mod condition;
+mod expansion;
 mod statements;
+mod written;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use super::expression;
 use super::settings::UNKNOWN;
 use condition::{Branches, holds};
 use statements::statements;
@@ -23,34 +25,59 @@ pub struct Script {
     variables: BTreeMap<String, Vec<String>>,
     /// Every simple command, its words expanded.
     pub commands: Vec<Vec<String>>,
+    /// Files that it writes itself, by their paths.
+    pub files: BTreeMap<String, String>,
+    /// Bytes that words were put together of.
+    spent: Cell<usize>,
 }
+
+/// A script whose variables double each other is left where so much has been put together.
+const MAX_SPENT: usize = 4 * MAX_TEXT;
+
+/// Stands for a variable that nobody has set.
+const UNSET: char = '\0';
 
 /// Reads a script, or a command line as one types it. `known` are variables from outside.
 ///
-/// What only a run could tell (loops, substituted commands, conditions on files) is not followed: the
-/// first branch of such a condition counts as taken. Comparisons of words and numbers are followed.
+/// What only a run could tell is unknown: arguments of the script, substituted commands, and what the branches of a
+/// condition on such or on files leave differently. All branches of those are read.
 pub fn read(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Script {
     let mut script = Script::default();
     if text.len() > MAX_TEXT {
         return script;
     }
-    let mut skipping = Branches::default();
-    for statement in statements(text) {
-        if script.commands.iter().map(Vec::len).sum::<usize>() > MAX_WORDS {
+    let text = text.replace(UNSET, "");
+    let mut branches = Branches::default();
+    for statement in statements(&text) {
+        if script.commands.iter().map(Vec::len).sum::<usize>() > MAX_WORDS || script.spent.get() > MAX_SPENT {
             break;
         }
-        let followed = skipping.taken(&statement, |condition| {
-            // What `&&` or `||` joins to it is another statement: then nobody knows.
-            holds(&script.words(condition, known)).unwrap_or(true)
-        });
-        if let Some(statement) = followed {
-            script.statement(&statement, known);
+        if let Some(followed) = branches.taken(&statement.text, &mut script, known) {
+            let before = script.commands.len();
+            script.statement(&followed, known);
+            script.written(before, &statement, known);
         }
     }
     script
 }
 
 impl Script {
+    /// Whether a condition holds; none where only a run could tell.
+    fn holds(&self, condition: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<bool> {
+        holds(&self.raw_words(condition, known))
+    }
+
+    /// `NAME in WORDS`: the word where there is one, else nobody knows which.
+    fn loop_over(&mut self, header: &str, known: &dyn Fn(&str) -> Option<String>) {
+        let Some((name, list)) = header.split_once(" in ") else { return };
+        let words = self.words(list, known);
+        let value = match words.as_slice() {
+            [one] if !one.contains(['{', '*']) => one.clone(),
+            _ => UNKNOWN.to_owned(),
+        };
+        self.variables.insert(name.trim().to_owned(), vec![value]);
+    }
+
     fn statement(&mut self, statement: &str, known: &dyn Fn(&str) -> Option<String>) {
         let rest = ["export ", "declare ", "local ", "readonly "]
             .iter()
@@ -99,8 +126,26 @@ impl Script {
         }
     }
 
-    /// Splits into words as a shell does, quotes undone and variables put in.
+    /// Splits into words as a shell does, quotes undone and variables put in. A variable that nobody has set is
+    /// nothing by itself, and unknown as the value of an option or in a word with more.
     fn words(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for word in self.raw_words(text, known) {
+            if !word.contains(UNSET) {
+                words.push(word);
+                continue;
+            }
+            let alone = word.chars().all(|letter| letter == UNSET);
+            let option = words.last().is_some_and(|last| last.starts_with("--") && !last.contains('='));
+            if !alone || option {
+                words.push(word.replace(UNSET, UNKNOWN));
+            }
+        }
+        words
+    }
+
+    /// As [`Self::words`], with what nobody has set marked.
+    fn raw_words(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         let mut splitter = Splitter::default();
         let mut rest = text;
         let mut quote = None;
@@ -139,97 +184,9 @@ impl Script {
             rest = after;
         }
         splitter.end();
+        self.spent.set(self.spent.get() + splitter.bytes);
         splitter.words
     }
-
-    /// What a text that begins with `$` stands for, and how many bytes that uses up.
-    fn expanded(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> (String, usize) {
-        if let Some(inner) = text.strip_prefix("$((") {
-            let Some(end) = inner.find("))") else { return (String::new(), text.len()) };
-            let plain = inner[..end].replace(['$', '{', '}'], "");
-            // As a shell counts: what is not set, or is random, is zero; what a cluster sets nobody knows.
-            let number = |name: &str| match self.variable(name, known).unwrap_or_else(|| unset(name)).trim() {
-                "" => Some(0),
-                text => text.parse().ok(),
-            };
-            let value =
-                expression::whole(&plain, &number).map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string());
-            return (value, end + "$((".len() + "))".len());
-        }
-        if let Some(inner) = text.strip_prefix('`') {
-            let end = inner.find('`').unwrap_or(inner.len());
-            return (output(&inner[..end]), (end + "``".len()).min(text.len()));
-        }
-        if text.starts_with("$(") {
-            let used = closing(text, '(', ')');
-            return (output(text.get(2..used.saturating_sub(1)).unwrap_or("")), used);
-        }
-        if text.starts_with("${") {
-            let used = closing(text, '{', '}');
-            let inner = text.get(2..used.saturating_sub(1)).unwrap_or("");
-            return (self.parameter(inner, known), used);
-        }
-        let name: &str = &text[1..];
-        let end = name.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(name.len());
-        match name.chars().next() {
-            // `$1`: an argument of the script, `$@`: all of them.
-            Some(digit) if digit.is_ascii_digit() => (known(&name[..1]).unwrap_or_default(), 2),
-            Some('@' | '*') => (known("@").unwrap_or_default(), 2),
-            Some('#' | '?' | '$' | '!') => (String::new(), 2),
-            _ if end == 0 => ("$".to_owned(), 1),
-            _ => (self.variable(&name[..end], known).unwrap_or_else(|| unset(&name[..end])), 1 + end),
-        }
-    }
-
-    /// `name`, `name[@]`, `name:-default`, `name:=default`, `name-default`.
-    fn parameter(&self, inner: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
-        let end = inner.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(inner.len());
-        let (name, rest) = inner.split_at(end);
-        let value = self.variable(name, known);
-        let default = [":-", ":=", "-", "="].iter().find_map(|sign| rest.strip_prefix(sign));
-        match (value, default) {
-            (Some(value), _) if !value.is_empty() || default.is_none() => value,
-            // One level of variables in a default is followed, not more.
-            (_, Some(default)) => {
-                let words = default.trim_matches(['"', '\'']);
-                let inner =
-                    words.strip_prefix("${").and_then(|name| name.strip_suffix('}')).or(words.strip_prefix('$'));
-                inner.map_or_else(|| words.to_owned(), |name| self.variable(name, known).unwrap_or_default())
-            }
-            (value, None) => value.unwrap_or_else(|| unset(name)),
-        }
-    }
-}
-
-/// What a substituted command prints, where that can be told without running it: the present directory.
-fn output(command: &str) -> String {
-    if command.trim() == "pwd" { ".".to_owned() } else { UNKNOWN.to_owned() }
-}
-
-/// A variable that nobody has set: nothing, but for what a cluster sets before the script begins.
-fn unset(name: &str) -> String {
-    if name == "PWD" {
-        return ".".to_owned();
-    }
-    const CLUSTERS: [&str; 6] = ["MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "HOSTNAME", "SLURMD_NODENAME"];
-    let clusters = CLUSTERS.contains(&name) || name.starts_with("SLURM_") || name.starts_with("PET_");
-    if clusters { UNKNOWN.to_owned() } else { String::new() }
-}
-
-/// Bytes up to and with the bracket that closes the first one.
-fn closing(text: &str, open: char, close: char) -> usize {
-    let mut depth = 0_usize;
-    for (at, letter) in text.char_indices() {
-        if letter == open {
-            depth += 1;
-        } else if letter == close {
-            depth -= 1;
-            if depth == 0 {
-                return at + 1;
-            }
-        }
-    }
-    text.len()
 }
 
 /// Words as they come together.
