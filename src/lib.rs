@@ -11,6 +11,8 @@
 //! | module | what it is | reads files, clock, driver |
 //! |---|---|---|
 //! | [`mod@printable`] | text from outside made safe for a terminal | no |
+//! | [`manual`] | the topics of `memwall help`, as Markdown laid out for a width | no |
+//! | [`files`] | regular files read within bounds | files |
 //! | [`units`] | quantities as types: bytes, flops, rates, time | no |
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
 //! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
@@ -31,43 +33,50 @@
 //!
 //! # How data flows
 //!
-//! A plan file becomes a [`plan::Document`] (its text, with the place of every value) and
-//! from that a [`plan::Plan`] (what each key says). [`predict::Job::resolve`] decides
-//! everything that the plan leaves open and lists what it assumed; [`predict::predict`]
-//! walks the operators and gives a [`predict::Prediction`]. Screen, reports, comparison and
-//! tests all read that one value and its lists of named terms.
+//! A plan file becomes a [`plan::Document`]: its text, with the place of every value. From that comes a
+//! [`plan::Plan`]: what each key says. [`predict::Job::resolve`] decides everything that the plan leaves open and lists
+//! what it assumed. [`predict::predict`] walks the operators and returns a [`predict::Prediction`]. Screen, reports,
+//! comparison and tests read that one value and its lists of named terms.
 //!
-//! A [`observe::Source`] lives on a thread of its own, because drivers block, and hands
-//! [`reading::Sample`]s over. [`cli::dashboard::watch`] is the one owner of the state: it
-//! waits for keys, samples, ticks and signals, runs [`app::update`] for each, carries out the
-//! [`app::Effect`]s and draws one frame with [`ui::draw`]. [`ui::wanted`] says what is on the screen,
-//! and sources leave out what costs something and is not. An edit of the plan predicts at
-//! once, in the same turn: a prediction takes less time than drawing it (a few times as long where one GPU's allocator
-//! is replayed). A search for plans runs
-//! beside the loop and tells as it goes. Of time alone no frame is drawn: one comes with each sample.
+//! A [`observe::Source`] lives on a thread of its own, because drivers block, and sends [`reading::Sample`]s.
+//! [`cli::dashboard::watch`] owns the state. It waits for keys, samples, ticks and signals, runs [`app::update`] for
+//! each, carries out the [`app::Effect`]s and draws one frame with [`ui::draw`]. [`ui::wanted`] says what is on the
+//! screen; sources leave out what is expensive and not shown. No frame is drawn for time alone: one comes with each
+//! sample.
 //!
-//! A recording is played by a source too ([`observe::Replay`]): its samples take the same way, with
-//! their own time, and [`app`] steers it through an effect. To go elsewhere it plays again from the nearest
-//! milestone before, at which what was shown is kept, or from the beginning, at once: what is shown is what was shown then.
-//! What is seen is set against the plan with every sample ([`compare`]). Where it lies outside of what predictions
-//! stray by, [`app::Question`] is what a search for explanations reads: it is answered on a thread of its own and
-//! comes back as an event, and is asked again only when the evidence says something else. Only steady training counts
-//! ([`compare::Phases`]); alerts and calibrations are effects like files.
-//! The plan's text is the one buffer: [`app::Editor`] holds it with every change since it was
-//! opened; the form edits values in it, the text view its lines, and both read it back. While
-//! it cannot be read, the last good prediction stays; a text of more than [`app::AT_ONCE`] bytes is read beside the
-//! loop, and it stays meanwhile too. Saving, opening and what is kept against
-//! a crash are [`app::Effect`]s too.
+//! An edit of the plan predicts at once, in the same turn. A prediction takes less time than a frame, or a few times as
+//! long if one GPU's allocator is replayed. A search for plans runs beside the loop and reports its progress.
+//!
+//! A source plays recordings too ([`observe::Replay`]). Its samples take the same way, with their own time, and [`app`]
+//! steers it through an effect. A jump plays again from the nearest milestone before it, at which the state was kept, or
+//! from the beginning.
+//!
+//! Each sample is compared with the plan ([`compare`]). If the run leaves the band of healthy runs, an
+//! [`app::Question`] starts a search for explanations. A thread of its own answers it, and the answer is an event. It is
+//! asked again only if the evidence changes. Only steady training counts ([`compare::Phases`]). Alerts and calibrations
+//! are effects, like files.
+//!
+//! The plan's text is the one buffer. [`app::Editor`] holds it with every change since it was opened. The form edits
+//! values in it, the text view its lines, and both read it back. While it cannot be read, the last good prediction
+//! stays. A text of more than [`app::AT_ONCE`] bytes is read beside the loop. Saving, opening and crash recovery are
+//! [`app::Effect`]s too.
 //!
 //! # What must not be broken
 //!
 //! - Unknown is never zero: a [`reading::Reading`] without a value keeps its reason up to the pixel.
-//! - Three memory figures, never one: allocated, reserved, device-used.
+//! - Three memory numbers, never mixed: allocated, reserved, device-used.
 //! - The terms of a prediction sum to its total, to the byte.
-//! - The text of a plan is the user's: edits change the value that they are about and nothing else,
-//!   undo ends at the first byte, and nothing unsaved is lost.
+//! - The text of a plan is the user's: edits change their value and nothing else, undo ends at the first byte, and
+//!   nothing unsaved is lost.
+//!
+//! `.github/CONTRIBUTING.md` says which files to touch for a new GPU, model family, plan key, log format, pane, metric
+//! or framework.
 
 pub mod printable;
+
+pub mod manual;
+
+pub mod files;
 
 pub mod units;
 

@@ -21,7 +21,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-pub use device::{DeviceMemory, DeviceProcess, DeviceSample};
+pub use device::{DeviceMemory, DeviceProcess, DeviceSample, dram_bandwidth};
 pub use hardware::{
     Board, Closely, Counters, Health, HostDetail, Links, MigInstance, NvLinks, Peer, Place, Wanted, Work, Xid, Xids,
 };

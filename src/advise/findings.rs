@@ -193,7 +193,7 @@ impl Look<'_> {
             return None;
         }
         let message = format!(
-            "products in {} take {} of the step ({})",
+            "matrix multiplications in {} take {} of the step ({})",
             self.prediction.roofline.peak_name,
             Fraction(share),
             time.compute
@@ -247,10 +247,8 @@ impl Look<'_> {
         if share.is_nan() || share <= 0.02 || fixes.is_empty() {
             return None;
         }
-        let message = format!(
-            "{} of the operations are done twice, and the card has room to keep their results",
-            Fraction(share)
-        );
+        let message =
+            format!("{} of the operations are done twice, and the GPU has room to keep their results", Fraction(share));
         Some(Finding { severity: Severity::Medium, kind: "needless_recomputation", message, fixes })
     }
 
@@ -307,7 +305,7 @@ impl Look<'_> {
             Some(_) => Severity::Low,
             None => return None,
         };
-        let message = format!("{left} of each GPU lie idle ({share}), and there are faster plans that use them");
+        let message = format!("{left} of each GPU are unused ({share}), and faster plans use them");
         Some(Finding { severity, kind: "idle_capacity", message, fixes })
     }
 

@@ -27,8 +27,7 @@ impl Look<'_> {
         let time = &self.prediction.time;
         let share = self.share(time.communication.0);
         let severity = graded(share, 0.3, 0.1)?;
-        let message =
-            format!("collectives that nothing hides take {} of the step ({})", Fraction(share), time.communication);
+        let message = format!("exposed collectives take {} of the step ({})", Fraction(share), time.communication);
         let waits = |fix: &Fix| fix.outline.time.communication.0;
         let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < time.communication.0 * LESS);
         Some(Finding { severity, kind: "exposed_communication", message, fixes })
@@ -58,7 +57,7 @@ impl Look<'_> {
         let share = self.share(time.launch.0);
         let severity = graded(share, 0.3, 0.1)?;
         let message = format!(
-            "the card waits {} of the step ({}) for the host to launch its kernels",
+            "the GPU waits {} of the step ({}) for the host to launch its kernels",
             Fraction(share),
             time.launch
         );

@@ -44,6 +44,13 @@ pub enum Event {
     Recording(PathBuf),
     /// The recording has ended as it should: what was written.
     Recorded(String),
+    /// The disk of the recording is full, or has room again.
+    RecordingRoom {
+        /// There is room.
+        has_room: bool,
+        /// The same in words.
+        said: String,
+    },
     /// The recording could not be begun, or broke off.
     RecordFailed(String),
     /// The signal to end a process was sent.

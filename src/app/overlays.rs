@@ -9,6 +9,7 @@ use crate::app::plans::exporting;
 use crate::app::plans::saving;
 use crate::app::run::inferred;
 use crate::app::state::{Overlay, State};
+use crate::app::topics;
 use crate::app::what_if::largest;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
@@ -50,7 +51,8 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         Overlay::Search => return search::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
         Overlay::RanOut(_) => state.overlay = None,
-        Overlay::Help(_) => state.overlay = None,
+        Overlay::Help(_) | Overlay::Topic { .. } if topics::leads_to_topics(key) => topics::open(state),
+        Overlay::Help(_) | Overlay::Topic { .. } => state.overlay = None,
     }
     Vec::new()
 }
@@ -59,6 +61,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
 fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
     let last = match overlay {
         Overlay::Help(_) => help_shape(state.size).hidden,
+        Overlay::Topic { topic, .. } => topics::topic_rows(topic, state.size).len().saturating_sub(1),
         Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
             state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
         }
@@ -79,6 +82,7 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
     };
     match overlay {
         Overlay::Help(line) => to(line).filter(|_| last > 0).map(Overlay::Help),
+        Overlay::Topic { topic, line } => to(line).map(|line| Overlay::Topic { topic, line }),
         Overlay::Diff(line) => to(line).map(Overlay::Diff),
         Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
         Overlay::Recovered(line) => to(line).map(Overlay::Recovered),

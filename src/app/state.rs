@@ -40,6 +40,13 @@ use crate::reading::{Moment, SourceKind};
 pub enum Overlay {
     /// All keys, from that line on.
     Help(usize),
+    /// A topic of the manual.
+    Topic {
+        /// Its place in [`crate::manual::TOPICS`].
+        topic: usize,
+        /// The line that it is shown from.
+        line: usize,
+    },
     /// The question what to do with unsaved changes.
     ConfirmQuit,
     /// What is to be saved, from that line on.

@@ -80,6 +80,10 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Played(playback) => return recording::played(state, playback),
         Event::Recording(path) => recording::began(state, path),
         Event::Recorded(what) => recording::ended(state, info(what)),
+        Event::RecordingRoom { has_room, said } => {
+            let notice = if has_room { info(said) } else { problem(said) };
+            state.notice = Some(notice);
+        }
         Event::RecordFailed(why) => recording::ended(state, problem(why)),
         Event::EndSent { meant, forced } => ending::sent(state, meant, forced),
         Event::EndFailed(why) => state.notice = Some(problem(why)),
@@ -337,7 +341,7 @@ fn attach(state: &mut State) -> Vec<Effect> {
             state.monitor.toggle_attach(pid);
             state.notice = Some(match &state.monitor.attached {
                 Some(_) => info(format!("attached to {pid}: its memory is compared with the plan")),
-                None => info(format!("let go of {pid}: the fullest GPU is compared with the plan")),
+                None => info(format!("detached from {pid}: the fullest GPU is compared with the plan")),
             });
             set_against(state);
             if state.monitor.attached.is_some() && inferred::is_wanted(state) {

@@ -10,6 +10,12 @@ use serde::Deserialize;
 pub struct Curves {
     /// The generation, as `gpus.yaml` names it; `other` for those without an entry.
     pub architecture: String,
+    /// Only of GPUs of this compute capability; absent: of all others of the generation.
+    #[serde(default)]
+    pub compute_capability: Option<String>,
+    /// What the curves were estimated from, where no kernel of these GPUs was measured.
+    #[serde(default)]
+    pub estimated_from: Option<String>,
     /// Matrix products.
     pub matrix: MatrixCurve,
     /// Kernels that DRAM bandwidth bounds.
@@ -22,13 +28,13 @@ pub struct Curves {
     pub triton: Option<AttentionCurve>,
 }
 
-/// Matrix products: share of the dense peak by shape.
+/// Matrix multiplications: share of the dense peak, and what depends on the shape.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatrixCurve {
     /// A key of the file's `sources`.
     pub source: String,
-    /// Share of the peak that a large 16-bit product sustains at the card's own power limit.
+    /// Share of the peak that a large 16-bit matmul sustains at `watts_per_tflop`.
     pub half: f64,
     /// The same of FP8.
     pub fp8: f64,
@@ -36,19 +42,24 @@ pub struct MatrixCurve {
     pub tf32: f64,
     /// The same of FP32 on the vector units.
     pub fp32: f64,
-    /// What is left of those where products of many experts run as one group.
+    /// What is left of those where matmuls of many experts run as one group.
     pub grouped: f64,
-    /// What is left of those where the weight's gradient is computed, its result added to an FP32 one.
+    /// What is left of those where the weight's gradient is added to an FP32 one.
     pub gradient: f64,
-    /// Inner size at which filling and draining the pipeline takes as long as the product itself.
+    /// Inner size that takes as long as a tile's first loads and its write-out, in 16 bit.
     pub fill: f64,
-    /// Side of a tile of the result, rows and columns.
-    pub tile: [f64; 2],
-    /// Watts of board power for a TFLOP/s of 16-bit peak that the shares hold at; absent: what the card itself has.
+    /// Microseconds before the first tile multiplies, once a kernel.
+    pub start_us: f64,
+    /// What is left of the shares in training, where other kernels run between: power, caches and clocks are not those of
+    /// one kernel again and again.
+    pub in_training: f64,
+    /// The largest share that the highest clock allows, where the boards differ in power.
+    pub most: f64,
+    /// Watts of board power for a TFLOP/s of 16-bit peak that the shares hold at; absent: what the GPU itself has.
     pub watts_per_tflop: Option<f64>,
     /// Power of (limit - idle) / (those watts - idle) by which the matrix clock differs.
     pub clock_power: f64,
-    /// Share of the board power that an idle card draws.
+    /// Share of the board power that an idle GPU draws.
     pub idle_power: f64,
 }
 
@@ -60,6 +71,8 @@ pub struct MemoryCurve {
     pub source: String,
     /// Share of the peak bandwidth that a long kernel reaches.
     pub share: f64,
+    /// The same of kernels that normalise rows, of a tensor read and written once: layer norm, softmax.
+    pub rows: f64,
     /// Microseconds that each kernel takes beside its bytes and operations: its start and its tail.
     pub kernel_us: f64,
 }

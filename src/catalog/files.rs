@@ -70,8 +70,8 @@ struct GpuEntry {
     aliases: Vec<String>,
     vendor: String,
     architecture: String,
-    #[serde(default, rename = "compute_capability")]
-    _compute_capability: Option<String>,
+    #[serde(default)]
+    compute_capability: Option<String>,
     #[serde(default, rename = "form")]
     _form: Option<String>,
     sm_count: Option<Sourced<u64>>,
@@ -170,7 +170,7 @@ impl File {
             let others = curves.vendor.iter().chain(&curves.triton);
             let others = others.map(|curve| ("other fused attention", curve.source.as_str()));
             let own = [
-                ("matrix products", curves.matrix.source.as_str()),
+                ("matrix multiplications", curves.matrix.source.as_str()),
                 ("memory-bound kernels", curves.memory.source.as_str()),
                 ("flash attention", curves.flash.source.as_str()),
             ];
@@ -210,6 +210,7 @@ impl GpuEntry {
         Gpu {
             vendor: if self.vendor == "amd" { Vendor::Amd } else { Vendor::Nvidia },
             generation,
+            compute_capability: self.compute_capability,
             host_link: host.unwrap_or_else(|| generation.host_link()),
             // Four decimals of a GiB stand for whole MiB, as drivers print them.
             memory: nearest_mib(self.memory_gib.value),

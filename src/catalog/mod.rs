@@ -156,6 +156,8 @@ pub struct Gpu {
     pub vendor: Vendor,
     /// Its generation.
     pub generation: Generation,
+    /// NVIDIA's compute capability ("8.6").
+    pub compute_capability: Option<String>,
     /// What NVML reports as total.
     pub memory: Bytes,
     /// Peak DRAM bandwidth.
@@ -245,11 +247,16 @@ impl Catalog {
         names::find(&self.links, name, |link| (&link.name, &link.aliases))
     }
 
-    /// What kernels reach on a card of `generation`: its own curves, else those of `other`.
+    /// What kernels reach on `gpu`: the curves of its compute capability, else of its generation, else those of `other`.
     #[must_use]
-    pub fn curves(&self, generation: Generation) -> Option<&Arc<Curves>> {
-        let named = |name: &str| self.curves.iter().rev().find(|curves| curves.architecture == name);
-        named(generation.name()).or_else(|| named("other"))
+    pub fn curves(&self, gpu: &Gpu) -> Option<&Arc<Curves>> {
+        let find = |name: &str, capability: Option<&str>| {
+            let mut curves = self.curves.iter().rev();
+            curves.find(|curves| curves.architecture == name && curves.compute_capability.as_deref() == capability)
+        };
+        let name = gpu.generation.name();
+        let own = gpu.compute_capability.as_deref().and_then(|capability| find(name, Some(capability)));
+        own.or_else(|| find(name, None)).or_else(|| find("other", None))
     }
 
     /// How the framework of that name drives a card.

@@ -1,6 +1,5 @@
 //! `memwall explain`: an out-of-memory message, or a PyTorch memory snapshot.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use super::args::{ExplainArgs, ListFormat};
 use super::{Exit, Streams, plans};
 use crate::advise::{Beside, savings};
 use crate::catalog::Catalog;
+use crate::files;
 use crate::observe::{out_of_memory, snapshot};
 use crate::plan::reason;
 use crate::predict::{Job, predict};
@@ -17,7 +17,7 @@ use crate::report::explain::{self, json};
 const LARGEST: u64 = 2 << 30;
 
 /// How much of a log's end is searched for a message.
-const TAIL: u64 = 64 << 20;
+const TAIL: u64 = 16 << 20;
 
 /// `memwall explain`.
 pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
@@ -62,7 +62,7 @@ fn bytes(file: &Path, streams: &mut Streams<'_>) -> io::Result<Vec<u8>> {
         streams.input.take(TAIL).read_to_end(&mut bytes)?;
         return Ok(bytes);
     }
-    let mut file = File::open(file)?;
+    let mut file = files::open_argument(file)?;
     let mut start = [0; 2];
     let read = file.read(&mut start)?;
     let length = file.metadata()?.len();

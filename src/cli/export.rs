@@ -1,5 +1,9 @@
 //! `memwall export PLAN --to TOOL`.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use super::args::{ExportArgs, ExportTarget};
 use super::{Exit, Streams, plans};
 use crate::catalog::Catalog;
@@ -8,8 +12,11 @@ use crate::plan::export::{Target, export};
 pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let (sources, exit) = plans::of_file(&args.plan, streams);
     let [source] = sources.as_slice() else {
-        return if sources.is_empty() { exit } else { streams.fail(Exit::Usage, "one plan at a time can be exported") };
+        return if sources.is_empty() { exit } else { streams.fail(Exit::Usage, "export takes one plan") };
     };
+    if args.output.as_deref().is_some_and(|output| is_same(Path::new(&args.plan), output)) {
+        return streams.fail(Exit::Usage, &format!("--output: {} is the plan itself", args.plan));
+    }
     let target = match args.to {
         ExportTarget::Megatron => Target::Megatron,
         ExportTarget::Torchrun => Target::Torchrun,
@@ -22,4 +29,10 @@ pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
         streams.note(&format!("not said: {note}"));
     }
     exit.and(streams.deliver(args.output.as_deref(), &exported.text))
+}
+
+/// Whether both names lead to one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    identity(one).is_some_and(|found| identity(other) == Some(found))
 }

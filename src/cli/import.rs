@@ -61,7 +61,7 @@ pub fn open(path: &Path) -> Result<Loaded, NotOpened> {
         if !import::is_foreign(&path.display().to_string(), &text) {
             return Err(NotOpened::Faults(faults));
         }
-        let catalog = user_catalog::load(|name| std::env::var_os(name)).unwrap_or_default();
+        let catalog = user_catalog::load(|name| std::env::var_os(name)).0;
         let (loaded, imported) = spelled(path, &text, &catalog)?;
         if let Some(why) = imported.names_no_model() {
             let shown = path.display();

@@ -60,7 +60,7 @@ pub fn run(choice: &Choice, plan: &Editor, head_start: Seconds, catalog: &Catalo
         demo = demo.leaking(LEAK);
     }
     if let Some(words) = departure.words() {
-        demo = demo.because(&format!("a made-up run of the plan, with {words}"));
+        demo = demo.because(&format!("a simulated run of the plan, with {words}"));
     }
     // A run that is under way says more at first sight than one that is loading.
     let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;

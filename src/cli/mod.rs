@@ -9,6 +9,7 @@ mod ending;
 mod exit;
 mod explain;
 mod export;
+mod help;
 mod import;
 pub mod infer;
 mod limits;
@@ -22,6 +23,7 @@ mod roofline;
 mod run;
 mod search;
 mod shape;
+mod signals;
 mod sweep;
 mod user_catalog;
 mod validate;
@@ -40,14 +42,24 @@ pub fn run(
     streams: &mut Streams,
     dashboard: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Exit,
 ) -> Exit {
-    // Completions are asked for while a package is built: they need nobody's files.
-    if let Some(Command::Completions(args)) = &asked.command {
-        return completions::run(args, streams);
+    // Completions are asked for while a package is built, help when a file is broken: they need nobody's files.
+    match &asked.command {
+        Some(Command::Completions(args)) => return completions::run(args, streams),
+        Some(Command::Help(args)) => return help::run(args, streams),
+        _ => {}
     }
-    let catalog = match user_catalog::load(|name| std::env::var_os(name)) {
-        Ok(catalog) => catalog,
-        Err(message) => return streams.fail(Exit::Failed, &message),
-    };
+    if let Some(Command::ReportGroupSignals) = asked.command {
+        return signals::report(streams);
+    }
+    let (catalog, faults) = user_catalog::load(|name| std::env::var_os(name));
+    let comes_first = matches!(asked.command, Some(Command::Run(_)));
+    for fault in &faults {
+        // A training runs without our files where they are broken.
+        let exit = streams.fail(Exit::Failed, fault);
+        if !comes_first {
+            return exit;
+        }
+    }
     let Some(command) = asked.command else {
         return match asked.dashboard.no_such_plan() {
             Some(message) => streams.fail(Exit::Usage, &message),
@@ -74,5 +86,7 @@ pub fn run(
         Command::Explain(args) => explain::run(&args, &catalog, streams),
         Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
+        Command::Help(args) => help::run(&args, streams),
+        Command::ReportGroupSignals => signals::report(streams),
     }
 }

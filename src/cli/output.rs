@@ -1,11 +1,11 @@
 //! Where a command reads and writes.
 
-use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
 use super::Exit;
 use super::args::Format;
+use crate::files;
 use crate::plan::reason;
 use crate::printable::printable;
 
@@ -56,18 +56,20 @@ impl Streams<'_> {
     /// # Errors
     /// The exit code: a file that is not there is bad usage, one that cannot be read a failure.
     pub fn read(&mut self, file: &Path) -> Result<String, Exit> {
-        let read =
-            if file == Path::new("-") { text_from(&mut *self.input) } else { File::open(file).and_then(text_from) };
+        let read = if file == Path::new("-") {
+            text_from(&mut *self.input)
+        } else {
+            files::open_argument(file).and_then(text_from)
+        };
         read.map_err(|error| self.fail(exit_for(&error), &format!("{}: {}", file.display(), reason(&error))))
     }
 }
 
 /// More than any stream of plans or file of cases; what goes on longer is not one.
-const MOST: u64 = 100_000_000;
+const MOST: u64 = 16_000_000;
 
 fn text_from(input: impl Read) -> io::Result<String> {
-    let text = io::read_to_string(input.take(MOST))?;
-    if text.len() as u64 == MOST { Err(ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+    files::text_of(files::up_to(input, MOST)?)
 }
 
 /// What a file that cannot be read means: a wrong name is bad usage, the rest a failure.

@@ -47,7 +47,7 @@ pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Str
         return replay::summarise(path, Format::Text, streams);
     }
     let Some(plan) = &args.plan else {
-        let message = "no terminal to draw on, and no plan to report on: name one, or see memwall --help";
+        let message = "no terminal for the dashboard and no plan to report: name a plan, or see memwall --help";
         return streams.fail(Exit::Usage, message);
     };
     let args = PredictArgs {

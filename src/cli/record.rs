@@ -36,7 +36,7 @@ pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
             return lines.iter().fold(Exit::Usage, |exit, line| exit.and(streams.fail(Exit::Usage, line)));
         }
     };
-    match record(args, plan, catalog.clone()) {
+    match record(args, plan, catalog.clone(), streams) {
         Ok(written) => streams.print(format!("{}\n", written.summary())),
         Err(message) => streams.fail(Exit::Failed, &message),
     }
@@ -61,7 +61,12 @@ fn open_plan(path: &Path, source: &Choice, catalog: &Catalog) -> Result<Planned,
     Ok(Planned { text, demo })
 }
 
-fn record(args: &RecordArgs, plan: Option<Planned>, catalog: Catalog) -> Result<Written, String> {
+fn record(
+    args: &RecordArgs,
+    plan: Option<Planned>,
+    catalog: Catalog,
+    streams: &mut Streams,
+) -> Result<Written, String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
     let (text, demo) = plan.map_or((None, None), |plan| (Some(plan.text), plan.demo));
@@ -70,7 +75,7 @@ fn record(args: &RecordArgs, plan: Option<Planned>, catalog: Catalog) -> Result<
     let demo = demo.filter(|_| matches!(choice, Choice::Demo(_)));
     let means = Means { demo, later: None, wants: Wants::everything(), catalog };
     let open = move || observe::open(choice, means);
-    let recorded = runtime.block_on(until_asked(args, text, open));
+    let recorded = runtime.block_on(until_asked(args, text, open, streams));
     // A thread that is stuck in a driver must not keep the program.
     runtime.shutdown_background();
     recorded
@@ -80,6 +85,7 @@ async fn until_asked(
     args: &RecordArgs,
     plan: Option<PlanText>,
     open: impl FnOnce() -> Result<Box<dyn Source>, String> + Send + 'static,
+    streams: &mut Streams<'_>,
 ) -> Result<Written, String> {
     let mut ending = Ending::listen()?;
     let clock = Clock::start();
@@ -95,6 +101,7 @@ async fn until_asked(
     tokio::pin!(over);
     let mut beside = Beside::of(args, clock)?;
     let mut recorder: Option<Recorder> = None;
+    let mut has_room = true;
     loop {
         let report = tokio::select! {
             report = reported.recv() => report,
@@ -106,7 +113,11 @@ async fn until_asked(
             Some(Report::Sample(sample)) => {
                 if let Some(recorder) = &mut recorder {
                     let sample = beside.as_mut().map_or_else(|| sample.clone(), |beside| beside.told(&sample));
-                    recorder.write(&sample).map_err(|error| broken_off(recorder.written(), &error))?;
+                    let written = recorder.write(&sample).map_err(|error| broken_off(recorder.written(), &error))?;
+                    if written != has_room {
+                        has_room = written;
+                        streams.note(&room(recorder.written(), has_room));
+                    }
                 }
             }
             Some(Report::Failed(why)) => return Err(why),
@@ -136,10 +147,25 @@ fn drain(reported: &mut Receiver<Report>, recorder: Option<Recorder>) -> Result<
     recorder.finish().map_err(|error| broken_off(&written, &error))
 }
 
+/// That a disk is full, or has room again, in one line.
+pub fn room(written: &Written, has_room: bool) -> String {
+    let Written { path, samples, lost, .. } = written;
+    let path = path.display();
+    if has_room {
+        format!("{path}: the disk has room again: recording goes on, {lost} samples were lost")
+    } else {
+        format!(
+            "{path}: no space left on the disk: what comes is lost until there is; the {samples} samples before can be replayed"
+        )
+    }
+}
+
 /// Why a recording cannot be begun, in one line.
 pub fn not_begun(path: &Path, error: &io::Error) -> String {
     let shown = path.display();
     match error.kind() {
+        // With more than the system's own words.
+        io::ErrorKind::AlreadyExists if error.get_ref().is_some() => error.to_string(),
         io::ErrorKind::AlreadyExists => format!("{shown} exists already and is not written over"),
         _ => format!("{shown}: cannot be written: {error}"),
     }

@@ -1,19 +1,20 @@
 //! `memwall run`: a command with the PyTorch hook in place, its output untouched, its exit status
 //! passed on.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal as Kill, kill_process};
+use rustix::process::{Pid, Signal as Number, kill_process};
 use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::RunArgs;
 use super::dashboard::Clock;
+use super::signals::{Group, Signals};
 use super::{Exit, Streams, plans};
 use crate::catalog::Catalog;
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
@@ -29,15 +30,18 @@ const LAUNCHER_VARIABLE: &str = "MEMWALL_RUN";
 
 /// `memwall run`.
 pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
-    let prediction = match args.plan.as_deref().map(|plan| predicted(plan, catalog, streams)).transpose() {
-        Ok(prediction) => prediction,
-        Err(exit) => return exit,
-    };
+    // Training comes first: with a plan that is none, and without a place for the hook, it runs as it would have.
+    let prediction = args.plan.as_deref().and_then(|plan| match predicted(plan, catalog, streams) {
+        Ok(prediction) => Some(prediction),
+        Err(_) => {
+            streams.note("runs without the plan");
+            None
+        }
+    });
     let placed = match place(|name| std::env::var_os(name)) {
         Ok(placed) => Some(placed),
-        // Training comes first: without a place for the hook it runs as it would have.
         Err(why) => {
-            streams.fail(Exit::Done, &format!("runs without the hook: {why}"));
+            streams.note(&format!("runs without the hook: {why}"));
             None
         }
     };
@@ -46,24 +50,23 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit
         None => (None, Vec::new()),
     };
     let ended = start(&args.command, variables);
-    let (mut runs, directory) =
-        listening.map_or((Vec::new(), None), |(listening, directory)| (listening.end(), Some(directory)));
+    let (mut heard, directory) =
+        listening.map_or((Heard::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
     // Other runs meet in the same directory.
-    runs.retain(|run| run.about.as_ref().is_some_and(|about| about.launcher == Some(std::process::id())));
+    heard.runs.retain(|run| run.about.as_ref().is_some_and(|about| about.launcher == Some(std::process::id())));
     let code = match ended {
         Ok(status) => code(status),
-        Err(message) => return streams.fail(Exit::Failed, &message),
+        Err(Broken { exit, message }) => return streams.fail(exit, &message),
     };
     if let Some(directory) = directory {
-        let pids: Vec<u32> = runs.iter().map(|run| run.pid).collect();
+        let pids: Vec<u32> = heard.runs.iter().map(|run| run.pid).collect();
         tell_exit(&directory, &pids, code);
     }
-    let exit = Exit::Child(code);
     if !args.quiet {
         // Standard output is the command's.
-        drop(streams.err.write_all(hooked::summary(&runs, prediction.as_ref()).as_bytes()));
+        drop(streams.err.write_all(hooked::summary(&heard.runs, heard.forgotten, prediction.as_ref()).as_bytes()));
     }
-    exit
+    Exit::Child(code)
 }
 
 /// `memwall hook`: the hook itself, for the two lines in a script.
@@ -99,9 +102,17 @@ fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<Placed, String> 
     Ok(Placed { listener, directory: directory.path().to_owned(), variables })
 }
 
+/// What a listener has heard.
+#[derive(Default)]
+struct Heard {
+    runs: Vec<HookedRun>,
+    /// Processes that were heard and had to make room for others.
+    forgotten: u64,
+}
+
 /// A listener on a thread of its own.
 struct Listening {
-    thread: std::thread::JoinHandle<Vec<HookedRun>>,
+    thread: std::thread::JoinHandle<Heard>,
     ended: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }
 
@@ -117,79 +128,87 @@ impl Listening {
                 let last = told.load(Relaxed);
                 let heard = listener.listen(TURN, || clock.now());
                 if last || heard.is_err() {
-                    return listener.runs().to_vec();
+                    return Heard { runs: listener.runs().to_vec(), forgotten: listener.forgotten() };
                 }
             }
         });
         Self { thread, ended }
     }
 
-    fn end(self) -> Vec<HookedRun> {
+    fn end(self) -> Heard {
         self.ended.store(true, std::sync::atomic::Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
     }
 }
 
-fn start(command: &[OsString], variables: Vec<(&'static str, OsString)>) -> Result<ExitStatus, String> {
-    let Some((program, arguments)) = command.split_first() else { return Err("no command".to_owned()) };
+/// A command that did not run to its end.
+struct Broken {
+    /// What a shell exits with.
+    exit: Exit,
+    message: String,
+}
+
+fn start(command: &[OsString], variables: Vec<(&'static str, OsString)>) -> Result<ExitStatus, Broken> {
+    let broken = |message: String| Broken { exit: Exit::Failed, message };
+    let Some((program, arguments)) = command.split_first() else { return Err(broken("no command".to_owned())) };
     let shown = PathBuf::from(program);
-    let runtime =
-        Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| broken(format!("no event loop: {error}")))?;
     runtime.block_on(async {
         // Before the command starts: from here on a signal reaches it.
-        let mut signals = Signals::listen()?;
-        let child = Command::new(program).args(arguments).envs(variables).spawn();
-        let mut child = child.map_err(|error| format!("{}: {error}", shown.display()))?;
+        let mut signals = Signals::listen().map_err(broken)?;
+        let mut group = Group::watch();
+        let mut child = spawn(program, arguments, variables)
+            .map_err(|error| Broken { exit: not_run(&error), message: format!("{}: {error}", shown.display()) })?;
         loop {
             tokio::select! {
-                status = child.wait() => return status.map_err(|error| format!("{}: {error}", shown.display())),
-                kind = signals.next() => forward(&child, kind),
+                status = child.wait() => {
+                    return status.map_err(|error| broken(format!("{}: {error}", shown.display())));
+                }
+                number = signals.next() => {
+                    let received = match &mut group {
+                        Some(group) => group.has_received(number).await,
+                        None => None,
+                    };
+                    if !received.unwrap_or_else(|| comes_from_keyboard(number)) {
+                        forward(&child, number);
+                    }
+                }
             }
         }
     })
 }
 
-/// The signals that a command is sent on purpose.
-struct Signals {
-    each: Vec<(Kill, Signal)>,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, String> {
-        let kinds = [
-            (Kill::INT, SignalKind::interrupt()),
-            (Kill::TERM, SignalKind::terminate()),
-            (Kill::HUP, SignalKind::hangup()),
-            (Kill::QUIT, SignalKind::quit()),
-            (Kill::USR1, SignalKind::user_defined1()),
-            (Kill::USR2, SignalKind::user_defined2()),
-        ];
-        let each: std::io::Result<Vec<_>> =
-            kinds.into_iter().map(|(number, kind)| Ok((number, signal(kind)?))).collect();
-        each.map(|each| Self { each }).map_err(|error| format!("signals cannot be received: {error}"))
-    }
-
-    async fn next(&mut self) -> Kill {
-        let waiting = self.each.iter_mut().map(|(number, signal)| {
-            Box::pin(async {
-                signal.recv().await;
-                *number
-            })
-        });
-        futures::future::select_all(waiting).await.0
+/// As a shell starts it: a script without a first line that says by what is the shell's own.
+fn spawn(program: &OsStr, arguments: &[OsString], variables: Vec<(&'static str, OsString)>) -> io::Result<Child> {
+    const NOT_EXECUTABLE: i32 = 8;
+    let child = Command::new(program).args(arguments).envs(variables.iter().cloned()).spawn();
+    match child {
+        Err(error) if error.raw_os_error() == Some(NOT_EXECUTABLE) && Path::new(program).components().count() > 1 => {
+            Command::new("/bin/sh").arg(program).args(arguments).envs(variables).spawn()
+        }
+        child => child,
     }
 }
 
-/// Passes a signal on. What the keyboard sends goes to the command by itself, as it is in the
-/// terminal's foreground group: a second interrupt would have it give up cleaning up.
-fn forward(child: &Child, kind: Kill) {
-    if matches!(kind, Kill::INT | Kill::QUIT) && in_foreground() {
-        return;
-    }
+/// What shells, `env` and `nohup` exit with where a program is not there, or is and cannot be run.
+fn not_run(error: &io::Error) -> Exit {
+    Exit::Child(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+/// Passes a signal on.
+fn forward(child: &Child, number: Number) {
     if let Some(pid) = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
         // It has ended already: nobody is left to be told.
-        let _ = kill_process(pid, kind);
+        let _ = kill_process(pid, number);
     }
+}
+
+/// What the keyboard sends goes to the command by itself, as it is in the terminal's foreground group.
+fn comes_from_keyboard(number: Number) -> bool {
+    matches!(number, Number::INT | Number::QUIT) && in_foreground()
 }
 
 fn in_foreground() -> bool {

@@ -83,8 +83,9 @@ fn kept(args: &SearchArgs) -> Result<Vec<&'static str>, Fault> {
         let key = schema::named(name)?.path;
         let known = KNOBS.iter().find(|knob| **knob == key);
         keep.push(
-            *known
-                .ok_or_else(|| Fault::of(key, format!("is no knob of the search; those are {}", KNOBS.join(", "))))?,
+            *known.ok_or_else(|| {
+                Fault::of(key, format!("is not a knob of the search; known are {}", KNOBS.join(", ")))
+            })?,
         );
     }
     for text in &args.set {

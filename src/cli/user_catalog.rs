@@ -5,28 +5,33 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::catalog::Catalog;
+use crate::files;
 
 /// Any of these may stand in the user's folder, each with the lists of its namesake under `configs/`.
 const FILES: [&str; 4] = ["gpus.yaml", "interconnects.yaml", "efficiency.yaml", "models.yaml"];
 
+/// Larger than all files of the catalogue together.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// What is embedded, extended by the files in `$XDG_CONFIG_HOME/memwall` (else
-/// `~/.config/memwall`). `variable` looks up an environment variable.
-///
-/// # Errors
-/// A message that names the file.
-pub fn load(variable: impl Fn(&str) -> Option<OsString>) -> Result<Catalog, String> {
-    let mut catalog = Catalog::embedded().map_err(|error| error.to_string())?;
-    let Some(folder) = folder(variable) else { return Ok(catalog) };
+/// `~/.config/memwall`) that can be read, and a line for each other one. `variable` looks up an environment variable.
+pub fn load(variable: impl Fn(&str) -> Option<OsString>) -> (Catalog, Vec<String>) {
+    let mut catalog = match Catalog::embedded() {
+        Ok(catalog) => catalog,
+        Err(error) => return (Catalog::default(), vec![error.to_string()]),
+    };
+    let Some(folder) = folder(variable) else { return (catalog, Vec::new()) };
+    let mut faults = Vec::new();
     for name in FILES {
         let path = folder.join(name);
         let shown = path.display().to_string();
-        match std::fs::read_to_string(&path) {
-            Ok(text) => catalog.extend(&shown, &text).map_err(|error| error.to_string())?,
+        match files::read_text(&path, MOST_BYTES) {
+            Ok(text) => faults.extend(catalog.extend(&shown, &text).err().map(|error| error.to_string())),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-            Err(error) => return Err(format!("{shown}: {error}")),
+            Err(error) => faults.push(format!("{shown}: {error}")),
         }
     }
-    Ok(catalog)
+    (catalog, faults)
 }
 
 /// Where the user's files are. A relative `XDG_CONFIG_HOME` counts as unset (XDG base directory specification).
@@ -69,13 +74,13 @@ gpus:
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("gpus.yaml"), OWN).unwrap();
         let at_home = |name: &str| (name == "HOME").then(|| home.path().as_os_str().to_owned());
-        assert_eq!(load(at_home).unwrap().gpu("h100").unwrap().short, "Mine");
-        assert_ne!(load(|_| None).unwrap().gpu("h100").unwrap().short, "Mine");
+        assert_eq!(load(at_home).0.gpu("h100").unwrap().short, "Mine");
+        assert_ne!(load(|_| None).0.gpu("h100").unwrap().short, "Mine");
         let elsewhere = |name: &str| match name {
             "XDG_CONFIG_HOME" => Some(OsString::from("/nowhere")),
             other => at_home(other),
         };
-        assert_ne!(load(elsewhere).unwrap().gpu("h100").unwrap().short, "Mine");
+        assert_ne!(load(elsewhere).0.gpu("h100").unwrap().short, "Mine");
     }
 
     #[test]
@@ -84,7 +89,9 @@ gpus:
         let folder = home.path().join("memwall");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("models.yaml"), "models: 3").unwrap();
-        let message = load(|name| (name == "XDG_CONFIG_HOME").then(|| home.path().into())).unwrap_err();
-        assert!(message.contains("models.yaml"), "{message}");
+        std::fs::write(folder.join("gpus.yaml"), OWN).unwrap();
+        let (catalog, faults) = load(|name| (name == "XDG_CONFIG_HOME").then(|| home.path().into()));
+        assert!(faults.len() == 1 && faults[0].contains("models.yaml"), "{faults:?}");
+        assert_eq!(catalog.gpu("h100").unwrap().short, "Mine", "the others are read");
     }
 }

@@ -1,16 +1,16 @@
-//! How far predictions stray from runs with which nothing is wrong, from measured cases.
+//! How far predictions stray from runs with which nothing is wrong, from measured cases that no constant was fitted on.
 //!
-//! For each framework, without and with context parallel, and quantity `configs/accuracy.yaml` holds the 16th and the
-//! 84th percentile of measured over predicted, to each side: runs are far more often slower than
-//! predicted than faster. A framework's own cases count one each; those of all others together count ten, so that a
-//! handful of cases neither widens nor narrows a band alone. What no measured case holds (traffic, operations) has a
-//! band of its own reasoning.
+//! For each kind of run (model, framework, GPU generation, one GPU or several) and quantity `configs/accuracy.yaml` holds
+//! how far 95 of 100 measured values lie below and above their predictions. Where fewer than [`ENOUGH`] cases are of that
+//! kind the narrowest wider kind that has so many stands in, and [`Bands::few`] says so. What no measured case holds
+//! (traffic, operations) has a band of its own reasoning.
 
 use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::framework::Profile;
+use crate::model::{Input, Shape};
+use crate::predict::Job;
 
 /// How far a figure strays to either side: one standard deviation of the logarithm of observed over predicted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -86,6 +86,8 @@ pub struct Bands {
     pub traffic: Band,
     /// Matrix operations of a step.
     pub flops: Band,
+    /// Few measured runs are of this kind: the bands of time are a wider kind's.
+    pub few: bool,
 }
 
 /// No measured case holds what a step moves: caches keep some of what the operators ask for.
@@ -96,23 +98,73 @@ const FLOPS: Band = Band::even(0.04);
 
 /// Not even a prediction that met every case so far is nearer than this: rounding and
 /// libraries differ from one version to the next.
-const NEAREST: f64 = 0.015;
+const NEAREST: f64 = 0.01;
 
-/// How many cases, and within how many percent of the prediction lie 68 of 100, 16 being below and 16 above.
+/// Cases of a kind that are enough for a band of its own.
+pub const ENOUGH: usize = 10;
+
+/// What decides how far a run strays from its prediction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunKind {
+    /// `language`, `encoder`, `image` or `diffusion`.
+    pub model: &'static str,
+    /// The framework's name in plans.
+    pub framework: &'static str,
+    /// The GPU's generation, as the catalogue names it.
+    pub generation: &'static str,
+    /// `one` or `several`.
+    pub gpus: &'static str,
+}
+
+impl RunKind {
+    /// The kind of a job's runs.
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        let model = match (&job.architecture.shape, job.architecture.input()) {
+            (Shape::Unet(_) | Shape::DiT(_), _) => "diffusion",
+            (_, Input::Image(..)) => "image",
+            (Shape::Decoder(_), _) => "language",
+            _ => "encoder",
+        };
+        Self {
+            model,
+            framework: job.profile.name(),
+            generation: job.hardware.gpu.generation.name(),
+            gpus: if job.degrees.num_gpus > 1 { "several" } else { "one" },
+        }
+    }
+
+    /// This kind and wider ones, the narrowest first: what each names of model, framework, generation and GPUs.
+    #[must_use]
+    pub const fn wider(&self) -> [[Option<&'static str>; 4]; 7] {
+        let (model, framework, generation, gpus) =
+            (Some(self.model), Some(self.framework), Some(self.generation), Some(self.gpus));
+        [
+            [model, framework, generation, gpus],
+            [model, framework, None, gpus],
+            [model, framework, None, None],
+            [model, None, None, gpus],
+            [model, None, None, None],
+            [None, None, None, gpus],
+            [None; 4],
+        ]
+    }
+}
+
+/// How many cases, and within how many percent of the prediction 95 of 100 lie.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Measured {
-    /// For the reader and the test.
-    #[serde(rename = "cases")]
-    _cases: usize,
+    cases: usize,
     below_pct: f64,
     above_pct: f64,
 }
 
 impl Measured {
+    /// One deviation is a half of what 95 of 100 lie within.
     fn band(self) -> Band {
-        let below = -(-self.below_pct / 100.0).ln_1p();
-        let above = (self.above_pct / 100.0).ln_1p();
+        let below = -(-self.below_pct / 100.0).ln_1p() / 2.0;
+        let above = (self.above_pct / 100.0).ln_1p() / 2.0;
         Band { below: below.max(NEAREST), above: above.max(NEAREST) }
     }
 }
@@ -120,15 +172,21 @@ impl Measured {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
-    /// None: all of them, for a framework without a measured case.
+    /// None of these: all of them.
+    model: Option<String>,
     framework: Option<String>,
-    /// Of its runs with context parallel, which stray further; none: as its others.
-    #[serde(default)]
-    context_parallel: bool,
-    allocated: Measured,
-    reserved: Measured,
-    device_used: Measured,
-    time: Measured,
+    generation: Option<String>,
+    gpus: Option<String>,
+    allocated: Option<Measured>,
+    reserved: Option<Measured>,
+    device_used: Option<Measured>,
+    time: Option<Measured>,
+}
+
+impl Row {
+    fn is_of(&self, kind: &[Option<&str>; 4]) -> bool {
+        [&self.model, &self.framework, &self.generation, &self.gpus].map(|name| name.as_deref()) == *kind
+    }
 }
 
 /// The table, or nothing where it does not read: a test holds that it does.
@@ -138,21 +196,29 @@ fn table() -> &'static [Row] {
 }
 
 impl Bands {
-    /// For runs of a framework on so many context-parallel ranks.
+    /// For a job's runs.
     #[must_use]
-    pub fn of(profile: &Profile, context: u64) -> Self {
-        let name = profile.name();
-        let own = || table().iter().filter(|row| row.framework.as_deref() == Some(name));
-        let row = own().find(|row| row.context_parallel == (context > 1)).or_else(|| own().next());
-        let row = row.or_else(|| table().iter().find(|row| row.framework.is_none()));
-        let band = |of: fn(&Row) -> Measured| row.map_or(Band::even(0.1), |row| of(row).band());
+    pub fn of(job: &Job) -> Self {
+        Self::of_kind(RunKind::of(job))
+    }
+
+    /// For runs of a kind.
+    #[must_use]
+    pub fn of_kind(kind: RunKind) -> Self {
+        let kinds = kind.wider();
+        let rows = || kinds.iter().filter_map(|kind| table().iter().find(|row| row.is_of(kind)));
+        let measured = |of: fn(&Row) -> Option<Measured>| {
+            rows().filter_map(of).find(|measured| measured.cases >= ENOUGH).map_or(Band::even(0.1), Measured::band)
+        };
+        let own = table().iter().find(|row| row.is_of(&kinds[0])).and_then(|row| row.time);
         Self {
-            allocated: band(|row| row.allocated),
-            reserved: band(|row| row.reserved),
-            device_used: band(|row| row.device_used),
-            time: band(|row| row.time),
+            allocated: measured(|row| row.allocated),
+            reserved: measured(|row| row.reserved),
+            device_used: measured(|row| row.device_used),
+            time: measured(|row| row.time),
             traffic: TRAFFIC,
             flops: FLOPS,
+            few: own.is_none_or(|own| own.cases < ENOUGH),
         }
     }
 }

@@ -61,6 +61,8 @@ pub struct Comparison {
     pub mfu: Option<Residual<Fraction>>,
     /// Where the run stands on the roofline; none while either rate is unknown.
     pub point: Option<RunPoint>,
+    /// Few measured runs are like this one: the bands are a wider kind's.
+    pub few_measured: bool,
     /// What the observed figures were taken from, and what else speaks for one cause or another.
     pub evidence: Evidence,
 }
@@ -154,6 +156,7 @@ pub fn compare(
         tokens,
         point: run_point(&executed(&expected, evidence), &evidence.bandwidth),
         evidence: evidence.clone(),
+        few_measured: bands.few,
     }
 }
 

@@ -13,7 +13,7 @@ mod phases;
 mod residual;
 mod rhythm;
 
-pub use bands::{Band, Bands, Tolerance};
+pub use bands::{Band, Bands, ENOUGH, RunKind, Tolerance};
 pub use calibration::{Calibration, Factor};
 pub use comparison::{Comparison, Of, RunPoint, compare, run_point};
 pub use evidence::Evidence;

@@ -4,7 +4,7 @@ use super::builder::Builder;
 use super::element::Group;
 use super::tape::{Flow, Id, Spec, Unit};
 use super::weight::Part;
-use super::work::{Product, Work};
+use super::work::{Convolution, Work};
 
 /// A convolution.
 #[derive(Debug, Clone, Copy)]
@@ -43,12 +43,12 @@ pub fn conv(b: &mut Builder<'_>, x: Id, c: Conv) -> Id {
     b.op(&Spec {
         name: c.name,
         unit: Unit::Matrix(element),
-        work: Work::Product(Product {
-            batch: 1,
-            rows: c.positions,
-            inner: c.from.saturating_mul(c.kernel),
-            columns: c.to,
-            layer: false,
+        work: Work::Convolution(Convolution {
+            positions: c.positions,
+            from: c.from,
+            to: c.to,
+            window: c.kernel,
+            strided: b.numel(x) / c.from.max(1) > c.positions,
         }),
         inputs: &inputs[..if bias.is_some() { 3 } else { 2 }],
         outputs: &[out],

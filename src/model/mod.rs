@@ -38,7 +38,7 @@ pub use rules::modules_of;
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
 pub use weight::{Collective, CollectiveKind, Meets, Part, RankGroup, Weight};
-pub use work::{Product, Scores, Work};
+pub use work::{Convolution, Product, Scores, Work};
 
 use crate::framework::Profile;
 

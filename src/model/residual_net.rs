@@ -9,6 +9,7 @@ use super::families::ResidualNet;
 use super::tape::{Flow, Id, Spec, Tape, rounded};
 use super::walk::{Run, Walk};
 use super::weight::Part;
+use super::work::Work;
 
 /// A network and one micro-batch.
 struct Site<'a> {
@@ -221,6 +222,7 @@ fn batch_norm(b: &mut Builder<'_>, name: &'static str, x: Id, channels: u64) -> 
         inputs: &[(x, Flow::New), (weight, Flow::New)],
         outputs: &[out, mean, deviation],
         saved: &saved,
+        work: Work::Normalized,
         ..Spec::default()
     });
     out

@@ -15,6 +15,21 @@ pub struct Product {
     pub layer: bool,
 }
 
+/// A convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Convolution {
+    /// Positions of the output, over all samples.
+    pub positions: u64,
+    /// Channels of the input.
+    pub from: u64,
+    /// Channels of the output.
+    pub to: u64,
+    /// Elements of the window.
+    pub window: u64,
+    /// Whether the output has fewer positions than the input.
+    pub strided: bool,
+}
+
 /// A fused attention kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scores {
@@ -36,8 +51,14 @@ pub enum Work {
     /// Elements, each for itself or in rows.
     #[default]
     Elements,
+    /// Rows, each normalised by a reduction over itself: norms of a token, softmax.
+    Rows,
+    /// Elements, once their mean and deviation over all samples are known: a tensor is read twice.
+    Normalized,
     /// Matrix products.
     Product(Product),
+    /// A convolution.
+    Convolution(Convolution),
     /// Fused attention.
     Attention(Scores),
     /// Nothing: a collective brings its output, and takes the time.

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::files;
 use crate::plan::reason;
 
 /// The system's own bound on arguments is a quarter of the stack, mostly 2 MiB; a process may
@@ -142,29 +143,7 @@ fn bounded(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// One line: why it is not read.
 pub fn regular_file(path: &Path, most: u64) -> Result<String, String> {
-    let shown = path.display();
-    // Asked before it is opened: to open a pipe is to wait for its writer.
-    let meta = fs::metadata(path).map_err(|error| format!("{shown}: {}", reason(&error)))?;
-    if !meta.is_file() {
-        return Err(format!("{shown}: not a regular file"));
-    }
-    if meta.len() > most {
-        return Err(format!("{shown}: {} bytes are too large", meta.len()));
-    }
-    let mut bytes = Vec::new();
-    let read = open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
-    read.map_err(|error| format!("{shown}: {}", reason(&error)))?;
-    if bytes.len() as u64 > most {
-        return Err(format!("{shown}: more than {most} bytes"));
-    }
-    String::from_utf8(bytes).map_err(|_| format!("{shown}: not UTF-8 text"))
-}
-
-/// Opens without waiting, should the file have become a pipe meanwhile.
-fn open(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    const NON_BLOCKING: i32 = 0o4000;
-    fs::OpenOptions::new().read(true).custom_flags(NON_BLOCKING).open(path)
+    files::read_text(path, most).map_err(|error| format!("{}: {}", path.display(), reason(&error)))
 }
 
 #[cfg(test)]
@@ -222,19 +201,5 @@ mod tests {
         assert_eq!(Command::under(root.path(), 10).unwrap().ancestors.len(), MOST_ANCESTORS);
         process(root.path(), 11, &[0xff, 0xfe, 0, b'a'], 1);
         assert_eq!(Command::under(root.path(), 11).unwrap().words[1], "a");
-    }
-
-    #[test]
-    fn only_regular_files_of_bounded_size_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
-        fs::write(&path, "12345").unwrap();
-        assert_eq!(regular_file(&path, 5).unwrap(), "12345");
-        assert!(regular_file(&path, 4).unwrap_err().contains("too large"));
-        assert!(regular_file(folder.path(), 5).unwrap_err().contains("not a regular file"));
-        assert!(regular_file(Path::new("/dev/zero"), 5).unwrap_err().contains("not a regular file"));
-        assert!(regular_file(&folder.path().join("b"), 5).unwrap_err().contains("no such file"));
-        fs::write(&path, [0xff]).unwrap();
-        assert!(regular_file(&path, 5).unwrap_err().contains("UTF-8"));
     }
 }

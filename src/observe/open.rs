@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(source.info().kind, SourceKind::Demo);
         assert_eq!(source.info().detail, format!("cannot load {}", library(folder.path()).display()));
         let source = open(Choice::Demo(Departure::default()), folder.path(), demo()).unwrap();
-        assert_eq!(source.info().detail, "a made-up run of the plan");
+        assert_eq!(source.info().detail, "a simulated run of the plan");
     }
 
     #[test]

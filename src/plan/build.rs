@@ -22,6 +22,11 @@ pub const MAX_NODES: usize = 200_000;
 /// After so many faults the rest of a text is not looked at.
 pub const MAX_FAULTS: usize = 100;
 
+/// What is wrong with a text of more than [`MAX_NODES`].
+pub fn too_many() -> String {
+    format!("more than {MAX_NODES} values")
+}
+
 /// From the parser's character counts to bytes.
 pub struct Offsets {
     /// Byte of each character; none for ASCII, where they are the same.
@@ -222,7 +227,7 @@ impl<'a> Builder<'a> {
 
     fn alias(&mut self, anchor: usize, span: Range<usize>, at: Mark) -> Result<(), Stop> {
         let Some(Some(node)) = self.anchors.get(&anchor).cloned() else {
-            return self.stop(at, "this alias stands inside what it refers to");
+            return self.stop(at, "this alias is inside what it refers to");
         };
         if depth(&node) + self.stack.len() > MAX_DEPTH {
             return self.stop(at, format!("nested deeper than {MAX_DEPTH} levels, aliases written out"));
@@ -244,7 +249,7 @@ impl<'a> Builder<'a> {
     fn add(&mut self, node: Node) -> Result<(), Stop> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return self.stop(node.at, format!("more than {MAX_NODES} values"));
+            return self.stop(node.at, too_many());
         }
         match self.stack.last_mut().map(|frame| &mut frame.inside) {
             None => self.root = Some(node),

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser};
 
-use super::build::{Builder, Offsets};
+use super::build::{Builder, MAX_NODES, Offsets, too_many};
 use super::fault::{Fault, Mark};
 use super::node::{Node, Shape, Style};
 use super::slip::slip;
@@ -187,7 +187,12 @@ fn refuse_size(text: &str) -> Result<(), Vec<Fault>> {
     if text.len() > MAX_BYTES {
         return Err(vec![too_large(text.as_bytes(), text.len() as u64)]);
     }
-    Ok(())
+    // The parser holds a whole list in brackets before it says the first word of it, at two hundred bytes a value.
+    let separators = text.bytes().enumerate().filter(|(_, byte)| matches!(byte, b',' | b'[' | b'{'));
+    match separators.map(|(at, _)| at).nth(MAX_NODES) {
+        Some(at) => Err(vec![Fault::of("", too_many()).placed(Some(place_of(text.as_bytes(), at)))]),
+        None => Ok(()),
+    }
 }
 
 /// The fault of a text of `bytes` bytes, where the first byte too many stands in it. `text` is at least

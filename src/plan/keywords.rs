@@ -116,7 +116,7 @@ keywords! {
         Fp16 = "fp16" : "weights, gradients and states all fp16",
         Bf16Fp32Master = "bf16-fp32-master" : "bf16 weights; fp32 masters, gradients, states",
         Fp16Fp32Master = "fp16-fp32-master" : "fp16 weights; fp32 masters, gradients, states",
-        Fp8Mixed = "fp8-mixed" : "FP8 matrix products",
+        Fp8Mixed = "fp8-mixed" : "FP8 matrix multiplications",
     }
 }
 
@@ -311,7 +311,7 @@ keywords! {
     RecomputeWord {
         None = "none" : "everything saved",
         Selective = "selective" : "the attention core recomputed",
-        SelectiveOp = "selective-op" : "torchtitan's: every second matrix product kept",
+        SelectiveOp = "selective-op" : "torchtitan's: every second matrix multiplication kept",
         Full = "full" : "each block recomputed",
     }
 }

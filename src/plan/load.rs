@@ -1,8 +1,7 @@
-//! Plans as files: reading one with what it refers to, and saving one so that nothing is
-//! lost on the way. Faults do not name the file itself: whoever asked for it does.
+//! Plans as files: reading one with what it refers to. Faults do not name the file itself: whoever asked for it does.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -10,6 +9,7 @@ use serde_json::{Map, Value};
 use super::document::{Document, MAX_BYTES, place_of, too_large};
 use super::fault::{Fault, Mark};
 use super::types::{HfConfig, Plan};
+use crate::files;
 
 /// A plan with its text and where both come from.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,7 +91,7 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
 /// Whether a file's content is anything but `text`.
 #[must_use]
 pub fn differs(path: &Path, text: &str) -> bool {
-    read_bytes(path).map_or(true, |bytes| bytes != text.as_bytes())
+    read_bytes(files::open(path)).map_or(true, |bytes| bytes != text.as_bytes())
 }
 
 fn folder(path: &Path) -> &Path {
@@ -105,18 +105,22 @@ pub fn name_of(path: &Path) -> String {
 }
 
 /// The file's bytes, not more than a plan may have and one.
-fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bytes(file: io::Result<File>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    file?.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The text of a plan's file.
+/// The text of a plan's file, which a user has named.
 ///
 /// # Errors
 /// Where it cannot be read, is too large or no UTF-8.
 pub fn read_text(path: &Path) -> Result<String, Fault> {
-    let bytes = read_bytes(path).map_err(|error| Fault::of("", reason(&error)))?;
+    text_of(path, files::open_argument(path))
+}
+
+fn text_of(path: &Path, file: io::Result<File>) -> Result<String, Fault> {
+    let bytes = read_bytes(file).map_err(|error| Fault::of("", reason(&error)))?;
     if bytes.len() > MAX_BYTES {
         let long = fs::metadata(path).map_or(bytes.len() as u64, |meta| meta.len().max(bytes.len() as u64));
         return Err(too_large(&bytes, long));
@@ -151,6 +155,9 @@ pub fn reason(error: &io::Error) -> String {
     }
 }
 
+/// A configuration with the names of twenty thousand classes has less.
+const MOST_VALUES: usize = 400_000;
+
 /// A Hugging Face configuration: the file, or the directory of the model that holds it.
 ///
 /// # Errors
@@ -158,7 +165,10 @@ pub fn reason(error: &io::Error) -> String {
 pub fn read_config(path: &Path) -> Result<Map<String, Value>, String> {
     let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
     let shown = file.display();
-    let text = read_text(&file).map_err(|fault| format!("{shown}: {fault}"))?;
+    let text = text_of(&file, files::open(&file)).map_err(|fault| format!("{shown}: {fault}"))?;
+    if files::most_json_values(text.as_bytes()) > MOST_VALUES {
+        return Err(format!("{shown}: not a model's config.json: more than {MOST_VALUES} values"));
+    }
     let config = match serde_json::from_str(&text) {
         Ok(Value::Object(config)) => config,
         Ok(_) => return Err(format!("{shown}: not a JSON object")),
@@ -174,69 +184,6 @@ pub fn read_config(path: &Path) -> Result<Map<String, Value>, String> {
         let keys = "none of `model_type`, `_class_name` and `architectures`";
         Err(format!("{shown}: not a model's config.json: it has {keys}"))
     }
-}
-
-/// Writes a file so that it holds either the old text or the new, whatever happens: the new
-/// one is written beside it and takes its place when it is on the disk. The mode stays; a
-/// link stays and what it points to changes.
-///
-/// # Errors
-/// Where that is not possible; the file is untouched then.
-pub fn save(path: impl AsRef<Path>, text: &str) -> Result<(), Fault> {
-    let path = path.as_ref();
-    replace(path, text).map_err(|error| Fault::of("", format!("not saved: {}", reason(&error))))
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let target = followed(path)?;
-    let permissions = match fs::metadata(&target) {
-        Ok(meta) if meta.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Ok(meta) if !meta.is_file() => return Err(io::Error::other("this is not a file")),
-        // Whoever may write all the same has to say so to the file system first.
-        Ok(meta) if meta.permissions().readonly() => return Err(io::ErrorKind::ReadOnlyFilesystem.into()),
-        Ok(meta) => {
-            // A rename would replace what its owner has protected against writing.
-            OpenOptions::new().write(true).open(&target)?;
-            Some(meta.permissions())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".memwall-").suffix(".tmp");
-    #[cfg(unix)]
-    if permissions.is_none() {
-        // As any new file has it, the user's mask taken off.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    if !folder.exists() {
-        return Err(io::Error::other("there is no such folder"));
-    }
-    let mut file = builder.tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    if let Some(permissions) = permissions {
-        file.as_file().set_permissions(permissions)?;
-    }
-    file.as_file().sync_all()?;
-    file.persist(&target)?;
-    // So that the new name is on the disk too; not every file system can.
-    let _ = File::open(folder).and_then(|folder| folder.sync_all());
-    Ok(())
-}
-
-/// What a chain of links ends at, also where nothing is there yet.
-fn followed(path: &Path) -> io::Result<PathBuf> {
-    const MOST: usize = 40;
-    let mut path = path.to_owned();
-    for _ in 0..MOST {
-        match fs::read_link(&path) {
-            Ok(target) => path = folder(&path).join(target),
-            Err(_) => return Ok(path),
-        }
-    }
-    Err(io::Error::other("too many links"))
 }
 
 #[cfg(test)]
@@ -283,7 +230,7 @@ mod tests {
         assert!(refused(folder.path()) == "this is a directory, not a file");
         fs::write(&path, vec![b'#'; 10_000_001]).unwrap();
         assert!(refused(&path).starts_with("1:10000001: 10000001 bytes are too large"));
-        assert!(refused(Path::new("/dev/zero")).contains("too large"));
+        assert!(refused(Path::new("/dev/zero")).contains("not a regular file"));
     }
 
     #[test]
@@ -331,35 +278,6 @@ mod tests {
             let message = refused(&path);
             assert!(message.starts_with("1:20: model.hf_config: ") && message.contains(said), "{message}");
         }
-    }
-
-    #[test]
-    fn saving_keeps_mode_and_links_and_leaves_nothing_beside() {
-        use std::os::unix::fs::{PermissionsExt, symlink};
-        let (folder, path) = folder_with("plan.yaml", "model: {}\n");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let link = folder.path().join("link.yaml");
-        symlink("plan.yaml", &link).unwrap();
-        save(&link, "run: {}\n").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "run: {}\n");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        let new = folder.path().join("new.yaml");
-        save(&new, "a").unwrap();
-        assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o600, 0o600);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
-    }
-
-    #[test]
-    fn what_cannot_be_saved_stays_as_it_is() {
-        let (folder, path) = folder_with("plan.yaml", "model: {}\n");
-        assert!(save(folder.path(), "x").unwrap_err().message.contains("not saved: this is a directory"));
-        assert!(save(folder.path().join("no/such.yaml"), "x").unwrap_err().message.contains("no such folder"));
-        assert!(save(path.join("below"), "x").is_err());
-        let circle = folder.path().join("circle");
-        std::os::unix::fs::symlink("circle", &circle).unwrap();
-        assert!(save(&circle, "x").unwrap_err().message.contains("too many links"));
-        assert_eq!(fs::read_to_string(&path).unwrap(), "model: {}\n");
     }
 
     #[test]

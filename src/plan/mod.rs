@@ -19,6 +19,7 @@ mod overlay;
 mod place;
 mod read;
 mod render;
+mod save;
 pub mod schema;
 mod slip;
 mod types;
@@ -29,8 +30,9 @@ pub use change::Change;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
 pub use fault::{Fault, Mark};
-pub use load::{Loaded, differs, name_of, plan_of, read_config, read_text, reason, save};
+pub use load::{Loaded, differs, name_of, plan_of, read_config, read_text, reason};
 pub use overlay::Overlay;
+pub use save::save;
 pub use types::{
     AnalysisPart, ArchitecturePart, Checkpointing, ClusterPart, CustomGpu, DistributionPart, HardwarePart, HfConfig,
     LoraPart, MlaPart, ModelPart, MoePart, Plan, RunPart, TrainingPart,

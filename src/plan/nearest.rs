@@ -34,7 +34,7 @@ pub fn unknown_key(section: &str, name: &str) -> String {
     if let Some(known) = schema::keys().iter().find(|key| key.name() == name) {
         let place = known.section();
         return if place.is_empty() {
-            format!("unknown key `{shown}` here; it stands at the top level")
+            format!("unknown key `{shown}` here; it belongs at the top level")
         } else {
             format!("unknown key `{shown}` here; it belongs under `{place}`")
         };

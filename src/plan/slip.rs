@@ -55,7 +55,7 @@ fn plainly(info: &str) -> &str {
     const PLAIN: &[(&str, &str)] = &[
         (
             "mapping values are not allowed",
-            "a `:` where no key can stand; is the indentation right, or are quotes missing?",
+            "a `:` where no key is allowed; is the indentation right, or are quotes missing?",
         ),
         ("block mapping, did not find expected key", "indented unlike the keys above"),
         ("while parsing a node, did not find expected node content", "a value is missing"),
@@ -65,7 +65,7 @@ fn plainly(info: &str) -> &str {
         ("misplaced bracket", "a closing bracket without an opening one"),
         ("invalid indentation in flow construct", "a line within brackets that is not indented"),
         ("invalid trailing content after double-quoted", "text behind a closing quote"),
-        ("found unknown anchor", "an alias (`*…`) of nothing: no `&…` of that name stands before it"),
+        ("found unknown anchor", "an alias (`*…`) of nothing: no `&…` of that name comes before it"),
         ("unexpected character", "no value begins with this letter; put the value in quotes"),
         ("found unprintable character", "a control character, which no text has"),
         ("unknown escape character", "within \"…\" a backslash begins an escape that there is not; write \\\\"),

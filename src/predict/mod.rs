@@ -1,39 +1,17 @@
 //! From a plan to memory, flops, traffic, roofline and time: one walk over the
 //! model's operators gives them all.
 
-mod buffers;
-mod cost;
-mod decode;
-mod exchange;
-mod handed;
+mod account;
 mod job;
 mod largest;
-mod layers;
-mod link;
 mod memory;
-mod offload;
-mod optimizer;
 mod outline;
-mod outputs;
-mod overhead;
-mod pipeline;
-mod play;
 mod prediction;
-mod prefill;
-mod replay;
-mod reserved;
-mod resident;
-mod rounds;
 mod scaling;
-mod shards;
 mod step;
-mod stored;
-mod summit;
-mod terms;
 mod time;
-mod ways;
-mod wording;
 
+pub use job::Fragmentation;
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
 pub use largest::largest;
 pub use outline::{Outline, Walked, outline};
@@ -41,7 +19,6 @@ pub use prediction::{
     Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Piece, Place, Prediction, Roofline,
     RooflineOp, StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words,
 };
-pub use reserved::Fragmentation;
 pub use scaling::scaling_efficiency;
 pub use time::Course;
 
@@ -52,10 +29,11 @@ use crate::model::Group;
 use crate::plan::keywords::Mode;
 use crate::plan::{Fault, Plan};
 use crate::units::Bytes;
-use cost::Passes;
-use memory::StageRun;
-use step::Step;
-use summit::Summit;
+use memory::summit::Summit;
+use memory::{StageRun, overhead};
+use step::{Step, layers};
+use time::cost::{self, Passes};
+use time::decode;
 
 /// Resolves a plan and predicts it.
 ///
@@ -69,12 +47,12 @@ pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
 #[must_use]
 pub fn predict(job: &Job) -> Prediction {
     let step = Step::of(job);
-    let workspaces = workspaces(job);
+    let workspaces = overhead::of_libraries(job);
     let runs: Vec<StageRun> =
         job.stages.iter().enumerate().map(|(index, _)| memory::stage(job, &step, index, workspaces, true)).collect();
     let stages: Vec<StageMemory> = runs.iter().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
     let largest = largest_stage(stages.iter().map(|stage| stage.device_used));
-    let layers = stage_layers(job, largest);
+    let layers = job.stages[largest].layers();
     let ends = (largest == 0, largest + 1 == stages.len());
     let resident = &runs[largest].resident;
     let passes = Passes::of(job, &step);
@@ -111,34 +89,8 @@ fn largest_stage(used: impl DoubleEndedIterator<Item = Bytes> + ExactSizeIterato
     used.enumerate().rev().max_by_key(|(_, used)| *used).map_or(0, |(index, _)| index)
 }
 
-/// The layers of a stage, in the order of the model.
-fn stage_layers(job: &Job, stage: usize) -> Vec<u64> {
-    job.stages[stage].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)).collect()
-}
-
-/// Bytes of library workspaces.
-fn workspaces(job: &Job) -> u64 {
-    if !job.hardware.library_workspaces {
-        return 0;
-    }
-    overhead::workspaces(job.hardware.gpu.generation, libraries(job)).bytes.0
-}
-
-/// Which libraries keep workspaces.
-fn libraries(job: &Job) -> overhead::Libraries {
-    let engine = job.modules.transformer_engine.is;
-    let routes = job.modules.router_by_engine.is && job.decoder().is_some_and(|decoder| decoder.moe.is_some());
-    overhead::Libraries {
-        backward: job.training.mode == Mode::Train,
-        deterministic: job.training.deterministic,
-        engine: engine || routes,
-        userbuffers: engine && job.speed.userbuffers && job.degrees.tensor > 1,
-        grouped: engine && routes && job.training.grouped_experts,
-    }
-}
-
 fn stage_memory(job: &Job, index: usize, run: &StageRun) -> StageMemory {
-    let account = terms::account(job, job.stages[index].count(), run);
+    let account = account::account(job, job.stages[index].count(), run);
     StageMemory {
         stage: index as u64,
         layers: job.stages[index].count(),

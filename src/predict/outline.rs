@@ -1,20 +1,22 @@
-//! The figures by which many plans are compared: what [`super::predict`] says, without the terms, the curve over
+//! The figures by which many plans are compared: what [`crate::predict::predict`] says, without the terms, the curve over
 //! the step and their wording, and with the walk over the operators shared by plans that agree in it.
 
 use std::sync::{Arc, RwLock};
 
-use super::cost::{self, Passes, Variant};
-use super::job::{Job, Training};
-use super::memory::{self, StageRun};
-use super::prediction::{Capacity, StepTime};
-use super::resident::Held;
-use super::step::Step;
-use super::time::{self, Course};
-use super::{decode, largest_stage, stage_layers, terms, workspaces};
+use super::memory::overhead;
+use super::time::decode;
+use super::{account, largest_stage};
 use crate::plan::keywords::CpuOffload;
+use crate::predict::job::{Job, Training};
+use crate::predict::memory::{self, StageRun};
+use crate::predict::prediction::{Capacity, StepTime};
+use crate::predict::step::Step;
+use crate::predict::step::stage::StageTapes;
+use crate::predict::time::cost::{self, Passes, Variant};
+use crate::predict::time::{self, Course};
 use crate::units::{Bytes, Seconds};
 
-/// Memory against the card, and time, of one plan: the same figures as in its [`super::Prediction`].
+/// Memory against the card, and time, of one plan: the same figures as in its [`crate::predict::Prediction`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outline {
     /// Against the card, for the stage that needs most.
@@ -122,7 +124,7 @@ impl Walked {
             *each[kind][usize::from(again)].get_or_insert_with(|| time::of_layer(job, step, &passes, (kind, again)))
         };
         let stages = distinct_stages(job, step).into_iter();
-        let stages = stages.map(|stage| stage_layers(job, stage).into_iter().map(&mut of_layer).sum());
+        let stages = stages.map(|stage| job.stages[stage].layers().into_iter().map(&mut of_layer).sum());
         Seconds(stages.fold(f64::INFINITY, f64::min))
     }
 
@@ -136,7 +138,7 @@ impl Walked {
                 *most = least.max(*most);
             }
         }
-        let beside = workspaces(job).saturating_add(terms::outside(job));
+        let beside = overhead::of_libraries(job).saturating_add(overhead::outside(job));
         most.into_iter().map(|least| Bytes(least.saturating_add(beside))).collect()
     }
 }
@@ -155,16 +157,16 @@ fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
 }
 
 fn of_step(job: &Job, step: &Step, passes: &Passes, course: &Course) -> Outline {
-    let workspaces = workspaces(job);
+    let workspaces = overhead::of_libraries(job);
     let runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
         .into_iter()
         .map(|index| (index, memory::stage(job, step, index, workspaces, false)))
         .collect();
-    let used: Vec<(Bytes, Bytes)> = runs.iter().map(|(_, run)| terms::figures(job, run)).collect();
+    let used: Vec<(Bytes, Bytes)> = runs.iter().map(|(_, run)| account::figures(job, run)).collect();
     let place = largest_stage(used.iter().map(|(_, device)| *device));
     let (largest, run) = &runs[place];
     let largest = *largest;
-    let layers = stage_layers(job, largest);
+    let layers = job.stages[largest].layers();
     let ends = (largest == 0, largest + 1 == job.stages.len());
     let resident = &run.resident;
     let cost = cost::of_stage(job, step, passes, (&layers, ends), resident);
@@ -181,8 +183,8 @@ fn of_step(job: &Job, step: &Step, passes: &Passes, course: &Course) -> Outline 
 /// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
 /// there.
 fn least(job: &Job, step: &Step, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
-    let layers = stage_layers(job, index);
-    let held = Held { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() };
+    let layers = job.stages[index].layers();
+    let held = StageTapes { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() };
     let all = held.on_card();
     let least = offloads.iter().map(|offload| {
         let resident = held.offloading(all, *offload);

@@ -1,12 +1,12 @@
 //! How much of a lone card's speed each card of the cluster keeps.
 
-use super::cost::{self, Passes};
-use super::job::{Degrees, Job, StageLayers};
-use super::memory;
-use super::prediction::StepTime;
-use super::step::Step;
-use super::time;
 use crate::plan::keywords::{CpuOffload, Schedule, Sharding};
+use crate::predict::job::{Degrees, Job, StageLayers};
+use crate::predict::memory;
+use crate::predict::prediction::StepTime;
+use crate::predict::step::Step;
+use crate::predict::time;
+use crate::predict::time::cost::{self, Passes};
 use crate::units::Fraction;
 
 /// Samples a second of the cluster over those of as many single cards, were memory no limit: what one card would take for

@@ -136,3 +136,35 @@ impl DeviceProcess {
         Self { pid, memory, ..Self::default() }
     }
 }
+
+/// DRAM bandwidth of a device: the share of its peak that counters saw, times that peak, and of the weaker kind of the
+/// two. Without counters the share of time in which the memory controller was busy bounds it.
+///
+/// ```
+/// use memwall::reading::{Kind, Moment, Reading, dram_bandwidth};
+/// use memwall::units::{BytesPerSec, Fraction};
+///
+/// let at = Moment(0);
+/// let peak = Reading::estimated(BytesPerSec(2e12), at);
+/// let seen = dram_bandwidth(&Reading::measured(Fraction(0.5), at), &Reading::not_read(), &peak);
+/// assert_eq!((seen.value(), seen.kind()), (Some(&BytesPerSec(1e12)), Some(Kind::Estimated)));
+/// ```
+#[must_use]
+pub fn dram_bandwidth(
+    share: &Reading<Fraction>,
+    busy: &Reading<Fraction>,
+    peak: &Reading<BytesPerSec>,
+) -> Reading<BytesPerSec> {
+    match (share, peak, busy) {
+        (Reading::Known { value, at, kind }, Reading::Known { value: peak, kind: of_peak, .. }, _) => {
+            Reading::Known { value: *peak * value.0, at: *at, kind: kind.weaker(*of_peak) }
+        }
+        // The next sample counts it: a bound for one second would make the whole stretch one.
+        (Reading::Absent(Absence::TooShort), ..) => Reading::Absent(Absence::TooShort),
+        (Reading::Absent(_), Reading::Known { value: peak, .. }, Reading::Known { value: busy, at, .. }) => {
+            Reading::upper_bound(*peak * busy.0, *at)
+        }
+        (Reading::Absent(why @ Absence::NotExported), Reading::Known { .. }, _) => Reading::Absent(why.clone()),
+        (Reading::Absent(_), _, Reading::Absent(why)) | (_, Reading::Absent(why), _) => Reading::Absent(why.clone()),
+    }
+}

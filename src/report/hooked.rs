@@ -4,19 +4,41 @@ use std::fmt::Write as _;
 
 use crate::predict::{Prediction, StageMemory};
 use crate::printable::printable;
-use crate::reading::{HookMemory, HookStep, HookedRun, Reading};
+use crate::reading::{HookEnd, HookMemory, HookStep, HookedRun, Reading};
 use crate::units::{Bytes, three_figures};
 
-/// The run in a few lines, against the plan where there is one.
+/// The run in a few lines, against the plan where there is one: the process that held most, then each of several.
+/// `forgotten` processes were heard and are not among `runs`.
 #[must_use]
-pub fn summary(runs: &[HookedRun], prediction: Option<&Prediction>) -> String {
+pub fn summary(runs: &[HookedRun], forgotten: u64, prediction: Option<&Prediction>) -> String {
     let with_steps = runs.iter().filter_map(|run| Some((run, run.step.as_ref()?)));
     let most = with_steps.max_by_key(|(run, step)| (step.peak_allocated.value().copied(), std::cmp::Reverse(run.pid)));
-    let Some((run, step)) = most else {
-        return "memwall: no optimizer step was seen (no PyTorch, or a Python that ignores PYTHONPATH)\n".to_owned();
-    };
-    let mut text = String::from("memwall: ");
-    let _ = write!(text, "{} steps", step.step);
+    let mut text = String::new();
+    match most {
+        Some((run, step)) => {
+            largest(&mut text, run, step);
+            memory(&mut text, step, prediction.map(Prediction::largest));
+        }
+        None => {
+            text.push_str(
+                "memwall: no optimizer step was observed (no PyTorch, or a Python that ignores PYTHONPATH)\n",
+            );
+        }
+    }
+    if runs.len() > 1 || (most.is_none() && !runs.is_empty()) {
+        let mut each: Vec<&HookedRun> = runs.iter().collect();
+        each.sort_by_key(|run| (run.about.as_ref().and_then(|about| about.rank), run.pid));
+        each.into_iter().for_each(|run| process(&mut text, run));
+    }
+    if forgotten > 0 {
+        let _ = writeln!(text, "memwall: {forgotten} processes more were heard and are not listed");
+    }
+    text
+}
+
+/// The process that held most.
+fn largest(text: &mut String, run: &HookedRun, step: &HookStep) {
+    let _ = write!(text, "memwall: {} steps", step.step);
     if let Reading::Known { value, .. } = &step.step_time {
         let _ = write!(text, ", {value} each at the end");
     }
@@ -34,8 +56,31 @@ pub fn summary(runs: &[HookedRun], prediction: Option<&Prediction>) -> String {
         }
     }
     text.push('\n');
-    memory(&mut text, step, prediction.map(Prediction::largest));
-    text
+}
+
+/// One of several processes, in a line.
+fn process(text: &mut String, run: &HookedRun) {
+    text.push_str("memwall:   ");
+    if let Some(rank) = run.about.as_ref().and_then(|about| about.rank) {
+        let _ = write!(text, "rank {rank}, ");
+    }
+    let _ = write!(text, "process {}: ", run.pid);
+    let Some(step) = &run.step else {
+        text.push_str("no optimizer step was observed\n");
+        return;
+    };
+    let _ = write!(text, "{} steps", step.step);
+    if let Reading::Known { value, .. } = &step.step_time {
+        let _ = write!(text, ", {value} each");
+    }
+    let word = if step.memory == HookMemory::Resident { "resident" } else { "allocated" };
+    if let Reading::Known { value, .. } = &step.peak_allocated {
+        let _ = write!(text, ", {value} {word} at most");
+    }
+    if let Some(words) = run.end.as_ref().and_then(HookEnd::words) {
+        let _ = write!(text, "; ended with {}", printable(&words));
+    }
+    text.push('\n');
 }
 
 fn memory(text: &mut String, step: &HookStep, plan: Option<&StageMemory>) {
@@ -45,7 +90,7 @@ fn memory(text: &mut String, step: &HookStep, plan: Option<&StageMemory>) {
     ];
     if step.memory == HookMemory::Resident {
         if let Reading::Known { value, .. } = &step.peak_allocated {
-            let note = if plan.is_some() { "; a plan's figures are of a GPU's memory" } else { "" };
+            let note = if plan.is_some() { "; a plan predicts a GPU's memory" } else { "" };
             let _ = writeln!(text, "memwall: {value} resident at most (no GPU was used){note}");
         }
         return;

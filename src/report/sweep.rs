@@ -36,7 +36,7 @@ pub fn text(plan: &str, sweep: &Sweep) -> String {
     if let [one] = capacities.as_slice() {
         let _ = writeln!(text, "\nGiB: device-used of {one} on each GPU");
     } else if !capacities.is_empty() {
-        text.push_str("\nGiB: device-used on each GPU, of what its card has\n");
+        text.push_str("\nGiB: device-used on each GPU, of its capacity\n");
     }
     text
 }

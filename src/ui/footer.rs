@@ -30,6 +30,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             Purpose::SaveAs | Purpose::ExportTo => {
                 &[("type", "a path"), ("tab", "completes it"), ("⏎", "write"), ("esc", "leave")]
             }
+            Purpose::Topic => &[("type", "finds"), ("↑↓", "choose"), ("⏎", "read"), ("esc", "leave")],
             _ => &[("type", "finds"), ("↑↓", "choose"), ("⏎", take), ("esc", "leave")],
         };
         return keys(shown, look, area, buffer);
@@ -120,7 +121,7 @@ fn asked(state: &State) -> Option<&'static str> {
         Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
         Overlay::Largest => Some("⏎ takes it into the plan   any other key leaves the plan as it is"),
         Overlay::RanOut(_) => Some("↑↓ scroll   any other key goes back, O shows it again"),
-        Overlay::Search | Overlay::Help(_) => None,
+        Overlay::Search | Overlay::Help(_) | Overlay::Topic { .. } => None,
     }
 }
 

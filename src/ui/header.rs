@@ -73,7 +73,7 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 /// That what is watched is another card than the plan's, and on wide screens which.
 fn other_card<'a>(state: &State, look: &Look, room: usize) -> Vec<Span<'a>> {
     let said = state.other_card().map(|seen| {
-        let words = "not the plan's card";
+        let words = "not the plan's GPU";
         if room < WITH_THE_CARD { words.to_owned() } else { format!("on {}, {words}", fit(&printable(seen), 20)) }
     });
     said.map(|said| Span::styled(said, look.theme.warning())).into_iter().collect()

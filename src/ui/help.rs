@@ -25,7 +25,11 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
     let more = shape.hidden > 0;
     let first = first.min(shape.hidden);
     Clear.render(area, buffer);
-    let title = if more { " keys · ↑↓ for more · any other key closes " } else { " keys · any key closes " };
+    let title = if more {
+        " keys · / topics · ↑↓ for more · any other key closes "
+    } else {
+        " keys · / topics · any other key closes "
+    };
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
         .border_style(theme.accent())

@@ -24,6 +24,7 @@ mod still;
 mod sweep;
 mod text;
 mod theme;
+mod topics;
 mod wanted;
 
 pub use point::{Pointer, hit};
@@ -116,6 +117,7 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
     match state.overlay {
         None => {}
         Some(Overlay::Help(line)) => help::draw(state, line, look, body, buffer),
+        Some(Overlay::Topic { topic, line }) => topics::draw(topic, line, state.size, look, body, buffer),
         Some(Overlay::ConfirmQuit) => diff::draw("unsaved", (saved, text), 0, look, body, buffer),
         Some(Overlay::Diff(line)) => {
             let title =

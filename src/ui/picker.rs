@@ -45,7 +45,7 @@ pub fn draw(picker: &Picker, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
     if picker.shown.is_empty() && !picker.choices.is_empty() {
         let any = picker.purpose.takes_any_text();
-        let said = if any { "  none of these: Enter takes what you typed" } else { "  none is called so" };
+        let said = if any { "  none of these: press Enter to use the typed value" } else { "  none is called so" };
         lines.push(Line::styled(said, theme.dim()));
     }
     for (line, row) in lines.into_iter().zip(inner.rows()) {

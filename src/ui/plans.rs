@@ -107,7 +107,7 @@ fn differences(state: &State, plan: &Editor) -> String {
     };
     let Some(job) = plan.job() else { return String::new() };
     if let Some(fault) = plan.faults().first() {
-        return format!("; these are the figures of its last good text: {}", printable(&fault.to_string()));
+        return format!("; these numbers are from its last valid text: {}", printable(&fault.to_string()));
     }
     let said: Vec<String> = FIELDS
         .into_iter()
@@ -117,9 +117,7 @@ fn differences(state: &State, plan: &Editor) -> String {
         })
         .collect();
     match said.as_slice() {
-        [] if state.tabs.place().1 > 1 => {
-            "; what another plan says otherwise is told here when it is chosen".to_owned()
-        }
+        [] if state.tabs.place().1 > 1 => "; choose another plan to see what it says otherwise".to_owned(),
         [] => String::new(),
         said => format!(": {}", said.join(", ")),
     }

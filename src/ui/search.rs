@@ -209,7 +209,7 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
         line: front.windows(2).map(|pair| [pair[0], pair[1]]).collect(),
         stems: false,
         marks: marks.chain(chosen.map(|at| mark(at, "◆", theme.accent()))).collect(),
-        walls: vec![Wall { at: cap, name: "card".to_owned() }],
+        walls: vec![Wall { at: cap, name: "GPU".to_owned() }],
         level: None,
     };
     chart.draw(look, area, buffer);

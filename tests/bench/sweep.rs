@@ -1,6 +1,6 @@
 //! A sweep of 1000 plans: 70B over micro batches, checkpointing and degrees. It is to take less than 50 ms.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs, clippy::panic)]
 
 use std::path::Path;
 

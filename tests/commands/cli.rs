@@ -267,6 +267,16 @@ fn a_missing_file_is_bad_usage() {
 }
 
 #[test]
+fn a_plan_is_not_written_over_by_what_it_is_exported_to() {
+    let bench = Bench::with(&[("a.yaml", PIPELINE)]);
+    for output in ["a.yaml", "./a.yaml"] {
+        let done = bench.run(&["export", "a.yaml", "--to", "megatron", "-o", output]).exits(2);
+        assert!(done.err.contains("is the plan itself"), "{done:?}");
+    }
+    assert_eq!(bench.file("a.yaml"), PIPELINE);
+}
+
+#[test]
 fn a_configuration_is_found_beside_the_plan_that_names_it() {
     let config = r#"{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2}"#;
     let bench = Bench::with(&[("deep/a.yaml", "model: {hf_config: config.json}\n"), ("deep/config.json", config)]);
@@ -421,7 +431,7 @@ fn a_slip_is_told_in_one_line_that_says_what_is_right() {
         (&["infer", "abc"], &["'abc'", "PID is a whole number", "!digit"]),
         (&["predict", "transformer", "7.0"], &["BATCH is missing"]),
         (&["predict"], &["PLAN", "memwall predict --help"]),
-        (&["validate", "small.yaml"], &["small.yaml: ", "no file of cases", "JSON", "!column"]),
+        (&["validate", "small.yaml"], &["small.yaml: ", "not a file of cases", "JSON", "!column"]),
         (&["explain", "nope"], &["nope: there is no such file", "!os error"]),
         (&["replay", "nope", "--format", "text"], &["nope: there is no such file", "!os error"]),
         (&["import", "nope"], &["nope: there is no such file", "!os error"]),

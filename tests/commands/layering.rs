@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 /// From the top of the house down. What stands in one row may not import each other.
 const ORDER: &[&[&str]] = &[
     &["printable"],
+    &["manual"],
+    &["files"],
     &["units"],
     &["reading"],
     &["catalog"],
@@ -44,6 +46,7 @@ const IMPURE: &[&str] = &[
 /// Modules that compute and decide, and touch nothing.
 const PURE: &[&str] = &[
     "printable",
+    "manual",
     "units",
     "reading",
     "catalog",
@@ -149,6 +152,28 @@ fn every_module_is_in_the_order() {
     for module in lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')) {
         assert!(listed.contains(&module), "{module} has no place in the order");
     }
+}
+
+/// The rooms of `predict`, each built on those before it. What stands beside them (`mod.rs`, `outline.rs` …) uses all.
+const PREDICT: [&str; 6] = ["job", "prediction", "step", "memory", "time", "account"];
+
+#[test]
+fn rooms_of_predict_import_only_from_those_before_them() {
+    let level = |room: &str| PREDICT.iter().position(|own| *own == room);
+    let mut faults = Vec::new();
+    for (_, file, text) in sources().iter().filter(|(module, _, _)| module == "predict") {
+        let Some(own) = file.iter().nth(1).and_then(|room| level(room.to_str()?)) else { continue };
+        let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
+        for line in code(&text[..tests]) {
+            for path in line.split("crate::predict::").skip(1) {
+                let room = first_name(path);
+                if level(&room).is_some_and(|other| other > own) {
+                    faults.push(format!("{}: {line}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// A framework is a value (`framework::Profile`): what predicts, advises and compares asks the value, never its name.

@@ -1,11 +1,10 @@
-//! The commands as a shell sees them, what the README says of them, and the order of the modules.
+//! The commands as a shell sees them, what the pages say of them, and the order of the modules.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod cli;
-mod figures;
+mod docs;
 mod infer;
 mod layering;
-mod readme;

@@ -37,9 +37,9 @@ fn any_key_closes_a_help_that_fits() {
     let mut terminal = Program::memwall().size(200, 50).start();
     terminal.wait_for("demo");
     terminal.keys("?");
-    terminal.wait_for("· any key closes");
+    terminal.wait_for("· any other key closes");
     terminal.keys(keys::DOWN);
-    terminal.wait_without("any key closes");
+    terminal.wait_without("any other key closes");
 }
 
 #[test]

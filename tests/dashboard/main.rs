@@ -11,6 +11,7 @@ mod bad_input;
 mod calibration;
 mod edges;
 mod files;
+mod help;
 mod monitor;
 mod namespaces;
 mod opening;

@@ -125,7 +125,7 @@ fn a_process_is_attached_by_enter_and_let_go_of() {
     terminal.wait_for(&format!("process {pid} on GPU 0"));
     terminal.keys("4");
     terminal.keys(keys::ENTER);
-    let screen = terminal.wait_for(&format!("let go of {pid}"));
+    let screen = terminal.wait_for(&format!("detached from {pid}"));
     assert!(!header(&screen).contains('▶'), "{screen}");
 }
 

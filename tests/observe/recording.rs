@@ -3,6 +3,7 @@
 
 use crate::support::demo;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -198,6 +199,49 @@ fn a_file_that_may_not_grow_further_ends_the_recording_with_a_line_and_what_was_
     assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
     assert!(err.contains("recording broke off") && err.contains("can be replayed"), "{err}");
     assert!(!Recording::open(&folder.path().join("run.ndjson")).unwrap().is_empty());
+}
+
+/// Run again by the test below, in a folder that has room for little.
+#[test]
+fn on_a_small_disk() {
+    let Some(folder) = std::env::var_os("MEMWALL_TEST_SMALL_DISK").map(PathBuf::from) else { return };
+    for name in ["run.ndjson", "run.ndjson.gz"] {
+        let (path, filler) = (folder.join(name), folder.join("filler"));
+        let mut child = start(&folder, &["-o", name]);
+        let mut said_so_far = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        wait_for("a few samples", || Recording::open(&path).is_ok_and(|recording| recording.len() > 2));
+        // All that is left, and the kernel's word that there is no more.
+        let mut file = fs::File::create(&filler).unwrap();
+        while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+        let line = said_so_far.next().unwrap();
+        assert!(line.contains("no space left on the disk"), "{line}");
+        let before = Recording::open(&path).unwrap().len();
+        drop(file);
+        fs::remove_file(&filler).unwrap();
+        let line = said_so_far.next().unwrap();
+        assert!(line.contains("has room again"), "{line}");
+        wait_for("samples again", || Recording::open(&path).unwrap().len() > before + 2);
+        signal(&child, "TERM");
+        let (code, out, _) = said(&child.wait_with_output().unwrap());
+        assert_eq!((code, said_so_far.next()), (Some(0), None));
+        assert!(out.contains("samples were lost while the disk was full"), "{out}");
+        // What was lost is counted by the next sample that was written.
+        assert!(samples(&path).iter().any(|sample| sample.dropped > 0));
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_full_disk_loses_samples_with_a_word_and_the_recording_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=4m small \"$1\" || exit 77; exec \"$0\" --exact recording::on_a_small_disk";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script]).arg(std::env::current_exe().unwrap()).arg(folder.path());
+    match command.env("MEMWALL_TEST_SMALL_DISK", folder.path()).output() {
+        Ok(done) if done.status.success() => {}
+        Ok(done) if done.status.code() == Some(101) => panic!("{done:?}"),
+        _ => eprintln!("not run: this user may not mount"),
+    }
 }
 
 /// Resident memory of this process in MiB.

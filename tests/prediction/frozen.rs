@@ -48,7 +48,7 @@ fn frozen_weights_have_no_states() {
 
 #[test]
 fn an_unknown_part_is_refused() {
-    let expected = "training.frozen: `vision` is no part of a model; known: embeddings, head, attention, mlp, experts, \
+    let expected = "training.frozen: `vision` is not a part of a model; known: embeddings, head, attention, mlp, experts, \
                     router, norms, convolutions";
     assert_eq!(predicted("llama-2-7b", "vision").unwrap_err(), [expected]);
 }

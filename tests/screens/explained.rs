@@ -35,7 +35,7 @@ fn another_card_is_reason_enough() {
     assert_eq!(words(&state), Vec::<String>::new());
     press(&mut state, &[Key::Char('5'), Key::Char('z')]);
     let shown = screen(&state, &look(), SIZE);
-    assert!(shown.contains("another card than the plan's is watched"), "{shown}");
+    assert!(shown.contains("another GPU than the plan's is watched"), "{shown}");
     assert!(!shown.contains("why:"), "{shown}");
 }
 

@@ -224,6 +224,18 @@ fn the_help() {
 }
 
 #[test]
+fn the_topics_are_searched_and_read() {
+    let mut state = focused(Pane::Monitor);
+    press(&mut state, &[Key::Char('?'), Key::Char('/')]);
+    snapshot("topics", &state);
+    press(&mut state, &"fewest".chars().map(Key::Char).collect::<Vec<_>>());
+    press(&mut state, &[Key::Enter, Key::Down]);
+    snapshot("topic", &state);
+    press(&mut state, &[Key::Esc]);
+    assert_eq!(state.overlay, None);
+}
+
+#[test]
 fn a_plan_that_does_not_fit() {
     let mut state = focused(Pane::Plan);
     for _ in 0..6 {

@@ -135,7 +135,7 @@ pub fn acknowledge(state: &mut State) {
     let count = state.alerts.raised.iter().filter(|raised| !raised.seen).count();
     state.alerts.raised.iter_mut().for_each(|raised| raised.seen = true);
     state.notice = Some(info(match count {
-        0 => "no alert stands".to_owned(),
-        _ => "seen: the Compare pane lists them, and they come back when they cross again".to_owned(),
+        0 => "no alert is active".to_owned(),
+        _ => "dismissed until they fire again; the Compare pane lists them".to_owned(),
     }));
 }

@@ -45,7 +45,7 @@ pub fn set_against(state: &mut State) {
     state.calibration = calibrating::holds(state).map_or_else(Calibration::default, |kept| kept.factors);
     state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
         let observation = observation(&state.monitor, &state.run, prediction, &job.hardware.gpu)?;
-        Some(compare(prediction, &observation, &Bands::of(job.profile, job.degrees.context), &state.calibration))
+        Some(compare(prediction, &observation, &Bands::of(job), &state.calibration))
     });
 }
 

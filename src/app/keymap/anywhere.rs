@@ -141,7 +141,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         keys: &[K::Char('A')],
         shown: "A",
         word: "",
-        help: "alerts are seen: off the top until they cross again",
+        help: "dismiss alerts until they fire again",
         actions: &[A::Acknowledge],
     },
     Binding {
@@ -189,7 +189,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         keys: &[K::Char('?')],
         shown: "?",
         word: "help",
-        help: "all keys",
+        help: "all keys, and the topics of the manual",
         actions: &[A::Help],
     },
     Binding {

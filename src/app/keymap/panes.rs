@@ -57,7 +57,7 @@ pub(super) const ROOFLINE: &[Binding] = &[
         keys: &[K::Char('p')],
         shown: "p",
         word: "roofs",
-        help: "the plan's roof, or the card's of every type",
+        help: "the plan's roof, or the GPU's of every type",
         actions: &[A::Roofs],
     },
     Binding {
@@ -85,7 +85,7 @@ pub(super) const MONITOR: &[Binding] = &[
         keys: &[K::Enter, K::Char('a')],
         shown: "⏎",
         word: "attach",
-        help: "compare the plan with the process; again lets go of it",
+        help: "compare the plan with the process; again: detach",
         actions: &[A::Attach],
     },
     Binding {
@@ -169,7 +169,7 @@ pub(super) const COMPARE: &[Binding] = &[
         keys: &[K::Char('e')],
         shown: "e",
         word: "explain",
-        help: "look for what explains the difference now",
+        help: "search for the cause of the difference now",
         actions: &[A::Explain],
     },
     Binding {

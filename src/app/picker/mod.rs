@@ -31,6 +31,8 @@ pub enum Purpose {
     SecondKey,
     /// A constraint of the search.
     Constraint(Constraint),
+    /// A topic of the manual, or a section of one.
+    Topic,
     /// The file to save to: typed, not chosen.
     SaveAs,
     /// What to export the plan as.
@@ -51,6 +53,7 @@ impl Purpose {
             Self::SecondKey => "a second key to sweep".to_owned(),
             Self::Constraint(Constraint::Value(field)) => format!("search again with another {}", field.label()),
             Self::Constraint(Constraint::Keep) => "a knob that stays as it is".to_owned(),
+            Self::Topic => "help: type a word, a key, an option".to_owned(),
             Self::SaveAs => "save as: type a path".to_owned(),
             Self::Export => "export the plan as".to_owned(),
             Self::ExportTo => "export to: type a path".to_owned(),

@@ -14,6 +14,7 @@ use crate::app::plans;
 use crate::app::plans::exporting;
 use crate::app::plans::saving;
 use crate::app::state::State;
+use crate::app::topics;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
 
@@ -127,6 +128,7 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
             effects = saving::save(state, false);
         }
         Purpose::Export => exporting::chosen(state, &taken),
+        Purpose::Topic => picker.place().into_iter().for_each(|place| topics::chosen(state, place)),
         Purpose::ExportTo => effects = exporting::write_to(state, taken.into()),
         Purpose::Action => {
             let command = picker.place().and_then(|place| listed(state).get(place).copied());

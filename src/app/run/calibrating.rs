@@ -101,12 +101,12 @@ pub fn keep(state: &mut State) -> Vec<Effect> {
 }
 
 fn learnt(state: &State) -> Result<(Kept, (u32, Option<u64>)), &'static str> {
-    let here = here(state).ok_or("only a run on a card of this machine teaches anything")?;
-    let attached = state.monitor.attached.as_ref().ok_or("attach to the run that it shall be learnt from")?;
+    let here = here(state).ok_or("only a run on a GPU of this machine can calibrate")?;
+    let attached = state.monitor.attached.as_ref().ok_or("attach to the run to calibrate from")?;
     let comparison = state.comparison.as_ref().filter(|comparison| comparison.evidence.settled);
-    let comparison = comparison.ok_or("the run has to work for whole steps first")?;
+    let comparison = comparison.ok_or("waiting for complete steps")?;
     if !state.explaining.found.is_empty() {
-        return Err("something else than the plan runs: a factor would hide it; ⏎ takes an explanation");
+        return Err("the run differs from the plan: a factor would hide it; ⏎ takes an explanation");
     }
     let run = (attached.pid, attached.started);
     if state.calibrations.taught == Some(run) {

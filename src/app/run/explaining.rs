@@ -144,7 +144,7 @@ impl Question {
             config: state.editor.hf_config().cloned(),
             catalog: state.catalog.clone(),
             asked: Asked::of(state)?,
-            bands: Bands::of(job.profile, job.degrees.context),
+            bands: Bands::of(job),
             stated: state.run.stated(&state.monitor).to_vec(),
         })
     }
@@ -240,9 +240,9 @@ pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
         state.notice = Some(info(match explaining.found.first() {
             Some(best) => format!("{} ({:.0} %)", best.words(), best.share.percent()),
             None if state.comparison.as_ref().is_some_and(Comparison::is_notable) => {
-                "no other plan and no trouble of the machine that is known explains what is seen".to_owned()
+                "no other plan and no known fault of the machine explains what is observed".to_owned()
             }
-            None => "the plan explains what is seen: no other one does so better".to_owned(),
+            None => "the plan explains what is observed: no other one does so better".to_owned(),
         }));
     }
 }
@@ -250,7 +250,7 @@ pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
 /// Makes the plan say what the selected explanation says that the run does.
 pub fn take(state: &mut State) {
     let Some(chosen) = state.explaining.found.get(state.compared) else {
-        state.notice = Some(problem("no explanation is selected: e looks for some"));
+        state.notice = Some(problem("no explanation is selected: press e to search"));
         return;
     };
     let words = chosen.words();

@@ -6,8 +6,8 @@ use clap::{CommandFactory, Parser};
 use super::Cli;
 
 /// Words for what there is under another name.
-const MEANT: [(&str, &str); 3] =
-    [("max-batch", "predict --max-batch-size"), ("max-batch-size", "predict --max-batch-size"), ("help", "--help")];
+const MEANT: [(&str, &str); 2] =
+    [("max-batch", "predict --max-batch-size"), ("max-batch-size", "predict --max-batch-size")];
 
 /// Reads the command line; help and version are written here.
 ///

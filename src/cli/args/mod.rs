@@ -26,10 +26,11 @@ use values::{interval, pid, source};
     version,
     about = "Predicts the memory and time of a training plan and sets them against the GPUs that run it",
     args_conflicts_with_subcommands = true,
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    after_help = "`memwall help` lists the topics of the manual."
 )]
 pub struct Cli {
-    /// What is to be done without the dashboard.
+    /// What to do without the dashboard.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// The dashboard, where there is no command.
@@ -37,7 +38,7 @@ pub struct Cli {
     pub dashboard: DashboardArgs,
 }
 
-/// What there is to do without the dashboard.
+/// A command that needs no dashboard.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
     /// Report what a plan needs: memory, time, roofline
@@ -46,7 +47,7 @@ pub enum Command {
     #[command(override_usage = "memwall predict [OPTIONS] PLAN...\n       \
                                 memwall predict [OPTIONS] MODEL_TYPE SIZE BATCH")]
     Predict(Box<PredictArgs>),
-    /// Predict a plan with every value of a key, or of several
+    /// Predict a plan with each value of a key, or of several
     ///
     /// One row a value, and the two walls: where memory ends, and where throughput flattens.
     Sweep(SweepArgs),
@@ -56,17 +57,17 @@ pub enum Command {
     /// parallelism, sharding, micro batch, schedule, recomputation and offload are searched. Ctrl-C stops it with the
     /// best so far. Exits 0 if a plan fits, 3 if none does, 1 if it was stopped.
     Search(SearchArgs),
-    /// Draw a plan's operators under the roofs of its card
+    /// Draw a plan's operators under the limits of its GPU
     Roofline(RooflineArgs),
-    /// Hold predictions against measured cases
+    /// Compare predictions with measured cases
     Validate(ValidateArgs),
     /// Write the plan that a running training process seems to have
     Infer(InferArgs),
-    /// Write the plan that a file of another tool, or a training command, spells
+    /// Write the plan that another tool's file or a training command describes
     ///
     /// A Hugging Face config.json, a DeepSpeed JSON, a torchtitan TOML, the YAML of axolotl,
     /// LLaMA-Factory, torchtune, llm-foundry, litgpt or accelerate, a nanoGPT configuration, a shell
-    /// script; or, behind `--`, a command as one types it. Nothing is run.
+    /// script; or, behind `--`, a command as you type it. Nothing is run.
     #[command(override_usage = "memwall import [OPTIONS] FILE\n       memwall import [OPTIONS] -- COMMAND...")]
     Import(ImportArgs),
     /// Write a plan as another tool's file or command
@@ -89,6 +90,13 @@ pub enum Command {
     Hook,
     /// Write a completion script for a shell
     Completions(CompletionsArgs),
+    /// Show a topic of the manual, or what a command takes
+    ///
+    /// Without a name it lists the topics and commands.
+    Help(HelpArgs),
+    /// What `run` starts beside the command: tells which signals the whole process group receives
+    #[command(hide = true)]
+    ReportGroupSignals,
 }
 
 /// Arguments of the dashboard.
@@ -120,7 +128,7 @@ pub struct DashboardArgs {
     pub look: LookArgs,
 }
 
-/// How a screen shall look.
+/// How the screen looks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct LookArgs {
     /// Colour theme
@@ -153,7 +161,7 @@ pub struct CatalogueArgs {
     /// How to write the list
     #[arg(long, value_enum, default_value = "text")]
     pub format: ListFormat,
-    /// Other names and the source of every figure
+    /// Other names and the source of every value
     #[arg(long, short)]
     pub verbose: bool,
 }
@@ -164,6 +172,14 @@ pub struct CompletionsArgs {
     /// The shell to write for
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `help`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct HelpArgs {
+    /// A topic or a command
+    #[arg(value_name = "TOPIC", num_args = 0..)]
+    pub topic: Vec<String>,
 }
 
 /// How a report is written.

@@ -23,7 +23,7 @@ pub struct ImportArgs {
     /// The file; `-` for standard input
     #[arg(value_name = "FILE", required_unless_present = "command")]
     pub file: Option<PathBuf>,
-    /// The number of GPUs, where the file does not tell it
+    /// The number of GPUs, if the file does not say it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub gpus: Option<u64>,
     /// Which training command of a script, from 1, where it has several
@@ -67,7 +67,7 @@ pub enum ExportTarget {
 /// Where a plan that was inferred goes.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct PlanOutput {
-    /// Write the plan to this file; one that exists is left alone
+    /// Write the plan to this file; an existing file is left alone
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// YAML with each value's origin, or JSON with values and origins apart

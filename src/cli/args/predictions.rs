@@ -24,9 +24,9 @@ pub struct PredictArgs {
     /// Every term with its formula and source, and the curve over the step
     #[arg(long, short)]
     pub verbose: bool,
-    /// What holds the plan back, and what each change would do
+    /// What limits the plan, and what each change would do
     ///
-    /// Every fix is a changed plan, predicted. In JSON they are always there, unless the plan says
+    /// Each fix is a changed plan, predicted. JSON always has them, unless the plan says
     /// `analysis: {enable_bottlenecks: false}`.
     #[arg(long, short)]
     pub bottlenecks: bool,
@@ -49,7 +49,7 @@ pub struct ShapeArgs {
     /// Pixels a side
     #[arg(long, value_name = "PIXELS")]
     pub image_size: Option<String>,
-    /// Whose layers run: pytorch, megatron, torchtitan, ...
+    /// Whose modules run: pytorch, megatron, torchtitan, ...
     #[arg(long, value_name = "NAME")]
     pub framework: Option<String>,
     /// A name from `memwall gpus`
@@ -86,7 +86,7 @@ pub struct SweepArgs {
     /// A key of the plan and its values, written as in a plan; several: every combination
     ///
     /// `batch_size=8,16,32`; ranges count up (`1..8`), double (`1..64x2`) or add (`2048..8192+2048`), their end
-    /// included; `null` leaves the key out. A key may be named by its last part. Keys that cannot stand beside a
+    /// included; `null` leaves the key out. A key may be named by its last part. Keys that contradict a
     /// varied one are derived: the replicas when another degree varies, the accumulation when the batch does.
     #[arg(long, required = true, value_name = "KEY=v1,v2,...")]
     pub vary: Vec<String>,
@@ -121,10 +121,10 @@ pub struct SearchArgs {
     /// Instead: the largest model for which any plan fits
     #[arg(long)]
     pub largest_model: bool,
-    /// How to write what is found [default: by the extension of --output, else text]
+    /// How to write the result [default: by the extension of --output, else text]
     #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model"])]
     pub format: Option<Format>,
-    /// Write what is found to this file; to FILE.yaml, your plan with the best settings, comments and order kept
+    /// Write the result to this file; to FILE.yaml, your plan with the best settings, comments and order kept
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -16,7 +16,7 @@ use crate::units::Bytes;
 pub struct RecordArgs {
     /// The plan of the run, kept in the recording
     pub plan: Option<PathBuf>,
-    /// The file to write: run.ndjson, or run.ndjson.gz to have it compressed
+    /// The file to write: run.ndjson, or run.ndjson.gz to compress it
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL
@@ -40,7 +40,7 @@ pub struct RecordArgs {
     /// Keep that many of the newest files, with --rotate
     #[arg(long, value_name = "N", requires = "rotate", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep: Option<u32>,
-    /// Compress with gzip, whatever the file is called
+    /// Compress with gzip, whatever its name
     #[arg(long)]
     pub compress: bool,
 }
@@ -83,7 +83,7 @@ pub struct ExplainArgs {
     /// A text or log with the message, `-` for standard input; or what torch.cuda.memory._dump_snapshot wrote
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The plan of the run: what it foresees stands beside, and fixes are predicted
+    /// The plan of the run: its prediction is shown beside, and fixes are predicted
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
     /// How to write it
@@ -94,10 +94,10 @@ pub struct ExplainArgs {
 /// Arguments of `run`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct RunArgs {
-    /// The plan to hold the run against at its end
+    /// The plan to compare the run with at its end
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// Say nothing at its end
+    /// No summary at its end
     #[arg(long, short)]
     pub quiet: bool,
     /// The command and its arguments

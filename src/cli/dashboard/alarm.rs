@@ -1,7 +1,15 @@
 //! Alerts told to the world outside: the terminal's bell, a notification of the desktop through the terminal, a
 //! command of the user's.
 
-use std::process::{Command, Stdio};
+use std::collections::VecDeque;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::app::{Alarm, Event};
 use crate::printable::printable;
@@ -28,14 +36,70 @@ pub fn bytes(alarm: &Alarm, variable: impl Fn(&str) -> Option<String>) -> String
     bytes
 }
 
-/// Runs the command of an alert, its facts in the environment, and waits for its end; an event where it fails.
-/// No shell is between: nothing in a fact is obeyed.
-pub fn run(alarm: &Alarm) -> Option<Event> {
+/// How long the command of an alert may take.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two looks whether a command has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs the commands of alerts one at a time; those that come meanwhile wait.
+pub struct Commands {
+    alarms: mpsc::Sender<Alarm>,
+}
+
+impl Commands {
+    /// Starts the thread for them. What fails goes to `tell`.
+    ///
+    /// # Errors
+    /// Where the system gives none.
+    pub fn start(patience: Duration, tell: impl Fn(Event) + Send + 'static) -> io::Result<Self> {
+        let (alarms, coming) = mpsc::channel();
+        thread::Builder::new().name("alerts".to_owned()).spawn(move || {
+            let mut waiting = VecDeque::new();
+            while let Some(alarm) = next(&coming, &mut waiting) {
+                // A pager that has just lost its network finds it again.
+                let failed = run(&alarm, patience).and_then(|_| run(&alarm, patience));
+                failed.into_iter().for_each(&tell);
+            }
+        })?;
+        Ok(Self { alarms })
+    }
+
+    /// Has the command of that alert run, where it has one.
+    pub fn send(&self, alarm: Alarm) {
+        if !alarm.ways.command.is_empty() {
+            // The thread ends with this value alone.
+            drop(self.alarms.send(alarm));
+        }
+    }
+}
+
+/// The alert whose command is next; none when no more come. One that has come again meanwhile is told once, with what
+/// it says now.
+fn next(coming: &mpsc::Receiver<Alarm>, waiting: &mut VecDeque<Alarm>) -> Option<Alarm> {
+    if waiting.is_empty() {
+        waiting.push_back(coming.recv().ok()?);
+    }
+    for alarm in coming.try_iter() {
+        let same = |other: &&mut Alarm| {
+            (other.name, other.gpu, &other.ways.command) == (alarm.name, alarm.gpu, &alarm.ways.command)
+        };
+        match waiting.iter_mut().find(same) {
+            Some(earlier) => *earlier = alarm,
+            None => waiting.push_back(alarm),
+        }
+    }
+    waiting.pop_front()
+}
+
+/// Runs the command of an alert, its facts in the environment, and waits for its end; an event where it fails or takes
+/// longer than `patience`. No shell is between: nothing in a fact is obeyed.
+fn run(alarm: &Alarm, patience: Duration) -> Option<Event> {
     let (program, arguments) = alarm.ways.command.split_first()?;
     let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
     // A NUL cannot be passed on at all.
     let passed = |text: &str| printable(text);
-    let status = Command::new(program)
+    let child = Command::new(program)
         .args(arguments)
         .env("MEMWALL_ALERT", alarm.name)
         .env("MEMWALL_ALERT_TEXT", passed(&alarm.text))
@@ -47,13 +111,32 @@ pub fn run(alarm: &Alarm) -> Option<Event> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .status();
-    let why = match status {
-        Ok(status) if status.success() => return None,
-        Ok(status) => status.to_string(),
+        // A group of its own: what it has started ends with it.
+        .process_group(0)
+        .spawn();
+    let why = match child.and_then(|mut child| ended(&mut child, patience)) {
+        Ok(Some(status)) if status.success() => return None,
+        Ok(Some(status)) => status.to_string(),
+        Ok(None) => format!("not done within {} s: ended", patience.as_secs_f32()),
         Err(error) => error.to_string(),
     };
-    Some(Event::AlarmFailed(format!("the command of the alert `{}`: {program}: {why}", alarm.name)))
+    Some(Event::AlarmFailed(format!("the command of the alert `{}`, twice: {program}: {why}", alarm.name)))
+}
+
+/// How a command ended; none where it took too long, and was ended with all that it had started.
+fn ended(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    while start.elapsed() < patience {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(LOOK.min(patience));
+    }
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // Ended just now: nothing is left to end.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    child.wait().map(|_| None)
 }
 
 #[cfg(test)]
@@ -91,14 +174,62 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("said");
         let script = "printf '%s|%s|%s' \"$MEMWALL_ALERT\" \"$MEMWALL_ALERT_TEXT\" \"$MEMWALL_ALERT_GPU\" > \"$1\"";
-        let said = run(&alarm(&["sh", "-c", script, "-", out.to_str().unwrap()]));
+        let said = run(&alarm(&["sh", "-c", script, "-", out.to_str().unwrap()]), PATIENCE);
         assert_eq!(said, None);
         let said = std::fs::read_to_string(out).unwrap();
         assert_eq!(said, "loss|the loss is NaN; ·]2;mine· $(touch hacked)|3");
         let pager = folder.path().join("pager");
-        let Some(Event::AlarmFailed(why)) = run(&alarm(&[pager.to_str().unwrap()])) else { panic!("no fault") };
+        let Some(Event::AlarmFailed(why)) = run(&alarm(&[pager.to_str().unwrap()]), PATIENCE) else {
+            panic!("no fault")
+        };
         assert!(why.contains(pager.to_str().unwrap()) && why.contains("loss"), "{why}");
-        assert!(run(&alarm(&["false"])).is_some());
-        assert_eq!(run(&alarm(&[])), None);
+        assert!(run(&alarm(&["false"]), PATIENCE).is_some());
+        assert_eq!(run(&alarm(&[]), PATIENCE), None);
+    }
+
+    /// Commands whose failures are received.
+    fn commands(patience: Duration) -> (Commands, mpsc::Receiver<Event>) {
+        let (sender, failures) = mpsc::channel();
+        (Commands::start(patience, move |event| sender.send(event).unwrap()).unwrap(), failures)
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_told_and_holds_up_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("said");
+        let (commands, failures) = commands(Duration::from_secs(1));
+        // With a child of its own, which holds nothing up either.
+        commands.send(alarm(&["sh", "-c", "sleep 1000 & sleep 1000"]));
+        commands.send(Alarm { name: "power", ..alarm(&["touch", out.to_str().unwrap()]) });
+        commands.send(Alarm { name: "last", ..alarm(&["false"]) });
+        let Event::AlarmFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
+        assert!(why.contains("`loss`, twice: sh: not done within 1 s"), "{why}");
+        let Event::AlarmFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
+        assert!(why.contains("`last`") && out.exists(), "{why}");
+    }
+
+    #[test]
+    fn a_command_that_fails_once_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let tries = folder.path().join("tries");
+        let (commands, failures) = commands(PATIENCE);
+        let script = "echo x >> \"$1\"; [ $(wc -l < \"$1\") = 2 ]";
+        commands.send(alarm(&["sh", "-c", script, "-", tries.to_str().unwrap()]));
+        commands.send(Alarm { name: "last", ..alarm(&["false"]) });
+        let Event::AlarmFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
+        assert!(why.contains("`last`"), "{why}");
+        assert_eq!(std::fs::read_to_string(tries).unwrap(), "x\nx\n");
+    }
+
+    #[test]
+    fn what_comes_again_while_it_waits_is_told_once_as_it_is_now() {
+        let (sender, coming) = mpsc::channel();
+        for (name, text) in [("loss", "1"), ("power", "2"), ("loss", "3")] {
+            sender.send(Alarm { name, text: text.to_owned(), ..alarm(&["page"]) }).unwrap();
+        }
+        drop(sender);
+        let mut waiting = VecDeque::new();
+        let told = std::iter::from_fn(|| next(&coming, &mut waiting)).map(|alarm| (alarm.name, alarm.text));
+        assert_eq!(told.collect::<Vec<_>>(), [("loss", "3".to_owned()), ("power", "2".to_owned())]);
     }
 }

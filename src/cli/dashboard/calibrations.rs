@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::app::{Calibrations, Kept};
 use crate::cli::user_catalog;
+use crate::files;
+
+/// Thousands of calibrations.
+const MOST_BYTES: u64 = 4 << 20;
 
 /// The file, `$XDG_STATE_HOME/memwall/calibration.json`; none without a home.
 pub fn file(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
@@ -31,7 +35,7 @@ pub fn read(file: Option<&Path>) -> (Calibrations, Option<String>) {
 }
 
 fn held(file: &Path) -> Result<Calibrations, String> {
-    match fs::read_to_string(file) {
+    match files::read_text(file, MOST_BYTES) {
         Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display())),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(Calibrations::default())

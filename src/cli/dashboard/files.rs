@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::Sender;
 
+use super::calibrations;
 use super::recovery::{Store, Wish};
-use super::{alarm, calibrations};
-use crate::app::{Alarm, Conflict, Event, Expected, InTheWay, Kept, Question, State};
+use crate::app::{Conflict, Event, Expected, InTheWay, Kept, Question, State};
 use crate::catalog::Catalog;
 use crate::cli::import::{self, Opened};
 use crate::cli::infer::proposal;
@@ -43,16 +43,6 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
 /// Keeps a calibration, or drops it.
 pub fn calibrate(file: Option<PathBuf>, kept: Kept, keep: bool, events: Sender<Event>) {
     aside(events, move || Event::Calibrated(calibrations::write(file.as_deref(), kept, keep)));
-}
-
-/// Runs the command of an alert.
-pub fn sound(alarm: Alarm, events: Sender<Event>) {
-    tokio::task::spawn_blocking(move || {
-        if let Some(event) = alarm::run(&alarm) {
-            // A dashboard that has gone meanwhile needs no telling.
-            drop(events.blocking_send(event));
-        }
-    });
 }
 
 /// Searches for explanations of what is seen.

@@ -6,7 +6,11 @@ use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
 
 use crate::cli::args::LookArgs;
 use crate::cli::user_catalog;
+use crate::files;
 use crate::ui::{EMBEDDED, Look, Theme};
+
+/// Larger than any theme.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// A terminal that knows the question answers within a round trip; one that does not, answers another at once.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -42,7 +46,7 @@ fn named(name: &str) -> Result<Theme, String> {
         .filter(|path| path.is_file());
     if let Some(path) = own {
         let shown = path.display();
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{shown}: {error}"))?;
+        let text = files::read_text(&path, MOST_BYTES).map_err(|error| format!("{shown}: {error}"))?;
         return Theme::parse(&shown.to_string(), &text).map_err(|error| error.to_string());
     }
     match EMBEDDED.iter().find(|(known, _)| *known == name) {

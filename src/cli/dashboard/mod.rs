@@ -12,6 +12,7 @@ mod tape;
 mod terminal;
 mod watch;
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -118,16 +119,22 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     }
 }
 
+/// Larger than any file of keys or alerts.
+const MOST_OWN: u64 = 1 << 20;
+
 /// A file of the user's, `~/.config/memwall/NAME`, read as what it is; what holds without one.
 fn own<T: Default>(name: &str, parse: impl Fn(&str) -> Result<T, Vec<String>>) -> Result<T, Vec<String>> {
     let Some(path) = user_catalog::folder(|name| std::env::var_os(name)).map(|folder| folder.join(name)) else {
         return Ok(T::default());
     };
-    if !path.is_file() {
-        return Ok(T::default());
-    }
     let shown = path.display();
-    let text = std::fs::read_to_string(&path).map_err(|error| vec![format!("{shown}: {error}")])?;
+    let text = match crate::files::read_text(&path, MOST_OWN) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(T::default());
+        }
+        Err(error) => return Err(vec![format!("{shown}: {error}")]),
+    };
     parse(&text).map_err(|faults| faults.into_iter().map(|fault| format!("{shown}:{fault}")).collect())
 }
 

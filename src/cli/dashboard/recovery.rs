@@ -12,6 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::Unsaved;
 use crate::cli::user_catalog;
+use crate::files;
+use crate::plan::MAX_BYTES;
+
+/// A text with every letter escaped, and what stands beside it.
+const MOST_BYTES: u64 = 6 * MAX_BYTES as u64 + 100_000;
 
 /// Where unsaved texts are kept.
 #[derive(Debug, Clone)]
@@ -81,7 +86,7 @@ impl Store {
 
     /// What was kept of the plan of that file and name by a dashboard that is gone.
     pub fn unsaved(&self, path: Option<&Path>, name: &str) -> Option<String> {
-        let text = fs::read_to_string(self.place(path, name)).ok()?;
+        let text = files::read_text(&self.place(path, name), MOST_BYTES).ok()?;
         let kept: Kept = serde_json::from_str(&text).ok()?;
         (kept.pid == self.pid || !is_running(kept.pid)).then_some(kept.text)
     }

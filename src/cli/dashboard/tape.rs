@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
 use crate::app::{Event, State};
-use crate::cli::record::{broken_off, not_begun};
+use crate::cli::record::{broken_off, not_begun, room};
 use crate::observe::{Compression, Header, Recorder, Rotation};
 use crate::reading::Sample;
 
@@ -74,9 +74,15 @@ fn run(header: Header, samples: &Receiver<Sample>, events: &Sender<Event>) -> Ev
         Err(error) => return Event::RecordFailed(not_begun(&path, &error)),
     };
     tell(events, Event::Recording(path));
+    let mut has_room = true;
     while let Ok(sample) = samples.recv() {
-        if let Err(error) = recorder.write(&sample) {
-            return Event::RecordFailed(broken_off(recorder.written(), &error));
+        match recorder.write(&sample) {
+            Ok(written) if written != has_room => {
+                has_room = written;
+                tell(events, Event::RecordingRoom { has_room, said: room(recorder.written(), has_room) });
+            }
+            Ok(_) => {}
+            Err(error) => return Event::RecordFailed(broken_off(recorder.written(), &error)),
         }
     }
     let written = recorder.written().clone();

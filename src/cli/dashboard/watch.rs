@@ -122,8 +122,22 @@ async fn watch_on(
     wants.set(wanted(&state));
     screen.draw(&state, look)?;
     let keeper = store.clone().map(Keeper::start);
-    let mut hands =
-        Hands { source, tape: None, search: Search::default(), events, every, clock, store, keeper, calibration };
+    let failures = events.clone();
+    // A dashboard that has gone meanwhile needs no telling.
+    let commands = alarm::Commands::start(alarm::PATIENCE, move |event| drop(failures.blocking_send(event)))
+        .map_err(|error| format!("no thread for the commands of alerts: {error}"))?;
+    let mut hands = Hands {
+        source,
+        tape: None,
+        search: Search::default(),
+        events,
+        every,
+        clock,
+        store,
+        keeper,
+        calibration,
+        commands,
+    };
     loop {
         let first = tokio::select! {
             event = happening.recv() => event.map(|event| vec![event]),
@@ -178,6 +192,7 @@ struct Hands {
     store: Option<Store>,
     keeper: Option<Keeper>,
     calibration: Option<PathBuf>,
+    commands: alarm::Commands,
 }
 
 impl Hands {
@@ -237,7 +252,7 @@ impl Hands {
             Effect::Calibrate(kept, keep) => files::calibrate(self.calibration.clone(), *kept, keep, events),
             Effect::Alarm(alarm) => {
                 screen.send(&alarm::bytes(&alarm, |name| std::env::var(name).ok()))?;
-                files::sound(*alarm, events);
+                self.commands.send(*alarm);
             }
             Effect::End { meant, forced } => end(meant, forced, events),
         }

@@ -41,7 +41,7 @@ impl Circumstance {
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
-            Self::OtherProcess => "another process on the card",
+            Self::OtherProcess => "another process on the GPU",
             Self::DataLoading => "waiting for data",
             Self::Throttling => "clocks slowed down",
             Self::SlowLink => "collectives slower than the links",
@@ -55,7 +55,7 @@ impl Circumstance {
         match self {
             Self::OtherProcess => "end the other process, or lower hardware.memory_limit_gb to what is left",
             Self::DataLoading => "more data-loader workers, prefetching, a faster store",
-            Self::Throttling => "look at the card's temperature, airflow and power limit",
+            Self::Throttling => "look at the GPU's temperature, airflow and power limit",
             Self::SlowLink => "look at NVLink and network errors, at NCCL's rings, at who shares the switch",
             Self::Fragmentation => "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         }

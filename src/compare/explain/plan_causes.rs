@@ -69,7 +69,7 @@ fn precision(job: &Job, causes: &mut Causes) {
         }
     }
     if job.storage.fp8 && job.profile.defaults.fp8_masters.is {
-        causes.add("products in bf16, not FP8", Change::to(KEY, Precision::Bf16Fp32Master.name()));
+        causes.add("matrix multiplications in bf16, not FP8", Change::to(KEY, Precision::Bf16Fp32Master.name()));
     }
 }
 

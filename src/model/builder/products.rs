@@ -122,6 +122,13 @@ impl Builder<'_> {
         }
     }
 
+    /// The operator written last normalises rows.
+    pub fn of_rows(&mut self) {
+        if let Some(op) = self.tape.ops.last_mut() {
+            op.work = Work::Rows;
+        }
+    }
+
     /// The operator written last is a collective's arrival.
     pub fn sent(&mut self) {
         if let Some(op) = self.tape.ops.last_mut() {

@@ -81,6 +81,7 @@ impl Ctx<'_> {
             ..Spec::default()
         });
         let softmax = b.pointwise("attention.softmax", shifted, Keeps::Output);
+        b.of_rows();
         // The name of the masked scores goes to the dropped out ones.
         b.op(&Spec { name, inputs: &[(masked, Flow::Stop)], launches: 0, ..Spec::default() });
         (softmax, vec![shifted])

@@ -322,6 +322,7 @@ impl Ctx<'_> {
 /// the second is in fp32 (`cross_entropy_loss` passes the type on).
 pub fn cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
     let log_softmax = b.pointwise("loss.log_softmax", logits, Keeps::Output);
+    b.of_rows();
     let log_softmax = b.upper("loss.nll", log_softmax);
     let loss = b.make(1, Element::F32, true);
     let weight = b.make(1, Element::F32, false);

@@ -6,6 +6,7 @@ use crate::model::builder::{Builder, Keeps};
 use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, Id, Spec};
 use crate::model::weight::Part;
+use crate::model::work::Work;
 use crate::plan::keywords::Norm;
 
 impl Ctx<'_> {
@@ -59,6 +60,7 @@ fn native_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64, vecto
         outputs: &[out, first, second],
         saved: if grad { &saved } else { &[] },
         elementwise: true,
+        work: Work::Rows,
         ..Spec::default()
     });
     out

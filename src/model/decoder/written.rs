@@ -31,6 +31,7 @@ impl Ctx<'_> {
         let masked = b.pointwise(name, scores, Keeps::Nothing);
         let masked = b.upper("attention.softmax", masked);
         let probabilities = b.pointwise("attention.softmax", masked, Keeps::Output);
+        b.of_rows();
         let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
         let out = self.weigh(b, probabilities, v, core);
         let out = b.cast(name, out, own);
@@ -89,6 +90,7 @@ impl Ctx<'_> {
             b.cast("attention.softmax", masked, Element::F32)
         };
         let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+        b.of_rows();
         let held = if bert { vec![masked] } else { Vec::new() };
         // BERT and Whisper leave it as it is: autocast casts what their dropout makes of it.
         let as_is = bert || self.family == Family::Whisper;
@@ -100,6 +102,7 @@ impl Ctx<'_> {
         let masked = self.masked(b, scores);
         let wide = b.cast("attention.softmax", masked, Element::F32);
         let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+        b.of_rows();
         (b.cast("attention.softmax", softmax, element), vec![scores, masked])
     }
 
@@ -116,7 +119,9 @@ impl Ctx<'_> {
         };
         let masked = self.masked(b, logits);
         let typed = b.cast("attention.softmax", masked, stream);
-        (b.pointwise("attention.softmax", typed, Keeps::Output), held)
+        let softmax = b.pointwise("attention.softmax", typed, Keeps::Output);
+        b.of_rows();
+        (softmax, held)
     }
 
     /// Whether attention that is written out gives its probabilities to the block, and that to the model's loop, asked
@@ -170,6 +175,7 @@ impl Ctx<'_> {
         let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
         let scores = self.scores(b, q, k, core);
         let probabilities = b.pointwise("attention.softmax", scores, Keeps::Output);
+        b.of_rows();
         let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
         let out = self.weigh(b, probabilities, v, core);
         b.copy("attention.merge", out)

@@ -11,6 +11,7 @@ use crate::model::families::Unet;
 use crate::model::tape::{Flow, Id, Spec, Tape};
 use crate::model::walk::Run;
 use crate::model::weight::Part;
+use crate::model::work::Work;
 
 /// A UNet and one micro-batch.
 pub(super) struct Site<'a> {
@@ -70,7 +71,8 @@ impl Site<'_> {
         let saved = [x, mean, deviation];
         let inputs = [(x, Flow::New), (weight, Flow::New)];
         let saved = if grad { &saved[..] } else { &[] };
-        b.op(&Spec { name, inputs: &inputs, outputs: &[out, mean, deviation], saved, ..Spec::default() });
+        let work = Work::Normalized;
+        b.op(&Spec { name, inputs: &inputs, outputs: &[out, mean, deviation], saved, work, ..Spec::default() });
         out
     }
 

@@ -140,6 +140,7 @@ impl Site<'_> {
         let element = b.element(scores);
         let wide = b.cast("attention.softmax", scores, Element::F32);
         let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+        b.of_rows();
         let probabilities = b.cast("attention.softmax", softmax, element);
         let dropout = ctx.run.dropout_or(d.attention_dropout);
         let probabilities = b.dropout("attention.dropout", probabilities, dropout);

@@ -17,7 +17,9 @@ use super::Source;
 use super::nvml::pids;
 use super::process::HostFacts;
 use crate::catalog::Catalog;
-use crate::reading::{Absence, DeviceMemory, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind};
+use crate::reading::{
+    Absence, DeviceMemory, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind, dram_bandwidth,
+};
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
 
 /// AMD's number among the makers of PCI devices.
@@ -144,13 +146,8 @@ impl Card {
     fn sample(&self, index: u32, now: Moment) -> DeviceSample {
         let fresh = |name: &str| self.device.number(name, 0.01, now).map(|share| Fraction(*share));
         let memory_busy = fresh("mem_busy_percent");
-        // How long the memory was busy is no bandwidth, but bounds it.
-        let dram_bandwidth = match (&self.dram_peak, &memory_busy) {
-            (Reading::Known { value: peak, .. }, Reading::Known { value: busy, at, .. }) => {
-                Reading::upper_bound(*peak * busy.0, *at)
-            }
-            (Reading::Absent(why), _) | (_, Reading::Absent(why)) => Reading::Absent(why.clone()),
-        };
+        // Its counters are for root alone.
+        let dram_bandwidth = dram_bandwidth(&Reading::Absent(Absence::NotSupported), &memory_busy, &self.dram_peak);
         let mut sample = DeviceSample {
             name: self.name.clone(),
             uuid: self.uuid.clone(),

@@ -111,7 +111,7 @@ impl Demo {
             noise,
             told: Told::of(prediction),
             power: prediction.time.power,
-            detail: "a made-up run of the plan".to_owned(),
+            detail: "a simulated run of the plan".to_owned(),
             start: None,
             head_start: 0.0,
             previous: None,

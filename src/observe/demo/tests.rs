@@ -15,6 +15,7 @@ pub(in crate::observe) fn card(generation: Generation) -> Gpu {
         aliases: Vec::new(),
         vendor: Vendor::Nvidia,
         generation,
+        compute_capability: None,
         memory: Bytes::from_gib(80.0),
         bandwidth: BytesPerSec::from_giga(3000.0),
         l2: None,

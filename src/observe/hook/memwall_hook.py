@@ -43,15 +43,31 @@ _LONGEST_REST = 600.0
 _MOST_FAULTS = 3
 
 
-def _directory():
-    """The private directory that listeners have their sockets in; as MemWall computes it."""
+def _directories():
+    """Where listeners may have their sockets; as MemWall computes it."""
     named = os.environ.get("MEMWALL_HOOK_DIR")
     if named:
-        return named
+        return [named]
+    user = os.getuid()
+    temporary = "/tmp/memwall-%d" % user
+    # Root's is never below another user's directory, which `sudo -E` leaves in XDG_RUNTIME_DIR.
+    if user == 0:
+        return ["/run/memwall", temporary]
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime:
-        return os.path.join(runtime, "memwall")
-    return "/tmp/memwall-%d" % os.getuid()
+    return [os.path.join(runtime, "memwall") if runtime else temporary]
+
+
+def _sockets(directory):
+    """The sockets in a private directory; none in any other."""
+    import stat
+
+    try:
+        whose = os.lstat(directory)
+        if not stat.S_ISDIR(whose.st_mode) or whose.st_uid != os.getuid() or whose.st_mode & 0o077:
+            return []
+        return sorted(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".sock"))
+    except OSError:
+        return []
 
 
 class _Wire:
@@ -69,17 +85,7 @@ class _Wire:
         if now - self.looked < _LOOK_EVERY:
             return []
         self.looked = now
-        import stat
-
-        directory = _directory()
-        found = []
-        try:
-            whose = os.lstat(directory)
-            private = stat.S_ISDIR(whose.st_mode) and whose.st_uid == os.getuid() and not whose.st_mode & 0o077
-            if private:
-                found = sorted(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".sock"))[:16]
-        except OSError:
-            pass
+        found = [path for directory in _directories() for path in _sockets(directory)][:16]
         new = [path for path in found if path not in self.listeners]
         self.listeners = found
         return new

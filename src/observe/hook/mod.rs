@@ -14,6 +14,8 @@ use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
 /// The hook. One file without dependencies, for every PyTorch since 1.13.
 pub const HOOK: &str = include_str!("memwall_hook.py");
 
@@ -41,7 +43,7 @@ pub fn install(directory: &Directory) -> io::Result<PathBuf> {
 /// At once or not at all: a run that starts beside this one reads the file.
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     let path = folder.join(name);
-    if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+    if files::read(&path, text.len() as u64).is_ok_and(|there| there == text.as_bytes()) {
         return Ok(());
     }
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

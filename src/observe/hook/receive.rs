@@ -32,6 +32,7 @@ pub struct Listener {
     buffer: Vec<u8>,
     runs: Vec<HookedRun>,
     losses: HookLosses,
+    forgotten: u64,
     second: Instant,
     in_second: u32,
 }
@@ -54,6 +55,7 @@ impl Listener {
             buffer: vec![0; LARGEST],
             runs: Vec::new(),
             losses: HookLosses::default(),
+            forgotten: 0,
             second: Instant::now(),
             in_second: 0,
         })
@@ -127,6 +129,7 @@ impl Listener {
             && let Some(quietest) = (0..self.runs.len()).min_by_key(|at| self.runs[*at].heard)
         {
             self.runs.remove(quietest);
+            self.forgotten += 1;
         }
         self.runs.push(HookedRun { pid, about: None, step: None, modules: None, end: None, heard: now });
         let last = self.runs.len() - 1;
@@ -143,6 +146,12 @@ impl Listener {
     #[must_use]
     pub const fn losses(&self) -> HookLosses {
         self.losses
+    }
+
+    /// How often a process had to make room for another: only so many are kept apart.
+    #[must_use]
+    pub const fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// Where it listens.
@@ -222,7 +231,7 @@ mod tests {
         }
         assert_eq!(listener.runs().len(), MOST_RUNS);
         assert_eq!(listener.runs().last().unwrap().step.as_ref().unwrap().step, 3);
-        assert_eq!(listener.losses(), HookLosses::default());
+        assert_eq!((listener.losses(), listener.forgotten()), (HookLosses::default(), 3));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::memory::{self, KnownSize};
 use super::parts::Parts;
 use super::processes::Processes;
 use super::slowly::Slowly;
-use crate::reading::{Absence, DeviceSample, Health, Links, Moment, Reading, Wanted};
+use crate::reading::{Absence, DeviceSample, Health, Links, Moment, Reading, Wanted, dram_bandwidth};
 use crate::units::{Celsius, Fraction, Megahertz, Watts};
 
 /// One card in its place of the driver's order.
@@ -160,17 +160,7 @@ fn put_power(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut R
 /// What the counters say; where they say nothing of the bandwidth, the bound that the
 /// memory-busy share gives.
 fn put_counters(sample: &mut DeviceSample, figures: Figures) {
-    sample.dram_bandwidth = match (&figures.dram, &sample.dram_peak, &sample.memory_busy) {
-        (Reading::Known { value: share, at, .. }, Reading::Known { value: peak, .. }, _) => {
-            Reading::measured(*peak * share.0, *at)
-        }
-        // The next sample measures it: a bound for one second would make the whole stretch one.
-        (Reading::Absent(Absence::TooShort), ..) => Reading::Absent(Absence::TooShort),
-        (Reading::Absent(_), Reading::Known { value: peak, .. }, Reading::Known { value: busy, at, .. }) => {
-            Reading::upper_bound(*peak * busy.0, *at)
-        }
-        (Reading::Absent(_), _, Reading::Absent(why)) | (_, Reading::Absent(why), _) => Reading::Absent(why.clone()),
-    };
+    sample.dram_bandwidth = dram_bandwidth(&figures.dram, &sample.memory_busy, &sample.dram_peak);
     sample.sm_activity = figures.sm;
     sample.tensor_activity = figures.tensor;
     sample.counters = figures.more;

@@ -5,6 +5,7 @@ mod children;
 mod detail;
 mod end;
 mod namespace;
+mod redaction;
 mod users;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System, Updat
 use children::Children;
 use detail::Details;
 use namespace::Elsewhere;
+use redaction::Redacted;
 use users::Users;
 
 pub use end::{End, end};
@@ -185,11 +187,12 @@ fn cpu(before: Option<CpuTime>, now: CpuTime) -> Reading<Fraction> {
 /// The command line; where there is none, the name in brackets, as ps shows it.
 fn command(process: &Process) -> String {
     let mut line = String::new();
+    let mut words = Redacted::default();
     for word in process.cmd() {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(&word.to_string_lossy());
+        line.push_str(&words.next(&word.to_string_lossy()));
         if line.len() > LONGEST_TEXT {
             break;
         }

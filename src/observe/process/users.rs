@@ -1,9 +1,13 @@
 //! Who a process belongs to.
 
 use std::collections::HashMap;
-use std::fs;
+use std::path::Path;
 
 use super::cut;
+use crate::files;
+
+/// A hundred thousand accounts.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Login names by user id, from the password file, which is read when an unknown id turns up.
 #[derive(Debug, Default)]
@@ -15,7 +19,7 @@ impl Users {
     /// The login name, or the number where there is none.
     pub fn name(&mut self, id: u32) -> String {
         let name = self.names.entry(id).or_insert_with(|| {
-            let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+            let passwd = files::read_text(Path::new("/etc/passwd"), MOST_BYTES).unwrap_or_default();
             // Directory services are not asked: that may block for long. The number will do.
             login_name(&passwd, id).unwrap_or_else(|| id.to_string())
         });

@@ -14,7 +14,9 @@ use page::{Metric, metrics};
 
 use super::Source;
 use crate::catalog::Catalog;
-use crate::reading::{Absence, DeviceMemory, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind};
+use crate::reading::{
+    Absence, DeviceMemory, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind, dram_bandwidth,
+};
 use crate::units::{Bytes, Celsius, Fraction, Joules, MIB, Megahertz, Watts};
 
 /// Seconds that a page may take. The thread waits; nobody else does.
@@ -161,17 +163,7 @@ fn device(
     let card = identity.name.value().and_then(|name| catalog.gpu(name));
     let dram_peak = card.map_or(Reading::Absent(Absence::NotSupported), |card| Reading::estimated(card.bandwidth, now));
     let memory_busy = percent("DCGM_FI_DEV_MEM_COPY_UTIL");
-    // A share of the peak times the peak is derived; the busy share times it is a bound.
-    let dram_bandwidth = match (share("DCGM_FI_PROF_DRAM_ACTIVE"), &dram_peak, &memory_busy) {
-        (Reading::Known { value, at, .. }, Reading::Known { value: peak, .. }, _) => {
-            Reading::estimated(*peak * value.0, at)
-        }
-        (Reading::Absent(_), Reading::Known { value: peak, .. }, Reading::Known { value: busy, at, .. }) => {
-            Reading::upper_bound(*peak * busy.0, *at)
-        }
-        (Reading::Absent(why), ..) => Reading::Absent(why),
-        (_, Reading::Absent(why), _) => Reading::Absent(why.clone()),
-    };
+    let dram_bandwidth = dram_bandwidth(&share("DCGM_FI_PROF_DRAM_ACTIVE"), &memory_busy, &dram_peak);
     let celsius = |name| number(name).map(|value| Celsius(*value));
     let megahertz = |name| number(name).map(|value| Megahertz(*value));
     let mut sample = DeviceSample {

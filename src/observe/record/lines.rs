@@ -6,8 +6,18 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
+use crate::files;
+
 /// No line of a recording is longer; a file that is no text may have no end of line at all.
-const LONGEST_LINE: u64 = 64 << 20;
+const LONGEST_LINE: u64 = 16 << 20;
+
+/// A file that unpacks to more than so many times its own size, and to more than that besides, is none that anybody
+/// recorded: samples become a tenth.
+const MOST_TIMES: u64 = 60;
+const UNPACKED_ANYWAY: u64 = 64 << 20;
+
+/// What is wrong with the last line of a file whose writer was stopped.
+pub const BREAKS_OFF: &str = "the line breaks off";
 
 /// The lines of a file, unpacked where it is packed.
 #[derive(Debug)]
@@ -21,16 +31,21 @@ pub struct Lines {
 #[derive(Debug)]
 enum Input {
     Plain(BufReader<File>),
-    Gzip(Box<BufReader<MultiGzDecoder<BufReader<File>>>>),
+    /// With how many bytes may come out of it.
+    Gzip(Box<BufReader<MultiGzDecoder<BufReader<File>>>>, u64),
 }
 
 impl Lines {
     /// From the first line on.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = BufReader::new(File::open(path)?);
+        let mut file = BufReader::new(files::open(path)?);
         let packed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-        let input =
-            if packed { Input::Gzip(Box::new(BufReader::new(MultiGzDecoder::new(file)))) } else { Input::Plain(file) };
+        let most = file.get_ref().metadata()?.len().saturating_mul(MOST_TIMES).saturating_add(UNPACKED_ANYWAY);
+        let input = if packed {
+            Input::Gzip(Box::new(BufReader::new(MultiGzDecoder::new(file))), most)
+        } else {
+            Input::Plain(file)
+        };
         Ok(Self { input, byte: 0, buffer: Vec::new() })
     }
 
@@ -40,7 +55,10 @@ impl Lines {
         let buffer = &mut self.buffer;
         let read = match &mut self.input {
             Input::Plain(input) => input.take(LONGEST_LINE).read_until(b'\n', buffer),
-            Input::Gzip(input) => input.take(LONGEST_LINE).read_until(b'\n', buffer),
+            Input::Gzip(_, most) if self.byte > *most => {
+                return Err(invalid("it unpacks to far more than samples do"));
+            }
+            Input::Gzip(input, _) => input.take(LONGEST_LINE).read_until(b'\n', buffer),
         };
         match read {
             Ok(0) => return Ok(None),
@@ -56,7 +74,8 @@ impl Lines {
                 self.byte += length;
                 Ok(Some(line))
             }
-            None => Err(io::Error::new(io::ErrorKind::InvalidData, "the line breaks off")),
+            None if length == LONGEST_LINE => Err(invalid("the line is longer than any sample's")),
+            None => Err(invalid(BREAKS_OFF)),
         }
     }
 
@@ -76,4 +95,8 @@ impl Lines {
         while self.byte < byte && self.next()?.is_some() {}
         Ok(())
     }
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }

@@ -6,6 +6,7 @@
 
 mod format;
 mod lines;
+mod out;
 mod player;
 mod reader;
 mod writer;

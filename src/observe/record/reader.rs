@@ -10,8 +10,9 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::format::{Header, VERSION, decode};
-use super::lines::Lines;
+use super::lines::{BREAKS_OFF, Lines};
 use super::writer::part_path;
+use crate::files;
 use crate::plan::reason;
 use crate::reading::{Moment, Sample};
 
@@ -103,6 +104,9 @@ fn taken(line: &[u8]) -> serde_json::Result<Moment> {
     }
 }
 
+/// Samples that are played: two years at a second each.
+const MOST_SAMPLES: usize = 1 << 22;
+
 /// A recording: its header, and where each of its samples stands.
 #[derive(Debug)]
 pub struct Recording {
@@ -134,8 +138,8 @@ impl Recording {
         let first = header.part;
         let base = base_of(path, first);
         let mut recording = Self { header, parts: vec![path.to_owned()], entries: Vec::new(), damage: None };
-        recording.scan(lines);
-        while recording.damage.is_none() {
+        let mut goes_on = recording.scan(lines);
+        while goes_on {
             let number = first.saturating_add(u32::try_from(recording.parts.len()).unwrap_or(u32::MAX));
             let next = part_path(&base, number);
             let Ok(mut lines) = Lines::open(&next) else { break };
@@ -145,7 +149,7 @@ impl Recording {
                 _ => break,
             }
             recording.parts.push(next);
-            recording.scan(lines);
+            goes_on = recording.scan(lines);
         }
         match (recording.entries.is_empty(), recording.damage.take()) {
             (true, Some(damage)) => Err(OpenError::Damaged(damage)),
@@ -154,14 +158,16 @@ impl Recording {
         }
     }
 
-    /// Notes where the samples of the newest part stand.
-    fn scan(&mut self, mut lines: Lines) {
+    /// Notes where the samples of the newest part stand; whether a later part may go on. It may where the last line
+    /// of this one breaks off: a program that was killed was started again.
+    fn scan(&mut self, mut lines: Lines) -> bool {
         let part = self.parts.len() - 1;
         // The header is the line before the first.
         for line in 1.. {
             let byte = lines.byte;
             let what = match lines.next() {
                 Ok(Some(text)) => match taken(text) {
+                    Ok(_) if self.entries.len() == MOST_SAMPLES => format!("more than {MOST_SAMPLES} samples"),
                     Ok(at) if self.entries.last().is_none_or(|last| last.at <= at) => {
                         self.entries.push(Entry { part, line, byte, at });
                         continue;
@@ -169,14 +175,16 @@ impl Recording {
                     Ok(_) => "the time goes back".to_owned(),
                     Err(error) => format!("no sample: {}", fault(&error)),
                 },
-                Ok(None) => return,
+                Ok(None) => return true,
                 Err(error) => error.to_string(),
             };
+            let breaks_off = what == BREAKS_OFF;
             let after = self.entries.last().map(|last| last.at);
             let path = self.parts[part].clone();
-            self.damage = Some(Damage { path, line: line + 1, byte, after, what });
-            return;
+            self.damage.get_or_insert(Damage { path, line: line + 1, byte, after, what });
+            return breaks_off;
         }
+        true
     }
 
     /// What its first line says.
@@ -302,6 +310,9 @@ fn fault(error: &serde_json::Error) -> String {
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
+/// A header has a plan's text and a model's configuration.
+const MOST_HEADER: usize = 400_000;
+
 /// The header of a file.
 fn header_of(path: &Path, lines: &mut Lines) -> Result<Header, OpenError> {
     /// What a header of any version says.
@@ -315,6 +326,9 @@ fn header_of(path: &Path, lines: &mut Lines) -> Result<Header, OpenError> {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(none()),
         Err(error) => return Err(OpenError::Io(path.to_owned(), error)),
     };
+    if files::most_json_values(line) > MOST_HEADER {
+        return Err(none());
+    }
     let Version { memwall_recording: version } = serde_json::from_slice(line).map_err(|_| none())?;
     if version > VERSION {
         return Err(OpenError::Newer(path.to_owned(), version));

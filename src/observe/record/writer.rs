@@ -1,12 +1,11 @@
 //! Writes a recording.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use flate2::write::GzEncoder;
-
 use super::format::{Header, encode};
+use super::out::{Out, is_full};
 use crate::reading::{Moment, Sample};
 use crate::units::{Bytes, Seconds};
 
@@ -53,6 +52,10 @@ pub struct Written {
     pub parts: u32,
     /// The number of the oldest file that is still there.
     pub oldest: u32,
+    /// The first file of these samples, where they go on with an earlier recording.
+    pub continued: Option<u32>,
+    /// Samples for which the disk had no room.
+    pub lost: u64,
     /// Time of the first sample and of the last one.
     pub span: Option<(Moment, Moment)>,
 }
@@ -62,14 +65,20 @@ impl Written {
     #[must_use]
     pub fn summary(&self) -> String {
         let length = self.span.map_or(Seconds(0.0), |(first, last)| last.since(first));
-        let Self { samples, parts, oldest, bytes, .. } = self;
+        let Self { samples, parts, oldest, bytes, lost, .. } = self;
         let file = part_path(&self.path, *oldest);
         let parts = match parts {
             0 | 1 => String::new(),
             _ if *oldest > 1 => format!(" and later, {} of {parts} parts kept", parts - oldest + 1),
             _ => format!(" in {parts} parts"),
         };
-        format!("recorded {samples} samples over {length} to {}{parts} ({bytes})", file.display())
+        let before = match self.continued {
+            Some(part) => format!("; what was recorded before is part of it, this begins in part {part}"),
+            None => String::new(),
+        };
+        let lost =
+            if *lost > 0 { format!("; {lost} samples were lost while the disk was full") } else { String::new() };
+        format!("recorded {samples} samples over {length} to {}{parts} ({bytes}){before}{lost}", file.display())
     }
 }
 
@@ -86,24 +95,54 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a recording at `path`. What is there already is never written over; a device or a
-    /// pipe is written to.
+    /// Begins a recording at `path`, or goes on with the one that a command like this left there, where parts are
+    /// rotated. What is there already is never written over; a device or a pipe is written to.
     ///
     /// # Errors
     /// Where the file exists, or cannot be made or written.
-    pub fn create(path: &Path, header: Header, compression: Compression, rotation: Rotation) -> io::Result<Self> {
-        let mut out = Out::create(path, compression)?;
-        out.line(&serde_json::to_string(&header)?)?;
-        let (path, bytes) = (path.to_owned(), Bytes(out.bytes()));
-        let written = Written { path, samples: 0, bytes, parts: 1, oldest: 1, span: None };
-        Ok(Self { header, compression, rotation, out, written, before: 0 })
+    pub fn create(path: &Path, mut header: Header, compression: Compression, rotation: Rotation) -> io::Result<Self> {
+        let earlier = if rotation.size.is_some() { parts(path) } else { Vec::new() };
+        if let Some(newest) = earlier.last() {
+            header = continued(&part_path(path, *newest), header)?;
+        }
+        let out = begin(&part_path(path, header.part), &header, compression)?;
+        let oldest = earlier.first().copied().unwrap_or(header.part);
+        let continued = (!earlier.is_empty()).then_some(header.part);
+        let bytes = Bytes(out.bytes());
+        let written = Written {
+            path: path.to_owned(),
+            samples: 0,
+            bytes,
+            parts: header.part,
+            oldest,
+            continued,
+            lost: 0,
+            span: None,
+        };
+        let mut recorder = Self { header, compression, rotation, out, written, before: 0 };
+        recorder.make_room();
+        Ok(recorder)
     }
 
-    /// Writes a sample.
+    /// Writes a sample. Where the disk is full it is left out and counted, and the next one is tried: `false` until
+    /// there is room again.
     ///
     /// # Errors
-    /// Where the disk is full or the file cannot be written any more. What was written stays readable.
-    pub fn write(&mut self, sample: &Sample) -> io::Result<()> {
+    /// Where the file cannot be written any more. What was written stays readable.
+    pub fn write(&mut self, sample: &Sample) -> io::Result<bool> {
+        let missed = Sample { dropped: sample.dropped + self.written.lost, ..sample.clone() };
+        match self.put(if self.written.lost > 0 { &missed } else { sample }) {
+            Ok(()) => Ok(true),
+            // Nothing yet: there is no recording that could wait.
+            Err(error) if self.written.samples > 0 && is_full(&error) => {
+                self.written.lost += 1;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn put(&mut self, sample: &Sample) -> io::Result<()> {
         if self.rotation.size.is_some_and(|size| self.out.bytes() >= size.0) {
             self.turn()?;
         }
@@ -133,21 +172,75 @@ impl Recorder {
 
     /// Ends this part and begins the next one.
     fn turn(&mut self) -> io::Result<()> {
-        self.out.end()?;
+        let header = Header { part: self.header.part + 1, ..self.header.clone() };
+        let next = begin(&part_path(&self.written.path, header.part), &header, self.compression)?;
+        let ended = self.out.end();
         self.before += self.out.bytes();
-        self.header.part += 1;
+        (self.header, self.out) = (header, next);
         self.written.parts = self.header.part;
-        let path = part_path(&self.written.path, self.header.part);
-        self.out = Out::create(&path, self.compression)?;
-        self.out.line(&serde_json::to_string(&self.header)?)?;
-        let gone = self.rotation.keep.and_then(|keep| self.header.part.checked_sub(keep.max(1)));
-        if let Some(gone) = gone.filter(|gone| *gone > 0) {
-            // Somebody may have moved it away already: then there is nothing to remove.
-            drop(fs::remove_file(part_path(&self.written.path, gone)));
-            self.written.oldest = gone + 1;
-        }
-        Ok(())
+        self.make_room();
+        // A reader needs no last bytes of a part that another one follows.
+        ended.or_else(|error| if is_full(&error) { Ok(()) } else { Err(error) })
     }
+
+    /// Removes the oldest parts beyond those that are kept.
+    fn make_room(&mut self) {
+        let Some(keep) = self.rotation.keep else { return };
+        let oldest = (self.header.part + 1).saturating_sub(keep.max(1)).max(1);
+        for part in self.written.oldest..oldest {
+            // Somebody may have moved it away already: then there is nothing to remove.
+            drop(fs::remove_file(part_path(&self.written.path, part)));
+        }
+        self.written.oldest = self.written.oldest.max(oldest);
+    }
+}
+
+/// A new file with the header in it; none stays where there is no room for that.
+fn begin(path: &Path, header: &Header, compression: Compression) -> io::Result<Out> {
+    let mut out = Out::create(path, compression)?;
+    match out.line(&serde_json::to_string(header)?) {
+        Ok(()) => Ok(out),
+        Err(error) => {
+            if is_full(&error) && path.is_file() {
+                drop(fs::remove_file(path));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The header of the part after `newest`, which must be of a recording like the one that `header` begins.
+fn continued(newest: &Path, header: Header) -> io::Result<Header> {
+    let other = |what: &str| {
+        let message = format!("{} exists already and {what}: it is not gone on with", newest.display());
+        io::Error::new(io::ErrorKind::AlreadyExists, message)
+    };
+    let old = Header::read(newest).map_err(|_| other("is no recording"))?;
+    if old.plan != header.plan {
+        return Err(other("is a recording with another plan"));
+    }
+    if old.source.kind != header.source.kind {
+        return Err(other("is a recording of another source"));
+    }
+    Ok(Header { started: old.started, part: old.part + 1, ..header })
+}
+
+/// The numbers of the parts of a recording that are there, in order.
+fn parts(path: &Path) -> Vec<u32> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (stem, ending) = stem_of(&name);
+    let number = |other: &str| -> Option<u32> {
+        if other == name {
+            return Some(1);
+        }
+        other.strip_prefix(stem)?.strip_prefix('.')?.strip_suffix(ending)?.parse().ok().filter(|number| *number > 1)
+    };
+    let entries = fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let files = entries.iter().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let mut found: Vec<u32> = files.filter_map(|entry| number(&entry.file_name().to_string_lossy())).collect();
+    found.sort_unstable();
+    found
 }
 
 /// The file of a part: `run.ndjson.gz`, `run.2.ndjson.gz`, `run.3.ndjson.gz`.
@@ -156,73 +249,15 @@ pub fn part_path(path: &Path, part: u32) -> PathBuf {
         return path.to_owned();
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut stem = name.as_str();
+    let (stem, ending) = stem_of(&name);
+    path.with_file_name(format!("{stem}.{part}{ending}"))
+}
+
+/// A file's name without its endings, and those.
+fn stem_of(name: &str) -> (&str, &str) {
+    let mut stem = name;
     while let Some((rest, _)) = stem.rsplit_once('.').filter(|(rest, end)| !rest.is_empty() && ENDINGS.contains(end)) {
         stem = rest;
     }
-    path.with_file_name(format!("{stem}.{part}{}", &name[stem.len()..]))
-}
-
-/// A file that counts what goes into it.
-#[derive(Debug)]
-struct Counted {
-    file: File,
-    bytes: u64,
-}
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-#[derive(Debug)]
-enum Out {
-    Plain(Counted),
-    Gzip(GzEncoder<Counted>),
-}
-
-impl Out {
-    fn create(path: &Path, compression: Compression) -> io::Result<Self> {
-        let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
-        let file = OpenOptions::new().write(true).create_new(!special).open(path)?;
-        let counted = Counted { file, bytes: 0 };
-        Ok(match compression {
-            Compression::None => Self::Plain(counted),
-            // It runs beside training: half the work for a tenth more bytes.
-            Compression::Gzip => Self::Gzip(GzEncoder::new(counted, flate2::Compression::fast())),
-        })
-    }
-
-    /// Writes a line through to the system.
-    fn line(&mut self, line: &str) -> io::Result<()> {
-        let line = format!("{line}\n");
-        match self {
-            Self::Plain(out) => out.write_all(line.as_bytes()),
-            Self::Gzip(out) => {
-                out.write_all(line.as_bytes())?;
-                out.flush()
-            }
-        }
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(out) => out.flush(),
-            Self::Gzip(out) => out.try_finish(),
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Plain(out) => out.bytes,
-            Self::Gzip(out) => out.get_ref().bytes,
-        }
-    }
+    (stem, &name[stem.len()..])
 }

@@ -3,9 +3,12 @@
 //! A pickle is a program for a small stack machine. Whatever would look up a name or call
 //! something is refused. Values live in one table and refer to each other by number, so that what
 //! the pickle shares is shared here as well, and depth costs nothing: a bomb of references stays as
-//! small as it is on disk. The table has a bound.
+//! small as it is on disk. Memory and
+//! steps have bounds.
 
 mod machine;
+
+use std::cell::Cell;
 
 use machine::Machine;
 
@@ -37,7 +40,16 @@ pub struct Pickle<'a> {
     bytes: &'a [u8],
     values: Vec<Value>,
     root: Id,
+    /// Steps that may still be gone from value to value: see [`Pickle::is_exhausted`].
+    steps: Cell<u64>,
 }
+
+/// Steps that any pickle may be gone through with, and for each of its values besides: a snapshot's take ten or so.
+const STEPS: u64 = 10_000_000;
+const STEPS_A_VALUE: u64 = 32;
+
+/// A text is cut here.
+const LONGEST_TEXT: usize = 4096;
 
 impl<'a> Pickle<'a> {
     /// Reads a pickle.
@@ -49,7 +61,21 @@ impl<'a> Pickle<'a> {
             return Err("larger than 4 GiB".to_owned());
         }
         let (values, root) = Machine::run(bytes)?;
-        Ok(Self { bytes, values, root })
+        let steps = Cell::new(STEPS + STEPS_A_VALUE * values.len() as u64);
+        Ok(Self { bytes, values, root, steps })
+    }
+
+    /// Whether reading has gone more steps than there is reason to: a small pickle may refer to its parts so often that
+    /// going through them never ends. From then on there is nothing to be found in it.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.steps.get() == 0
+    }
+
+    /// Takes so many steps; whether they could be taken.
+    pub fn step(&self, count: usize) -> bool {
+        self.steps.set(self.steps.get().saturating_sub(count as u64));
+        !self.is_exhausted()
     }
 
     /// The outermost value.
@@ -75,13 +101,16 @@ impl<'a> Pickle<'a> {
     #[must_use]
     pub fn get_id(&self, dictionary: &Value, key: &str) -> Option<Id> {
         let Value::Dictionary(pairs) = dictionary else { return None };
+        if !self.step(1 + pairs.len()) {
+            return None;
+        }
         pairs.iter().find(|(name, _)| self.bytes_of(self.value(*name)) == Some(key.as_bytes())).map(|(_, value)| *value)
     }
 
     /// A list's values.
     pub fn items<'b>(&'b self, list: Option<&'b Value>) -> impl Iterator<Item = &'b Value> {
         let ids: &[Id] = match list {
-            Some(Value::List(ids)) => ids,
+            Some(Value::List(ids)) if self.step(1 + ids.len()) => ids,
             _ => &[],
         };
         ids.iter().map(|id| self.value(*id))
@@ -96,10 +125,11 @@ impl<'a> Pickle<'a> {
         }
     }
 
-    /// A text; bytes that are none are replaced.
+    /// A text, its beginning where it is long; bytes that are none are replaced.
     #[must_use]
     pub fn text(&self, value: Option<&Value>) -> Option<std::borrow::Cow<'a, str>> {
-        self.bytes_of(value?).map(String::from_utf8_lossy)
+        let bytes = self.bytes_of(value?)?;
+        Some(String::from_utf8_lossy(bytes.get(..LONGEST_TEXT).unwrap_or(bytes)))
     }
 
     fn bytes_of(&self, value: &Value) -> Option<&'a [u8]> {

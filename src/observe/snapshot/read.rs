@@ -10,6 +10,13 @@ use crate::units::Bytes;
 /// Frames of a stack that are looked at.
 const DEEPEST: usize = 256;
 
+/// Steps of [`Pickle::step`] that one frame, one block costs: names are searched, places are counted.
+const FRAME_STEPS: usize = 32;
+const BLOCK_STEPS: usize = 8;
+
+/// Failed requests of a device that are listed.
+const MOST_FAILED: usize = 10_000;
+
 /// Texts are cut here.
 const LONGEST_TEXT: usize = 300;
 
@@ -32,10 +39,13 @@ pub fn read(bytes: &[u8]) -> Result<Vec<DeviceSnapshot>, String> {
     };
     let Some(list @ Value::List(_)) = segments else { return Err("no memory snapshot: it has no segments".to_owned()) };
     let mut reader = Reader { pickle: &pickle, stacks: HashMap::new(), devices: BTreeMap::new() };
-    for segment in pickle.items(Some(list)) {
-        reader.segment(segment)?;
-    }
+    let segments = pickle.items(Some(list)).try_for_each(|segment| reader.segment(segment));
     reader.traces();
+    // Said before what is missing: beyond that nothing is found.
+    if pickle.is_exhausted() {
+        return Err("no memory snapshot: it refers to the same parts over and over".to_owned());
+    }
+    segments?;
     Ok(reader.devices.into_iter().map(|(device, found)| found.finish(device)).collect())
 }
 
@@ -78,6 +88,9 @@ impl Reader<'_, '_> {
         };
         let device = u32::try_from(device).map_err(|_| "no memory snapshot: an impossible device")?;
         let blocks: Vec<&Value> = pickle.items(pickle.get(segment, "blocks")).collect();
+        if !pickle.step(BLOCK_STEPS * blocks.len()) {
+            return Ok(());
+        }
         let active = blocks.iter().any(|block| self.state(block) != State::Free);
         let origins: Vec<Option<Origin>> =
             blocks.iter().map(|block| (self.state(block) == State::Allocated).then(|| self.origin(block))).collect();
@@ -120,6 +133,7 @@ impl Reader<'_, '_> {
         }
         let stack: Vec<Frame> =
             pickle.items(Some(pickle.value(id))).take(DEEPEST).map(|frame| self.frame(frame)).collect();
+        pickle.step(FRAME_STEPS * stack.len());
         let found = origin(&stack);
         self.stacks.insert(id, found.clone());
         found
@@ -144,7 +158,10 @@ impl Reader<'_, '_> {
                 let size = pickle.count(pickle.get(entry, "size")).unwrap_or(0);
                 let free = pickle.count(pickle.get(entry, "device_free")).map(Bytes);
                 let Ok(device) = u32::try_from(device) else { continue };
-                self.devices.entry(device).or_default().failed.push((Bytes(size), free));
+                let failed = &mut self.devices.entry(device).or_default().failed;
+                if failed.len() < MOST_FAILED {
+                    failed.push((Bytes(size), free));
+                }
             }
         }
     }

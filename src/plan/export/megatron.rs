@@ -51,7 +51,7 @@ fn list(plan: &Plan, catalog: &Catalog) -> Arguments {
     let architecture = shape::architecture(plan, catalog);
     match &architecture {
         Some(part) => model(&mut list, part),
-        None => list.note("model: its shape is not one that these arguments can spell; --num-layers, --hidden-size and --num-attention-heads are missing"),
+        None => list.note("model: these arguments cannot express its shape; --num-layers, --hidden-size and --num-attention-heads are missing"),
     }
     let degrees = Degrees::of(plan);
     let (micro, _, global) = shape::batch(plan, degrees.data);

@@ -6,8 +6,11 @@ use toml_edit::{Document as Toml, Item, Value as TomlValue};
 use super::expression;
 use super::origin::Origin;
 use super::settings::Settings;
-use crate::plan::document::{Document, MAX_BYTES};
+use crate::plan::document::Document;
 use crate::plan::node::{Node, Shape};
+
+/// The largest TOML file, and the largest YAML file with merge keys: their readers need some hundred times as much.
+const MAX_MERGED: usize = 1_000_000;
 
 /// How deep tables of a TOML file may stand in each other.
 const MAX_DEPTH: usize = 32;
@@ -20,7 +23,7 @@ pub fn yaml(name: &str, text: &str) -> Result<Settings, String> {
     let document = match Document::parse(text) {
         Ok(document) => document,
         // A plan has no merge keys; other tools' files do.
-        Err(faults) if text.contains("<<:") && text.len() <= MAX_BYTES => {
+        Err(faults) if text.contains("<<:") && text.len() <= MAX_MERGED => {
             return merged(name, text).ok_or_else(|| first_line(&faults));
         }
         Err(faults) => return Err(first_line(&faults)),
@@ -76,7 +79,7 @@ fn flatten(node: &Node, above: &str, file: &str, settings: &mut Settings) {
 /// # Errors
 /// One line: where and why it cannot be read.
 pub fn toml(name: &str, text: &str) -> Result<Settings, String> {
-    if text.len() > MAX_BYTES {
+    if text.len() > MAX_MERGED {
         return Err(format!("{} bytes are too many", text.len()));
     }
     let document = Toml::parse(text).map_err(|error| {

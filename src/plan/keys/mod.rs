@@ -43,8 +43,8 @@ section!(MODEL, model, ModelPart, "model", {
     decoder_sequence_length: whole(most::TOKENS), "tokens per sample in the decoder";
     encoder_sequence_length: whole(most::TOKENS), "tokens per sample in the encoder";
     image_size: whole(most::PIXELS), "pixels a side";
-    framework: word(Framework), "whose layers run";
-    transformer_impl: word(TransformerImpl), "whose layers Megatron uses";
+    framework: word(Framework), "whose modules run";
+    transformer_impl: word(TransformerImpl), "whose modules Megatron uses";
 });
 
 section!(ARCHITECTURE, architecture, ArchitecturePart, "model.architecture", {
@@ -72,7 +72,7 @@ section!(ARCHITECTURE, architecture, ArchitecturePart, "model.architecture", {
     mla: section(mla), "multi-head latent attention";
     num_encoder_layers: whole(most::LAYERS), "blocks of the encoder";
     mtp_layers: from_zero(most::LAYERS), "multi-token prediction layers";
-    pooler: flag(), "a pooler stands on the encoder";
+    pooler: flag(), "the encoder has a pooler";
     adaptive_norm: text(), "conditioning through the norms, e.g. adaln_zero (DiT)";
     learn_sigma: flag(), "the variance is predicted too (DiT)";
     image_size: whole(most::PIXELS), "pixels (or latents) a side";
@@ -127,13 +127,13 @@ section!(TRAINING, training, TrainingPart, "training", {
     fp8_recipe: word(Fp8Recipe), "how FP8 scales are kept";
     fp8_param_gather: flag(), "parameters are gathered in FP8";
     optimizer_state_dtype: word(Dtype), "type of the optimizer states";
-    gradient_accumulation_fusion: flag(), "weight gradients added into the main gradients by the product itself";
+    gradient_accumulation_fusion: flag(), "the matrix multiplication adds weight gradients into the main gradients";
     attention_softmax_fp32: flag(), "softmax of attention in fp32";
     defer_embedding_wgrad: flag(), "the output layer's weight gradient waits for the pipeline to drain";
     offload_modules: texts(), "modules whose activations go to host memory";
     offload_layers: from_zero(most::LAYERS), "layers whose activations go to host memory";
     cuda_graph: word(CudaGraph), "what is captured in CUDA graphs";
-    moe_grouped_gemm: flag(), "all experts in one grouped product";
+    moe_grouped_gemm: flag(), "all experts in one grouped GEMM";
     moe_capacity_factor: positive(1e3), "room an expert has, in parts of an even share";
 });
 
@@ -161,8 +161,8 @@ section!(LORA, lora, LoraPart, "training.lora", {
 
 section!(HARDWARE, hardware, HardwarePart, "hardware", {
     gpu_type: text(), "a GPU of the catalogue, by name";
-    custom: maybe_empty(custom), "a GPU of your own, or single figures over the catalogue's";
-    memory_limit_gb: positive(1e5), "cap below the card's size, in GB (1e9 bytes)";
+    custom: maybe_empty(custom), "a GPU of your own, or single values over the catalogue's";
+    memory_limit_gb: positive(1e5), "cap below the GPU's memory, in GB (1e9 bytes)";
     library_workspaces: flag(), "count cuBLAS and cuDNN workspaces";
     power_limit_w: positive(1e5), "power cap in watts";
 });
@@ -213,10 +213,10 @@ section!(DISTRIBUTION, distribution, DistributionPart, "distribution", {
     optimizer_instances: whole(most::GPUS), "copies of the distributed optimizer";
     reduce_dtype: word(Dtype), "type in which gradients are reduced";
     cp_comm: word(CpComm), "how context-parallel ranks exchange keys and values";
-    async_tensor_parallel: flag(), "torchtitan's: products overlap with their communication";
+    async_tensor_parallel: flag(), "torchtitan's: matrix multiplications overlap with their communication";
     overlap_grad_reduce: flag(), "gradient reduction overlaps with the backward pass";
     overlap_param_gather: flag(), "parameter gathering overlaps with the forward pass";
-    overlap_tensor_parallel: flag(), "tensor-parallel communication overlaps with products";
+    overlap_tensor_parallel: flag(), "tensor-parallel communication overlaps with matrix multiplications";
     overlap_expert_parallel: flag(), "token dispatch overlaps with computation";
 });
 

@@ -98,7 +98,7 @@ fn broken_syntax_has_a_place() {
         ("a: {b: 1 c: 2}\n", "1:11: not readable as YAML or JSON: a comma is missing"),
         ("a:\n  b: 1\n  opt\n  c: 2\n", "3:3: a key without a `:`"),
         ("a:\n  b: 1\n  opt", "3:3: a key without a `:`"),
-        ("a: b: c\n", "1:5: not readable as YAML or JSON: a `:` where no key can stand"),
+        ("a: b: c\n", "1:5: not readable as YAML or JSON: a `:` where no key is allowed"),
         ("a: @b\n", "1:4: not readable as YAML or JSON: no value begins with this letter"),
         ("a: \"b\" c\n", "1:8: not readable as YAML or JSON: text behind a closing quote"),
         ("b: *a\n", "1:4: not readable as YAML or JSON: an alias"),
@@ -124,7 +124,7 @@ fn aliases_read_within_bounds() {
     }
     // 11, 111, 1111, 11 111 and 111 111 values, each counted as they are written out and as they are kept.
     assert!(refused(&bomb)[0].starts_with("5:5: a4: more than 200000 values, aliases written out"));
-    assert!(refused("a: &a [*a]\n")[0].contains("stands inside what it refers to"));
+    assert!(refused("a: &a [*a]\n")[0].contains("is inside what it refers to"));
     assert!(refused("a: *b\n")[0].contains("not readable"));
     assert_eq!(
         refused("a: &a {b: 1}\nc:\n  <<: *a\n"),

@@ -16,7 +16,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     let part = plan.training.lora.as_ref()?;
     if matches!(architecture.shape, Shape::ResidualNet(_) | Shape::DiT(_)) {
         let name = &architecture.name;
-        notes.fault("training.lora", format!("adapters stand on transformers and on UNets, not on {name}"));
+        notes.fault("training.lora", format!("adapters are for transformers and UNets, not for {name}"));
         return None;
     }
     let candidates = linear_layers(architecture.family, profile);

@@ -93,7 +93,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
 fn uneven(global: u64, ranks: u64, accumulation: Option<u64>) -> String {
     let steps =
         accumulation.map_or_else(String::new, |steps| format!(" x training.gradient_accumulation_steps {steps}"));
-    format!("{global} samples cannot be shared out evenly over distribution.data_parallel {ranks}{steps}")
+    format!("{global} samples do not divide evenly over distribution.data_parallel {ranks}{steps}")
 }
 
 /// Tokens of a sample, what its decoder reads beside that, and pixels a side of an image.

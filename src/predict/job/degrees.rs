@@ -48,6 +48,12 @@ pub struct Degrees {
 }
 
 impl Degrees {
+    /// Whether DeepSpeed shards: its ZeRO 1, 2 and 3.
+    #[must_use]
+    pub fn is_deepspeed(&self) -> bool {
+        self.engine == Engine::Deepspeed && self.sharding != Sharding::None
+    }
+
     /// What the plan calls the sharding.
     #[must_use]
     pub const fn asked(&self) -> Sharding {
@@ -298,7 +304,7 @@ fn check_family(degrees: &Degrees, architecture: &Architecture, profile: &Profil
     for (key, degree, _) in given.iter().filter(|(_, degree, is)| *degree > 1 && !is) {
         notes.fault(
             &format!("distribution.{key}"),
-            format!("{degree}: a {kind} of this framework is not split that way; must be 1"),
+            format!("{degree}: this framework does not split a {kind} that way; must be 1"),
         );
     }
 }

@@ -105,7 +105,7 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
     let peaks = [custom.fp32, custom.tf32, custom.fp16, custom.bf16, custom.fp8];
     let mut missing = |there: bool, key: &str| {
         if !there {
-            notes.fault(&format!("hardware.custom.{key}"), "is needed for a card without hardware.gpu_type");
+            notes.fault(&format!("hardware.custom.{key}"), "is needed for a GPU without hardware.gpu_type");
         }
         there
     };
@@ -121,6 +121,7 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
         aliases: Vec::new(),
         vendor: Vendor::Nvidia,
         generation: Generation::Unknown,
+        compute_capability: None,
         memory: Bytes::ZERO,
         bandwidth: BytesPerSec(0.0),
         l2: None,

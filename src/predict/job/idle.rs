@@ -27,7 +27,7 @@ pub(super) fn note(
     let stacked = matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_) | Shape::EncoderDecoder(_));
     if !stacked && t.frozen.as_ref().is_some_and(|parts| !parts.is_empty()) {
         let kind = architecture.kind();
-        notes.fault("training.frozen", format!("parts of decoders and encoders only, not of a {kind}"));
+        notes.fault("training.frozen", format!("is for decoders and encoders only, not for a {kind}"));
     }
     let given = [
         (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),
@@ -61,7 +61,7 @@ pub(super) fn note(
         (d.cp_comm.is_some() && !reads("distribution.cp_comm"), "distribution.cp_comm"),
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {
-        notes.assumptions.push(format!("{key}: given, has no effect on the figures yet"));
+        notes.assumptions.push(format!("{key}: given, has no effect on the prediction yet"));
     }
     for (_, line) in nothing_to_count(t).iter().filter(|(given, _)| *given) {
         notes.assumptions.push((*line).to_owned());
@@ -88,13 +88,12 @@ pub(super) fn note(
 }
 
 /// Settings that change what runs but not which bytes there are, with the reason.
-fn nothing_to_count(t: &TrainingPart) -> [(bool, &'static str); 3] {
+fn nothing_to_count(t: &TrainingPart) -> [(bool, &'static str); 2] {
     [
         (
             t.gradient_clipping == Some(true),
             "training.gradient_clipping: gradients are scaled in place; only a norm of 4 B a tensor is made",
         ),
-        (t.channels_last.is_some(), "training.channels_last: the same bytes in another order"),
         (
             t.attention_softmax_fp32.is_some(),
             "training.attention_softmax_fp32: fused kernels compute in fp32 and keep 16 bit either way",

@@ -4,10 +4,12 @@
 mod adapters;
 mod batch;
 mod degrees;
+mod fragmentation;
 mod hardware;
 mod idle;
 mod kernels;
 mod limits;
+pub(in crate::predict) mod optimizer;
 mod sized;
 mod speed;
 mod stages;
@@ -16,6 +18,7 @@ mod training;
 
 pub use batch::Batch;
 pub use degrees::Degrees;
+pub use fragmentation::Fragmentation;
 pub use hardware::Hardware;
 pub(super) use kernels::is_before_ampere;
 pub(super) use limits::in_a_row;
@@ -31,7 +34,6 @@ use crate::framework::{Modules, Profile};
 use crate::model::{self, Architecture, Count, Input};
 use crate::plan::keywords::{Mode, ModelType, Precision, Sharding, TransformerImpl};
 use crate::plan::{Change, Fault, HfConfig, Plan};
-use crate::predict::reserved::Fragmentation;
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -294,8 +296,10 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
         notes.assume("mfu", counted);
     }
     if training.lora.is_some() || !training.frozen.is_nothing() {
-        notes
-            .assume("mfu", "6 N operations a token are counted, with gradients of frozen weights that nobody computes");
+        notes.assume(
+            "mfu",
+            "counts 6 N operations a token, with gradients of frozen weights although none are computed",
+        );
     }
 }
 

@@ -94,15 +94,22 @@ pub(super) fn resolve(
     notes: &mut Notes,
 ) -> Option<Speed> {
     let found = (
-        catalog.curves(hardware.gpu.generation),
+        catalog.curves(&hardware.gpu),
         catalog.stack(profile.name()),
         catalog.link_curve(Scope::Node, &hardware.interconnect.name),
         catalog.link_curve(Scope::Network, &hardware.network.name),
     );
     let (Some(curves), Some(stack), Some(node), Some(network)) = found else {
-        notes.fault("hardware", "the catalogue has no efficiency curves for this card, framework or link");
+        notes.fault("hardware", "the catalogue has no efficiency curves for this GPU, framework or link");
         return None;
     };
+    if let Some(from) = &curves.estimated_from {
+        let name = &hardware.gpu.name;
+        notes.assume(
+            "hardware.gpu_type",
+            format!("{name} has no measured kernels: its times are estimated from {from}"),
+        );
+    }
     let (training, part) = (&plan.training, &plan.distribution);
     let by_itself = profile.overlap.by_itself.is;
     let as_recipes = profile.overlap.nvidia_recipes.is;

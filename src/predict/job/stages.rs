@@ -16,6 +16,12 @@ impl StageLayers {
     pub fn count(&self) -> u64 {
         self.chunks.iter().map(|(_, layers)| layers).sum()
     }
+
+    /// Their numbers, chunk by chunk in the order of the model.
+    #[must_use]
+    pub fn layers(&self) -> Vec<u64> {
+        self.chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)).collect()
+    }
 }
 
 /// Splits the layers.

@@ -1,4 +1,4 @@
-//! What is stored in which type (CONTRACT, "Precision is what is stored").
+//! What is stored in which type.
 
 use super::speed::exchanges_as_recipes;
 use super::{Degrees, Hardware, Notes};
@@ -97,11 +97,11 @@ pub(super) fn resolve(
     };
     let fp16 = precision == Precision::Fp16Fp32Master && plan.training.gradient_dtype.is_none();
     if fp16 {
-        notes.assume("distribution.reduce_dtype", "fp16 (gradients are exchanged so, and copied to fp32 behind)");
+        notes.assume("distribution.reduce_dtype", "fp16 (gradients are reduced in it, then copied to fp32)");
     }
     let recipe = plan.training.gradient_dtype.is_none() && exchanges_as_recipes(plan, profile, degrees);
     if recipe {
-        notes.assume("distribution.reduce_dtype", "bf16 (gradients are exchanged so)");
+        notes.assume("distribution.reduce_dtype", "bf16 (gradients are reduced in it)");
     }
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
     Storage {

@@ -62,6 +62,8 @@ pub struct Training {
     pub keep_outputs: bool,
     /// Keys and values are kept for later tokens (inference).
     pub use_cache: bool,
+    /// Convolutions read and write NHWC tensors.
+    pub channels_last: bool,
     /// Deterministic algorithms.
     pub deterministic: bool,
     /// Experts' products run grouped.
@@ -110,6 +112,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
         use_cache: part.use_cache.unwrap_or(true),
+        channels_last: part.channels_last.unwrap_or(false),
         deterministic: part.deterministic.unwrap_or(false),
         grouped_experts: part.moe_grouped_gemm.unwrap_or(defaults.grouped_experts.is),
         gradient_accumulation_fusion: part
@@ -122,7 +125,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
 fn frozen(names: &[String], notes: &mut Notes) -> Frozen {
     names.iter().fold(Frozen::default(), |frozen, name| {
         frozen.and(name).unwrap_or_else(|| {
-            notes.fault("training.frozen", format!("`{name}` is no part of a model; known: {FROZEN_PARTS}"));
+            notes.fault("training.frozen", format!("`{name}` is not a part of a model; known: {FROZEN_PARTS}"));
             frozen
         })
     })

@@ -12,7 +12,7 @@ pub use time::{Bottleneck, StepTime};
 pub(super) use words::words;
 pub use words::{Piece, Place, Words};
 
-use crate::predict::reserved::Fragmentation;
+use crate::predict::job::Fragmentation;
 use crate::units::{Bytes, Flops, Joules};
 
 /// Layers that are alike and follow each other, on one GPU.

@@ -61,7 +61,7 @@ fn one_device(device: &DeviceSnapshot, plan: Option<&Prediction>) -> String {
     text.push_str(&states(device).render("  "));
     let _ = write!(text, "\n{}", purposes(device, plan).render("  "));
     if plan.is_some() {
-        text.push_str("  the snapshot is one moment, the plan's figures are of the step's peak\n");
+        text.push_str("  the snapshot is one moment; the plan's numbers are for the peak of the step\n");
     }
     let _ = write!(text, "\n{}", places(device).render("  "));
     if let Some((asked, free)) = device.failed.last() {
@@ -88,7 +88,7 @@ fn states(device: &DeviceSnapshot) -> Table {
     let kind = if device.expandable { ", expandable" } else { "" };
     row("reserved", device.reserved, format!("{} segments{kind}", device.segments));
     if let Some(rounding) = device.rounding.filter(|rounding| *rounding > Bytes::ZERO) {
-        row("rounding", rounding, "of the allocated, beyond what was asked for".to_owned());
+        row("rounding", rounding, "of the allocated, beyond what was requested".to_owned());
     }
     table
 }

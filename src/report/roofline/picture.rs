@@ -31,7 +31,7 @@ impl Chart {
         let out = &mut drawing.shapes;
         let (left, top, ..) = MARGINS;
         out.push(words((left, 24.0), Anchor::Start, 15.0, BLACK, &shortened(&self.title, 100)));
-        let (filled, hollow) = ("bound by its products", "bound by DRAM");
+        let (filled, hollow) = ("bound by compute", "bound by DRAM");
         let mut along = SIZE.0 - 20.0 - width(hollow, LETTERS);
         for (said, fill) in [(hollow, WHITE), (filled, OPERATOR)] {
             out.push(words((along, top - 14.0), Anchor::Start, LETTERS, GREY, said));

@@ -42,7 +42,7 @@ pub fn read(text: &str) -> Result<Vec<Result<Case, Failure>>, String> {
     }
     if !values.iter().any(|(_, value)| matches!(value, Ok(Value::Object(_)))) {
         return Err(
-            "is no file of cases: those are a JSON array of {id, plan, measured}, or one such a line".to_owned()
+            "is not a file of cases: expected a JSON array of {id, plan, measured}, or one case a line".to_owned()
         );
     }
     let of_line = |(at, value): (usize, Result<Value, serde_json::Error>)| {
@@ -66,7 +66,7 @@ fn case(value: Value, place: &str) -> Result<Case, Failure> {
     let fail = |error: &str| Failure { id: id.clone(), error: error.to_owned() };
     let plan = object.remove("plan").filter(Value::is_object).ok_or_else(|| fail("`plan` is missing or no mapping"))?;
     let Some(Value::Object(measured)) = object.remove("measured") else {
-        return Err(fail("`measured` is missing or no mapping"));
+        return Err(fail("`measured` is missing or not a mapping"));
     };
     let group = object.get("group").and_then(Value::as_str).map(str::to_owned);
     Ok(Case { id, group, plan, measured })

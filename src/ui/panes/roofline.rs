@@ -281,7 +281,7 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
     }
     let run = match state.comparison.as_ref().map(|comparison| comparison.point) {
         None => match state.made_up_for() {
-            Some(plan) => format!("run: made up of {}", printable(plan)),
+            Some(plan) => format!("run: simulated from {}", printable(plan)),
             None => "run: no sample yet".to_owned(),
         },
         Some(None) => format!("run: {}", no_point(state)),

@@ -53,7 +53,7 @@ impl<'a> Along<'a> {
         let bytes = self.chart(|outline| outline.capacity.needed.gib(), three_figures, look);
         // What is many times too much need not be told apart: what fits should be.
         let most = cap.map_or(bytes.y.1, |cap| bytes.y.1.clamp(cap, 2.0 * cap));
-        let level = cap.map(|at| Wall { at, name: format!("card {}", three_figures(at)) });
+        let level = cap.map(|at| Wall { at, name: format!("GPU {}", three_figures(at)) });
         let clipped = bytes.marks.iter().any(|mark| mark.at.1 > round_up(most));
         let title = self.title("GiB a GPU") + if clipped { " · ↑ above" } else { "" };
         Chart { title, y: (0.0, round_up(most)), level, ..bytes }.draw(look, area, buffer);

@@ -30,3 +30,23 @@ fn assert_terms(stage: &StageMemory, expected: &[(&str, u64)], apart: &[&str]) {
     let expected: BTreeMap<&str, u64> = expected.iter().copied().collect();
     assert_eq!(found, expected);
 }
+
+/// Every term cites something that a reader can open: a file, or a paper.
+#[test]
+fn every_term_has_a_source_that_can_be_opened() {
+    let opens =
+        [".py", ".yaml", ".cpp", ".h", ".cu", ".md", ".mdx", ".json", ".sh", ".slurm", "arXiv ", "torch/distributed/"];
+    let mut seen = BTreeMap::new();
+    for file in ["published.json", "allocator.json", "torchtitan.json"] {
+        for case in truth::cases(file) {
+            let Ok(plan) = Document::parse(&case["plan"].to_string()).unwrap().plan() else { continue };
+            let Ok(prediction) = predict::of(&plan, catalog()) else { continue };
+            for term in prediction.stages.iter().flat_map(|stage| &stage.terms) {
+                seen.entry(term.source.to_string()).or_insert_with(|| term.name.to_string());
+            }
+        }
+    }
+    assert!(seen.len() > 40, "{} sources", seen.len());
+    let bare: Vec<_> = seen.iter().filter(|(source, _)| !opens.iter().any(|part| source.contains(part))).collect();
+    assert!(bare.is_empty(), "{bare:#?}");
+}

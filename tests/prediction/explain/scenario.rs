@@ -5,9 +5,7 @@ use crate::support::catalog;
 use memwall::compare::{
     Band, Bands, Calibration, Cause, Circumstance, Evidence, Expected, Explanation, Subject, explain,
 };
-use memwall::framework::Profile;
 use memwall::plan::Document;
-use memwall::plan::keywords::{Framework, TransformerImpl};
 use memwall::predict;
 use memwall::reading::{Moment, Reading};
 use memwall::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec};
@@ -160,9 +158,7 @@ impl Scenario {
 
     fn bands(&self) -> Bands {
         let plan = Document::parse(self.text).unwrap().plan().unwrap();
-        let framework = plan.model.framework.unwrap_or(Framework::Pytorch);
-        let profile = Profile::of(framework, TransformerImpl::TransformerEngine);
-        Bands::of(profile, plan.distribution.context_parallel.unwrap_or(1))
+        Bands::of(&predict::Job::resolve(&plan, catalog()).unwrap())
     }
 
     fn noisy(

@@ -57,7 +57,7 @@ fn two_keys_use_the_screen_for_the_selected_cell_and_its_lines() {
     letters(&mut state, "tensor");
     press(&mut state, &[Key::Enter]);
     let shown = screen(&state, &look(), (200, 50));
-    for said in ["◆ sequence 16384, tensor par. 4", "between steps", "compute", "of the card's"] {
+    for said in ["◆ sequence 16384, tensor par. 4", "between steps", "compute", "of the GPU's"] {
         assert!(shown.contains(said), "{said}:\n{shown}");
     }
     let titles = ["tok/s by sequence, tensor par. 4", "GiB a GPU by tensor par., sequence 16384"];

@@ -283,6 +283,60 @@ fn parts_are_numbered_and_the_oldest_go() {
 }
 
 #[test]
+fn nobody_else_reads_a_recording() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder();
+    let path = folder.path().join("run.ndjson");
+    write(&path, Compression::None, Rotation { size: Some(Bytes(1)), keep: None }, &[sample(0), sample(1)]);
+    for part in [1, 2] {
+        assert_eq!(fs::metadata(part_path(&path, part)).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn the_same_command_goes_on_with_its_recording() {
+    for name in ["run.ndjson", "run.ndjson.gz"] {
+        let folder = folder();
+        let path = folder.path().join(name);
+        let all: Vec<Sample> = (0..9).map(sample).collect();
+        // A part for each sample, and the last two are kept: 5 and 6 of six. Then a restart at another time.
+        let rotation = Rotation { size: Some(Bytes(1)), keep: Some(2) };
+        let packed = Compression::of(&path);
+        assert_eq!(write(&path, packed, rotation, &all[..5]).oldest, 5);
+        let later = Header { started: START.plus_millis(7_000), attach: Some(8), ..header() };
+        let mut recorder = Recorder::create(&path, later, packed, rotation).unwrap();
+        for sample in &all[6..] {
+            assert!(recorder.write(sample).unwrap());
+        }
+        let written = recorder.finish().unwrap();
+        assert_eq!((written.continued, written.parts, written.oldest), (Some(7), 10, 9));
+        let summary = written.summary();
+        assert!(summary.contains("run.9.ndjson") && summary.contains("this begins in part 7"), "{summary}");
+        assert_eq!(read(&part_path(&path, 9)), (all[7..].to_vec(), None));
+        // Another plan's is left alone.
+        let other = Header { plan: Some(PlanText::new("other", "model: {}", None)), ..header() };
+        let error = Recorder::create(&path, other, packed, rotation).unwrap_err();
+        assert!(error.to_string().contains("another plan"), "{error}");
+    }
+}
+
+#[test]
+fn a_part_that_a_kill_cut_off_is_followed_by_the_next() {
+    let folder = folder();
+    let path = folder.path().join("run.ndjson");
+    let all: Vec<Sample> = (0..6).map(sample).collect();
+    let rotation = Rotation { size: Some(Bytes(1 << 20)), keep: None };
+    write(&path, Compression::None, rotation, &all[..4]);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
+    write(&path, Compression::None, rotation, &all[4..]);
+    let (read, damage) = read(&path);
+    assert_eq!(read, [&all[..3], &all[4..]].concat());
+    let damage = damage.unwrap();
+    assert_eq!((damage.line, damage.what.as_str()), (5, "the line breaks off"));
+}
+
+#[test]
 fn nothing_is_written_over_and_a_full_disk_is_an_error() {
     let folder = folder();
     let path = folder.path().join("run.ndjson");

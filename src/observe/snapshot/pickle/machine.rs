@@ -1,11 +1,14 @@
 //! The stack machine that a pickle is written for, with the operations of plain data alone.
 
-use std::collections::HashMap;
-
 use super::{Id, Value};
 
-/// Values that a pickle may have. A snapshot of a large run has some millions.
-const MOST_VALUES: usize = 40_000_000;
+/// Memory that any pickle may take, and for each of its bytes besides. A snapshot's block, the densest part of one,
+/// has forty bytes in the file and two hundred here; a hostile file has one and seventy.
+const MOST_BYTES: usize = 112 << 20;
+const MOST_A_BYTE: usize = 8;
+
+/// No value of that number.
+const NOTHING: Id = Id::MAX;
 
 /// Where a pickle has got to.
 pub struct Machine<'a> {
@@ -15,7 +18,9 @@ pub struct Machine<'a> {
     stack: Vec<Id>,
     /// Heights of the stack at each mark.
     marks: Vec<usize>,
-    memo: HashMap<u32, Id>,
+    memo: Vec<Id>,
+    /// Bytes of memory that are left.
+    left: usize,
 }
 
 impl Machine<'_> {
@@ -24,8 +29,15 @@ impl Machine<'_> {
     /// # Errors
     /// As [`super::Pickle::read`].
     pub fn run(bytes: &[u8]) -> Result<(Vec<Value>, Id), String> {
-        let mut machine =
-            Machine { bytes, at: 0, values: Vec::new(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
+        let mut machine = Machine {
+            bytes,
+            at: 0,
+            values: Vec::new(),
+            stack: Vec::new(),
+            marks: Vec::new(),
+            memo: Vec::new(),
+            left: MOST_BYTES + MOST_A_BYTE * bytes.len(),
+        };
         let root = machine.play()?;
         Ok((machine.values, root))
     }
@@ -156,7 +168,10 @@ impl Machine<'_> {
             0x95 => {
                 self.take(8)?;
             }
-            b'(' => self.marks.push(self.stack.len()),
+            b'(' => {
+                self.take_memory(size_of::<usize>())?;
+                self.marks.push(self.stack.len());
+            }
             b'0' => {
                 self.pop()?;
             }
@@ -165,7 +180,7 @@ impl Machine<'_> {
             }
             b'2' => {
                 let top = *self.stack.last().ok_or("a value is missing")?;
-                self.stack.push(top);
+                self.put(top)?;
             }
             0x94 => {
                 let slot = u32::try_from(self.memo.len()).map_err(|_| "too large")?;
@@ -202,18 +217,23 @@ impl Machine<'_> {
 
     fn remember(&mut self, slot: u32) -> Result<(), String> {
         let top = *self.stack.last().ok_or("a value is missing")?;
-        self.memo.insert(slot, top);
+        let slot = slot as usize;
+        if slot >= self.memo.len() {
+            self.take_memory((slot + 1 - self.memo.len()).saturating_mul(size_of::<Id>()))?;
+            self.memo.resize(slot + 1, NOTHING);
+        }
+        self.memo[slot] = top;
         Ok(())
     }
 
     fn recall(&mut self, slot: u32) -> Result<(), String> {
-        let id = *self.memo.get(&slot).ok_or("a reference leads nowhere")?;
-        // Each costs a byte of the file at least: the stack is bounded by the file.
-        self.stack.push(id);
-        Ok(())
+        let known = self.memo.get(slot as usize).filter(|id| **id != NOTHING);
+        let id = *known.ok_or("a reference leads nowhere")?;
+        self.put(id)
     }
 
     fn extend_list(&mut self, items: Vec<Id>) -> Result<(), String> {
+        self.take_memory(collection(items.len(), size_of::<Id>()))?;
         match self.top()? {
             Value::List(list) => list.extend(items),
             _ => return Err("an item has no list".to_owned()),
@@ -222,6 +242,7 @@ impl Machine<'_> {
     }
 
     fn extend_dictionary(&mut self, pairs: Vec<(Id, Id)>) -> Result<(), String> {
+        self.take_memory(collection(pairs.len(), size_of::<(Id, Id)>()))?;
         match self.top()? {
             Value::Dictionary(dictionary) => dictionary.extend(pairs),
             _ => return Err("a pair has no dictionary".to_owned()),
@@ -240,11 +261,27 @@ impl Machine<'_> {
     }
 
     fn push(&mut self, value: Value) -> Result<(), String> {
-        if self.values.len() >= MOST_VALUES {
-            return Err(format!("more than {MOST_VALUES} values"));
-        }
-        self.stack.push(u32::try_from(self.values.len()).map_err(|_| "too large")?);
+        self.take_memory(size_of::<Value>())?;
+        let items = match &value {
+            Value::List(items) if !items.is_empty() => collection(items.len(), size_of::<Id>()),
+            Value::Dictionary(pairs) if !pairs.is_empty() => collection(pairs.len(), size_of::<(Id, Id)>()),
+            _ => 0,
+        };
+        self.take_memory(items)?;
+        self.put(Id::try_from(self.values.len()).map_err(|_| "too large")?)?;
         self.values.push(value);
+        Ok(())
+    }
+
+    fn put(&mut self, id: Id) -> Result<(), String> {
+        self.take_memory(size_of::<Id>())?;
+        self.stack.push(id);
+        Ok(())
+    }
+
+    fn take_memory(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.ok_or("its values need many times the memory that a snapshot's do")?;
         Ok(())
     }
 
@@ -283,6 +320,11 @@ impl Machine<'_> {
         self.at += end + 1;
         std::str::from_utf8(&rest[..end]).map_err(|_| "a text is none".to_owned())
     }
+}
+
+/// What a list of so many takes from the allocator: it grows by doubling, and has an overhead.
+fn collection(items: usize, each: usize) -> usize {
+    if items == 0 { 0 } else { 32 + 2 * each * items }
 }
 
 fn pairs(items: &[Id]) -> Result<Vec<(Id, Id)>, String> {

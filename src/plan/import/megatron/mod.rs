@@ -50,7 +50,7 @@ pub fn import(context: &Context) -> Imported {
     let settings = Settings::defaults(VERSION, DEFAULTS).with(given);
     imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
     if let Some(file) = settings.text("yaml_cfg") {
-        imported.note(format!("--yaml-cfg {}: not followed", file.value));
+        imported.note(format!("--yaml-cfg {}: not read", file.value));
     }
     if settings.is("use_checkpoint_args") {
         imported.note("--use-checkpoint-args: the checkpoint's own shape goes over the arguments");

@@ -128,7 +128,7 @@ fn vocabulary(imported: &mut Imported, job: &Job) {
     let gpt2 = files.map(|found| found.map(|_| 50_257));
     match model.or(known).or(gpt2) {
         Some(size) => imported.set(KEY, Some(size)),
-        None => imported.miss(KEY, "the tokenizer is not told, or its size is not known here"),
+        None => imported.miss(KEY, "the tokenizer is not given, or its size is unknown"),
     }
 }
 

@@ -100,7 +100,7 @@ fn precision(imported: &mut Imported, job: &Job) {
         imported.set("training.fp8_recipe", Some(recipe));
     }
     if let Some(found) = settings.first_text(&["fp4_format", "fp4"]) {
-        imported.note(format!("{}: products of FP4 have no word in a plan", found.origin));
+        imported.note(format!("{}: FP4 matrix multiplications have no plan key", found.origin));
     }
     let reduce = match sixteen {
         Some("bf16") => on("grad_reduce_in_bf16").map(|found| found.map(|_| "bf16")),

@@ -169,7 +169,7 @@ fn named_model(imported: &mut Imported, settings: &Settings, context: &Context) 
         None => imported.miss("model.preset", "no --model_name_or_path"),
     }
     if let Some(found) = settings.get("config_overrides") {
-        imported.note(format!("{}: sizes that go over the model's own are not followed", found.origin));
+        imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
     }
 }
 

@@ -41,6 +41,9 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
         }
     };
     kinds.extend(of.map(|of| ("predicted", of)));
+    if comparison.few_measured {
+        kinds.push(("bands", "few measured runs like this: those of a wider kind".to_owned()));
+    }
     kinds
 }
 

@@ -123,7 +123,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 /// Why there is nothing to hold against the plan.
 fn nothing_observed(state: &State) -> String {
     match state.made_up_for() {
-        Some(plan) => format!("nothing is observed of this plan: the made-up run is of {}", printable(plan)),
+        Some(plan) => format!("nothing is observed of this plan: the simulated run is of {}", printable(plan)),
         None => "nothing observed yet".to_owned(),
     }
 }

@@ -39,7 +39,9 @@ fn memory(state: &State, look: &Look, page: &mut Page<'_>) {
     let left = outlook.headroom.map_or_else(String::new, |left| format!("; {left} were left at the peak"));
     match outlook.memory {
         Forecast::TooShort if outlook.headroom.is_none() => {}
-        Forecast::TooShort => page.note("memory", &format!("seen too short to tell whether it grows{left}"), 2, look),
+        Forecast::TooShort => {
+            page.note("memory", &format!("observed too briefly to say whether it grows{left}"), 2, look)
+        }
         Forecast::Flat => page.note("memory", &format!("does not grow{left}"), 2, look),
         Forecast::Growing(growth) => {
             let what = outlook.grows.map_or_else(String::new, |grows| format!("; {}", grows.words()));

@@ -101,16 +101,16 @@ fn none(state: &State, comparison: &Comparison) -> &'static str {
         "being searched for"
     } else if !comparison.evidence.settled {
         match state.editor.serves() {
-            true => "looked for where steps are told; e looks now",
-            false => "looked for once the run has worked for whole steps; e looks now",
+            true => "waiting for steps from a log or hook; press e to search now",
+            false => "waiting for complete steps; press e to search now",
         }
     } else if !comparison.is_notable() {
-        "nothing to explain: all within what predictions stray by"
+        "nothing to explain: all within the bands of healthy runs"
     } else if state.other_card().is_some() {
-        "another card than the plan's is watched, which is reason enough; e looks for others"
+        "another GPU than the plan's is watched, which explains it; e searches for more"
     } else if matches!(state.outlook.memory, Forecast::Growing(_)) {
         "memory grows with time, which no plan's does: see below"
     } else {
-        "no other plan and no trouble of the machine that is known explains this; e looks again"
+        "no other plan and no known fault of the machine explains this; e searches again"
     }
 }

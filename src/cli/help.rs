@@ -1,0 +1,166 @@
+//! `memwall help`: topics of the manual, and what commands take.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::process::{Command, Stdio};
+
+use clap::CommandFactory;
+
+use super::args::{Cli, HelpArgs};
+use super::{Exit, Streams};
+use crate::manual::{Row, TOPICS, Tone, Topic, layout, topic};
+
+/// The longest lines: longer ones are hard to read.
+const WIDEST: usize = 100;
+
+/// The width where nothing is known of the terminal.
+const USUAL: usize = 80;
+
+/// Names that are further from each other are not meant.
+const NEAR: usize = 3;
+
+/// `memwall help [TOPIC]`.
+pub fn run(args: &HelpArgs, streams: &mut Streams<'_>) -> Exit {
+    let paper = Paper::of_standard_output();
+    let name = args.topic.join("-");
+    let topic = topic(&name);
+    let options = usage(&name, paper.colours);
+    let text = match (name.is_empty(), topic, options) {
+        (true, ..) => format!("{}\n{}", contents(), usage("", paper.colours).unwrap_or_default()),
+        // A topic about a command ends with what the command takes.
+        (_, Some(topic), Some(options)) if topic.name == name => format!("{}\n{options}", paper.write(topic)),
+        (_, _, Some(options)) => options,
+        (_, Some(topic), None) => paper.write(topic),
+        (_, None, None) => return streams.fail(Exit::Usage, &unknown(&args.topic.join(" "))),
+    };
+    if paper.is_short_of(&text) && paged(&text) { Exit::Done } else { streams.print(text) }
+}
+
+/// The topics, each with what it is about.
+fn contents() -> String {
+    let widest = TOPICS.iter().map(|topic| topic.name.len()).max().unwrap_or(0);
+    let line = |topic: &Topic| format!("  {:widest$}  {}\n", topic.name, topic.summary());
+    let lines: String = TOPICS.iter().map(line).collect();
+    format!("The manual: memwall help TOPIC, or memwall help COMMAND\n\nTopics:\n{lines}")
+}
+
+/// What a command takes; of the empty name, the program.
+fn usage(name: &str, colours: bool) -> Option<String> {
+    let mut program = Cli::command();
+    program.build();
+    let text = match name {
+        "" => program.render_help(),
+        name => program.find_subcommand_mut(name)?.render_long_help(),
+    };
+    Some(if colours { text.ansi().to_string() } else { text.to_string() })
+}
+
+fn unknown(name: &str) -> String {
+    let program = Cli::command();
+    let commands = program.get_subcommands().map(clap::Command::get_name);
+    let topics = TOPICS.iter().flat_map(|topic| std::iter::once(&topic.name).chain(topic.aliases)).copied();
+    let near = topics.chain(commands).min_by_key(|known| strsim::levenshtein(known, name));
+    let near = near.filter(|near| strsim::levenshtein(near, name) < NEAR);
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    format!("help: no topic or command `{name}`{hint}; `memwall help` lists them")
+}
+
+/// What a topic is written on.
+struct Paper {
+    width: usize,
+    /// Lines of the terminal; none where there is none.
+    height: Option<usize>,
+    colours: bool,
+}
+
+impl Paper {
+    fn of_standard_output() -> Self {
+        if !stdout().is_terminal() {
+            return Self { width: USUAL, height: None, colours: false };
+        }
+        let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
+        // https://no-color.org: set and not empty.
+        let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { width: usize::from(width).clamp(20, WIDEST), height: Some(usize::from(height)), colours }
+    }
+
+    fn write(&self, topic: &Topic) -> String {
+        layout(topic.text, self.width).iter().map(|row| self.line(row)).collect()
+    }
+
+    fn line(&self, row: &Row) -> String {
+        let mut line = String::new();
+        for span in &row.spans {
+            match escape(span.tone).filter(|_| self.colours) {
+                Some(escape) => line.push_str(&format!("\x1b[{escape}m{}\x1b[0m", span.text)),
+                None => line.push_str(&span.text),
+            }
+        }
+        format!("{}\n", line.trim_end())
+    }
+
+    /// Whether a terminal does not show all of it at once.
+    fn is_short_of(&self, text: &str) -> bool {
+        self.height.is_some_and(|height| text.lines().count() >= height)
+    }
+}
+
+/// How a terminal sets a tone (ECMA-48, select graphic rendition).
+const fn escape(tone: Tone) -> Option<&'static str> {
+    match tone {
+        Tone::Text => None,
+        Tone::Heading => Some("1;4"),
+        Tone::Code => Some("36"),
+        Tone::Strong => Some("1"),
+        Tone::Faint => Some("2"),
+    }
+}
+
+/// Shows the text in the user's pager, else in `less`; false where there is none.
+fn paged(text: &str) -> bool {
+    let asked = std::env::var("PAGER").unwrap_or_default();
+    let mut words = asked.split_whitespace();
+    let mut pager = Command::new(words.next().unwrap_or("less"));
+    pager.args(words).stdin(Stdio::piped());
+    if std::env::var_os("LESS").is_none() {
+        // Colours, and no pager where the text fits: what git asks of it too.
+        pager.env("LESS", "FRX");
+    }
+    let Ok(mut child) = pager.spawn() else { return false };
+    if let Some(mut input) = child.stdin.take() {
+        // A pager that was left before the end has shown enough.
+        drop(input.write_all(text.as_bytes()));
+    }
+    child.wait().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_coloured_only_where_that_is_wanted() {
+        let topic = topic("keys").unwrap();
+        let paper = |colours| Paper { width: 80, height: None, colours };
+        assert!(!paper(false).write(topic).contains('\x1b'));
+        assert!(paper(true).write(topic).contains("\x1b[1;4mKeys\x1b[0m"));
+    }
+
+    #[test]
+    fn the_contents_name_every_topic_and_what_is_unknown_gets_a_hint() {
+        let contents = contents();
+        assert!(TOPICS.iter().all(|topic| contents.contains(topic.summary())));
+        assert_eq!(
+            unknown("alrets"),
+            "help: no topic or command `alrets`; did you mean `alerts`?; `memwall help` lists them"
+        );
+        assert!(unknown("xyzzyxyzzy").starts_with("help: no topic or command `xyzzyxyzzy`; `memwall"));
+    }
+
+    #[test]
+    fn only_a_text_longer_than_the_terminal_is_paged() {
+        let paper = |height| Paper { width: 80, height, colours: false };
+        assert!(paper(Some(3)).is_short_of("a\nb\nc\n"));
+        assert!(!paper(Some(4)).is_short_of("a\nb\nc\n"));
+        assert!(!paper(None).is_short_of("a\nb\nc\n"));
+    }
+}

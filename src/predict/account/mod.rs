@@ -1,0 +1,264 @@
+//! The peak as a list of named terms that sum to device-used, to the byte.
+
+pub(in crate::predict) mod stored;
+pub(in crate::predict) mod wording;
+
+use crate::model::Group;
+use crate::plan::keywords::{Mode, Sharding};
+use crate::predict::job::optimizer::rule;
+use crate::predict::job::{Batch, Job};
+use crate::predict::memory::StageRun;
+use crate::predict::memory::overhead::{
+    Constant, NCCL_PER_COMMUNICATOR, communicators, context, libraries, outside, workspaces,
+};
+use crate::predict::memory::reserved::{Beyond, beyond};
+use crate::predict::prediction::{Component, Layer, Phase, Term, Words, words};
+use crate::units::Bytes;
+
+/// The terms of a stage, its reserved and its device-used bytes.
+pub(in crate::predict) struct Account {
+    pub terms: Vec<Term>,
+    pub reserved: Bytes,
+    pub device: Bytes,
+}
+
+struct Terms {
+    list: Vec<Term>,
+}
+
+impl Terms {
+    fn add(
+        &mut self,
+        name: &'static str,
+        component: Component,
+        bytes: u64,
+        formula: impl Into<Words>,
+        source: &'static str,
+        layer: Layer,
+    ) {
+        if bytes > 0 {
+            let (name, source) = (name.into(), source.into());
+            self.list.push(Term { name, component, bytes: Bytes(bytes), formula: formula.into(), source, layer });
+        }
+    }
+}
+
+/// What each group of activations is called, and what it is held for.
+const fn group_term(group: Group) -> (&'static str, Component) {
+    match group {
+        Group::Residual => ("residual stream", Component::Activations),
+        Group::Norm => ("norms", Component::Activations),
+        Group::Attention => ("attention", Component::Activations),
+        Group::Mlp => ("feed-forward", Component::Activations),
+        Group::Experts => ("experts", Component::Activations),
+        Group::Embedding => ("embedding", Component::Activations),
+        Group::Convolution => ("convolutions", Component::Activations),
+        Group::Adapter => ("adapters", Component::Activations),
+        Group::WeightCopy => ("weight copies", Component::Activations),
+        Group::Logits => ("logits and loss", Component::Activations),
+        Group::ActivationGradient => ("activation gradients", Component::Temporaries),
+        Group::KvCache => ("KV cache", Component::KvCache),
+        Group::WeightGradient => ("weight gradients in flight", Component::Gradients),
+    }
+}
+
+/// The account of a stage of so many layers at its peak.
+pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Account {
+    let mut terms = Terms { list: Vec::with_capacity(24) };
+    resident(job, run, &mut terms);
+    moment(job, layers, run, &mut terms);
+    let allocated: u64 = terms.list.iter().map(|term| term.bytes.0).sum();
+    let Beyond { bytes: slack, formula, source } = beyond(job, run, allocated);
+    terms.add("fragmentation", Component::Overhead, slack, formula, source, Layer::Reserved);
+    let Constant { bytes, source } = context(job.hardware.gpu.generation);
+    let formula = "one CUDA context with lazily loaded kernels";
+    terms.add("CUDA context", Component::Overhead, bytes.0, formula, source, Layer::Device);
+    let communicators = communicators(job);
+    terms.add(
+        "NCCL buffers",
+        Component::CommunicationBuffers,
+        NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators),
+        words![communicators, " communicators x ", NCCL_PER_COMMUNICATOR.bytes],
+        NCCL_PER_COMMUNICATOR.source,
+        Layer::Device,
+    );
+    let reserved = allocated.saturating_add(slack);
+    let device = terms.list.iter().map(|term| term.bytes).sum();
+    Account { terms: terms.list, reserved: Bytes(reserved), device }
+}
+
+/// What [`account`] comes to, without the names: allocated and device-used bytes.
+pub(in crate::predict) fn figures(job: &Job, run: &StageRun) -> (Bytes, Bytes) {
+    let allocated = run.summit.total;
+    let device = allocated.saturating_add(beyond(job, run, allocated).bytes).saturating_add(outside(job));
+    (Bytes(allocated), Bytes(device))
+}
+
+/// What the stage holds in every phase.
+fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
+    let held = &run.resident;
+    let types = stored::source(job);
+    terms.add("weights", Component::Parameters, held.weights, stored::weights(job, held), types, Layer::Allocated);
+    terms.add(
+        "FP8 copies of weights",
+        Component::Parameters,
+        held.fp8_copies,
+        "matrices of the blocks, by rows and by columns, kept over the step's micro-batches",
+        "Transformer Engine, pytorch/module/base.py, quantize_weight (cached by is_first_microbatch)",
+        Layer::Allocated,
+    );
+    let all = [Sharding::Zero1, Sharding::Zero2, Sharding::Zero3];
+    terms.add(
+        "master weights",
+        Component::OptimizerStates,
+        held.masters,
+        words![held.trained, " parameters x 4 B (fp32)"].then(stored::shared(job, &all)),
+        types,
+        Layer::Allocated,
+    );
+    terms.add(
+        "KV cache",
+        Component::KvCache,
+        held.kv_cache_waiting.saturating_add(run.summit.groups[Group::KvCache as usize]),
+        cache_formula(job, held.kv_cache),
+        cache_source(job),
+        Layer::Allocated,
+    );
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
+    terms.add(
+        "optimizer states",
+        Component::OptimizerStates,
+        held.states,
+        stored::states(job, held),
+        row.source,
+        Layer::Allocated,
+    );
+    terms.add(
+        "dummy weight gradients",
+        Component::Gradients,
+        held.dummies,
+        "one buffer for each distinct shape of matrix, 16 bit",
+        "Transformer Engine, pytorch/module/base.py, get_dummy_wgrad",
+        Layer::Allocated,
+    );
+    terms.add(
+        "global memory buffer",
+        Component::CommunicationBuffers,
+        held.global_buffer,
+        "the largest gathered input or score tensor, 16 bit",
+        job.modules.gather.source,
+        Layer::Allocated,
+    );
+    let threads = match job.training.mode {
+        Mode::Train => "cuBLAS for the forward and the backward thread, and the engine's own",
+        Mode::Inference => "cuBLAS for its thread, and the engine's own",
+    };
+    terms.add(
+        "receive buffers",
+        Component::CommunicationBuffers,
+        held.received,
+        "one for each micro-batch's activations and one for its gradients, less those that hold saved inputs",
+        "PyTorch, torch/distributed/pipelining/stage.py, _prepare_forward_infra and _create_grad_recv_info",
+        Layer::Allocated,
+    );
+    terms.add(
+        "library workspaces",
+        Component::Overhead,
+        run.workspaces,
+        threads,
+        workspaces(job.hardware.gpu.generation, libraries(job)).source,
+        Layer::Allocated,
+    );
+    let (outputs, source) = wording::outputs(job);
+    terms.add("outputs kept", Component::Temporaries, run.kept, outputs, source, Layer::Allocated);
+    let (inputs, source) = wording::inputs(job);
+    terms.add("inputs and buffers", Component::Temporaries, run.inputs, inputs, source, Layer::Allocated);
+}
+
+fn cache_formula(job: &Job, bytes: u64) -> Words {
+    let Batch { micro, accumulation, sequence, .. } = job.batch;
+    let requests = micro.saturating_mul(accumulation);
+    let each = bytes / requests.saturating_mul(sequence).max(1);
+    let window = match job.decoder().and_then(|decoder| decoder.sliding_window) {
+        Some(window) if window < sequence => words![", in windowed layers of the last ", window],
+        _ => Words::NONE,
+    };
+    words![requests, " requests x ", sequence, " tokens"].then(window).then(words![
+        ": ",
+        each,
+        " B a token on this GPU"
+    ])
+}
+
+fn cache_source(job: &Job) -> &'static str {
+    let decoder = job.decoder();
+    if decoder.is_some_and(|decoder| decoder.mla.is_some()) {
+        "arXiv 2405.04434, section 2.1.2: the compressed latent and the rotated key"
+    } else if decoder.is_some_and(|decoder| decoder.sliding_window.is_some()) {
+        "transformers 4.57.6, cache_utils.py, DynamicSlidingWindowLayer"
+    } else {
+        "transformers 4.57.6, cache_utils.py, DynamicCache"
+    }
+}
+
+/// What is alive only at the peak.
+fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
+    let summit = &run.summit;
+    let gradient = stored::adapters(job).unwrap_or(job.storage.gradient);
+    terms.add(
+        "gradients",
+        Component::Gradients,
+        summit.gradients,
+        words!["those that exist of ", run.resident.trained, " parameters x ", gradient.bytes(), " B"],
+        stored::gradient_source(job),
+        Layer::Allocated,
+    );
+    // The cache is a term of its own, with what other requests hold of it.
+    for group in Group::ALL.into_iter().filter(|group| *group != Group::KvCache) {
+        let (name, component) = group_term(group);
+        let bytes = summit.groups[group as usize];
+        let formula = wording::formula(job, group, bytes, layers);
+        terms.add(name, component, bytes, formula, wording::source(job, group), Layer::Allocated);
+    }
+    if summit.shared > 0 {
+        let source = job.modules.rope.source;
+        let formula = wording::rotary(job);
+        terms.add("rotary tables", Component::Activations, summit.shared, formula, source, Layer::Allocated);
+    }
+    if summit.in_flight > 0 {
+        let source = "arXiv 2104.04473, section 2.2; megatron-core, pipeline_parallel/schedules.py";
+        let formula = wording::in_flight(job, summit.in_flight);
+        terms.add(
+            "micro-batches in flight",
+            Component::Activations,
+            summit.in_flight,
+            formula,
+            source,
+            Layer::Allocated,
+        );
+    }
+    // They are part of what sharding adds while the passes run, but gradients to whoever reads the account.
+    let whole = if summit.phase == Phase::Optimizer { 0 } else { run.resident.accumulated };
+    terms.add(
+        "whole gradients",
+        Component::Gradients,
+        whole,
+        words!["of the stage, to which every micro-batch adds: x ", job.storage.reduce.bytes(), " B"],
+        "PyTorch, torch/distributed/pipelining/stage.py, backward_maybe_with_nosync (reduced behind the last backward pass)",
+        Layer::Allocated,
+    );
+    let buffers = summit.buffers - whole;
+    if buffers > 0 {
+        let (formula, source) = wording::sharding(job, run.resident.root, run.resident.unsharded_layer);
+        let component = Component::CommunicationBuffers;
+        terms.add("sharding buffers", component, buffers, formula, source, Layer::Allocated);
+    }
+    terms.add(
+        "optimizer temporaries",
+        Component::Temporaries,
+        summit.optimizer,
+        "what the optimizer's kernels make while they step",
+        rule(job.training.optimizer, &job.profile.optimizer).source,
+        Layer::Allocated,
+    );
+}

@@ -1,0 +1,92 @@
+//! How the bytes of weights, gradients and optimizer states come about, in words.
+
+use crate::model::Element;
+use crate::plan::keywords::{Engine, Mode, Optimizer, Sharding};
+use crate::predict::job::Job;
+use crate::predict::job::optimizer::rule;
+use crate::predict::memory::resident::Resident;
+use crate::predict::prediction::{Words, words};
+use crate::predict::step::adapter_element;
+
+/// " / 8 ranks" where one of `kinds` shards, with the experts' own ranks where those differ.
+pub(in crate::predict) fn shared(job: &Job, kinds: &[Sharding]) -> Words {
+    let degrees = &job.degrees;
+    if !kinds.contains(&degrees.sharding) {
+        return Words::NONE;
+    }
+    let all = words![" / ", degrees.shard_ranks, " ranks"];
+    let experts = job.architecture.block().is_some_and(|block| block.moe.is_some());
+    if experts && degrees.expert_shard_ranks != degrees.shard_ranks {
+        return all.then(words![" (experts / ", degrees.expert_shard_ranks, ")"]);
+    }
+    all
+}
+
+/// Type of the adapters, where there are some.
+pub(in crate::predict) fn adapters(job: &Job) -> Option<Element> {
+    job.training.lora.as_ref().map(|_| adapter_element(job))
+}
+
+/// Weights.
+pub(in crate::predict) fn weights(job: &Job, held: &Resident) -> Words {
+    let storage = &job.storage;
+    let usual = words![held.params, " parameters x ", storage.weight.bytes(), " B (", storage.weight.name(), ")"];
+    let in_fp8 = storage.fp8_weights || (storage.fp8 && job.training.mode == Mode::Inference);
+    let bits = job.training.lora.as_ref().and_then(|lora| lora.base_bits);
+    let usual = match bits {
+        Some(bits) => usual.then(words![", blocks' matrices x ", bits, " bits"]).then(if bits == 4 {
+            words![" with scales"]
+        } else {
+            Words::NONE
+        }),
+        None if in_fp8 => usual.then(words![", blocks' matrices in FP8"]),
+        None => usual,
+    };
+    let own = adapters(job).filter(|own| *own != storage.weight);
+    let own = own.map_or(Words::NONE, |own| words![", adapters x ", own.bytes(), " B"]);
+    usual.then(own).then(shared(job, &[Sharding::Zero3]))
+}
+
+/// Optimizer states.
+pub(in crate::predict) fn states(job: &Job, held: &Resident) -> Words {
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
+    let state = adapters(job).unwrap_or(job.storage.state).bytes();
+    let trained = words![held.trained];
+    if row.factored {
+        // Each rank keeps the rows and columns of the whole matrix.
+        return trained.then(words![" parameters, rows and columns only"]);
+    }
+    let what = if row.eight_bit {
+        words![" parameters x 2 states of 1 B, with scales"]
+    } else if job.training.optimizer == Optimizer::Muon {
+        words![" parameters x 1 state of ", state, " B, 2 where they are no matrix of a block"]
+    } else {
+        words![" parameters x ", row.moments, " states of ", state, " B"]
+    };
+    trained.then(what).then(shared(job, &[Sharding::Zero1, Sharding::Zero2, Sharding::Zero3]))
+}
+
+/// Whose code decides in which types weights, masters and states lie.
+pub(in crate::predict) fn source(job: &Job) -> &'static str {
+    let storage = &job.storage;
+    let engine = job.degrees.engine;
+    match (storage.master, engine) {
+        (Some(_), Engine::Deepspeed) => "DeepSpeed, runtime/bf16_optimizer.py and runtime/fp16/fused_optimizer.py",
+        (Some(_), Engine::Megatron | Engine::MegatronFsdp) => {
+            "megatron-core 0.16, core/optimizer/optimizer.py, Float16OptimizerWithFloat16Params"
+        }
+        (Some(_), Engine::Ddp | Engine::Fsdp1 | Engine::Fsdp2) => {
+            "NVIDIA/apex, apex/fp16_utils/fp16_optimizer.py, FP16_Optimizer (fp32_from_fp16 groups)"
+        }
+        (None, _) if storage.autocast => "PyTorch 2.9, torch/amp/autocast_mode.py, autocast (weights stay in fp32)",
+        (None, Engine::Fsdp1) => "PyTorch 2.9, torch/distributed/fsdp/api.py, MixedPrecision",
+        (None, Engine::Fsdp2) => "PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy",
+        (None, _) => "PyTorch 2.9, torch/nn/modules/module.py, Module.to",
+    }
+}
+
+/// Whose code decides in which type gradients lie, and how long.
+pub(in crate::predict) fn gradient_source(job: &Job) -> &'static str {
+    let rule = &job.profile.data_parallel.gradients_stay;
+    if rule.is { rule.source } else { "PyTorch 2.9, torch/csrc/autograd/functions/accumulate_grad.h" }
+}

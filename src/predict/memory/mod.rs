@@ -1,0 +1,397 @@
+//! A stage's memory over one step: the tapes of its layers, played one after another on
+//! top of what the stage holds, up to the peak.
+
+pub(in crate::predict) mod buffers;
+pub(in crate::predict) mod overhead;
+pub(in crate::predict) mod replay;
+pub(in crate::predict) mod reserved;
+pub(in crate::predict) mod resident;
+pub(in crate::predict) mod shards;
+pub(in crate::predict) mod summit;
+
+use crate::model::{GROUPS, Group};
+use crate::plan::keywords::{CpuOffload, Mode};
+use crate::predict::job::Job;
+use crate::predict::memory::buffers::Buffers;
+use crate::predict::memory::replay::{Beside, reserved};
+use crate::predict::memory::reserved::hole;
+use crate::predict::memory::resident::Resident;
+use crate::predict::memory::summit::Summit;
+use crate::predict::prediction::{Phase, Place, TimelinePoint};
+use crate::predict::step::Step;
+use crate::predict::step::outputs::kept;
+use crate::predict::step::pipeline::{in_flight, inputs, left_over, received};
+use crate::predict::step::play::{Groups, Peak, Played, WeightGradients};
+use crate::predict::step::prefill::looked_up;
+use crate::predict::step::stage::StageTapes;
+use crate::units::Bytes;
+
+/// A stage over one step.
+pub(in crate::predict) struct StageRun {
+    pub resident: Resident,
+    pub workspaces: u64,
+    pub inputs: u64,
+    /// What the model returned last.
+    pub kept: u64,
+    /// What the last block and the loss free and the loss cannot use.
+    pub hole: u64,
+    pub summit: Summit,
+    pub activations_end_of_forward: u64,
+    pub static_bytes: u64,
+    pub timeline: Vec<TimelinePoint>,
+    /// Reserved bytes, where they are replayed.
+    pub reserved: Option<u64>,
+}
+
+/// Where the backward pass begins.
+const LOSS: &str = "loss and head";
+
+/// Before anything runs.
+pub(in crate::predict) const START: &str = "start";
+
+/// Behind every layer.
+const BEHIND: u64 = u64::MAX - 1;
+
+struct Player<'a> {
+    step: &'a Step,
+    train: bool,
+    resident: Resident,
+    /// What is there in every phase.
+    base: u64,
+    in_flight: u64,
+    /// What the last step left.
+    left: u64,
+    shared: u64,
+    offload: bool,
+    /// Named modules' saved tensors alone are sent to the host.
+    by_module: bool,
+    /// Layers from this one on keep theirs.
+    offload_until: u64,
+    summit: Summit,
+    timeline: Vec<TimelinePoint>,
+    /// The timeline is wanted.
+    curve: bool,
+    /// Each how many-th layer is a point of the timeline.
+    stride: u64,
+    /// Retained so far.
+    retained: Groups,
+    gradients: u64,
+    buffers: Buffers,
+}
+
+/// Plays stage `index`; with a `curve` of its course over the step.
+pub(in crate::predict) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve: bool) -> StageRun {
+    let layers = &job.stages[index];
+    let list = job.stages[index].layers();
+    let (first, last) = (index == 0, index + 1 == job.stages.len());
+    let held = StageTapes { job, step, layers: list, first, last };
+    let mut resident = held.resident();
+    resident.received = received(job, step, index);
+    let inputs = inputs(job, step, first, last).saturating_add(step.walk.buffers);
+    let kept = kept(job, step, last);
+    let base = resident.lasting() + workspaces + inputs + kept;
+    let stays = if resident.gradients_stay { resident.gradients } else { 0 };
+    let left = left_over(job, step, layers, first);
+    let static_bytes =
+        base - inputs + stays + left + resident.gradient_copies + (resident.kv_cache - resident.kv_cache_waiting);
+    let train = job.training.mode == Mode::Train;
+    let in_flight = if train { in_flight(job, index, &held) } else { 0 };
+    let mut player = Player::of(&held, resident, base, in_flight);
+    player.curve = curve;
+    // A point for each layer shown, there and back, and a handful beside.
+    player.timeline.reserve(if curve { 2 * held.layers.len().min(25) + 8 } else { 0 });
+    player.left = left;
+    player.start();
+    player.forward(&held);
+    let mut activations_end_of_forward = 0;
+    if train {
+        player.leave_autocast(&held);
+        let output = if last { step.last.output } else { 0 };
+        activations_end_of_forward = player.retained.iter().sum::<u64>() + player.shared + step.passed(BEHIND) + output;
+        player.backward(&held);
+        player.optimizer();
+    }
+    if player.summit.total == 0 {
+        // A stage without layers between others: it holds what it has.
+        player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers.gathered(0), true);
+    }
+    player.show_summit();
+    let beside = Beside { workspaces, inputs, kept };
+    StageRun {
+        reserved: reserved(&held, &beside),
+        resident,
+        workspaces,
+        inputs,
+        kept,
+        hole: if last && train { hole(step, held.layers.last().map(|layer| step.layer(*layer))) } else { 0 },
+        summit: player.summit,
+        activations_end_of_forward,
+        static_bytes,
+        timeline: player.timeline,
+    }
+}
+
+impl<'a> Player<'a> {
+    /// Before the step, on top of `base` bytes.
+    fn of(held: &StageTapes<'a>, resident: Resident, base: u64, in_flight: u64) -> Self {
+        let (job, step) = (held.job, held.step);
+        let train = job.training.mode == Mode::Train;
+        Self {
+            step,
+            train,
+            resident,
+            base,
+            in_flight,
+            left: 0,
+            shared: if held.layers.is_empty() { 0 } else { step.shared() },
+            offload: train && job.training.cpu_offload == CpuOffload::Activations,
+            by_module: !job.training.offload_modules.is_empty(),
+            offload_until: job.training.offload_layers.unwrap_or(u64::MAX),
+            summit: Summit::none(),
+            timeline: Vec::new(),
+            curve: true,
+            stride: (held.layers.len() as u64).div_ceil(24).max(1),
+            retained: [0; GROUPS],
+            gradients: if resident.gradients_before { resident.gradients } else { 0 },
+            buffers: Buffers::of(&resident),
+        }
+    }
+
+    /// Before anything runs: what the last step left.
+    fn start(&mut self) {
+        let left = self.left;
+        if left == 0 {
+            return;
+        }
+        let mut groups = [0; GROUPS];
+        groups[Group::Residual as usize] = left;
+        let waiting = std::mem::take(&mut self.in_flight);
+        self.meet(Phase::Forward, Place::Named(START), &Peak { total: left, groups, at: START }, 0, false);
+        self.in_flight = waiting;
+    }
+
+    fn forward(&mut self, held: &StageTapes<'_>) {
+        if held.first {
+            self.meet(
+                Phase::Forward,
+                Place::Named("embedding"),
+                &self.step.first.forward.clone(),
+                self.buffers.gathered(0),
+                true,
+            );
+            self.keep(&self.step.first, 0, 1);
+            self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
+        }
+        for (at, run) in self.runs(held).into_iter().enumerate() {
+            let shown = self.is_shown(at, held.layers.len());
+            let ends = [run.first(), run.last().filter(|_| run.len() > 1)];
+            for (layer, alike) in ends.into_iter().flatten().zip([run.len().saturating_sub(1).max(1), 1]) {
+                let played = self.step.layer(*layer);
+                let passing = self.step.passing(*layer).saturating_add(self.step.returned_before(*layer));
+                self.retained[Group::Attention as usize] += passing;
+                self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers.in_forward(), shown);
+                self.retained[Group::Attention as usize] -= passing;
+                self.keep(played, *layer, alike as u64);
+            }
+        }
+        self.buffers.keep_live();
+        if held.last {
+            let passing = self.step.passing(BEHIND);
+            self.retained[Group::Attention as usize] += passing;
+            self.meet(
+                Phase::Forward,
+                Place::Named(if self.train { "head and loss" } else { "head" }),
+                &self.step.last.forward.clone(),
+                self.buffers.gathered(1),
+                true,
+            );
+            self.retained[Group::Attention as usize] -= passing;
+            self.keep(&self.step.last, BEHIND, 1);
+        }
+    }
+
+    /// Autocast's copies of weights that nothing saved go when it is left.
+    fn leave_autocast(&mut self, held: &StageTapes<'_>) {
+        let copies = Group::WeightCopy as usize;
+        let mut gone: u64 = held.layers.iter().map(|layer| self.step.layer(*layer).until_exit).sum();
+        gone += if held.first { self.step.first.until_exit } else { 0 };
+        gone += if held.last { self.step.last.until_exit } else { 0 };
+        self.retained[copies] = self.retained[copies].saturating_sub(gone);
+    }
+
+    fn backward(&mut self, held: &StageTapes<'_>) {
+        self.buffers.turn_back();
+        if held.last {
+            let played = &self.step.last;
+            let parameters = self.step.walk.last.parameters();
+            self.drop_kept(played, BEHIND, 1);
+            let passed = self.step.passed(BEHIND);
+            self.retained[Group::Attention as usize] += passed;
+            self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers.in_loss(), true);
+            self.retained[Group::Attention as usize] -= passed;
+            self.gradients += self.new_gradients(played, parameters);
+            self.buffers.queue(self.resident.head_gradients);
+        }
+        for (at, run) in self.runs(held).into_iter().enumerate().rev() {
+            let shown = self.is_shown(at, held.layers.len());
+            let ends = [run.last(), run.first().filter(|_| run.len() > 1)];
+            for (layer, alike) in ends.into_iter().flatten().zip([1, run.len().saturating_sub(1)]) {
+                let played = self.step.layer(*layer);
+                let parameters = self.step.parameters(*layer);
+                // Those between have gone the same way.
+                let between = alike as u64 - 1;
+                self.gradients += between * self.new_gradients(played, parameters);
+                self.drop_kept(played, *layer, alike as u64);
+                let (waiting, passed) = (self.step.waiting(*layer), self.step.passed(*layer));
+                self.retained[Group::ActivationGradient as usize] += waiting;
+                self.retained[Group::Attention as usize] += passed;
+                let ahead = self.reloaded(played, *layer);
+                self.add(ahead, u64::saturating_add);
+                self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers.in_backward(), shown);
+                self.add(ahead, u64::saturating_sub);
+                self.retained[Group::ActivationGradient as usize] -= waiting;
+                self.retained[Group::Attention as usize] -= passed;
+                self.gradients += self.new_gradients(played, parameters);
+                self.buffers.leave_layer();
+            }
+        }
+        if held.first {
+            let played = &self.step.first;
+            let parameters = self.step.walk.first.parameters();
+            self.drop_kept(played, 0, 1);
+            self.meet(
+                Phase::Backward,
+                Place::Named("embedding"),
+                &played.backward.clone(),
+                self.buffers.in_root(),
+                true,
+            );
+            self.gradients += self.new_gradients(played, parameters);
+        }
+    }
+
+    /// What comes back from host memory while `played` runs backward: modules of the layer before, as Megatron leaves
+    /// those of the last layer on the card, so that each module's pass fetches what is needed one layer on (megatron-core,
+    /// pipeline_parallel/fine_grained_activation_offload.py, `post_warmup_callback` and `on_group_start_backward`).
+    fn reloaded(&self, played: &Played, layer: u64) -> Groups {
+        if self.offload && self.by_module && layer < self.offload_until { played.offloaded } else { [0; GROUPS] }
+    }
+
+    fn add(&mut self, bytes: Groups, with: fn(u64, u64) -> u64) {
+        for (held, more) in self.retained.iter_mut().zip(bytes) {
+            *held = with(*held, more);
+        }
+    }
+
+    /// Layers in turn. Alike ones that follow each other are one run: from one to the next of them memory changes by the
+    /// same bytes, so that its peak is at an end of the run. Where the course over the step is wanted, or layers hold
+    /// something for others far away, each layer is a run of its own.
+    fn runs<'h>(&self, held: &'h StageTapes<'_>) -> Vec<&'h [u64]> {
+        let (step, walk) = (self.step, &self.step.walk);
+        let folds = !self.curve && !self.buffers.waits() && walk.pending.is_empty() && walk.passing.is_empty();
+        if !folds {
+            return held.layers.chunks(1).collect();
+        }
+        let kind = |layer: &u64| (step.kind(*layer), step.is_checkpointed(*layer), *layer < self.offload_until);
+        held.layers.chunk_by(|one, other| kind(one) == kind(other)).collect()
+    }
+
+    fn optimizer(&mut self) {
+        let resident = self.resident;
+        let gradients = resident.gradients;
+        let total = self.base + gradients + resident.optimizer_temporary + self.left;
+        let at = Place::Named("optimizer step");
+        if self.curve {
+            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total) });
+        }
+        if total > self.summit.total {
+            let mut groups = [0; GROUPS];
+            groups[Group::Residual as usize] = self.left;
+            self.summit = Summit {
+                total,
+                phase: Phase::Optimizer,
+                at,
+                groups,
+                gradients,
+                optimizer: resident.optimizer_temporary,
+                buffers: resident.buckets,
+                ..Summit::none()
+            };
+        }
+    }
+
+    /// Gradients that a tape leaves, unless they exist already: what it made, or its part of what ranks share out.
+    fn new_gradients(&self, played: &Played, parameters: u64) -> u64 {
+        if self.resident.gradients_before || self.resident.accumulated > 0 {
+            return played.waiting;
+        }
+        if self.step.gradients == WeightGradients::Made {
+            return played.weight_gradients;
+        }
+        let part =
+            u128::from(self.resident.gradients) * u128::from(parameters) / u128::from(self.resident.params.max(1));
+        u64::try_from(part).unwrap_or(self.resident.gradients).saturating_add(played.waiting)
+    }
+
+    fn keep(&mut self, played: &Played, layer: u64, times: u64) {
+        let here = played.stays_here(self.offload && layer < self.offload_until, self.by_module);
+        for (sum, bytes) in self.retained.iter_mut().zip(here) {
+            *sum = sum.saturating_add(bytes.saturating_mul(times));
+        }
+    }
+
+    /// A tape's own saved tensors are part of its backward peak: they are taken off before, `times` over where as many
+    /// alike are passed.
+    fn drop_kept(&mut self, played: &Played, layer: u64, times: u64) {
+        let here = played.stays_here(self.offload && layer < self.offload_until, self.by_module);
+        let copies = Group::WeightCopy as usize;
+        for (group, (sum, bytes)) in self.retained.iter_mut().zip(here).enumerate() {
+            let bytes = if group == copies { bytes.saturating_sub(played.until_exit) } else { bytes };
+            *sum = sum.saturating_sub(bytes.saturating_mul(times));
+        }
+    }
+
+    /// Puts the peak on the timeline where the layer that makes it is between two points.
+    fn show_summit(&mut self) {
+        let Summit { phase, at, total, missing, .. } = self.summit;
+        if let Some(index) = missing.filter(|_| self.curve) {
+            self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total) });
+        }
+    }
+
+    fn is_shown(&self, at: usize, of: usize) -> bool {
+        (at as u64).is_multiple_of(self.stride) || at + 1 == of
+    }
+
+    /// Sets a tape's peak on top of what is there.
+    fn meet(&mut self, phase: Phase, place: Place, peak: &Peak, buffers: u64, shown: bool) {
+        let mine: u64 = self.retained.iter().sum();
+        let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers]
+            .iter()
+            .fold(0, |sum: u64, part| sum.saturating_add(*part));
+        if shown && self.curve {
+            self.timeline.push(TimelinePoint { phase, at: place, allocated: Bytes(total) });
+        }
+        if total > self.summit.total {
+            let mut groups = self.retained;
+            for (sum, bytes) in groups.iter_mut().zip(peak.groups) {
+                *sum = sum.saturating_add(bytes);
+            }
+            self.summit = Summit {
+                total,
+                phase,
+                at: place,
+                missing: (!shown).then_some(self.timeline.len()),
+                operator: peak.at,
+                groups,
+                in_flight: self.in_flight,
+                gradients: self.gradients,
+                buffers: buffers + self.resident.buckets,
+                optimizer: 0,
+                shared: self.shared,
+                in_block: matches!(place, Place::Layer(_)),
+                in_loss: matches!(place, Place::Named(name) if name == LOSS),
+            };
+        }
+    }
+}

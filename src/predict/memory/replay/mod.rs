@@ -1,0 +1,182 @@
+//! What the caching allocator reserves: the first two steps of one GPU, tensor by tensor, through the allocator on
+//! paper. While the card has room no segment is given back, so that what one phase leaves is what the next finds: weights
+//! first, activations of a step without optimizer states, then those states where gradients and activations were.
+
+mod blocks;
+mod course;
+
+use crate::model::{Part, Weight};
+use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
+use crate::predict::job::Fragmentation;
+use crate::predict::job::Job;
+use crate::predict::job::optimizer::{Temporary, gram, is_matrix, rounded, rule, state_bytes};
+use crate::predict::memory::overhead::outside;
+use crate::predict::memory::resident::{quantised, stored};
+use crate::predict::step::Step;
+use crate::predict::step::stage::StageTapes;
+use course::Course;
+
+/// Bytes beside the tensors of the tapes.
+pub(in crate::predict) struct Beside {
+    /// Library workspaces.
+    pub workspaces: u64,
+    /// Inputs, labels and module buffers.
+    pub inputs: u64,
+    /// What the model returned last.
+    pub kept: u64,
+}
+
+/// A parameter (or several alike), and what a step makes of it.
+#[derive(Debug, Clone, Copy)]
+struct Parameter {
+    copies: u64,
+    weight: u64,
+    /// Master copy.
+    master: u64,
+    trained: bool,
+    /// Optimizer states: how many, and the bytes of each.
+    states: (u64, u64),
+    /// Tensors of its optimizer step: how many, and the bytes of each.
+    temporaries: [(u64, u64); 2],
+    /// They are there until those of all others are.
+    together: bool,
+}
+
+/// Blocks of a step up to which it is replayed, which takes some hundredths of a second then: plans of many hundreds of
+/// layers or thousands of experts on one GPU keep the share.
+const MOST_BLOCKS: u64 = 60_000;
+
+/// Whether one GPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
+pub(in crate::predict) fn applies(job: &Job) -> bool {
+    let alone = job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
+    job.profile.allocator.replayed.is && alone && job.training.mode == Mode::Train && !job.training.compile
+}
+
+/// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, another
+/// plan's is taken, or there are too many blocks.
+pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &Beside) -> Option<u64> {
+    let job = held.job;
+    if job.fragmentation != Fragmentation::Replayed || !applies(job) {
+        return None;
+    }
+    let parameters = parameters(job, held.step)?;
+    let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries[0].0));
+    let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
+    let whole = steps(held, beside, &parameters, (u64::MAX, left))?;
+    let room = job.hardware.capacity.0.saturating_sub(outside(job));
+    if whole <= room {
+        return Some(whole);
+    }
+    // Before it fails PyTorch gives back segments in which nothing lies.
+    steps(held, beside, &parameters, (room, left)).filter(|short| *short <= room).or(Some(whole))
+}
+
+/// The most bytes of all segments in two steps with so many bytes of room on the card; none where a pass has more blocks
+/// than are left.
+fn steps(held: &StageTapes<'_>, beside: &Beside, parameters: &[Parameter], (room, left): (u64, u64)) -> Option<u64> {
+    let job = held.job;
+    let mut course = Course::of(job, held.step, (room, left))?;
+    for bytes in [beside.workspaces, beside.inputs] {
+        course.hold(1, bytes);
+    }
+    for one in parameters {
+        course.hold(one.copies, one.weight);
+        course.hold(one.copies, one.master);
+    }
+    for step in 0..2 {
+        // A third micro-batch finds what the second found.
+        for micro in 0..job.batch.accumulation.min(2) {
+            course.pass(micro > 0);
+            if step == 0 && micro == 0 {
+                course.hold(1, beside.kept);
+            }
+        }
+        optimizer(job, parameters, step == 0, &mut course);
+        course.drop_gradients();
+    }
+    Some(course.most())
+}
+
+/// The optimizer's step over all parameters.
+fn optimizer(job: &Job, parameters: &[Parameter], first: bool, course: &mut Course<'_>) {
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
+    // Adafactor and bitsandbytes make each parameter's states as its turn comes.
+    let by_turn = row.factored || row.eight_bit;
+    let trained = || parameters.iter().filter(|one| one.trained);
+    if first && !by_turn {
+        for one in trained() {
+            course.hold(one.copies * one.states.0, one.states.1);
+        }
+    }
+    let mut waiting = Vec::new();
+    for one in trained() {
+        if first && by_turn {
+            course.hold(one.copies * one.states.0, one.states.1);
+        }
+        if job.training.optimizer_in_backward {
+            continue;
+        }
+        for _ in 0..one.copies {
+            let before = waiting.len();
+            let sizes = one.temporaries.iter().flat_map(|(times, bytes)| (0..*times).map(|_| *bytes));
+            waiting.extend(sizes.map(|bytes| course.take(bytes)));
+            if !one.together {
+                waiting.drain(before..).for_each(|place| course.give(place));
+            }
+        }
+    }
+    waiting.into_iter().for_each(|place| course.give(place));
+}
+
+/// Parameters in the order of the model; none where there are too many.
+fn parameters(job: &Job, step: &Step) -> Option<Vec<Parameter>> {
+    let walk = &step.walk;
+    let layers = walk.order.iter().map(|kind| &walk.kinds[*kind].1);
+    let tapes = || std::iter::once(&walk.first).chain(layers.clone()).chain(std::iter::once(&walk.last));
+    if tapes().map(|tape| tape.weights.len() as u64).fold(0, u64::saturating_add) > MOST_BLOCKS {
+        return None;
+    }
+    let weights = tapes().flat_map(|tape| &tape.weights).filter(|weight| !weight.tied);
+    Some(weights.map(|weight| parameter(job, weight)).collect())
+}
+
+fn parameter(job: &Job, weight: &Weight) -> Parameter {
+    let storage = &job.storage;
+    let element = stored(job, weight);
+    let adapter = weight.part == Part::Adapter;
+    let (state, gradient) = if adapter { (element, element) } else { (storage.state, storage.gradient) };
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
+    let tensors = match row.moments {
+        0 if !row.eight_bit && !row.factored => 0,
+        0 => 2,
+        moments => moments,
+    };
+    let bytes = state_bytes(&row, weight, weight.numel, state) / tensors.max(1);
+    let other = job.training.optimizer == Optimizer::Muon && !is_matrix(weight);
+    let temporaries = match row.temporary {
+        Temporary::Nothing => 0,
+        Temporary::AllStates | Temporary::DecayedGradients => 1,
+        Temporary::NewtonSchulz => 3,
+        Temporary::Largest(tensors) | Temporary::LargestWide(tensors) => tensors,
+        Temporary::LargestUpcast(tensors) => tensors + if state.bytes() < 4 { 2 } else { 0 },
+    };
+    let squares = if row.temporary == Temporary::NewtonSchulz { (2, gram(weight)) } else { (0, 0) };
+    let alone = weight.numel.saturating_mul(row.alone(state, gradient, job.training.weight_decay > 0.0));
+    let weight_bytes = match quantised(job, weight) {
+        Some(millibytes) => weight.numel.saturating_mul(millibytes) / 1000,
+        None => weight.numel.saturating_mul(element.bytes()),
+    };
+    Parameter {
+        copies: weight.copies,
+        weight: rounded(weight_bytes),
+        master: storage.master.map_or(0, |master| rounded(weight.numel.saturating_mul(master.bytes()))),
+        trained: weight.trained,
+        states: (if other { 2 * tensors } else { tensors }, bytes),
+        temporaries: match alone {
+            0 => [(0, 0); 2],
+            _ if other => [(1, bytes), (0, 0)],
+            alone => [(temporaries, rounded(alone / temporaries.max(1))), squares],
+        },
+        together: other || matches!(row.temporary, Temporary::AllStates | Temporary::DecayedGradients),
+    }
+}

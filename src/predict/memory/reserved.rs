@@ -1,0 +1,107 @@
+//! From allocated to reserved: what PyTorch's caching allocator holds beyond the bytes in tensors.
+//!
+//! Where one GPU runs PyTorch's modules, two steps are replayed through it ([`crate::predict::memory::replay`]). Elsewhere two of its
+//! habits are counted where they are known. Each stream has a pool of its own: what FSDP2 allocates
+//! on its all-gather and reduce-scatter streams stays reserved for them when it is free. And a hole that a
+//! smaller tensor left is no room for a larger one. Everything else is a share that replays measured.
+
+use crate::model::{GRANULE, Group, Home, Id, Tape, Tensor};
+use crate::plan::keywords::{Mode, Sharding};
+use crate::predict::job::Job;
+use crate::predict::memory::StageRun;
+use crate::predict::memory::overhead::FRAGMENTATION_PER_MILLE;
+use crate::predict::memory::replay;
+use crate::predict::prediction::{Phase, Words, words};
+use crate::predict::step::Step;
+use crate::predict::step::play::{Played, Recompute};
+use crate::units::Bytes;
+
+/// Granule of segments.
+const SEGMENT: u64 = 2 << 20;
+
+/// Whose rules are replayed.
+const REPLAYED: &str = "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (pools, best fit, splitting)";
+
+/// Bytes reserved beyond the allocated ones, and why.
+pub(in crate::predict) struct Beyond {
+    pub bytes: u64,
+    pub formula: Words,
+    pub source: &'static str,
+}
+
+/// What is reserved beyond `allocated` bytes.
+pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
+    if let Some(reserved) = run.reserved {
+        return Beyond {
+            bytes: reserved.saturating_sub(allocated),
+            formula: Words::Plain("two steps replayed through the caching allocator, tensor by tensor"),
+            source: REPLAYED,
+        };
+    }
+    if let Some(bytes) = job.fragmentation.beyond(allocated).filter(|_| replay::applies(job)) {
+        return Beyond {
+            bytes,
+            formula: Words::Plain("the share that a replay of the plan beside it left"),
+            source: REPLAYED,
+        };
+    }
+    let streams = job.profile.allocator.stream_pools.is && job.degrees.sharding == Sharding::Zero3;
+    if !streams || job.training.mode == Mode::Inference {
+        let (per_mille, source) = FRAGMENTATION_PER_MILLE;
+        return Beyond {
+            bytes: Bytes(allocated / 1000 * per_mille).round_up(SEGMENT).0,
+            formula: words![per_mille / 10, ".", per_mille % 10, " % of allocated, in 2 MiB segments"],
+            source,
+        };
+    }
+    let (resident, summit) = (&run.resident, &run.summit);
+    // Beside a running block one gathered layer is among the allocated bytes.
+    let gathered = if summit.in_block { resident.unsharded_layer } else { 0 };
+    let idle = resident.gathered.saturating_sub(gathered);
+    let gradients = resident.gradients.saturating_sub(summit.gradients);
+    let hole = if summit.in_loss && summit.phase == Phase::Backward { run.hole } else { 0 };
+    Beyond {
+        bytes: Bytes(idle.saturating_add(gradients).saturating_add(hole)).round_up(SEGMENT).0,
+        formula: Words::Plain(
+            "pools of the all-gather stream (root and one layer) and of the reduce-scatter stream (sharded gradients), \
+             and the hole that 16-bit logits leave; segments expand",
+        ),
+        source: "PyTorch, torch/distributed/fsdp/_fully_shard (a stream for each collective), \
+                 c10/cuda/CUDACachingAllocator.cpp (a pool for each stream); torchtitan, run_train.sh \
+                 (expandable_segments)",
+    }
+}
+
+/// Room that the last block and the loss leave and that the loss cannot use.
+pub(in crate::predict) fn hole(step: &Step, block: Option<&Played>) -> u64 {
+    let interleaved = block.filter(|_| step.every == 0 || step.recompute != Recompute::All);
+    block_hole(&step.walk.last, interleaved).saturating_add(loss_hole(&step.walk.last, &step.last))
+}
+
+/// Room between a block's saved tensors that what it frees leaves, where no tensor of the logits' size fits in. What
+/// a block frees that keeps its input alone lies above that, where the segment grows.
+fn block_hole(tape: &Tape, block: Option<&Played>) -> u64 {
+    let freed = block.map_or(0, |block| block.forward.total.saturating_sub(block.retained_bytes() + block.output));
+    let logits = tape.tensors.iter().filter(|tensor| tensor.home == Home::Local && tensor.group == Group::Logits);
+    let fits = logits.map(Tensor::allocated).any(|bytes| bytes > GRANULE && bytes <= freed);
+    if fits { 0 } else { freed }
+}
+
+/// Room that the logits of a loss's forward pass leave and that its backward pass, which needs whole tensors of
+/// the largest size, cannot use.
+fn loss_hole(tape: &Tape, played: &Played) -> u64 {
+    let saved: Vec<Id> = tape.ops.iter().flat_map(|op| tape.ids(op.saved)).map(|id| tape.storage(*id)).collect();
+    let (mut freed, mut largest) = (0_u64, 1_u64);
+    for (at, tensor) in tape.tensors.iter().enumerate() {
+        if tensor.home != Home::Local || tensor.view_of.is_some() || tensor.group != Group::Logits {
+            continue;
+        }
+        largest = largest.max(tensor.allocated());
+        if !saved.iter().any(|id| id.0 as usize == at) {
+            freed = freed.saturating_add(tensor.allocated());
+        }
+    }
+    let wanted = played.backward.total.saturating_sub(played.retained_bytes());
+    let reused = (freed / largest).min(wanted / largest).saturating_mul(largest);
+    if wanted > reused { freed - reused } else { 0 }
+}

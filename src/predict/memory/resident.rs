@@ -1,0 +1,354 @@
+//! What a stage holds between the moments of a step: weights, masters, gradients,
+//! states, and the buffers of sharding.
+
+use crate::framework::Gather;
+use crate::model::{Element, Part, Weight, is_covered};
+use crate::plan::keywords::{Attention, CpuOffload, Mode, Optimizer, Sharding};
+use crate::predict::job::Job;
+use crate::predict::job::optimizer::{Temporary, is_matrix, newton_schulz, rounded, rule, state_bytes};
+use crate::predict::step::adapter_element;
+use crate::predict::step::prefill::cached;
+use crate::predict::step::stage::StageTapes;
+
+/// Bytes that a stage holds whatever runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::predict) struct Resident {
+    /// Parameters of this rank before sharding, tied ones where they are held.
+    pub params: u64,
+    /// Of which trained.
+    pub trained: u64,
+    /// Weights.
+    pub weights: u64,
+    /// Keys and values of all requests (inference).
+    pub kv_cache: u64,
+    /// Of which those of micro-batches whose prompts were read before.
+    pub kv_cache_waiting: u64,
+    /// FP8 copies of 16-bit weights, made once a step and kept (Transformer Engine).
+    pub fp8_copies: u64,
+    /// Master copies.
+    pub masters: u64,
+    /// All gradients once they exist.
+    pub gradients: u64,
+    /// Gradients exist between steps.
+    pub gradients_stay: bool,
+    /// Gradients exist when the forward pass of the last micro-batch begins.
+    pub gradients_before: bool,
+    /// Optimizer states.
+    pub states: u64,
+    /// Temporaries of the optimizer step.
+    pub optimizer_temporary: u64,
+    /// Stand-ins for weight gradients, one for each shape of matrix (Transformer Engine).
+    pub dummies: u64,
+    /// Megatron's buffer for gathered inputs and for scores, which stays.
+    pub global_buffer: u64,
+    /// Gradients in fp32 that the optimizer makes of 16-bit ones, until the next step begins.
+    pub gradient_copies: u64,
+    /// Buffers of data-parallel reduction.
+    pub buckets: u64,
+    /// Unsharded weights of the ends (FSDP's root), alive through forward and backward.
+    pub root: u64,
+    /// Unsharded weights of the largest layer.
+    pub unsharded_layer: u64,
+    /// Layers whose weights are there unsharded while one runs, with those gathered ahead.
+    pub gathered_layers: u64,
+    /// Bytes of whole gradients that wait for their turn beside those being made (Megatron FSDP).
+    pub reduce_queue: Option<u64>,
+    /// Weights that stay unsharded from their forward to their backward pass (DeepSpeed).
+    pub live: u64,
+    /// A buffer that gradients are reduced in, there while the backward pass runs.
+    pub reduce_bucket: u64,
+    /// Unsharded gradients of the largest layer.
+    pub unsharded_gradients: u64,
+    /// The same, copied in the type that they are reduced in.
+    pub reduced_layer: u64,
+    /// Whole gradients of all layers, to which those of each micro-batch are added (FSDP2 under a pipeline).
+    pub accumulated: u64,
+    /// Buffers that other stages' activations and gradients are received in (PyTorch's pipelines).
+    pub received: u64,
+    /// Unsharded gradients of the head, which is reduced with the root.
+    pub head_gradients: u64,
+    /// The root's gradients, copied in the type that they are reduced in.
+    pub reduced_root: u64,
+    /// Most bytes that all-gathers need at one time, the root's and a layer's.
+    pub gathered: u64,
+}
+
+impl Resident {
+    /// What is there in every phase of a step.
+    pub const fn lasting(&self) -> u64 {
+        self.weights
+            + self.fp8_copies
+            + self.kv_cache_waiting
+            + self.masters
+            + self.states
+            + self.buckets
+            + self.dummies
+            + self.global_buffer
+            + self.received
+    }
+}
+
+/// What the optimizer's step of single parameters comes to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stepped {
+    /// Bytes of the largest parameter in the states' type.
+    largest: u64,
+    /// Most bytes that one matrix needs to be made orthogonal.
+    newton_schulz: u64,
+    /// What is no matrix, in the states' type.
+    others: u64,
+    /// Elements of the parameter stepped last.
+    previous: u64,
+    /// Most elements that a parameter whose turn it is and the one before it need.
+    in_turn: u64,
+}
+
+impl StageTapes<'_> {
+    /// Adds everything up.
+    pub fn resident(&self) -> Resident {
+        self.offloading(self.on_card(), self.job.training.cpu_offload)
+    }
+
+    /// What there would be if nothing were offloaded.
+    pub fn on_card(&self) -> Resident {
+        let job = self.job;
+        let mut sum = Resident::default();
+        let mut stepped = Stepped::default();
+        let mut shapes: Vec<(u64, u64)> = Vec::with_capacity(8);
+        for (tape, times) in self.tapes() {
+            for weight in &tape.weights {
+                // A tied head is the embedding itself unless another stage holds that.
+                if weight.tied && self.first {
+                    continue;
+                }
+                self.add(weight, times, &mut sum, &mut stepped);
+                let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert | Part::Head);
+                let shape = (weight.rows, weight.numel);
+                if matrix && weight.numel > weight.rows && !shapes.contains(&shape) {
+                    shapes.push(shape);
+                }
+            }
+        }
+        if job.training.mode == Mode::Inference {
+            return sum;
+        }
+        let engine_rules = &job.profile.data_parallel;
+        sum.gradients_stay = engine_rules.gradients_stay.is;
+        sum.gradients_before =
+            sum.gradients_stay || (job.batch.accumulation > 1 && !job.training.optimizer_in_backward);
+        if job.training.optimizer_in_backward {
+            sum.gradients = 0;
+        }
+        if job.modules.transformer_engine.is && job.training.gradient_accumulation_fusion {
+            let seen = job.storage.seen.bytes();
+            sum.dummies = shapes.iter().map(|(_, numel)| rounded(numel.saturating_mul(seen))).sum();
+        }
+        self.temporaries(&mut sum, stepped);
+        self.buffers(&mut sum);
+        if engine_rules.low_precision_gradients_stay.is && job.storage.master.is_some() {
+            let own = sum.trained.saturating_mul(job.storage.weight.bytes());
+            sum.buckets = sum.buckets.saturating_add(own);
+        }
+        if job.modules.global_buffer.is {
+            sum.global_buffer = self.global_buffer();
+        }
+        if job.profile.optimizer.copies_gradients.is {
+            sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { 0 };
+            sum.optimizer_temporary = sum.optimizer_temporary.saturating_add(sum.gradient_copies);
+        }
+        sum
+    }
+
+    /// What is left of `sum` with that in host memory.
+    pub fn offloading(&self, sum: Resident, offload: CpuOffload) -> Resident {
+        if self.job.training.mode == Mode::Inference {
+            self.inference(sum, offload)
+        } else {
+            offloaded(self.job, sum, offload)
+        }
+    }
+
+    /// The largest tensor that this stage asks of Megatron's buffer: a gathered input of the output matrix, or of any
+    /// where Transformer Engine does not run; the scores of attention that is written out, which their product is
+    /// given to add to; the tokens of all ranks that share the experts, where each gathers them
+    /// (core/transformer/moe/token_dispatcher.py, `MoEAllGatherTokenDispatcher.token_dispatch`).
+    fn global_buffer(&self) -> u64 {
+        let job = self.job;
+        let Some(block) = job.architecture.block() else { return 0 };
+        let gathers = match job.modules.gather.is {
+            Gather::Saved => false,
+            Gather::KeptByHead => self.last,
+            Gather::Kept => true,
+        };
+        let seen = job.storage.seen.bytes();
+        let batch = &job.batch;
+        let tokens = batch.micro.saturating_mul(batch.sequence.div_ceil(job.degrees.context));
+        let gathered = if gathers && job.degrees.sequence_parallel { tokens.saturating_mul(block.hidden) } else { 0 };
+        let written_out = job.modules.gather.is == Gather::Kept && job.training.attention == Attention::Eager;
+        let heads = block.heads.div_ceil(job.degrees.tensor);
+        let scores = if written_out && !self.layers.is_empty() {
+            tokens.saturating_mul(heads).saturating_mul(batch.sequence)
+        } else {
+            0
+        };
+        let degrees = &job.degrees;
+        let sharers = degrees.expert.saturating_mul(degrees.expert_tensor);
+        let mixes =
+            self.layers.iter().any(|layer| self.step.tape(*layer).weights.iter().any(|one| one.part == Part::Expert));
+        let sent = if degrees.gathers_tokens && mixes && sharers > 1 {
+            let own = if degrees.sequence_parallel { tokens.div_ceil(degrees.tensor) } else { tokens };
+            own.saturating_mul(sharers).saturating_mul(block.hidden)
+        } else {
+            0
+        };
+        rounded(gathered.max(scores).max(sent).saturating_mul(seen))
+    }
+
+    /// Weights, and keys and values of every request.
+    fn inference(&self, mut sum: Resident, offload: CpuOffload) -> Resident {
+        let job = self.job;
+        let one = self.layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(cached(self.step.tape(*layer))));
+        let kv_cache = one.saturating_mul(job.batch.accumulation);
+        if job.degrees.sharding == Sharding::Zero3 || offload == CpuOffload::Parameters {
+            self.gathered(&mut sum);
+        }
+        Resident {
+            params: sum.params,
+            weights: if offload == CpuOffload::Parameters { 0 } else { sum.weights },
+            kv_cache,
+            kv_cache_waiting: kv_cache - one,
+            root: sum.root,
+            unsharded_layer: sum.unsharded_layer,
+            gathered_layers: 2,
+            ..Resident::default()
+        }
+    }
+
+    fn add(&self, weight: &Weight, times: u64, sum: &mut Resident, stepped: &mut Stepped) {
+        let job = self.job;
+        let storage = &job.storage;
+        let (degrees, sharding) = (&job.degrees, job.degrees.sharding);
+        let ranks = if weight.part == Part::Expert { degrees.expert_shard_ranks } else { degrees.shard_ranks };
+        let share = |when: bool| if when { weight.numel.div_ceil(ranks) } else { weight.numel };
+        let times = weight.copies.saturating_mul(times);
+        let total = weight.numel.saturating_mul(times);
+        sum.params = sum.params.saturating_add(total);
+        let element = stored(job, weight);
+        let bytes = |numel: u64, element: Element| rounded(numel.saturating_mul(element.bytes())).saturating_mul(times);
+        let held = share(sharding == Sharding::Zero3);
+        let in_fp8 = storage
+            .operands
+            .filter(|_| is_covered(weight.part) && weight.numel > weight.rows)
+            .map(|operands| rounded(operands.both(operands.bytes(held))).saturating_mul(times));
+        let stored = match (quantised(job, weight), in_fp8) {
+            (Some(millibytes), _) => rounded(held.saturating_mul(millibytes) / 1000).saturating_mul(times),
+            (None, Some(bytes)) if storage.fp8_weights => bytes,
+            _ => bytes(held, element),
+        };
+        sum.weights = sum.weights.saturating_add(stored);
+        sum.fp8_copies = sum.fp8_copies.saturating_add(in_fp8.filter(|_| !storage.fp8_weights).unwrap_or(0));
+        if !weight.trained {
+            return;
+        }
+        sum.trained = sum.trained.saturating_add(total);
+        let gradient = if weight.part == Part::Adapter { element } else { storage.gradient };
+        let split = matches!(sharding, Sharding::Zero2 | Sharding::Zero3);
+        sum.gradients = sum.gradients.saturating_add(bytes(share(split), gradient));
+        let part = share(sharding != Sharding::None);
+        if let Some(master) = storage.master {
+            sum.masters = sum.masters.saturating_add(bytes(part, master));
+        }
+        let state = if weight.part == Part::Adapter { element } else { storage.state };
+        let row = rule(job.training.optimizer, &job.profile.optimizer);
+        let mut states = state_bytes(&row, weight, part, state);
+        let bytes = part.saturating_mul(state.bytes());
+        if is_matrix(weight) {
+            stepped.newton_schulz = stepped.newton_schulz.max(newton_schulz(weight, part, state));
+        } else {
+            stepped.others = stepped.others.saturating_add(rounded(bytes).saturating_mul(times));
+            // Muon is for matrices; the rest is left to AdamW.
+            states = states.saturating_mul(if job.training.optimizer == Optimizer::Muon { 2 } else { 1 });
+        }
+        sum.states = sum.states.saturating_add(states.saturating_mul(times));
+        stepped.largest = stepped.largest.max(bytes);
+        let before = if weight.copies > 1 { stepped.previous.max(part) } else { stepped.previous };
+        stepped.in_turn = stepped.in_turn.max(part.saturating_mul(row.turn(state)).saturating_add(before));
+        stepped.previous = part;
+    }
+
+    fn temporaries(&self, sum: &mut Resident, stepped: Stepped) {
+        let largest = stepped.largest;
+        let training = &self.job.training;
+        let states_full = sum.states / 2;
+        let row = rule(training.optimizer, &self.job.profile.optimizer);
+        sum.optimizer_temporary = match row.temporary {
+            Temporary::Nothing => 0,
+            Temporary::AllStates => states_full,
+            Temporary::Largest(tensors) => largest.saturating_mul(tensors),
+            Temporary::LargestUpcast(_) => stepped.in_turn.saturating_mul(4),
+            Temporary::LargestWide(tensors) => (largest / self.job.storage.state.bytes()).saturating_mul(4 * tensors),
+            Temporary::NewtonSchulz => stepped.newton_schulz.max(stepped.others),
+            Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,
+            Temporary::DecayedGradients => 0,
+        };
+        if training.optimizer_in_backward {
+            // Each parameter steps within the backward pass.
+            sum.optimizer_temporary = 0;
+        }
+    }
+}
+
+/// What is left on the card of `sum` where the host holds a part.
+fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
+    let deepspeed = job.degrees.is_deepspeed();
+    match offload {
+        CpuOffload::Optimizer => Resident {
+            states: 0,
+            masters: 0,
+            optimizer_temporary: 0,
+            // DeepSpeed sends reduced gradients to the host as they are made.
+            gradients: if deepspeed { 0 } else { sum.gradients },
+            gradients_before: sum.gradients_before && !deepspeed,
+            ..sum
+        },
+        CpuOffload::Parameters => Resident {
+            params: sum.params,
+            trained: sum.trained,
+            root: sum.root,
+            unsharded_layer: sum.unsharded_layer,
+            gathered_layers: sum.gathered_layers,
+            unsharded_gradients: sum.unsharded_gradients,
+            reduced_layer: sum.reduced_layer,
+            accumulated: sum.accumulated,
+            head_gradients: sum.head_gradients,
+            reduced_root: sum.reduced_root,
+            live: sum.live,
+            reduce_bucket: sum.reduce_bucket,
+            buckets: if deepspeed { sum.buckets } else { 0 },
+            gathered: sum.gathered,
+            ..Resident::default()
+        },
+        CpuOffload::None | CpuOffload::Activations => sum,
+    }
+}
+
+/// Type in which a weight lies.
+pub(in crate::predict) fn stored(job: &Job, weight: &Weight) -> Element {
+    if weight.part == Part::Adapter { adapter_element(job) } else { job.storage.weight }
+}
+
+/// Thousandths of a byte an element of a weight that is stored otherwise than its neighbours: a quantised base
+/// weight, or a matrix that an inference server holds in FP8.
+pub(in crate::predict) fn quantised(job: &Job, weight: &Weight) -> Option<u64> {
+    let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert) && weight.numel > weight.rows;
+    if job.training.mode == Mode::Inference && job.storage.fp8 && matrix {
+        return Some(1000);
+    }
+    let lora = job.training.lora.as_ref()?;
+    let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert);
+    let bits = lora.base_bits.filter(|_| matrix && !weight.trained)?;
+    // NF4: a 4-byte scale for 64 weights, or 8 bit with an fp32 scale for 256 of those (QLoRA, arXiv 2305.14314).
+    let twice = lora.double_quant || job.profile.modules.quantised_scales.is;
+    let scale = if twice { 127 * 1000 / 8 / 1000 } else { 62 };
+    Some(bits.saturating_mul(125).saturating_add(if bits == 4 { scale } else { 0 }))
+}

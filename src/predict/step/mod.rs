@@ -1,0 +1,314 @@
+//! One micro-batch of a job on one GPU: its tapes, played.
+
+pub(in crate::predict) mod handed;
+pub(in crate::predict) mod layers;
+pub(in crate::predict) mod outputs;
+pub(in crate::predict) mod pipeline;
+pub(in crate::predict) mod play;
+pub(in crate::predict) mod prefill;
+pub(in crate::predict) mod rounds;
+pub(in crate::predict) mod stage;
+
+use crate::catalog::Generation;
+use crate::framework::AdapterType;
+use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Run, Shape, Tape, Types, Walk};
+use crate::plan::Checkpointing;
+use crate::plan::keywords::{Attention, Fp8Recipe, Loss, Mode, RecomputeModule, Sharding};
+use crate::predict::job::optimizer::rule;
+use crate::predict::job::{Job, is_before_ampere};
+use crate::predict::step::play::{Modules, Offload, Played, Recompute, WeightGradients, play};
+use crate::predict::step::prefill::play_inference;
+
+/// The tapes of a job, and each as played.
+pub(in crate::predict) struct Step {
+    pub walk: Walk,
+    pub first: Played,
+    /// Each kind of layer: with and without recomputation.
+    pub kinds: Vec<[Played; 2]>,
+    pub last: Played,
+    /// What is recomputed of a checkpointed layer.
+    pub recompute: Recompute,
+    /// Each how many-th layer is checkpointed; 0: none.
+    pub every: u64,
+    /// Layers that are recomputed: bridges between stacks are not counted.
+    pub(in crate::predict) checkpointed: Vec<bool>,
+    /// Where weight gradients go.
+    pub gradients: WeightGradients,
+    /// Parameters of each kind of layer on this rank.
+    parameters: Vec<u64>,
+}
+
+impl Step {
+    /// Walks and plays `job`.
+    pub fn of(job: &Job) -> Self {
+        let types = types(job);
+        let adapters = adapters(job);
+        let run = run(job, &types, adapters.as_ref());
+        let walk = job.architecture.walk(&run);
+        if job.training.mode == Mode::Inference {
+            return Self::of_inference(walk);
+        }
+        let (recompute, every) = recompute(job);
+        let gradients = weight_gradients(job);
+        let offload = Offload::of(&job.training.offload_modules);
+        let ends = |tape: &Tape| play(tape, Recompute::Nothing, gradients, offload);
+        // Modules that predict further tokens stand behind the last layer, and recompute what it does.
+        let behind = match recompute {
+            Recompute::Modules(_) => recompute,
+            _ => Recompute::Nothing,
+        };
+        let kinds = walk
+            .kinds
+            .iter()
+            .map(|(_, tape)| {
+                let saved = if every == 1 { None } else { Some(ends(tape)) };
+                let again = if every == 0 { None } else { Some(play(tape, recompute, gradients, offload)) };
+                match (saved, again) {
+                    (Some(saved), Some(again)) => [saved, again],
+                    (Some(one), None) | (None, Some(one)) => [one.clone(), one],
+                    (None, None) => {
+                        let one = ends(tape);
+                        [one.clone(), one]
+                    }
+                }
+            })
+            .collect();
+        let parameters = walk.kinds.iter().map(|(_, tape)| tape.parameters()).collect();
+        Self {
+            checkpointed: checkpointed(&walk, every),
+            first: ends(&walk.first),
+            last: play(&walk.last, behind, gradients, offload),
+            kinds,
+            walk,
+            recompute,
+            every,
+            gradients,
+            parameters,
+        }
+    }
+
+    /// Bytes of what layers share.
+    pub fn shared(&self) -> u64 {
+        let layers = self.walk.mask_of.iter().zip(&self.checkpointed);
+        let keeps = |wanted: usize| layers.clone().any(|(mask, again)| *again && *mask == wanted);
+        let masks = self.walk.masks.iter().enumerate().filter(|(mask, _)| keeps(*mask));
+        masks.fold(self.walk.shared, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    /// Where the weight gradients of `job` go: what its sharding and accumulation change in the walk.
+    pub fn gradients_of(job: &Job) -> WeightGradients {
+        weight_gradients(job)
+    }
+
+    /// A forward pass that saves nothing.
+    fn of_inference(walk: Walk) -> Self {
+        let twice = |one: Played| [one.clone(), one];
+        let kinds = walk.kinds.iter().map(|(_, tape)| twice(play_inference(tape))).collect();
+        let (first, last) = (play_inference(&walk.first), play_inference(&walk.last));
+        let gradients = WeightGradients::InPlace;
+        Self {
+            walk,
+            first,
+            kinds,
+            last,
+            recompute: Recompute::Nothing,
+            every: 0,
+            checkpointed: Vec::new(),
+            gradients,
+            parameters: Vec::new(),
+        }
+    }
+
+    /// The kind of layer `index`.
+    pub fn kind(&self, index: u64) -> usize {
+        self.walk.order[usize::try_from(index).unwrap_or(0)]
+    }
+
+    /// Layer `index` as played.
+    pub fn layer(&self, index: u64) -> &Played {
+        &self.kinds[self.kind(index)][usize::from(self.is_checkpointed(index))]
+    }
+
+    /// Parameters of layer `index` on this rank.
+    pub fn parameters(&self, index: u64) -> u64 {
+        self.parameters[self.kind(index)]
+    }
+
+    /// The tape of layer `index`.
+    pub fn tape(&self, index: u64) -> &Tape {
+        &self.walk.kinds[self.kind(index)].1
+    }
+
+    /// Whether layer `index` is recomputed.
+    pub fn is_checkpointed(&self, index: u64) -> bool {
+        self.checkpointed.get(usize::try_from(index).unwrap_or(usize::MAX)).copied().unwrap_or(false)
+    }
+}
+
+fn types(job: &Job) -> Types {
+    let storage = &job.storage;
+    let autocast = storage.autocast.then_some(storage.compute);
+    let weight_cache = storage.autocast && job.modules.autocast.is;
+    Types { weight: storage.seen, autocast, weight_cache, fp8: storage.operands, gathers_fp8: gathers_fp8(job) }
+}
+
+/// Whether operands are cast to FP8 before sequence parallel gathers them: by Transformer Engine (pytorch/distributed.py,
+/// `gather_along_first_dim` with a quantizer), and by torchao where a tensor has one scale (float8/
+/// float8_tensor_parallel.py, `PrepareFloat8ModuleInput`; torchtitan leaves rows scaled each for themselves in 16 bit).
+pub(in crate::predict) fn gathers_fp8(job: &Job) -> bool {
+    let torchao = job.modules.fp8_gathers.is && job.speed.fp8_recipe == Fp8Recipe::Tensorwise;
+    job.storage.operands.is_some() || (torchao && job.storage.fp8 && job.training.mode == Mode::Train)
+}
+
+/// Type of adapters: the framework's, but diffusers' keep the model's type (loaders/peft.py, `add_adapter`, which
+/// injects them without raising them).
+pub(in crate::predict) fn adapter_element(job: &Job) -> Element {
+    match job.modules.adapters.is {
+        AdapterType::Model => job.storage.weight,
+        AdapterType::Fp32 if matches!(job.architecture.shape, Shape::Unet(_)) => job.storage.weight,
+        AdapterType::Fp32 => Element::F32,
+    }
+}
+
+fn adapters(job: &Job) -> Option<Adapters> {
+    let lora = job.training.lora.as_ref()?;
+    let element = adapter_element(job);
+    Some(Adapters {
+        rank: lora.rank,
+        targets: lora.targets.clone(),
+        dropout: if trains(job) { lora.dropout } else { 0.0 },
+        element,
+        base_bits: lora.base_bits,
+    })
+}
+
+fn trains(job: &Job) -> bool {
+    job.training.mode == Mode::Train
+}
+
+/// Keys and values are kept by decoders that answer.
+fn cache(job: &Job) -> Option<Cache> {
+    let generates = !trains(job) && job.training.use_cache && matches!(job.architecture.shape, Shape::Decoder(_));
+    generates.then_some(Cache { element: job.storage.kv_cache, past: job.batch.past })
+}
+
+fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Run<'a> {
+    let degrees = &job.degrees;
+    Run {
+        modules: &job.modules,
+        types,
+        adapters,
+        batch: job.batch.micro,
+        sequence: job.batch.sequence,
+        target: job.batch.target,
+        image: job.batch.image,
+        cut: Cut {
+            tensor: degrees.tensor,
+            sequence: degrees.sequence_parallel,
+            context: degrees.context,
+            exchange: degrees.exchange,
+            expert: degrees.expert,
+            gathers_tokens: degrees.gathers_tokens,
+            expert_tensor: degrees.expert_tensor,
+        },
+        attention: match job.training.attention {
+            Attention::Sdpa => AttentionChoice::Dispatch,
+            Attention::Flash => AttentionChoice::Flash,
+            Attention::Eager => AttentionChoice::Eager,
+        },
+        flash: !is_before_ampere(job.hardware.gpu.generation),
+        flash_attn: takes_flash_attn(job),
+        checkpointed: trains(job) && job.training.checkpointing != Checkpointing::None,
+        padded: job.training.padded_batch,
+        head_only: !trains(job),
+        loss: match job.training.loss {
+            Loss::Hf | Loss::Plain if job.profile.loss.sharded_logits.is && degrees.tensor > 1 => {
+                LossRule::ShardedLogits
+            }
+            Loss::Hf => LossRule::Upcast,
+            Loss::Plain => LossRule::Plain,
+            // torchtune's default number of chunks (modules/loss/ce_chunked_output_loss.py).
+            Loss::Chunked => LossRule::Chunked { chunks: 8, compiled: job.training.compile },
+            Loss::Fused => LossRule::Fused,
+            Loss::VocabParallel => LossRule::VocabParallel,
+            Loss::VocabParallelFused => LossRule::VocabParallelFused,
+            Loss::TeFused => LossRule::TeFused,
+        },
+        dropout: if trains(job) { job.training.dropout } else { Some(0.0) },
+        frozen: job.training.frozen,
+        vocab_multiple: job.vocab_multiple(),
+        cache: cache(job),
+    }
+}
+
+/// Whether Transformer Engine takes flash-attn's attention: cuDNN's is preferred from compute capability 9.0 on
+/// (pytorch/attention/dot_product_attention/utils.py, `get_attention_backend`), and refuses results that must not vary on
+/// Blackwell where there is dropout (common/fused_attn/fused_attn.cpp, `nvte_get_fused_attn_backend`).
+fn takes_flash_attn(job: &Job) -> bool {
+    let dropout = job.training.dropout.is_some_and(|dropout| dropout > 0.0);
+    job.modules.transformer_engine.is
+        && match job.hardware.gpu.generation {
+            Generation::Ampere | Generation::Ada => true,
+            Generation::Blackwell => job.training.deterministic && dropout,
+            _ => false,
+        }
+}
+
+/// What a checkpointed layer recomputes, and each how many-th layer is one.
+fn recompute(job: &Job) -> (Recompute, u64) {
+    match &job.training.checkpointing {
+        Checkpointing::None => (Recompute::Nothing, 0),
+        Checkpointing::Full => (Recompute::All, 1),
+        Checkpointing::Every(each) => (Recompute::All, (*each).max(1)),
+        Checkpointing::SelectiveOp => (Recompute::SelectiveOp { compiled: job.training.compile }, 1),
+        Checkpointing::Selective => (Recompute::Modules(Modules { core: true, ..Modules::default() }), 1),
+        Checkpointing::Modules(list) => {
+            let has = |module| list.contains(&module);
+            let modules = Modules {
+                core: has(RecomputeModule::CoreAttn),
+                mlp: has(RecomputeModule::Mlp),
+                moe: has(RecomputeModule::Moe),
+                moe_act: has(RecomputeModule::MoeAct),
+                norms: has(RecomputeModule::Layernorm),
+                mla_up: has(RecomputeModule::MlaUpProj),
+                shared_experts: has(RecomputeModule::SharedExperts),
+            };
+            (Recompute::Modules(modules), 1)
+        }
+    }
+}
+
+/// Each `every`-th layer is checkpointed, the first of all.
+fn checkpointed(walk: &Walk, every: u64) -> Vec<bool> {
+    let mut count = 0_u64;
+    let layers = walk.order.iter().map(|kind| {
+        let plain = walk.kinds[*kind].1.plain;
+        let again = every > 0 && !plain && count.is_multiple_of(every);
+        count += u64::from(!plain);
+        again
+    });
+    layers.collect()
+}
+
+/// What an optimizer's step of one parameter takes, in bytes an element.
+fn step_bytes(job: &Job) -> u64 {
+    let storage = &job.storage;
+    let row = rule(job.training.optimizer, &job.profile.optimizer);
+    row.alone(storage.state, storage.gradient, job.training.weight_decay > 0.0)
+}
+
+/// Where a framework puts weight gradients.
+fn weight_gradients(job: &Job) -> WeightGradients {
+    if job.training.optimizer_in_backward {
+        WeightGradients::Used(step_bytes(job))
+    } else if job.profile.data_parallel.gradients_stay.is {
+        if job.training.gradient_accumulation_fusion { WeightGradients::InPlace } else { WeightGradients::Added }
+    } else if job.degrees.sharding == Sharding::Zero3
+        || job.degrees.sharding == Sharding::Zero2
+        || job.batch.accumulation > 1
+    {
+        WeightGradients::Added
+    } else {
+        WeightGradients::Made
+    }
+}

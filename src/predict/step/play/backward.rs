@@ -1,0 +1,325 @@
+//! The backward pass: gradients made and added, saved tensors freed.
+
+use super::log::{Key, Log};
+use super::recompute::Uses;
+use super::{Alive, Groups, Peak, WeightGradients};
+use crate::model::{Flow, Group, Home, Id, Meets, Op, Part, Tape, Unit};
+
+/// A gradient in memory, and how many tensors' gradients it is.
+struct Gradient {
+    bytes: u64,
+    holders: u32,
+    /// A view of the tensor that was made: both hold its memory.
+    view: bool,
+}
+
+/// A backward pass under way.
+struct Backward<'a> {
+    tape: &'a Tape,
+    uses: Uses,
+    alive: Alive,
+    slots: Vec<Option<u32>>,
+    gradients: Vec<Gradient>,
+    /// What the operator that runs has made.
+    made: Vec<(Id, u32)>,
+    policy: WeightGradients,
+    stay: u64,
+    waiting: u64,
+    /// The output is saved by one of the tape's own operators.
+    holds_output: bool,
+}
+
+/// What a tape's backward pass comes to.
+pub(in crate::predict) struct Result {
+    /// The most bytes.
+    pub peak: Peak,
+    /// Bytes of weight gradients that stay.
+    pub stay: u64,
+    /// Bytes of parts of weight gradients that wait for other tapes' parts.
+    pub waiting: u64,
+    /// What was taken and given, where it is asked for.
+    pub log: Log,
+    /// The gradient of what came in.
+    pub input_gradient: Option<Key>,
+}
+
+/// Plays a tape backward from what is retained; with a log of what is taken and given, where `logs` says so.
+pub(in crate::predict) fn backward(
+    tape: &Tape,
+    uses: Uses,
+    retained: Groups,
+    policy: WeightGradients,
+    logs: bool,
+) -> Result {
+    let mut run = Backward {
+        tape,
+        uses,
+        alive: Alive { log: Log::wanted(logs), ..Alive::of(retained) },
+        slots: vec![None; tape.tensors.len()],
+        gradients: Vec::with_capacity(tape.ops.len()),
+        made: Vec::with_capacity(4),
+        policy,
+        stay: 0,
+        waiting: 0,
+        holds_output: false,
+    };
+    if let Some(root) = tape.output.map(|id| tape.storage(id)) {
+        run.holds_output = tape.get(root).home == Home::Local && run.uses.saves[root.0 as usize] > 0;
+    }
+    for id in [tape.output, tape.also].into_iter().flatten().filter(|id| tape.get(*id).grad) {
+        let bytes = tape.get(id).allocated();
+        run.alive.take(Group::ActivationGradient, bytes, run.gradient(run.gradients.len()));
+        run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
+        run.gradients.push(Gradient { bytes, holders: 1, view: false });
+    }
+    run.alive.mark("output gradient", Group::ActivationGradient, 0);
+    for at in (0..tape.ops.len()).rev() {
+        run.restore(at);
+        run.step(at);
+    }
+    let came_in = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
+    let input_gradient = came_in.and_then(|at| run.slots[at]).map(|slot| run.gradient(slot as usize));
+    let Backward { alive, stay, waiting, .. } = run;
+    Result { peak: alive.peak, stay, waiting, log: alive.log, input_gradient }
+}
+
+impl Backward<'_> {
+    fn gradient(&self, slot: usize) -> Key {
+        Key::gradient(self.tape, slot)
+    }
+
+    /// Before the last operator of a recomputed run: the run's forward pass again.
+    fn restore(&mut self, at: usize) {
+        let ends = self.uses.again[at] && self.uses.again.get(at + 1).is_none_or(|next| !next);
+        if !ends {
+            return;
+        }
+        let from = (0..at).rev().find(|op| !self.uses.again[*op]).map_or(0, |op| op + 1);
+        let tape = self.tape;
+        let mut fleeting = vec![false; tape.tensors.len()];
+        for (index, op) in tape.ops.iter().enumerate().take(at + 1).skip(from) {
+            for id in tape.ids(op.outputs) {
+                self.again(*id, &mut fleeting);
+            }
+            self.alive.mark("recomputation", Group::ActivationGradient, op.scratch_forward);
+            for id in tape.ids(op.inputs).iter().chain(tape.ids(op.outputs)) {
+                let root = tape.storage(*id);
+                let slot = root.0 as usize;
+                if fleeting[slot] && (self.uses.last[slot] as usize <= index || index == at) {
+                    fleeting[slot] = false;
+                    self.alive.give(tape.get(root).group, tape.get(root).allocated(), Key::tensor(slot));
+                }
+            }
+        }
+        for (slot, tensor) in tape.tensors.iter().enumerate().filter(|(slot, _)| fleeting[*slot]) {
+            self.alive.give(tensor.group, tensor.allocated(), Key::tensor(slot));
+        }
+    }
+
+    /// A tensor of an operator that runs again: what was thrown away is there once more, what nobody saves as long as
+    /// it is read.
+    fn again(&mut self, id: Id, fleeting: &mut [bool]) {
+        let (tensor, slot) = (*self.tape.get(id), id.0 as usize);
+        if tensor.view_of.is_some() || tensor.home != Home::Local {
+            return;
+        }
+        if self.uses.saves[slot] == 0 && self.uses.forced[slot] {
+            // Handed over instead of computed, and not needed beyond that.
+            self.alive.give(tensor.group, tensor.allocated(), Key::tensor(slot));
+        } else if self.uses.saves[slot] == 0 {
+            fleeting[slot] = true;
+            self.alive.take(tensor.group, tensor.allocated(), Key::tensor(slot));
+        } else if self.uses.dropped[slot] {
+            self.uses.dropped[slot] = false;
+            self.alive.take(tensor.group, tensor.allocated(), Key::tensor(slot));
+        }
+    }
+
+    /// What `op` saved and was thrown away is there again before its backward products run.
+    fn remake(&mut self, at: usize) {
+        let tape = self.tape;
+        if self.uses.again[at] {
+            return;
+        }
+        for id in tape.ids(tape.ops[at].saved) {
+            let root = tape.storage(*id);
+            if self.uses.dropped[root.0 as usize] {
+                self.uses.dropped[root.0 as usize] = false;
+                let key = Key::tensor(root.0 as usize);
+                self.alive.take(tape.get(root).group, tape.get(root).allocated(), key);
+            }
+        }
+    }
+
+    fn step(&mut self, at: usize) {
+        let tape = self.tape;
+        let op = &tape.ops[at];
+        self.remake(at);
+        let incoming = tape.ids(op.outputs).iter().find_map(|id| self.slots[id.0 as usize]);
+        if let Some(first) = incoming {
+            let view = gives_views(tape, op);
+            for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
+                match flow {
+                    Flow::Stop => {}
+                    // It is added to the gradient that waits there.
+                    Flow::Pass if tape.get(*id).home == Home::Elsewhere => {}
+                    Flow::Pass => {
+                        self.gradients[first as usize].holders += 1;
+                        self.made.push((*id, first));
+                    }
+                    Flow::New => self.make(*id, view),
+                    Flow::InPlace => {
+                        self.release(*id);
+                        self.make(*id, view);
+                    }
+                }
+            }
+            self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
+            self.arrived();
+            self.meet(op);
+        }
+        let overwritten = |id: &Id| {
+            let flows = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
+            incoming.is_some() && flows.into_iter().any(|(input, flow)| input == id && *flow == Flow::InPlace)
+        };
+        for id in tape.ids(op.saved).iter().filter(|id| !overwritten(id)) {
+            self.release(*id);
+        }
+        for id in tape.ids(op.outputs) {
+            if let Some(slot) = self.slots[id.0 as usize].take() {
+                self.drop_holder(slot);
+            }
+        }
+        // The engine hands weights their gradients when the operator has let go of what it read.
+        if incoming.is_some() {
+            self.settle(op);
+        }
+    }
+
+    /// A new gradient for `id`.
+    fn make(&mut self, id: Id, view: bool) {
+        let tensor = *self.tape.get(id);
+        if let Home::Weight(_) = tensor.home {
+            if self.policy != WeightGradients::InPlace {
+                self.alive.take(Group::WeightGradient, tensor.allocated(), Key::passed_on(self.tape, id));
+            }
+            return;
+        }
+        let bytes = tensor.allocated();
+        if tensor.home == Home::Elsewhere {
+            self.alive.take(Group::ActivationGradient, bytes, Key::passed_on(self.tape, id));
+            return;
+        }
+        self.alive.take(Group::ActivationGradient, bytes, self.gradient(self.gradients.len()));
+        self.gradients.push(Gradient { bytes, holders: 1, view });
+        self.made.push((id, u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX)));
+    }
+
+    /// The engine hands on what an operator made once that has run.
+    fn arrived(&mut self) {
+        let mut made = std::mem::take(&mut self.made);
+        for (id, slot) in made.drain(..) {
+            self.arrive(id, slot);
+        }
+        self.made = made;
+    }
+
+    /// A gradient for a tensor that may have one already.
+    fn arrive(&mut self, id: Id, slot: u32) {
+        let at = id.0 as usize;
+        let Some(first) = self.slots[at] else {
+            self.slots[at] = Some(slot);
+            return;
+        };
+        if self.gradients[first as usize].holders == 1 && !self.gradients[first as usize].view {
+            // Added in place: the newcomer is freed after the addition.
+            self.alive.mark("accumulation", Group::ActivationGradient, 0);
+            self.drop_holder(slot);
+            return;
+        }
+        let bytes = self.gradients[first as usize].bytes;
+        self.alive.take(Group::ActivationGradient, bytes, self.gradient(self.gradients.len()));
+        self.alive.mark("accumulation", Group::ActivationGradient, 0);
+        self.gradients.push(Gradient { bytes, holders: 1, view: false });
+        self.slots[at] = Some(u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX));
+        self.drop_holder(first);
+        self.drop_holder(slot);
+    }
+
+    /// The sum of a weight's gradient and of a part that waits for it, which takes memory of its own where that is a
+    /// view.
+    fn meet(&mut self, op: &Op) {
+        if self.policy == WeightGradients::InPlace {
+            return;
+        }
+        for id in self.tape.ids(op.inputs) {
+            let tensor = self.tape.get(*id);
+            let Home::Weight(at) = tensor.home else { continue };
+            if self.tape.weights[at as usize].meets == (Meets::Waiting { view: true }) {
+                self.alive.mark("gradient of the shared matrix", Group::WeightGradient, tensor.allocated());
+            }
+        }
+    }
+
+    /// What becomes of the weight gradients that `op` made.
+    fn settle(&mut self, op: &Op) {
+        for (id, flow) in self.tape.ids(op.inputs).iter().zip(self.tape.flows(op.inputs)) {
+            let tensor = self.tape.get(*id);
+            if *flow == Flow::New && tensor.home == Home::Elsewhere {
+                self.alive.give(Group::ActivationGradient, tensor.allocated(), Key::passed_on(self.tape, *id));
+            }
+            if *flow != Flow::New {
+                continue;
+            }
+            let Home::Weight(weight) = tensor.home else { continue };
+            match (self.policy, self.tape.weights[weight as usize].meets) {
+                (WeightGradients::InPlace, _) => {}
+                (WeightGradients::Made, Meets::Nothing | Meets::Later) => self.stay += tensor.allocated(),
+                (WeightGradients::Added | WeightGradients::Used(_), Meets::Later) => self.waiting += tensor.allocated(),
+                (policy, _) => {
+                    if let WeightGradients::Used(each) = policy {
+                        self.alive.mark("optimizer step", Group::WeightGradient, tensor.numel.saturating_mul(each));
+                    }
+                    self.alive.give(Group::WeightGradient, tensor.allocated(), Key::passed_on(self.tape, *id));
+                }
+            }
+        }
+    }
+
+    /// One operator fewer saves `id`.
+    fn release(&mut self, id: Id) {
+        let root = self.tape.storage(id);
+        let leaves = self.tape.output.is_some_and(|output| self.tape.storage(output) == root);
+        if leaves && !self.holds_output {
+            // What leaves is held by whoever runs next, unless this tape saves it as well.
+            return;
+        }
+        let saves = &mut self.uses.saves[root.0 as usize];
+        *saves = saves.saturating_sub(1);
+        let tensor = self.tape.get(root);
+        let held = tensor.home == Home::Local || (tensor.home == Home::Input && !self.tape.borrows);
+        if *saves == 0 && held && !self.uses.dropped[root.0 as usize] {
+            self.alive.give(tensor.group, tensor.allocated(), Key::tensor(root.0 as usize));
+        }
+    }
+
+    fn drop_holder(&mut self, slot: u32) {
+        let gradient = &mut self.gradients[slot as usize];
+        gradient.holders -= 1;
+        if gradient.holders == 0 {
+            let bytes = gradient.bytes;
+            self.alive.give(Group::ActivationGradient, bytes, self.gradient(slot as usize));
+        }
+    }
+}
+
+/// Whether an operator's gradients are views: products of linear layers run on flattened tokens, so that their
+/// gradients are reshaped, and PyTorch adds to a view's memory only where nobody else holds it
+/// (torch/csrc/autograd/input_buffer.cpp, `can_accumulate_inplace`). Experts' tokens are flat, convolutions are not.
+fn gives_views(tape: &Tape, op: &Op) -> bool {
+    let flat = |id: &Id| match tape.get(*id).home {
+        Home::Weight(at) => matches!(tape.weights[at as usize].part, Part::Expert | Part::Router | Part::Convolution),
+        _ => false,
+    };
+    matches!(op.unit, Unit::Matrix(_)) && !tape.ids(op.inputs).iter().any(flat)
+}

@@ -1,0 +1,169 @@
+//! What a tape takes and gives, tensor by tensor: what a replay of the caching allocator reads.
+
+use std::collections::BTreeMap;
+
+use super::backward::backward;
+use super::recompute::uses;
+use super::{Alive, GROUPS, Recompute, WeightGradients, forward};
+use crate::model::{Home, Id, Tape};
+
+/// A piece of memory of a tape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::predict) struct Key(pub u32);
+
+#[allow(clippy::cast_possible_truncation)]
+impl Key {
+    /// A tensor's own memory.
+    pub(in crate::predict) const fn tensor(slot: usize) -> Self {
+        Self(slot as u32)
+    }
+
+    /// A gradient that leaves the tape: a weight's, or that of what another tape made.
+    pub(in crate::predict) const fn passed_on(tape: &Tape, id: Id) -> Self {
+        Self(tape.tensors.len() as u32 + id.0)
+    }
+
+    /// A gradient within the tape, in the order in which they are made.
+    pub(in crate::predict) const fn gradient(tape: &Tape, slot: usize) -> Self {
+        Self(2 * tape.tensors.len() as u32 + slot as u32)
+    }
+}
+
+/// One of these steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::predict) enum Event {
+    /// So many bytes are taken, by as many tensors alike.
+    Take(Key, u64, u64),
+    /// They are given back.
+    Give(Key),
+    /// Taken and given back at once.
+    Pass(u64),
+}
+
+/// The steps of a pass, where they are wanted.
+pub(in crate::predict) struct Log(Option<Vec<Event>>);
+
+impl Log {
+    pub(in crate::predict) const fn wanted(wanted: bool) -> Self {
+        Self(if wanted { Some(Vec::new()) } else { None })
+    }
+
+    fn note(&mut self, event: Event) {
+        if let Some(events) = &mut self.0 {
+            events.push(event);
+        }
+    }
+
+    pub(in crate::predict) fn take(&mut self, key: Key, bytes: u64) {
+        if bytes > 0 {
+            self.note(Event::Take(key, bytes, 1));
+        }
+    }
+
+    pub(in crate::predict) fn give(&mut self, key: Key) {
+        self.note(Event::Give(key));
+    }
+
+    pub(in crate::predict) fn pass(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.note(Event::Pass(bytes));
+        }
+    }
+}
+
+/// A tape's steps there and back.
+#[derive(Debug, Clone)]
+pub(in crate::predict) struct Logged {
+    /// Of the forward pass.
+    pub forward: Vec<Event>,
+    /// Of the backward pass.
+    pub backward: Vec<Event>,
+    /// What comes in, where this tape takes it over.
+    pub input: Option<Key>,
+    /// What leaves, where this tape made it and leaves it to whoever runs next.
+    pub output: Option<Key>,
+    /// The gradient of what leaves.
+    pub output_gradient: Key,
+    /// The gradient of what came in.
+    pub input_gradient: Option<Key>,
+    /// Autocast's copies that go when it is left.
+    pub until_exit: Vec<Key>,
+    /// Gradients of weights that stay, in the order of the weights.
+    pub weight_gradients: Vec<Key>,
+    /// What neither pass gives back, beside those and what is handed on.
+    pub left: Vec<Key>,
+    /// Keys below this one are those of tensors; as many from there on are gradients that leave the tape.
+    pub tensors: u32,
+    /// More than the largest key.
+    pub keys: usize,
+}
+
+/// Plays a tape and notes its steps.
+pub(in crate::predict) fn logged(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Logged {
+    let recompute = if tape.plain { Recompute::Nothing } else { recompute };
+    let uses = uses(tape, recompute);
+    let mut alive = Alive { log: Log::wanted(true), ..Alive::of([0; GROUPS]) };
+    forward(tape, &uses, &mut alive, recompute);
+    let input = tape.tensors.iter().position(|tensor| tensor.home == Home::Input).filter(|_| !tape.borrows);
+    let input = input.map(Key::tensor);
+    let output = tape.output.map(|id| tape.storage(id)).filter(|root| {
+        let saved = uses.saves[root.0 as usize] > 0 && !uses.dropped[root.0 as usize];
+        tape.get(*root).home != Home::Elsewhere && !saved
+    });
+    let gone = |at: &usize| tape.tensors[*at].cached && (uses.saves[*at] == 0 || uses.dropped[*at]);
+    let until_exit: Vec<Key> = (0..tape.tensors.len()).filter(gone).map(Key::tensor).collect();
+    let weights = tape.tensors.iter().zip(0_u32..).filter(|(tensor, _)| matches!(tensor.home, Home::Weight(_)));
+    let weight_gradients: Vec<Key> = weights.map(|(_, at)| Key::passed_on(tape, Id(at))).collect();
+    let after = backward(tape, uses, alive.groups, gradients, true);
+    // What comes in was taken by the tape before.
+    let mut forward = alive.log.0.unwrap_or_default();
+    forward.retain(|event| !matches!(event, Event::Take(key, ..) if Some(*key) == input));
+    let mut backward = after.log.0.unwrap_or_default();
+    for event in &mut backward {
+        by_expert(tape, event);
+    }
+    let output = output.map(|root| Key::tensor(root.0 as usize));
+    let mut keys = 2 * tape.tensors.len() + 1;
+    let mut taken = BTreeMap::new();
+    for (at, event) in forward.iter().chain(&backward).enumerate() {
+        match event {
+            Event::Take(key, ..) => {
+                keys = keys.max(key.0 as usize + 1);
+                taken.insert(*key, at);
+            }
+            Event::Give(key) => {
+                taken.remove(key);
+            }
+            Event::Pass(_) => {}
+        }
+    }
+    let handed = output.iter().chain(&after.input_gradient);
+    for key in handed.chain(&until_exit).chain(&weight_gradients) {
+        taken.remove(key);
+    }
+    let mut left: Vec<Key> = taken.keys().copied().collect();
+    left.sort_by_key(|key| taken[key]);
+    Logged {
+        forward,
+        backward,
+        input,
+        output,
+        output_gradient: Key::gradient(tape, 0),
+        input_gradient: after.input_gradient,
+        until_exit,
+        weight_gradients,
+        left,
+        tensors: u32::try_from(tape.tensors.len()).unwrap_or(u32::MAX),
+        keys,
+    }
+}
+
+/// Experts are parameters of their own, and so are their gradients.
+fn by_expert(tape: &Tape, event: &mut Event) {
+    let Event::Take(key, bytes, count) = event else { return };
+    let leaves = (key.0 as usize).checked_sub(tape.tensors.len()).and_then(|at| tape.tensors.get(at));
+    if let Some(Home::Weight(at)) = leaves.map(|tensor| tensor.home) {
+        *count = tape.weights[at as usize].copies.max(1);
+        *bytes /= *count;
+    }
+}

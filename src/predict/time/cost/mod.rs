@@ -1,0 +1,209 @@
+//! Operations, traffic and time of the operators of a stage, from the same tapes.
+
+mod convolution;
+mod kernel;
+mod matmul;
+mod moved;
+mod tape;
+mod traffic;
+
+use std::borrow::Cow;
+
+pub(in crate::predict) use kernel::peak;
+pub(in crate::predict) use tape::Pass;
+
+use crate::model::Unit;
+use crate::plan::keywords::{Mode, Sharding};
+use crate::predict::job::Job;
+use crate::predict::job::optimizer::rule;
+use crate::predict::memory::resident::Resident;
+use crate::predict::prediction::{Bound, Roofline, RooflineOp, StepFlops, Traffic};
+use crate::predict::step::Step;
+use crate::predict::step::play::Recompute;
+use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
+use kernel::Kernels;
+use tape::{Passed, Row, Run};
+
+/// One micro-batch through each tape of a walk.
+pub(in crate::predict) struct Passes {
+    pub first: Passed,
+    /// Each kind of layer, without and with recomputation, where there are such layers.
+    pub kinds: Vec<[Option<Passed>; 2]>,
+    pub last: Passed,
+}
+
+/// What a pass depends on beside its operators and the card: two jobs that agree in it and in those have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::predict) struct Variant {
+    /// Micro-batches a step: how many, where casts of weights are shared by them, else whether there are several.
+    micro_batches: u64,
+    /// Weights are gathered from so many ranks or more: none, or two.
+    gathers: bool,
+}
+
+impl Variant {
+    pub fn of(job: &Job) -> Self {
+        let steps = job.batch.accumulation;
+        let shared = job.storage.fp8 && job.modules.fp8_weights_once.is;
+        Self {
+            micro_batches: if shared { steps } else { steps.min(2) },
+            gathers: job.degrees.sharding == Sharding::Zero3 && job.degrees.shard_ranks > 1,
+        }
+    }
+}
+
+impl Passes {
+    /// Runs one micro-batch of `job` through each tape of its walk.
+    pub fn of(job: &Job, step: &Step) -> Self {
+        let kernels = Kernels::of(job);
+        let walk = &step.walk;
+        let mut kinds: Vec<[Option<Passed>; 2]> = walk.kinds.iter().map(|_| [None, None]).collect();
+        for (layer, kind) in walk.order.iter().enumerate() {
+            let again = step.is_checkpointed(layer as u64);
+            let recompute = if again { step.recompute } else { Recompute::Nothing };
+            kinds[*kind][usize::from(again)]
+                .get_or_insert_with(|| Passed::of(job, &kernels, &walk.kinds[*kind].1, recompute));
+        }
+        let end = |tape| Passed::of(job, &kernels, tape, Recompute::Nothing);
+        Self { first: end(&walk.first), kinds, last: end(&walk.last) }
+    }
+
+    /// The passes of a stage, with how often each is made in a step.
+    fn of_stage<'a>(
+        &'a self,
+        job: &Job,
+        step: &Step,
+        layers: &[u64],
+        ends: (bool, bool),
+    ) -> impl Iterator<Item = (&'a Passed, u64)> {
+        let mut here = vec![[0_u64; 2]; self.kinds.len()];
+        for layer in layers {
+            here[step.kind(*layer)][usize::from(step.is_checkpointed(*layer))] += 1;
+        }
+        let kinds = self.kinds.iter().zip(here).flat_map(|(passed, times)| passed.iter().zip(times));
+        let kinds = kinds.filter_map(|(passed, times)| Some((passed.as_ref()?, times)));
+        let steps = job.batch.accumulation;
+        std::iter::once((&self.first, u64::from(ends.0)))
+            .chain(kinds)
+            .chain(std::iter::once((&self.last, u64::from(ends.1))))
+            .filter(|(_, times)| *times > 0)
+            .map(move |(passed, times)| (passed, times.saturating_mul(steps)))
+    }
+}
+
+/// Sums over the operators of a stage.
+#[derive(Debug, Clone)]
+pub(in crate::predict) struct Cost {
+    pub flops: StepFlops,
+    pub traffic: Traffic,
+    pub compute: Seconds,
+    pub memory_bound: Seconds,
+    /// The optimizer's part of them.
+    pub optimizer: Seconds,
+    /// That part as a line.
+    update: Option<Row>,
+}
+
+/// Sums the operators of a stage over a whole step.
+pub(in crate::predict) fn of_stage(
+    job: &Job,
+    step: &Step,
+    passes: &Passes,
+    (layers, ends): (&[u64], (bool, bool)),
+    resident: &Resident,
+) -> Cost {
+    let (mut forward, mut backward, mut recompute) = (0.0, 0.0, 0.0);
+    let (mut compute, mut memory) = (0.0, 0.0);
+    let mut traffic = Traffic::default();
+    for (passed, times) in passes.of_stage(job, step, layers, ends) {
+        let count = times as f64;
+        forward += passed.flops[0] * count;
+        backward += passed.flops[1] * count;
+        recompute += passed.flops[2] * count;
+        compute += passed.compute * count;
+        memory += passed.memory * count;
+        let all = |bytes: Bytes| Bytes(bytes.0.saturating_mul(times));
+        traffic.parameters += all(passed.traffic.parameters);
+        traffic.gradients += all(passed.traffic.gradients);
+        traffic.activations += all(passed.traffic.activations);
+    }
+    let update = (job.training.mode == Mode::Train).then(|| optimizer(job, resident, &mut traffic));
+    if let Some(row) = &update {
+        compute += row.compute;
+        memory += row.memory;
+    }
+    Cost {
+        flops: StepFlops {
+            forward: Flops(forward),
+            backward: Flops(backward + recompute),
+            recompute: Flops(recompute),
+        },
+        traffic,
+        compute: Seconds(compute),
+        memory_bound: Seconds(memory),
+        optimizer: Seconds(update.as_ref().map_or(0.0, |row| row.compute + row.memory)),
+        update,
+    }
+}
+
+/// The optimizer reads gradients, reads and writes weights, masters and states.
+fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> Row {
+    let degrees = &job.degrees;
+    let both = resident.states.saturating_add(resident.masters).saturating_mul(2);
+    // A rank updates its share of what is sharded, whether or not it holds the rest.
+    let ranks = if degrees.sharding == Sharding::None { 1 } else { degrees.shard_ranks.max(1) };
+    let updated = resident.trained / ranks;
+    let trained = updated.saturating_mul(job.storage.weight.bytes()).saturating_mul(2);
+    let gradients = updated.saturating_mul(job.storage.gradient.bytes());
+    let temporary = resident.optimizer_temporary.saturating_mul(2);
+    let bytes = both.saturating_add(trained).saturating_add(gradients).saturating_add(temporary);
+    traffic.optimizer_states += Bytes(both.saturating_add(temporary));
+    traffic.parameters += Bytes(trained);
+    traffic.gradients += Bytes(gradients);
+    let states = rule(job.training.optimizer, &job.profile.optimizer).moments.max(1);
+    // A handful of operations an element (Adam: about ten for two moments).
+    let flops = 5.0 * states as f64 * updated as f64;
+    let kernels = Kernels::of(job);
+    let compute = flops / kernels.sustained(Unit::Vector, false);
+    Row::of(job, &kernels, ("optimizer", Unit::Vector, false), Run { flops, bytes, compute, kernels: 1, rows: false })
+}
+
+/// The operators of a stage over a whole step, under the card's roofs.
+pub(in crate::predict) fn roofline(
+    job: &Job,
+    step: &Step,
+    passes: &Passes,
+    (layers, ends): (&[u64], (bool, bool)),
+    cost: &Cost,
+) -> Roofline {
+    let mut rows: Vec<Row> = Vec::with_capacity(48);
+    for (passed, times) in passes.of_stage(job, step, layers, ends) {
+        for row in &passed.rows {
+            tape::gather(&mut rows, row.times(times));
+        }
+    }
+    rows.extend(cost.update.clone());
+    rows.sort_by(|a, b| b.seconds().total_cmp(&a.seconds()));
+    let line = |row: &Row| RooflineOp {
+        name: Cow::Borrowed(row.name),
+        count: row.count,
+        flops: Flops(row.flops),
+        bytes: Bytes(row.bytes),
+        intensity: Flops(row.flops).over(Bytes(row.bytes)),
+        bound: if row.compute > row.memory { Bound::Compute } else { Bound::Memory },
+        peak: row.peak,
+        seconds: Seconds(row.seconds()),
+    };
+    let gpu = &job.hardware.gpu;
+    let (peak, peak_name) = peak(job, Unit::Matrix(job.storage.compute), true);
+    let bandwidth = BytesPerSec(gpu.bandwidth.0);
+    Roofline {
+        bandwidth,
+        peak,
+        peak_name,
+        ridge: peak.ridge(bandwidth),
+        roofs: gpu.peaks.named(),
+        l2: gpu.l2_bandwidth,
+        ops: rows.iter().map(line).collect(),
+    }
+}

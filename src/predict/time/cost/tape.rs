@@ -1,0 +1,398 @@
+//! One micro-batch through a tape, operator by operator.
+
+use super::convolution::{Direction, implicit, keeps, transformed, transforms};
+use super::kernel::{Kernels, peak};
+use super::matmul::supplied;
+use super::moved::{cast_traffic, dequantized, rearranged};
+use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
+use crate::framework::Experts;
+use crate::model::{Convolution, Flow, Home, Op, Product, Tape, Unit, Work};
+use crate::plan::keywords::Mode;
+use crate::predict::job::Job;
+use crate::predict::prediction::Traffic;
+use crate::predict::step::play::{Recompute, early_stop, runs_again};
+use crate::predict::time::ways::Ways;
+use crate::units::{Bytes, FlopsPerSec};
+
+/// One micro-batch through a tape, seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::predict) struct Pass {
+    /// Of the card.
+    pub card: Ways,
+    /// Of that, in fused attention.
+    pub attention: Ways,
+    /// Of the host, to launch all that.
+    pub host: Ways,
+}
+
+/// The same with each operator's part.
+pub(in crate::predict) struct Passed {
+    pub pass: Pass,
+    /// Operators by name.
+    pub(in crate::predict) rows: Vec<Row>,
+    /// Operations forward, backward and recomputed.
+    pub(in crate::predict) flops: [f64; 3],
+    pub(in crate::predict) traffic: Traffic,
+    /// Seconds in kernels that the compute roof binds.
+    pub(in crate::predict) compute: f64,
+    /// Seconds in those that DRAM bandwidth binds.
+    pub(in crate::predict) memory: f64,
+}
+
+/// One line of the table of operators.
+#[derive(Debug, Clone)]
+pub(in crate::predict) struct Row {
+    pub name: &'static str,
+    pub count: u64,
+    /// Matrix products, and the arithmetic of elementwise operators.
+    pub flops: f64,
+    pub bytes: u64,
+    pub peak: FlopsPerSec,
+    /// Seconds of runs that the compute roof binds, and of those that DRAM bandwidth does.
+    pub compute: f64,
+    pub memory: f64,
+}
+
+/// What one kernel, or several alike, cost.
+#[derive(Clone, Copy)]
+pub(in crate::predict) struct Run {
+    pub flops: f64,
+    pub bytes: u64,
+    /// Seconds on the compute roof.
+    pub compute: f64,
+    pub kernels: u64,
+    /// Rows are normalised, which reads slower than elements.
+    pub rows: bool,
+}
+
+impl Row {
+    /// The line of one run.
+    pub fn of(job: &Job, kernels: &Kernels<'_>, (name, unit, layer): (&'static str, Unit, bool), run: Run) -> Self {
+        // Grouped products are one launch of the host for many.
+        let grouped = run.kernels > 1 && layer && job.modules.experts.is != Experts::Loop;
+        let started = if grouped { 1 } else { run.kernels };
+        let memory = kernels.memory(run.bytes, run.rows);
+        // Operands are loaded while others are multiplied, but not from the first to the last of them.
+        let both = if matches!(unit, Unit::Matrix(_)) { run.compute.hypot(memory) } else { run.compute.max(memory) };
+        let seconds = both + kernels.start * started as f64;
+        let (compute, memory) = if run.compute > memory { (seconds, 0.0) } else { (0.0, seconds) };
+        let (peak, _) = peak(job, unit, layer);
+        Self { name, count: run.kernels, flops: run.flops, bytes: run.bytes, peak, compute, memory }
+    }
+
+    pub const fn seconds(&self) -> f64 {
+        self.compute + self.memory
+    }
+
+    /// As many runs.
+    pub fn times(&self, times: u64) -> Self {
+        let count = times as f64;
+        Self {
+            count: self.count.saturating_mul(times),
+            flops: self.flops * count,
+            bytes: self.bytes.saturating_mul(times),
+            compute: self.compute * count,
+            memory: self.memory * count,
+            ..self.clone()
+        }
+    }
+
+    /// The same literal: cheaper than comparing texts, and just as good within one prediction.
+    fn is(&self, name: &'static str) -> bool {
+        self.name.as_ptr() == name.as_ptr() && self.name.len() == name.len()
+    }
+}
+
+/// Whether rows are normalised by PyTorch's own kernels: those of apex, Transformer Engine and Inductor hold a row in
+/// registers and sum the gradients of norms' weights beside their other work.
+pub(super) fn reads_rows_slowly(job: &Job) -> bool {
+    job.modules.layer_norm.is_none() && !job.training.compile
+}
+
+/// Adds a line to the one of its name.
+pub(in crate::predict) fn gather(rows: &mut Vec<Row>, more: Row) {
+    match rows.iter_mut().find(|row| row.is(more.name)) {
+        Some(row) => {
+            row.count = row.count.saturating_add(more.count);
+            row.flops += more.flops;
+            row.bytes = row.bytes.saturating_add(more.bytes);
+            row.peak = FlopsPerSec(row.peak.0.max(more.peak.0));
+            row.compute += more.compute;
+            row.memory += more.memory;
+        }
+        None => rows.push(more),
+    }
+}
+
+/// A pass under way.
+struct Tally<'a> {
+    job: &'a Job,
+    kernels: &'a Kernels<'a>,
+    tape: &'a Tape,
+    sums: Passed,
+}
+
+impl Passed {
+    /// One micro-batch through `tape`, of which `recompute` runs again.
+    pub(in crate::predict) fn of(job: &Job, kernels: &Kernels<'_>, tape: &Tape, recompute: Recompute) -> Self {
+        let sums = Self {
+            pass: Pass::default(),
+            rows: Vec::with_capacity(32),
+            flops: [0.0; 3],
+            traffic: Traffic::default(),
+            compute: 0.0,
+            memory: 0.0,
+        };
+        let mut tally = Tally { job, kernels, tape, sums };
+        tally.operators(if tape.plain { Recompute::Nothing } else { recompute });
+        tally.sums
+    }
+}
+
+impl Tally<'_> {
+    fn operators(&mut self, recompute: Recompute) {
+        let tape = self.tape;
+        let train = self.job.training.mode == Mode::Train;
+        let mut products = 0;
+        let stop = if self.job.modules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
+        for (at, op) in tape.ops.iter().enumerate() {
+            if op.work == Work::Sent {
+                let again = train && runs_again(op, at, stop, recompute, &mut products);
+                self.rearranged(op, again);
+                continue;
+            }
+            if op.launches == 0 {
+                continue;
+            }
+            let (forward, backward) = self.products(op);
+            let turned = self.turned(op);
+            self.sums.pass.card += turned;
+            let fused = matches!(op.work, Work::Attention(_));
+            let again = train && runs_again(op, at, stop, recompute, &mut products);
+            for rerun in std::iter::once(false).chain(again.then_some(true)) {
+                let seconds = self.run_forward(op, forward, rerun);
+                let pass = &mut self.sums.pass;
+                let way = |of: f64| {
+                    if rerun { Ways { forward: 0.0, backward: of } } else { Ways { forward: of, backward: 0.0 } }
+                };
+                pass.card += way(seconds);
+                pass.attention += way(if fused { seconds } else { 0.0 });
+                pass.host += way(op.launches as f64);
+            }
+            if train && tape.flows(op.inputs).iter().any(|flow| matches!(flow, Flow::New | Flow::InPlace)) {
+                let seconds = self.run_backward(op, backward);
+                let pass = &mut self.sums.pass;
+                pass.card.backward += seconds;
+                pass.attention.backward += if fused { seconds } else { 0.0 };
+                pass.host.backward += op.launches as f64 / 2.0;
+            }
+        }
+        if train {
+            self.sums.pass.card.backward += self.gradient_sums();
+        }
+        let (forward, backward) = sharding_traffic(self.job, tape);
+        self.sums.traffic.parameters += Bytes(forward);
+        self.sums.traffic.gradients += Bytes(backward);
+        self.sums.pass.card.forward += self.moves("sharding.copy", forward);
+        self.sums.pass.card.backward += self.moves("sharding.copy", backward);
+        self.collectives(train);
+        self.sums.pass.host = self.sums.pass.host * (self.job.speed.stack.host_us * 1e-6);
+    }
+
+    /// Collectives are launches of the host too.
+    fn collectives(&mut self, train: bool) {
+        let host = &mut self.sums.pass.host;
+        for one in &self.tape.collectives {
+            host.forward += f64::from(one.forward);
+            host.backward += if train { f64::from(one.backward) } else { 0.0 };
+        }
+    }
+
+    /// Copies about a collective, forward, where its tensor is made `again`, and backward.
+    fn rearranged(&mut self, op: &Op, again: bool) {
+        let (forward, backward) = rearranged(self.job, self.tape, op);
+        let train = self.job.training.mode == Mode::Train;
+        let behind = [(again, forward), (train, backward)].map(|(runs, bytes)| if runs { bytes } else { 0 });
+        self.sums.traffic.activations += Bytes(forward + behind[0] + behind[1]);
+        self.sums.pass.card.forward += self.moves("collective.copy", forward);
+        for bytes in behind {
+            self.sums.pass.card.backward += self.moves("collective.copy", bytes);
+        }
+    }
+
+    /// Seconds of an operator on the compute roof, forward and backward.
+    fn products(&self, op: &Op) -> (f64, f64) {
+        match op.work {
+            Work::Elements | Work::Rows | Work::Normalized | Work::Sent => {
+                let rate = self.kernels.sustained(op.unit, false);
+                (op.flops_forward / rate, op.flops_backward / rate)
+            }
+            Work::Attention(scores) => {
+                let (Unit::Attention(element) | Unit::Matrix(element)) = op.unit else { return (0.0, 0.0) };
+                let (forward, backward) = self.kernels.attention(&scores, element, op.flops_forward);
+                (forward, if op.flops_backward > 0.0 { backward } else { 0.0 })
+            }
+            Work::Product(product) => self.matmuls(op, &product),
+            Work::Convolution(conv) => self.convolutions(op, &conv),
+        }
+    }
+
+    /// Which of the two operands need a gradient.
+    fn needs(&self, op: &Op) -> [bool; 2] {
+        let flows = self.tape.flows(op.inputs);
+        [0, 1].map(|at| op.flops_backward > 0.0 && flows.get(at).is_some_and(|flow| *flow != Flow::Stop))
+    }
+
+    /// Seconds of a matmul, forward and backward.
+    fn matmuls(&self, op: &Op, product: &Product) -> (f64, f64) {
+        let (Unit::Matrix(element) | Unit::Attention(element)) = op.unit else { return (0.0, 0.0) };
+        let each = element.bytes();
+        let supplied = supplied(product.inner, each).min(supplied(product.columns, each));
+        let rate = self.kernels.sustained(op.unit, product.layer).min(self.kernels.per_clock(supplied));
+        let forward = self.kernels.product(product, op.unit, rate);
+        let (rows, inner, columns) = (product.rows, product.inner, product.columns);
+        let [of_input, of_weight] = self.needs(op);
+        let mut backward = 0.0;
+        if of_input {
+            let of_input = Product { inner: columns, columns: inner, ..*product };
+            backward += self.kernels.product(&of_input, op.unit, rate);
+        }
+        if of_weight {
+            let of_weight = Product { rows: inner, inner: rows, ..*product };
+            // Only Megatron's kernels add to the main gradient; two activations' gradients are nothing to add to.
+            let adds = (product.batch == 1 || product.layer) && adds_to_gradient(self.job);
+            let keeps = if adds { self.job.speed.curves.matrix.gradient } else { 1.0 };
+            backward += self.kernels.product(&of_weight, op.unit, rate * keeps);
+        }
+        (forward, backward)
+    }
+
+    /// Seconds of a convolution, forward and backward.
+    fn convolutions(&self, op: &Op, conv: &Convolution) -> (f64, f64) {
+        let rate = self.kernels.sustained(op.unit, false);
+        let vector = self.kernels.is_vector(op.unit);
+        let seconds = |direction| {
+            let product = implicit(conv, direction);
+            self.kernels.product(&product, op.unit, rate * keeps(conv, direction, vector))
+        };
+        let backward = self.needs(op).into_iter().zip([Direction::Input, Direction::Weight]);
+        let backward = backward.map(|(needed, direction)| if needed { seconds(direction) } else { 0.0 });
+        (seconds(Direction::Forward), backward.sum())
+    }
+
+    /// Turning the tensors of a convolution round, forward and backward.
+    fn turned(&mut self, op: &Op) -> Ways {
+        let Unit::Matrix(element) = op.unit else { return Ways::default() };
+        if !matches!(op.work, Work::Convolution(_)) || !transforms(self.job, element) {
+            return Ways::default();
+        }
+        let bytes = |span| self.tape.ids(span).first().map_or(0, |id| self.tape.get(*id).bytes());
+        let (forward, backward) = transformed(self.job, (bytes(op.inputs), bytes(op.outputs)), self.needs(op)[0]);
+        self.sums.traffic.activations += Bytes(forward + backward);
+        let [forward, backward] = [forward, backward].map(|bytes| self.moves("convolution.transform", bytes));
+        Ways { forward, backward }
+    }
+
+    fn run_forward(&mut self, op: &Op, compute: f64, rerun: bool) -> f64 {
+        let (bytes, weights) = forward_bytes(self.job, self.tape, op);
+        self.sums.flops[if rerun { 2 } else { 0 }] += op.flops_forward;
+        self.sums.traffic.parameters += Bytes(weights);
+        self.sums.traffic.activations += Bytes(bytes - weights);
+        let run = Run {
+            flops: op.flops_forward,
+            bytes,
+            compute,
+            kernels: op.launches,
+            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
+        };
+        let (casts, _) = cast_traffic(self.job, self.tape, op);
+        self.operator(op, run) + self.casts(casts) + self.dequantized(op)
+    }
+
+    fn run_backward(&mut self, op: &Op, compute: f64) -> f64 {
+        self.sums.flops[1] += op.flops_backward;
+        let moved = backward_bytes(self.job, self.tape, op);
+        self.sums.traffic.parameters += Bytes(moved.parameters);
+        self.sums.traffic.gradients += Bytes(moved.gradients);
+        self.sums.traffic.activations += Bytes(moved.activations);
+        let products = if matches!(op.unit, Unit::Matrix(_)) { 2 } else { 1 };
+        let kernels = op.launches.saturating_mul(products);
+        let run = Run {
+            flops: op.flops_backward,
+            bytes: moved.all(),
+            compute,
+            kernels,
+            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
+        };
+        let (_, casts) = cast_traffic(self.job, self.tape, op);
+        let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { 0.0 };
+        self.operator(op, run) + self.casts(casts) + dequantized
+    }
+
+    /// A quantized base's weights, made 16 bit before each matmul.
+    fn dequantized(&mut self, op: &Op) -> f64 {
+        let bytes = dequantized(self.job, self.tape, op);
+        self.sums.traffic.parameters += Bytes(bytes);
+        self.moves("base.dequantize", bytes)
+    }
+
+    /// Casts to FP8.
+    fn casts(&mut self, bytes: u64) -> f64 {
+        self.sums.traffic.activations += Bytes(bytes);
+        self.moves("fp8.cast", bytes)
+    }
+
+    /// A kernel that does nothing but move bytes. None moves none.
+    fn moves(&mut self, name: &'static str, bytes: u64) -> f64 {
+        if bytes == 0 {
+            return 0.0;
+        }
+        self.add((name, Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels: 1, rows: false })
+    }
+
+    /// Gradients of tensors that several operators read are added up, by kernels of their own.
+    fn gradient_sums(&mut self) -> f64 {
+        if self.job.training.compile {
+            return 0.0;
+        }
+        let tape = self.tape;
+        let mut readers = vec![0_u64; tape.tensors.len()];
+        for op in &tape.ops {
+            for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
+                if *flow != Flow::Stop {
+                    readers[id.0 as usize] += 1;
+                }
+            }
+        }
+        let (mut bytes, mut kernels) = (0_u64, 0_u64);
+        for (tensor, readers) in tape.tensors.iter().zip(readers) {
+            if readers > 1 && tensor.grad && !matches!(tensor.home, Home::Weight(_)) {
+                // Two read, their sum written.
+                bytes = bytes.saturating_add(tensor.bytes().saturating_mul(3 * (readers - 1)));
+                kernels += readers - 1;
+            }
+        }
+        if kernels == 0 {
+            return 0.0;
+        }
+        self.sums.traffic.activations += Bytes(bytes);
+        self.add(("gradient.add", Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels, rows: false })
+    }
+
+    /// Runs of an operator of the tape, with the arithmetic that PyTorch does not count.
+    fn operator(&mut self, op: &Op, run: Run) -> f64 {
+        let layer = matches!(op.work, Work::Product(product) if product.layer);
+        let flops = run.flops + arithmetic(self.tape, op);
+        self.add((op.name, op.unit, layer), Run { flops, ..run })
+    }
+
+    /// Adds runs to the sums. Gives their seconds.
+    fn add(&mut self, what: (&'static str, Unit, bool), run: Run) -> f64 {
+        let row = Row::of(self.job, self.kernels, what, run);
+        let seconds = row.seconds();
+        self.sums.compute += row.compute;
+        self.sums.memory += row.memory;
+        gather(&mut self.sums.rows, row);
+        seconds
+    }
+}

@@ -1,0 +1,277 @@
+//! What a step's collectives cost beyond what runs beside them.
+
+use crate::model::{CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
+use crate::plan::keywords::{Engine, Sharding};
+use crate::predict::job::Job;
+use crate::predict::memory::resident::quantised;
+use crate::predict::step::Step;
+use crate::predict::step::pipeline::is_whole;
+use crate::predict::step::pipeline::warm_up;
+use crate::predict::step::play::Recompute;
+use crate::predict::time::cost::Pass;
+use crate::predict::time::link::Group;
+use crate::predict::time::ways::Ways;
+
+/// Share of data-parallel traffic that can run beside the passes: all but the last bucket
+/// (PyTorch DDP, arXiv 2006.15704, and FSDP, arXiv 2304.11277, overlap by bucket and by layer).
+const OVERLAPPED: f64 = 0.9;
+/// Share that is left to wait for of tensor-parallel collectives that run in pieces beside the products they feed
+/// (Transformer Engine's userbuffers and torch's async tensor parallel: the first piece, and what
+/// the products miss). Half meets torchtitan's runs of 8B and 70B with it best (tests/truth, BF16 and FP8, June 2025 and
+/// December 2024); no run of Megatron's moves by it.
+const PIECES: f64 = 0.5;
+
+/// Parameters of a tape on this rank: those of experts have ranks of their own.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::predict) struct Weights {
+    /// Trained, outside of experts.
+    pub dense: f64,
+    /// Trained, of experts.
+    pub expert: f64,
+    /// Bytes of those that are not trained, as they are gathered.
+    pub frozen: f64,
+    /// Of the trained ones outside of experts, and of experts, those that are gathered in FP8 (torchao, float8/fsdp_utils.py,
+    /// `WeightWithDynamicFloat8CastTensor`; Megatron's --fp8-param-gather).
+    in_fp8: [f64; 2],
+}
+
+impl Weights {
+    pub fn of(job: &Job, tape: &Tape) -> Self {
+        let mut weights = Self::default();
+        for weight in tape.weights.iter().filter(|weight| !weight.tied) {
+            let count = weight.numel.saturating_mul(weight.copies) as f64;
+            let in_fp8 = job.storage.fp8_weights && is_covered(weight.part) && weight.numel > weight.rows;
+            let in_fp8 = if in_fp8 { count } else { 0.0 };
+            if !weight.trained {
+                let gathered = job.storage.compute.bytes() as f64;
+                weights.frozen += count * quantised(job, weight).map_or(gathered, |each| each as f64 / 1000.0);
+            } else if weight.part == Part::Expert {
+                weights.expert += count;
+                weights.in_fp8[1] += in_fp8;
+            } else {
+                weights.dense += count;
+                weights.in_fp8[0] += in_fp8;
+            }
+        }
+        weights
+    }
+
+    pub fn add(&mut self, other: Self, count: f64) {
+        self.dense += other.dense * count;
+        self.expert += other.expert * count;
+        self.frozen += other.frozen * count;
+        for (all, more) in self.in_fp8.iter_mut().zip(other.in_fp8) {
+            *all += more * count;
+        }
+    }
+
+    /// Bytes of the trained ones outside of experts, and of experts, at so many each.
+    fn bytes(&self, each: f64) -> [f64; 2] {
+        [self.dense * each, self.expert * each]
+    }
+
+    /// The same as they are gathered, where those that are not in FP8 have so many each.
+    fn gathered(&self, each: f64) -> [f64; 2] {
+        let [dense, expert] = self.bytes(each);
+        let spared = self.in_fp8.map(|count| count * (each - Element::Fp8.bytes() as f64));
+        [dense - spared[0], expert - spared[1]]
+    }
+}
+
+/// Collectives beside one micro-batch, seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::predict) struct Beside {
+    /// Waiting for them.
+    pub waits: Ways,
+    /// Of the passes, what hides some: it hides no others.
+    hides: Ways,
+}
+
+impl Beside {
+    /// Collectives that nothing hides.
+    pub fn bare(waits: Ways) -> Self {
+        Self { waits, hides: Ways::default() }
+    }
+
+    /// Collectives of which `hides` run behind the passes and delay them.
+    fn of(job: &Job, comm: Ways, hides: Ways) -> Self {
+        Self { waits: comm - hides + hides * job.speed.stack.contention, hides }
+    }
+
+    pub fn add(&mut self, other: Self, count: f64) {
+        self.waits += other.waits * count;
+        self.hides += other.hides * count;
+    }
+
+    /// What is left of a pass to hide other collectives.
+    pub fn left(&self, card: Ways) -> Ways {
+        card.beyond(self.hides)
+    }
+}
+
+/// Collectives within the model that one micro-batch runs in one tape.
+pub(in crate::predict) fn within(
+    job: &Job,
+    step: &Step,
+    tape: &Tape,
+    pass: &Pass,
+    (train, again): (bool, bool),
+) -> Beside {
+    let degrees = &job.degrees;
+    let recompute = if again && !tape.plain { step.recompute } else { Recompute::Nothing };
+    // Where recomputation stops early nothing asks for what the tape's last scatter brings.
+    let last = tape.collectives.iter().rposition(|one| one.kind == CollectiveKind::ReduceScatter);
+    let unasked = last.filter(|_| !job.modules.reruns_all.is);
+    let mut all = Beside::default();
+    for (at, one) in tape.collectives.iter().enumerate() {
+        let group = match one.group {
+            RankGroup::Tensor => Group { ranks: degrees.tensor, stride: 1 },
+            RankGroup::Context => Group { ranks: degrees.context, stride: degrees.tensor },
+            RankGroup::Expert => Group { ranks: degrees.expert, stride: degrees.expert_tensor },
+        };
+        let once = group.seconds(job, one.kind, one.bytes as f64);
+        let forward = f64::from(one.forward) * once;
+        let backward = if train { f64::from(one.backward) * once } else { 0.0 };
+        let runs_again = match recompute {
+            Recompute::All => unasked != Some(at),
+            // torchtitan keeps what other collectives bring (distributed/activation_checkpoint.py, `_save_list`).
+            Recompute::SelectiveOp { .. } => one.kind == CollectiveKind::AllGather,
+            Recompute::Nothing | Recompute::Modules(_) => false,
+        };
+        let again = if runs_again { forward } else { 0.0 };
+        let left = Pass { card: all.left(pass.card), ..*pass };
+        let hides = hides(job, one.group, (Ways { forward, backward }, again), &left);
+        all.add(Beside::of(job, Ways { forward, backward: backward + again }, hides), 1.0);
+    }
+    all
+}
+
+/// What of a group's collectives runs behind the passes, `left` of which hide nothing yet. The forward pass's run
+/// `again` where a block is recomputed.
+fn hides(job: &Job, group: RankGroup, (once, again): (Ways, f64), left: &Pass) -> Ways {
+    let comm = once + Ways { forward: 0.0, backward: again };
+    let most = match group {
+        RankGroup::Tensor => {
+            let pieces = if job.speed.overlap_tensor { 1.0 - PIECES } else { 0.0 };
+            let backward = once.backward * job.speed.stack.tensor_overlap.max(pieces);
+            Ways { forward: once.forward * pieces, backward: again.mul_add(pieces, backward) }
+        }
+        // Behind another micro-batch's passes, forward or backward as they come.
+        RankGroup::Expert if job.speed.overlap_experts => {
+            let share = if comm.all() > 0.0 { (left.card.all() / comm.all()).min(1.0) } else { 0.0 };
+            return comm * (share * paired(job));
+        }
+        RankGroup::Expert => Ways::default(),
+        // Keys and values of the next block come in while this one's scores are computed.
+        RankGroup::Context => comm.least(left.attention),
+    };
+    most.least(left.card)
+}
+
+/// Share of the passes that run beside another micro-batch's. Those before the first one backward have no partner, nor
+/// those after the last one forward: the first and the last pass without a pipeline, its warm-up with one (megatron-core,
+/// pipeline_parallel/combined_1f1b.py and schedules.py).
+fn paired(job: &Job) -> f64 {
+    let all = job.batch.accumulation.saturating_mul(job.degrees.virtual_pipeline);
+    1.0 - warm_up(job, 0).max(1).min(all) as f64 / all.max(1) as f64
+}
+
+/// Collectives of a fully sharded tape beside one micro-batch: its weights are gathered while the tape before it
+/// computes, its gradients scattered while the next does. `within` are the tape's own collectives.
+pub(in crate::predict) fn sharded(job: &Job, weights: Weights, pass: &Pass, within: &Beside, train: bool) -> Beside {
+    if job.degrees.sharding != Sharding::Zero3 || is_whole(job) {
+        return Beside::default();
+    }
+    let Ways { forward: gather, backward: scatter } = resharded(job, weights);
+    let again = if job.degrees.stays_gathered { 0.0 } else { gather };
+    let after = if train { again + scatter } else { 0.0 };
+    let comm = Ways { forward: gather, backward: after };
+    Beside::of(job, comm, comm.least(within.left(pass.card)))
+}
+
+/// Seconds in which fully sharded weights are gathered, and their gradients scattered.
+fn resharded(job: &Job, weights: Weights) -> Ways {
+    let group = Group { ranks: job.degrees.shard_ranks, stride: job.degrees.tensor };
+    let gathered: f64 = weights.gathered(job.storage.compute.bytes() as f64).iter().sum();
+    let scattered: f64 = weights.bytes(job.storage.reduce.bytes() as f64).iter().sum();
+    Ways {
+        forward: group.seconds(job, CollectiveKind::AllGather, gathered + weights.frozen),
+        backward: group.seconds(job, CollectiveKind::AllGather, scattered),
+    }
+}
+
+/// Bytes of the buckets in which gradients and weights are exchanged, at so many each.
+fn bucket(job: &Job, each: f64) -> f64 {
+    match job.degrees.engine {
+        // torch/nn/parallel/distributed.py, `bucket_cap_mb`.
+        Engine::Ddp => 25.0 * 1024.0 * 1024.0,
+        // deepspeed/runtime/zero/config.py, `reduce_bucket_size` and `allgather_bucket_size`.
+        Engine::Deepspeed => 5e8 * each,
+        // megatron-core, core/distributed/distributed_data_parallel.py, `bucket_size`.
+        Engine::Megatron | Engine::MegatronFsdp => (1e6 * job.degrees.data as f64).max(40e6) * each,
+        // A layer each.
+        Engine::Fsdp1 | Engine::Fsdp2 => f64::INFINITY,
+    }
+}
+
+/// Seconds in which groups that each hold all of the weights sum their gradients (FSDP's hybrid sharding,
+/// arXiv 2304.11277, section 3.2.2).
+fn replicated(job: &Job, weights: Weights, each: f64) -> f64 {
+    let degrees = &job.degrees;
+    let over = |ranks: u64, stride: u64, shards: u64, count: f64| {
+        let group = Group { ranks: ranks / shards.max(1), stride: stride.saturating_mul(shards) };
+        let bytes = count / shards.max(1) as f64 * each;
+        group.in_buckets(job, CollectiveKind::AllReduce, (bytes, bucket(job, each)))
+    };
+    let ranks = degrees.data.saturating_mul(degrees.context);
+    let of_experts = degrees.expert.saturating_mul(degrees.expert_tensor);
+    let replicas = ranks.saturating_mul(degrees.tensor) / of_experts.max(1);
+    over(ranks, degrees.tensor, degrees.shard_ranks, weights.dense)
+        + over(replicas, of_experts, degrees.expert_shard_ranks, weights.expert)
+}
+
+/// Seconds that a step waits for the data-parallel exchange of a stage's gradients and weights, once a step; the
+/// passes of one micro-batch run beside it, `left` of them that hide nothing else.
+pub(in crate::predict) fn between(job: &Job, weights: Weights, left: Ways) -> f64 {
+    let degrees = &job.degrees;
+    let dense = |ranks: u64| Group { ranks, stride: degrees.tensor };
+    let experts = Group { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
+    let over = |kind: CollectiveKind, ranks: u64, [of_dense, of_experts]: [f64; 2], each: f64| {
+        let bucket = bucket(job, each);
+        let experts = if of_experts > 0.0 { experts.in_buckets(job, kind, (of_experts, bucket)) } else { 0.0 };
+        dense(ranks).in_buckets(job, kind, (of_dense, bucket)) + experts
+    };
+    let all = degrees.shard_ranks.max(degrees.data * degrees.context);
+    let reduced = job.storage.reduce.bytes() as f64;
+    let exchanged = job.storage.exchanged.bytes() as f64;
+    let gradient = weights.bytes(exchanged);
+    let (gradients, gathered) = match degrees.sharding {
+        // Weights come in as the first micro-batch runs; gradients go behind the last one (PyTorch,
+        // torch/distributed/pipelining/stage.py, `run_post_backward`), when nothing is left to hide them.
+        Sharding::Zero3 if is_whole(job) => {
+            let Ways { forward: gathered, backward: scattered } = resharded(job, weights);
+            let hides = Ways { forward: gathered * OVERLAPPED, backward: 0.0 }.least(left);
+            let comm = Ways { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
+            return Beside::of(job, comm, hides).waits.all();
+        }
+        // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
+        Sharding::Zero3 => (replicated(job, weights, reduced), 0.0),
+        Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), 0.0),
+        Sharding::Zero1 | Sharding::Zero2 => {
+            let storage = &job.storage;
+            let weight = if job.degrees.engine.is_megatron() { storage.weight } else { storage.compute };
+            let each = weight.bytes() as f64;
+            let gathered = over(CollectiveKind::AllGather, degrees.shard_ranks, weights.gathered(each), each);
+            // Within a group of those that share states out gradients are scattered and weights gathered; groups sum theirs.
+            let scattered = over(CollectiveKind::AllGather, degrees.shard_ranks, gradient, exchanged);
+            let between = if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { 0.0 };
+            (scattered + between, gathered)
+        }
+    };
+    let hidden = |comm: f64, overlaps: bool| if overlaps { comm * OVERLAPPED } else { 0.0 };
+    let most = Ways {
+        forward: hidden(gathered, job.speed.overlap_weights),
+        backward: hidden(gradients, job.speed.overlap_gradients),
+    };
+    Beside::of(job, Ways { forward: gathered, backward: gradients }, most.least(left)).waits.all()
+}

@@ -1,0 +1,341 @@
+//! Time of a step: passes of the stages, collectives that nothing hides, the host where it is slower than the card,
+//! and the pipeline's bubble.
+
+pub(in crate::predict) mod cost;
+pub(in crate::predict) mod decode;
+pub(in crate::predict) mod exchange;
+pub(in crate::predict) mod link;
+pub(in crate::predict) mod offload;
+pub(in crate::predict) mod ways;
+
+use crate::model::{CollectiveKind, Input, Tape, Unit};
+use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};
+use crate::predict::job::Job;
+use crate::predict::prediction::StepTime;
+use crate::predict::step::Step;
+use crate::predict::step::pipeline::warm_up;
+use crate::predict::time::cost::{Cost, Pass, Passes, peak};
+use crate::predict::time::exchange::{Beside, Weights, between, sharded, within};
+use crate::predict::time::link::Group;
+use crate::predict::time::ways::Ways;
+use crate::units::{BytesPerSec, Flops, Seconds, Watts};
+
+/// One micro-batch through one stage, seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stage {
+    /// Its kernels.
+    card: Ways,
+    /// The host, to launch them.
+    host: Ways,
+    /// Collectives beside the passes.
+    beside: Beside,
+    /// Waiting for the host to read what the card routed.
+    reads: f64,
+    weights: Weights,
+}
+
+impl Stage {
+    fn add(&mut self, job: &Job, step: &Step, tape: &Tape, (pass, again): (&Pass, bool)) {
+        let train = job.training.mode == Mode::Train;
+        let weights = Weights::of(job, tape);
+        let within = within(job, step, tape, pass, (train, again));
+        self.beside.add(within, 1.0);
+        self.beside.add(sharded(job, weights, pass, &within, train), 1.0);
+        self.card += pass.card;
+        self.host += pass.host;
+        if weights.expert > 0.0 && job.speed.cuda_graph != CudaGraph::FullIteration {
+            self.reads += job.speed.stack.expert_us * 1e-6;
+        }
+        self.weights.add(weights, 1.0);
+    }
+
+    /// Adds `count` times what `one` is.
+    fn repeat(&mut self, one: &Self, count: f64) {
+        self.card += one.card * count;
+        self.host += one.host * count;
+        self.beside.add(one.beside, count);
+        self.reads += one.reads * count;
+        self.weights.add(one.weights, count);
+    }
+
+    /// Seconds that the card waits for the host to launch its kernels. The passes follow each other, so that one of
+    /// them may wait and the other not.
+    fn late(&self, job: &Job) -> Ways {
+        let captured = match job.speed.cuda_graph {
+            CudaGraph::None => 1.0,
+            CudaGraph::TransformerEngine | CudaGraph::Local => 0.2,
+            CudaGraph::FullIteration => 0.0,
+        };
+        (self.host * captured).beyond(self.card + self.beside.waits)
+    }
+
+    /// Seconds that the card waits for the host, to launch and to read.
+    fn gap(&self, job: &Job) -> f64 {
+        self.reads + self.late(job).all()
+    }
+
+    /// Seconds of the card, with its collectives.
+    fn busy(&self) -> f64 {
+        (self.card + self.beside.waits).all()
+    }
+
+    fn seconds(&self, job: &Job) -> f64 {
+        self.busy() + self.gap(job)
+    }
+
+    /// Seconds that the step waits for the exchange of its gradients and weights. It also runs while the card waits for
+    /// the host.
+    fn exchange(&self, job: &Job) -> f64 {
+        between(job, self.weights, self.beside.left(self.card) + self.late(job))
+    }
+}
+
+/// How many layers of each kind a stage holds, without and with recomputation.
+type Counts = Vec<[u64; 2]>;
+
+/// Stages that follow each other and hold the same layers.
+struct Alike {
+    /// The first of them.
+    index: usize,
+    /// How many there are.
+    count: usize,
+    /// One micro-batch through one of them.
+    stage: Stage,
+}
+
+/// One micro-batch through every stage.
+fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
+    let of_layer = |kind: usize, again: usize| {
+        let mut one = Stage::default();
+        if let Some(passed) = &passes.kinds[kind][again] {
+            one.add(job, step, &step.walk.kinds[kind].1, (&passed.pass, again == 1));
+        }
+        one
+    };
+    let layers: Vec<[Stage; 2]> =
+        (0..passes.kinds.len()).map(|kind| [0, 1].map(|again| of_layer(kind, again))).collect();
+    let boundary = Beside::bare(if interleaves(job) { Ways::default() } else { boundary(job) });
+    let last = job.stages.len() - 1;
+    let mut alike: Vec<Alike> = Vec::with_capacity(4);
+    let (mut counts, mut before): (Counts, Counts) = (vec![[0; 2]; layers.len()], Vec::with_capacity(layers.len()));
+    for index in 0..job.stages.len() {
+        count(job, step, index, &mut counts);
+        // The first stage embeds and the last has the loss.
+        if let Some(known) = alike.last_mut().filter(|known| known.index > 0 && index < last && before == counts) {
+            known.count += 1;
+            continue;
+        }
+        let mut stage = Stage { beside: boundary, ..Stage::default() };
+        for (one, count) in layers.iter().flatten().zip(counts.iter().flatten()).filter(|(_, count)| **count > 0) {
+            stage.repeat(one, *count as f64);
+        }
+        if index == 0 {
+            stage.add(job, step, &step.walk.first, (&passes.first.pass, false));
+        }
+        if index == last {
+            stage.add(job, step, &step.walk.last, (&passes.last.pass, false));
+        }
+        alike.push(Alike { index, count: 1, stage });
+        before.clone_from(&counts);
+    }
+    alike
+}
+
+/// Counts the layers of stage `index` by kind.
+fn count(job: &Job, step: &Step, index: usize, counts: &mut Counts) {
+    counts.fill([0; 2]);
+    for layer in job.stages[index].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)) {
+        counts[step.kind(layer)][usize::from(step.is_checkpointed(layer))] += 1;
+    }
+}
+
+/// Whether stages hold several chunks, which take turns.
+fn interleaves(job: &Job) -> bool {
+    job.degrees.schedule == Schedule::Interleaved && job.degrees.virtual_pipeline > 1
+}
+
+/// Seconds in which activations pass one boundary between stages, and their gradients.
+fn boundary(job: &Job) -> Ways {
+    let stages = job.stages.len() as u64;
+    let degrees = &job.degrees;
+    if stages < 2 {
+        return Ways::default();
+    }
+    let width = job.decoder().map_or(0, |decoder| decoder.hidden);
+    let cut = if degrees.sequence_parallel { degrees.tensor } else { 1 } * degrees.context;
+    let tokens = job.batch.micro.saturating_mul(job.batch.sequence);
+    let bytes = (tokens.saturating_mul(width).saturating_mul(job.storage.compute.bytes()) / cut.max(1)) as f64;
+    // Where all tensor-parallel ranks hold the same, each of Megatron's sends a part, which those behind gather
+    // (arXiv 2104.04473, section 4.1; so does DeepSpeed, runtime/pipe/engine.py, `is_pipe_partitioned`).
+    let parts = if job.profile.pipeline.sends_parts.is && !degrees.sequence_parallel { degrees.tensor } else { 1 };
+    let sent = Group { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes / parts as f64);
+    let gathered = Group { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes);
+    let forward = sent + gathered;
+    Ways { forward, backward: if job.training.mode == Mode::Train { forward } else { 0.0 } }
+}
+
+/// Seconds of a step that the first of interleaved stages waits for what chunks send each other. Once it has made its
+/// first pass backward a send runs beside the other way's pass of another chunk; before, and after its last pass forward,
+/// nothing hides one (Megatron: --overlap-p2p-communication is its default, --overlap-p2p-communication-warmup-flush is
+/// not). `passes` are those of a micro-batch through the slowest stage.
+fn sends(job: &Job, passes: Ways) -> f64 {
+    if !interleaves(job) {
+        return 0.0;
+    }
+    let sent = boundary(job);
+    let chunks = job.degrees.virtual_pipeline;
+    let bare = warm_up(job, 0);
+    let beside = job.batch.accumulation.saturating_mul(chunks).saturating_sub(bare);
+    let hides = Ways { forward: passes.backward, backward: passes.forward } * (1.0 / chunks as f64);
+    sent.all() * bare as f64 + sent.beyond(hides).all() * beside as f64
+}
+
+/// Seconds that one micro-batch spends at least in a layer of that kind: its kernels, and the collectives that nothing
+/// hides.
+pub(in crate::predict) fn of_layer(job: &Job, step: &Step, passes: &Passes, (kind, again): (usize, bool)) -> f64 {
+    let mut one = Stage::default();
+    if let Some(passed) = &passes.kinds[kind][usize::from(again)] {
+        one.add(job, step, &step.walk.kinds[kind].1, (&passed.pass, again));
+    }
+    one.busy() + one.reads
+}
+
+/// A step but for its optimizer and for what lies in host memory: what it takes at least.
+pub struct Course {
+    stages: Vec<Alike>,
+    /// Seconds of all micro-batches through all stages.
+    pipeline: f64,
+    /// Seconds of that in which chunks wait for what others send.
+    sends: f64,
+    /// Seconds of the exchange between data-parallel ranks that the step waits for.
+    exchange: f64,
+}
+
+/// Seconds that the step waits for a stage's exchange.
+fn exchange(job: &Job, stage: &Stage) -> f64 {
+    if job.training.mode == Mode::Train { stage.exchange(job) } else { 0.0 }
+}
+
+impl Course {
+    pub(in crate::predict) fn of(job: &Job, step: &Step, passes: &Passes) -> Self {
+        let stages = stages(job, step, passes);
+        let (mut through, mut slowest, mut waits) = (0.0, 0.0, 0.0_f64);
+        let mut passes = Ways::default();
+        for Alike { stage, count, .. } in &stages {
+            let seconds = stage.seconds(job);
+            through += seconds * *count as f64;
+            if seconds > slowest {
+                (slowest, passes) = (seconds, stage.card);
+            }
+            waits = waits.max(exchange(job, stage));
+        }
+        let sends = sends(job, passes);
+        // The slowest stage sets the pace; the others are passed once on the way in and out, a chunk of each at a time
+        // where they are interleaved: with equal stages (p - 1) / (v m) of the passes (arXiv 2104.04473, section 2.2).
+        let micro_batches = job.batch.accumulation as f64;
+        let pipeline = micro_batches * slowest + (through - slowest) / job.degrees.virtual_pipeline as f64;
+        Self { stages, pipeline: pipeline + sends, sends, exchange: waits }
+    }
+
+    /// Its time.
+    #[must_use]
+    pub const fn seconds(&self) -> Seconds {
+        Seconds(self.pipeline + self.exchange)
+    }
+
+    /// Seconds that host memory adds, as `job` uses it.
+    pub(in crate::predict) fn host(&self, job: &Job, step: &Step) -> f64 {
+        if job.training.cpu_offload == CpuOffload::None && job.training.offload_modules.is_empty() {
+            return 0.0;
+        }
+        let moved = |Alike { index, stage, .. }: &Alike| {
+            let layers = job.stages[*index].layers();
+            offload::seconds(job, step, &layers, stage.weights, stage.card)
+        };
+        self.stages.iter().map(moved).fold(0.0, f64::max)
+    }
+
+    /// The step's time and what comes of it; `largest` is the stage whose GPU the parts are of.
+    pub(in crate::predict) fn finish(&self, (job, step): (&Job, &Step), cost: &Cost, largest: usize) -> StepTime {
+        let host = self.host(job, step);
+        let seconds = self.seconds().0 + host + cost.optimizer.0;
+        let own = self.stages.iter().rfind(|alike| alike.index <= largest);
+        let own = own.map_or_else(Stage::default, |alike| alike.stage);
+        let micro_batches = job.batch.accumulation as f64;
+        let kernels = cost.compute.0 + cost.memory_bound.0;
+        let launch = own.gap(job) * micro_batches;
+        let communication = own.beside.waits.all() * micro_batches + self.sends + exchange(job, &own) + host;
+        // What is left of rounding is no wait.
+        let bubble = seconds - kernels - launch - communication;
+        let bubble = if bubble > 1e-9 * seconds { bubble } else { 0.0 };
+        finish(job, cost, [seconds, communication, bubble, launch])
+    }
+}
+
+fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble, launch]: [f64; 4]) -> StepTime {
+    let input = job.architecture.input();
+    let tokens = job.batch.tokens() as f64;
+    let gpus = job.degrees.num_gpus as f64;
+    let per_gpu = tokens / seconds / gpus;
+    let train = job.training.mode == Mode::Train;
+    // (6 N + 12 L h s) a token, N with embeddings (CONTRACT); a third of it is the forward pass.
+    let seen = job.batch.sequence.saturating_add(job.batch.past) as f64;
+    let attention = job
+        .decoder()
+        .map_or(0.0, |decoder| 12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * seen);
+    let share = if train { 1.0 } else { 1.0 / 3.0 };
+    let (dense, _) = peak(job, Unit::Matrix(job.storage.compute), true);
+    let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute;
+    // The formula is one of single stacks that read tokens; for others the operators of the walk are counted.
+    let formula = matches!(input, Input::Tokens(_));
+    let by_formula = (6.0 * job.params.active as f64 + attention) * share * per_gpu;
+    let model_flops = if formula { by_formula } else { own.0 / seconds };
+    let mfu = (formula && train && dense.0 > 0.0).then(|| model_flops / dense.0);
+    let has_tokens = !matches!(input, Input::Image(..) | Input::Captioned(_));
+    let again = if own.0 > 0.0 { 1.0 + cost.flops.recompute.0 / own.0 } else { 1.0 };
+    let bytes = cost.traffic.total().as_f64();
+    let hours = job.total_tokens.filter(|_| train && has_tokens).map(|all| all / (tokens / seconds) / 3600.0);
+    StepTime {
+        step: Seconds(seconds),
+        compute: cost.compute,
+        memory_bound: cost.memory_bound,
+        communication: Seconds(communication),
+        bubble: Seconds(bubble),
+        launch: Seconds(launch),
+        tokens_per_s: has_tokens.then_some(tokens / seconds),
+        tokens_per_s_per_gpu: has_tokens.then_some(per_gpu),
+        samples_per_s: job.batch.global as f64 / seconds,
+        model_flops_per_gpu: Flops(model_flops).per_second(),
+        mfu,
+        hfu: mfu.map(|mfu| mfu * again),
+        bandwidth: BytesPerSec(bytes / seconds),
+        mbu: bytes / seconds / job.hardware.gpu.bandwidth.0,
+        total_hours: hours,
+        total_cost: hours.zip(job.price_per_gpu_hour).map(|(hours, price)| hours * gpus * price),
+        power: power(job, cost, seconds),
+    }
+}
+
+/// Share of its dynamic power that a card draws while DRAM bandwidth bounds its kernels, and while it waits.
+/// Training draws the board's limit in its products and falls between them (POLCA, arXiv 2308.12908, section 3: GPUs at
+/// or above their power limit in compute-bound phases, at 50 to 75 % in others, near idle at synchronisation points).
+const DRAM_POWER: f64 = 0.6;
+const WAITING_POWER: f64 = 0.15;
+
+/// Average power of one card over a step of `seconds`.
+fn power(job: &Job, cost: &Cost, seconds: f64) -> Option<Watts> {
+    let board = job.hardware.gpu.tdp?.0;
+    let limit = job.hardware.power_limit_w.map_or(board, |limit| limit.min(board));
+    let idle = board * job.speed.curves.matrix.idle_power;
+    let (compute, memory) = (cost.compute.0, cost.memory_bound.0);
+    let waiting = (seconds - compute - memory).max(0.0);
+    let busy = (compute + DRAM_POWER * memory + WAITING_POWER * waiting) / seconds;
+    Some(Watts(idle + (limit - idle).max(0.0) * busy.min(1.0)))
+}
+
+impl Flops {
+    /// A count of operations in a second, as a rate.
+    const fn per_second(self) -> crate::units::FlopsPerSec {
+        crate::units::FlopsPerSec(self.0)
+    }
+}

@@ -1,0 +1,58 @@
+//! A quantity of the forward and of the backward pass.
+
+use std::ops::{Add, AddAssign, Mul, Sub};
+
+/// Of both passes, mostly seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(in crate::predict) struct Ways {
+    pub forward: f64,
+    /// With what is recomputed.
+    pub backward: f64,
+}
+
+impl Ways {
+    pub fn all(self) -> f64 {
+        self.forward + self.backward
+    }
+
+    /// The smaller of both, each way.
+    pub const fn least(self, other: Self) -> Self {
+        Self { forward: self.forward.min(other.forward), backward: self.backward.min(other.backward) }
+    }
+
+    /// What is more than `other`, each way; 0 where it is less.
+    pub fn beyond(self, other: Self) -> Self {
+        let Self { forward, backward } = self - other;
+        Self { forward: forward.max(0.0), backward: backward.max(0.0) }
+    }
+}
+
+impl Add for Ways {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { forward: self.forward + other.forward, backward: self.backward + other.backward }
+    }
+}
+
+impl AddAssign for Ways {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Ways {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self { forward: self.forward - other.forward, backward: self.backward - other.backward }
+    }
+}
+
+impl Mul<f64> for Ways {
+    type Output = Self;
+
+    fn mul(self, count: f64) -> Self {
+        Self { forward: self.forward * count, backward: self.backward * count }
+    }
+}
