@@ -28,7 +28,7 @@ pub use hardware::{
 pub use spread::{Figure, Spread};
 
 pub use hook::{HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
-pub use out_of_memory::OutOfMemory;
+pub use out_of_memory::{OutOfMemory, OutOfMemoryKind};
 pub use progress::{LogFormat, Progress, ToldBy};
 pub use run::RunNews;
 pub use snapshot::{DeviceSnapshot, Purpose, SnapshotTerm};

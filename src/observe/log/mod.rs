@@ -97,7 +97,11 @@ impl Log {
 
     fn line(&mut self, line: &str, at: Moment, live: bool) -> bool {
         if let Some(message) = out_of_memory::find(line) {
-            self.out_of_memory = Some(message);
+            // The driver's refusals that follow a message with figures are its consequences.
+            let told = self.out_of_memory.as_ref().is_some_and(OutOfMemory::has_figures);
+            if !told || message.has_figures() {
+                self.out_of_memory = Some(message);
+            }
             return true;
         }
         let likely = self.likely;
