@@ -30,6 +30,7 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
         variables: &variables,
         world: told(around).unwrap_or_default(),
     };
+    let mut remarks = Vec::new();
     let unreadable = |why: String| Refused::Unreadable(format!("{name}:{why}"));
     let read = match name.rsplit('.').next().unwrap_or("").to_lowercase().as_str() {
         "toml" => of_settings(text::toml(name, content).map_err(unreadable)?, name, &context),
@@ -38,6 +39,7 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
             if let Some(job) = jobs::of_settings(&settings) {
                 return of_script(name, &job.script, &job.variables, around, catalog);
             }
+            remarks = settings.remarks().to_vec();
             let plan = is_plan(&settings);
             match of_settings(settings, name, &context) {
                 None if plan => return Err(Refused::Plan(name.to_owned())),
@@ -49,6 +51,7 @@ pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Resul
     };
     let mut imported =
         read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
+    remarks.into_iter().for_each(|line| imported.note(line));
     imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
@@ -161,21 +164,24 @@ fn of_script(
     let known = |variable: &str| variables.get(variable).cloned();
     let mut found: Vec<(String, Imported)> = Vec::new();
     let mut others = Vec::new();
-    let script = shell::read(content, &known);
+    let source = |path: &str| around.files.read(path).ok();
+    let script = shell::read_around(content, &shell::Around { variable: &known, file: &source });
     let written = Written { own: &script.files, below: around.files };
-    for command in starting(script.commands) {
+    for shell::Command { words: command, unset, begins_unset } in starting(script.commands) {
         let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
         let inner = Run {
             command,
             variables: variables.clone(),
             ancestors: Vec::new(),
             gpus: around.gpus.clone(),
-            withheld: around.withheld,
+            // What stands in front may be a launcher.
+            withheld: around.withheld || begins_unset,
             world: around.world,
             which: None,
             files: &written,
         };
-        let imported = run(&inner, catalog);
+        let mut imported = run(&inner, catalog);
+        note_unset(&mut imported, &unset, &script.unread);
         if imported.tool.is_empty() {
             others.push(shown);
         } else if found.iter().all(|(_, known)| known.json() != imported.json()) {
@@ -199,6 +205,22 @@ fn of_script(
             Err(Refused::Several { file: name.to_owned(), commands })
         }
     }
+}
+
+/// Says which variables of a command are set nowhere: nothing stands for them here, and something may in the run.
+fn note_unset(imported: &mut Imported, unset: &[String], unread: &[String]) {
+    let mut names: Vec<&str> = Vec::new();
+    for name in unset {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    let names = names.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
+    let from = if unread.is_empty() { String::new() } else { format!(" ({} could not be read)", unread.join(", ")) };
+    imported.note(format!("set nowhere in the script, taken as nothing or unknown: {names}{from}"));
 }
 
 /// Files that a script writes itself before it starts what reads them.
@@ -227,12 +249,12 @@ const MOST_COMMANDS: usize = 64;
 
 /// The commands of a script that start Python, a launcher or a tool that trains, in their order.
 pub fn commands(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Vec<String>> {
-    starting(shell::read(content, known).commands)
+    starting(shell::read(content, known).commands).into_iter().map(|command| command.words).collect()
 }
 
-fn starting(all: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let starts = |words: &Vec<String>| {
-        let launch::Launched { launchers, program, .. } = launch::take_apart(words);
+fn starting(all: Vec<shell::Command>) -> Vec<shell::Command> {
+    let starts = |command: &shell::Command| {
+        let launch::Launched { launchers, program, .. } = launch::take_apart(&command.words);
         !launchers.is_empty() || (program.python && !program.words.is_empty()) || trains_by_itself(&program)
     };
     all.into_iter().filter(starts).take(MOST_COMMANDS).collect()

@@ -19,6 +19,7 @@ mod launch;
 mod litgpt;
 mod llama_factory;
 mod llm_foundry;
+mod loose_yaml;
 mod megatron;
 mod model;
 mod nanogpt;

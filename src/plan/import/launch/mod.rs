@@ -149,7 +149,9 @@ fn follow(words: Vec<String>, launched: &mut Launched, depth: usize) {
     } else if is_shell(name) {
         match shell_text(after) {
             Some((text, behind)) => {
-                follow(last_that_trains(shell::read(text, &|_| None).commands, depth), launched, depth + 1);
+                let commands = shell::read(text, &|_| None).commands;
+                let commands = commands.into_iter().map(|command| command.words).collect();
+                follow(last_that_trains(commands, depth), launched, depth + 1);
                 // Its own words (`$0`, `$1`, …) where the text itself starts nothing that trains.
                 if launched.launchers.is_empty() && !launched.program.python && !behind.is_empty() {
                     follow(behind.to_vec(), launched, depth + 1);

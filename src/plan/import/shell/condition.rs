@@ -24,6 +24,18 @@ struct Open {
     reading: bool,
     /// Nobody knows which branch is taken: all are read, each from what was known before.
     fork: Option<Fork>,
+    /// A loop over words that are known.
+    turns: Option<Turns>,
+}
+
+/// What is left of a loop.
+#[derive(Debug, Clone, Default)]
+struct Turns {
+    variable: String,
+    /// The words that come, the next one last.
+    left: Vec<String>,
+    /// The statement that its body begins with.
+    start: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -69,13 +81,16 @@ impl Fork {
 pub struct Branches {
     open: Vec<Open>,
     forks: usize,
+    /// Where it goes on, where a loop begins anew.
+    pub back: Option<usize>,
 }
 
 impl Branches {
-    /// What is left of a statement that is to be followed.
+    /// What is left of a statement that is to be followed; `next` is the number of the one behind it.
     pub fn taken(
         &mut self,
         statement: &str,
+        next: usize,
         script: &mut Script,
         known: &dyn Fn(&str) -> Option<String>,
     ) -> Option<String> {
@@ -91,13 +106,7 @@ impl Branches {
                     return None;
                 }
                 "while" | "until" | "for" | "select" => {
-                    // Arguments of the script are taken in such a loop: there are none.
-                    let arguments = ["$#", "getopts", "$1", "${1"].iter().any(|part| after.contains(part));
-                    if word == "for" && self.follows() {
-                        script.loop_over(after, known);
-                    }
-                    let reading = word == "for" || !arguments;
-                    self.open.push(Open { taken: true, reading, ..Open::default() });
+                    self.open_loop(word, after, next, script, known);
                     return None;
                 }
                 "case" => {
@@ -107,17 +116,14 @@ impl Branches {
                     }
                 }
                 "fi" | "esac" | "done" => {
-                    if let Some(Open { fork: Some(mut fork), reading, .. }) = self.open.pop() {
-                        fork.end_branch(reading, &mut script.variables);
-                        fork.join(&mut script.variables);
-                    }
+                    self.close(script);
                     return None;
                 }
                 "elif" | "else" => {
                     self.next_branch(word == "else", after, script, known);
                     return None;
                 }
-                "then" | "do" | "{" | "time" | "exec" => rest = after,
+                "then" | "do" | "time" | "exec" => rest = after,
                 "exit" | "return" => {
                     if self.follows()
                         && let Some(Open { fork: Some(fork), .. }) = self.open.last_mut()
@@ -130,6 +136,52 @@ impl Branches {
             }
         }
         (!rest.is_empty() && self.follows()).then(|| rest.to_owned())
+    }
+
+    fn open_loop(
+        &mut self,
+        word: &str,
+        header: &str,
+        start: usize,
+        script: &mut Script,
+        known: &dyn Fn(&str) -> Option<String>,
+    ) {
+        // Arguments of the script are taken in such a loop: there are none.
+        let arguments = ["$#", "getopts", "$1", "${1"].iter().any(|part| header.contains(part));
+        let mut turns = None;
+        if self.follows() {
+            match word {
+                "for" | "select" => {
+                    let (variable, left) = script.loop_over(header, known);
+                    turns = (word == "for" && !left.is_empty()).then_some(Turns { variable, left, start });
+                }
+                // `while read -r A B`
+                _ => {
+                    let mut names = header.split_whitespace().skip_while(|word| *word != "read").skip(1);
+                    for name in names.by_ref().filter(|name| !name.starts_with('-')) {
+                        script.variables.insert(name.to_owned(), vec![UNKNOWN.to_owned()]);
+                    }
+                }
+            }
+        }
+        let reading = word == "for" || !arguments;
+        self.open.push(Open { taken: true, reading, turns, ..Open::default() });
+    }
+
+    /// Behind the last branch of a condition, or a turn of a loop.
+    fn close(&mut self, script: &mut Script) {
+        let Some(mut open) = self.open.pop() else { return };
+        if let Some(mut fork) = open.fork.take() {
+            fork.end_branch(open.reading, &mut script.variables);
+            fork.join(&mut script.variables);
+        }
+        if let Some(turns) = &mut open.turns
+            && let Some(word) = turns.left.pop()
+        {
+            script.variables.insert(turns.variable.clone(), vec![word]);
+            self.back = Some(turns.start);
+            self.open.push(open);
+        }
     }
 
     /// Opens a `case`; what is left is what stands behind its `in`.
@@ -162,7 +214,7 @@ impl Branches {
     fn open(&mut self, holds: Option<bool>, script: &Script) {
         let fork = if holds.is_none() && self.follows() { self.fork(script) } else { None };
         let reading = holds.unwrap_or(true);
-        self.open.push(Open { case: None, taken: reading && fork.is_none(), reading, fork });
+        self.open.push(Open { taken: reading && fork.is_none(), reading, fork, ..Open::default() });
     }
 
     fn next_branch(
@@ -196,7 +248,7 @@ impl Branches {
         script: &mut Script,
         known: &dyn Fn(&str) -> Option<String>,
     ) -> Option<&'a str> {
-        let Some(Open { case: Some((word, patterns)), taken, reading, fork }) = self.open.last_mut() else {
+        let Some(Open { case: Some((word, patterns)), taken, reading, fork, .. }) = self.open.last_mut() else {
             return Some(statement);
         };
         let end = statement.find([')', '(', ' ', '=']).unwrap_or(statement.len());

@@ -7,6 +7,17 @@ use crate::plan::import::settings::UNKNOWN;
 impl Script {
     /// What a text that begins with `$` stands for, and how many bytes that uses up.
     pub(super) fn expanded(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> (String, usize) {
+        const DEEPEST: usize = 16;
+        if self.depth.get() > DEEPEST {
+            return (UNKNOWN.to_owned(), text.len());
+        }
+        self.depth.set(self.depth.get() + 1);
+        let expanded = self.expanded_once(text, known);
+        self.depth.set(self.depth.get() - 1);
+        expanded
+    }
+
+    fn expanded_once(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> (String, usize) {
         if let Some(inner) = text.strip_prefix("$((") {
             let Some(end) = inner.find("))") else { return (String::new(), text.len()) };
             let plain = inner[..end].replace(['$', '{', '}'], "");
@@ -16,9 +27,18 @@ impl Script {
                 _ if name == "RANDOM" => Some(0),
                 text => text.parse().ok(),
             };
-            let value =
-                expression::whole(&plain, &number).map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string());
+            // `$((${A:-4} * 2))`: what stands in braces first.
+            let value = expression::whole(&plain, &number)
+                .or_else(|| expression::whole(&self.put_in(&inner[..end], known), &number));
+            let value = value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string());
             return (value, end + "$((".len() + "))".len());
+        }
+        // `$'…'` is a quote of its own; `$[…]` the arithmetic of old.
+        if text.starts_with("$'") || text.starts_with("$\"") {
+            return (String::new(), 1);
+        }
+        if text.starts_with("$[") {
+            return (UNKNOWN.to_owned(), closing(text, '[', ']'));
         }
         if let Some(inner) = text.strip_prefix('`') {
             let end = inner.find('`').unwrap_or(inner.len());
@@ -43,11 +63,12 @@ impl Script {
             Some('#') => (known("#").unwrap_or_else(|| UNKNOWN.to_owned()), 2),
             Some('?' | '$' | '!') => (UNKNOWN.to_owned(), 2),
             _ if end == 0 => ("$".to_owned(), 1),
-            _ => (self.variable(&name[..end], known).unwrap_or_else(|| unset(&name[..end])), 1 + end),
+            _ => (self.variable(&name[..end], known).unwrap_or_else(|| self.unset(&name[..end])), 1 + end),
         }
     }
 
-    /// `name`, `name[@]`, `name:-default`, `name##pattern`, `#name`, `name/old/new`; what another sign asks is unknown.
+    /// `name`, `name[@]`, `name[2]`, `name:-default`, `name##pattern`, `#name`, `name/old/new`; what another sign asks
+    /// is unknown.
     fn parameter(&self, inner: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
         if let Some(name) = inner.strip_prefix('#') {
             let name = name.trim_end_matches("[@]").trim_end_matches("[*]");
@@ -56,42 +77,59 @@ impl Script {
         }
         let end = inner.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(inner.len());
         let (name, rest) = inner.split_at(end);
+        if name.is_empty() {
+            // `${!name}`, `${@:2}`
+            return if inner == "@" || inner == "*" { known("@").unwrap_or_default() } else { UNKNOWN.to_owned() };
+        }
+        if let Some((index, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'))
+            && !matches!(index, "@" | "*")
+        {
+            let element = self.element(name, &self.put_in(index.trim_matches(['"', '\'']), known), known);
+            return cut(&element, behind);
+        }
         let argument = name.starts_with(|letter: char| letter.is_ascii_digit());
         let value = if argument { known(name) } else { self.variable(name, known) };
         let value = value.filter(|value| value.is_empty() || !value.chars().all(|letter| letter == UNSET));
-        let default = [":-", ":=", "-", "="].iter().find_map(|sign| rest.strip_prefix(sign));
-        match (value, default) {
-            (value, None) => {
-                let unknown = || if argument { UNKNOWN.to_owned() } else { unset(name) };
-                let set = value.unwrap_or_else(unknown);
-                cut(&set, rest)
-            }
-            (Some(value), Some(_)) if value != UNKNOWN && !value.is_empty() => value,
-            // One level of variables in a default is followed, not more.
-            (_, Some(default)) => {
-                let words = default.trim_matches(['"', '\'']);
-                let inner =
-                    words.strip_prefix("${").and_then(|name| name.strip_suffix('}')).or(words.strip_prefix('$'));
-                let named = |name: &str| self.variable(name, known).unwrap_or_else(|| unset(name));
-                inner.map_or_else(
-                    || words.to_owned(),
-                    |inner| {
-                        let plain = inner.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-                        if plain { named(inner) } else { self.nested(inner, known) }
-                    },
-                )
-            }
+        let without = || if argument { UNKNOWN.to_owned() } else { self.unset(name) };
+        let plain = |words: &str| self.put_in(words.trim_matches(['"', '\'']), known);
+        if let Some(default) = [":-", ":=", "-", "="].iter().find_map(|sign| rest.strip_prefix(sign)) {
+            return value.filter(|value| value != UNKNOWN && !value.is_empty()).unwrap_or_else(|| plain(default));
         }
+        if let Some(other) = rest.strip_prefix(":+").or_else(|| rest.strip_prefix('+')) {
+            return match value.as_deref() {
+                Some(UNKNOWN) => UNKNOWN.to_owned(),
+                None | Some("") => String::new(),
+                Some(_) => plain(other),
+            };
+        }
+        if rest.starts_with(":?") || rest.starts_with('?') {
+            return value.unwrap_or_else(without);
+        }
+        cut(&value.unwrap_or_else(without), rest)
     }
 
-    /// `${A:-${B:-1}}`: the inner one without further ones in it.
-    fn nested(&self, inner: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
-        let (name, default) = inner.split_once(":-").unwrap_or((inner, ""));
-        let value = self.variable(name, known).filter(|value| !value.is_empty());
-        value.unwrap_or_else(|| {
-            let plain = default.trim_matches(['"', '\'']);
-            if plain.is_empty() || plain.contains('$') { UNKNOWN.to_owned() } else { plain.to_owned() }
-        })
+    /// An element of a list, or of a table: `declare -A SIZES=([7b]=4096)`.
+    fn element(&self, name: &str, index: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
+        let Some(words) = self.variables.get(name) else { return UNKNOWN.to_owned() };
+        let key = format!("[{index}]=");
+        if let Some(value) = words.iter().rev().find_map(|word| word.strip_prefix(&key)) {
+            return value.trim_matches(['"', '\'']).to_owned();
+        }
+        let number = |name: &str| self.variable(name, known)?.trim().parse().ok();
+        let at = expression::whole(index, &number).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| words.get(at))
+            .filter(|word| !word.starts_with('['))
+            .cloned()
+            .unwrap_or_else(|| UNKNOWN.to_owned())
+    }
+
+    /// A variable that nobody has set: marked as such, but for what a cluster sets before the script begins.
+    fn unset(&self, name: &str) -> String {
+        let value = unset(name);
+        if value.contains(UNSET) {
+            self.unset.borrow_mut().push(name.to_owned());
+        }
+        value
     }
 }
 
@@ -121,6 +159,14 @@ fn cut(value: &str, sign: &str) -> String {
         return value.to_lowercase();
     } else if sign == "^^" {
         return value.to_uppercase();
+    } else if let Some((old, new)) =
+        sign.strip_prefix('/').filter(|rest| !rest.starts_with('/')).and_then(|rest| rest.split_once('/'))
+    {
+        return if old.contains(['*', '?', '[', '$', '#', '%']) {
+            UNKNOWN.to_owned()
+        } else {
+            value.replacen(old, new, 1)
+        };
     } else if let Some((old, new)) = sign.strip_prefix("//").and_then(|rest| rest.split_once('/')) {
         return if old.contains(['*', '?', '[']) { UNKNOWN.to_owned() } else { value.replace(old, new) };
     } else {
@@ -148,13 +194,13 @@ fn unset(name: &str) -> String {
 }
 
 /// Bytes up to and with the bracket that closes the first one.
-fn closing(text: &str, open: char, close: char) -> usize {
+pub fn closing(text: &str, open: char, close: char) -> usize {
     let mut depth = 0_usize;
     for (at, letter) in text.char_indices() {
         if letter == open {
             depth += 1;
         } else if letter == close {
-            depth -= 1;
+            depth = depth.saturating_sub(1);
             if depth == 0 {
                 return at + 1;
             }

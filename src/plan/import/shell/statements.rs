@@ -83,7 +83,8 @@ pub fn statements(text: &str) -> Vec<Statement> {
     let mut all: Vec<Statement> = Vec::new();
     let mut one = String::new();
     let mut quote = None;
-    let mut brackets = 0_usize;
+    // Only its own kind closes a bracket: `a)` of a `case` stands in a function's braces.
+    let mut brackets: Vec<char> = Vec::new();
     // Where the present line's statements begin.
     let mut line_start = 0_usize;
     let mut letters = text.chars().peekable();
@@ -103,9 +104,11 @@ pub fn statements(text: &str) -> Vec<Statement> {
                 }
                 continue;
             }
-            (None, '(' | '{') => brackets += 1,
-            (None, ')' | '}') => brackets = brackets.saturating_sub(1),
-            (None, '\n' | ';' | '&' | '|') if brackets == 0 => {
+            (None, '(' | '{') => brackets.push(if letter == '(' { ')' } else { '}' }),
+            (None, ')' | '}') => {
+                brackets.pop_if(|open| *open == letter);
+            }
+            (None, '\n' | ';' | '&' | '|') if brackets.is_empty() => {
                 if one.ends_with('>') && letter == '&' {
                     one.push(letter);
                     continue;

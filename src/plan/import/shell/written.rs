@@ -1,7 +1,7 @@
 //! Files and variables that a script fills with texts of its own.
 
 use super::statements::Statement;
-use super::{MAX_TEXT, Script, UNSET};
+use super::{Command, MAX_TEXT, Script, UNSET};
 use crate::plan::import::settings::UNKNOWN;
 
 /// No script that matters writes more files.
@@ -10,7 +10,7 @@ const MOST_FILES: usize = 64;
 impl Script {
     /// Takes in what a statement writes: `cat > ds.json <<EOF`, `echo '{…}' > ds.json`, `read -d '' ARGS <<EOF`.
     pub(super) fn written(&mut self, before: usize, statement: &Statement, known: &dyn Fn(&str) -> Option<String>) {
-        let Some(command) = self.commands.get(before).cloned() else { return };
+        let Some(Command { words: command, .. }) = self.commands.get(before).cloned() else { return };
         let body = statement
             .document
             .as_ref()
@@ -49,8 +49,13 @@ impl Script {
         }
     }
 
-    /// A text with its variables put in.
+    /// A text with its variables put in, those that nobody has set as unknown.
     fn filled(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
+        self.put_in(text, known).replace(UNSET, UNKNOWN)
+    }
+
+    /// A text with its variables put in.
+    pub(super) fn put_in(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
         let mut filled = String::new();
         let mut rest = text;
         while let Some(at) = rest.find(['$', '`']) {
@@ -65,7 +70,7 @@ impl Script {
                 continue;
             }
             let (value, used) = self.expanded(&rest[at..], known);
-            filled.push_str(&value.replace(UNSET, UNKNOWN));
+            filled.push_str(&value);
             rest = rest[at..].get(used.max(1)..).unwrap_or("");
         }
         filled + rest
