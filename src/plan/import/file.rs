@@ -171,7 +171,12 @@ fn of_script(
         let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
         let inner = Run {
             command,
-            variables: variables.clone(),
+            variables: script
+                .exported
+                .iter()
+                .chain(&variables)
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
             ancestors: Vec::new(),
             gpus: around.gpus.clone(),
             // What stands in front may be a launcher.

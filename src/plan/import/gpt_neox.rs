@@ -144,6 +144,11 @@ fn default(option: &str) -> Origin {
 
 /// `precision: bfloat16` stands for DeepSpeed's own section.
 fn precision(imported: &mut Imported, settings: &Settings) {
+    // `"fp16": {"enabled": true, "type": "bfloat16"}`, the way of 1.0.
+    if let Some(found) = settings.text("fp16.type").filter(|found| found.value == "bfloat16") {
+        imported.set("training.precision", Some(found.clone().map(|_| "bf16-fp32-master")));
+        imported.set("training.gradient_dtype", Some(found.map(|_| "bf16")));
+    }
     let Some(found) = settings.text("precision") else { return };
     let word = match found.value.as_str() {
         "fp16" => "fp16-fp32-master",

@@ -4,11 +4,13 @@ mod bar;
 mod composer;
 mod deepspeed;
 mod hugging_face;
+mod json;
 mod litgpt;
 mod megatron;
 mod nanogpt;
 mod nemo;
 mod own;
+mod text;
 mod torchtitan;
 mod torchtune;
 
@@ -30,5 +32,7 @@ pub fn all() -> Vec<Box<dyn Format>> {
         Box::new(bar::Torchtune),
         Box::new(bar::Lightning),
         Box::new(bar::Plain::default()),
+        Box::new(json::Json),
+        Box::new(text::Text::default()),
     ]
 }

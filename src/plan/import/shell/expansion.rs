@@ -126,7 +126,7 @@ impl Script {
     /// A variable that nobody has set: marked as such, but for what a cluster sets before the script begins.
     fn unset(&self, name: &str) -> String {
         let value = unset(name);
-        if value.contains(UNSET) {
+        if value.contains(UNSET) && !matches!(name, "HOME" | "USER" | "RANDOM" | "PATH" | "PYTHONPATH") {
             self.unset.borrow_mut().push(name.to_owned());
         }
         value

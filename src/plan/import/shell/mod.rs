@@ -31,6 +31,8 @@ pub struct Script {
     pub commands: Vec<Command>,
     /// Files that it writes itself, by their paths.
     pub files: BTreeMap<String, String>,
+    /// Variables that its commands find in their environment.
+    pub exported: BTreeMap<String, String>,
     /// Scripts that it reads and that could not be read here.
     pub unread: Vec<String>,
     /// Variables that nobody has set, of the present command.
@@ -196,6 +198,9 @@ impl Script {
             for word in &words {
                 if let Some((name, added, value)) = assignment(word) {
                     self.assign(name, added, vec![value.to_owned()]);
+                    if statement.starts_with("export ") && value != UNKNOWN && !value.is_empty() {
+                        self.exported.insert(name.to_owned(), value.to_owned());
+                    }
                 }
             }
         }
