@@ -10,7 +10,7 @@ use crate::units::Bytes;
 
 /// A plan beside what is explained.
 #[derive(Debug, Clone, Copy)]
-pub struct Beside<'a> {
+pub struct ShortagePlan<'a> {
     /// Its prediction.
     pub prediction: &'a Prediction,
     /// Changes that would make it need less.
@@ -23,7 +23,7 @@ pub struct Shortage {
     /// What ran out, by how much, in one line.
     pub headline: String,
     /// What was asked, and who held what; only what the message tells.
-    pub held: Vec<Held>,
+    pub held: Vec<MemoryClaim>,
     /// What would help, the surest first, with what it would bring.
     pub helps: Vec<String>,
     /// What the plan foresaw; nothing without one.
@@ -32,7 +32,7 @@ pub struct Shortage {
 
 /// Memory that was asked for or held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct MemoryClaim {
     /// A word for it.
     pub name: &'static str,
     /// How much.
@@ -43,7 +43,7 @@ pub struct Held {
 
 /// Explains a message, against a plan where there is one.
 #[must_use]
-pub fn shortage(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Shortage {
+pub fn shortage(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Shortage {
     // A plan is of a device's memory.
     let plan = plan.filter(|_| oom.kind.is_device() && !oom.is_absurd());
     Shortage {
@@ -54,7 +54,7 @@ pub fn shortage(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Shortage {
     }
 }
 
-fn held(oom: &OutOfMemory) -> Vec<Held> {
+fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
     let metal = oom.backend == "MPS";
     let listed = oom.may_list_itself().then(|| oom.others.iter().map(|(_, held)| *held).sum());
     let resident = oom.in_process.filter(|_| oom.kind == OutOfMemoryKind::Killed);
@@ -77,7 +77,7 @@ fn held(oom: &OutOfMemory) -> Vec<Held> {
         ("limit", oom.allowed, limit_of(oom)),
         ("device", oom.capacity, "in all"),
     ];
-    rows.into_iter().filter_map(|(name, bytes, note)| Some(Held { name, bytes: bytes?, note })).collect()
+    rows.into_iter().filter_map(|(name, bytes, note)| Some(MemoryClaim { name, bytes: bytes?, note })).collect()
 }
 
 const fn asked_for(oom: &OutOfMemory) -> &'static str {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use memwall::catalog::Catalog;
-use memwall::plan::import::{self, Files, Imported, Run};
+use memwall::plan::import::{self, Files, ImportedPlan, ProcessView};
 use serde::Deserialize;
 use serde_json::Value;
 use support::catalog;
@@ -63,9 +63,9 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-fn imported(case: &Case, catalog: &Catalog) -> Imported {
+fn imported(case: &Case, catalog: &Catalog) -> ImportedPlan {
     let files = CaseFiles(case.files.clone());
-    let run = Run {
+    let run = ProcessView {
         command: case.command.as_deref().map(words).unwrap_or_default(),
         variables: case.environment.clone(),
         ancestors: case.ancestors.iter().map(|line| words(line)).collect(),
@@ -82,7 +82,7 @@ fn imported(case: &Case, catalog: &Catalog) -> Imported {
 }
 
 /// What is wrong with what was read.
-fn faults(case: &Case, imported: &Imported) -> Vec<String> {
+fn faults(case: &Case, imported: &ImportedPlan) -> Vec<String> {
     let mut faults = Vec::new();
     if imported.tool != case.tool {
         faults.push(format!("read as {}", imported.tool));
@@ -141,7 +141,7 @@ fn commands_and_files_of_every_framework_mean_what_they_mean_there() {
 #[test]
 fn what_no_tool_is_known_by_is_refused() {
     let files = CaseFiles(BTreeMap::new());
-    let run = Run::of(Vec::new(), &files);
+    let run = ProcessView::of(Vec::new(), &files);
     for (name, text) in [
         ("install.sh", "#!/bin/bash\npip install -e .\npython setup.py install --prefix /usr\n"),
         ("eval.sh", "python eval/run_eval.py --model_name_or_path meta-llama/Llama-2-7b-hf --max_length 512\n"),
@@ -172,7 +172,7 @@ fn what_no_tool_is_known_by_is_refused() {
 #[test]
 fn what_prediction_does_not_follow_is_said() {
     let files = CaseFiles(BTreeMap::new());
-    let run = Run::of(Vec::new(), &files);
+    let run = ProcessView::of(Vec::new(), &files);
     for (text, said) in [
         // OpenGVLab/InternVL internvl_chat/shell/internvl1.5/2nd_finetune
         (
@@ -201,7 +201,7 @@ fn what_prediction_does_not_follow_is_said() {
 #[test]
 fn of_several_trainings_one_is_chosen() {
     let files = CaseFiles(BTreeMap::new());
-    let mut run = Run::of(Vec::new(), &files);
+    let mut run = ProcessView::of(Vec::new(), &files);
     let text = "python run_clm.py --model_name_or_path gpt2 --per_device_train_batch_size 4\n\
                 python run_clm.py --model_name_or_path gpt2-xl --per_device_train_batch_size 1\n\
                 python run_eval.py --model_name_or_path gpt2-xl\n";
@@ -218,7 +218,7 @@ fn what_was_not_understood_is_said() {
     let files = CaseFiles(BTreeMap::new());
     let command = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 \
                    --micro-batch-size many --seq-length 128 --mystery-fusion on --bf16";
-    let imported = import::run(&Run::of(words(command), &files), catalog());
+    let imported = import::run(&ProcessView::of(words(command), &files), catalog());
     let notes = imported.notes.join("\n");
     assert!(notes.contains("not understood: --micro-batch-size many"), "{notes}");
     assert!(notes.contains("--mystery-fusion"), "{notes}");

@@ -1,13 +1,13 @@
 //! What would help where memory ran out; nothing that could not.
 
-use super::Beside;
+use super::ShortagePlan;
 use crate::advise::fixes::Fix;
 use crate::predict::Prediction;
 use crate::reading::{OutOfMemory, OutOfMemoryKind};
 use crate::units::Bytes;
 
 /// What would help, the surest first, with what it would bring.
-pub fn helps(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Vec<String> {
+pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
     if oom.is_absurd() {
         return vec![
             "look at what came before: such a size follows a failed collective, an overflowed index or freed memory"

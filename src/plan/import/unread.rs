@@ -1,7 +1,7 @@
 //! What a reader asked for and did not understand, and what nobody asked for: both are said.
 
-use super::imported::Imported;
-use super::origin::{Found, Origin};
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
 use super::settings::{Fate, Settings, text, truth};
 use serde_json::Value;
 
@@ -164,7 +164,7 @@ const MOST_NAMES: usize = 12;
 
 /// Notes what of `settings` was not understood, and what was not read. A default that such a setting may have gone
 /// over is taken out again.
-pub fn account_for(imported: &mut Imported, settings: &Settings) {
+pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     let mut unread = Vec::new();
     let mut weighty = Vec::new();
     for (name, found, fate) in settings.fates() {
@@ -192,7 +192,7 @@ pub fn account_for(imported: &mut Imported, settings: &Settings) {
     imported.note(format!("not read, a plan has no key for it: {}{more}", unread.join(", ")));
 }
 
-fn misread(imported: &mut Imported, name: &str, found: &Found<Value>) {
+fn misread(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     // `auto`: whoever is told so decides by itself; its reader knows.
     let value = text(&found.value).unwrap_or_else(|| match &found.value {
         Value::Array(_) | Value::Object(_) => found.value.to_string(),
@@ -218,14 +218,14 @@ fn misread(imported: &mut Imported, name: &str, found: &Found<Value>) {
     }
 }
 
-fn is_weighty(name: &str, found: &Found<Value>) -> bool {
+fn is_weighty(name: &str, found: &Setting<Value>) -> bool {
     let lower = name.to_lowercase();
     let off = truth(&found.value) == Some(false) || found.value.is_null();
     !off && WEIGHTY.iter().any(|part| lower.contains(part)) && !lower.contains("path")
 }
 
 /// Takes a default out that a setting nobody reads may stand for.
-fn doubt(imported: &mut Imported, name: &str, found: &Found<Value>) {
+fn doubt(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     let lower = name.to_lowercase();
     for key in SYNONYMS.iter().filter(|(end, _)| lower.ends_with(end)).flat_map(|(_, keys)| keys.iter()) {
         let guessed = imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }));

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::facts::{Facts, Format, count, leading_number};
+use super::super::facts::{LineFacts, LineFormat, count, leading_number};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
@@ -34,12 +34,12 @@ const DEEPEST: usize = 3;
 /// One object a line.
 pub struct Json;
 
-impl Format for Json {
+impl LineFormat for Json {
     fn name(&self) -> LogFormat {
         LogFormat::Json
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         // A logger writes its own words in front.
         let line = line.get(line.find("{\"")?..)?.trim_end();
         if !line.ends_with('}') {
@@ -52,7 +52,7 @@ impl Format for Json {
             names.iter().find_map(|name| fields.iter().find(|(known, _)| known == name).map(|(_, value)| *value))
         };
         let positive = |names: &[&str]| first(names).filter(|number| number.is_finite() && *number > 0.0);
-        let facts = Facts {
+        let facts = LineFacts {
             step: first(&STEP).and_then(count),
             total_steps: first(&TOTAL).and_then(count),
             epoch: first(&["epoch", "train/epoch"]),
@@ -60,7 +60,7 @@ impl Format for Json {
             grad_norm: first(&NORM),
             step_time: positive(&TIME_S).map(Seconds).or_else(|| positive(&TIME_MS).map(|ms| Seconds(ms / 1000.0))),
             tokens_per_s: positive(&TOKENS),
-            ..Facts::default()
+            ..LineFacts::default()
         };
         // A step alone is what many other logs have, too.
         (facts.step.is_some() && (facts.loss.is_some() || facts.step_time.is_some())).then_some(facts)

@@ -2,6 +2,7 @@
 
 mod bar;
 mod composer;
+mod custom;
 mod deepspeed;
 mod hugging_face;
 mod json;
@@ -9,16 +10,15 @@ mod litgpt;
 mod megatron;
 mod nanogpt;
 mod nemo;
-mod own;
 mod text;
 mod torchtitan;
 mod torchtune;
 
-use super::facts::Format;
-pub use own::Own;
+use super::facts::LineFormat;
+pub use custom::CustomPattern;
 
 /// All that are known, the surest first.
-pub fn all() -> Vec<Box<dyn Format>> {
+pub fn all() -> Vec<Box<dyn LineFormat>> {
     vec![
         Box::new(megatron::Megatron),
         Box::new(torchtitan::Torchtitan),
@@ -29,9 +29,9 @@ pub fn all() -> Vec<Box<dyn Format>> {
         Box::new(composer::Composer),
         Box::new(hugging_face::HuggingFace),
         Box::new(nemo::Nemo),
-        Box::new(bar::Torchtune),
+        Box::new(bar::TorchtuneBar),
         Box::new(bar::Lightning),
-        Box::new(bar::Plain::default()),
+        Box::new(bar::PlainBar::default()),
         Box::new(json::Json),
         Box::new(text::Text::default()),
     ]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::super::facts::{Facts, Format, count, leading_number};
+use super::super::facts::{LineFacts, LineFormat, count, leading_number};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
@@ -46,12 +46,12 @@ pub struct Text {
     from_zero: bool,
 }
 
-impl Format for Text {
+impl LineFormat for Text {
     fn name(&self) -> LogFormat {
         LogFormat::Text
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         if line.len() > LONGEST || line.contains("%|") || groups(&OTHER, line).is_some() {
             return None;
         }
@@ -59,7 +59,7 @@ impl Format for Text {
         let found = groups(&STEP, line)?;
         let step = number(&found, 1).and_then(count)?;
         let total = number(&found, 2).and_then(count);
-        let mut facts = Facts { step: Some(step), total_steps: total, loss: Some(loss), ..Facts::default() };
+        let mut facts = LineFacts { step: Some(step), total_steps: total, loss: Some(loss), ..LineFacts::default() };
         if let Some(found) = groups(&EPOCH, line) {
             self.epoch(&mut facts, &found);
         }
@@ -71,7 +71,7 @@ impl Format for Text {
 
 impl Text {
     /// A step of an epoch, where it says how many each has, is one of the run.
-    fn epoch(&mut self, facts: &mut Facts, found: &Captures) {
+    fn epoch(&mut self, facts: &mut LineFacts, found: &Captures) {
         let Some(epoch) = number(found, 1).and_then(count) else { return };
         self.from_zero |= epoch == 0;
         let (Some(step), Some(each)) = (facts.step, facts.total_steps) else { return };

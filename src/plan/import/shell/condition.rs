@@ -15,7 +15,7 @@ const MOST_WORDS: usize = 4_000;
 
 /// A condition that is open.
 #[derive(Debug, Clone, Default)]
-struct Open {
+struct OpenCondition {
     /// Of a `case`: the word that is compared, and patterns of `a | b)` that were read already.
     case: Option<(String, Vec<String>)>,
     /// A branch of it has been read already: later ones are passed over.
@@ -79,7 +79,7 @@ impl Fork {
 /// Which branches of nested conditions the reader is in.
 #[derive(Debug, Default)]
 pub struct Branches {
-    open: Vec<Open>,
+    open: Vec<OpenCondition>,
     forks: usize,
     /// Where it goes on, where a loop begins anew.
     pub back: Option<usize>,
@@ -126,7 +126,7 @@ impl Branches {
                 "then" | "do" | "time" | "exec" => rest = after,
                 "exit" | "return" => {
                     if self.follows()
-                        && let Some(Open { fork: Some(fork), .. }) = self.open.last_mut()
+                        && let Some(OpenCondition { fork: Some(fork), .. }) = self.open.last_mut()
                     {
                         fork.left = true;
                     }
@@ -165,7 +165,7 @@ impl Branches {
             }
         }
         let reading = word == "for" || !arguments;
-        self.open.push(Open { taken: true, reading, turns, ..Open::default() });
+        self.open.push(OpenCondition { taken: true, reading, turns, ..OpenCondition::default() });
     }
 
     /// Behind the last branch of a condition, or a turn of a loop.
@@ -195,7 +195,7 @@ impl Branches {
         let compared = script.words(compared, known).join(" ");
         let unknown = compared == UNKNOWN && self.follows();
         let fork = if unknown { self.fork(script) } else { None };
-        self.open.push(Open { case: Some((compared, Vec::new())), fork, ..Open::default() });
+        self.open.push(OpenCondition { case: Some((compared, Vec::new())), fork, ..OpenCondition::default() });
         first.trim()
     }
 
@@ -214,7 +214,7 @@ impl Branches {
     fn open(&mut self, holds: Option<bool>, script: &Script) {
         let fork = if holds.is_none() && self.follows() { self.fork(script) } else { None };
         let reading = holds.unwrap_or(true);
-        self.open.push(Open { taken: reading && fork.is_none(), reading, fork, ..Open::default() });
+        self.open.push(OpenCondition { taken: reading && fork.is_none(), reading, fork, ..OpenCondition::default() });
     }
 
     fn next_branch(
@@ -248,7 +248,8 @@ impl Branches {
         script: &mut Script,
         known: &dyn Fn(&str) -> Option<String>,
     ) -> Option<&'a str> {
-        let Some(Open { case: Some((word, patterns)), taken, reading, fork, .. }) = self.open.last_mut() else {
+        let Some(OpenCondition { case: Some((word, patterns)), taken, reading, fork, .. }) = self.open.last_mut()
+        else {
             return Some(statement);
         };
         let end = statement.find([')', '(', ' ', '=']).unwrap_or(statement.len());

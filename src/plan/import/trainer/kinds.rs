@@ -1,7 +1,7 @@
 //! Kinds of training beside plain fine-tuning, by the script's name or the keys that only they have: what they hold
 //! beside the model is said.
 
-use super::super::imported::Imported;
+use super::super::imported::ImportedPlan;
 use super::super::rows::not_modelled;
 use super::super::settings::Settings;
 
@@ -17,7 +17,7 @@ const KINDS: &[(&[&str], &str)] = &[
 ];
 
 /// Says what a script of that name trains otherwise.
-pub fn note(imported: &mut Imported, name: &str) {
+pub fn note(imported: &mut ImportedPlan, name: &str) {
     let lower = name.to_lowercase();
     if let Some((_, what)) = KINDS.iter().find(|(parts, _)| parts.iter().any(|part| lower.contains(part))) {
         not_modelled(imported, what);
@@ -25,7 +25,7 @@ pub fn note(imported: &mut Imported, name: &str) {
 }
 
 /// As [`note`], of a file of arguments alone: preference tuning has a `beta` and a length for prompts.
-pub fn note_of_settings(imported: &mut Imported, settings: &Settings) {
+pub fn note_of_settings(imported: &mut ImportedPlan, settings: &Settings) {
     let beta = settings.holds("beta") || settings.holds("dpo_beta");
     if settings.holds("num_generations") || settings.holds("max_completion_length") {
         not_modelled(imported, "reinforcement: the reference model, and what generates");
