@@ -23,7 +23,7 @@ const CONSEQUENCE: usize = 65_536;
 #[must_use]
 pub fn find(text: &str) -> Option<OutOfMemory> {
     let text = plain(text);
-    let mut marks: Vec<(usize, &other::Mark)> =
+    let mut marks: Vec<(usize, &other::MessageMark)> =
         other::MARKS.iter().flat_map(|mark| text.match_indices(mark.text).map(move |(at, _)| (at, mark))).collect();
     marks.sort_by_key(|(at, _)| *at);
     let mut found: Option<(usize, OutOfMemory)> = None;

@@ -6,35 +6,38 @@ use crate::reading::{OutOfMemory, OutOfMemoryKind as Kind};
 use crate::units::Bytes;
 
 /// Words that a message is known by, and its reader: what stands on the line before them, what follows them.
-pub struct Mark {
+pub struct MessageMark {
     pub text: &'static str,
     pub read: fn(&str, &str) -> Option<OutOfMemory>,
 }
 
-pub const MARKS: &[Mark] = &[
-    Mark { text: "out of memory", read: device },
-    Mark { text: "Out of memory", read: xla },
-    Mark { text: "_STATUS_ALLOC_FAILED", read: nvidia_library },
-    Mark { text: "Failed to CUDA calloc ", read: |before, after| nccl(before, bytes_after(after, "")) },
-    Mark { text: "OOM when allocating tensor with shape", read: |_, after| Some(tensorflow(after)) },
-    Mark { text: "NOT allocate memory block with size larger than 4GB", read: |_, after| Some(large_block(after)) },
-    Mark { text: "CUDA_ERROR_OUT_OF_MEMORY", read: |before, _| Some(driver("CUDA", allocation_in(before))) },
-    Mark { text: "cudaErrorMemoryAllocation", read: |_, _| Some(driver("CUDA", None)) },
-    Mark { text: "No available memory for the cache blocks", read: |_, _| Some(vllm(OutOfMemory::default())) },
-    Mark { text: "Free memory on device", read: vllm_start },
-    Mark { text: "KV cache is needed, which is larger than", read: vllm_request },
-    Mark { text: "DefaultCPUAllocator: ", read: |_, after| Some(host("PyTorch on the CPU", cpu(after))) },
-    Mark { text: "Unable to allocate ", read: numpy },
-    Mark { text: "std::bad_alloc", read: |_, _| Some(host("C++", None)) },
-    Mark { text: "MemoryError", read: |before, _| before.is_empty().then(|| host("Python", None)) },
-    Mark { text: "insufficient shared memory (shm)", read: |_, _| Some(host("shared memory", None)) },
-    Mark { text: "Killed process ", read: |_, after| kernel(after) },
-    Mark { text: "oom_kill event", read: |_, _| Some(killed("Slurm")) },
-    Mark { text: "oom-kill event", read: |_, _| Some(killed("Slurm")) },
-    Mark { text: "Out Of Memory", read: |before, _| before.contains("srun: error").then(|| killed("Slurm")) },
-    Mark { text: "Exceeded job memory limit", read: |_, _| Some(killed("Slurm")) },
-    Mark { text: "node running low on memory", read: |_, _| Some(killed("Ray")) },
-    Mark { text: "OOMKilled", read: |_, _| Some(killed("Kubernetes")) },
+pub const MARKS: &[MessageMark] = &[
+    MessageMark { text: "out of memory", read: device },
+    MessageMark { text: "Out of memory", read: xla },
+    MessageMark { text: "_STATUS_ALLOC_FAILED", read: nvidia_library },
+    MessageMark { text: "Failed to CUDA calloc ", read: |before, after| nccl(before, bytes_after(after, "")) },
+    MessageMark { text: "OOM when allocating tensor with shape", read: |_, after| Some(tensorflow(after)) },
+    MessageMark {
+        text: "NOT allocate memory block with size larger than 4GB",
+        read: |_, after| Some(large_block(after)),
+    },
+    MessageMark { text: "CUDA_ERROR_OUT_OF_MEMORY", read: |before, _| Some(driver("CUDA", allocation_in(before))) },
+    MessageMark { text: "cudaErrorMemoryAllocation", read: |_, _| Some(driver("CUDA", None)) },
+    MessageMark { text: "No available memory for the cache blocks", read: |_, _| Some(vllm(OutOfMemory::default())) },
+    MessageMark { text: "Free memory on device", read: vllm_start },
+    MessageMark { text: "KV cache is needed, which is larger than", read: vllm_request },
+    MessageMark { text: "DefaultCPUAllocator: ", read: |_, after| Some(host("PyTorch on the CPU", cpu(after))) },
+    MessageMark { text: "Unable to allocate ", read: numpy },
+    MessageMark { text: "std::bad_alloc", read: |_, _| Some(host("C++", None)) },
+    MessageMark { text: "MemoryError", read: |before, _| before.is_empty().then(|| host("Python", None)) },
+    MessageMark { text: "insufficient shared memory (shm)", read: |_, _| Some(host("shared memory", None)) },
+    MessageMark { text: "Killed process ", read: |_, after| kernel(after) },
+    MessageMark { text: "oom_kill event", read: |_, _| Some(killed("Slurm")) },
+    MessageMark { text: "oom-kill event", read: |_, _| Some(killed("Slurm")) },
+    MessageMark { text: "Out Of Memory", read: |before, _| before.contains("srun: error").then(|| killed("Slurm")) },
+    MessageMark { text: "Exceeded job memory limit", read: |_, _| Some(killed("Slurm")) },
+    MessageMark { text: "node running low on memory", read: |_, _| Some(killed("Ray")) },
+    MessageMark { text: "OOMKilled", read: |_, _| Some(killed("Kubernetes")) },
 ];
 
 fn driver(backend: &str, asked: Option<Bytes>) -> OutOfMemory {

@@ -165,9 +165,9 @@ fn of_script(
     let mut found: Vec<(String, ImportedPlan)> = Vec::new();
     let mut others = Vec::new();
     let source = |path: &str| around.files.read(path).ok();
-    let script = shell::read_around(content, &shell::Around { variable: &known, file: &source });
-    let written = Written { own: &script.files, below: around.files };
-    for shell::Command { words: command, unset, begins_unset } in starting(script.commands) {
+    let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source });
+    let written = ScriptFiles { own: &script.files, below: around.files };
+    for shell::ShellCommand { words: command, unset, begins_unset } in starting(script.commands) {
         let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
         let inner = ProcessView {
             command,
@@ -229,12 +229,12 @@ fn note_unset(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) 
 }
 
 /// Files that a script writes itself before it starts what reads them.
-struct Written<'a> {
+struct ScriptFiles<'a> {
     own: &'a BTreeMap<String, String>,
     below: &'a dyn Files,
 }
 
-impl Files for Written<'_> {
+impl Files for ScriptFiles<'_> {
     fn read(&self, path: &str) -> Result<String, String> {
         let plain = |path: &str| path.trim_start_matches("./").to_owned();
         let own = self.own.iter().find(|(name, _)| plain(name) == plain(path));
@@ -257,8 +257,8 @@ pub fn commands(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Ve
     starting(shell::read(content, known).commands).into_iter().map(|command| command.words).collect()
 }
 
-fn starting(all: Vec<shell::Command>) -> Vec<shell::Command> {
-    let starts = |command: &shell::Command| {
+fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
+    let starts = |command: &shell::ShellCommand| {
         let launch::LaunchCommand { launchers, program, .. } = launch::take_apart(&command.words);
         !launchers.is_empty() || (program.python && !program.words.is_empty()) || trains_by_itself(&program)
     };

@@ -28,7 +28,7 @@ pub struct Script {
     /// Functions by name.
     functions: BTreeMap<String, String>,
     /// Every simple command, its words expanded.
-    pub commands: Vec<Command>,
+    pub commands: Vec<ShellCommand>,
     /// Files that it writes itself, by their paths.
     pub files: BTreeMap<String, String>,
     /// Variables that its commands find in their environment.
@@ -49,7 +49,7 @@ pub struct Script {
 
 /// A simple command of a script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Command {
+pub struct ShellCommand {
     /// Its words.
     pub words: Vec<String>,
     /// Variables that stand in it as words of their own and that nobody has set: nothing stands for them.
@@ -71,7 +71,7 @@ const DEEPEST: usize = 8;
 const UNSET: char = '\0';
 
 /// What a script finds around it.
-pub struct Around<'a> {
+pub struct Surroundings<'a> {
     /// A variable from outside.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// A script that it sources.
@@ -83,11 +83,11 @@ pub struct Around<'a> {
 /// What only a run could tell is unknown: arguments of the script, substituted commands, and what the branches of a
 /// condition on such or on files leave differently. All branches of those are read.
 pub fn read(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Script {
-    read_around(text, &Around { variable: known, file: &|_| None })
+    read_around(text, &Surroundings { variable: known, file: &|_| None })
 }
 
 /// As [`read`], with the scripts that it sources.
-pub fn read_around(text: &str, around: &Around) -> Script {
+pub fn read_around(text: &str, around: &Surroundings) -> Script {
     let mut script = Script::default();
     if text.len() <= MAX_TEXT {
         script.run(&text.replace(UNSET, ""), around, 0);
@@ -102,7 +102,7 @@ impl Script {
     }
 
     /// Follows a script, or a part of it.
-    fn run(&mut self, text: &str, around: &Around, depth: usize) {
+    fn run(&mut self, text: &str, around: &Surroundings, depth: usize) {
         let mut branches = Branches::default();
         let statements = statements(text);
         let mut at = 0;
@@ -153,7 +153,7 @@ impl Script {
         (name, left)
     }
 
-    fn statement(&mut self, statement: &str, around: &Around, depth: usize) {
+    fn statement(&mut self, statement: &str, around: &Surroundings, depth: usize) {
         if depth > DEEPEST {
             return;
         }
@@ -208,12 +208,12 @@ impl Script {
             // Variables in front of a command are the command's alone, and it is looked at with them.
             let words: Vec<String> = words.into_iter().chain(command).collect();
             self.count += words.len();
-            self.commands.push(Command { words, unset, begins_unset });
+            self.commands.push(ShellCommand { words, unset, begins_unset });
         }
     }
 
     /// Follows a command that is a function, `source` or `eval`, or nothing; whether it was one.
-    fn follow(&mut self, command: &[String], around: &Around, depth: usize) -> bool {
+    fn follow(&mut self, command: &[String], around: &Surroundings, depth: usize) -> bool {
         let Some((first, arguments)) = command.split_first() else { return true };
         match first.as_str() {
             "source" | "." => {
@@ -237,7 +237,7 @@ impl Script {
                     (_, Ok(number)) => Some(arguments.get(number.checked_sub(1)?).cloned().unwrap_or_default()),
                     _ => (around.variable)(name),
                 };
-                self.run(&body, &Around { variable: &known, file: around.file }, depth + 1);
+                self.run(&body, &Surroundings { variable: &known, file: around.file }, depth + 1);
                 true
             }
         }

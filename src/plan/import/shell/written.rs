@@ -1,7 +1,7 @@
 //! Files and variables that a script fills with texts of its own.
 
 use super::statements::Statement;
-use super::{Command, MAX_TEXT, Script, UNSET};
+use super::{MAX_TEXT, Script, ShellCommand, UNSET};
 use crate::plan::import::settings::UNKNOWN;
 
 /// No script that matters writes more files.
@@ -10,7 +10,7 @@ const MOST_FILES: usize = 64;
 impl Script {
     /// Takes in what a statement writes: `cat > ds.json <<EOF`, `echo '{…}' > ds.json`, `read -d '' ARGS <<EOF`.
     pub(super) fn written(&mut self, before: usize, statement: &Statement, known: &dyn Fn(&str) -> Option<String>) {
-        let Some(Command { words: command, .. }) = self.commands.get(before).cloned() else { return };
+        let Some(ShellCommand { words: command, .. }) = self.commands.get(before).cloned() else { return };
         let body = statement
             .document
             .as_ref()
