@@ -29,7 +29,7 @@ pub use hardware::{
 pub use spread::{DeviceMetric, Spread};
 
 pub use hook::{HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
-pub use out_of_memory::OutOfMemory;
+pub use out_of_memory::{OutOfMemory, OutOfMemoryKind};
 pub use progress::{LogFormat, Progress, ProgressSource};
 pub use run::RunNews;
 pub use serialized::taken_at;

@@ -1,9 +1,11 @@
 //! Memory that ran out: what was asked and held, what the plan foresaw, what would help by how much.
 
+mod helps;
+
 use super::fixes::Fix;
 use crate::predict::Prediction;
 use crate::printable::printable;
-use crate::reading::OutOfMemory;
+use crate::reading::{OutOfMemory, OutOfMemoryKind};
 use crate::units::Bytes;
 
 /// A plan beside what is explained.
@@ -42,23 +44,56 @@ pub struct MemoryClaim {
 /// Explains a message, against a plan where there is one.
 #[must_use]
 pub fn shortage(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Shortage {
-    let rows = [
-        ("asked", oom.asked, "for one tensor"),
-        ("free", oom.free, "left by the driver"),
-        ("allocated", oom.allocated, "in tensors of this process"),
-        ("unused", oom.unallocated, "held by PyTorch's allocator and in no tensor: fragmentation and its cache"),
-        ("private pools", oom.private_pools, "of the allocated: CUDA graphs' own, of no use to others"),
-        ("outside", oom.outside_torch(), "this process, beyond PyTorch's allocator: CUDA context, NCCL, libraries"),
-        ("elsewhere", oom.elsewhere().filter(|held| *held > Bytes::ZERO), elsewhere(oom)),
-        ("limit", oom.allowed, "set for this process (set_per_process_memory_fraction)"),
-        ("device", oom.capacity, "in all"),
-    ];
-    let held = rows.into_iter().filter_map(|(name, bytes, note)| Some(MemoryClaim { name, bytes: bytes?, note }));
+    // A plan is of a device's memory.
+    let plan = plan.filter(|_| oom.kind.is_device() && !oom.is_absurd());
     Shortage {
         headline: headline(oom),
-        held: held.collect(),
-        helps: helps(oom, plan),
+        held: held(oom),
+        helps: helps::helps(oom, plan),
         foreseen: plan.map(|plan| foreseen(oom, plan.prediction)).unwrap_or_default(),
+    }
+}
+
+fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
+    let metal = oom.backend == "MPS";
+    let listed = oom.may_list_itself().then(|| oom.others.iter().map(|(_, held)| *held).sum());
+    let resident = oom.in_process.filter(|_| oom.kind == OutOfMemoryKind::Killed);
+    let allocated = if metal { "held by PyTorch's allocator for this process" } else { "in tensors of this process" };
+    let outside = if metal {
+        oom.in_process.zip(oom.allocated).map(|(all, own)| all.saturating_sub(own))
+    } else {
+        oom.outside_torch()
+    };
+    let rows = [
+        ("asked", oom.asked.filter(|_| !oom.is_absurd()), asked_for(oom)),
+        ("free", oom.free, "left by the driver"),
+        ("allocated", oom.allocated, allocated),
+        ("unused", oom.unallocated, "held by PyTorch's allocator and in no tensor: fragmentation and its cache"),
+        ("private pools", oom.private_pools, "of the allocated: CUDA graphs' own, of no use to others"),
+        ("outside", outside, "this process, beyond PyTorch's allocator: CUDA context, NCCL, libraries"),
+        ("elsewhere", oom.elsewhere().filter(|held| *held > Bytes::ZERO), elsewhere(oom)),
+        ("listed", listed, "processes on the device, this one perhaps among them: a container has pids of its own"),
+        ("resident", resident, "the host memory of the process when the system ended it"),
+        ("limit", oom.allowed, limit_of(oom)),
+        ("device", oom.capacity, "in all"),
+    ];
+    rows.into_iter().filter_map(|(name, bytes, note)| Some(MemoryClaim { name, bytes: bytes?, note })).collect()
+}
+
+const fn asked_for(oom: &OutOfMemory) -> &'static str {
+    match oom.kind {
+        OutOfMemoryKind::KvCache => "for the cache of keys and values",
+        OutOfMemoryKind::Library => "for the library's own buffers",
+        OutOfMemoryKind::Host => "of the host's memory",
+        _ => "for one tensor",
+    }
+}
+
+fn limit_of(oom: &OutOfMemory) -> &'static str {
+    match oom.backend.as_str() {
+        "MPS" => "set for this process (PYTORCH_MPS_HIGH_WATERMARK_RATIO)",
+        "XPU" => "the largest single block of this driver",
+        _ => "set for this process (set_per_process_memory_fraction)",
     }
 }
 
@@ -66,12 +101,56 @@ pub fn shortage(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Shortage {
 fn headline(oom: &OutOfMemory) -> String {
     let device = oom.device.map_or(String::new(), |device| format!(" on GPU {device}"));
     let backend = printable(&oom.backend);
+    if oom.is_absurd() {
+        return format!(
+            "{backend} out of memory{device}: more than 1 EiB was asked for, a size gone wrong (negative or overflowed)"
+        );
+    }
+    match oom.kind {
+        OutOfMemoryKind::Allocator => allocator(oom, &backend, &device),
+        OutOfMemoryKind::Driver => {
+            let asked = oom.asked.map_or(String::new(), |asked| format!(" {asked}"));
+            let why = if oom.asked.is_some() { "" } else { ", which gives no figures" };
+            format!(
+                "{backend} out of memory{device}: the driver's own refusal{asked}, outside of PyTorch's allocator{why}"
+            )
+        }
+        OutOfMemoryKind::Library => {
+            let asked = oom.asked.map_or(String::new(), |asked| format!(": {asked}"));
+            format!(
+                "{backend} found no device memory{device} for its own buffers{asked}; they lie outside of PyTorch's allocator"
+            )
+        }
+        OutOfMemoryKind::KvCache => match (oom.asked, oom.free) {
+            (Some(asked), Some(free)) => format!("{backend}: {asked} wanted{device}, {free} there"),
+            _ => format!("{backend}: nothing left{device} for the cache of keys and values beside the weights"),
+        },
+        OutOfMemoryKind::Host => {
+            let asked = oom.asked.map_or(String::new(), |asked| format!(": {asked} asked"));
+            let memory = if oom.backend == "shared memory" { "shared memory" } else { "host memory" };
+            format!("out of {memory}, not of a GPU's ({backend}){asked}")
+        }
+        OutOfMemoryKind::Killed => killed(oom, &backend),
+    }
+}
+
+fn killed(oom: &OutOfMemory, by: &str) -> String {
+    let who = match (&oom.process, oom.own_pid) {
+        (Some(name), Some(pid)) => format!("process {pid} ({})", printable(name)),
+        _ => "a process".to_owned(),
+    };
+    let held = oom.in_process.map_or(String::new(), |held| format!(", which held {held}"));
+    format!("out of host memory, not of a GPU's: {by} ended {who}{held}")
+}
+
+fn allocator(oom: &OutOfMemory, backend: &str, device: &str) -> String {
+    let ahead = format!("{backend} out of memory{device}:");
+    if let (Some(asked), Some(limit)) = (oom.asked, oom.allowed.filter(|_| oom.backend == "XPU")) {
+        return format!("{ahead} {asked} asked in one block, and this driver gives at most {limit}");
+    }
     match (oom.asked, oom.free) {
         (Some(asked), Some(free)) if asked > free => {
-            format!(
-                "{backend} out of memory{device}: {} short ({asked} asked, {free} free)",
-                asked.saturating_sub(free)
-            )
+            format!("{ahead} {} short ({asked} asked, {free} free)", asked.saturating_sub(free))
         }
         (Some(asked), Some(free)) => {
             let why = if oom.allowed.is_some() {
@@ -79,12 +158,13 @@ fn headline(oom: &OutOfMemory) -> String {
             } else {
                 "no free piece was large enough"
             };
-            format!("{backend} out of memory{device}: {asked} asked, {free} free, but {why}")
+            format!("{ahead} {asked} asked, {free} free, but {why}")
         }
-        (Some(asked), None) => format!("{backend} out of memory{device}: {asked} asked"),
-        _ => format!(
-            "{backend} out of memory{device}: the driver's own refusal, outside of PyTorch's allocator, which gives no figures"
-        ),
+        (Some(asked), None) => match oom.in_process.zip(oom.allowed) {
+            Some((held, allowed)) => format!("{ahead} {asked} asked beside {held} held, of {allowed} allowed"),
+            None => format!("{ahead} {asked} asked"),
+        },
+        _ => format!("{ahead} the message gives no figures"),
     }
 }
 
@@ -95,49 +175,6 @@ fn elsewhere(oom: &OutOfMemory) -> &'static str {
         (1, _) => "one other process",
         _ => "other processes",
     }
-}
-
-/// What would help, the surest first, with what it would bring.
-fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
-    let mut helps = Vec::new();
-    let short = oom.asked.zip(oom.free).map(|(asked, free)| asked.saturating_sub(free));
-    let enough = |saves: Bytes| match short {
-        Some(short) if saves >= short => ": enough for this request",
-        Some(_) => ": not enough alone",
-        None => "",
-    };
-    // The cache is fragmented where it would have served the request but did not.
-    if let Some(unused) = oom.unallocated.filter(|unused| short.is_none_or(|short| *unused * 10 >= short)) {
-        let option = if oom.backend == "HIP" { "PYTORCH_HIP_ALLOC_CONF" } else { "PYTORCH_CUDA_ALLOC_CONF" };
-        helps.push(format!("{option}=expandable_segments:True, up to {unused} less held in pieces{}", enough(unused)));
-    }
-    for (pid, held) in &oom.others {
-        helps.push(format!("process {pid} leaving the device, {held}{}", enough(*held)));
-    }
-    if let Some(allowed) = oom.allowed {
-        helps.push(format!("a higher limit than {allowed} for this process"));
-    }
-    for relief in plan.map_or(&[][..], |plan| plan.relief) {
-        let keys: Vec<String> = relief.change.set.iter().map(|(key, value)| format!("{key}: {value}")).collect();
-        let slower = plan.map_or(String::new(), |plan| pace(relief, plan.prediction));
-        helps.push(format!(
-            "{}, {} less by prediction{slower}{}",
-            keys.join(", "),
-            relief.saves(),
-            enough(relief.saves())
-        ));
-    }
-    if plan.is_none() {
-        helps
-            .push("a smaller micro batch, checkpointing, sharding: beside the run's plan each is predicted".to_owned());
-    }
-    helps
-}
-
-fn pace(relief: &Fix, prediction: &Prediction) -> String {
-    let change = relief.outline.time.step.0 / prediction.time.step.0 - 1.0;
-    let percent = (change * 100.0).round();
-    if !percent.is_finite() || percent == 0.0 { String::new() } else { format!(", step {percent:+.0} %") }
 }
 
 /// What the plan foresaw, where the run ran out.

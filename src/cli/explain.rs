@@ -43,8 +43,15 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
             Err(why) => streams.fail(Exit::Usage, &format!("{shown}: {why}")),
         };
     }
-    let Some(message) = out_of_memory::find(&String::from_utf8_lossy(&bytes)) else {
-        let message = format!("{shown}: neither a memory snapshot nor a text with PyTorch's out-of-memory message");
+    let text = String::from_utf8_lossy(&bytes);
+    let Some(message) = out_of_memory::find(&text) else {
+        if out_of_memory::killed_without_reason(&text) {
+            return streams.print(&match args.format {
+                ListFormat::Text => explain::KILLED.to_owned(),
+                ListFormat::Json => format!("{:#}\n", json::killed()),
+            });
+        }
+        let message = format!("{shown}: neither a memory snapshot nor a text with an out-of-memory message");
         return streams.fail(Exit::Usage, &message);
     };
     let fixes = plan.as_ref().map(|plan| savings(plan.plan(), catalog)).unwrap_or_default();

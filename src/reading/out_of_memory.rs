@@ -1,15 +1,57 @@
-//! What an out-of-memory message of PyTorch says.
+//! What an out-of-memory message says: `PyTorch`'s, a library's, another framework's, or the system's.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
 
+/// Whose memory ran out, by who says it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutOfMemoryKind {
+    /// A framework's allocator on a device: the message with figures.
+    #[default]
+    Allocator,
+    /// The driver itself refused, outside of an allocator.
+    Driver,
+    /// A library beside the allocator: cuBLAS, cuDNN, NCCL, bitsandbytes.
+    Library,
+    /// vLLM has no room for its cache of keys and values.
+    KvCache,
+    /// The host's memory, asked for by the process.
+    Host,
+    /// The host's memory: the system ended the process.
+    Killed,
+}
+
+impl OutOfMemoryKind {
+    /// Whether it is the memory of a device and not of the host.
+    #[must_use]
+    pub const fn is_device(self) -> bool {
+        !matches!(self, Self::Host | Self::Killed)
+    }
+
+    /// A word for scripts.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Allocator => "allocator",
+            Self::Driver => "driver",
+            Self::Library => "library",
+            Self::KvCache => "kv_cache",
+            Self::Host => "host",
+            Self::Killed => "killed",
+        }
+    }
+}
+
 /// The figures of one message. Releases differ in what they tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutOfMemory {
-    /// `CUDA`, `HIP`, `XPU`: as the message begins.
+    /// `CUDA`, `HIP`, `XPU`, `NPU`, `MPS`, `JAX`, `NCCL`, `Slurm` …: who says it.
     pub backend: String,
+    /// Whose memory it is.
+    pub kind: OutOfMemoryKind,
     /// The device's index.
     pub device: Option<u32>,
     /// What was asked for.
@@ -26,10 +68,17 @@ pub struct OutOfMemory {
     pub private_pools: Option<Bytes>,
     /// Held by PyTorch's allocator and in no tensor.
     pub unallocated: Option<Bytes>,
-    /// Everything that the driver charges to this process.
+    /// Everything that the driver, or the system of a killed process, charges to this process.
     pub in_process: Option<Bytes>,
     /// Other processes on the device, by pid.
     pub others: Vec<(u32, Bytes)>,
+    /// The pid that the driver knows this process by, where the message lists it among the others: a
+    /// container has pids of its own. Of a killed process its pid.
+    pub own_pid: Option<u32>,
+    /// The name of a killed process.
+    pub process: Option<String>,
+    /// The release that wrote it has expandable segments.
+    pub has_expandable_segments: bool,
 }
 
 impl OutOfMemory {
@@ -46,9 +95,13 @@ impl OutOfMemory {
     }
 
     /// What other processes hold: as told, else what is left of the device beside this process.
-    /// Older messages tell neither: then it includes this process's own CUDA context.
+    /// Older messages tell neither: then it includes this process's own CUDA context. None where one of
+    /// the listed processes may be this one.
     #[must_use]
     pub fn elsewhere(&self) -> Option<Bytes> {
+        if self.may_list_itself() {
+            return None;
+        }
         if !self.others.is_empty() {
             return Some(self.others.iter().map(|(_, held)| *held).sum());
         }
@@ -56,9 +109,50 @@ impl OutOfMemory {
         Some(self.capacity?.saturating_sub(self.free?).saturating_sub(own))
     }
 
+    /// Whether one of the listed processes may be this one: the message lists processes and says of none that it
+    /// is this one, as in a container, where the driver's pids are the host's.
+    #[must_use]
+    pub fn may_list_itself(&self) -> bool {
+        self.in_process.is_none() && !self.others.is_empty()
+    }
+
     /// Whether it would have gone through with all that PyTorch held unused.
     #[must_use]
     pub fn would_fit_unfragmented(&self) -> Option<bool> {
         Some(self.free? + self.unallocated? >= self.asked?)
+    }
+
+    /// Whether it tells any amount.
+    #[must_use]
+    pub fn has_figures(&self) -> bool {
+        let amounts = [self.asked, self.free, self.capacity, self.allocated, self.in_process];
+        amounts.iter().any(Option::is_some)
+    }
+
+    /// More than any device has: a size gone wrong (negative, or of freed memory).
+    #[must_use]
+    pub fn is_absurd(&self) -> bool {
+        self.asked.is_some_and(|asked| asked.0 >= 1 << 60)
+    }
+
+    /// Finds this process among those that the message lists. Together with what PyTorch holds they would
+    /// be more than the device has: one of them is this process, the smallest that can hold that much.
+    #[must_use]
+    pub fn with_own_process(mut self) -> Self {
+        /// The message rounds to hundredths of a GiB.
+        const SLACK: u64 = 64 << 20;
+        let Some(reserved) = self.reserved().filter(|_| self.may_list_itself()) else { return self };
+        let Some(used) = self.capacity.zip(self.free).map(|(all, free)| all.saturating_sub(free)) else { return self };
+        let listed: Bytes = self.others.iter().map(|(_, held)| *held).sum();
+        if listed + reserved <= used + Bytes(SLACK) {
+            return self;
+        }
+        let holds = |held: &Bytes| *held + Bytes(SLACK) >= reserved;
+        let own = self.others.iter().enumerate().filter(|(_, (_, held))| holds(held));
+        if let Some((at, _)) = own.min_by_key(|(_, (_, held))| *held) {
+            let (pid, held) = self.others.remove(at);
+            (self.own_pid, self.in_process) = (Some(pid), Some(held));
+        }
+        self
     }
 }

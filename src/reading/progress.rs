@@ -30,9 +30,19 @@ pub enum LogFormat {
     Composer,
     /// The user's own pattern.
     Own,
+    /// Nobody's that is known: objects of JSON, one a line.
+    Json,
+    /// Nobody's that is known: lines with a step and a loss.
+    Text,
 }
 
 impl LogFormat {
+    /// Whether such lines are a framework's or the user's choice, and not anybody's.
+    #[must_use]
+    pub const fn is_sure(self) -> bool {
+        !matches!(self, Self::Json | Self::Text)
+    }
+
     /// The name that people know.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -48,6 +58,8 @@ impl LogFormat {
             Self::LitGpt => "litgpt",
             Self::Composer => "Composer",
             Self::Own => "own pattern",
+            Self::Json => "JSON lines",
+            Self::Text => "lines of step and loss",
         }
     }
 }

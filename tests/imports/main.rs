@@ -136,3 +136,92 @@ fn commands_and_files_of_every_framework_mean_what_they_mean_there() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// What trains nothing, or is nobody's, is refused, whatever options it shares with tools that train.
+#[test]
+fn what_no_tool_is_known_by_is_refused() {
+    let files = CaseFiles(BTreeMap::new());
+    let run = ProcessView::of(Vec::new(), &files);
+    for (name, text) in [
+        ("install.sh", "#!/bin/bash\npip install -e .\npython setup.py install --prefix /usr\n"),
+        ("eval.sh", "python eval/run_eval.py --model_name_or_path meta-llama/Llama-2-7b-hf --max_length 512\n"),
+        ("serve.sh", "python -m vllm.entrypoints.api_server --model_name_or_path x --tensor-parallel-size 8\n"),
+        ("export.sh", "llamafactory-cli export --model_name_or_path x --finetuning_type lora\n"),
+        (
+            "generate.sh",
+            "python qlora.py --model_name_or_path EleutherAI/pythia-12b --do_train False --do_predict True\n",
+        ),
+        (
+            "zeroshot.sh",
+            "python -m torch.distributed.launch --nproc_per_node 8 ./tasks/main.py --task LAMBADA --num-layers 24 \
+             --hidden-size 1024 --num-attention-heads 16 --batch-size 8 --tensor-model-parallel-size 1\n",
+        ),
+        ("own.sh", "torchrun --nproc_per_node=8 my_own.py --epochs 3\n"),
+        ("convert.sh", "python torchtitan/scripts/convert.py --input a --output b\n"),
+        ("config.yaml", "model: resnet\ndata: x\nepochs: 3\n"),
+        ("merge.yaml", "base_model: x\nmodels: [a, b]\nmerge_method: ties\ndatasets: none\n"),
+    ] {
+        let refused = import::file(name, text, &run, catalog()).map(|imported| imported.tool);
+        assert!(matches!(refused, Err(import::Refused::NoTool(_))), "{name}: {refused:?}");
+    }
+    let plan = "model: {preset: gpt2}\ncluster: {num_gpus: 2}\n";
+    assert!(matches!(import::file("p.yaml", plan, &run, catalog()), Err(import::Refused::Plan(_))));
+}
+
+/// What is trained otherwise than prediction counts is said first, however long the rest of a command is.
+#[test]
+fn what_prediction_does_not_follow_is_said() {
+    let files = CaseFiles(BTreeMap::new());
+    let run = ProcessView::of(Vec::new(), &files);
+    for (text, said) in [
+        // OpenGVLab/InternVL internvl_chat/shell/internvl1.5/2nd_finetune
+        (
+            "torchrun --nproc_per_node 2 finetune.py --model_name_or_path a/b-7b --freeze_llm True --freeze_mlp False \
+             --use_llm_lora 16 --per_device_train_batch_size 2",
+            "not modelled: --freeze_llm, --use_llm_lora",
+        ),
+        // shibing624/MedicalGPT scripts/run_rm.sh
+        (
+            "python training/reward_modeling.py --model_name_or_path a/b-2b --per_device_train_batch_size 4",
+            "reward model",
+        ),
+        ("python examples/dpov2_train.py --model_name_or_path a/b-2b --per_device_train_batch_size 4", "DPO"),
+    ] {
+        let imported = import::file("a.sh", text, &run, catalog()).unwrap();
+        assert!(imported.notes.iter().any(|note| note.contains(said)), "{text}\n{:?}", imported.notes);
+    }
+    let text = "for lr in 1e-4 3e-4; do\n  $LAUNCHER python run_clm.py --model_name_or_path gpt2 --learning_rate $lr $EXTRA\ndone\n";
+    let imported = import::file("a.sh", text, &run, catalog()).unwrap();
+    assert!(imported.notes.iter().any(|note| note.contains("$LAUNCHER, $EXTRA")), "{:?}", imported.notes);
+    // A launcher may stand in front: how many processes there are is not known.
+    assert!(imported.get("cluster.num_gpus").is_none());
+}
+
+/// Of several trainings one has to be chosen.
+#[test]
+fn of_several_trainings_one_is_chosen() {
+    let files = CaseFiles(BTreeMap::new());
+    let mut run = ProcessView::of(Vec::new(), &files);
+    let text = "python run_clm.py --model_name_or_path gpt2 --per_device_train_batch_size 4\n\
+                python run_clm.py --model_name_or_path gpt2-xl --per_device_train_batch_size 1\n\
+                python run_eval.py --model_name_or_path gpt2-xl\n";
+    let refused = import::file("a.sh", text, &run, catalog());
+    assert!(matches!(&refused, Err(import::Refused::Several { commands, .. }) if commands.len() == 2), "{refused:?}");
+    run.which = Some(2);
+    let chosen = import::file("a.sh", text, &run, catalog()).unwrap();
+    assert_eq!(chosen.get("model.preset").unwrap().value, "gpt2-xl");
+}
+
+/// What was read and not understood is said, and no default stands in for it.
+#[test]
+fn what_was_not_understood_is_said() {
+    let files = CaseFiles(BTreeMap::new());
+    let command = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 \
+                   --micro-batch-size many --seq-length 128 --mystery-fusion on --bf16";
+    let imported = import::run(&ProcessView::of(words(command), &files), catalog());
+    let notes = imported.notes.join("\n");
+    assert!(notes.contains("not understood: --micro-batch-size many"), "{notes}");
+    assert!(notes.contains("--mystery-fusion"), "{notes}");
+    assert!(imported.get("training.micro_batch_size").is_none());
+    assert!(imported.missing.iter().any(|missing| missing.key == "training.micro_batch_size"));
+}

@@ -236,6 +236,31 @@ fn other_releases_and_settings_of_the_same_frameworks() {
     assert_eq!(value(&progress("torchtune_2024").allocated), Some(Bytes(40_625_845_248)));
 }
 
+/// Lines of nobody's: a step and a loss in text, or an object of JSON.
+#[test]
+fn logs_of_no_framework() {
+    // 100 steps in 25 s; five epochs of 600.
+    let now = told("text_epochs", LogFormat::Text);
+    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(400), Some(3_000)));
+    assert_eq!(value(&now.loss), Some(0.0713));
+    close(&now.step_time, 0.25);
+    // 100 updates in 40 s.
+    let now = told("json_fairseq", LogFormat::Json);
+    assert_eq!((value(&now.step), value(&now.loss), value(&now.grad_norm)), (Some(300), Some(10.021), Some(1.9)));
+    close(&now.step_time, 0.4);
+}
+
+/// What a framework writes beside its steps is not read as anybody's.
+#[test]
+fn where_a_framework_writes_other_lines_are_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    fs::write(&path, "iter 7: loss 1.5, time 10.00ms\nsaved at step 900 with loss 9.0\n").unwrap();
+    let mut log = Log::of_files(vec![path], None);
+    log.read(Moment(1));
+    assert_eq!((value(&log.progress().step), value(&log.progress().loss)), (Some(7), Some(1.5)));
+}
+
 #[test]
 fn every_log_has_a_test() {
     let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/observe/logs.rs")).unwrap();

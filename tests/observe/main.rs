@@ -6,6 +6,7 @@ mod support;
 
 mod hook;
 mod logs;
+mod messages;
 mod nvml;
 mod out_of_memory;
 mod recording;

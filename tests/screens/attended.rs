@@ -260,6 +260,8 @@ fn message() -> OutOfMemory {
         allocated: Some(Bytes::from_gib(70.0)),
         unallocated: Some(Bytes::from_gib(6.5)),
         in_process: Some(Bytes::from_gib(78.1)),
+        // Told since 2.1 alone.
+        has_expandable_segments: true,
         ..OutOfMemory::default()
     }
 }

@@ -33,6 +33,8 @@ pub struct Log {
     trouble: Option<Absence>,
     /// Something stood in a file.
     written: bool,
+    /// A framework that is known has written.
+    sure: bool,
 }
 
 impl Log {
@@ -52,6 +54,7 @@ impl Log {
             out_of_memory: None,
             trouble: None,
             written: false,
+            sure: false,
         }
     }
 
@@ -97,14 +100,26 @@ impl Log {
 
     fn line(&mut self, line: &str, at: Moment, live: bool) -> bool {
         if let Some(message) = out_of_memory::find(line) {
-            self.out_of_memory = Some(message);
+            // The driver's refusals that follow a message with figures are its consequences.
+            let told = self.out_of_memory.as_ref().is_some_and(OutOfMemory::has_figures);
+            if !told || message.has_figures() {
+                self.out_of_memory = Some(message);
+            }
             return true;
         }
         let likely = self.likely;
         let others = (0..self.formats.len()).filter(|other| *other != likely);
         let order = std::iter::once(likely).chain(others);
-        let found = order.into_iter().find_map(|at| Some((at, self.formats[at].read(line)?)));
+        let sure = self.sure;
+        let found = order
+            .into_iter()
+            .filter(|at| !sure || self.formats[*at].name().is_sure())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .find_map(|at| Some((at, self.formats[at].read(line)?)));
         let Some((format, facts)) = found else { return false };
+        // Where a framework writes, other lines of it are its evaluations and summaries.
+        self.sure |= self.formats[format].name().is_sure();
         self.likely = format;
         if facts.step.is_some() && !live {
             // What is read of the past went on after it: another attempt, or a script that catches it.

@@ -7,7 +7,19 @@ pub fn stamp(line: &str) -> Option<u64> {
     // Stamps stand near the beginning; a line may be long.
     let is_digit = |at: usize| bytes[at].is_ascii_digit();
     let starts = (0..bytes.len().min(160)).filter(|at| is_digit(*at) && (*at == 0 || !is_digit(at - 1)));
-    starts.into_iter().find_map(|at| stamp_at(bytes.get(at..)?))
+    starts.into_iter().find_map(|at| stamp_at(bytes.get(at..)?)).or_else(|| epoch(line))
+}
+
+/// Seconds since 1970 under a name of JSON's: `"_timestamp": 1700000000.5`.
+fn epoch(line: &str) -> Option<u64> {
+    let rest = ["\"_timestamp\":", "\"timestamp\":", "\"ts\":", "\"time\":"]
+        .iter()
+        .find_map(|name| line.find(name).map(|at| line[at + name.len()..].trim_start()))?;
+    let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+    let seconds: f64 = rest[..end].parse().ok()?;
+    // From 2001 to 2286; anything else is a time of another kind.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    (1e9..1e10).contains(&seconds).then_some((seconds * 1000.0) as u64)
 }
 
 fn stamp_at(text: &[u8]) -> Option<u64> {
@@ -61,6 +73,13 @@ mod tests {
         // 2024 has a 29th of February: two days.
         assert_eq!(between("2024-02-28 00:00:00", "2024-03-01 00:00:00"), 2 * 86_400_000);
         assert_eq!(between("2023-02-28 00:00:00", "2023-03-01 00:00:00"), 86_400_000);
+    }
+
+    #[test]
+    fn seconds_under_a_name() {
+        let line = |at: &str| format!("{{\"step\": 1, \"_timestamp\": {at}}}");
+        assert_eq!(between(&line("1700000000.5"), &line("1700000002.75")), 2_250);
+        assert_eq!(stamp("{\"time\": 3.5}"), None);
     }
 
     #[test]

@@ -69,7 +69,10 @@ fn of_launcher(context: &ImportContext, launcher: &Launcher, imported: &mut Impo
     if let Some(path) = path {
         let named = launcher.options.get("config_file").is_some();
         if named || context.run.files.read(&path).is_ok() {
-            settings.over(context.settings(&path, imported).unwrap_or_default());
+            match context.settings(&path, imported) {
+                Some(file) => settings.over(file),
+                None => settings.set(UNREAD, path.into(), Origin::Argument("--config_file".to_owned())),
+            }
         }
     }
     settings.adopt_all(&launcher.options, |name| {
@@ -77,6 +80,21 @@ fn of_launcher(context: &ImportContext, launcher: &Launcher, imported: &mut Impo
         Some(section.map_or_else(|| name.to_owned(), |(_, section)| format!("{section}.{name}")))
     });
     settings
+}
+
+/// Stands among the settings for a file that could not be read.
+const UNREAD: &str = "unread_config_file";
+
+/// Takes out what the Trainer does by itself, where accelerate's file, which may say otherwise, was not read.
+pub fn distrust(imported: &mut ImportedPlan, settings: &Settings) {
+    let Some(file) = settings.text(UNREAD) else { return };
+    for key in ["distribution.sharding", "distribution.engine", "training.precision"] {
+        let guessed = imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }));
+        if guessed {
+            imported.drop(key);
+        }
+        imported.miss(key, format!("{}, which may say it, was not read", file.value));
+    }
 }
 
 /// Where `accelerate config` writes.

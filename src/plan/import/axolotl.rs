@@ -223,6 +223,10 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
     }
     let recompute = settings.on("fsdp_config.activation_checkpointing");
     imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
+    let second = settings.whole("fsdp_version").filter(|found| found.value == 2);
+    if imported.get("distribution.engine").is_some_and(|found| found.value == "fsdp1") {
+        imported.set("distribution.engine", second.clone().map(|found| found.map(|_| "fsdp2")));
+    }
     let resharding = settings.below("fsdp_config");
     if resharding.holds("reshard_after_forward") || resharding.holds("fsdp_sharding_strategy") {
         accelerate::set_fsdp(imported, &resharding);

@@ -67,7 +67,10 @@ impl ImportContext<'_> {
             read.map_err(|why| format!("{path}:{why}"))
         });
         match read {
-            Ok(settings) => Some(settings),
+            Ok(settings) => {
+                settings.remarks().iter().for_each(|line| imported.note(line.clone()));
+                Some(settings)
+            }
             Err(why) => {
                 imported.note(format!("not read: {why}"));
                 None

@@ -9,8 +9,8 @@ use super::origin::Origin;
 use super::refused::Refused;
 use super::settings::Settings;
 use super::{
-    ProcessView, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt, nanotron,
-    nemo, olmo, python_calls, run, shell, stated_world, text, torchtitan, torchtune, trainer,
+    Files, ProcessView, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt,
+    nanotron, nemo, olmo, python_calls, run, shell, stated_world, text, torchtitan, torchtune, trainer,
 };
 use crate::catalog::Catalog;
 
@@ -30,6 +30,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         variables: &variables,
         world: stated_world(around).unwrap_or_default(),
     };
+    let mut remarks = Vec::new();
     let unreadable = |why: String| Refused::Unreadable(format!("{name}:{why}"));
     let read = match name.rsplit('.').next().unwrap_or("").to_lowercase().as_str() {
         "toml" => of_settings(text::toml(name, content).map_err(unreadable)?, name, &context),
@@ -38,6 +39,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             if let Some(job) = jobs::of_settings(&settings) {
                 return of_script(name, &job.script, &job.variables, around, catalog);
             }
+            remarks = settings.remarks().to_vec();
             let plan = is_plan(&settings);
             match of_settings(settings, name, &context) {
                 None if plan => return Err(Refused::Plan(name.to_owned())),
@@ -49,6 +51,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     };
     let mut imported =
         read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
+    remarks.into_iter().for_each(|line| imported.note(line));
     imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
@@ -161,19 +164,29 @@ fn of_script(
     let known = |variable: &str| variables.get(variable).cloned();
     let mut found: Vec<(String, ImportedPlan)> = Vec::new();
     let mut others = Vec::new();
-    for command in commands(content, &known) {
+    let source = |path: &str| around.files.read(path).ok();
+    let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source });
+    let written = ScriptFiles { own: &script.files, below: around.files };
+    for shell::ShellCommand { words: command, unset, begins_unset } in starting(script.commands) {
         let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
         let inner = ProcessView {
             command,
-            variables: variables.clone(),
+            variables: script
+                .exported
+                .iter()
+                .chain(&variables)
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
             ancestors: Vec::new(),
             gpus: around.gpus.clone(),
-            withheld: around.withheld,
+            // What stands in front may be a launcher.
+            withheld: around.withheld || begins_unset,
             world: around.world,
             which: None,
-            files: around.files,
+            files: &written,
         };
-        let imported = run(&inner, catalog);
+        let mut imported = run(&inner, catalog);
+        note_unset(&mut imported, &unset, &script.unread);
         if imported.tool.is_empty() {
             others.push(shown);
         } else if found.iter().all(|(_, known)| known.json() != imported.json()) {
@@ -199,6 +212,40 @@ fn of_script(
     }
 }
 
+/// Says which variables of a command are set nowhere: nothing stands for them here, and something may in the run.
+fn note_unset(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) {
+    let mut names: Vec<&str> = Vec::new();
+    for name in unset {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    let names = names.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
+    let from = if unread.is_empty() { String::new() } else { format!(" ({} could not be read)", unread.join(", ")) };
+    imported.note(format!("set nowhere in the script, taken as nothing or unknown: {names}{from}"));
+}
+
+/// Files that a script writes itself before it starts what reads them.
+struct ScriptFiles<'a> {
+    own: &'a BTreeMap<String, String>,
+    below: &'a dyn Files,
+}
+
+impl Files for ScriptFiles<'_> {
+    fn read(&self, path: &str) -> Result<String, String> {
+        let plain = |path: &str| path.trim_start_matches("./").to_owned();
+        let own = self.own.iter().find(|(name, _)| plain(name) == plain(path));
+        own.map_or_else(|| self.below.read(path), |(_, text)| Ok(text.clone()))
+    }
+
+    fn absolute(&self, path: &str) -> String {
+        self.below.absolute(path)
+    }
+}
+
 /// No command is shown at greater length.
 const LONGEST_SHOWN: usize = 100;
 
@@ -207,9 +254,12 @@ const MOST_COMMANDS: usize = 64;
 
 /// The commands of a script that start Python, a launcher or a tool that trains, in their order.
 pub fn commands(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Vec<String>> {
-    let all = shell::read(content, known).commands;
-    let starts = |words: &Vec<String>| {
-        let launch::LaunchCommand { launchers, program, .. } = launch::take_apart(words);
+    starting(shell::read(content, known).commands).into_iter().map(|command| command.words).collect()
+}
+
+fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
+    let starts = |command: &shell::ShellCommand| {
+        let launch::LaunchCommand { launchers, program, .. } = launch::take_apart(&command.words);
         !launchers.is_empty() || (program.python && !program.words.is_empty()) || trains_by_itself(&program)
     };
     all.into_iter().filter(starts).take(MOST_COMMANDS).collect()

@@ -91,7 +91,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if !named {
         imported.miss("model.architecture", "no YAML file is named that could be read");
     }
-    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    imported.say("model.framework", "megatron-deepspeed", Origin::Program(context.program.shown()));
     set(&mut imported, &settings);
     imported
 }
@@ -99,7 +99,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone.
 pub fn of_file(file: &Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("GPT-NeoX");
-    imported.say("model.framework", "megatron", Origin::Program("GPT-NeoX's own keys".to_owned()));
+    imported.say("model.framework", "megatron-deepspeed", Origin::Program("GPT-NeoX's own keys".to_owned()));
     set(&mut imported, file);
     // A model's file is put together with one of training and one of the cluster.
     if imported.get("training.micro_batch_size").is_none() {
@@ -118,8 +118,6 @@ fn set(imported: &mut ImportedPlan, file: &Settings) {
         Some(rest.map_or_else(|| first.clone(), |rest| format!("{first}.{rest}")))
     });
     let settings = &settings;
-    // The modules are those of the first Megatron: neither Transformer Engine nor a fused attention by default.
-    imported.say("model.transformer_impl", "local", default("layers of its own, without Transformer Engine"));
     deepspeed::set(imported, settings);
     precision(imported, settings);
     take(imported, settings, ROWS);
@@ -146,6 +144,11 @@ fn default(option: &str) -> Origin {
 
 /// `precision: bfloat16` stands for DeepSpeed's own section.
 fn precision(imported: &mut ImportedPlan, settings: &Settings) {
+    // `"fp16": {"enabled": true, "type": "bfloat16"}`, the way of 1.0.
+    if let Some(found) = settings.text("fp16.type").filter(|found| found.value == "bfloat16") {
+        imported.set("training.precision", Some(found.clone().map(|_| "bf16-fp32-master")));
+        imported.set("training.gradient_dtype", Some(found.map(|_| "bf16")));
+    }
     let Some(found) = settings.text("precision") else { return };
     let word = match found.value.as_str() {
         "fp16" => "fp16-fp32-master",

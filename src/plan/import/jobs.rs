@@ -94,7 +94,16 @@ fn script(container: &serde_json::Map<String, Value>) -> Option<String> {
         Some(other) => text(other).into_iter().collect::<Vec<_>>(),
         None => Vec::new(),
     });
-    let quoted: Vec<String> = words.map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+    let words: Vec<String> = words.collect();
+    // What a shell is told in its own argument is the script.
+    if let [shell, option, told, ..] = words.as_slice()
+        && shell.ends_with("sh")
+        && option.starts_with('-')
+        && option.ends_with('c')
+    {
+        return Some(told.clone());
+    }
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
     (!quoted.is_empty()).then(|| quoted.join(" "))
 }
 

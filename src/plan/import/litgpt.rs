@@ -58,7 +58,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         settings.set(key, name.clone().into(), Origin::Argument(command.clone()));
     }
     settings.over(given.options);
-    imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
+    imported.say("model.framework", "litgpt", Origin::Program(context.program.shown()));
     devices(&mut imported, &settings, context);
     set(&mut imported, &settings, context, &command);
     account_for(&mut imported, &settings);
@@ -68,7 +68,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone: what it does its keys tell.
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("litgpt");
-    imported.say("model.framework", "torchtitan", Origin::Program("litgpt's own keys".to_owned()));
+    imported.say("model.framework", "litgpt", Origin::Program("litgpt's own keys".to_owned()));
     let command = if file.holds("model_name") {
         "pretrain"
     } else if file.holds("lora_r") {

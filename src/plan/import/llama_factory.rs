@@ -133,7 +133,10 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         imported.drop("training.gradient_accumulation_steps");
     }
     imported.set("distribution.context_parallel", settings.whole("cp_size").filter(|found| found.value > 1));
-    imported.set("distribution.sharding", settings.text("distribution.sharding"));
+    if let Some(found) = settings.text("distribution.sharding") {
+        imported.say("distribution.engine", "fsdp2", found.origin.clone());
+        imported.set("distribution.sharding", Some(found));
+    }
 }
 
 /// Megatron's core trains where the environment says `USE_MCA` or `USE_MEGATRON_BRIDGE`, and only then do

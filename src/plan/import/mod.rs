@@ -19,6 +19,7 @@ mod launch;
 mod litgpt;
 mod llama_factory;
 mod llm_foundry;
+mod loose_yaml;
 mod megatron;
 mod model;
 mod nanogpt;
@@ -190,6 +191,9 @@ fn world(context: &ImportContext, own: &[Launcher], inherited: &[Launcher]) -> W
     launch::of_slurm(&variable)
 }
 
+/// No tool has a command of more words.
+const MOST_WORDS: usize = 20_000;
+
 /// The framework that runs, by its program's name and arguments.
 fn framework(context: &ImportContext) -> ImportedPlan {
     type Reader = (fn(&ImportContext) -> bool, fn(&ImportContext) -> ImportedPlan);
@@ -217,7 +221,8 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (python_calls::runs, python_calls::import),
         (deepspeed::runs, deepspeed::import),
     ];
-    let reader = READERS.iter().find(|(runs, _)| !context.program.trains_nothing() && runs(context));
+    let looked_at = !context.program.trains_nothing() && context.program.words.len() <= MOST_WORDS;
+    let reader = READERS.iter().find(|(runs, _)| looked_at && runs(context));
     reader.map_or_else(|| unknown(context), |(_, import)| import(context))
 }
 

@@ -13,6 +13,8 @@ use super::origin::{Origin, Setting};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     entries: BTreeMap<String, Entry>,
+    /// What its file's reader has to say of it.
+    remarks: Vec<String>,
 }
 
 /// One setting, and what has become of it. Copies under other names share the latter.
@@ -72,6 +74,16 @@ impl Settings {
             settings.set(name, (*value).into(), Origin::Default { framework, option });
         }
         settings
+    }
+
+    /// Says something of the file as a whole.
+    pub fn remark(&mut self, line: String) {
+        self.remarks.push(line);
+    }
+
+    /// What is to be said of the file as a whole.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Sets a value; one that was there is gone.
@@ -227,7 +239,7 @@ impl Settings {
             .entries
             .iter()
             .filter_map(|(name, entry)| name.strip_prefix(&above).map(|rest| (rest.to_owned(), entry.clone())));
-        Self { entries: inner.collect() }
+        Self { entries: inner.collect(), remarks: Vec::new() }
     }
 
     /// Puts in what `${name}` refers to (`OmegaConf`'s interpolation), as often as it takes

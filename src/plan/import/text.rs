@@ -1,9 +1,10 @@
 //! Files of other tools as settings: YAML, JSON, TOML, and Python files of plain assignments.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use toml_edit::{Document as Toml, Item, Value as TomlValue};
 
 use super::expression;
+use super::loose_yaml;
 use super::origin::Origin;
 use super::settings::Settings;
 use crate::plan::document::Document;
@@ -22,38 +23,15 @@ const MAX_DEPTH: usize = 32;
 pub fn yaml(name: &str, text: &str) -> Result<Settings, String> {
     let document = match Document::parse(text) {
         Ok(document) => document,
-        // A plan has no merge keys; other tools' files do.
-        Err(faults) if text.contains("<<:") && text.len() <= MAX_MERGED => {
-            return merged(name, text).ok_or_else(|| first_line(&faults));
+        // A plan has no merge keys and no key twice; other tools' files do, and PyYAML reads them.
+        Err(faults) if text.len() <= MAX_MERGED => {
+            return loose_yaml::read(name, text).ok_or_else(|| first_line(&faults));
         }
         Err(faults) => return Err(first_line(&faults)),
     };
     let mut settings = Settings::default();
     flatten(document.root(), "", name, &mut settings);
     Ok(settings)
-}
-
-/// A file with merge keys (`<<: *anchor`), each put in where it stands. The lines are lost.
-fn merged(name: &str, text: &str) -> Option<Settings> {
-    let mut root: serde_yaml::Value = serde_yaml::from_str(text).ok()?;
-    root.apply_merge().ok()?;
-    let Value::Object(map) = serde_json::to_value(root).ok()? else { return None };
-    let mut settings = Settings::default();
-    spread(map, "", name, &mut settings, 0);
-    Some(settings)
-}
-
-fn spread(map: Map<String, Value>, above: &str, file: &str, settings: &mut Settings, depth: usize) {
-    for (key, value) in map {
-        let name = if above.is_empty() { key } else { format!("{above}.{key}") };
-        match value {
-            Value::Object(inner) if depth < MAX_DEPTH => spread(inner, &name, file, settings, depth + 1),
-            value => {
-                let origin = Origin::File { name: file.to_owned(), line: None, key: name.clone() };
-                settings.set(&name, value, origin);
-            }
-        }
-    }
 }
 
 fn first_line(faults: &[crate::plan::Fault]) -> String {

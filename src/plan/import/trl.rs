@@ -83,11 +83,6 @@ pub fn complete(settings: &mut Settings, context: &ImportContext, imported: &mut
         let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
         settings.set("max_length", prompt.value.saturating_add(answer.value).into(), origin);
     }
-    if matches!(method, "dpo" | "orpo" | "cpo") {
-        imported.note(format!(
-            "{method}: each sample is run twice, chosen and rejected, and DPO has a second model beside: a plan says neither"
-        ));
-    }
     if is_command(context) {
         launcher(settings, context, imported);
     }

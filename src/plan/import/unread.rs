@@ -2,7 +2,7 @@
 
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::settings::{Fate, Settings, text};
+use super::settings::{Fate, Settings, text, truth};
 use serde_json::Value;
 
 /// Parts of names whose settings change neither memory nor the time of a step, or whose effect is seen
@@ -11,7 +11,7 @@ const WITHOUT_BEARING: [&str; 80] = [
     "lr",
     "learning_rate",
     "beta",
-    "eps",
+    "_eps",
     "epsilon",
     "warmup",
     "schedul",
@@ -104,9 +104,9 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
     ("optim", &["training.optimizer"]),
     ("checkpointing", &["training.activation_checkpointing"]),
     ("recompute", &["training.activation_checkpointing"]),
-    ("zero_stage", &["distribution.sharding"]),
+    ("zero_stage", &["distribution.sharding", "training.precision", "distribution.engine", "training.gradient_dtype"]),
     ("zero_optimization.stage", &["distribution.sharding"]),
-    ("deepspeed", &["distribution.sharding", "training.precision"]),
+    ("deepspeed", &["distribution.sharding", "training.precision", "distribution.engine"]),
     ("fsdp", &["distribution.sharding"]),
     ("attn", &["training.attention"]),
     ("flash", &["training.attention"]),
@@ -116,6 +116,49 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
     ("context_parallel", &["distribution.context_parallel"]),
 ];
 
+/// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
+const WEIGHTY: [&str; 26] = [
+    "freeze",
+    "frozen",
+    "unfreeze",
+    "tune_mm",
+    "trainable",
+    "lora_module",
+    "use_llm_lora",
+    "backbone_lora",
+    "vision_tower",
+    "vision_model",
+    "teacher",
+    "distill",
+    "ref_model",
+    "reference_model",
+    "reward_model",
+    "critic",
+    "qat",
+    "galore",
+    "apollo",
+    "badam",
+    "lomo",
+    "prune",
+    "ema_decay",
+    "use_ema",
+    "layer_reduction",
+    "mixture_of_depths",
+];
+
+/// What a setting of another name than the usual one may have decided: the usual name's default is doubtful then.
+/// Each part stands at the end of the name.
+const SYNONYMS: &[(&str, &[&str])] = &[
+    ("train_batch_size", &["training.micro_batch_size"]),
+    ("mixed_precision", &["training.precision"]),
+    ("deepspeed_stage", &["distribution.sharding", "distribution.engine", "training.precision"]),
+    ("per_gpu_batch_size", &["training.micro_batch_size"]),
+    ("batch_size_per_gpu", &["training.micro_batch_size"]),
+    ("use_custom_flash_attn", &["training.attention"]),
+    ("grad_checkpoint", &["training.activation_checkpointing"]),
+    ("grad_accum", &["training.gradient_accumulation_steps"]),
+];
+
 /// No more names than this stand in one note.
 const MOST_NAMES: usize = 12;
 
@@ -123,13 +166,22 @@ const MOST_NAMES: usize = 12;
 /// over is taken out again.
 pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     let mut unread = Vec::new();
+    let mut weighty = Vec::new();
     for (name, found, fate) in settings.fates() {
         match fate {
             Fate::Read => {}
             Fate::Misread => misread(imported, name, found),
-            Fate::Unread if has_bearing(name) => unread.push(shown(&found.origin, name)),
-            Fate::Unread => {}
+            Fate::Unread if is_weighty(name, found) => weighty.push(shown(&found.origin, name)),
+            Fate::Unread => {
+                doubt(imported, name, found);
+                if has_bearing(name) {
+                    unread.push(shown(&found.origin, name));
+                }
+            }
         }
+    }
+    if !weighty.is_empty() {
+        imported.note(format!("not modelled: {}", weighty.join(", ")));
     }
     if unread.is_empty() {
         return;
@@ -166,9 +218,27 @@ fn misread(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     }
 }
 
+fn is_weighty(name: &str, found: &Setting<Value>) -> bool {
+    let lower = name.to_lowercase();
+    let off = truth(&found.value) == Some(false) || found.value.is_null();
+    !off && WEIGHTY.iter().any(|part| lower.contains(part)) && !lower.contains("path")
+}
+
+/// Takes a default out that a setting nobody reads may stand for.
+fn doubt(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
+    let lower = name.to_lowercase();
+    for key in SYNONYMS.iter().filter(|(end, _)| lower.ends_with(end)).flat_map(|(_, keys)| keys.iter()) {
+        let guessed = imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }));
+        if guessed {
+            imported.drop(key);
+            imported.miss(key, format!("{} may say it, and is not known here", shown(&found.origin, name)));
+        }
+    }
+}
+
 fn has_bearing(name: &str) -> bool {
     let lower = name.to_lowercase();
-    !WITHOUT_BEARING.iter().any(|part| lower.contains(part))
+    lower != "eps" && !WITHOUT_BEARING.iter().any(|part| lower.contains(part))
 }
 
 fn shown(origin: &Origin, name: &str) -> String {

@@ -27,6 +27,7 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value
     });
     json!({
         "kind": "out_of_memory",
+        "memory": oom.kind.word(),
         "backend": oom.backend,
         "device": oom.device,
         "asked": bytes(oom.asked),
@@ -41,11 +42,20 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value
         "outside_torch": bytes(oom.outside_torch()),
         "elsewhere": bytes(oom.elsewhere()),
         "others": others,
+        "may_list_itself": oom.may_list_itself(),
+        "own_pid": oom.own_pid,
+        "process": oom.process,
         "would_fit_unfragmented": oom.would_fit_unfragmented(),
         "predicted": plan.map(|plan| predicted(plan.prediction)),
         "helps": shortage(oom, plan).helps,
         "relief": relief,
     })
+}
+
+/// A process that was killed, and nothing says by whom.
+#[must_use]
+pub fn killed() -> Value {
+    json!({"kind": "killed", "signal": 9})
 }
 
 fn predicted(prediction: &Prediction) -> Value {

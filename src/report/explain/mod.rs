@@ -32,7 +32,7 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Strin
         for help in shortage.helps {
             let _ = writeln!(text, "  {help}");
         }
-        if plan.is_none() {
+        if plan.is_none() && oom.kind.is_device() && !oom.is_absurd() {
             text.push_str("  (--plan PLAN gives it)\n");
         }
     }
@@ -44,6 +44,12 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Strin
     }
     text
 }
+
+/// A process that was killed, and nothing says by whom.
+pub const KILLED: &str = "a process was killed by signal 9, and nothing here says by whom\n\n\
+what to look at\n\
+\x20 dmesg -T | grep -i 'killed process' (or the cluster's log): the kernel ends the largest process when host memory is out\n\
+\x20 a scheduler or a time limit ends a job in the same way\n";
 
 /// A snapshot: what is held by state and by purpose, beside the plan's peak.
 #[must_use]

@@ -5,10 +5,12 @@ mod composer;
 mod custom;
 mod deepspeed;
 mod hugging_face;
+mod json;
 mod litgpt;
 mod megatron;
 mod nanogpt;
 mod nemo;
+mod text;
 mod torchtitan;
 mod torchtune;
 
@@ -30,5 +32,7 @@ pub fn all() -> Vec<Box<dyn LineFormat>> {
         Box::new(bar::TorchtuneBar),
         Box::new(bar::Lightning),
         Box::new(bar::PlainBar::default()),
+        Box::new(json::Json),
+        Box::new(text::Text::default()),
     ]
 }

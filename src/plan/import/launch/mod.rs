@@ -149,7 +149,9 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
     } else if is_shell(name) {
         match shell_text(after) {
             Some((text, behind)) => {
-                follow(last_that_trains(shell::read(text, &|_| None).commands, depth), launched, depth + 1);
+                let commands = shell::read(text, &|_| None).commands;
+                let commands = commands.into_iter().map(|command| command.words).collect();
+                follow(last_that_trains(commands, depth), launched, depth + 1);
                 // Its own words (`$0`, `$1`, …) where the text itself starts nothing that trains.
                 if launched.launchers.is_empty() && !launched.program.python && !behind.is_empty() {
                     follow(behind.to_vec(), launched, depth + 1);
@@ -223,7 +225,7 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
     let name = if module { path.as_str() } else { base(&path) };
     let launches = wrappers::find(name).filter(|wrapper| wrapper.words == 0 || wrappers::leads_on(wrapper, &words));
     let Some(wrapper) = launches else {
-        if let Some(inner) = handed_on(python || module, &words) {
+        if let Some(inner) = handed_on(python || module, &words).or_else(|| submitted(&words)) {
             return follow(inner.to_vec(), launched, depth + 1);
         }
         launched.program = Program { path, module, python, words };
@@ -256,6 +258,16 @@ fn handed_on(python: bool, words: &[String]) -> Option<&[String]> {
     let name = base(words.get(at)?);
     let leads = is_python(name) || wrappers::find(name).is_some_and(|wrapper| wrapper.kind.is_some());
     words.get(at..).filter(|_| leads && !python)
+}
+
+/// The command that a program of one's own submits: `python mason.py --gpus 8 -- source env.sh \&\& python train.py`.
+fn submitted(words: &[String]) -> Option<&[String]> {
+    let behind = words.get(words.iter().position(|word| word == "--")? + 1..)?;
+    let start = behind.iter().rposition(|word| matches!(word.as_str(), "&&" | ";")).map_or(0, |at| at + 1);
+    let inner = behind.get(start..)?;
+    let name = base(inner.first()?);
+    let leads = is_python(name) || wrappers::find(name).is_some_and(|wrapper| wrapper.kind.is_some());
+    leads.then_some(inner)
 }
 
 /// Behind `env` and its options; what it sets stays in front.
@@ -318,6 +330,9 @@ mod tests {
             ("nice -n10 taskset -c 0-3 python a.py", vec![], "a.py", 0),
             ("bash -lc cd~/w~&&~A=1~torchrun~--nproc_per_node~8~a.py~x~|&~tee~log", vec![Torchrun], "a.py", 1),
             ("axolotl train c.yml --launcher torchrun -- --nproc_per_node=2", vec![], "axolotl", 6),
+            ("python mason.py --gpus 8 -- source e.sh && python a.py x y", vec![], "a.py", 2),
+            ("python mason.py --gpus 8 -- accelerate launch --num_processes 8 a.py x", vec![Accelerate], "a.py", 1),
+            ("srun -N 2 -- torchrun --nproc_per_node 8 a.py", vec![Srun, Torchrun], "a.py", 0),
         ] {
             assert_eq!(apart(line), (kinds, path.to_owned(), words), "{line}");
         }

@@ -34,13 +34,20 @@ pub fn runs(context: &ImportContext) -> bool {
     let has =
         |name: &str| words.iter().any(|word| word.split('=').next().is_some_and(|word| word.replace('_', "-") == name));
     let script = context.program.name();
-    if context.program.name() == "megatron" {
+    if context.program.name() == "megatron" || is_evaluation(context) {
         return false;
     }
     let shape = has("--num-layers") && has("--hidden-size") && has("--num-attention-heads");
     shape && (has("--micro-batch-size") || has("--tensor-model-parallel-size") || has("--batch-size"))
         || (script.starts_with("pretrain_") && has("--micro-batch-size"))
         || (has("--tensor-model-parallel-size") && has("--micro-batch-size"))
+}
+
+/// Of `tasks/` some only evaluate, with the same arguments (`tasks/main.py`, `tasks/msdp/main.py`).
+fn is_evaluation(context: &ImportContext) -> bool {
+    let task = arguments::read(&context.program.words).options.text("task");
+    let named = task.map(|found| found.value.to_uppercase()).unwrap_or_default();
+    ["EVAL", "LAMBADA", "WIKITEXT", "ZEROSHOT", "-PROMPT"].iter().any(|part| named.contains(part))
 }
 
 /// The plan of such a command.

@@ -305,6 +305,7 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
     if settings.is_set("deepspeed") || settings.is_set("deepspeed_config") {
         let file = settings.text("deepspeed_config").and_then(|path| job.context.settings(&path.value, imported));
         deepspeed::set(imported, &file.unwrap_or_default());
+        imported.say("model.framework", "megatron-deepspeed", Origin::Argument("--deepspeed".into()));
         let stage = settings.whole("zero_stage");
         imported.set(KEY, stage.map(|found| found.map(deepspeed::stage)));
     }

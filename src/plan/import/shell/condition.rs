@@ -1,4 +1,17 @@
-//! Conditions of a script: which branch of them is read.
+//! Conditions and loops of a script: which branch of them is read, and what is known behind them.
+
+use std::collections::BTreeMap;
+
+use super::{Script, UNSET};
+use crate::plan::import::settings::UNKNOWN;
+
+type Variables = BTreeMap<String, Vec<String>>;
+
+/// No script that matters asks more often what only its run could tell.
+const MOST_FORKS: usize = 200;
+
+/// More words than this are not kept for each branch.
+const MOST_WORDS: usize = 4_000;
 
 /// A condition that is open.
 #[derive(Debug, Clone, Default)]
@@ -9,61 +22,234 @@ struct OpenCondition {
     taken: bool,
     /// The present branch is read.
     reading: bool,
+    /// Nobody knows which branch is taken: all are read, each from what was known before.
+    fork: Option<Fork>,
+    /// A loop over words that are known.
+    turns: Option<Turns>,
+}
+
+/// What is left of a loop.
+#[derive(Debug, Clone, Default)]
+struct Turns {
+    variable: String,
+    /// The words that come, the next one last.
+    left: Vec<String>,
+    /// The statement that its body begins with.
+    start: usize,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Fork {
+    before: Variables,
+    /// What is known at the end of each branch that goes on.
+    ends: Vec<Variables>,
+    /// One of the branches is taken in any case.
+    complete: bool,
+    /// The present branch ends the script.
+    left: bool,
+}
+
+impl Fork {
+    fn end_branch(&mut self, reading: bool, now: &mut Variables) {
+        let end = std::mem::replace(now, self.before.clone());
+        if reading && !self.left {
+            self.ends.push(end);
+        }
+        self.left = false;
+    }
+
+    /// What all branches leave alike; the rest is unknown.
+    fn join(mut self, now: &mut Variables) {
+        if !self.complete {
+            self.ends.push(self.before.clone());
+        }
+        let Some(first) = self.ends.pop() else { return };
+        let mut joined = first;
+        for other in self.ends {
+            for (name, value) in other {
+                if joined.get(&name) != Some(&value) {
+                    joined.insert(name, vec![UNKNOWN.to_owned()]);
+                }
+            }
+        }
+        *now = joined;
+    }
 }
 
 /// Which branches of nested conditions the reader is in.
 #[derive(Debug, Default)]
 pub struct Branches {
     open: Vec<OpenCondition>,
+    forks: usize,
+    /// Where it goes on, where a loop begins anew.
+    pub back: Option<usize>,
 }
 
 impl Branches {
-    /// What is left of a statement that is to be followed. `holds` tells of a condition whether it is true;
-    /// where only a run could tell it counts as true.
-    pub fn taken(&mut self, statement: &str, holds: impl Fn(&str) -> bool) -> Option<String> {
+    /// What is left of a statement that is to be followed; `next` is the number of the one behind it.
+    pub fn taken(
+        &mut self,
+        statement: &str,
+        next: usize,
+        script: &mut Script,
+        known: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<String> {
         let mut rest = statement.trim();
         loop {
-            rest = self.behind_pattern(rest, &holds)?;
+            rest = self.behind_pattern(rest, script, known)?;
             let word = rest.split([' ', '\t']).next().unwrap_or("");
             let after = rest[word.len()..].trim();
             match word {
                 "if" => {
-                    let read = holds(after);
-                    self.open.push(OpenCondition { case: None, taken: read, reading: read });
+                    let holds = self.follows().then(|| script.holds(after, known)).flatten();
+                    self.open(holds, script);
+                    return None;
+                }
+                "while" | "until" | "for" | "select" => {
+                    self.open_loop(word, after, next, script, known);
                     return None;
                 }
                 "case" => {
-                    let (compared, first) = after.split_once(" in").unwrap_or((after, ""));
-                    let case = Some((compared.trim().trim_matches('"').to_owned(), Vec::new()));
-                    self.open.push(OpenCondition { case, ..OpenCondition::default() });
-                    rest = first.trim();
+                    rest = self.open_case(after, script, known);
                     if rest.is_empty() {
                         return None;
                     }
                 }
-                "fi" | "esac" => {
-                    self.open.pop();
+                "fi" | "esac" | "done" => {
+                    self.close(script);
                     return None;
                 }
                 "elif" | "else" => {
-                    if let Some(last) = self.open.last_mut() {
-                        last.reading = !last.taken && (word == "else" || holds(after));
-                        last.taken |= last.reading;
+                    self.next_branch(word == "else", after, script, known);
+                    return None;
+                }
+                "then" | "do" | "time" | "exec" => rest = after,
+                "exit" | "return" => {
+                    if self.follows()
+                        && let Some(OpenCondition { fork: Some(fork), .. }) = self.open.last_mut()
+                    {
+                        fork.left = true;
                     }
                     return None;
                 }
-                "then" | "do" | "{" | "time" | "exec" => rest = after,
                 _ => break,
             }
         }
-        let followed = !rest.is_empty() && self.open.iter().all(|open| open.reading);
-        followed.then(|| rest.to_owned())
+        (!rest.is_empty() && self.follows()).then(|| rest.to_owned())
+    }
+
+    fn open_loop(
+        &mut self,
+        word: &str,
+        header: &str,
+        start: usize,
+        script: &mut Script,
+        known: &dyn Fn(&str) -> Option<String>,
+    ) {
+        // Arguments of the script are taken in such a loop: there are none.
+        let arguments = ["$#", "getopts", "$1", "${1"].iter().any(|part| header.contains(part));
+        let mut turns = None;
+        if self.follows() {
+            match word {
+                "for" | "select" => {
+                    let (variable, left) = script.loop_over(header, known);
+                    turns = (word == "for" && !left.is_empty()).then_some(Turns { variable, left, start });
+                }
+                // `while read -r A B`
+                _ => {
+                    let mut names = header.split_whitespace().skip_while(|word| *word != "read").skip(1);
+                    for name in names.by_ref().filter(|name| !name.starts_with('-')) {
+                        script.variables.insert(name.to_owned(), vec![UNKNOWN.to_owned()]);
+                    }
+                }
+            }
+        }
+        let reading = word == "for" || !arguments;
+        self.open.push(OpenCondition { taken: true, reading, turns, ..OpenCondition::default() });
+    }
+
+    /// Behind the last branch of a condition, or a turn of a loop.
+    fn close(&mut self, script: &mut Script) {
+        let Some(mut open) = self.open.pop() else { return };
+        if let Some(mut fork) = open.fork.take() {
+            fork.end_branch(open.reading, &mut script.variables);
+            fork.join(&mut script.variables);
+        }
+        if let Some(turns) = &mut open.turns
+            && let Some(word) = turns.left.pop()
+        {
+            script.variables.insert(turns.variable.clone(), vec![word]);
+            self.back = Some(turns.start);
+            self.open.push(open);
+        }
+    }
+
+    /// Opens a `case`; what is left is what stands behind its `in`.
+    fn open_case<'a>(
+        &mut self,
+        header: &'a str,
+        script: &mut Script,
+        known: &dyn Fn(&str) -> Option<String>,
+    ) -> &'a str {
+        let (compared, first) = header.split_once(" in").unwrap_or((header, ""));
+        let compared = script.words(compared, known).join(" ");
+        let unknown = compared == UNKNOWN && self.follows();
+        let fork = if unknown { self.fork(script) } else { None };
+        self.open.push(OpenCondition { case: Some((compared, Vec::new())), fork, ..OpenCondition::default() });
+        first.trim()
+    }
+
+    /// Whether what stands here is read.
+    fn follows(&self) -> bool {
+        self.open.iter().all(|open| open.reading)
+    }
+
+    fn fork(&mut self, script: &Script) -> Option<Fork> {
+        self.forks += 1;
+        let words: usize = script.variables.values().map(Vec::len).sum();
+        (self.forks <= MOST_FORKS && words <= MOST_WORDS)
+            .then(|| Fork { before: script.variables.clone(), ..Fork::default() })
+    }
+
+    fn open(&mut self, holds: Option<bool>, script: &Script) {
+        let fork = if holds.is_none() && self.follows() { self.fork(script) } else { None };
+        let reading = holds.unwrap_or(true);
+        self.open.push(OpenCondition { taken: reading && fork.is_none(), reading, fork, ..OpenCondition::default() });
+    }
+
+    fn next_branch(
+        &mut self,
+        last: bool,
+        condition: &str,
+        script: &mut Script,
+        known: &dyn Fn(&str) -> Option<String>,
+    ) {
+        let holds = if last { Some(true) } else { script.holds(condition, known) };
+        let Some(open) = self.open.last_mut() else { return };
+        match &mut open.fork {
+            Some(fork) => {
+                fork.end_branch(open.reading, &mut script.variables);
+                open.reading = !open.taken && holds != Some(false);
+                fork.complete |= holds == Some(true);
+                open.taken |= holds == Some(true);
+            }
+            None => {
+                open.reading = !open.taken && holds.unwrap_or(true);
+                open.taken |= open.reading;
+            }
+        }
     }
 
     /// Behind the pattern of a `case` that a statement begins with, if it does; none where it is no more than
     /// a part of one. The branch is read where the pattern is the word, or `*`.
-    fn behind_pattern<'a>(&mut self, statement: &'a str, holds: &impl Fn(&str) -> bool) -> Option<&'a str> {
-        let Some(OpenCondition { case: Some((word, patterns)), taken, reading }) = self.open.last_mut() else {
+    fn behind_pattern<'a>(
+        &mut self,
+        statement: &'a str,
+        script: &mut Script,
+        known: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<&'a str> {
+        let Some(OpenCondition { case: Some((word, patterns)), taken, reading, fork, .. }) = self.open.last_mut()
+        else {
             return Some(statement);
         };
         let end = statement.find([')', '(', ' ', '=']).unwrap_or(statement.len());
@@ -71,9 +257,18 @@ impl Branches {
         match statement[end..].trim_start().strip_prefix(')') {
             Some(behind) => {
                 patterns.push(pattern.to_owned());
-                let is = |one: &String| one == "*" || holds(&format!("[[ \"{word}\" == {one} ]]"));
-                *reading = !*taken && patterns.iter().any(is);
-                *taken |= *reading;
+                if let Some(fork) = fork {
+                    fork.end_branch(*reading, &mut script.variables);
+                    *reading = true;
+                    fork.complete |= patterns.iter().any(|one| one == "*");
+                } else {
+                    let is = |one: &String| {
+                        let plain = script.words(one, known).join(" ");
+                        one == "*" || plain == *word
+                    };
+                    *reading = !*taken && patterns.iter().any(is);
+                    *taken |= *reading;
+                }
                 patterns.clear();
                 Some(behind.trim())
             }
@@ -97,7 +292,12 @@ pub fn holds(words: &[String]) -> Option<bool> {
         _ => return None,
     };
     let number = |text: &str| text.trim().parse::<i64>().ok();
-    let words: Vec<&str> = inner.iter().map(String::as_str).collect();
+    // What nobody has set is empty; what only the run knows decides nothing here.
+    if inner.iter().any(|word| word == UNKNOWN) {
+        return None;
+    }
+    let plain: Vec<String> = inner.iter().map(|word| word.replace(UNSET, "")).collect();
+    let words: Vec<&str> = plain.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["!", rest @ ..] => {
             let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();

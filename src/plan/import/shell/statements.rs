@@ -1,49 +1,134 @@
 //! A script cut into its statements.
 
+/// A statement, and the text that follows it up to a word of its own (`<<EOF`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statement {
+    /// The statement.
+    pub text: String,
+    /// The text, and whether variables in it are put in.
+    pub document: Option<(String, bool)>,
+}
+
+/// The word behind `<<`, and whether it is quoted; `<<-` takes tabs away.
+fn delimiter(line: &str) -> Option<(String, bool, bool)> {
+    let at = line.find("<<").filter(|at| !line[*at..].starts_with("<<<"))?;
+    let rest = &line[at + 2..];
+    let (tabs, rest) = rest.strip_prefix('-').map_or((false, rest), |rest| (true, rest));
+    let word = rest.split_whitespace().next()?;
+    let plain: String = word.chars().filter(|letter| !matches!(letter, '"' | '\'' | '\\')).collect();
+    let end = plain.find([';', '|', '&', '>', ')']).unwrap_or(plain.len());
+    let name = plain.get(..end)?.to_owned();
+    let good = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
+    good.then(|| (name, word.contains(['"', '\'', '\\']), tabs))
+}
+
+/// The lines up to the delimiter, and what is left behind it.
+fn document(rest: &str, name: &str, tabs: bool) -> (String, usize) {
+    let mut used = 0;
+    let mut body = String::new();
+    for line in rest.split_inclusive('\n') {
+        used += line.len();
+        let plain = line.trim_end_matches(['\n', '\r']);
+        let plain = if tabs { plain.trim_start_matches('\t') } else { plain };
+        if plain == name {
+            break;
+        }
+        body.push_str(plain);
+        body.push('\n');
+    }
+    (body, used)
+}
+
+/// Gives the statement of a line that asks for it the text that follows; how many bytes that uses up.
+fn take_document(line: &mut [Statement], rest: &str) -> usize {
+    let asked = line.iter_mut().find_map(|statement| {
+        let found = delimiter(&statement.text)?;
+        Some((statement, found))
+    });
+    let Some((statement, (name, quoted, tabs))) = asked else { return 0 };
+    let (body, used) = document(rest, &name, tabs);
+    statement.document = Some((body, !quoted));
+    used
+}
+
+/// What a backslash stands before: a line that goes on is a blank. How many bytes that uses up.
+fn escaped(letters: &mut std::iter::Peekable<std::str::Chars>, one: &mut String) -> usize {
+    // In a comment a backslash does nothing.
+    let mut used = 0;
+    let mut next = || {
+        let letter = letters.next();
+        used += letter.map_or(0, char::len_utf8);
+        letter
+    };
+    match next() {
+        Some('\n') => one.push(' '),
+        Some('\r') => match next() {
+            Some('\n') => one.push(' '),
+            other => {
+                one.push('\\');
+                one.extend(other);
+            }
+        },
+        other => {
+            one.push('\\');
+            one.extend(other);
+        }
+    }
+    used
+}
+
 /// The statements of a script: split at line ends, `;`, `&&`, `||`, `|` and `&` outside of quotes
 /// and brackets; comments left out.
-pub fn statements(text: &str) -> Vec<String> {
-    let mut all = Vec::new();
+pub fn statements(text: &str) -> Vec<Statement> {
+    let mut all: Vec<Statement> = Vec::new();
     let mut one = String::new();
     let mut quote = None;
-    let mut brackets = 0_usize;
+    // Only its own kind closes a bracket: `a)` of a `case` stands in a function's braces.
+    let mut brackets: Vec<char> = Vec::new();
+    // Where the present line's statements begin.
+    let mut line_start = 0_usize;
     let mut letters = text.chars().peekable();
+    let mut at = 0_usize;
     while let Some(letter) = letters.next() {
+        at += letter.len_utf8();
         match (quote, letter) {
             (None | Some('"'), '\\') => {
-                // A line that goes on; in a comment a backslash does nothing.
-                let next = letters.next().filter(|next| *next != '\r').or_else(|| letters.next());
-                match next {
-                    Some('\n') => one.push(' '),
-                    next => {
-                        one.push(letter);
-                        one.extend(next);
-                    }
-                }
+                at += escaped(&mut letters, &mut one);
                 continue;
             }
             (None, '\'' | '"') => quote = Some(letter),
             (Some(open), _) if open == letter => quote = None,
             (None, '#') if one.is_empty() || one.ends_with([' ', '\t', '\n', '(']) => {
-                while letters.peek().is_some_and(|letter| *letter != '\n') {
-                    letters.next();
+                while let Some(letter) = letters.next_if(|letter| *letter != '\n') {
+                    at += letter.len_utf8();
                 }
                 continue;
             }
-            (None, '(' | '{') => brackets += 1,
-            (None, ')' | '}') => brackets = brackets.saturating_sub(1),
-            (None, '\n' | ';' | '&' | '|') if brackets == 0 => {
+            (None, '(' | '{') => brackets.push(if letter == '(' { ')' } else { '}' }),
+            (None, ')' | '}') => {
+                brackets.pop_if(|open| *open == letter);
+            }
+            (None, '\n' | ';' | '&' | '|') if brackets.is_empty() => {
                 if one.ends_with('>') && letter == '&' {
                     one.push(letter);
                     continue;
                 }
-                all.push(std::mem::take(&mut one));
+                all.push(Statement { text: std::mem::take(&mut one), document: None });
+                if letter == '\n' {
+                    let used =
+                        take_document(all.get_mut(line_start..).unwrap_or_default(), text.get(at..).unwrap_or(""));
+                    if used > 0 {
+                        at += used;
+                        letters = text.get(at..).unwrap_or("").chars().peekable();
+                    }
+                    line_start = all.len();
+                }
                 continue;
             }
             _ => {}
         }
         one.push(letter);
     }
-    all.push(one);
+    all.push(Statement { text: one, document: None });
     all
 }

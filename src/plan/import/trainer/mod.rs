@@ -1,6 +1,7 @@
 //! Hugging Face's Trainer: `TrainingArguments`, the arguments of the example scripts and of
 //! TRL, and training loops on accelerate with the same names.
 
+mod kinds;
 mod sharding;
 
 use super::accelerate;
@@ -11,6 +12,7 @@ use super::imported::ImportedPlan;
 use super::launch::World;
 use super::model;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trl;
 use super::unread::account_for;
@@ -50,6 +52,11 @@ const TRAINING: [&str; 9] = [
 pub fn runs(context: &ImportContext) -> bool {
     let options = arguments::read(&context.program.words).options;
     let has = |names: &[&str]| names.iter().any(|name| options.holds(name));
+    // It evaluates or generates alone.
+    let other = ["do_predict", "do_eval"].iter().any(|name| options.is(name)) && !options.holds("num_train_epochs");
+    if options.flag("do_train").map_or(other, |found| !found.value) {
+        return false;
+    }
     let named = has(&OWN) || (has(&NAMES) && has(&TRAINING));
     named
         || config_file(context).is_some()
@@ -68,7 +75,16 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say("model.framework", "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
+    kinds::note_of_settings(&mut imported, &settings);
     set_all(&mut imported, &settings, context);
+    // Its launcher shards, and often sets the precision.
+    for key in ["distribution.sharding", "distribution.engine", "training.precision"] {
+        let guessed = imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }));
+        if guessed {
+            imported.drop(key);
+            imported.miss(key, "the launcher of the script says it");
+        }
+    }
     imported
 }
 
@@ -122,9 +138,20 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     settings.over(arguments::read(&context.program.words).options);
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
+    kinds::note(&mut imported, trl::method(context).unwrap_or_else(|| context.program.name()));
+    chats_defaults(&mut settings);
     set_all(&mut imported, &settings, context);
     data_parallel(&mut imported, context);
     imported
+}
+
+/// DeepSpeed-Chat's steps have a batch of their own where nobody says it
+/// (`step1_supervised_finetuning/main.py`, `step2_reward_model_finetuning/main.py`: 16).
+fn chats_defaults(settings: &mut Settings) {
+    if settings.holds("zero_stage") && !settings.is_set("per_device_train_batch_size") {
+        let default = [("per_device_train_batch_size", DefaultValue::Whole(16))];
+        settings.over(Settings::defaults("DeepSpeed-Chat", &default));
+    }
 }
 
 /// Without a launcher the Trainer wraps the model in `DataParallel` over every GPU in sight.
@@ -214,18 +241,27 @@ fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCont
 fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let wanted = ["use_peft", "use_lora", "lora", "peft", "use_peft_lora"].iter().any(|name| settings.is(name));
     // A script of its own that takes a rank has adapters; TRL's has one either way.
-    let wanted = wanted || (trl::method(context).is_none() && settings.is_set("lora_r"));
+    let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
+    let wanted = wanted
+        || (trl::method(context).is_none() && settings.is_set("lora_r"))
+        || (named && settings.is_set("lora_rank"));
     let bits = bits(settings);
     // DeepSpeed-Chat: adapters in every linear layer of the modules whose name holds `--lora_module_name`.
     let chats = settings.whole("lora_dim").filter(|found| found.value > 0);
     if let Some(rank) = &chats {
         adapters::set_targets(imported, Some(Setting::new(vec!["all".to_owned()], rank.origin.clone())));
+        if !settings.is("only_optimize_lora") {
+            not_modelled(imported, "without --only_optimize_lora embeddings, norms and biases train as well");
+        }
     } else if !wanted && bits.is_none() {
         return;
     }
     let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
     adapters::set(imported, rank, ("peft", 8), bits);
     adapters::set_targets(imported, settings.texts("lora_target_modules"));
+    if named {
+        adapters::set_targets(imported, settings.texts("trainable"));
+    }
     imported.set(
         "training.lora.dropout",
         settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
@@ -251,6 +287,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     imported.set("training.gradient_accumulation_steps", steps);
     precision(imported, settings, stored);
     let launched = accelerate::settings(context, imported).unwrap_or_default().with(settings.below(trl::LAUNCH));
+    let unread = launched.clone();
     if launched.iter().next().is_some() {
         let told = ["bf16", "fp16"].iter().any(|name| settings.is(name));
         accelerate::set(imported, &launched, context, stored == WeightStorage::Full && !told);
@@ -278,6 +315,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         .set("training.gradient_clipping", settings.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0)));
     imported.set("training.deterministic", settings.flag("full_determinism"));
     sharding::set(imported, settings, context, stored);
+    accelerate::distrust(imported, &unread);
 }
 
 fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightStorage) {

@@ -1,0 +1,165 @@
+//! What would help where memory ran out; nothing that could not.
+
+use super::ShortagePlan;
+use crate::advise::fixes::Fix;
+use crate::predict::Prediction;
+use crate::reading::{OutOfMemory, OutOfMemoryKind};
+use crate::units::Bytes;
+
+/// What would help, the surest first, with what it would bring.
+pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
+    if oom.is_absurd() {
+        return vec![
+            "look at what came before: such a size follows a failed collective, an overflowed index or freed memory"
+                .to_owned(),
+        ];
+    }
+    let mut helps = match oom.kind {
+        OutOfMemoryKind::Allocator => allocator(oom),
+        OutOfMemoryKind::Driver => vec![
+            "more room outside of PyTorch's allocator: nvidia-smi shows which processes hold the device".to_owned(),
+        ],
+        OutOfMemoryKind::Library => library(oom),
+        OutOfMemoryKind::KvCache => vec![
+            "a higher gpu_memory_utilization, a shorter max_model_len, or the weights over more GPUs (tensor_parallel_size)"
+                .to_owned(),
+            "nothing else on the device while vLLM starts: it measures what is free".to_owned(),
+        ],
+        OutOfMemoryKind::Host => host(oom),
+        OutOfMemoryKind::Killed => killed(oom),
+    };
+    if !oom.kind.is_device() || oom.kind == OutOfMemoryKind::KvCache {
+        return helps;
+    }
+    let enough = Enough::of(oom);
+    for relief in plan.map_or(&[][..], |plan| plan.relief) {
+        let keys: Vec<String> = relief.change.set.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        let slower = plan.map_or(String::new(), |plan| pace(relief, plan.prediction));
+        helps.push(format!(
+            "{}, {} less by prediction{slower}{}",
+            keys.join(", "),
+            relief.saves(),
+            enough.word(relief.saves())
+        ));
+    }
+    if plan.is_none() {
+        helps
+            .push("a smaller micro batch, checkpointing, sharding: beside the run's plan each is predicted".to_owned());
+    }
+    helps
+}
+
+/// What was short, as far as the message tells.
+struct Enough(Option<Bytes>);
+
+impl Enough {
+    fn of(oom: &OutOfMemory) -> Self {
+        let short = oom.asked.zip(oom.free).map(|(asked, free)| asked.saturating_sub(free));
+        Self(short.filter(|short| *short > Bytes::ZERO))
+    }
+
+    const fn word(&self, saves: Bytes) -> &'static str {
+        match self.0 {
+            Some(short) if saves.0 >= short.0 => ": enough for this request",
+            Some(_) => ": not enough alone",
+            None => "",
+        }
+    }
+}
+
+/// Whether the device could hold the request at all.
+fn is_possible(oom: &OutOfMemory) -> bool {
+    oom.asked.zip(oom.capacity).is_none_or(|(asked, capacity)| asked <= capacity)
+}
+
+fn allocator(oom: &OutOfMemory) -> Vec<String> {
+    match oom.backend.as_str() {
+        "JAX" => {
+            return vec![
+                "XLA_PYTHON_CLIENT_MEM_FRACTION=.95: JAX takes 75 % of the device unless told otherwise".to_owned(),
+                "XLA_PYTHON_CLIENT_PREALLOCATE=false where several processes share the device".to_owned(),
+            ];
+        }
+        "TensorFlow" | "CuPy" => return Vec::new(),
+        _ => {}
+    }
+    if !is_possible(oom) {
+        return vec!["a smaller request: this one is more than the device has in all".to_owned()];
+    }
+    let enough = Enough::of(oom);
+    let mut helps: Vec<String> = unfragmented(oom).into_iter().collect();
+    let unless = if oom.may_list_itself() { ", unless it is this one (a container has pids of its own)" } else { "" };
+    for (pid, held) in &oom.others {
+        helps.push(format!("process {pid} leaving the device, {held}{}{unless}", enough.word(*held)));
+    }
+    match (oom.allowed, oom.backend.as_str()) {
+        (Some(_), "MPS") => helps.push(
+            "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit; the whole system may run out of memory".to_owned(),
+        ),
+        (Some(_), "XPU") => helps.push("UR_L0_USE_RELAXED_ALLOCATION_LIMITS=1 allows larger blocks".to_owned()),
+        (Some(allowed), _) => helps.push(format!("a higher limit than {allowed} for this process")),
+        (None, _) => {}
+    }
+    helps
+}
+
+/// What PyTorch holds in pieces serves the request where segments can grow; worth a word where it is a tenth
+/// of what is short and more than the rounding of the figures.
+fn unfragmented(oom: &OutOfMemory) -> Option<String> {
+    const ROUNDING: Bytes = Bytes(16 << 20);
+    let unused = oom.unallocated.filter(|unused| *unused > ROUNDING)?;
+    let enough = Enough::of(oom);
+    if enough.0.is_some_and(|short| short > unused * 10) || oom.asked.is_some_and(|asked| asked > unused * 10) {
+        return None;
+    }
+    let option = match oom.backend.as_str() {
+        "CUDA" => "PYTORCH_CUDA_ALLOC_CONF",
+        "HIP" => "PYTORCH_HIP_ALLOC_CONF",
+        "NPU" => "PYTORCH_NPU_ALLOC_CONF",
+        _ => {
+            return Some(format!("empty_cache() before it, up to {unused} less held in pieces{}", enough.word(unused)));
+        }
+    };
+    let newer = if oom.has_expandable_segments || oom.backend == "NPU" { "" } else { " (PyTorch 2.1 or newer)" };
+    Some(format!("{option}=expandable_segments:True{newer}, up to {unused} less held in pieces{}", enough.word(unused)))
+}
+
+fn library(oom: &OutOfMemory) -> Vec<String> {
+    let own = match oom.backend.as_str() {
+        "NCCL" => "room for NCCL's buffers: set_per_process_memory_fraction below 1, or a smaller NCCL_BUFFSIZE",
+        "cuBLAS" => {
+            "CUDA_LAUNCH_BLOCKING=1 once: where the device is not full, an earlier kernel failed (an index out of range)"
+        }
+        "cuDNN" => "torch.backends.cudnn.benchmark = False: trying algorithms takes large workspaces",
+        _ => return Vec::new(),
+    };
+    vec![own.to_owned()]
+}
+
+fn host(oom: &OutOfMemory) -> Vec<String> {
+    let help = if oom.backend == "shared memory" {
+        "a larger /dev/shm (docker run --shm-size, or --ipc=host), or fewer DataLoader workers"
+    } else {
+        "more host memory for the job, fewer DataLoader workers, less offloaded to the CPU; a GPU's memory is not short"
+    };
+    vec![help.to_owned()]
+}
+
+fn killed(oom: &OutOfMemory) -> Vec<String> {
+    let more = match oom.backend.as_str() {
+        "Slurm" => "more memory for the job (--mem, --mem-per-cpu); sacct -j JOB --format=MaxRSS shows what it took",
+        "Kubernetes" => "a higher memory limit of the container; kubectl top pod shows what it takes",
+        "Ray" => "more memory on the node, or fewer tasks at once (num_cpus of a task)",
+        _ => "more host memory, or a higher limit of the container (docker run --memory)",
+    };
+    vec![
+        more.to_owned(),
+        "fewer DataLoader workers, less offloaded to the CPU, checkpoints loaded by one process at a time".to_owned(),
+    ]
+}
+
+fn pace(relief: &Fix, prediction: &Prediction) -> String {
+    let change = relief.outline.time.step.0 / prediction.time.step.0 - 1.0;
+    let percent = (change * 100.0).round();
+    if !percent.is_finite() || percent == 0.0 { String::new() } else { format!(", step {percent:+.0} %") }
+}

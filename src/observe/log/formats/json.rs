@@ -1,0 +1,111 @@
+//! Logs of JSON, an object a line: `{"step": 40, "train/loss": 2.1, "_timestamp": 1.7e9}`, as many write by hand and as
+//! W&B, fairseq and `logging` with a JSON formatter do.
+
+use serde_json::{Map, Value};
+
+use super::super::facts::{LineFacts, LineFormat, count, leading_number};
+use crate::reading::LogFormat;
+use crate::units::Seconds;
+
+const STEP: [&str; 9] = [
+    "num_updates",
+    "step",
+    "global_step",
+    "trainer/global_step",
+    "train/global_step",
+    "_step",
+    "iteration",
+    "iter",
+    "current_steps",
+];
+const TOTAL: [&str; 4] = ["total_steps", "max_steps", "num_steps", "total_iterations"];
+const LOSS: [&str; 8] =
+    ["loss", "train_loss", "train/loss", "training_loss", "lm_loss", "loss/train", "train/CrossEntropyLoss", "lm loss"];
+const NORM: [&str; 5] = ["gnorm", "grad_norm", "train/grad_norm", "optim/total_grad_norm", "gradient_norm"];
+const TIME_S: [&str; 6] =
+    ["step_time", "step_time_s", "time_per_step", "seconds_per_step", "iteration_time", "train/step_time"];
+const TIME_MS: [&str; 3] = ["step_time_ms", "ms_per_step", "iter_time_ms"];
+const TOKENS: [&str; 5] =
+    ["tokens_per_second", "tokens_per_sec", "tokens/s", "throughput/tokens_per_sec", "tok_per_sec"];
+
+/// Objects in each other deeper than this are not looked into.
+const DEEPEST: usize = 3;
+
+/// One object a line.
+pub struct Json;
+
+impl LineFormat for Json {
+    fn name(&self) -> LogFormat {
+        LogFormat::Json
+    }
+
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
+        // A logger writes its own words in front.
+        let line = line.get(line.find("{\"")?..)?.trim_end();
+        if !line.ends_with('}') {
+            return None;
+        }
+        let object: Map<String, Value> = serde_json::from_str(line).ok()?;
+        let mut fields = Vec::new();
+        flatten(&object, "", 0, &mut fields);
+        let first = |names: &[&str]| {
+            names.iter().find_map(|name| fields.iter().find(|(known, _)| known == name).map(|(_, value)| *value))
+        };
+        let positive = |names: &[&str]| first(names).filter(|number| number.is_finite() && *number > 0.0);
+        let facts = LineFacts {
+            step: first(&STEP).and_then(count),
+            total_steps: first(&TOTAL).and_then(count),
+            epoch: first(&["epoch", "train/epoch"]),
+            loss: first(&LOSS),
+            grad_norm: first(&NORM),
+            step_time: positive(&TIME_S).map(Seconds).or_else(|| positive(&TIME_MS).map(|ms| Seconds(ms / 1000.0))),
+            tokens_per_s: positive(&TOKENS),
+            ..LineFacts::default()
+        };
+        // A step alone is what many other logs have, too.
+        (facts.step.is_some() && (facts.loss.is_some() || facts.step_time.is_some())).then_some(facts)
+    }
+}
+
+/// Numbers by their names, those of inner objects behind a stroke.
+fn flatten(object: &Map<String, Value>, above: &str, depth: usize, fields: &mut Vec<(String, f64)>) {
+    for (name, value) in object {
+        let name = if above.is_empty() { name.clone() } else { format!("{above}/{name}") };
+        match value {
+            Value::Object(inner) if depth < DEEPEST => {
+                flatten(inner, &name, depth + 1, fields);
+                // `{"data": {"step": 1, "loss": 2}}`: what they lie in is nobody's matter.
+                flatten(inner, "", DEEPEST, fields);
+            }
+            Value::Number(number) => fields.extend(number.as_f64().map(|number| (name, number))),
+            Value::String(text) if text.len() < 32 && text.parse::<f64>().is_ok() => {
+                fields.extend(leading_number(text).map(|number| (name, number)));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_many_hands() {
+        let read = |line: &str| Json.read(line).map(|facts| (facts.step, facts.loss));
+        for (line, step, loss) in [
+            (r#"{"step": 40, "loss": 2.5, "lr": 1e-4}"#, 40, Some(2.5)),
+            (r#"{"_step": 3, "train/loss": 1.5, "_timestamp": 1700000000.5}"#, 3, Some(1.5)),
+            (r#"{"ts": "2026-01-01", "data": {"iteration": 9, "train_loss": "0.25"}}"#, 9, Some(0.25)),
+            (r#"{"train": {"loss": 3.0, "global_step": 8}}"#, 8, Some(3.0)),
+            (r#"{"global_step": 8, "step_time_ms": 250}"#, 8, None),
+        ] {
+            assert_eq!(read(line), Some((Some(step), loss)), "{line}");
+        }
+        for line in
+            [r#"{"step": 4}"#, r#"{"loss": 4}"#, r#"{"eval_loss": 2, "step": 3}"#, "{", "{}", "{'loss': 1, 'step': 2}"]
+        {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+}

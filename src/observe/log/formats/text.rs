@@ -1,0 +1,147 @@
+//! Any line with a step and a loss: `step 120/5000 | loss 2.31 | 310 ms/step`, `[iter 40] train_loss=6.2`. Whose it is
+//! nobody knows; lines of a framework that is known come before.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::super::facts::{LineFacts, LineFormat, count, leading_number};
+use crate::reading::LogFormat;
+use crate::units::Seconds;
+
+/// What is looked at of a line.
+const LONGEST: usize = 2_000;
+
+static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|update)\b\s*[:=#]?\s*[\[(]?\s*(\d[\d,]*)(?:\s*(?:/|of)\s*(\d[\d,]*))?")
+        .ok()
+});
+static EPOCH: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)\bepoch\b\s*[:=#]?\s*[\[(]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?").ok());
+static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:train(?:ing)?[_ /.]?|lm[_ ]|total[_ ])?loss\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
+});
+static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)(?:\b(?:step[_ ]?time|time[_ ]per[_ ]step|time/step|dt)\b\s*[:=]?\s*([\d.]+)\s*(ms|s|sec)?\b)|(?:([\d.]+)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:([\d.]+)\s*(?:steps?|it|iters?)/s)").ok()
+});
+static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:tok|toks|tokens|tps)(?:/s|/sec|_per_sec(?:ond)?| per second)?\s*[:=]\s*([\d,.]+)\s*(k|m)?\b|([\d,.]+)\s*(k|m)?\s*(?:tok|toks|tokens)/s").ok()
+});
+/// An evaluation's line.
+static OTHER: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)(?:^|[^a-z])(?:val|valid|validation|eval|evaluation|test)(?:[^a-z]|$)").ok());
+
+fn groups<'a>(pattern: &LazyLock<Option<Regex>>, line: &'a str) -> Option<Captures<'a>> {
+    (**pattern).as_ref()?.captures(line)
+}
+
+fn number(found: &Captures, group: usize) -> Option<f64> {
+    leading_number(found.get(group)?.as_str())
+}
+
+/// Lines of nobody's that tell a step and a loss.
+#[derive(Default)]
+pub struct Text {
+    /// An epoch 0 was seen: epochs are counted from 0.
+    from_zero: bool,
+}
+
+impl LineFormat for Text {
+    fn name(&self) -> LogFormat {
+        LogFormat::Text
+    }
+
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
+        if line.len() > LONGEST || line.contains("%|") || groups(&OTHER, line).is_some() {
+            return None;
+        }
+        let loss = number(&groups(&LOSS, line)?, 1)?;
+        let found = groups(&STEP, line)?;
+        let step = number(&found, 1).and_then(count)?;
+        let total = number(&found, 2).and_then(count);
+        let mut facts = LineFacts { step: Some(step), total_steps: total, loss: Some(loss), ..LineFacts::default() };
+        if let Some(found) = groups(&EPOCH, line) {
+            self.epoch(&mut facts, &found);
+        }
+        facts.step_time = groups(&TIME, line).and_then(|found| time(&found));
+        facts.tokens_per_s = groups(&TOKENS, line).and_then(|found| rate(&found));
+        Some(facts)
+    }
+}
+
+impl Text {
+    /// A step of an epoch, where it says how many each has, is one of the run.
+    fn epoch(&mut self, facts: &mut LineFacts, found: &Captures) {
+        let Some(epoch) = number(found, 1).and_then(count) else { return };
+        self.from_zero |= epoch == 0;
+        let (Some(step), Some(each)) = (facts.step, facts.total_steps) else { return };
+        let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
+        facts.step = before.checked_mul(each).and_then(|before| before.checked_add(step));
+        facts.step_is_derived = true;
+        facts.total_steps = number(found, 2).and_then(count).and_then(|epochs| epochs.checked_mul(each));
+    }
+}
+
+fn time(found: &Captures) -> Option<Seconds> {
+    let positive = |group: usize| number(found, group).filter(|number| number.is_finite() && *number > 0.0);
+    let unit = |group: usize| match found.get(group).map(|unit| unit.as_str().to_lowercase()).as_deref() {
+        Some("ms") => 0.001,
+        _ => 1.0,
+    };
+    // `dt 12` without a unit may be either.
+    let said = positive(1).filter(|_| found.get(2).is_some()).map(|time| Seconds(time * unit(2)));
+    said.or_else(|| positive(3).map(|time| Seconds(time * unit(4))))
+        .or_else(|| positive(5).map(|rate| Seconds(1.0 / rate)))
+}
+
+fn rate(found: &Captures) -> Option<f64> {
+    let scaled = |group: usize| {
+        let rate = number(found, group).filter(|rate| rate.is_finite() && *rate > 0.0)?;
+        let scale = match found.get(group + 1).map(|unit| unit.as_str().to_lowercase()).as_deref() {
+            Some("k") => 1e3,
+            Some("m") => 1e6,
+            _ => 1.0,
+        };
+        Some(rate * scale)
+    };
+    scaled(1).or_else(|| scaled(3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_and_a_loss_in_whatever_words() {
+        let read = |line: &str| Text::default().read(line).map(|facts| (facts.step, facts.total_steps, facts.loss));
+        for (line, step, total, loss) in [
+            ("step 120/5000 | loss 2.31 | lr 1e-4", 120, Some(5_000), 2.31),
+            ("[2026-01-02 10:00:00] iter: 40, train_loss=6.25, time 3", 40, None, 6.25),
+            ("Iteration 1,200 of 4,000: Loss: 1.5e-1", 1_200, Some(4_000), 0.15),
+            ("global_step=7 loss=3.0", 7, None, 3.0),
+            ("Step [10/20], Training Loss: 0.5", 10, Some(20), 0.5),
+        ] {
+            assert_eq!(read(line), Some((Some(step), total, Some(loss))), "{line}");
+        }
+        for line in [
+            "step 100: train loss 3.1, val loss 3.2",
+            "loss 2.0",
+            "step 5 of the plan",
+            "stepwise 3 lossless 4",
+            "eval step 3 loss 2",
+        ] {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn steps_of_an_epoch_are_steps_of_the_run() {
+        let mut text = Text::default();
+        // The second of three epochs of 100 steps: 100 + 40 of 300.
+        let facts = text.read("Epoch [2/3], Step [40/100], Loss: 0.25, 0.5 s/step, 12.5k tok/s").unwrap();
+        assert_eq!((facts.step, facts.total_steps, facts.step_is_derived), (Some(140), Some(300), true));
+        assert_eq!((facts.step_time, facts.tokens_per_s), (Some(Seconds(0.5)), Some(12_500.0)));
+        assert_eq!(text.read("Epoch: 0 Step: 40/100 Loss: 1").unwrap().step, Some(40));
+        assert_eq!(text.read("Epoch: 1 Step: 1/100 Loss: 1 dt 250ms").unwrap().step, Some(101));
+    }
+}

@@ -1,0 +1,108 @@
+//! Finds what says in a text that memory ran out: messages of `PyTorch`, of libraries beside it, of other
+//! frameworks, and of the system that ended a process.
+
+mod other;
+mod pytorch;
+mod size;
+
+use std::borrow::Cow;
+
+use crate::reading::{OutOfMemory, OutOfMemoryKind};
+
+/// What follows a message's beginning and still belongs to it.
+const LONGEST: usize = 4_096;
+
+/// What stands on the line before a mark and is looked at.
+const BEFORE: usize = 300;
+
+/// A message without figures that follows one with figures so closely is its consequence.
+const CONSEQUENCE: usize = 65_536;
+
+/// The last out-of-memory message in a text; none where there is none. One without figures that follows one
+/// with figures is passed over.
+#[must_use]
+pub fn find(text: &str) -> Option<OutOfMemory> {
+    let text = plain(text);
+    let mut marks: Vec<(usize, &other::MessageMark)> =
+        other::MARKS.iter().flat_map(|mark| text.match_indices(mark.text).map(move |(at, _)| (at, mark))).collect();
+    marks.sort_by_key(|(at, _)| *at);
+    let mut found: Option<(usize, OutOfMemory)> = None;
+    for (at, mark) in marks {
+        let after = one_line(&text[at + mark.text.len()..]);
+        let Some(message) = (mark.read)(line_before(&text, at), &after) else { continue };
+        let kept = found.as_ref().is_some_and(|(before, known)| {
+            let near = at.saturating_sub(*before) < CONSEQUENCE;
+            near && known.has_figures() && !message.has_figures() || is_another_victim(known, &message)
+        });
+        if !kept {
+            found = Some((at, message));
+        }
+    }
+    found.map(|(_, message)| message)
+}
+
+/// What says that a process was killed, and not by whom: it may have been for memory.
+#[must_use]
+pub fn killed_without_reason(text: &str) -> bool {
+    const SIGNS: [&str; 6] = [
+        "Signal 9 (SIGKILL)",
+        "exitcode: -9",
+        "exit code 137",
+        "died with <Signals.SIGKILL: 9>",
+        "terminated with signal SIGKILL",
+        "killed by signal: Killed",
+    ];
+    SIGNS.iter().any(|sign| text.contains(sign)) || text.lines().any(|line| line.trim() == "Killed")
+}
+
+/// Where memory ends on a machine several processes are killed; the training is Python.
+fn is_another_victim(known: &OutOfMemory, message: &OutOfMemory) -> bool {
+    let python = |message: &OutOfMemory| {
+        message.kind == OutOfMemoryKind::Killed
+            && message.process.as_ref().is_some_and(|name| name.contains("python") || name.starts_with("pt_"))
+    };
+    python(known) && message.kind == OutOfMemoryKind::Killed && message.process.is_some() && !python(message)
+}
+
+/// A text without colours and the lines of boxes around it.
+fn plain(text: &str) -> Cow<'_, str> {
+    let is_box = |letter: char| ('\u{2500}'..='\u{257f}').contains(&letter);
+    if !text.contains(|letter| letter == '\u{1b}' || is_box(letter)) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter == '\u{1b}' {
+            if letters.next_if_eq(&'[').is_some() {
+                while letters.next().is_some_and(|letter| !letter.is_ascii_alphabetic()) {}
+            }
+        } else if is_box(letter) {
+            plain.push(' ');
+        } else {
+            plain.push(letter);
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// What stands on the same line before a mark, the last of it.
+fn line_before(text: &str, at: usize) -> &str {
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let line = &text[start..at];
+    let cut = line.char_indices().rev().nth(BEFORE).map_or(0, |(cut, _)| cut);
+    &line[cut..]
+}
+
+/// The message on one line: terminals and loggers break it.
+fn one_line(text: &str) -> String {
+    let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(end, _)| end);
+    let words: Vec<&str> = text[..end].split_whitespace().collect();
+    let line = words.join(" ");
+    // Another message, or the traceback that follows, is none of it.
+    let end = line.find("out of memory").or_else(|| line.find("Traceback")).unwrap_or(line.len());
+    line[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests;

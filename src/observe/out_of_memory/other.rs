@@ -1,0 +1,190 @@
+//! The marks that messages are known by, and those of everyone but `PyTorch`.
+
+use super::pytorch;
+use super::size::{after, bytes_after, glued, kibibytes_after, number, size, size_after, size_before};
+use crate::reading::{OutOfMemory, OutOfMemoryKind as Kind};
+use crate::units::Bytes;
+
+/// Words that a message is known by, and its reader: what stands on the line before them, what follows them.
+pub struct MessageMark {
+    pub text: &'static str,
+    pub read: fn(&str, &str) -> Option<OutOfMemory>,
+}
+
+pub const MARKS: &[MessageMark] = &[
+    MessageMark { text: "out of memory", read: device },
+    MessageMark { text: "Out of memory", read: xla },
+    MessageMark { text: "_STATUS_ALLOC_FAILED", read: nvidia_library },
+    MessageMark { text: "Failed to CUDA calloc ", read: |before, after| nccl(before, bytes_after(after, "")) },
+    MessageMark { text: "OOM when allocating tensor with shape", read: |_, after| Some(tensorflow(after)) },
+    MessageMark {
+        text: "NOT allocate memory block with size larger than 4GB",
+        read: |_, after| Some(large_block(after)),
+    },
+    MessageMark { text: "CUDA_ERROR_OUT_OF_MEMORY", read: |before, _| Some(driver("CUDA", allocation_in(before))) },
+    MessageMark { text: "cudaErrorMemoryAllocation", read: |_, _| Some(driver("CUDA", None)) },
+    MessageMark { text: "No available memory for the cache blocks", read: |_, _| Some(vllm(OutOfMemory::default())) },
+    MessageMark { text: "Free memory on device", read: vllm_start },
+    MessageMark { text: "KV cache is needed, which is larger than", read: vllm_request },
+    MessageMark { text: "DefaultCPUAllocator: ", read: |_, after| Some(host("PyTorch on the CPU", cpu(after))) },
+    MessageMark { text: "Unable to allocate ", read: numpy },
+    MessageMark { text: "std::bad_alloc", read: |_, _| Some(host("C++", None)) },
+    MessageMark { text: "MemoryError", read: |before, _| before.is_empty().then(|| host("Python", None)) },
+    MessageMark { text: "insufficient shared memory (shm)", read: |_, _| Some(host("shared memory", None)) },
+    MessageMark { text: "Killed process ", read: |_, after| kernel(after) },
+    MessageMark { text: "oom_kill event", read: |_, _| Some(killed("Slurm")) },
+    MessageMark { text: "oom-kill event", read: |_, _| Some(killed("Slurm")) },
+    MessageMark { text: "Out Of Memory", read: |before, _| before.contains("srun: error").then(|| killed("Slurm")) },
+    MessageMark { text: "Exceeded job memory limit", read: |_, _| Some(killed("Slurm")) },
+    MessageMark { text: "node running low on memory", read: |_, _| Some(killed("Ray")) },
+    MessageMark { text: "OOMKilled", read: |_, _| Some(killed("Kubernetes")) },
+];
+
+fn driver(backend: &str, asked: Option<Bytes>) -> OutOfMemory {
+    OutOfMemory { backend: backend.to_owned(), kind: Kind::Driver, asked, ..OutOfMemory::default() }
+}
+
+fn host(backend: &str, asked: Option<Bytes>) -> OutOfMemory {
+    OutOfMemory { backend: backend.to_owned(), kind: Kind::Host, asked, ..OutOfMemory::default() }
+}
+
+fn killed(backend: &str) -> OutOfMemory {
+    OutOfMemory { backend: backend.to_owned(), kind: Kind::Killed, ..OutOfMemory::default() }
+}
+
+/// `CUDA out of memory`, `CUDA error: out of memory`, NCCL's and others' ways to say it.
+fn device(before: &str, after: &str) -> Option<OutOfMemory> {
+    let before = before.trim_end();
+    let word = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
+    // People write their own words right in front of it.
+    if let Some(backend) = ["CUDA", "HIP", "XPU", "NPU"].into_iter().find(|backend| word.ends_with(backend)) {
+        return Some(OutOfMemory { backend: backend.to_owned(), ..pytorch::read(after) });
+    }
+    if before.ends_with("MPS backend") {
+        return Some(OutOfMemory { backend: "MPS".to_owned(), ..pytorch::read(after) });
+    }
+    // ncclWrap: `Cuda failure 'out of memory'`, `Cuda failure 2 'out of memory'`
+    if before.ends_with('\'') && before.contains("Cuda failure") {
+        return nccl(before, None);
+    }
+    // csrc/pythonInterface.c: `Error out of memory at line 351 in file …`
+    let at_line = after.strip_prefix("at line ").filter(|_| before.ends_with("Error"));
+    if at_line
+        .is_some_and(|place| ["bitsandbytes", "pythonInterface", "ops.cu"].iter().any(|part| place.contains(part)))
+    {
+        return Some(library("bitsandbytes", None, None));
+    }
+    let lower = before.to_ascii_lowercase();
+    let backend = ["cuda", "hip", "xpu"].into_iter().find(|name| lower.contains(name))?;
+    // The driver's own refusal: THCudaCheck's `error=2 :`, `cuda runtime error (2) :`, `CUDA error:`, a check's `(2 vs. 0)`.
+    const ENDS: [&str; 7] =
+        ["error:", "error=2 :", "error (2) :", "error 2", "(2 vs. 0)", "cuda:", "memory_allocation:"];
+    ENDS.iter().any(|end| lower.ends_with(end)).then(|| driver(&backend.to_uppercase(), None))
+}
+
+fn library(name: &str, device: Option<u32>, asked: Option<Bytes>) -> OutOfMemory {
+    OutOfMemory { backend: name.to_owned(), kind: Kind::Library, device, asked, ..OutOfMemory::default() }
+}
+
+/// `host:392:494 [2] include/alloc.h:178 NCCL WARN …`
+fn nccl(before: &str, asked: Option<Bytes>) -> Option<OutOfMemory> {
+    let device = before.split_once("NCCL WARN").and_then(|(head, _)| {
+        let (_, inner) = head.rsplit_once('[')?;
+        inner.split_once(']')?.0.parse().ok()
+    });
+    Some(library("NCCL", device, asked))
+}
+
+/// `CUBLAS_STATUS_ALLOC_FAILED`, `CUDNN_STATUS_ALLOC_FAILED` and their kin.
+fn nvidia_library(before: &str, _: &str) -> Option<OutOfMemory> {
+    let name = match before.rsplit(|letter: char| !letter.is_ascii_alphanumeric()).next()? {
+        "CUBLAS" => "cuBLAS",
+        "CUDNN" => "cuDNN",
+        "CUSPARSE" => "cuSPARSE",
+        "CUSOLVER" => "cuSOLVER",
+        "CUFFT" => "cuFFT",
+        _ => return None,
+    };
+    Some(library(name, None, None))
+}
+
+/// Intel's driver: `… larger than 4GB! Tried to allocate 6.85 GiB (GPU  0; 15.56 GiB total capacity; …`.
+fn large_block(after: &str) -> OutOfMemory {
+    OutOfMemory { backend: "XPU".to_owned(), allowed: Some(Bytes(4 << 30)), ..pytorch::read(after) }
+}
+
+/// XLA's and `CuPy`'s: `Out of memory while trying to allocate 7406166528 bytes`, `Out of memory allocating …`.
+fn xla(before: &str, after: &str) -> Option<OutOfMemory> {
+    let words = after.strip_prefix("while trying to allocate ").or_else(|| after.strip_prefix("allocating "))?;
+    let asked = bytes_after(words, "").or_else(|| glued(words))?;
+    let backend = if before.contains("cupy") { "CuPy" } else { "JAX" };
+    Some(OutOfMemory { backend: backend.to_owned(), asked: Some(asked), ..OutOfMemory::default() })
+}
+
+/// `failed to allocate 2.20G (2361393152 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY`
+fn allocation_in(before: &str) -> Option<Bytes> {
+    bytes_after(after(before, "failed to allocate ")?, "(")
+}
+
+/// `[16,112,112,147] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc`
+fn tensorflow(after: &str) -> OutOfMemory {
+    let asked = after.strip_prefix('[').and_then(|rest| {
+        let (shape, rest) = rest.split_once(']')?;
+        let size = match rest.strip_prefix(" and type ")?.split(' ').next()? {
+            "double" | "int64" | "complex64" => 8,
+            "float" | "int32" | "uint32" => 4,
+            "half" | "bfloat16" | "int16" => 2,
+            "bool" | "int8" | "uint8" => 1,
+            _ => return None,
+        };
+        let sides = shape.split(',').map(|side| side.trim().parse::<u64>().ok());
+        let bytes = sides.into_iter().try_fold(size, |product: u64, side| product.checked_mul(side?))?;
+        Some(Bytes(bytes))
+    });
+    let device = self::after(after, "device:GPU:").and_then(|rest| number(rest)?.parse().ok());
+    let kind = if after.contains("device:CPU:") { Kind::Host } else { Kind::Allocator };
+    OutOfMemory { backend: "TensorFlow".to_owned(), kind, device, asked, ..OutOfMemory::default() }
+}
+
+fn vllm(found: OutOfMemory) -> OutOfMemory {
+    OutOfMemory { backend: "vLLM".to_owned(), kind: Kind::KvCache, ..found }
+}
+
+/// `Free memory on device (3.2/23.64 GiB) on startup is less than desired GPU memory utilization (0.9, 21.28 GiB)`
+fn vllm_start(_: &str, after: &str) -> Option<OutOfMemory> {
+    let (free, rest) = self::after(after, "(")?.split_once('/')?;
+    let free = size_after(&format!("({free} GiB"), "(");
+    let asked = self::after(rest, "utilization (").and_then(|words| size_after(words, ", "));
+    Some(vllm(OutOfMemory { free, capacity: size(rest), asked, ..OutOfMemory::default() }))
+}
+
+/// `(5.62 GiB KV cache is needed, which is larger than the available KV cache memory (4.21 GiB)`
+fn vllm_request(before: &str, after: &str) -> Option<OutOfMemory> {
+    let asked = size_before(&format!("{before}|"), " |").or_else(|| size_before(before, " KV"));
+    let free = size_after(after, "memory (");
+    Some(vllm(OutOfMemory { asked, free, ..OutOfMemory::default() }))
+}
+
+/// `can't allocate memory: you tried to allocate 132426121216 bytes`, before 2019 in GB of 2^30.
+fn cpu(after: &str) -> Option<Bytes> {
+    bytes_after(after, "you tried to allocate ").or_else(|| glued(self::after(after, "you tried to allocate ")?))
+}
+
+/// `Unable to allocate 29.8 GiB for an array with shape`
+fn numpy(_: &str, after: &str) -> Option<OutOfMemory> {
+    after.contains("for an array").then(|| host("NumPy", size(after)))
+}
+
+/// `25315 (python3) total-vm:53312244kB, anon-rss:31451456kB, file-rss:74816kB, shmem-rss:12296kB`
+fn kernel(after: &str) -> Option<OutOfMemory> {
+    let pid = number(after)?;
+    let (name, rest) = after[pid.len()..].trim_start().strip_prefix('(')?.split_once(") ")?;
+    let parts = ["anon-rss:", "file-rss:", "shmem-rss:"].map(|mark| kibibytes_after(rest, mark));
+    let resident = parts.iter().flatten().copied().sum::<Bytes>();
+    Some(OutOfMemory {
+        own_pid: pid.parse().ok(),
+        process: Some(name.to_owned()),
+        in_process: parts.iter().any(Option::is_some).then_some(resident),
+        ..killed("the kernel")
+    })
+}

@@ -1,0 +1,103 @@
+use super::*;
+use crate::units::Bytes;
+
+fn gib(value: f64) -> Option<Bytes> {
+    Some(Bytes::from_gib(value))
+}
+
+fn mib(value: f64) -> Option<Bytes> {
+    Some(Bytes::from_f64(value * 1024.0 * 1024.0))
+}
+
+#[test]
+fn release_1_0() {
+    // pytorch/pytorch issue 16417
+    let found = find("RuntimeError: CUDA out of memory. Tried to allocate 12.50 MiB (GPU 0; 10.92 GiB total capacity; 8.57 MiB already allocated; 9.28 GiB free; 4.68 MiB cached)").unwrap();
+    assert_eq!((found.backend.as_str(), found.device, found.asked), ("CUDA", Some(0), mib(12.5)));
+    assert_eq!((found.capacity, found.allocated, found.free), (gib(10.92), mib(8.57), gib(9.28)));
+    assert_eq!(found.unallocated, mib(4.68));
+}
+
+#[test]
+fn release_1_4_to_2_0() {
+    // pytorch/pytorch issue 59778
+    let found = find("`CUDA out of memory. Tried to allocate 2.26 GiB (GPU 0; 6.00 GiB total capacity; 781.59 MiB already allocated; 3.03 GiB free; 1.24 GiB reserved in total by PyTorch) `").unwrap();
+    // 1.24 GiB - 781.59 MiB = 488.17 MiB
+    assert_eq!((found.asked, found.reserved()), (gib(2.26), gib(1.24)));
+    assert_eq!(found.unallocated.unwrap().to_string(), "0.48 GiB");
+    // YingqianWang/iPASSR issue 9
+    let found = find("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 10.73 GiB (GPU 0; 8.00 GiB total capacity; 17.20 GiB already allocated; 0 bytes free; 19.15 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.").unwrap();
+    assert_eq!((found.free, found.allocated), (Some(Bytes(0)), gib(17.2)));
+}
+
+#[test]
+fn release_2_1_with_its_misspelling() {
+    // kerrj/lerf issue 73
+    let found = find("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacty of 23.65 GiB of which 1.66 GiB is free. Including non-PyTorch memory, this process has 20.81 GiB memory in use. Of the allocated memory 12.09 GiB is allocated by PyTorch, and 4.84 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting max_split_size_mb to avoid fragmentation.").unwrap();
+    assert_eq!((found.capacity, found.free, found.in_process), (gib(23.65), gib(1.66), gib(20.81)));
+    assert_eq!((found.allocated, found.unallocated), (gib(12.09), gib(4.84)));
+    // 20.81 - 12.09 - 4.84 = 3.88; 23.65 - 1.66 - 20.81 = 1.18
+    assert_eq!(found.outside_torch().unwrap().to_string(), "3.88 GiB");
+    assert_eq!(found.elsewhere().unwrap().to_string(), "1.18 GiB");
+    assert_eq!(found.would_fit_unfragmented(), Some(true));
+}
+
+#[test]
+fn release_2_9_with_other_processes_limits_and_private_pools() {
+    // The sentences of CUDACachingAllocator.cpp, each once; broken over lines as a logger does.
+    let text = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB.\n GPU 3 has a total capacity of 79.10 GiB of which 201.25 MiB is free. \
+        60.00 GiB allowed; Process 4711 has 10.50 GiB memory in use. Process 4712 has 1.00 GiB memory in use. Including non-PyTorch memory, this process has 67.40 GiB \
+        memory in use. Of the allocated memory 61.00 GiB is allocated by PyTorch, with 17.00 MiB allocated in private pools (e.g., CUDA Graphs), and 3.20 GiB is reserved by PyTorch but unallocated. If";
+    let found = find(text).unwrap();
+    assert_eq!((found.device, found.asked, found.allowed), (Some(3), mib(512.0), gib(60.0)));
+    assert_eq!(found.others, [(4711, Bytes::from_gib(10.5)), (4712, Bytes::from_gib(1.0))]);
+    assert_eq!((found.private_pools, found.unallocated), (mib(17.0), gib(3.2)));
+    assert_eq!(found.elsewhere(), gib(11.5));
+}
+
+#[test]
+fn rocm() {
+    // ROCm/TheRock issue 2118
+    let found = find("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 255.98 GiB of which 244.65 GiB is free. 1.05 GiB allowed; Of the allocated memory 1017.01 MiB is allocated by PyTorch, with 17.00 MiB allocated in private pools (e.g., HIP Graphs), and 54.99 MiB is reserved by PyTorch but unallocated.").unwrap();
+    assert_eq!((found.backend.as_str(), found.allowed, found.allocated), ("HIP", gib(1.05), mib(1017.01)));
+    assert_eq!(found.unallocated, mib(54.99));
+}
+
+#[test]
+fn the_drivers_own_refusal_has_no_figures() {
+    let found = find("RuntimeError: CUDA error: out of memory\nCUDA kernel errors might be").unwrap();
+    let kind = OutOfMemoryKind::Driver;
+    assert_eq!(found, OutOfMemory { backend: "CUDA".to_owned(), kind, ..OutOfMemory::default() });
+}
+
+#[test]
+fn the_last_message_counts_and_other_texts_have_none() {
+    let one = "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 2.00 GiB is free.";
+    let two = one.replace("1.00 GiB", "3.00 GiB");
+    assert_eq!(find(&format!("{one}\n{two}\n")).unwrap().asked, gib(3.0));
+    for text in ["", "we ran out of memory", "Killed: out of memory", "out of memory", "CUDA out of"] {
+        assert_eq!(find(text), None, "{text}");
+    }
+    assert_eq!(find("CUDA out of memory. Tried to allocate 1e999 GiB. GPU 99999999999 has").unwrap().asked, None);
+}
+
+#[test]
+fn colours_boxes_and_consequences_do_not_hide_a_message() {
+    // The box of a rich traceback, as in bitsandbytes-foundation/bitsandbytes issue 758.
+    let text = "\u{256d}\u{2500}\u{2500}\u{256e}\n\u{2502}\u{1b}[1;31mOutOfMemoryError\u{1b}[0m: CUDA out of memory. Tried to allocate 1024.00 MiB    \u{2502}\n\
+        \u{2502} (GPU 0; 8.00 GiB total capacity; 12.19 GiB already \u{2502}\n\u{2502} allocated; 0 bytes free; 12.68 GiB reserved in total by PyTorch) \u{2502}\n";
+    let found = find(text).unwrap();
+    assert_eq!((found.asked, found.capacity, found.allocated), (gib(1.0), gib(8.0), gib(12.19)));
+    assert_eq!((found.free, found.reserved()), (Some(Bytes(0)), gib(12.68)));
+    // The driver's refusals that follow, without figures, are consequences.
+    assert_eq!(find(&format!("{text}terminate called: CUDA error: out of memory\n")), Some(found));
+}
+
+#[test]
+fn of_several_killed_processes_it_is_python() {
+    let text = "Out of memory: Killed process 15784 (python3) total-vm:11964kB, anon-rss:4288kB, file-rss:3028kB, shmem-rss:0kB\n\
+        Out of memory: Killed process 15925 ((resolved)) total-vm:168424kB, anon-rss:4064kB, file-rss:3584kB, shmem-rss:0kB\n";
+    let found = find(text).unwrap();
+    assert_eq!((found.own_pid, found.process.as_deref()), (Some(15784), Some("python3")));
+    assert_eq!(found.in_process, Some(Bytes((4288 + 3028) * 1024)));
+}

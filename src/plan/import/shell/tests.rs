@@ -1,0 +1,129 @@
+use super::*;
+
+fn last(text: &str) -> Vec<String> {
+    read(text, &|name| (name == "HOME").then(|| "/root".to_owned())).commands.pop().unwrap_or_default().words
+}
+
+#[test]
+fn variables_arrays_arithmetic_and_defaults_are_put_in() {
+    let script = "\
+GPUS=8   # a node
+NODES=${SLURM_NNODES:-\"2\"}
+export WORLD=$(($GPUS*$NODES))
+ARGS=(
+--layers 96 # deep
+--name 'a b'
+# --left-out
+)
+ARGS+=(--more \"$HOME/x\")
+if [ -n \"$A\" ]; then
+  ARGS+=(--taken)
+else
+  ARGS+=(--not-taken)
+fi
+torchrun --nproc $GPUS --world ${WORLD} train.py \\
+   ${ARGS[@]} > log 2>&1 &
+";
+    assert_eq!(
+        last(script),
+        [
+            "torchrun",
+            "--nproc",
+            "8",
+            "--world",
+            "16",
+            "train.py",
+            "--layers",
+            "96",
+            "--name",
+            "a",
+            "b",
+            "--more",
+            "/root/x",
+            "--not-taken",
+            ">",
+            "log",
+            "2>&1"
+        ]
+    );
+    // A comment ends with its line, whatever stands at its end; branches that do not hold are passed over.
+    let script = "ARGS=(\n  # --left-out 1 \\\n  --kept 2 \\\n)\nif [ \"$MODE\" == \"b\" ]; then\nS=1\nelif [ $N -gt 3 ]; then\nS=2\n\
+        else\nS=3\nfi\nif [ -z \"$2\" ]; then S=9; fi\ntorchrun --master_addr $MASTER_ADDR --port $(free_port) x.py $ARGS --s $S --one $1\n";
+    let known = |name: &str| match name {
+        "1" => Some("first".to_owned()),
+        "2" | "N" => Some("4".to_owned()),
+        _ => None,
+    };
+    assert_eq!(
+        read(script, &known).commands.pop().unwrap_or_default().words,
+        ["torchrun", "--master_addr", "?", "--port", "?", "x.py", "--kept", "2", "--s", "2", "--one", "first"]
+    );
+    assert_eq!(last("A=1 B=2 python x.py"), ["A=1", "B=2", "python", "x.py"]);
+    assert_eq!(last("cd \"$(dirname $0)\" && python 'a b' \"c $HOME\""), ["python", "a b", "c /root"]);
+}
+
+#[test]
+fn of_a_case_the_branch_of_its_word_is_read() {
+    let script = "SCALE=\"8B\" # or \"800M\"\ncase \"${SCALE}\" in\n  \"800M\")\n    TP=1\n    ;;\n  \"7B\" | \"8B\")\n    TP=4\n    PP=2 ;;\n\
+        *)\n    TP=9\n    exit 1\n    ;;\nesac\ncase $NONE in a) PP=7 ;; *) CP=2;; esac\npython x.py $TP $PP $CP $(($RANDOM % 1000 + 6000)) `pwd`/a.json $(($SLURM_NNODES * 8))";
+    assert_eq!(last(script), ["python", "x.py", "4", "2", "2", "6000", "./a.json", "?"]);
+}
+
+#[test]
+fn whatever_the_bytes_the_end_is_reached() {
+    for text in ["$", "${", "$((", "${a", "'", "\"\\", "a=(", "${a:-${b", "if", "fi fi", "\\"] {
+        read(text, &|_| None);
+    }
+    let doubling = (0..64).fold("a=xxxxxxxx\n".to_owned(), |text, _| text + "a=\"$a$a\"\n");
+    read(&doubling, &|_| None);
+}
+
+#[test]
+fn functions_loops_tables_and_sourced_scripts_are_followed() {
+    let all = |text: &str| -> Vec<String> {
+        let source = |path: &str| (path == "env.sh").then(|| "BATCH=4\nfoo() { echo; }\n".to_owned());
+        let script = read_around(text, &Surroundings { variable: &|_| None, file: &source });
+        script.commands.iter().map(|command| command.words.join(" ")).collect()
+    };
+    // A function with a `case` in it, called twice.
+    let text = "train() {\n  case $1 in\n    a) SIZE=7;;\n    *) SIZE=13 ;;\n  esac\n  python x.py --size $SIZE --lr ${2:-1}\n}\ntrain a\ntrain b 5\n";
+    assert_eq!(all(text), ["python x.py --size 7 --lr 1", "python x.py --size 13 --lr 5"]);
+    let text = "function go\n{\n  python x.py \"$@\"\n}\ngo --a 1";
+    assert_eq!(all(text), ["python x.py --a 1"]);
+    // Known words are gone through, nested too; numbers and patterns are not.
+    let text = "for a in 1 2; do\nfor b in x y; do\npython x.py $a $b\ndone\ndone\npython y.py $a";
+    assert_eq!(
+        all(text),
+        ["python x.py 1 x", "python x.py 1 y", "python x.py 2 x", "python x.py 2 y", "python y.py 2"]
+    );
+    assert_eq!(all("for f in *.yaml; do python x.py --config $f; done"), ["python x.py --config ?"]);
+    assert_eq!(all("for ((i=0; i<8; i++)); do python x.py --i $i; done"), ["python x.py --i ?"]);
+    // Lists and tables by index.
+    let text = "declare -A SIZE=([7b]=4096 [13b]=5120)\nL=(a b c)\ni=1\npython x.py ${SIZE[13b]} ${L[$i]} ${L[i+1]} ${#L[@]} ${L[7]}";
+    assert_eq!(all(text), ["python x.py 5120 b c 3 ?"]);
+    // What stands behind a name.
+    let text = "A=meta/Llama-2-7b\nB=\npython x.py ${A##*/} ${A%%/*} ${A/Llama/X} ${A:+set} ${B:+set} ${C:-${D:-${A#*-}}} ${A:0:3} ${!A} $[1+1]";
+    assert_eq!(all(text), ["python x.py Llama-2-7b meta meta/X-2-7b set 2-7b ? ? ?"]);
+    // Sourced, evaluated, grouped.
+    let text = "source env.sh\nCMD=\"torchrun x.py --b $BATCH\"\neval \"$CMD\"\n( cd y; python z.py ) > log\n{ python w.py --a; } | tee log";
+    assert_eq!(all(text), ["torchrun x.py --b 4", "cd y", "python z.py", "python w.py --a", "tee log"]);
+}
+
+#[test]
+fn what_is_set_nowhere_is_kept_by_name() {
+    let script = read("source other.sh\n$LAUNCHER python x.py --a 1 $EXTRA $EXTRA", &|_| None);
+    assert_eq!(script.unread, ["other.sh"]);
+    let command = script.commands.last().unwrap();
+    assert_eq!(command.words, ["python", "x.py", "--a", "1"]);
+    assert_eq!(
+        (command.unset.as_slice(), command.begins_unset),
+        (["LAUNCHER".to_owned(), "EXTRA".to_owned(), "EXTRA".to_owned()].as_slice(), true)
+    );
+}
+
+#[test]
+fn brackets_that_nothing_opened_are_letters() {
+    for text in ["}", ")", "} x", "f() }", "{", "(", "function }", "${a}}"] {
+        read(text, &|_| None);
+    }
+}

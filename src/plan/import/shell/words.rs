@@ -1,0 +1,105 @@
+//! A shell's words: quotes undone, variables put in, split at blanks.
+
+use super::{MAX_TEXT, MAX_WORDS, Script, UNSET};
+use crate::plan::import::settings::UNKNOWN;
+
+impl Script {
+    /// Splits into words as a shell does, quotes undone and variables put in. A variable that nobody has set is
+    /// nothing by itself, and unknown as the value of an option or in a word with more.
+    pub(super) fn words(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for word in self.raw_words(text, known) {
+            if !word.contains(UNSET) {
+                words.push(word);
+                continue;
+            }
+            let alone = word.chars().all(|letter| letter == UNSET);
+            let option = words.last().is_some_and(|last| last.starts_with("--") && !last.contains('='));
+            if !alone || option {
+                words.push(word.replace(UNSET, UNKNOWN));
+            }
+        }
+        words
+    }
+
+    /// As [`Self::words`], with what nobody has set marked.
+    pub(super) fn raw_words(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        let mut splitter = Splitter::default();
+        let mut rest = text;
+        let mut quote = None;
+        while let Some(letter) = rest.chars().next() {
+            let after = &rest[letter.len_utf8()..];
+            match (quote, letter) {
+                (None, '\'' | '"') => {
+                    quote = Some(letter);
+                    splitter.quoted = true;
+                }
+                (Some(open), _) if open == letter => quote = None,
+                (None | Some('"'), '$' | '`') => {
+                    let (expanded, used) = self.expanded(rest, known);
+                    splitter.put(&expanded, quote.is_none());
+                    rest = rest.get(used.max(1)..).unwrap_or("");
+                    continue;
+                }
+                (None, '#') if splitter.at_start() => {
+                    let end = rest.find('\n').unwrap_or(rest.len());
+                    rest = &rest[end..];
+                    continue;
+                }
+                (None | Some('"'), '\\') => {
+                    if let Some(escaped) = after.chars().next() {
+                        splitter.letter(escaped);
+                        rest = &after[escaped.len_utf8()..];
+                        continue;
+                    }
+                }
+                (None, _) if letter.is_whitespace() => splitter.end(),
+                _ => splitter.letter(letter),
+            }
+            if splitter.words.len() > MAX_WORDS || splitter.bytes > MAX_TEXT {
+                break;
+            }
+            rest = after;
+        }
+        splitter.end();
+        self.spent.set(self.spent.get() + splitter.bytes);
+        splitter.words
+    }
+}
+
+/// Words as they come together.
+#[derive(Debug, Default)]
+struct Splitter {
+    words: Vec<String>,
+    word: String,
+    quoted: bool,
+    bytes: usize,
+}
+
+impl Splitter {
+    fn at_start(&self) -> bool {
+        self.word.is_empty() && !self.quoted
+    }
+
+    fn letter(&mut self, letter: char) {
+        self.bytes += letter.len_utf8();
+        self.word.push(letter);
+    }
+
+    /// Puts a variable's text in; without quotes it is split at blanks.
+    fn put(&mut self, text: &str, split: bool) {
+        for letter in text.chars() {
+            if self.bytes > MAX_TEXT {
+                return;
+            }
+            if split && letter.is_whitespace() { self.end() } else { self.letter(letter) }
+        }
+    }
+
+    fn end(&mut self) {
+        if !self.at_start() {
+            self.words.push(std::mem::take(&mut self.word));
+        }
+        self.quoted = false;
+    }
+}
