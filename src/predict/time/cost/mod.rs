@@ -156,6 +156,8 @@ fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> Row {
     let trained = updated.saturating_mul(job.storage.weight.bytes()).saturating_mul(2);
     let gradients = updated.saturating_mul(job.storage.gradient.bytes());
     let temporary = resident.optimizer_temporary.saturating_mul(2);
+    // Clipping reads all for their norm, then scales them (torch/nn/utils/clip_grad.py).
+    let gradients = gradients.saturating_mul(if job.training.gradient_clipping { 4 } else { 1 });
     let bytes = both.saturating_add(trained).saturating_add(gradients).saturating_add(temporary);
     traffic.optimizer_states += Bytes(both.saturating_add(temporary));
     traffic.parameters += Bytes(trained);

@@ -162,6 +162,9 @@ impl Tally<'_> {
                 continue;
             }
             if op.launches == 0 {
+                if train {
+                    self.joins_gradients(op);
+                }
                 continue;
             }
             let (forward, backward) = self.products(op);
@@ -199,6 +202,22 @@ impl Tally<'_> {
         self.sums.pass.host = self.sums.pass.host * (self.job.speed.stack.host_us * 1e-6);
     }
 
+    /// The gradients of views of one tensor's parts are put together in one by a kernel (torch/csrc/autograd/
+    /// FunctionsManual.cpp, `split_backward` and `chunk`'s: `cat`; `slice_backward` fills the rest with zeros).
+    fn joins_gradients(&mut self, op: &Op) {
+        if self.job.training.compile || !self.tape.flows(op.inputs).contains(&Flow::New) {
+            return;
+        }
+        let bytes = |span| self.tape.ids(span).iter().map(|id| self.tape.get(*id)).filter(|one| one.grad);
+        let bytes = |span| bytes(span).map(|one| one.bytes()).fold(0, u64::saturating_add);
+        let (whole, parts) = (bytes(op.inputs), bytes(op.outputs));
+        if whole == 0 || parts == 0 {
+            return;
+        }
+        self.sums.traffic.activations += Bytes(whole + parts);
+        self.sums.pass.card.backward += self.moves("gradient.join", whole + parts);
+    }
+
     /// Collectives are launches of the host too.
     fn collectives(&mut self, train: bool) {
         let host = &mut self.sums.pass.host;
@@ -223,7 +242,7 @@ impl Tally<'_> {
     /// Seconds of an operator on the compute roof, forward and backward.
     fn products(&self, op: &Op) -> (f64, f64) {
         match op.work {
-            Work::Elements | Work::Rows | Work::Normalized | Work::Sent => {
+            Work::Elements | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => {
                 let rate = self.kernels.sustained(op.unit, false);
                 (op.flops_forward / rate, op.flops_backward / rate)
             }
@@ -249,6 +268,7 @@ impl Tally<'_> {
         let each = element.bytes();
         let supplied = supplied(product.inner, each).min(supplied(product.columns, each));
         let rate = self.kernels.sustained(op.unit, product.layer).min(self.kernels.per_clock(supplied));
+        let rate = if product.batch > 1 && !product.layer { self.kernels.of_heads(rate, product, each) } else { rate };
         let forward = self.kernels.product(product, op.unit, rate);
         let (rows, inner, columns) = (product.rows, product.inner, product.columns);
         let [of_input, of_weight] = self.needs(op);
@@ -298,13 +318,7 @@ impl Tally<'_> {
         self.sums.flops[if rerun { 2 } else { 0 }] += op.flops_forward;
         self.sums.traffic.parameters += Bytes(weights);
         self.sums.traffic.activations += Bytes(bytes - weights);
-        let run = Run {
-            flops: op.flops_forward,
-            bytes,
-            compute,
-            kernels: op.launches,
-            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
-        };
+        let run = Run { flops: op.flops_forward, bytes, compute, kernels: op.launches, rows: self.reads_rows(op) };
         let (casts, _) = cast_traffic(self.job, self.tape, op);
         self.operator(op, run) + self.casts(casts) + self.dequantized(op)
     }
@@ -317,13 +331,7 @@ impl Tally<'_> {
         self.sums.traffic.activations += Bytes(moved.activations);
         let products = if matches!(op.unit, Unit::Matrix(_)) { 2 } else { 1 };
         let kernels = op.launches.saturating_mul(products);
-        let run = Run {
-            flops: op.flops_backward,
-            bytes: moved.all(),
-            compute,
-            kernels,
-            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
-        };
+        let run = Run { flops: op.flops_backward, bytes: moved.all(), compute, kernels, rows: self.reads_rows(op) };
         let (_, casts) = cast_traffic(self.job, self.tape, op);
         let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { 0.0 };
         self.operator(op, run) + self.casts(casts) + dequantized
@@ -377,6 +385,12 @@ impl Tally<'_> {
         }
         self.sums.traffic.activations += Bytes(bytes);
         self.add(("gradient.add", Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels, rows: false })
+    }
+
+    /// Whether an operator reads as slowly as norms of rows do. Group norms are such kernels, a group a block (aten/src/ATen/
+    /// native/cuda/group_norm_kernel.cu, `RowwiseMomentsCUDAKernel`).
+    fn reads_rows(&self, op: &Op) -> bool {
+        reads_rows_slowly(self.job) && matches!(op.work, Work::Rows | Work::GroupNormalized)
     }
 
     /// Runs of an operator of the tape, with the arithmetic that PyTorch does not count.
