@@ -1,8 +1,8 @@
 //! What a kernel computes on, as far as its speed depends on it.
 
-/// A batch of matrix products: `rows` x `inner` by `inner` x `columns`.
+/// A batch of matrix multiplications: `rows` x `inner` by `inner` x `columns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Product {
+pub struct MatMul {
     /// How many alike.
     pub batch: u64,
     /// Rows of the result.
@@ -57,8 +57,8 @@ pub enum Work {
     Normalized,
     /// The same over groups of a sample's channels, each in a block of threads of its own.
     GroupNormalized,
-    /// Matrix products.
-    Product(Product),
+    /// Matrix multiplications.
+    Product(MatMul),
     /// A convolution.
     Convolution(Convolution),
     /// Fused attention.

@@ -1,14 +1,14 @@
-//! Time of one kernel on the job's card: the roofs with what kernels reach of them.
+//! Time of one kernel on the job's GPU: the roofs with what kernels reach of them.
 
 use super::matmul::MatrixUnit;
 use crate::catalog::{AttentionCurve, AttentionLibrary, Fp8Scales};
-use crate::model::{Element, Product, Scores, Unit};
+use crate::model::{Element, MatMul, Scores, Unit};
 use crate::plan::keywords::Fp8Recipe;
 use crate::predict::job::Job;
 use crate::predict::step::takes_flash_attn;
 use crate::units::FlopsPerSec;
 
-/// The dense peak of a unit on the job's card, and its name. Linear layers within blocks (`layer`) multiply in FP8
+/// The dense peak of a unit on the job's GPU, and its name. Linear layers within blocks (`layer`) multiply in FP8
 /// where the plan says so.
 pub(in crate::predict) fn peak(job: &Job, unit: Unit, layer: bool) -> (FlopsPerSec, &'static str) {
     let peaks = &job.hardware.gpu.peaks;
@@ -23,14 +23,14 @@ pub(in crate::predict) fn peak(job: &Job, unit: Unit, layer: bool) -> (FlopsPerS
     };
     match element {
         Element::F16 => peaks.fp16.map_or((vector, "fp32"), |peak| (peak, "fp16")),
-        // A card without bf16 units computes it on the vector units.
+        // A GPU without bf16 units computes it on the vector units.
         Element::Bf16 | Element::Fp8 => peaks.bf16.map_or((vector, "fp32"), |peak| (peak, "bf16")),
         _ if job.storage.tf32 => peaks.tf32.map_or((vector, "fp32"), |peak| (peak, "tf32")),
         _ => (vector, "fp32"),
     }
 }
 
-/// Rates of the job's card.
+/// Rates of the job's GPU.
 pub(in crate::predict) struct Kernels<'a> {
     job: &'a Job,
     /// DRAM bandwidth that long kernels reach, bytes a second.
@@ -73,7 +73,7 @@ impl<'a> Kernels<'a> {
         match (unit, name) {
             (Unit::Vector, _) | (_, "fp32") => peak.0 * matrix.fp32 * self.clock,
             (_, "fp8") => peak.0 * matrix.fp8 * self.clock * scaled(self.job.speed.fp8_recipe, matrix.fp8_scales),
-            // TF32 is allowed, not demanded (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32): where a card's vector units are as
+            // TF32 is allowed, not demanded (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32): where a GPU's vector units are as
             // quick, fp32 stays.
             (_, "tf32") => {
                 let vector = self.job.hardware.gpu.peaks.fp32.map_or(0.0, |peak| peak.0);
@@ -94,7 +94,7 @@ impl<'a> Kernels<'a> {
     /// the matrix units for the batch (NVIDIA, "Matrix Multiplication Background User's Guide", section 3: 16 bytes), and
     /// vector units multiply: BLOOM's trials with heads of 108 and 150 took 1.4 times as long as with 144 and 216
     /// (bigscience, train/tr11-176B-ml/chronicles-prequel.md). Of both sizes the smaller one is the head's.
-    pub fn of_heads(&self, rate: f64, product: &Product, element: u64) -> f64 {
+    pub fn of_heads(&self, rate: f64, product: &MatMul, element: u64) -> f64 {
         let head = product.inner.min(product.columns).saturating_mul(element);
         if element > 2 || head.is_multiple_of(16) { rate } else { rate.min(self.sustained(Unit::Vector, false)) }
     }
@@ -105,7 +105,7 @@ impl<'a> Kernels<'a> {
     }
 
     /// Seconds of a batch of matmuls at a sustained rate.
-    pub fn product(&self, product: &Product, unit: Unit, rate: f64) -> f64 {
+    pub fn product(&self, product: &MatMul, unit: Unit, rate: f64) -> f64 {
         let curve = &self.job.speed.curves.matrix;
         let rate = if product.batch > 1 && product.layer { rate * curve.grouped } else { rate };
         let matrix = MatrixUnit {
@@ -127,7 +127,7 @@ impl<'a> Kernels<'a> {
         matrix.fill * slower
     }
 
-    /// Seconds of fused attention forward, and backward with its five products for two.
+    /// Seconds of fused attention forward, and backward with its five matmuls for two.
     pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> (f64, f64) {
         let (peak, name) = peak(self.job, Unit::Attention(element), false);
         let curve = &self.job.speed.curves.matrix;
