@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, MAX_BYTES, place_of, too_large};
 use super::fault::{Fault, TextPosition};
-use super::types::{HfConfig, Plan};
+use super::keys::{self, Plan};
+use super::types::HfConfig;
 use crate::files;
 
 /// A plan with its text and where both come from.
@@ -80,7 +81,7 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
     let mut plan = document.plan()?;
     if let Some(HfConfig::Path(written)) = &plan.model.hf_config {
         let config = read_config(&folder.join(written)).map_err(|message| {
-            let key = "model.hf_config";
+            let key = keys::model::hf_config;
             vec![document.placed(Fault::of(key, message))]
         })?;
         plan.model.hf_config = Some(HfConfig::Inline(config));

@@ -6,7 +6,7 @@ use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
 use crate::framework::Experts;
-use crate::model::{Convolution, Flow, Home, MatMul, Op, Tape, Unit, Work};
+use crate::model::{Convolution, Flow, MatMul, Op, Tape, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
 use crate::predict::prediction::Traffic;
@@ -125,11 +125,11 @@ pub(in crate::predict) fn gather(rows: &mut Vec<OperatorRow>, more: OperatorRow)
 }
 
 /// A pass under way.
-struct Tally<'a> {
-    job: &'a Job,
+pub(super) struct Tally<'a> {
+    pub job: &'a Job,
     kernels: &'a Kernels<'a>,
-    tape: &'a Tape,
-    sums: DetailedPass,
+    pub tape: &'a Tape,
+    pub sums: DetailedPass,
 }
 
 impl DetailedPass {
@@ -201,22 +201,6 @@ impl Tally<'_> {
         self.sums.pass.card.backward += self.moves("sharding.copy", backward);
         self.collectives(train);
         self.sums.pass.host = self.sums.pass.host * (self.job.speed.stack.host_us * 1e-6);
-    }
-
-    /// The gradients of views of one tensor's parts are put together in one by a kernel (torch/csrc/autograd/
-    /// FunctionsManual.cpp, `split_backward` and `chunk`'s: `cat`; `slice_backward` fills the rest with zeros).
-    fn joins_gradients(&mut self, op: &Op) {
-        if self.job.training.compile || !self.tape.flows(op.inputs).contains(&Flow::New) {
-            return;
-        }
-        let bytes = |span| self.tape.ids(span).iter().map(|id| self.tape.get(*id)).filter(|one| one.grad);
-        let bytes = |span| bytes(span).map(|one| one.bytes()).fold(0, u64::saturating_add);
-        let (whole, parts) = (bytes(op.inputs), bytes(op.outputs));
-        if whole == 0 || parts == 0 {
-            return;
-        }
-        self.sums.traffic.activations += Bytes(whole + parts);
-        self.sums.pass.card.backward += self.moves("gradient.join", whole + parts);
     }
 
     /// Collectives are launches of the host too.
@@ -352,40 +336,11 @@ impl Tally<'_> {
     }
 
     /// A kernel that does nothing but move bytes. None moves none.
-    fn moves(&mut self, name: &'static str, bytes: u64) -> f64 {
+    pub(super) fn moves(&mut self, name: &'static str, bytes: u64) -> f64 {
         if bytes == 0 {
             return 0.0;
         }
         self.add((name, Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels: 1, rows: false })
-    }
-
-    /// Gradients of tensors that several operators read are added up, by kernels of their own.
-    fn gradient_sums(&mut self) -> f64 {
-        if self.job.training.compile {
-            return 0.0;
-        }
-        let tape = self.tape;
-        let mut readers = vec![0_u64; tape.tensors.len()];
-        for op in &tape.ops {
-            for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
-                if *flow != Flow::Stop {
-                    readers[id.0 as usize] += 1;
-                }
-            }
-        }
-        let (mut bytes, mut kernels) = (0_u64, 0_u64);
-        for (tensor, readers) in tape.tensors.iter().zip(readers) {
-            if readers > 1 && tensor.grad && !matches!(tensor.home, Home::Weight(_)) {
-                // Two read, their sum written.
-                bytes = bytes.saturating_add(tensor.bytes().saturating_mul(3 * (readers - 1)));
-                kernels += readers - 1;
-            }
-        }
-        if kernels == 0 {
-            return 0.0;
-        }
-        self.sums.traffic.activations += Bytes(bytes);
-        self.add(("gradient.add", Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels, rows: false })
     }
 
     /// Whether an operator reads as slowly as norms of rows do. Group norms are such kernels, a group a block (aten/src/ATen/
@@ -402,7 +357,7 @@ impl Tally<'_> {
     }
 
     /// Adds runs to the sums. Gives their seconds.
-    fn add(&mut self, what: (&'static str, Unit, bool), run: Run) -> f64 {
+    pub(super) fn add(&mut self, what: (&'static str, Unit, bool), run: Run) -> f64 {
         let row = OperatorRow::of(self.job, self.kernels, what, run);
         let seconds = row.seconds();
         self.sums.compute += row.compute;
