@@ -61,6 +61,31 @@ pub struct MatrixCurve {
     pub clock_power: f64,
     /// Share of the board power that an idle GPU draws.
     pub idle_power: f64,
+    /// Share of the rest of it that a GPU draws while DRAM bandwidth bounds its kernels.
+    pub dram_power: f64,
+    /// The same while it waits for others.
+    pub waiting_power: f64,
+    /// What is left of the FP8 rate where scales are applied within the matmul; absent: all of it.
+    #[serde(default)]
+    pub fp8_scales: Fp8Scales,
+}
+
+/// What is left of the FP8 rate by how operands are scaled.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fp8Scales {
+    /// One scale for each row and column, which slows a matmul's end.
+    #[serde(default = "whole")]
+    pub rowwise: f64,
+    /// One for each block, which slows its loop.
+    #[serde(default = "whole")]
+    pub blockwise: f64,
+}
+
+impl Default for Fp8Scales {
+    fn default() -> Self {
+        Self { rowwise: whole(), blockwise: whole() }
+    }
 }
 
 /// Kernels that DRAM bandwidth bounds.
@@ -156,6 +181,10 @@ pub struct Stack {
     /// Share of the rate of fused attention that is left where context parallel passes keys and values round.
     #[serde(default = "whole")]
     pub ring: f64,
+    /// Share of tensor-parallel collectives that is waited for where they run in pieces beside the matmuls that they feed;
+    /// absent: the first piece, one of as many as there are ranks.
+    #[serde(default)]
+    pub pieces: Option<f64>,
 }
 
 /// A share that nothing is known to reduce.

@@ -7,7 +7,7 @@ mod efficiency;
 mod files;
 mod names;
 
-pub use efficiency::{AttentionCurve, AttentionLibrary, Curves, LinkCurve, MatrixCurve, MemoryCurve, Stack};
+pub use efficiency::{AttentionCurve, AttentionLibrary, Curves, Fp8Scales, LinkCurve, MatrixCurve, MemoryCurve, Stack};
 pub use files::CatalogError;
 
 use std::sync::Arc;

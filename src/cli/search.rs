@@ -13,7 +13,9 @@ use crate::advise::{
     KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, fewest_gpus, largest_model, search,
 };
 use crate::catalog::Catalog;
+use crate::compare::Bands;
 use crate::plan::{self, Fault, schema};
+use crate::predict::Job;
 use crate::report::search as report;
 
 /// Between two looks at the progress.
@@ -54,7 +56,7 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
     let stopped =
         if cancelled { streams.fail(Exit::Failed, "stopped: what follows is the best so far") } else { Exit::Done };
     let told = match &answer {
-        Answer::Plans(found) => plans_told(&source, found, start.elapsed(), format, args, streams),
+        Answer::Plans(found) => plans_told((&source, catalog), found, start.elapsed(), format, args, streams),
         Answer::Gpus(found) => {
             streams.print(report::gpus(&source.name, found.as_ref().as_ref())).and(fits(found.is_some()))
         }
@@ -150,16 +152,27 @@ fn show(progress: &SearchProgress, streams: &mut Streams) {
 }
 
 fn plans_told(
-    source: &PlanSource,
+    (source, catalog): (&PlanSource, &Catalog),
     found: &SearchOutcome,
     took: Duration,
     format: ReportFormat,
     args: &SearchArgs,
     streams: &mut Streams,
 ) -> Exit {
+    // Knobs do not change the kind of run.
+    let bands = Job::resolve(source.plan(), catalog).ok().map(|job| Bands::of(&job));
     let text = match format {
-        ReportFormat::Text => report::text(&source.name, found, took),
-        ReportFormat::Json => format!("{}\n", report::json(&source.name, found, took)),
+        ReportFormat::Text => {
+            let trust = bands.map_or_else(String::new, |bands| report::trust(found, &bands));
+            format!("{}{trust}", report::text(&source.name, found, took))
+        }
+        ReportFormat::Json => {
+            let mut value = report::json(&source.name, found, took);
+            if let Some(bands) = &bands {
+                report::trust_json(&mut value, found, bands);
+            }
+            format!("{value}\n")
+        }
         ReportFormat::Csv => match report::csv(found) {
             Ok(text) => text,
             Err(error) => return streams.fail(Exit::Failed, &error.to_string()),

@@ -2,7 +2,8 @@
 //!
 //! For each kind of run (model, framework, GPU generation, one GPU or several) and quantity `configs/accuracy.yaml` holds
 //! how far 95 of 100 measured values lie below and above their predictions. Where fewer than [`ENOUGH`] cases are of that
-//! kind the narrowest wider kind that has so many stands in, and [`Bands::few`] says so. What no measured case holds
+//! kind, or where all of them come from one source and so share its setup, the narrowest wider kind that has so many from
+//! several stands in, and [`Bands::few`] says so. What no measured case holds
 //! (traffic, operations) has a band of its own reasoning.
 
 use std::sync::OnceLock;
@@ -86,7 +87,7 @@ pub struct Bands {
     pub traffic: Band,
     /// Matrix operations of a step.
     pub flops: Band,
-    /// Few measured runs are of this kind: the bands of time are a wider kind's.
+    /// Few measured runs are of this kind, or all are of one source: the band of time is a wider kind's.
     pub few: bool,
 }
 
@@ -156,11 +157,18 @@ impl RunKind {
 #[serde(deny_unknown_fields)]
 struct MeasuredBand {
     cases: usize,
+    /// Repositories and papers that published them.
+    sources: usize,
     below_pct: f64,
     above_pct: f64,
 }
 
 impl MeasuredBand {
+    /// Whether they make a band of their own.
+    const fn is_enough(self) -> bool {
+        self.cases >= ENOUGH && self.sources > 1
+    }
+
     /// One deviation is a half of what 95 of 100 lie within.
     fn band(self) -> Band {
         let below = -(-self.below_pct / 100.0).ln_1p() / 2.0;
@@ -236,10 +244,7 @@ impl Bands {
         let kinds = kind.wider();
         let of_kinds = || kinds.iter().filter_map(|kind| rows().iter().find(|row| row.is_of(kind)));
         let measured = |of: fn(&Row) -> Option<MeasuredBand>| {
-            of_kinds()
-                .filter_map(of)
-                .find(|measured| measured.cases >= ENOUGH)
-                .map_or(Band::even(0.1), MeasuredBand::band)
+            of_kinds().filter_map(of).find(|measured| measured.is_enough()).map_or(Band::even(0.1), MeasuredBand::band)
         };
         let own = rows().iter().find(|row| row.is_of(&kinds[0])).and_then(|row| row.time);
         Self {
@@ -249,7 +254,7 @@ impl Bands {
             time: measured(|row| row.time),
             traffic: TRAFFIC,
             flops: FLOPS,
-            few: own.is_none_or(|own| own.cases < ENOUGH),
+            few: own.is_none_or(|own| !own.is_enough()),
         }
     }
 }

@@ -55,6 +55,8 @@ pub enum Work {
     Rows,
     /// Elements, once their mean and deviation over all samples are known: a tensor is read twice.
     Normalized,
+    /// The same over groups of a sample's channels, each in a block of threads of its own.
+    GroupNormalized,
     /// Matrix multiplications.
     Product(MatMul),
     /// A convolution.

@@ -9,6 +9,7 @@ use super::sweep::figures_json;
 use super::table::{Align, Table};
 use super::text::{grouped, paragraph};
 use crate::advise::{KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
+use crate::compare::Bands;
 use crate::predict::Outline;
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -210,6 +211,55 @@ pub fn model(plan: &str, found: &LargestModel) -> String {
     let both = found.billions.iter().map(|(_, one)| one).chain(found.preset.iter().map(|(_, one)| one));
     text.push_str(&plans(&both.cloned().collect::<Vec<_>>()).render("  "));
     text
+}
+
+/// How many of the ranked plans are level with the first: each one's step lies within the other's band. The order
+/// between them is that of predictions which measured runs do not tell apart.
+#[must_use]
+pub fn level(ranked: &[RankedPlan], bands: &Bands) -> usize {
+    let Some(best) = ranked.first() else { return 0 };
+    let band = bands.time.within(2.0);
+    let reaches = |one: &&RankedPlan| {
+        let times = one.outline.time.step.0 / best.outline.time.step.0;
+        times <= 1.0 + band.above && times * (1.0 - band.below) <= 1.0
+    };
+    ranked.iter().take_while(reaches).count()
+}
+
+/// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which
+/// of those leaves the most memory.
+#[must_use]
+pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
+    let mut text = String::new();
+    let band = bands.time.within(2.0);
+    let few = if bands.few { "; few measured runs like this: the band is of a wider kind" } else { "" };
+    let [below, above] = [band.below, band.above].map(Fraction);
+    paragraph(
+        &mut text,
+        "",
+        &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
+    );
+    let level = level(&found.ranked, bands);
+    let leanest = found.ranked.iter().take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed);
+    if let Some((at, leanest)) = leanest.filter(|_| level > 1) {
+        let left = leanest.outline.capacity;
+        let left = Bytes(left.bytes.0.saturating_sub(left.needed.0));
+        let line = format!(
+            "level: #1 to #{level} lie within each other's bands; of these #{} leaves the most memory, {left}",
+            at + 1
+        );
+        paragraph(&mut text, "", &line);
+    }
+    text
+}
+
+/// The same in the JSON of a search: the band in percent, whether few measured runs are like this, and how many of the
+/// ranked plans are level.
+pub fn trust_json(value: &mut Value, found: &SearchOutcome, bands: &Bands) {
+    let band = bands.time.within(2.0);
+    value["step_band_pct"] = json!([-100.0 * band.below, 100.0 * band.above]);
+    value["few_measured"] = bands.few.into();
+    value["level"] = level(&found.ranked, bands).into();
 }
 
 /// The search as one JSON object; figures as in the report of a plan.

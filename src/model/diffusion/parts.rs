@@ -77,7 +77,7 @@ impl Site<'_> {
         let saved = [x, mean, deviation];
         let inputs = [(x, Flow::New), (weight, Flow::New)];
         let saved = if grad { &saved[..] } else { &[] };
-        let work = Work::Normalized;
+        let work = Work::GroupNormalized;
         b.op(&Spec { name, inputs: &inputs, outputs: &[out, mean, deviation], saved, work, ..Spec::default() });
         out
     }

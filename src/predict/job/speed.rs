@@ -84,6 +84,24 @@ fn said_of_tensor(plan: &Plan) -> Option<bool> {
     plan.distribution.overlap_tensor_parallel.or(plan.distribution.async_tensor_parallel)
 }
 
+/// Says which kernels of a measured generation are estimated from another's.
+fn note_estimated(curves: &Curves, stack: &Stack, hardware: &Hardware, notes: &mut Notes) {
+    let parts = [
+        (&curves.matrix.source, "matmuls"),
+        (&curves.memory.source, "kernels bound by memory"),
+        (&curves.attention(stack.attention).source, "fused attention"),
+    ];
+    let estimated: Vec<&str> =
+        parts.into_iter().filter(|(source, _)| *source == ESTIMATED).map(|(_, part)| part).collect();
+    if curves.estimated_from.is_none() && !estimated.is_empty() {
+        let (name, parts) = (&hardware.gpu.name, estimated.join(" and "));
+        notes.assume("hardware.gpu_type", format!("{name}'s {parts}: not measured, estimated from Ampere"));
+    }
+}
+
+/// The key of the catalogue's sources for what no kernel was measured of.
+const ESTIMATED: &str = "estimated";
+
 /// Looks the curves up and fills what the plan leaves open.
 pub(super) fn resolve(
     plan: &Plan,
@@ -110,6 +128,7 @@ pub(super) fn resolve(
             format!("{name} has no measured kernels: its times are estimated from {from}"),
         );
     }
+    note_estimated(curves, stack, hardware, notes);
     let (training, part) = (&plan.training, &plan.distribution);
     let by_itself = profile.overlap.by_itself.is;
     let as_recipes = profile.overlap.nvidia_recipes.is;

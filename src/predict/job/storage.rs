@@ -81,7 +81,7 @@ pub(super) fn resolve(
     let mixed = Storage {
         seen: if gathers { half } else { Element::F32 },
         compute: half,
-        autocast: !gathers,
+        autocast: !engine_rules.casts_shards.is,
         ..plain(Element::F32)
     };
     let mastered = Storage { gradient: Element::F32, master: Some(Element::F32), state: Element::F32, ..plain(half) };

@@ -246,7 +246,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Mi
 /// Whether Transformer Engine takes flash-attn's attention: cuDNN's is preferred from compute capability 9.0 on
 /// (pytorch/attention/dot_product_attention/utils.py, `get_attention_backend`), and refuses results that must not vary on
 /// Blackwell where there is dropout (common/fused_attn/fused_attn.cpp, `nvte_get_fused_attn_backend`).
-fn takes_flash_attn(job: &Job) -> bool {
+pub(in crate::predict) fn takes_flash_attn(job: &Job) -> bool {
     let dropout = job.training.dropout.is_some_and(|dropout| dropout > 0.0);
     job.modules.transformer_engine.is
         && match job.hardware.gpu.generation {

@@ -12,15 +12,6 @@ use crate::predict::time::cost::Pass;
 use crate::predict::time::link::LinkGroup;
 use crate::predict::time::pass_costs::PassCosts;
 
-/// Share of data-parallel traffic that can run beside the passes: all but the last bucket
-/// (PyTorch DDP, arXiv 2006.15704, and FSDP, arXiv 2304.11277, overlap by bucket and by layer).
-const OVERLAPPED: f64 = 0.9;
-/// Share that is left to wait for of tensor-parallel collectives that run in pieces beside the matmuls they feed
-/// (Transformer Engine's userbuffers and torch's async tensor parallel: the first piece, and what
-/// the matmuls miss). Half meets torchtitan's runs of 8B and 70B with it best (tests/truth, BF16 and FP8, June 2025 and
-/// December 2024); no run of Megatron's moves by it.
-const PIECES: f64 = 0.5;
-
 /// Parameters of a tape on this rank: those of experts have ranks of their own.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::predict) struct Weights {
@@ -152,7 +143,8 @@ fn hides(job: &Job, group: RankGroup, (once, again): (PassCosts, f64), left: &Pa
     let comm = once + PassCosts { forward: 0.0, backward: again };
     let most = match group {
         RankGroup::Tensor => {
-            let pieces = if job.speed.overlap_tensor { 1.0 - PIECES } else { 0.0 };
+            let waited = job.speed.stack.pieces.unwrap_or(1.0 / job.degrees.tensor.max(1) as f64);
+            let pieces = if job.speed.overlap_tensor { 1.0 - waited } else { 0.0 };
             let backward = once.backward * job.speed.stack.tensor_overlap.max(pieces);
             PassCosts { forward: once.forward * pieces, backward: again.mul_add(pieces, backward) }
         }
@@ -220,6 +212,16 @@ fn bucket(job: &Job, each: f64) -> f64 {
     }
 }
 
+/// Share of an exchange of `bytes` that no pass is left to hide: its last bucket of gradients, its first one of weights
+/// (PyTorch DDP, arXiv 2006.15704, and FSDP, arXiv 2304.11277, overlap by bucket and by layer).
+fn last_bucket(job: &Job, bytes: f64, each: f64) -> f64 {
+    if job.degrees.engine.is_fsdp() {
+        let layers = job.stages.iter().map(|stage| stage.chunks.iter().map(|(_, count)| *count).sum()).max();
+        return 1.0 / layers.unwrap_or(1_u64).max(1) as f64;
+    }
+    (bucket(job, each) / bytes.max(1.0)).min(1.0)
+}
+
 /// Seconds in which groups that each hold all of the weights sum their gradients (FSDP's hybrid sharding,
 /// arXiv 2304.11277, section 3.2.2).
 fn replicated(job: &Job, weights: Weights, each: f64) -> f64 {
@@ -256,7 +258,8 @@ pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) 
         // torch/distributed/pipelining/stage.py, `run_post_backward`), when nothing is left to hide them.
         Sharding::Zero3 if is_whole(job) => {
             let PassCosts { forward: gathered, backward: scattered } = resharded(job, weights);
-            let hides = PassCosts { forward: gathered * OVERLAPPED, backward: 0.0 }.least(left);
+            let hides = PassCosts { forward: gathered * (1.0 - last_bucket(job, f64::INFINITY, 1.0)), backward: 0.0 }
+                .least(left);
             let comm = PassCosts { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
             return OverlappedCollectives::of(job, comm, hides).waits.all();
         }
@@ -274,10 +277,13 @@ pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) 
             (scattered + between, gathered)
         }
     };
-    let hidden = |comm: f64, overlaps: bool| if overlaps { comm * OVERLAPPED } else { 0.0 };
+    let all_bytes = |each: f64| weights.bytes(each).iter().sum::<f64>();
+    let hidden = |comm: f64, each: f64, overlaps: bool| {
+        if overlaps { comm * (1.0 - last_bucket(job, all_bytes(each), each)) } else { 0.0 }
+    };
     let most = PassCosts {
-        forward: hidden(gathered, job.speed.overlap_weights),
-        backward: hidden(gradients, job.speed.overlap_gradients),
+        forward: hidden(gathered, job.storage.compute.bytes() as f64, job.speed.overlap_weights),
+        backward: hidden(gradients, exchanged, job.speed.overlap_gradients),
     };
     OverlappedCollectives::of(job, PassCosts { forward: gathered, backward: gradients }, most.least(left)).waits.all()
 }

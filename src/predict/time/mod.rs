@@ -316,20 +316,15 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble, launch]: [f64
     }
 }
 
-/// Share of its dynamic power that a GPU draws while DRAM bandwidth bounds its kernels, and while it waits.
-/// Training draws the board's limit in its matmuls and falls between them (POLCA, arXiv 2308.12908, section 3: GPUs at
-/// or above their power limit in compute-bound phases, at 50 to 75 % in others, near idle at synchronisation points).
-const DRAM_POWER: f64 = 0.6;
-const WAITING_POWER: f64 = 0.15;
-
 /// Average power of one GPU over a step of `seconds`.
 fn power(job: &Job, cost: &Cost, seconds: f64) -> Option<Watts> {
     let board = job.hardware.gpu.tdp?.0;
     let limit = job.hardware.power_limit_w.map_or(board, |limit| limit.min(board));
-    let idle = board * job.speed.curves.matrix.idle_power;
+    let curve = &job.speed.curves.matrix;
+    let idle = board * curve.idle_power;
     let (compute, memory) = (cost.compute.0, cost.memory_bound.0);
     let waiting = (seconds - compute - memory).max(0.0);
-    let busy = (compute + DRAM_POWER * memory + WAITING_POWER * waiting) / seconds;
+    let busy = (compute + curve.dram_power * memory + curve.waiting_power * waiting) / seconds;
     Some(Watts(idle + (limit - idle).max(0.0) * busy.min(1.0)))
 }
 

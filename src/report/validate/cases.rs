@@ -11,6 +11,8 @@ pub struct Case {
     pub id: String,
     /// What it is counted with.
     pub group: Option<String>,
+    /// Where the measurement comes from.
+    pub source: Option<String>,
     /// A plan file as JSON.
     pub plan: Value,
     /// Quantities by name; only what was measured.
@@ -68,8 +70,8 @@ fn case(value: Value, place: &str) -> Result<Case, Failure> {
     let Some(Value::Object(measured)) = object.remove("measured") else {
         return Err(fail("`measured` is missing or not a mapping"));
     };
-    let group = object.get("group").and_then(Value::as_str).map(str::to_owned);
-    Ok(Case { id, group, plan, measured })
+    let [group, source] = ["group", "source"].map(|key| object.get(key).and_then(Value::as_str).map(str::to_owned));
+    Ok(Case { id, group, source, plan, measured })
 }
 
 #[cfg(test)]

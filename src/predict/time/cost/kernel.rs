@@ -1,10 +1,11 @@
 //! Time of one kernel on the job's GPU: the roofs with what kernels reach of them.
 
 use super::matmul::MatrixUnit;
-use crate::catalog::AttentionCurve;
+use crate::catalog::{AttentionCurve, AttentionLibrary, Fp8Scales};
 use crate::model::{Element, MatMul, Scores, Unit};
 use crate::plan::keywords::Fp8Recipe;
 use crate::predict::job::Job;
+use crate::predict::step::takes_flash_attn;
 use crate::units::FlopsPerSec;
 
 /// The dense peak of a unit on the job's GPU, and its name. Linear layers within blocks (`layer`) multiply in FP8
@@ -61,7 +62,7 @@ impl<'a> Kernels<'a> {
             half: half * in_training,
             // Cards without a count in the catalogue: no waves are told apart.
             multiprocessors: gpu.sm_count.map_or(1.0, |count| count as f64),
-            attention: curves.attention(job.speed.stack.attention),
+            attention: curves.attention(attention_kernels(job)),
         }
     }
 
@@ -71,7 +72,7 @@ impl<'a> Kernels<'a> {
         let matrix = &self.job.speed.curves.matrix;
         match (unit, name) {
             (Unit::Vector, _) | (_, "fp32") => peak.0 * matrix.fp32 * self.clock,
-            (_, "fp8") => peak.0 * matrix.fp8 * self.clock * scaled(self.job.speed.fp8_recipe),
+            (_, "fp8") => peak.0 * matrix.fp8 * self.clock * scaled(self.job.speed.fp8_recipe, matrix.fp8_scales),
             // TF32 is allowed, not demanded (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32): where a GPU's vector units are as
             // quick, fp32 stays.
             (_, "tf32") => {
@@ -85,7 +86,17 @@ impl<'a> Kernels<'a> {
     /// Operations a second, at so many for each clock of each multiprocessor.
     pub fn per_clock(&self, operations: f64) -> f64 {
         let clock = self.job.hardware.gpu.boost_clock.map_or(BOOST, |clock| clock.0 * 1e6);
-        operations * clock * self.multiprocessors
+        operations * clock * self.multiprocessors * self.clock
+    }
+
+    /// Operations a second of a batch of matmuls over heads, `rate` where the heads lie aligned. Heads are views of one
+    /// tensor whose first elements lie a head's size apart. Where that is no multiple of 16 bytes, cuBLAS has no kernel of
+    /// the matrix units for the batch (NVIDIA, "Matrix Multiplication Background User's Guide", section 3: 16 bytes), and
+    /// vector units multiply: BLOOM's trials with heads of 108 and 150 took 1.4 times as long as with 144 and 216
+    /// (bigscience, train/tr11-176B-ml/chronicles-prequel.md). Of both sizes the smaller one is the head's.
+    pub fn of_heads(&self, rate: f64, product: &MatMul, element: u64) -> f64 {
+        let head = product.inner.min(product.columns).saturating_mul(element);
+        if element > 2 || head.is_multiple_of(16) { rate } else { rate.min(self.sustained(Unit::Vector, false)) }
     }
 
     /// Whether vector units compute what a matrix unit would.
@@ -145,17 +156,18 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// What is left of the FP8 rate where scales are applied within the matmul: one for each row and column slows its end,
-/// one for each block its loop (torchao, float8/README.md: Llama-3 8B on 8 H100 trains 25 % faster than in BF16 with one
-/// scale a tensor and 10 % with one a row; `DeepGEMM`'s README: 1.5 of 1.98 PFLOP/s at best on H800). Blackwell applies
-/// MXFP8's in the matrix unit, which has to read them (Megatron Bridge, performance summary, 26.06: Llama-3 70B takes 8 %
-/// longer a step than with one scale a tensor on 32 GB200, 12 % on 32 GB300, three quarters of it in matmuls).
-const fn scaled(recipe: Fp8Recipe) -> f64 {
+/// Whose attention kernels run: the framework's, but flash-attn's where Transformer Engine falls back on them.
+fn attention_kernels(job: &Job) -> AttentionLibrary {
+    if takes_flash_attn(job) { AttentionLibrary::Flash } else { job.speed.stack.attention }
+}
+
+/// What is left of the FP8 rate where scales are applied within the matmul: all of it with one scale a tensor, and where
+/// Blackwell's matrix units apply those of MXFP8.
+const fn scaled(recipe: Fp8Recipe, scales: Fp8Scales) -> f64 {
     match recipe {
-        Fp8Recipe::Delayed | Fp8Recipe::Tensorwise => 1.0,
-        Fp8Recipe::Mxfp8 => 0.88,
-        Fp8Recipe::Rowwise => 0.7,
-        Fp8Recipe::Blockwise => 0.85,
+        Fp8Recipe::Delayed | Fp8Recipe::Tensorwise | Fp8Recipe::Mxfp8 => 1.0,
+        Fp8Recipe::Rowwise => scales.rowwise,
+        Fp8Recipe::Blockwise => scales.blockwise,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Operations, traffic and time of the operators of a stage, from the same tapes.
 
 mod convolution;
+mod gradients;
 mod kernel;
 mod matmul;
 mod moved;
@@ -156,6 +157,8 @@ fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> OperatorR
     let trained = updated.saturating_mul(job.storage.weight.bytes()).saturating_mul(2);
     let gradients = updated.saturating_mul(job.storage.gradient.bytes());
     let temporary = resident.optimizer_temporary.saturating_mul(2);
+    // Clipping reads all for their norm, then scales them (torch/nn/utils/clip_grad.py).
+    let gradients = gradients.saturating_mul(if job.training.gradient_clipping { 4 } else { 1 });
     let bytes = both.saturating_add(trained).saturating_add(gradients).saturating_add(temporary);
     traffic.optimizer_states += Bytes(both.saturating_add(temporary));
     traffic.parameters += Bytes(trained);

@@ -6,7 +6,7 @@ use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
 use crate::framework::Experts;
-use crate::model::{Convolution, Flow, Home, MatMul, Op, Tape, Unit, Work};
+use crate::model::{Convolution, Flow, MatMul, Op, Tape, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
 use crate::predict::prediction::Traffic;
@@ -125,11 +125,11 @@ pub(in crate::predict) fn gather(rows: &mut Vec<OperatorRow>, more: OperatorRow)
 }
 
 /// A pass under way.
-struct Tally<'a> {
-    job: &'a Job,
+pub(super) struct Tally<'a> {
+    pub job: &'a Job,
     kernels: &'a Kernels<'a>,
-    tape: &'a Tape,
-    sums: DetailedPass,
+    pub tape: &'a Tape,
+    pub sums: DetailedPass,
 }
 
 impl DetailedPass {
@@ -162,6 +162,9 @@ impl Tally<'_> {
                 continue;
             }
             if op.launches == 0 {
+                if train {
+                    self.joins_gradients(op);
+                }
                 continue;
             }
             let (forward, backward) = self.products(op);
@@ -224,7 +227,7 @@ impl Tally<'_> {
     /// Seconds of an operator on the compute roof, forward and backward.
     fn products(&self, op: &Op) -> (f64, f64) {
         match op.work {
-            Work::Elements | Work::Rows | Work::Normalized | Work::Sent => {
+            Work::Elements | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => {
                 let rate = self.kernels.sustained(op.unit, false);
                 (op.flops_forward / rate, op.flops_backward / rate)
             }
@@ -250,6 +253,7 @@ impl Tally<'_> {
         let each = element.bytes();
         let supplied = supplied(product.inner, each).min(supplied(product.columns, each));
         let rate = self.kernels.sustained(op.unit, product.layer).min(self.kernels.per_clock(supplied));
+        let rate = if product.batch > 1 && !product.layer { self.kernels.of_heads(rate, product, each) } else { rate };
         let forward = self.kernels.product(product, op.unit, rate);
         let (rows, inner, columns) = (product.rows, product.inner, product.columns);
         let [of_input, of_weight] = self.needs(op);
@@ -299,13 +303,7 @@ impl Tally<'_> {
         self.sums.flops[if rerun { 2 } else { 0 }] += op.flops_forward;
         self.sums.traffic.parameters += Bytes(weights);
         self.sums.traffic.activations += Bytes(bytes - weights);
-        let run = Run {
-            flops: op.flops_forward,
-            bytes,
-            compute,
-            kernels: op.launches,
-            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
-        };
+        let run = Run { flops: op.flops_forward, bytes, compute, kernels: op.launches, rows: self.reads_rows(op) };
         let (casts, _) = cast_traffic(self.job, self.tape, op);
         self.operator(op, run) + self.casts(casts) + self.dequantized(op)
     }
@@ -318,13 +316,7 @@ impl Tally<'_> {
         self.sums.traffic.activations += Bytes(moved.activations);
         let products = if matches!(op.unit, Unit::Matrix(_)) { 2 } else { 1 };
         let kernels = op.launches.saturating_mul(products);
-        let run = Run {
-            flops: op.flops_backward,
-            bytes: moved.all(),
-            compute,
-            kernels,
-            rows: op.work == Work::Rows && reads_rows_slowly(self.job),
-        };
+        let run = Run { flops: op.flops_backward, bytes: moved.all(), compute, kernels, rows: self.reads_rows(op) };
         let (_, casts) = cast_traffic(self.job, self.tape, op);
         let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { 0.0 };
         self.operator(op, run) + self.casts(casts) + dequantized
@@ -344,40 +336,17 @@ impl Tally<'_> {
     }
 
     /// A kernel that does nothing but move bytes. None moves none.
-    fn moves(&mut self, name: &'static str, bytes: u64) -> f64 {
+    pub(super) fn moves(&mut self, name: &'static str, bytes: u64) -> f64 {
         if bytes == 0 {
             return 0.0;
         }
         self.add((name, Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels: 1, rows: false })
     }
 
-    /// Gradients of tensors that several operators read are added up, by kernels of their own.
-    fn gradient_sums(&mut self) -> f64 {
-        if self.job.training.compile {
-            return 0.0;
-        }
-        let tape = self.tape;
-        let mut readers = vec![0_u64; tape.tensors.len()];
-        for op in &tape.ops {
-            for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
-                if *flow != Flow::Stop {
-                    readers[id.0 as usize] += 1;
-                }
-            }
-        }
-        let (mut bytes, mut kernels) = (0_u64, 0_u64);
-        for (tensor, readers) in tape.tensors.iter().zip(readers) {
-            if readers > 1 && tensor.grad && !matches!(tensor.home, Home::Weight(_)) {
-                // Two read, their sum written.
-                bytes = bytes.saturating_add(tensor.bytes().saturating_mul(3 * (readers - 1)));
-                kernels += readers - 1;
-            }
-        }
-        if kernels == 0 {
-            return 0.0;
-        }
-        self.sums.traffic.activations += Bytes(bytes);
-        self.add(("gradient.add", Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels, rows: false })
+    /// Whether an operator reads as slowly as norms of rows do. Group norms are such kernels, a group a block (aten/src/ATen/
+    /// native/cuda/group_norm_kernel.cu, `RowwiseMomentsCUDAKernel`).
+    fn reads_rows(&self, op: &Op) -> bool {
+        reads_rows_slowly(self.job) && matches!(op.work, Work::Rows | Work::GroupNormalized)
     }
 
     /// Runs of an operator of the tape, with the arithmetic that PyTorch does not count.
@@ -388,7 +357,7 @@ impl Tally<'_> {
     }
 
     /// Adds runs to the sums. Gives their seconds.
-    fn add(&mut self, what: (&'static str, Unit, bool), run: Run) -> f64 {
+    pub(super) fn add(&mut self, what: (&'static str, Unit, bool), run: Run) -> f64 {
         let row = OperatorRow::of(self.job, self.kernels, what, run);
         let seconds = row.seconds();
         self.sums.compute += row.compute;

@@ -23,7 +23,7 @@ pub(in crate::predict) fn forward_bytes(job: &Job, tape: &Tape, op: &Op) -> (u64
     let made: u64 = tape.ids(op.outputs).iter().fold(0, |sum, id| sum.saturating_add(tape.get(*id).bytes()));
     let (mut all, mut weights) = (made, 0_u64);
     // Statistics first, then the elements.
-    let reads = if op.work == Work::Normalized { 2 } else { 1 };
+    let reads = if matches!(op.work, Work::Normalized | Work::GroupNormalized) { 2 } else { 1 };
     for id in tape.ids(op.inputs) {
         let bytes = match tape.get(*id).home {
             Home::Weight(at) => {
@@ -86,10 +86,10 @@ pub(in crate::predict) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Bac
     // Sums over the gradient and the saved input first, then the elements.
     // A norm's weight and bias have a kernel of their own, which reads both again.
     let parameters = flows.iter().skip(1).any(|flow| *flow != Flow::Stop);
-    let twice = if op.work == Work::Normalized || (op.work == Work::Rows && parameters && reads_rows_slowly(job)) {
-        2
-    } else {
-        1
+    let twice = match op.work {
+        Work::Normalized | Work::GroupNormalized => 2,
+        Work::Rows if parameters && reads_rows_slowly(job) => 2,
+        _ => 1,
     };
     moved.activations = incoming.saturating_mul(reads * twice);
     for id in tape.ids(op.saved) {

@@ -1,0 +1,52 @@
+//! Kernels that add gradients up and put their parts together.
+
+use super::tape::{Run, Tally};
+use crate::model::{Flow, Home, Op, Unit};
+use crate::units::Bytes;
+
+impl Tally<'_> {
+    /// The gradients of views of one tensor's parts are put together in one by a kernel (torch/csrc/autograd/
+    /// FunctionsManual.cpp, `split_backward` and `chunk`'s: `cat`; `slice_backward` fills the rest with zeros).
+    pub(super) fn joins_gradients(&mut self, op: &Op) {
+        if self.job.training.compile || !self.tape.flows(op.inputs).contains(&Flow::New) {
+            return;
+        }
+        let bytes = |span| self.tape.ids(span).iter().map(|id| self.tape.get(*id)).filter(|one| one.grad);
+        let bytes = |span| bytes(span).map(|one| one.bytes()).fold(0, u64::saturating_add);
+        let (whole, parts) = (bytes(op.inputs), bytes(op.outputs));
+        if whole == 0 || parts == 0 {
+            return;
+        }
+        self.sums.traffic.activations += Bytes(whole + parts);
+        self.sums.pass.card.backward += self.moves("gradient.join", whole + parts);
+    }
+
+    /// Gradients of tensors that several operators read are added up, by kernels of their own.
+    pub(super) fn gradient_sums(&mut self) -> f64 {
+        if self.job.training.compile {
+            return 0.0;
+        }
+        let tape = self.tape;
+        let mut readers = vec![0_u64; tape.tensors.len()];
+        for op in &tape.ops {
+            for (id, flow) in tape.ids(op.inputs).iter().zip(tape.flows(op.inputs)) {
+                if *flow != Flow::Stop {
+                    readers[id.0 as usize] += 1;
+                }
+            }
+        }
+        let (mut bytes, mut kernels) = (0_u64, 0_u64);
+        for (tensor, readers) in tape.tensors.iter().zip(readers) {
+            if readers > 1 && tensor.grad && !matches!(tensor.home, Home::Weight(_)) {
+                // Two read, their sum written.
+                bytes = bytes.saturating_add(tensor.bytes().saturating_mul(3 * (readers - 1)));
+                kernels += readers - 1;
+            }
+        }
+        if kernels == 0 {
+            return 0.0;
+        }
+        self.sums.traffic.activations += Bytes(bytes);
+        self.add(("gradient.add", Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels, rows: false })
+    }
+}
