@@ -16,8 +16,9 @@ use crate::units::three_figures;
 /// Cells of the widest box.
 const WIDTH: u16 = 110;
 
-/// Cells of what a fix does, beside its name.
+/// Cells of what a fix does, beside its name; without the step's own time where there is little room.
 const EFFECTS: usize = 51;
+const NARROW: usize = 39;
 
 /// Draws the findings, gravest first, each with its fixes, cheapest first.
 pub fn draw(view: &FixesView, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -45,7 +46,7 @@ pub fn draw(view: &FixesView, look: &Look, area: Rect, buffer: &mut Buffer) {
             if selected {
                 chosen = lines.len();
             }
-            lines.push(row(fix, &view.now, selected, name, look));
+            lines.push(row(fix, &view.now, selected, (name, wide), look));
             number += 1;
         }
     }
@@ -70,7 +71,7 @@ fn said<'a>(finding: &Finding, look: &Look, width: usize) -> Vec<Line<'a>> {
         .collect()
 }
 
-fn row<'a>(fix: &Fix, now: &Outline, selected: bool, name: usize, look: &Look) -> Line<'a> {
+fn row<'a>(fix: &Fix, now: &Outline, selected: bool, (name, wide): (usize, bool), look: &Look) -> Line<'a> {
     let theme = &look.theme;
     let mark = if selected { "▸ " } else { "  " };
     let style = if selected { theme.selected() } else { theme.text() };
@@ -84,9 +85,9 @@ fn row<'a>(fix: &Fix, now: &Outline, selected: bool, name: usize, look: &Look) -
     Line::from(vec![
         Span::styled(mark, theme.accent()),
         Span::styled(left(&printable(&fix.name), name), style),
-        Span::styled(right(&fix.memory.to_string(), 12), theme.text()),
-        Span::styled(right(&time.step.to_string(), 10), theme.predicted()),
-        Span::styled(right(&pace(fix.speed), 15), theme.text()),
+        Span::styled(right(&fix.memory.to_string(), 11), theme.text()),
+        Span::styled(if wide { right(&time.step.to_string(), 12) } else { String::new() }, theme.predicted()),
+        Span::styled(right(&pace(fix.speed), 13), theme.text()),
         Span::styled(format!("  {word}"), then),
     ])
 }

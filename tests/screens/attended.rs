@@ -81,7 +81,7 @@ impl Live {
         (0..seconds)
             .flat_map(|_| {
                 self.step += 1;
-                let told = progress(self.step, 1.0, 2.0, self.now);
+                let told = progress(self.step, 7.3, 2.0, self.now);
                 self.second(55.0, 60.0, Some(told))
             })
             .collect()
@@ -216,7 +216,7 @@ fn a_calibration_is_kept_used_visibly_and_dropped() {
     let planned = live.state.run.comparison.as_ref().unwrap().memory.predicted;
     press(&mut live.state, &[KeyPress::Char('5')]);
     let effects = happen(&mut live.state, Event::Key(KeyPress::Char('c')));
-    let Some(Effect::Calibrate(kept, true)) = effects.first() else { panic!("{effects:?} {:?}", live.state.notice) };
+    let Some(Effect::Calibrate(kept, true)) = effects.first() else { panic!("{effects:?} {:?} {:?}", live.state.notice, live.state.run.explaining.found) };
     assert_eq!(
         (kept.machine.as_str(), kept.gpu.as_str(), kept.framework.as_str()),
         ("node7", "NVIDIA H100 80GB HBM3", "megatron")

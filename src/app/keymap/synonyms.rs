@@ -33,7 +33,7 @@ pub const fn synonyms(action: Action) -> &'static str {
         Action::Text => "yaml source raw editor vim",
         Action::Palette => "command menu",
         Action::Baseline => "pin reference snapshot what-if diff delta",
-        Action::Fixes => "help advice bottlenecks oom reduce fit improve speed",
+        Action::Fixes => "help advice bottlenecks reduce fit improve speed",
         Action::Largest => "maximum biggest fit auto",
         Action::Sweep => "vary scan grid plot scaling heatmap",
         Action::Search => "optimize optimise tune autotune faster fastest better best pareto parallelism",
