@@ -2,6 +2,7 @@
 //! described by the same [`Decoder`] fields whatever they are part of.
 
 use super::architecture::{Act, Architecture, Decoder, Ends, Family, Shape, Sizes};
+use super::traced;
 use crate::plan::keywords::{ModelType, Norm, Position};
 
 /// How a sample enters an encoder-decoder.
@@ -220,13 +221,13 @@ impl Architecture {
             Shape::Encoder(encoder) => Some(&encoder.stack),
             Shape::EncoderDecoder(model) => Some(&model.block),
             Shape::DiT(net) => Some(&net.block),
-            Shape::ResidualNet(_) | Shape::Unet(_) => None,
+            Shape::ResidualNet(_) | Shape::Unet(_) | Shape::Traced(_) => None,
         }
     }
 
     /// Its kind, as a plan names it.
     #[must_use]
-    pub const fn kind(&self) -> ModelType {
+    pub fn kind(&self) -> ModelType {
         match &self.shape {
             Shape::Decoder(_) => ModelType::TransformerDecoder,
             Shape::Encoder(encoder) => match encoder.ends {
@@ -236,6 +237,7 @@ impl Architecture {
             Shape::EncoderDecoder(_) => ModelType::TransformerEncoderDecoder,
             Shape::ResidualNet(_) => ModelType::Cnn,
             Shape::Unet(_) | Shape::DiT(_) => ModelType::DiffusionModel,
+            Shape::Traced(model) => traced::kind(model),
         }
     }
 
@@ -268,6 +270,7 @@ impl Architecture {
             Shape::ResidualNet(net) => net.blocks(),
             Shape::Unet(net) => net.modules(),
             Shape::DiT(net) => net.block.layers,
+            Shape::Traced(model) => traced::layers(model),
             // The decoder's embedding stands between the halves.
             Shape::EncoderDecoder(model) => model.encoder_layers.saturating_add(model.block.layers).saturating_add(1),
         }
@@ -275,7 +278,7 @@ impl Architecture {
 
     /// Pixels a side of an image, where it reads one.
     #[must_use]
-    pub const fn image(&self) -> Option<u64> {
+    pub fn image(&self) -> Option<u64> {
         match self.input() {
             Input::Image(_, side, _) | Input::Captioned(side) => Some(side),
             _ => None,
@@ -284,7 +287,7 @@ impl Architecture {
 
     /// What a sample is.
     #[must_use]
-    pub const fn input(&self) -> Input {
+    pub fn input(&self) -> Input {
         match &self.shape {
             Shape::Decoder(decoder) => Input::Tokens(decoder.max_positions),
             Shape::Encoder(encoder) => match encoder.ends {
@@ -298,6 +301,7 @@ impl Architecture {
             Shape::ResidualNet(_) => Input::Image(1, 224, true),
             Shape::Unet(net) => Input::Captioned(net.image),
             Shape::DiT(net) => Input::Image(net.patches(), net.image, false),
+            Shape::Traced(model) => traced::input(model),
             Shape::EncoderDecoder(model) => match model.start {
                 Start::Audio { positions, .. } => Input::Pair(Some(positions), model.block.max_positions),
                 Start::Relative { .. } | Start::Learned => Input::Pair(None, model.block.max_positions),

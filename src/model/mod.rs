@@ -20,6 +20,7 @@ mod residual_net;
 mod rules;
 mod stack;
 mod tape;
+mod traced;
 mod walk;
 mod weight;
 mod work;
@@ -36,6 +37,7 @@ pub use hf::from_hf;
 pub use modules::{default_targets, is_meant, linear_layers};
 pub use rules::modules_of;
 pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
+pub use traced::of_trace;
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
 pub use weight::{Collective, CollectiveKind, Meets, Part, RankGroup, Weight};
 pub use work::{Convolution, Product, Scores, Work};
@@ -53,6 +55,7 @@ impl Architecture {
             Shape::ResidualNet(net) => residual_net::walk(net, run),
             Shape::Unet(net) => diffusion::walk_unet(net, run),
             Shape::DiT(net) => diffusion::walk_dit(net, self.family, run),
+            Shape::Traced(model) => traced::walk(model, run),
         }
     }
 

@@ -3,12 +3,14 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::document::{Document, MAX_BYTES, place_of, too_large};
 use super::fault::{Fault, Mark};
-use super::types::{HfConfig, Plan};
+use super::traced::read_trace;
+use super::types::{HfConfig, ModelTrace, Plan};
 use crate::files;
 
 /// A plan with its text and where both come from.
@@ -84,6 +86,13 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
             vec![document.placed(Fault::of(key, message))]
         })?;
         plan.model.hf_config = Some(HfConfig::Inline(config));
+    }
+    if let Some(ModelTrace::Path(written)) = &plan.model.trace {
+        let trace = read_trace(&folder.join(written)).map_err(|message| {
+            let key = "model.trace";
+            vec![document.placed(Fault::of(key, message))]
+        })?;
+        plan.model.trace = Some(ModelTrace::Read(Arc::new(trace)));
     }
     Ok(plan)
 }

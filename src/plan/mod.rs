@@ -22,6 +22,7 @@ mod render;
 mod save;
 pub mod schema;
 mod slip;
+pub mod traced;
 mod types;
 mod unclosed;
 mod values;
@@ -35,7 +36,7 @@ pub use overlay::Overlay;
 pub use save::save;
 pub use types::{
     AnalysisPart, ArchitecturePart, Checkpointing, ClusterPart, CustomGpu, DistributionPart, HardwarePart, HfConfig,
-    LoraPart, MlaPart, ModelPart, MoePart, Plan, RunPart, TrainingPart,
+    LoraPart, MlaPart, ModelPart, ModelTrace, MoePart, Plan, RunPart, TrainingPart,
 };
 
 #[cfg(test)]

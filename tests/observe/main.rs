@@ -9,3 +9,4 @@ mod logs;
 mod nvml;
 mod out_of_memory;
 mod recording;
+mod traced;

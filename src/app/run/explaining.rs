@@ -9,7 +9,7 @@ use crate::app::notice::{info, problem};
 use crate::app::state::State;
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Comparison, Evidence, Explanation, Subject, explain};
-use crate::plan::{Document, HfConfig};
+use crate::plan::{Document, HfConfig, ModelTrace};
 use crate::reading::Moment;
 use crate::units::Seconds;
 
@@ -128,6 +128,7 @@ const WORTH: f64 = 0.01;
 pub struct Question {
     document: Document,
     config: Option<HfConfig>,
+    trace: Option<ModelTrace>,
     catalog: Catalog,
     asked: Asked,
     bands: Bands,
@@ -142,6 +143,7 @@ impl Question {
         Some(Self {
             document: state.editor.document()?.clone(),
             config: state.editor.hf_config().cloned(),
+            trace: state.editor.trace().cloned(),
             catalog: state.catalog.clone(),
             asked: Asked::of(state)?,
             bands: Bands::of(job),
@@ -155,6 +157,7 @@ impl Question {
         let subject = Subject {
             document: &self.document,
             config: self.config.as_ref(),
+            trace: self.trace.as_ref(),
             catalog: &self.catalog,
             stage: self.asked.stage,
             calibration: self.asked.calibration,

@@ -54,6 +54,9 @@ macro_rules! kind {
     (hf_config()) => {
         Kind::PathOrKeys
     };
+    (trace()) => {
+        Kind::Text
+    };
 }
 
 /// A key's value out of the text, for its field.
@@ -108,6 +111,9 @@ macro_rules! take {
     };
     ($reader:ident, $path:expr, hf_config()) => {
         $reader.hf_config($path)
+    };
+    ($reader:ident, $path:expr, trace()) => {
+        $reader.text($path).map(ModelTrace::Path)
     };
 }
 

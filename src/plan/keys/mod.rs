@@ -13,7 +13,7 @@ use super::read::Reader;
 use super::schema::{Key, Kind};
 use super::types::{
     AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
-    ModelPart, MoePart, Plan, RunPart, TrainingPart,
+    ModelPart, ModelTrace, MoePart, Plan, RunPart, TrainingPart,
 };
 
 /// Upper bounds: far above any real run, and low enough for arithmetic over several of
@@ -33,6 +33,7 @@ mod most {
 }
 
 section!(MODEL, model, ModelPart, "model", {
+    trace: trace(), "a tape of memwall trace: its path";
     hf_config: hf_config(), "a Hugging Face config.json: its path, or its keys";
     preset: text(), "a model of the catalogue, by name";
     architecture: maybe_empty(architecture), "the architecture, field by field";

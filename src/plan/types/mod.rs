@@ -4,7 +4,7 @@
 
 mod model;
 
-pub use model::{ArchitecturePart, Checkpointing, HfConfig, LoraPart, MlaPart, ModelPart, MoePart};
+pub use model::{ArchitecturePart, Checkpointing, HfConfig, LoraPart, MlaPart, ModelPart, ModelTrace, MoePart};
 
 use crate::plan::keywords::{
     Attention, CpComm, CpuOffload, CudaGraph, Dtype, Engine, Fp8Recipe, Loss, Mode, MoeDispatcher, Optimizer,

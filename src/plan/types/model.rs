@@ -1,8 +1,11 @@
 //! What a plan says of its model, of what is kept of its activations and of what is trained of it.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::plan::keywords::{Activation, Framework, ModelType, Norm, Position, RecomputeModule, TransformerImpl};
+use crate::plan::traced::TracedModel;
 
 /// A Hugging Face (or diffusers) configuration, inline or by path.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,9 +16,20 @@ pub enum HfConfig {
     Inline(Map<String, Value>),
 }
 
+/// A traced model, by path or as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelTrace {
+    /// A path, as written: relative to the plan file. Whoever loads the plan reads it and puts `Read` here.
+    Path(String),
+    /// What it holds.
+    Read(Arc<TracedModel>),
+}
+
 /// `model:` what is trained.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelPart {
+    /// `trace`
+    pub trace: Option<ModelTrace>,
     /// `hf_config`
     pub hf_config: Option<HfConfig>,
     /// `preset`

@@ -2,7 +2,7 @@
 
 use super::{Degrees, Notes};
 use crate::framework::Profile;
-use crate::model::{Architecture, Shape};
+use crate::model::{Architecture, Input, Shape};
 use crate::plan::keywords::{Mode, Precision, Sharding};
 use crate::plan::{Plan, TrainingPart};
 
@@ -14,7 +14,7 @@ pub(super) fn note(
     notes: &mut Notes,
 ) {
     let image = architecture.image().is_some();
-    let both = matches!(architecture.shape, Shape::EncoderDecoder(_));
+    let both = matches!(architecture.input(), Input::Pair(..));
     let text = both || matches!(architecture.shape, Shape::Unet(_));
     let plain = matches!(architecture.shape, Shape::ResidualNet(_));
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
@@ -24,7 +24,10 @@ pub(super) fn note(
     let defers = reads("training.defer_embedding_wgrad");
     let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
     let shards_in_fp8 = in_fp8 && profile.modules.fp8_shards.is;
-    let stacked = matches!(architecture.shape, Shape::Decoder(_) | Shape::Encoder(_) | Shape::EncoderDecoder(_));
+    let stacked = matches!(
+        architecture.shape,
+        Shape::Decoder(_) | Shape::Encoder(_) | Shape::EncoderDecoder(_) | Shape::Traced(_)
+    );
     if !stacked && t.frozen.as_ref().is_some_and(|parts| !parts.is_empty()) {
         let kind = architecture.kind();
         notes.fault("training.frozen", format!("is for decoders and encoders only, not for a {kind}"));

@@ -14,6 +14,7 @@ mod sized;
 mod speed;
 mod stages;
 mod storage;
+mod traced;
 mod training;
 
 pub use batch::Batch;
@@ -33,7 +34,7 @@ use crate::catalog::Catalog;
 use crate::framework::{Modules, Profile};
 use crate::model::{self, Architecture, Count, Input};
 use crate::plan::keywords::{Mode, ModelType, Precision, Sharding, TransformerImpl};
-use crate::plan::{Change, Fault, HfConfig, Plan};
+use crate::plan::{Change, Fault, HfConfig, ModelTrace, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -197,10 +198,14 @@ impl Fixed {
     fn arranged(self, plan: &Plan, degrees: Degrees, catalog: &Catalog, mut notes: Notes) -> Result<Job, Vec<Fault>> {
         let Self { profile, architecture, modules, hardware, counted } = self;
         degrees::check_model(&degrees, &architecture, profile, &mut notes);
+        traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
         let training = training::resolve(plan, profile, lora, &mut notes);
         let storage = storage::resolve(plan, profile, (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
+        if let Some(batch) = &batch {
+            traced::check_types(&architecture, &storage, batch, &mut notes);
+        }
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
         let speed = speed::resolve(plan, catalog, &hardware, &degrees, profile, &mut notes);
         let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };
@@ -327,7 +332,14 @@ fn architecture(
     notes: &mut Notes,
 ) -> Result<Option<Architecture>, Fault> {
     let part = &plan.model;
-    let (architecture, said) = if let Some(config) = &part.hf_config {
+    let (architecture, said) = if let Some(trace) = &part.trace {
+        match trace {
+            ModelTrace::Read(trace) => (model::of_trace(trace), Vec::new()),
+            ModelTrace::Path(path) => {
+                return Err(Fault::of("model.trace", format!("{path}: the file has not been read")));
+            }
+        }
+    } else if let Some(config) = &part.hf_config {
         match config {
             HfConfig::Inline(map) => model::from_hf(map)?,
             HfConfig::Path(path) => {
