@@ -51,7 +51,8 @@
 //! steers it through an effect. A jump plays again from the nearest milestone before it, at which the state was kept, or
 //! from the beginning.
 //!
-//! Each sample is compared with the plan ([`compare`]). If the run leaves the band of healthy runs, an
+//! Each sample is compared with the run's own plan ([`compare`]): [`app::RunPlan`] is pinned when something runs, and
+//! the plan that is edited is a draft beside it. If the run leaves the band of healthy runs, an
 //! [`app::Question`] starts a search for explanations. A thread of its own answers it, and the answer is an event. It is
 //! asked again only if the evidence changes. Only steady training counts ([`compare::Phases`]). Alerts and calibrations
 //! are effects, like files.

@@ -17,11 +17,11 @@ use crate::app::what_if::sweep;
 /// A key while something lies on top.
 pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
     if key == Key::Ctrl('c') && overlay != Overlay::ConfirmQuit {
-        state.overlay = None;
+        state.dialogs.overlay = None;
         return saving::quit(state);
     }
     if let Some(scrolled) = scrolled(state, overlay, key) {
-        state.overlay = Some(scrolled);
+        state.dialogs.overlay = Some(scrolled);
         return Vec::new();
     }
     match overlay {
@@ -29,17 +29,17 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         Overlay::Conflict(_) => return saving::on_conflict(state, key),
         Overlay::Recovered(_) => return saving::on_recovered(state, key),
         Overlay::Diff(_) => {
-            state.overlay = None;
+            state.dialogs.overlay = None;
             if matches!(key, Key::Char('s') | Key::Ctrl('s') | Key::Enter) {
-                return saving::save(state, false);
+                return saving::save(&mut state.plans, false);
             }
         }
         Overlay::Export(_) => {
-            state.overlay = None;
+            state.dialogs.overlay = None;
             match key {
-                Key::Char('s') | Key::Ctrl('s') | Key::Enter => return exporting::write(state, false),
+                Key::Char('s') | Key::Ctrl('s') | Key::Enter => return exporting::write(&mut state.plans, false),
                 Key::Char('S') => exporting::ask_where(state),
-                _ => state.export = None,
+                _ => state.plans.export = None,
             }
         }
         Overlay::Imported(_) => {
@@ -50,9 +50,9 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         Overlay::Sweep => sweep::on_key(state, key),
         Overlay::Search => return search::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
-        Overlay::RanOut(_) => state.overlay = None,
+        Overlay::RanOut(_) => state.dialogs.overlay = None,
         Overlay::Help(_) | Overlay::Topic { .. } if topics::leads_to_topics(key) => topics::open(state),
-        Overlay::Help(_) | Overlay::Topic { .. } => state.overlay = None,
+        Overlay::Help(_) | Overlay::Topic { .. } => state.dialogs.overlay = None,
     }
     Vec::new()
 }
@@ -60,17 +60,17 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
 /// The overlay from another line on, where the key scrolls it.
 fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
     let last = match overlay {
-        Overlay::Help(_) => help_shape(state.size).hidden,
-        Overlay::Topic { topic, .. } => topics::topic_rows(topic, state.size).len().saturating_sub(1),
+        Overlay::Help(_) => help_shape(state.views.size).hidden,
+        Overlay::Topic { topic, .. } => topics::topic_rows(topic, state.views.size).len().saturating_sub(1),
         Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
-            state.editor.text().lines().count().max(state.editor.saved_text().lines().count()) * 2
+            state.plans.editor.text().lines().count().max(state.plans.editor.saved_text().lines().count()) * 2
         }
         Overlay::Proposal(_) => {
-            state.proposal.as_ref().map_or(0, |proposal| proposal.account.lines().saturating_sub(1))
+            state.run.proposal.as_ref().map_or(0, |proposal| proposal.account.lines().saturating_sub(1))
         }
-        Overlay::Imported(_) => state.imported.as_ref().map_or(0, |account| account.lines().saturating_sub(1)),
-        Overlay::Export(_) => state.export.as_ref().map_or(0, |export| export.lines().saturating_sub(1)),
-        Overlay::RanOut(_) => state.ran_out.as_ref().map_or(0, |known| known.lines().saturating_sub(1)),
+        Overlay::Imported(_) => state.plans.imported.as_ref().map_or(0, |account| account.lines().saturating_sub(1)),
+        Overlay::Export(_) => state.plans.export.as_ref().map_or(0, |export| export.lines().saturating_sub(1)),
+        Overlay::RanOut(_) => state.run.ran_out.as_ref().map_or(0, |known| known.lines().saturating_sub(1)),
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => 0,
     };
     let to = |line: usize| match key {

@@ -19,11 +19,12 @@ use crate::app::plans::baseline::Baseline;
 use crate::app::plans::exporting::Export;
 use crate::app::plans::saving::Conflict;
 use crate::app::plans::tabs::Tabs;
-use crate::app::run::Run;
+use crate::app::run::Telemetry;
 use crate::app::run::calibrating::{self, Calibrations, Kept};
 use crate::app::run::explaining::Explaining;
 use crate::app::run::inferred::Proposal;
 use crate::app::run::outlook::Outlook;
+use crate::app::run::plan::RunPlan;
 use crate::app::run::ran_out::RanOut;
 use crate::app::views::{MemoryPane, RooflinePane};
 use crate::app::what_if::largest::Largest;
@@ -85,29 +86,23 @@ pub enum Saving {
     Export,
 }
 
-/// The whole dashboard.
+/// The open plans: the one in front, what is shown of it and what happens to its file.
 #[derive(Debug, Clone)]
-pub struct State {
-    /// Hardware and models by name.
-    pub catalog: Catalog,
+pub struct Plans {
     /// The plan in front.
     pub editor: Editor,
-    /// The plan that was opened first: a made-up run is a run of that one.
-    pub first: String,
     /// The other open plans.
     pub tabs: Tabs,
     /// The plan pane as a form.
     pub form: Form,
     /// The plan pane as text, while it is that.
     pub text: Option<TextView>,
-    /// The plan to compare with.
+    /// The plan of the run: what is observed is compared with this one.
+    pub run: Option<RunPlan>,
+    /// The plan to compare with, pinned by key.
     pub baseline: Option<Baseline>,
     /// Long texts that were given away to be read.
     pub readings: u64,
-    /// What keys do.
-    pub keys: Keymap,
-    /// A list to choose from, on top of everything.
-    pub picker: Option<Picker>,
     /// The file that the plan shall be saved to instead of its own.
     pub save_as: Option<PathBuf>,
     /// What is in the way of the file that was to be written.
@@ -120,24 +115,46 @@ pub struct State {
     pub recovered: Option<String>,
     /// The unsaved text that was kept last.
     pub kept: Option<String>,
-    /// The mouse's clicks are taken from the terminal.
-    pub mouse: bool,
-    /// The largest batch or sequence that fits, while that is shown.
-    pub largest: Option<Largest>,
-    /// The sweep that was made last.
-    pub sweep: Option<SweepView>,
-    /// The search that was made last.
-    pub search: Option<SearchView>,
-    /// The VRAM pane.
-    pub memory: MemoryPane,
-    /// The roofline pane.
-    pub roofline: RooflinePane,
-    /// The selected row of the compare pane: explanations, then what the prediction assumes.
-    pub compared: usize,
-    /// The monitor pane.
-    pub monitor: Monitor,
+    /// Leave as soon as the plan is saved.
+    pub quit_after_save: bool,
+    /// What is being written.
+    pub saving: Saving,
+}
+
+impl Plans {
+    /// One plan alone; as text where it has to be mended.
+    #[must_use]
+    pub fn on(editor: Editor, catalog: &Catalog) -> Self {
+        let text = TextView::to_mend(&editor);
+        let mut form = Form::default();
+        form.look_around(false, &editor, catalog);
+        Self {
+            editor,
+            tabs: Tabs::default(),
+            form,
+            text,
+            run: None,
+            baseline: None,
+            readings: 0,
+            save_as: None,
+            conflict: None,
+            export: None,
+            imported: None,
+            recovered: None,
+            kept: None,
+            quit_after_save: false,
+            saving: Saving::default(),
+        }
+    }
+}
+
+/// The run: what it tells besides its devices, how it compares with its plan, and what follows from that.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// The plan that a simulated run is made from.
+    pub simulated: Option<RunPlan>,
     /// The attached run's log and hooks.
-    pub run: Run,
+    pub telemetry: Telemetry,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
     /// Why they differ.
@@ -152,24 +169,13 @@ pub struct State {
     pub calibration: Calibration,
     /// All that is known of that.
     pub calibrations: Calibrations,
-    /// The pane that keys go to.
-    pub focus: Pane,
-    /// The focused pane has the whole screen.
-    pub zoomed: bool,
-    /// What lies on top.
-    pub overlay: Option<Overlay>,
     /// The plan that a process seems to run, until it is taken or dismissed.
     pub proposal: Option<Proposal>,
-    /// The message in the bottom line.
-    pub notice: Option<Notice>,
-    /// Columns and lines of the terminal.
-    pub size: (u16, u16),
-    /// The time.
-    pub now: Moment,
-    /// Leave as soon as the plan is saved.
-    pub quit_after_save: bool,
-    /// What is being written.
-    pub saving: Saving,
+}
+
+/// Recordings: the one that is written, and the one that is played.
+#[derive(Debug, Clone, Default)]
+pub struct Recordings {
     /// How recording stands.
     pub recording: Recording,
     /// Where the recording that is played stands; none: what is seen is live.
@@ -178,12 +184,85 @@ pub struct State {
     pub played: Played,
 }
 
+/// What the screen shows of all that, and where keys go.
+#[derive(Debug, Clone)]
+pub struct Views {
+    /// The VRAM pane.
+    pub memory: MemoryPane,
+    /// The roofline pane.
+    pub roofline: RooflinePane,
+    /// The selected row of the compare pane: explanations, then what the prediction assumes.
+    pub compared: usize,
+    /// The pane that keys go to.
+    pub focus: Pane,
+    /// The focused pane has the whole screen.
+    pub zoomed: bool,
+    /// Columns and lines of the terminal.
+    pub size: (u16, u16),
+    /// The mouse's clicks are taken from the terminal.
+    pub mouse: bool,
+}
+
+impl Default for Views {
+    fn default() -> Self {
+        Self {
+            memory: MemoryPane::default(),
+            roofline: RooflinePane::default(),
+            compared: 0,
+            focus: Pane::Plan,
+            zoomed: false,
+            size: (80, 24),
+            mouse: false,
+        }
+    }
+}
+
+/// What lies on top of the panes, and what it shows.
+#[derive(Debug, Clone, Default)]
+pub struct Dialogs {
+    /// What lies on top.
+    pub overlay: Option<Overlay>,
+    /// A list to choose from, on top of everything.
+    pub picker: Option<Picker>,
+    /// The largest batch or sequence that fits, while that is shown.
+    pub largest: Option<Largest>,
+    /// The sweep that was made last.
+    pub sweep: Option<SweepView>,
+    /// The search that was made last.
+    pub search: Option<SearchView>,
+}
+
+/// The whole dashboard, in parts: a feature takes the part that it is about.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// Hardware and models by name.
+    pub catalog: Catalog,
+    /// What keys do.
+    pub keys: Keymap,
+    /// The open plans.
+    pub plans: Plans,
+    /// The run.
+    pub run: Run,
+    /// What the source sees.
+    pub monitor: Monitor,
+    /// What is recorded and played.
+    pub recordings: Recordings,
+    /// What the panes show.
+    pub views: Views,
+    /// What lies on top of them.
+    pub dialogs: Dialogs,
+    /// The message in the bottom line.
+    pub notice: Option<Notice>,
+    /// The time.
+    pub now: Moment,
+}
+
 impl State {
     /// The name of the card that is watched, where it is another one than the plan's: peaks,
     /// capacity and bandwidth of the plan are not its own then.
     #[must_use]
     pub fn other_card(&self) -> Option<&str> {
-        let planned = &self.editor.job()?.hardware.gpu;
+        let planned = &self.plans.compared().job()?.hardware.gpu;
         let device = self.monitor.devices().iter().find(|device| device.name.value().is_some())?;
         let name = device.name.value()?;
         // A card that the catalogue does not know may be the plan's own custom one.
@@ -197,13 +276,6 @@ impl State {
         matches!(&self.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo)
     }
 
-    /// The plan that a made-up run is of, where that is another one than the plan in front: it says nothing
-    /// about this one.
-    #[must_use]
-    pub fn made_up_for(&self) -> Option<&str> {
-        (self.is_made_up() && self.editor.name() != self.first).then_some(&self.first)
-    }
-
     /// The calibration that predictions are held with; none where none is known here.
     #[must_use]
     pub fn calibrations_in_use(&self) -> Option<Kept> {
@@ -213,8 +285,8 @@ impl State {
     /// What keys go to now.
     #[must_use]
     pub const fn context(&self) -> Context {
-        match self.focus {
-            Pane::Plan if self.text.is_some() => Context::Text,
+        match self.views.focus {
+            Pane::Plan if self.plans.text.is_some() => Context::Text,
             pane => Context::In(pane),
         }
     }
@@ -228,54 +300,17 @@ impl State {
     /// The same on a text that need not be a plan yet: it is mended as text.
     #[must_use]
     pub fn on(editor: Editor, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
-        let text = TextView::to_mend(&editor);
-        let mut form = Form::default();
-        form.look_around(false, &editor, &catalog);
         Self {
-            catalog,
-            first: editor.name().to_owned(),
-            editor,
-            tabs: Tabs::default(),
-            form,
-            text,
-            baseline: None,
-            readings: 0,
-            keys: Keymap::default(),
-            picker: None,
-            save_as: None,
-            conflict: None,
-            export: None,
-            imported: None,
-            recovered: None,
-            kept: None,
-            mouse: false,
-            largest: None,
-            sweep: None,
-            search: None,
-            memory: MemoryPane::default(),
-            roofline: RooflinePane::default(),
-            compared: 0,
-            monitor: Monitor::new(attach),
             run: Run::default(),
-            comparison: None,
-            explaining: Explaining::default(),
-            outlook: Outlook::default(),
-            ran_out: None,
-            alerts: Alerts::default(),
-            calibration: Calibration::default(),
-            calibrations: Calibrations::default(),
-            focus: Pane::Plan,
-            zoomed: false,
-            overlay: None,
-            proposal: None,
+            plans: Plans::on(editor, &catalog),
+            catalog,
+            keys: Keymap::default(),
+            monitor: Monitor::new(attach),
+            recordings: Recordings::default(),
+            views: Views::default(),
+            dialogs: Dialogs::default(),
             notice: None,
-            size: (80, 24),
             now,
-            quit_after_save: false,
-            saving: Saving::default(),
-            recording: Recording::default(),
-            playback: None,
-            played: Played::default(),
         }
     }
 }

@@ -28,22 +28,22 @@ pub fn topic_rows(topic: usize, size: (u16, u16)) -> Vec<Row> {
 /// Opens the list of topics, on the one about the focused pane.
 pub fn open(state: &mut State) {
     let choices = listed().map(|(topic, section, title)| choice(topic, section, &title)).collect();
-    let about = match state.focus {
+    let about = match state.views.focus {
         Pane::Plan => "edit",
         Pane::Vram => "metrics",
         Pane::Roofline => "roofline",
         Pane::Monitor => "monitor",
         Pane::Compare => "compare",
     };
-    state.picker = Some(Picker::open(Purpose::Topic, choices, Some(about)));
+    state.dialogs.picker = Some(Picker::open(Purpose::Topic, choices, Some(about)));
 }
 
 /// Shows what was chosen in the list, by its place there.
 pub fn chosen(state: &mut State, place: usize) {
     let Some((topic, section, _)) = listed().nth(place) else { return };
-    let line = topic.line_of(section, topic_width(state.size));
+    let line = topic.line_of(section, topic_width(state.views.size));
     let topic = TOPICS.iter().position(|known| known == topic).unwrap_or(0);
-    state.overlay = Some(Overlay::Topic { topic, line });
+    state.dialogs.overlay = Some(Overlay::Topic { topic, line });
 }
 
 /// Whether a key leads to the list of topics from the keys or another topic.

@@ -26,7 +26,9 @@ use crate::app::plans::saving;
 use crate::app::run::calibrating;
 use crate::app::run::explaining::{self, CompareRow};
 use crate::app::run::inferred;
+use crate::app::run::offer;
 use crate::app::run::outlook;
+use crate::app::run::plan as run_plan;
 use crate::app::run::ran_out;
 use crate::app::state::{Overlay, State};
 use crate::app::views::{MOST_ZOOM, MemoryView};
@@ -43,11 +45,11 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let last = end.unwrap_or(effects.len());
     // Before the end, so that what is unsaved is kept when the terminal goes.
     effects.splice(last..last, saving::keep(state, end.is_some()));
-    if let Some(named) = state.editor.unread_config() {
-        let (folder, named) = (state.editor.folder().to_owned(), named.to_owned());
+    if let Some(named) = state.plans.editor.unread_config() {
+        let (folder, named) = (state.plans.editor.folder().to_owned(), named.to_owned());
         effects.push(Effect::ReadConfig { folder, named });
     }
-    effects.extend(reader::ask(state));
+    effects.extend(reader::ask(&mut state.plans));
     effects.extend(explaining::look(state));
     effects
 }
@@ -57,13 +59,14 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Key(key) => return on_key(state, key),
         Event::Paste(text) => editing::paste(state, &text),
         Event::Click(target) => return click(state, target),
-        Event::Resized(width, height) => state.size = (width, height),
+        Event::Resized(width, height) => state.views.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
         // While a recording is played, its time is the time.
-        Event::Tick(now) if state.playback.is_none() => state.now = state.now.max(now),
+        Event::Tick(now) if state.recordings.playback.is_none() => state.now = state.now.max(now),
         Event::Tick(_) => {}
         Event::SourceStarted(info) => {
             state.monitor.source = Source::Running(info);
+            run_plan::source_started(state);
             if state.monitor.attached.is_some() && inferred::is_wanted(state) {
                 return inferred::ask(state);
             }
@@ -71,8 +74,8 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
         Event::Sample(sample) => return see(state, *sample),
         Event::Run(news) => {
-            state.run.take(*news, &mut state.monitor, state.now);
-            state.run.follow(&state.monitor, state.now);
+            state.run.telemetry.take(*news);
+            state.run.telemetry.follow(&state.monitor, state.now);
             set_against(state);
             ran_out::look(state);
             return alerts::look(state);
@@ -106,13 +109,13 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Calibrated(outcome) => calibrating::written(state, outcome),
         Event::AlarmFailed(why) => state.notice = Some(problem(why)),
         Event::Searching { number, seen, found } => {
-            search::goes_on(state, number, seen, found.map(|found| *found));
+            search::goes_on(&mut state.dialogs, number, seen, found.map(|found| *found));
         }
-        Event::Searched { number, answer } => search::ended(state, number, answer.map(|answer| *answer)),
+        Event::Searched { number, answer } => search::ended(&mut state.dialogs, number, answer.map(|answer| *answer)),
         Event::OpenFailed(why) => state.notice = Some(problem(why)),
-        Event::PlansListed(files) => plans::listed(state, &files),
+        Event::PlansListed(files) => plans::listed(&mut state.dialogs, &files),
         Event::ConfigRead { named, config } => {
-            for editor in state.tabs.others_mut().chain([&mut state.editor]) {
+            for editor in state.plans.tabs.others_mut().chain([&mut state.plans.editor]) {
                 if editor.unread_config() == Some(&named) {
                     editor.take_config(named.clone(), config.clone(), &state.catalog);
                 }
@@ -126,18 +129,18 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
 /// What follows from a sample.
 fn see(state: &mut State, sample: Sample) -> Vec<Effect> {
     state.now = state.now.max(sample.at);
-    state.run.hear_of(&sample, &mut state.monitor);
+    state.run.telemetry.hear_of(&sample, &mut state.monitor);
     state.monitor.take(sample);
     if state.monitor.attached.is_some() {
-        state.run.feel(&state.monitor.history, state.monitor.attached_device());
+        state.run.telemetry.feel(&state.monitor);
     }
-    state.run.follow(&state.monitor, state.now);
+    state.run.telemetry.follow(&state.monitor, state.now);
     set_against(state);
     ran_out::look(state);
     outlook::look(state);
     trail::note(state);
     let effects = alerts::look(state);
-    if state.playback.is_some() {
+    if state.recordings.playback.is_some() {
         milestones::pass(state);
     }
     effects
@@ -145,28 +148,28 @@ fn see(state: &mut State, sample: Sample) -> Vec<Effect> {
 
 fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
     state.notice = None;
-    if state.picker.is_some() {
+    if state.dialogs.picker.is_some() {
         let (mut effects, action) = picking::on_key(state, key);
         effects.extend(action.map(|action| act(state, action)).into_iter().flatten());
         return effects;
     }
-    if let Some(overlay) = state.overlay {
+    if let Some(overlay) = state.dialogs.overlay {
         return overlays::on_key(state, overlay, key);
     }
     if state.monitor.ending.is_some() {
         return ending::on_key(state, key);
     }
-    if state.focus == Pane::Monitor && state.monitor.list.typing {
+    if state.views.focus == Pane::Monitor && state.monitor.list.typing {
         state.monitor.search(key);
         return Vec::new();
     }
-    if state.focus == Pane::Plan && state.form.typing.is_some() {
+    if state.views.focus == Pane::Plan && state.plans.form.typing.is_some() {
         editing::type_key(state, key);
         return Vec::new();
     }
-    match state.keys.lookup(key, state.context(), state.playback.is_some()) {
+    match state.keys.lookup(key, state.context(), state.recordings.playback.is_some()) {
         // An offer is closed before the text is left.
-        Some(Action::Text) if state.text.as_ref().is_some_and(|view| view.completion.is_some()) => {
+        Some(Action::Text) if state.plans.text.as_ref().is_some_and(|view| view.completion.is_some()) => {
             editing::type_text(state, key);
         }
         Some(action) => return act(state, action),
@@ -180,16 +183,19 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::Quit => return saving::quit(state),
         Action::Save => return saving::ask(state),
-        Action::SaveAs => saving::ask_where(state),
+        Action::SaveAs => saving::ask_where(&mut state.dialogs),
         Action::Export => exporting::ask(state),
-        Action::Open => return plans::ask(state),
+        Action::Open => return plans::ask(&mut state.dialogs),
         Action::Duplicate => plans::duplicate(state),
         Action::ClosePlan => plans::close(state),
         Action::NextPlan => plans::next(state),
         Action::PreviousPlan => plans::previous(state),
-        Action::Plans => state.overlay = Some(Overlay::Plans(state.tabs.place().0)),
+        Action::Plans => state.dialogs.overlay = Some(Overlay::Plans(state.plans.tabs.place().0)),
         Action::Palette => picking::open_palette(state),
         Action::Baseline => baseline::pin(state),
+        Action::ApplyToRun => run_plan::apply(state),
+        Action::FollowRun => return offer::take(state),
+        Action::Dismiss => offer::dismiss(state),
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
         Action::Largest => largest::open(state),
@@ -197,11 +203,11 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Search => return search::open(state),
         Action::AddKey => editing::add_key(state),
         Action::RemoveKey => editing::remove_key(state),
-        Action::NextPane => focus(state, state.focus.next()),
-        Action::PreviousPane => focus(state, state.focus.previous()),
+        Action::NextPane => focus(state, state.views.focus.next()),
+        Action::PreviousPane => focus(state, state.views.focus.previous()),
         Action::Focus(pane) => focus(state, pane),
         Action::Zoom => zoom(state),
-        Action::Help => state.overlay = Some(Overlay::Help(0)),
+        Action::Help => state.dialogs.overlay = Some(Overlay::Help(0)),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
         Action::PageUp if is_detail(state) => state.monitor.page = state.monitor.page.saturating_sub(1),
@@ -216,9 +222,9 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Undo | Action::Redo => editing::turn_back(state, action),
         Action::View => turn_view(state),
         Action::Kind => turn_kind(state),
-        Action::Roofs => state.roofline.every_roof = !state.roofline.every_roof,
-        Action::ZoomIn => state.roofline.zoom = (state.roofline.zoom + 1).min(MOST_ZOOM),
-        Action::ZoomOut => state.roofline.zoom = state.roofline.zoom.saturating_sub(1),
+        Action::Roofs => state.views.roofline.every_roof = !state.views.roofline.every_roof,
+        Action::ZoomIn => state.views.roofline.zoom = (state.views.roofline.zoom + 1).min(MOST_ZOOM),
+        Action::ZoomOut => state.views.roofline.zoom = state.views.roofline.zoom.saturating_sub(1),
         Action::Mouse => return turn_mouse(state),
         Action::Explain => return explaining::ask_now(state),
         Action::TakeExplanation => explaining::take(state),
@@ -243,7 +249,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
 }
 
 fn zoom(state: &mut State) {
-    state.zoomed = !state.zoomed;
+    state.views.zoomed = !state.views.zoomed;
     editing::look_around(state);
 }
 
@@ -253,40 +259,40 @@ fn type_value(state: &mut State) {
 }
 
 fn turn_mouse(state: &mut State) -> Vec<Effect> {
-    state.mouse = !state.mouse;
-    let who = if state.mouse { "chooses panes and rows" } else { "is the terminal's again" };
+    state.views.mouse = !state.views.mouse;
+    let who = if state.views.mouse { "chooses panes and rows" } else { "is the terminal's again" };
     state.notice = Some(info(format!("the mouse {who}")));
-    vec![Effect::Mouse(state.mouse)]
+    vec![Effect::Mouse(state.views.mouse)]
 }
 
 fn focus(state: &mut State, pane: Pane) {
     editing::leave_value(state);
-    state.focus = pane;
-    if state.zoomed {
+    state.views.focus = pane;
+    if state.views.zoomed {
         editing::look_around(state);
     }
 }
 
 /// Moves the selection of the focused pane: from (row, last row) to a row.
 fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
-    let prediction = state.editor.prediction();
-    let (selected, rows) = match state.focus {
+    let prediction = state.plans.editor.prediction();
+    let (selected, rows) = match state.views.focus {
         Pane::Plan => {
-            let rows = state.form.fields(&state.editor).len();
-            (&mut state.form.selected, rows)
+            let rows = state.plans.form.fields(&state.plans.editor).len();
+            (&mut state.plans.form.selected, rows)
         }
         Pane::Vram => {
-            let rows = prediction.map_or(0, |prediction| match state.memory.view {
+            let rows = prediction.map_or(0, |prediction| match state.views.memory.view {
                 MemoryView::Stages => prediction.stages.len(),
                 MemoryView::Layers => prediction.layers.len(),
                 MemoryView::Timeline => prediction.largest().timeline.len(),
                 MemoryView::Components | MemoryView::Terms => prediction.largest().terms.len(),
             });
-            (&mut state.memory.selected, rows)
+            (&mut state.views.memory.selected, rows)
         }
         Pane::Roofline => {
-            let rows = prediction.map_or(0, |prediction| state.roofline.ops(&prediction.roofline).count());
-            (&mut state.roofline.selected, rows)
+            let rows = prediction.map_or(0, |prediction| state.views.roofline.ops(&prediction.roofline).count());
+            (&mut state.views.roofline.selected, rows)
         }
         Pane::Monitor => {
             let last = state.monitor.rows().saturating_sub(1);
@@ -296,42 +302,42 @@ fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
         Pane::Compare => {
             let assumptions = prediction.map_or(0, |prediction| prediction.assumptions.len());
             let rows = CompareRow::count(state, assumptions);
-            (&mut state.compared, rows)
+            (&mut state.views.compared, rows)
         }
     };
     let last = rows.saturating_sub(1);
     *selected = to((*selected).min(last), last);
-    if state.focus == Pane::Plan {
+    if state.views.focus == Pane::Plan {
         editing::look_around(state);
     }
 }
 
 /// Whether the focused pane shows one device closely, which has pages and not rows.
 fn is_detail(state: &State) -> bool {
-    state.focus == Pane::Monitor && state.monitor.view == MonitorView::Device
+    state.views.focus == Pane::Monitor && state.monitor.view == MonitorView::Device
 }
 
 /// Whether a recording is played and the past is not shown, whose spans could be meant.
 fn is_played_now(state: &State) -> bool {
-    state.playback.is_some() && state.monitor.view != MonitorView::History
+    state.recordings.playback.is_some() && state.monitor.view != MonitorView::History
 }
 
 fn turn_view(state: &mut State) {
-    match state.focus {
+    match state.views.focus {
         Pane::Vram => {
-            state.memory.view = state.memory.view.next();
-            state.memory.selected = 0;
+            state.views.memory.view = state.views.memory.view.next();
+            state.views.memory.selected = 0;
         }
-        Pane::Roofline => state.roofline.table = !state.roofline.table,
+        Pane::Roofline => state.views.roofline.table = !state.views.roofline.table,
         Pane::Monitor => state.monitor.view = state.monitor.view.next(),
         Pane::Plan | Pane::Compare => {}
     }
 }
 
 fn turn_kind(state: &mut State) {
-    if let Some(prediction) = state.editor.prediction() {
-        state.roofline.kind = state.roofline.kind.next(&prediction.roofline);
-        state.roofline.selected = 0;
+    if let Some(prediction) = state.plans.editor.prediction() {
+        state.views.roofline.kind = state.views.roofline.kind.next(&prediction.roofline);
+        state.views.roofline.selected = 0;
     }
 }
 
@@ -339,8 +345,9 @@ fn attach(state: &mut State) -> Vec<Effect> {
     match state.monitor.selected_pid() {
         Some(pid) => {
             state.monitor.toggle_attach(pid);
+            let plan = run_plan::attached(state);
             state.notice = Some(match &state.monitor.attached {
-                Some(_) => info(format!("attached to {pid}: its memory is compared with the plan")),
+                Some(_) => info(format!("attached to {pid}{plan}")),
                 None => info(format!("detached from {pid}: the fullest GPU is compared with the plan")),
             });
             set_against(state);
@@ -355,7 +362,7 @@ fn attach(state: &mut State) -> Vec<Effect> {
 
 /// What the mouse chose is focused; in the plan its field or place in the text is gone to.
 fn click(state: &mut State, target: Target) -> Vec<Effect> {
-    if state.picker.is_some() || state.overlay.is_some() {
+    if state.dialogs.picker.is_some() || state.dialogs.overlay.is_some() {
         return Vec::new();
     }
     match target {
@@ -367,7 +374,7 @@ fn click(state: &mut State, target: Target) -> Vec<Effect> {
         }
         Target::Row { pane, row, column } => {
             focus(state, pane);
-            match (&mut state.text, pane) {
+            match (&mut state.plans.text, pane) {
                 (Some(view), Pane::Plan) => view.go_to(row, column),
                 (None, Pane::Plan) => select(state, |_, last| row.min(last)),
                 _ => {}

@@ -4,7 +4,7 @@ use tokio::sync::mpsc::{self, Receiver};
 
 use super::args::RecordArgs;
 use super::dashboard::Clock;
-use crate::app::{Monitor, Run};
+use crate::app::{Monitor, Telemetry};
 use crate::observe::{self, Follow, Following};
 use crate::reading::{RunNews, Sample};
 
@@ -15,7 +15,7 @@ const NEWS: usize = 4;
 pub struct Beside {
     following: Following,
     news: Receiver<RunNews>,
-    run: Run,
+    run: Telemetry,
     monitor: Monitor,
 }
 
@@ -32,14 +32,14 @@ impl Beside {
         let wanted = Follow { log: args.log.clone(), pattern: None, pid: args.attach, live: true };
         let following = observe::follow(wanted, |name| std::env::var_os(name), move || clock.now(), sender)
             .map_err(|error| format!("no thread for the log and the hook: {error}"))?;
-        Ok(Some(Self { following, news, run: Run::default(), monitor: Monitor::new(args.attach) }))
+        Ok(Some(Self { following, news, run: Telemetry::default(), monitor: Monitor::new(args.attach) }))
     }
 
     /// The sample with what the run has told by then.
     pub fn told(&mut self, sample: &Sample) -> Sample {
         self.monitor.take(sample.clone());
         while let Ok(news) = self.news.try_recv() {
-            self.run.take(news, &mut self.monitor, sample.at);
+            self.run.take(news);
         }
         // In a container the process has another pid here than the driver's.
         self.following.attend(self.monitor.attached_here());

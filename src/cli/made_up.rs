@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use super::plans;
-use crate::app::{Editor, State};
+use crate::app::{self, Editor, State};
 use crate::catalog::Catalog;
 use crate::observe::{Choice, Demo};
 use crate::plan::Fault;
@@ -27,11 +27,13 @@ pub struct Awaited {
 impl Awaited {
     /// Hands the run of the plan in front over, where that makes a prediction by now. Whether it did.
     pub fn look(&self, state: &mut State) -> bool {
-        if state.editor.prediction().is_none() {
+        if state.plans.editor.prediction().is_none() {
             return false;
         }
-        let Ok(Some(demo)) = run(&self.choice, &state.editor, self.head_start, &state.catalog) else { return false };
-        state.editor.name().clone_into(&mut state.first);
+        let Ok(Some(demo)) = run(&self.choice, &state.plans.editor, self.head_start, &state.catalog) else {
+            return false;
+        };
+        app::plan_of_simulation(state);
         // Nobody waits where another source was found.
         drop(self.hand.send(demo));
         true

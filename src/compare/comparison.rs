@@ -93,6 +93,25 @@ impl Comparison {
     }
 }
 
+/// Whether every figure that was observed lies within the bands of what is expected.
+pub(super) fn is_met(expected: &Expected, evidence: &Evidence, bands: &Bands) -> bool {
+    let memory = |predicted: Bytes, observed: &Reading<Bytes>, band: Band| {
+        Residual::new(predicted, observed.clone(), Bytes::as_f64, band.within(WIDTH), evidence.settled).notable
+    };
+    let pace = bands.time.of_rate();
+    let rate = |predicted: f64, observed: Reading<f64>, band: Band| {
+        Residual::new(predicted, observed, |rate| rate, band.within(WIDTH), true).notable
+    };
+    let tokens = expected.tokens > 0.0 && rate(expected.tokens_per_s().0, evidence.tokens.map(|rate| rate.0), pace);
+    !(memory(expected.device_used, &evidence.device_used, bands.device_used)
+        || memory(expected.reserved, &evidence.reserved, bands.reserved)
+        || memory(expected.allocated, &evidence.allocated, bands.allocated)
+        || rate(expected.bandwidth().0, evidence.bandwidth.map(|rate| rate.0), pace.and(bands.traffic))
+        || rate(expected.rate().0, evidence.compute.map(|rate| rate.0), pace.and(bands.flops))
+        || rate(expected.step.0, evidence.step.map(|step| step.0), bands.time)
+        || tokens)
+}
+
 /// How far the power of healthy cards strays from what is predicted of it, one standard deviation: no
 /// measured case holds it.
 const POWER: Band = Band::even(0.1);

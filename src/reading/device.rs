@@ -74,6 +74,18 @@ pub struct DeviceSample {
 }
 
 impl DeviceSample {
+    /// Whether nobody uses it: no process is on it, and it neither works nor holds more than a driver does. In a
+    /// container the driver lists no process of it, and what runs there shows in the other two alone.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        /// Share of the memory that a driver holds by itself at most.
+        const DRIVER: f64 = 0.02;
+        let listed = self.processes.value().is_some_and(|processes| !processes.is_empty());
+        let works = self.busy.value().is_some_and(|busy| busy.0 > 0.0);
+        let holds = self.memory.value().and_then(|memory| memory.used.share_of(memory.total));
+        !listed && !works && holds.is_none_or(|share| share.0 < DRIVER)
+    }
+
     /// A device that says nothing, and why.
     #[must_use]
     pub fn absent(index: u32, why: &Absence) -> Self {

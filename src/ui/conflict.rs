@@ -4,13 +4,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{Look, diff};
-use crate::app::{InTheWay, State, to_be_written};
+use crate::app::{InTheWay, Plans, State, to_be_written};
 
 /// Draws what writing would change, from that line on.
 pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let Some(conflict) = &state.conflict else { return };
+    let Some(conflict) = &state.plans.conflict else { return };
     let path = conflict.path.display();
-    let (saved, ours) = (state.editor.saved_text(), to_be_written(state));
+    let (saved, ours) = (state.plans.editor.saved_text(), to_be_written(state));
     let (title, texts) = match &conflict.found {
         InTheWay::Newer(Some(theirs)) => (format!("{path}: what somebody else changed"), (saved, theirs.as_str())),
         InTheWay::Other(Some(there)) => {
@@ -27,8 +27,8 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
 }
 
 /// What may be done about it.
-pub fn question(state: &State) -> &'static str {
-    match state.conflict.as_ref().map(|conflict| &conflict.found) {
+pub fn question(plans: &Plans) -> &'static str {
+    match plans.conflict.as_ref().map(|conflict| &conflict.found) {
         Some(InTheWay::Newer(Some(_))) => {
             "Changed by someone else:  m merge   o write over it   S elsewhere   esc leaves"
         }

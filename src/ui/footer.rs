@@ -9,7 +9,7 @@ use ratatui::widgets::Widget;
 
 use super::text::{fit, width_of};
 use super::{Look, conflict};
-use crate::app::{Action, Binding, Context, Overlay, Pane, Purpose, Severity, State, bindings, footer};
+use crate::app::{Action, Binding, Context, Dialogs, Overlay, Pane, Purpose, Severity, State, bindings, footer};
 use crate::printable::printable;
 
 /// The question before changes are lost.
@@ -18,13 +18,13 @@ pub const UNSAVED: &str = "Unsaved changes:  s save and quit   q discard them   
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     // Why what was asked for in a what-if view is not to be had comes before what else may be done there.
-    let what_if = matches!(state.overlay, Some(Overlay::Sweep | Overlay::Search | Overlay::Largest));
+    let what_if = matches!(state.dialogs.overlay, Some(Overlay::Sweep | Overlay::Search | Overlay::Largest));
     let refused = what_if && state.notice.as_ref().is_some_and(|notice| notice.severity == Severity::Problem);
-    if let Some(question) = question(state).filter(|_| state.picker.is_none() && !refused) {
+    if let Some(question) = question(state).filter(|_| state.dialogs.picker.is_none() && !refused) {
         let text = fit(&look.keys(&format!(" {question}")), area.width as usize);
         return Line::styled(text, theme.warning()).render(area, buffer);
     }
-    if let Some(picker) = &state.picker {
+    if let Some(picker) = &state.dialogs.picker {
         let take = if picker.purpose == Purpose::Action { "do it" } else { "take" };
         let shown: &[(&str, &str)] = match picker.purpose {
             Purpose::SaveAs | Purpose::ExportTo => {
@@ -43,6 +43,13 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return Line::styled(fit(&look.keys(&format!(" {}", printable(&notice.text))), area.width as usize), style)
             .render(area, buffer);
     }
+    if let Some(offered) = state.run.telemetry.offered(&state.monitor, state.now).filter(|_| question(state).is_none())
+    {
+        let model = offered.about.as_ref().and_then(|about| about.model.as_deref()).unwrap_or("a run");
+        let text =
+            format!(" {} has started under the hook: {}   F follows it   esc not", offered.pid, printable(model));
+        return Line::styled(fit(&text, area.width as usize), theme.warning()).render(area, buffer);
+    }
     if let Some(ending) = &state.monitor.ending {
         let how = if ending.forced { "kill it (SIGKILL)" } else { "ask it to end (SIGTERM)" };
         let name = fit(&printable(&ending.name), (area.width as usize).saturating_sub(60).max(10));
@@ -52,10 +59,10 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         let room = (area.width as usize).saturating_sub(typed.chars().count());
         return Line::styled(fit(&question, room) + &typed, theme.warning()).render(area, buffer);
     }
-    if state.monitor.list.typing && state.focus == Pane::Monitor {
+    if state.monitor.list.typing && state.views.focus == Pane::Monitor {
         return keys(&[("⏎", "keep"), ("esc", "show all")], look, area, buffer);
     }
-    if state.form.typing.is_some() && state.focus == Pane::Plan {
+    if state.plans.form.typing.is_some() && state.views.focus == Pane::Plan {
         return keys(&[("⏎", "take"), ("esc", "leave")], look, area, buffer);
     }
     draw_bindings(state, look, area, buffer);
@@ -69,9 +76,9 @@ fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         let keys = state.keys.shown(binding);
         if keys.is_empty() { Vec::new() } else { part(&keys, word, look) }
     };
-    let listed = || footer(state.context(), state.playback.is_some());
+    let listed = || footer(state.context(), state.recordings.playback.is_some());
     let mut left = Vec::new();
-    if state.editor.is_example() && state.text.is_none() && state.playback.is_none() {
+    if state.plans.editor.is_example() && state.plans.text.is_none() && state.recordings.playback.is_none() {
         left.push(part("o", "open", look));
     }
     let pane = listed().filter(|binding| !binding.does(Action::Save) && !is_everywhere(binding));
@@ -82,7 +89,7 @@ fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         listed().filter(|binding| is_everywhere(binding)).flat_map(|binding| of(binding, binding.word)).collect();
     let save = saving(state).map_or_else(Vec::new, |binding| of(binding, "save"));
     let all = left.iter().map(|part| width_of(part)).sum::<usize>() + width_of(&right) + width_of(&save);
-    let last = if state.editor.modified() || all <= area.width as usize { [save, right].concat() } else { right };
+    let last = if state.plans.editor.modified() || all <= area.width as usize { [save, right].concat() } else { right };
     render(left, last, area, buffer);
 }
 
@@ -94,27 +101,27 @@ fn is_everywhere(binding: &Binding) -> bool {
 /// The keys that save: the pane's own, else those that hold in every pane, where anything is unsaved.
 fn saving(state: &State) -> Option<&'static Binding> {
     let saves = |context| bindings().find(|binding| binding.context == context && binding.does(Action::Save));
-    saves(state.context()).or_else(|| saves(Context::Anywhere).filter(|_| state.editor.modified()))
+    saves(state.context()).or_else(|| saves(Context::Anywhere).filter(|_| state.plans.editor.modified()))
 }
 
 /// What is asked while something lies on top that wants an answer.
 fn question(state: &State) -> Option<Cow<'static, str>> {
-    if state.overlay == Some(Overlay::Search) {
-        return Some(searching(state));
+    if state.dialogs.overlay == Some(Overlay::Search) {
+        return Some(searching(&state.dialogs));
     }
     asked(state).map(Cow::Borrowed)
 }
 
 fn asked(state: &State) -> Option<&'static str> {
-    match state.overlay? {
+    match state.dialogs.overlay? {
         Overlay::ConfirmQuit => Some(UNSAVED),
         Overlay::Diff(_) => Some("s or ⏎ saves this   ↑↓ scroll   any other key goes back"),
-        Overlay::Conflict(_) => Some(conflict::question(state)),
+        Overlay::Conflict(_) => Some(conflict::question(&state.plans)),
         Overlay::Export(_) => Some("s writes it   S to another file   ↑↓ scroll   any other key goes back"),
         Overlay::Imported(_) => Some("opened, in no file yet   ↑↓ scroll   any other key shows the plan"),
         Overlay::Recovered(_) => Some("Unsaved changes were kept:  r take them back   d delete them   q leaves them"),
         Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   any other key goes back"),
-        Overlay::Sweep if state.sweep.as_ref().is_some_and(|view| view.fields.len() > 1) => {
+        Overlay::Sweep if state.dialogs.sweep.as_ref().is_some_and(|view| view.fields.len() > 1) => {
             Some("↑↓←→ choose   ⏎ takes it   v memory, tok/s   any other key goes back")
         }
         Overlay::Sweep => Some("↑↓ choose   ⏎ takes it   a adds a second key   any other key goes back"),
@@ -126,8 +133,8 @@ fn asked(state: &State) -> Option<&'static str> {
 }
 
 /// What works while a search is shown; its constraints have their keys beside them.
-fn searching(state: &State) -> Cow<'static, str> {
-    let Some(view) = &state.search else { return Cow::Borrowed("esc leaves") };
+fn searching(dialogs: &Dialogs) -> Cow<'static, str> {
+    let Some(view) = &dialogs.search else { return Cow::Borrowed("esc leaves") };
     let next = view.aim.next().word();
     let first = if view.under_way.is_some() { "c stops it" } else { "tab by memory" };
     Cow::Owned(format!("↑↓ choose   ⏎ takes it   {first}   a next: {next}   esc leaves"))

@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 
 use super::text::{fit, width_of};
 use super::{Look, standing};
-use crate::app::{Attached, AttachedState, Recording, Source, State};
+use crate::app::{Attached, AttachedState, Gravity, Recording, Recordings, Source, State, run_verdict};
 use crate::compare::{Phase, Residual};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
@@ -18,8 +18,9 @@ use crate::units::{BytesPerSec, Seconds, three_figures};
 
 /// A plan's name is not cut below this.
 const SHORTEST_NAME: usize = 8;
-/// With less room in the line the other card is not named.
-const WITH_THE_CARD: usize = 80;
+/// From this width on the product is named in this line, and the plan's figures stand beside whether it fits.
+pub const WITH_THE_PRODUCT: u16 = 100;
+const WITH_THE_FIGURES: u16 = 110;
 
 /// Draws both lines into the top of `area`.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -32,51 +33,72 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let editor = &state.editor;
-    let changed = if editor.modified() { "*" } else { "" };
-    let example = if editor.is_example() && state.playback.is_none() { " example" } else { "" };
-    let verdict = editor.prediction().map_or_else(Vec::new, |prediction| verdict(prediction, look));
-    let room = (area.width as usize).saturating_sub(width_of(&verdict) + 2);
+    // Of the run's plan: what is edited beside it changes nothing here.
+    let plan = state.plans.compared();
+    let changed = if state.plans.run.is_none() && plan.modified() { "*" } else { "" };
+    let example = if plan.is_example() && state.recordings.playback.is_none() { " example" } else { "" };
+    let right = right_end(state, look, area.width);
+    let room = (area.width as usize).saturating_sub(width_of(&right) + 1);
     let source = source(state, look);
-    let warning = other_card(state, look, room);
-    // Where figures come from, and of which card they are, never falls out: the plan's name is cut before.
-    let beside: usize =
-        [&source, &warning].into_iter().filter(|part| !part.is_empty()).map(|part| width_of(part) + 3).sum();
+    let product = if area.width >= WITH_THE_PRODUCT { " memwall" } else { "" };
+    // Where figures come from never falls out: the plan's name is cut before.
+    let beside = width_of(&source) + 3 + product.len();
     let name = room.saturating_sub(beside + 1 + changed.len() + example.len()).max(SHORTEST_NAME);
     let mut parts = vec![
         vec![
-            Span::styled(format!(" {}{changed}", fit(&printable(editor.name()), name)), theme.accent()),
+            Span::styled(product, theme.dim()),
+            Span::styled(format!(" {}{changed}", fit(&printable(plan.name()), name)), theme.accent()),
             Span::styled(example, theme.dim()),
         ],
         source,
     ];
-    if state.playback.is_some() {
+    if state.recordings.playback.is_some() {
         // What time it is there comes first, and stays on narrow screens.
         parts.swap(0, 1);
         parts[0].insert(0, Span::raw(" "));
     }
-    parts.extend(Some(warning).filter(|warning| !warning.is_empty()));
-    parts.extend(recording(state, look));
+    parts.extend(recording(&state.recordings, look));
     if let Some(attached) = &state.monitor.attached {
         parts.push(attached_to(state, attached, look));
     }
-    if let Some(prediction) = editor.prediction() {
+    if let Some(prediction) = plan.prediction() {
         let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
         parts.push(vec![Span::styled(gpus, theme.text())]);
     }
-    parts.push(vec![Span::styled(editor.summary(), theme.text())]);
+    parts.push(vec![Span::styled(plan.summary(), theme.text())]);
     let shown = joined(parts, room, look);
     Line::from(shown).render(area, buffer);
-    Line::from(verdict).right_aligned().render(area, buffer);
+    Line::from(right).right_aligned().render(area, buffer);
 }
 
-/// That what is watched is another card than the plan's, and on wide screens which.
-fn other_card<'a>(state: &State, look: &Look, room: usize) -> Vec<Span<'a>> {
-    let said = state.other_card().map(|seen| {
-        let words = "not the plan's GPU";
-        if room < WITH_THE_CARD { words.to_owned() } else { format!("on {}, {words}", fit(&printable(seen), 20)) }
-    });
-    said.map(|said| Span::styled(said, look.theme.warning())).into_iter().collect()
+/// Whether the run's plan fits; that the plan in front is a draft beside it, in a place of its own; and the verdict about
+/// the run.
+fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
+    let mut spans = Vec::new();
+    if let Some(prediction) = state.plans.compared().prediction() {
+        spans.push(fits(prediction, look, width));
+    }
+    if state.plans.run.is_some() {
+        let draft = state.plans.drafted_beside().is_some();
+        let invalid = !state.plans.editor.faults().is_empty();
+        let style = match state.plans.editor.prediction().map(|prediction| prediction.capacity.verdict()) {
+            Some(Verdict::Fits) if !invalid => look.theme.accent(),
+            Some(Verdict::Tight) if !invalid => look.theme.warning(),
+            _ => look.theme.danger(),
+        };
+        // Behind what is said of the run's plan, so that nobody reads it of the draft.
+        spans.push(Span::styled(if draft { "  draft" } else { "       " }, style));
+    }
+    let run = run_verdict(state);
+    let style = match run.gravity {
+        Gravity::Good => look.theme.verdict(Verdict::Fits),
+        Gravity::Quiet => look.theme.dim(),
+        Gravity::Warning => look.theme.verdict(Verdict::Tight),
+        Gravity::Danger => look.theme.verdict(Verdict::DoesNotFit),
+    };
+    spans.push(Span::raw(" "));
+    spans.push(Span::styled(format!(" {} ", run.words), style));
+    spans
 }
 
 /// Joins parts by a bar as far as they fit: the least important, at the end, fall out first.
@@ -98,7 +120,7 @@ pub fn joined<'a>(parts: Vec<Vec<Span<'a>>>, room: usize, look: &Look) -> Vec<Sp
 fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
     match &state.monitor.source {
-        Source::Starting if state.editor.prediction().is_none() => {
+        Source::Starting if state.plans.compared().prediction().is_none() => {
             vec![Span::styled("waits for a plan", theme.dim())]
         }
         Source::Starting => vec![Span::styled("source starting", theme.dim())],
@@ -108,7 +130,7 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
             let live = !matches!(info.kind, SourceKind::Demo | SourceKind::Replay);
             let style = if live { theme.good() } else { theme.warning() };
             let mut spans = vec![Span::styled(info.kind.word(), style)];
-            match &state.playback {
+            match &state.recordings.playback {
                 Some(playback) => spans.extend(position(playback, look)),
                 None => spans.push(age(state, look)),
             }
@@ -147,8 +169,8 @@ fn clock(time: Seconds) -> String {
 }
 
 /// That what is observed is written to a file.
-fn recording<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
-    match &state.recording {
+fn recording<'a>(recordings: &Recordings, look: &Look) -> Option<Vec<Span<'a>>> {
+    match &recordings.recording {
         Recording::Off => None,
         Recording::Starting | Recording::Ending => Some(vec![Span::styled("○ rec", look.theme.dim())]),
         Recording::On(_) => Some(vec![Span::styled("● rec", look.theme.danger())]),
@@ -170,10 +192,9 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
     let host = state.monitor.host(attached.pid);
     let name = host.and_then(|host| host.name.value()).map(|name| format!("{} ", fit(&printable(name), 12)));
     let name = name.unwrap_or_default();
-    let told = state.run.phases();
-    let ended = state.run.ended(&state.monitor, state.now);
-    if let Some(ended) = ended.filter(|_| attached.state != AttachedState::Replaced) {
-        return vec![Span::styled(format!("▶ {} {name}{ended}", attached.pid), theme.danger())];
+    let told = state.run.telemetry.phases();
+    if state.run.telemetry.ended(&state.monitor, state.now).is_some() && attached.state != AttachedState::Replaced {
+        return vec![Span::styled(format!("▶ {} {name}ended", attached.pid), theme.danger())];
     }
     let (style, state) = match attached.state {
         AttachedState::Awaited => (theme.warning(), "not on a GPU yet"),
@@ -190,21 +211,21 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
     vec![Span::styled(format!("▶ {} {name}{state}", attached.pid).trim_end().to_owned(), style)]
 }
 
-fn verdict<'a>(prediction: &Prediction, look: &Look) -> Vec<Span<'a>> {
+/// Whether a plan fits; with its figures where there is room.
+fn fits<'a>(prediction: &Prediction, look: &Look, width: u16) -> Span<'a> {
     let capacity = prediction.capacity;
     let verdict = capacity.verdict();
-    let (word, by) = match verdict {
-        Verdict::Fits => ("FITS", ""),
-        Verdict::Tight => ("TIGHT", ""),
-        Verdict::DoesNotFit => ("DOES NOT FIT", "over by "),
+    let (word, style) = match verdict {
+        Verdict::Fits => ("FITS", look.theme.good()),
+        Verdict::Tight => ("TIGHT", look.theme.warning()),
+        Verdict::DoesNotFit => ("DOES NOT FIT", look.theme.danger()),
     };
-    let spare = match verdict {
-        Verdict::DoesNotFit => format!(" {by}{}", capacity.needed.saturating_sub(capacity.bytes)),
-        Verdict::Fits | Verdict::Tight => {
-            format!(" {} / {}", capacity.needed.in_gib(), capacity.bytes)
-        }
+    let figures = match verdict {
+        _ if width < WITH_THE_FIGURES => String::new(),
+        Verdict::DoesNotFit => format!(" +{}", capacity.needed.saturating_sub(capacity.bytes)),
+        Verdict::Fits | Verdict::Tight => format!(" {} / {}", capacity.needed.in_gib(), capacity.bytes),
     };
-    vec![Span::styled(format!(" {word}{spare} "), look.theme.verdict(verdict))]
+    Span::styled(format!("{word}{figures}"), style)
 }
 
 /// Bandwidth in TB/s without its unit.

@@ -13,7 +13,7 @@ const KEYS: usize = 19;
 
 pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let shape = help_shape(state.size);
+    let shape = help_shape(state.views.size);
     let mut lines = lines(state, look);
     let mut columns = Vec::new();
     let height = lines.len().div_ceil(shape.columns);
@@ -54,7 +54,7 @@ fn keys<'a>(state: &State, binding: &Binding) -> std::borrow::Cow<'a, str> {
 fn lines(state: &State, look: &Look) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for (context, bindings) in by_context(state.focus) {
+    for (context, bindings) in by_context(state.views.focus) {
         let name = context.name();
         lines.push(Line::styled(format!(" {name}"), theme.accent()));
         for binding in bindings {

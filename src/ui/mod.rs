@@ -72,12 +72,12 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
 pub fn draw_again(state: &State, look: &Look, still: &mut Still, frame: &mut Frame<'_>) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
-    match layout::arrange(area, state.focus, state.zoomed, state.text.is_some()) {
+    match layout::arrange(area, state.views.focus, state.views.zoomed, state.plans.text.is_some()) {
         None => {
             let (width, height) = layout::SMALLEST;
             let text =
                 format!("{}×{} is too small for MemWall: it needs {width}×{height}. q quits.", area.width, area.height);
-            let question = state.overlay == Some(Overlay::ConfirmQuit);
+            let question = state.dialogs.overlay == Some(Overlay::ConfirmQuit);
             let text = if question { format!("{} {text}", footer::UNSAVED) } else { text };
             let lines = text::wrapped(&text, area.width as usize, area.height as usize);
             for (line, place) in lines.into_iter().zip(area.rows()) {
@@ -98,7 +98,7 @@ pub fn draw_again(state: &State, look: &Look, still: &mut Still, frame: &mut Fra
             }
             let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
             draw_overlay(state, look, body, buffer);
-            if let Some(picker) = &state.picker {
+            if let Some(picker) = &state.dialogs.picker {
                 picker::draw(picker, look, body, buffer);
             }
             footer::draw(state, look, screen.footer, buffer);
@@ -112,12 +112,12 @@ pub fn draw_again(state: &State, look: &Look, still: &mut Still, frame: &mut Fra
 }
 
 fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
-    let editor = &state.editor;
+    let editor = &state.plans.editor;
     let (saved, text) = (editor.saved_text(), editor.text());
-    match state.overlay {
+    match state.dialogs.overlay {
         None => {}
         Some(Overlay::Help(line)) => help::draw(state, line, look, body, buffer),
-        Some(Overlay::Topic { topic, line }) => topics::draw(topic, line, state.size, look, body, buffer),
+        Some(Overlay::Topic { topic, line }) => topics::draw(topic, line, state.views.size, look, body, buffer),
         Some(Overlay::ConfirmQuit) => diff::draw("unsaved", (saved, text), 0, look, body, buffer),
         Some(Overlay::Diff(line)) => {
             let title =
@@ -126,56 +126,67 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
         }
         Some(Overlay::Conflict(line)) => conflict::draw(state, line, look, body, buffer),
         Some(Overlay::Export(line)) => {
-            if let Some(export) = &state.export {
+            if let Some(export) = &state.plans.export {
                 export::draw(export, line, look, body, buffer);
             }
         }
         Some(Overlay::Imported(line)) => {
-            if let Some(account) = &state.imported {
+            if let Some(account) = &state.plans.imported {
                 account::draw(account, line, look, body, buffer);
             }
         }
         Some(Overlay::Recovered(line)) => {
-            let kept = state.recovered.as_deref().unwrap_or(text);
+            let kept = state.plans.recovered.as_deref().unwrap_or(text);
             diff::draw("unsaved when the dashboard last ended", (text, kept), line, look, body, buffer);
         }
         Some(Overlay::Search) => {
-            if let Some(view) = &state.search {
-                search::draw(view, state.baseline.as_ref(), look, body, buffer);
+            if let Some(view) = &state.dialogs.search {
+                search::draw(view, state.plans.reference(), look, body, buffer);
             }
         }
         Some(Overlay::Sweep) => {
-            if let Some(view) = &state.sweep {
-                sweep::draw(view, state.baseline.as_ref(), look, body, buffer);
+            if let Some(view) = &state.dialogs.sweep {
+                sweep::draw(view, state.plans.reference(), look, body, buffer);
             }
         }
         Some(Overlay::Proposal(line)) => {
-            if let Some(proposal) = &state.proposal {
+            if let Some(proposal) = &state.run.proposal {
                 account::draw(&proposal.account, line, look, body, buffer);
             }
         }
         Some(Overlay::Largest) => {
-            if let Some(found) = &state.largest {
+            if let Some(found) = &state.dialogs.largest {
                 largest::draw(found, look, body, buffer);
             }
         }
         Some(Overlay::RanOut(line)) => {
-            if let Some(known) = &state.ran_out {
+            if let Some(known) = &state.run.ran_out {
                 ran_out::draw(known, line, look, body, buffer);
             }
         }
-        Some(Overlay::Plans(selected)) => plans::draw(state, selected, look, body, buffer),
+        Some(Overlay::Plans(selected)) => plans::draw(&state.plans, selected, look, body, buffer),
     }
 }
 
-fn draw_tabs(state: &State, look: &Look, area: Rect, buffer: &mut ratatui::buffer::Buffer) {
+fn draw_tabs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let views = &state.views;
     let mut spans = Vec::new();
     for pane in Pane::ALL {
-        let style = if pane == state.focus { look.theme.accent() } else { look.theme.dim() };
-        spans.push(Span::styled(format!(" {} {} ", pane.digit(), pane.name()), style));
+        let style = if pane == views.focus { look.theme.accent() } else { look.theme.dim() };
+        // As wide as either word: nothing moves when a draft begins.
+        let name = match (pane, &state.plans.run) {
+            (Pane::Plan, Some(_)) if state.plans.drafted_beside().is_some() => "Draft",
+            (Pane::Plan, Some(_)) => "Plan ",
+            (pane, _) => pane.name(),
+        };
+        spans.push(Span::styled(format!(" {} {name} ", pane.digit()), style));
     }
-    if state.zoomed {
+    if views.zoomed {
         spans.push(Span::styled(" zoomed ", look.theme.dim()));
+    }
+    let product = if area.width < header::WITH_THE_PRODUCT { "memwall " } else { "" };
+    if text::width_of(&spans) + product.len() < area.width as usize {
+        Line::styled(product, look.theme.dim()).right_aligned().render(area, buffer);
     }
     Line::from(spans).render(area, buffer);
 }

@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 use super::Look;
 use super::header::tokens;
 use super::text::{fit, left, right, signed_percent, wrapped};
-use crate::app::{Baseline, Editor, FIELDS, Outcome, State};
+use crate::app::{Baseline, Editor, FIELDS, Outcome, Plans};
 use crate::predict::Verdict;
 use crate::printable::printable;
 
@@ -20,7 +20,7 @@ const SUMMARY: usize = 10;
 
 /// Draws one row a plan: what it is, whether it fits, how fast it is, against the baseline or
 /// else the plan in front.
-pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+pub fn draw(plans: &Plans, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     Clear.render(area, buffer);
     let block = Block::bordered()
@@ -30,9 +30,9 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
     let inner = block.inner(area);
     block.render(area, buffer);
     let name = (inner.width as usize / 4).clamp(12, 30);
-    let against = match &state.baseline {
+    let against = match plans.reference() {
         Some(baseline) => format!("the baseline, {}", printable(&baseline.name)),
-        None => format!("the plan in front, {}", printable(state.editor.name())),
+        None => format!("the plan in front, {}", printable(plans.editor.name())),
     };
     let room = (inner.width as usize).saturating_sub(name + FIGURES);
     let head = format!(
@@ -47,7 +47,7 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
         if room < SUMMARY { "" } else { "what it is" }
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
-    for (place, plan) in state.tabs.all(&state.editor).enumerate() {
+    for (place, plan) in plans.tabs.all(&plans.editor).enumerate() {
         let chosen = place == selected;
         let mark = if chosen { "▸ " } else { "  " };
         let style = if chosen { theme.selected() } else { theme.text() };
@@ -55,11 +55,11 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
         let style = if plan.faults().is_empty() { style } else { theme.danger() };
         let title = left(&format!("{}{star}", printable(plan.name())), name);
         let mut spans = vec![Span::styled(mark, theme.accent()), Span::styled(title, style)];
-        spans.extend(figures(state, plan, look, room));
+        spans.extend(figures(plans, plan, look, room));
         lines.push(Line::from(spans));
     }
     lines.push(Line::default());
-    let differs = state.tabs.all(&state.editor).nth(selected).map(|plan| differences(state, plan)).unwrap_or_default();
+    let differs = plans.tabs.all(&plans.editor).nth(selected).map(|plan| differences(plans, plan)).unwrap_or_default();
     let said = format!("Δ against {against}{differs}");
     let said = wrapped(&said, (inner.width as usize).saturating_sub(4), 5);
     lines.extend(said.into_iter().map(|line| Line::styled(format!("  {line}"), theme.dim())));
@@ -68,7 +68,7 @@ pub fn draw(state: &State, selected: usize, look: &Look, area: Rect, buffer: &mu
     }
 }
 
-fn figures<'a>(state: &State, plan: &Editor, look: &Look, room: usize) -> Vec<Span<'a>> {
+fn figures<'a>(plans: &Plans, plan: &Editor, look: &Look, room: usize) -> Vec<Span<'a>> {
     let theme = &look.theme;
     let Some(prediction) = plan.prediction() else {
         let why = plan.faults().first().map(ToString::to_string).unwrap_or_default();
@@ -77,7 +77,7 @@ fn figures<'a>(state: &State, plan: &Editor, look: &Look, room: usize) -> Vec<Sp
     let capacity = prediction.capacity;
     let memory = if capacity.verdict() == Verdict::DoesNotFit { theme.danger() } else { theme.predicted() };
     let rate = prediction.time.tokens_per_s.map_or_else(|| "–".to_owned(), tokens);
-    let base = state.baseline.as_ref().map(|baseline| &baseline.prediction).or_else(|| state.editor.prediction());
+    let base = plans.reference().map(|baseline| &baseline.prediction).or_else(|| plans.editor.prediction());
     let outcome = base.map(|base| Outcome::between(base, prediction));
     let (more, faster) = match outcome.filter(|outcome| outcome.memory.0 != 0 || outcome.speed != 0.0) {
         Some(outcome) => (outcome.memory.to_string(), signed_percent(outcome.speed)),
@@ -101,8 +101,8 @@ fn figures<'a>(state: &State, plan: &Editor, look: &Look, room: usize) -> Vec<Sp
 }
 
 /// What the selected plan says otherwise than the one that it is compared with.
-fn differences(state: &State, plan: &Editor) -> String {
-    let Some(base) = state.baseline.as_ref().map(Baseline::job).or_else(|| state.editor.job()) else {
+fn differences(plans: &Plans, plan: &Editor) -> String {
+    let Some(base) = plans.reference().map(Baseline::job).or_else(|| plans.editor.job()) else {
         return String::new();
     };
     let Some(job) = plan.job() else { return String::new() };
@@ -117,7 +117,7 @@ fn differences(state: &State, plan: &Editor) -> String {
         })
         .collect();
     match said.as_slice() {
-        [] if state.tabs.place().1 > 1 => "; choose another plan to see what it says otherwise".to_owned(),
+        [] if plans.tabs.place().1 > 1 => "; choose another plan to see what it says otherwise".to_owned(),
         [] => String::new(),
         said => format!(": {}", said.join(", ")),
     }

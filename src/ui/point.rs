@@ -19,8 +19,13 @@ pub struct Pointer {
 /// What the mouse chose on the screen as it is drawn; none where there is nothing to choose.
 #[must_use]
 pub fn hit(state: &State, pointer: Pointer) -> Option<Target> {
-    let (width, height) = state.size;
-    let screen = layout::arrange(Rect::new(0, 0, width, height), state.focus, state.zoomed, state.text.is_some())?;
+    let (width, height) = state.views.size;
+    let screen = layout::arrange(
+        Rect::new(0, 0, width, height),
+        state.views.focus,
+        state.views.zoomed,
+        state.plans.text.is_some(),
+    )?;
     let at = Position::new(pointer.column, pointer.row);
     if let Some(tabs) = screen.tabs.filter(|tabs| tabs.contains(at)) {
         return tab(usize::from(at.x - tabs.x)).map(Target::Tab);
@@ -53,7 +58,9 @@ mod tests {
 
     fn state(size: (u16, u16)) -> State {
         let loaded = Loaded::from_text("a", "model: {preset: gpt2}\n").unwrap();
-        State { size, ..State::new(loaded, Catalog::embedded().unwrap(), None, Moment(0)) }
+        let mut state = State::new(loaded, Catalog::embedded().unwrap(), None, Moment(0));
+        state.views.size = size;
+        state
     }
 
     #[test]

@@ -8,54 +8,33 @@ use ratatui::widgets::Widget;
 use super::Look;
 use super::header::{difference, joined, terabytes, tokens};
 use super::text::{fit, marked, signed_percent, width_of, without_mean};
-use crate::app::{Alert, State};
+use crate::app::{Alert, Plans, SOON, State, mismatch};
 use crate::compare::{Comparison, Forecast, Residual};
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::Reading;
 use crate::units::{Bytes, Seconds, three_figures};
 
-/// What the first quantity, the memory, takes with its difference: the reason leaves it that.
-const FIRST: usize = 30;
-
-/// Memory, bandwidth and step stand before a reason that is longer than this.
-const FIGURES: usize = 3;
-const WORDS: usize = 30;
-
 /// Draws the line.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = area.width as usize;
-    if let Some(fault) = state.editor.faults().first() {
-        let shown = if state.editor.prediction().is_some() { " (panes: last good)" } else { "" };
+    if state.plans.run.is_none()
+        && let Some(fault) = state.plans.editor.faults().first()
+    {
+        let shown = if state.plans.editor.prediction().is_some() { " (panes: last good)" } else { "" };
         let text = fit(&format!(" plan broken{shown}: {}", printable(&fault.to_string())), width);
         Line::styled(text, theme.danger()).render(area, buffer);
         return;
     }
-    let Some(prediction) = state.editor.prediction() else { return };
-    let mut parts = match &state.comparison {
-        Some(comparison) => compared(comparison, look),
-        None => alone(prediction, look),
-    };
-    let mut predicted = match state.editor.serves() {
-        true => answered(prediction, look),
-        false => predicted(prediction, state.comparison.as_ref(), look),
-    }
-    .into_iter();
-    parts.extend(predicted.next());
-    parts.extend(eta(state, look));
-    parts.extend(predicted);
-    if !state.calibration.is_empty() {
-        // What stands left of the arrows is no longer what the plan alone predicts.
-        parts.insert(1, vec![Span::styled("calibrated", theme.warning())]);
-    }
-    // What wants a hand comes first; the reason stays where all else falls out.
-    let urgent = urgent(state, width / 2, look);
-    let room = width.saturating_sub(1 + if urgent.is_empty() { 0 } else { width_of(&urgent) + 3 });
-    // Figures go before a long reason: it takes what the first three leave, but no less than a few words.
-    let figures = width_of(&joined(parts.iter().take(FIGURES).cloned().collect(), room, look)) + 3;
-    let why = why(state, room.saturating_sub(figures).max(WORDS).min(room.saturating_sub(FIRST)), look);
-    let middle = joined(parts, room.saturating_sub(if why.is_empty() { 0 } else { width_of(&why) + 3 }), look);
+    let Some(prediction) = state.plans.compared().prediction() else { return };
+    let parts = parts(state, prediction, look);
+    // The reason comes whole before anything else is cut, then what wants a hand, then as many figures as fit.
+    let why = why(state, width.saturating_sub(1), look);
+    let room = width.saturating_sub(1 + if why.is_empty() { 0 } else { width_of(&why) + 3 });
+    let urgent = urgent(state, if why.is_empty() { width / 2 } else { room }, look);
+    let room = room.saturating_sub(if urgent.is_empty() { 0 } else { width_of(&urgent) + 3 });
+    let middle = joined(parts, room, look);
     let mut spans = vec![Span::raw(" ")];
     for (index, part) in [urgent, middle, why].into_iter().filter(|part| !part.is_empty()).enumerate() {
         if index > 0 {
@@ -66,57 +45,110 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     Line::from(spans).render(area, buffer);
 }
 
-/// Memory that will be full within this time is said at the top.
-const SOON: Seconds = Seconds(24.0 * 3600.0);
+/// The figures, the most important first.
+fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
+    let mut parts = match &state.run.comparison {
+        Some(comparison) => compared(comparison, look),
+        None => alone(prediction, look),
+    };
+    let mut predicted = match state.plans.compared().serves() {
+        true => answered(prediction, look),
+        false => predicted(prediction, state.run.comparison.as_ref(), look),
+    }
+    .into_iter();
+    parts.extend(predicted.next());
+    parts.extend(eta(state, look));
+    parts.extend(predicted);
+    if !state.run.calibration.is_empty() {
+        // What stands left of the arrows is no longer what the plan alone predicts: it is said before any of it.
+        parts.insert(0, vec![Span::styled("calibrated", look.theme.warning())]);
+    }
+    parts
+}
 
-/// The gravest alert that nobody has seen, in at most `width` cells; else when memory will be full, if that is soon;
-/// else what the card lacks.
+/// The gravest alert that nobody has seen, in at most `width` cells, unless the verdict says it; else what the card
+/// lacks.
 fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    if let Some((raised, more)) = state.alerts.unseen() {
-        let more = if more > 0 { format!(" (+{more})") } else { String::new() };
-        let said = match state.outlook.memory {
-            Forecast::Growing(growth) if raised.alert == Alert::FullIn => growth.short(),
-            _ => printable(&raised.text),
-        };
-        let text = fit(&said, width.saturating_sub(2 + more.len()));
-        return vec![Span::styled(format!("! {text}{more}"), look.theme.danger())];
+    const SHORTEST: usize = 12;
+    let said = |alert| matches!(alert, Alert::FullIn | Alert::Ended | Alert::OutOfMemory);
+    let Some((raised, more)) = state.run.alerts.unseen().filter(|(raised, more)| *more > 0 || !said(raised.alert))
+    else {
+        return lacking(&state.plans, width, look);
+    };
+    if width < SHORTEST {
+        return Vec::new();
     }
-    match state.outlook.memory {
-        Forecast::Growing(growth) if growth.left.0 < SOON.0 => {
-            vec![Span::styled(growth.short(), look.theme.warning())]
-        }
-        _ => lacking(state, width, look),
-    }
+    let more = if more > 0 { format!(" (+{more})") } else { String::new() };
+    let text = fit(&printable(&raised.text), width.saturating_sub(2 + more.len()));
+    vec![Span::styled(format!("! {text}{more}"), look.theme.danger())]
 }
 
 /// What the plan says that its card has no kernels for.
-fn lacking<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    let Some((_, lacks)) = state.editor.lacking() else { return Vec::new() };
+fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
+    let Some((_, lacks)) = plans.compared().lacking() else { return Vec::new() };
     let text = fit(&format!("! {}", printable(lacks)), width);
     vec![Span::styled(text, look.theme.warning())]
 }
 
 /// When the run will be done.
 fn eta<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
-    if state.editor.serves() {
+    if state.plans.compared().serves() {
         return None;
     }
-    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let left = progress.remaining().value().copied()?;
     Some(vec![Span::styled("ETA ", look.theme.dim()), Span::styled(left.roughly(), look.theme.observed())])
 }
 
-/// The likeliest reason for what lies outside, in at most `width` cells; nothing while there is none.
+/// What the verdict comes from: how the run ended, what grows, what is another than planned, or the likeliest reason for
+/// what lies outside; with how sure that is.
+fn cause(state: &State) -> Option<(String, String)> {
+    let said = |words: String| Some((words, String::new()));
+    if let Some(known) = &state.run.ran_out {
+        return said(known.explained.headline.clone());
+    }
+    if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
+        return said(ended);
+    }
+    if let Some(mismatch) = mismatch(state).filter(|_| state.run.comparison.is_some()) {
+        return said(mismatch.words());
+    }
+    let grows = || match state.run.outlook.memory {
+        Forecast::Growing(growth) if growth.left.0 < SOON.0 => state.run.outlook.grows.map(|grows| grows.words()),
+        _ => None,
+    };
+    match state.run.explaining.found.first() {
+        Some(best) if best.fits => Some((best.words(), format!(" ({:.0} %)", best.share.percent()))),
+        best => match grows() {
+            Some(grows) => said(grows.to_owned()),
+            None => said(best?.verdict()),
+        },
+    }
+}
+
+/// The cause, whole where `width` cells hold it; nothing while there is none.
 fn why<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    let Some(best) = state.explaining.found.first() else { return Vec::new() };
-    let sure = format!(" ({:.0} %)", best.share.percent());
-    let words = fit(&printable(&best.words()), width.saturating_sub(5 + sure.len()));
+    let Some((words, sure)) = cause(state) else { return Vec::new() };
+    let mut words = printable(&words);
+    if words.chars().count() > width
+        && let Some((first, _)) = words.split_once(" (")
+    {
+        // Figures in parentheses are said again where the whole of it stands.
+        words.truncate(first.len());
+    }
+    let (label, sure) = match width.checked_sub(words.chars().count()) {
+        Some(left) if left >= WHY.len() + sure.len() => (WHY, sure),
+        Some(left) if left >= WHY.len() => (WHY, String::new()),
+        _ => ("", String::new()),
+    };
     vec![
-        Span::styled("why: ", look.theme.dim()),
-        Span::styled(words, look.theme.warning()),
+        Span::styled(label, look.theme.dim()),
+        Span::styled(fit(&words, width), look.theme.warning()),
         Span::styled(sure, look.theme.dim()),
     ]
 }
+
+const WHY: &str = "why: ";
 
 /// Memory and bandwidth, while nothing is observed.
 fn alone<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {

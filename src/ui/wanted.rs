@@ -10,11 +10,11 @@ use crate::reading::{Closely, Wanted};
 #[must_use]
 pub fn wanted(state: &State) -> Wanted {
     let process = state.monitor.attached.as_ref().map(|attached| attached.pid);
-    if state.recording != Recording::Off {
+    if state.recordings.recording != Recording::Off {
         return Wanted { process, ..Wanted::everything() };
     }
-    let area = Rect::new(0, 0, state.size.0, state.size.1);
-    let Some(screen) = layout::arrange(area, state.focus, state.zoomed, state.text.is_some()) else {
+    let area = Rect::new(0, 0, state.views.size.0, state.views.size.1);
+    let Some(screen) = layout::arrange(area, state.views.focus, state.views.zoomed, state.plans.text.is_some()) else {
         return Wanted { process, ..Wanted::default() };
     };
     let monitor = screen.panes.iter().any(|(pane, _)| *pane == Pane::Monitor);

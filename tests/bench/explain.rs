@@ -18,7 +18,7 @@ fn main() {
 /// What there is to explain when every block is checkpointed though the plan says otherwise.
 fn question(example: &str) -> Question {
     let mut state = open(example);
-    let mut run = state.editor.clone();
+    let mut run = state.plans.editor.clone();
     let change = Change::to("training.activation_checkpointing", "full");
     run.apply(run.with(&change).unwrap(), &state.catalog);
     let mut demo = Demo::new(run.prediction().unwrap(), &run.job().unwrap().hardware.gpu);

@@ -36,15 +36,17 @@ fn quit(mut terminal: Terminal) {
 fn the_reason_is_shown_taken_into_the_plan_and_taken_back() {
     let program = Program::memwall().args(&["--source", "demo:sequence_parallel=false", "--interval", "200ms"]);
     let mut terminal = program.start();
-    terminal.wait_for("why: sequence parallel off (");
+    terminal.wait_for("why: off: sequence parallel (");
     terminal.keys("5");
     terminal.wait_for("makes the plan say distribution.sequence_parallel: false");
     terminal.keys(keys::ENTER);
-    terminal.wait_for("the plan says so now: sequence parallel off");
-    let screen = terminal.wait_without("why: sequence parallel off (");
-    assert!(screen.contains("13b_long_sequence*"), "{screen}");
+    terminal.wait_for("plan says so now: off: sequence parallel");
+    let screen = terminal.wait_without("why: off: sequence parallel (");
+    assert!(!screen.contains("draft"), "{screen}");
     terminal.keys("u");
-    terminal.wait_for("why: sequence parallel off (");
+    terminal.wait_for(" draft ");
+    terminal.keys("R");
+    terminal.wait_for("why: off: sequence parallel (");
     quit(terminal);
 }
 

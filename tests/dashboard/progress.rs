@@ -117,7 +117,7 @@ fn a_recording_without_a_screen_holds_what_the_log_tells() {
 }
 
 #[test]
-fn a_run_with_the_hook_is_attached_by_itself() {
+fn a_run_with_the_hook_is_offered_and_followed_by_key() {
     let has_python = Command::new("python3").arg("-c").arg("").status().is_ok_and(|status| status.success());
     if !has_python {
         eprintln!("not run: there is no python3");
@@ -133,6 +133,9 @@ fn a_run_with_the_hook_is_attached_by_itself() {
     command.args(["run", "--quiet", "--", "python3"]).arg(root.join("train_fake.py")).args(["4000", "0.02", "0"]);
     command.env("PYTHONPATH", root.join("fake")).env("MEMWALL_HOOK_DIR", &hooks).env("PYTHONDONTWRITEBYTECODE", "1");
     let trainer = Trainer::start(command.stdout(Stdio::null()));
+    let screen = terminal.wait_for("has started under the hook");
+    assert!(!screen.contains("by its hook"), "{screen}");
+    terminal.keys("F");
     let screen = terminal.wait_for("by its hook");
     assert!(screen.lines().any(|line| line.contains("▶") && line.contains("step ")), "{screen}");
     drop(trainer);

@@ -255,8 +255,8 @@ fn resident() -> f64 {
 fn a_day_of_eight_gpus_stays_within_forty_mebibytes_and_flat() {
     in_child("recording::a_day_of_eight_gpus_stays_within_forty_mebibytes_and_flat", "", None, |_| {
         let mut state = demo::open("13b_long_sequence");
-        let gpu = state.editor.job().unwrap().hardware.gpu.clone();
-        let mut source = Demo::new(state.editor.prediction().unwrap(), &gpu);
+        let gpu = state.plans.editor.job().unwrap().hardware.gpu.clone();
+        let mut source = Demo::new(state.plans.editor.prediction().unwrap(), &gpu);
         update(&mut state, Event::SourceStarted(source.info()));
         // Every two seconds, so that all buckets of all spans but the shortest are filled as at one.
         let mut hours = |from: u64, to: u64| {

@@ -21,10 +21,10 @@ fn second_line(state: &State) -> String {
 }
 
 fn demo_of(state: &State) -> Demo {
-    Demo::new(state.editor.prediction().unwrap(), &state.editor.job().unwrap().hardware.gpu)
+    Demo::new(state.plans.editor.prediction().unwrap(), &state.plans.editor.job().unwrap().hardware.gpu)
 }
 
-/// A live run as one would be on real devices: a process on one card that tells of its steps.
+/// A live run as one would be on real devices: a process on each of eight, the first of which tells of its steps.
 struct Live {
     state: State,
     now: Moment,
@@ -33,19 +33,12 @@ struct Live {
 
 impl Live {
     fn start(rules: &str) -> Self {
-        Self::of(open(EXAMPLE), rules)
-    }
-
-    /// With a plan of one's own.
-    fn planned() -> Self {
+        // A plan of one's own: the example is nobody's plan for a real run.
         let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == EXAMPLE).unwrap();
         let loaded = Loaded::from_text("own", text).unwrap();
-        Self::of(State::new(loaded, catalog().clone(), None, START), "")
-    }
-
-    fn of(mut state: State, rules: &str) -> Self {
-        state.alerts.rules = Rules::parse(rules).unwrap();
-        state.calibrations.machine = "node7".to_owned();
+        let mut state = State::new(loaded, catalog().clone(), None, START);
+        state.run.alerts.rules = Rules::parse(rules).unwrap();
+        state.run.calibrations.machine = "node7".to_owned();
         happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: "driver".to_owned() }));
         state.monitor.toggle_attach(7);
         Self { state, now: START, step: 100 }
@@ -56,19 +49,30 @@ impl Live {
         self.now = self.now.plus_millis(1000);
         let at = self.now;
         let (total, used) = (Bytes::from_gib(79.6), Bytes::from_gib(gib));
-        let memory = DeviceMemory { total, used, free: total.saturating_sub(used) };
-        let device = DeviceSample {
+        // The others have nothing to alert of.
+        let of = |index: u32| if index == 0 { (used, degrees) } else { (used.min(Bytes::from_gib(55.0)), 60.0) };
+        let memory = |used| DeviceMemory { total, used, free: total.saturating_sub(used) };
+        let device = |index: u32| DeviceSample {
+            index,
             name: Reading::measured("NVIDIA H100 80GB HBM3".to_owned(), at),
-            memory: Reading::measured(memory, at),
+            memory: Reading::measured(memory(of(index).0), at),
             busy: Reading::measured(Fraction(1.0), at),
-            temperature: Reading::measured(Celsius(degrees), at),
-            processes: Reading::measured(vec![DeviceProcess::holding(7, Reading::measured(used, at))], at),
+            temperature: Reading::measured(Celsius(of(index).1), at),
+            processes: Reading::measured(
+                vec![DeviceProcess::holding(7 + index, Reading::measured(of(index).0, at))],
+                at,
+            ),
             ..DeviceSample::default()
         };
         let progress = progress.map(Box::new);
         happen(
             &mut self.state,
-            Event::Sample(Box::new(Sample { at, devices: vec![device], progress, ..Sample::default() })),
+            Event::Sample(Box::new(Sample {
+                at,
+                devices: (0..8).map(device).collect(),
+                progress,
+                ..Sample::default()
+            })),
         )
     }
 
@@ -108,21 +112,23 @@ fn a_leak_is_told_from_a_flat_run_with_when_memory_will_be_full() {
     let mut state = open(EXAMPLE);
     let mut run = demo_of(&state);
     watch(&mut state, &mut run, 0..400);
-    assert_eq!(state.outlook.memory, Forecast::Flat);
-    assert!(!second_line(&state).contains("full"));
+    assert_eq!(state.run.outlook.memory, Forecast::Flat);
+    assert!(!screen(&state, &look(), SIZE).lines().next().unwrap().contains("full"));
     // That it grew while it loaded and through its first step was no alert either.
-    assert_eq!((state.alerts.raised.len(), state.alerts.past.len()), (0, 0));
+    assert_eq!((state.run.alerts.raised.len(), state.run.alerts.past.len()), (0, 0));
 
     // 24 GiB in 1500 s of stepping: what is left after 400 s takes about 1100 s more.
     let mut state = open(EXAMPLE);
     let mut run = demo_of(&state).leaking(Seconds(1500.0));
     watch(&mut state, &mut run, 0..400);
-    let Forecast::Growing(growth) = state.outlook.memory else { panic!("{:?}", state.outlook.memory) };
+    let Forecast::Growing(growth) = state.run.outlook.memory else { panic!("{:?}", state.run.outlook.memory) };
     assert!((growth.left.0 / 1110.0 - 1.0).abs() < 0.1, "{growth:?}");
     assert!(growth.soonest.0 <= growth.left.0);
-    assert_eq!(state.outlook.grows, Some(Grows::Leak));
+    assert_eq!(state.run.outlook.grows, Some(Grows::Leak));
     let line = second_line(&state);
-    assert!(line.contains("! memory full in ~1"), "{line}");
+    assert!(line.contains("why: a leak: tensors are kept from step to step"), "{line}");
+    let first = screen(&state, &look(), SIZE).lines().next().unwrap().to_owned();
+    assert!(first.contains(" GROWING: full in 1"), "{first}");
     press(&mut state, &[Key::Char('5')]);
     let shown = screen(&state, &look(), SIZE);
     assert!(shown.contains("a leak: tensors are kept"), "{shown}");
@@ -133,13 +139,13 @@ fn an_evaluation_and_the_first_steps_are_no_steady_training() {
     let mut live = Live::start("");
     live.step = 0;
     live.second(50.0, 60.0, Some(progress(1, 20.0, 9.0, live.now)));
-    assert_eq!(live.state.run.phases().phase(live.now), Phase::WarmingUp);
+    assert_eq!(live.state.run.telemetry.phases().phase(live.now), Phase::WarmingUp);
     assert!(screen(&live.state, &look(), SIZE).lines().next().unwrap().contains("warming up"));
-    assert!(live.state.comparison.as_ref().unwrap().step.observed.value().is_none());
+    assert!(live.state.run.comparison.as_ref().unwrap().step.observed.value().is_none());
     live.step = 1;
     live.train(60);
-    assert_eq!(live.state.run.phases().phase(live.now), Phase::Steady);
-    assert_eq!(live.state.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
+    assert_eq!(live.state.run.telemetry.phases().phase(live.now), Phase::Steady);
+    assert_eq!(live.state.run.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
     // Half a minute without a step: an evaluation. The step stays what it is in training.
     for _ in 0..30 {
         live.second(55.0, 60.0, None);
@@ -147,7 +153,7 @@ fn an_evaluation_and_the_first_steps_are_no_steady_training() {
     assert!(screen(&live.state, &look(), SIZE).lines().next().unwrap().contains("between steps"));
     let told = progress(live.step + 1, 31.0, 2.0, live.now);
     live.second(55.0, 60.0, Some(told));
-    assert_eq!(live.state.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
+    assert_eq!(live.state.run.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
 }
 
 #[test]
@@ -166,7 +172,7 @@ fn an_alert_comes_once_a_crossing_and_again_after_it_went_back() {
     assert!(line.starts_with(" ! GPU 0: 90 °C"), "{line}");
     press(&mut live.state, &[Key::Char('A')]);
     assert!(!second_line(&live.state).contains('!'));
-    assert!(live.state.alerts.raised.iter().any(|raised| raised.alert == Alert::Temperature && raised.seen));
+    assert!(live.state.run.alerts.raised.iter().any(|raised| raised.alert == Alert::Temperature && raised.seen));
 }
 
 #[test]
@@ -193,21 +199,21 @@ fn without_a_file_of_alerts_the_screen_alone_tells() {
 #[test]
 fn a_made_up_run_wakes_nobody() {
     let mut state = open(EXAMPLE);
-    state.alerts.rules = Rules::parse("memory: 10\nnotify: [bell]\ncommand: [page]\n").unwrap();
+    state.run.alerts.rules = Rules::parse("memory: 10\nnotify: [bell]\ncommand: [page]\n").unwrap();
     let mut run = demo_of(&state);
     let mut effects = happen(&mut state, Event::SourceStarted(run.info()));
     for second in 0..30 {
         effects.extend(happen(&mut state, Event::Sample(Box::new(run.sample(START.plus_millis(second * 1000))))));
     }
     assert_eq!(alarms(&effects), Vec::<String>::new());
-    assert!(!state.alerts.raised.is_empty());
+    assert!(!state.run.alerts.raised.is_empty());
 }
 
 #[test]
 fn a_calibration_is_kept_used_visibly_and_dropped() {
     let mut live = Live::start("");
     live.train(60);
-    let planned = live.state.comparison.as_ref().unwrap().memory.predicted;
+    let planned = live.state.run.comparison.as_ref().unwrap().memory.predicted;
     press(&mut live.state, &[Key::Char('5')]);
     let effects = happen(&mut live.state, Event::Key(Key::Char('c')));
     let Some(Effect::Calibrate(kept, true)) = effects.first() else { panic!("{effects:?} {:?}", live.state.notice) };
@@ -219,7 +225,7 @@ fn a_calibration_is_kept_used_visibly_and_dropped() {
     let factors = Calibration { memory: Some(Factor { times: 1.04, runs: 3 }), time: None };
     let known = Calibrations::default().with(Kept { factors, ..(**kept).clone() });
     happen(&mut live.state, Event::Calibrated(Ok(known)));
-    let now = live.state.comparison.as_ref().unwrap().memory.predicted;
+    let now = live.state.run.comparison.as_ref().unwrap().memory.predicted;
     assert_eq!(now, Bytes::from_f64(planned.as_f64() * 1.04));
     assert!(second_line(&live.state).contains("calibrated"));
     let shown = screen(&live.state, &look(), SIZE);
@@ -229,7 +235,7 @@ fn a_calibration_is_kept_used_visibly_and_dropped() {
     let effects = happen(&mut live.state, Event::Key(Key::Char('C')));
     assert!(matches!(effects.first(), Some(Effect::Calibrate(_, false))), "{effects:?}");
     happen(&mut live.state, Event::Calibrated(Ok(Calibrations::default())));
-    assert_eq!(live.state.comparison.as_ref().unwrap().memory.predicted, planned);
+    assert_eq!(live.state.run.comparison.as_ref().unwrap().memory.predicted, planned);
     assert!(!second_line(&live.state).contains("calibrated"));
 }
 
@@ -260,7 +266,7 @@ fn message() -> OutOfMemory {
 
 #[test]
 fn memory_that_ran_out_is_explained_at_once() {
-    let mut live = Live::planned();
+    let mut live = Live::start("");
     live.train(5);
     let news = RunNews { pid: Some(7), out_of_memory: Some(message()), ..RunNews::default() };
     happen(&mut live.state, Event::Run(Box::new(news.clone())));
@@ -275,18 +281,18 @@ fn memory_that_ran_out_is_explained_at_once() {
     ] {
         assert!(shown.contains(said), "no {said:?} in\n{shown}");
     }
-    assert!(second_line(&live.state).contains("! CUDA out of memory"), "{}", second_line(&live.state));
+    assert!(second_line(&live.state).contains("why: CUDA out of memory"), "{}", second_line(&live.state));
     // Dismissed it stays so while the same is told again, and comes back by its key.
     press(&mut live.state, &[Key::Esc]);
     happen(&mut live.state, Event::Run(Box::new(news)));
-    assert_eq!(live.state.overlay, None);
+    assert_eq!(live.state.dialogs.overlay, None);
     press(&mut live.state, &[Key::Char('O')]);
     assert!(screen(&live.state, &look(), SIZE).contains("what helps"));
     // Another run has taken its place.
     press(&mut live.state, &[Key::Esc]);
     happen(&mut live.state, Event::Run(Box::new(RunNews { pid: Some(7), ..RunNews::default() })));
     press(&mut live.state, &[Key::Char('O')]);
-    assert_eq!(live.state.overlay, None);
+    assert_eq!(live.state.dialogs.overlay, None);
 }
 
 #[test]
@@ -310,12 +316,12 @@ fn the_end_says_after_how_many_steps_and_how() {
     live.second(55.0, 60.0, None);
     happen(&mut live.state, Event::Run(Box::new(RunNews { hooks: vec![hook], ..RunNews::default() })));
     let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();
-    assert!(first.contains("ended after 1 840 steps, OutOfMemoryError, exit 1"), "{first}");
+    assert!(first.contains("▶ 7 ended") && first.ends_with(" OUT OF MEMORY"), "{first}");
     // What the hook said of it is explained, too, and hours later it still stands there.
     assert!(screen(&live.state, &look(), SIZE).contains("1.00 GiB short"));
     press(&mut live.state, &[Key::Esc]);
     live.now = live.now.plus_millis(3_600_000);
     live.second(0.0, 40.0, None);
     let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();
-    assert!(first.contains("ended after 1 840 steps"), "{first}");
+    assert!(first.contains("▶ 7 ended") && first.ends_with(" OUT OF MEMORY"), "{first}");
 }

@@ -91,14 +91,14 @@ fn happen(state: &mut State, edit: &Edit) {
             press(state, [Key::Enter]);
             press(state, value.chars().map(Key::Char));
             press(state, [Key::Enter]);
-            if state.picker.is_some() {
+            if state.dialogs.picker.is_some() {
                 press(state, [Key::Esc]);
             }
         }
         Edit::Largest(field) => {
             select(state, *field);
             press(state, [Key::Char('m')]);
-            if state.overlay.is_some() {
+            if state.dialogs.overlay.is_some() {
                 press(state, [Key::Enter]);
             }
         }
@@ -106,7 +106,7 @@ fn happen(state: &mut State, edit: &Edit) {
         Edit::Redo => press(state, [Key::Char('U')]),
         Edit::Text(line, keys) => {
             press(state, [Key::Char('e')]);
-            let view = state.text.as_mut().unwrap();
+            let view = state.plans.text.as_mut().unwrap();
             let line = line % view.lines().len();
             let end = without_comment(&view.lines()[line]).chars().count();
             let is_comment = view.lines()[line].trim_start().starts_with('#');
@@ -119,7 +119,7 @@ fn happen(state: &mut State, edit: &Edit) {
         }
         Edit::Line(line, text) => {
             press(state, [Key::Char('e')]);
-            let view = state.text.as_mut().unwrap();
+            let view = state.plans.text.as_mut().unwrap();
             let line = line % view.lines().len();
             view.go_to(line, view.lines()[line].chars().count());
             press(state, [Key::Enter]);
@@ -127,12 +127,12 @@ fn happen(state: &mut State, edit: &Edit) {
             close_text(state);
         }
     }
-    assert_eq!((state.overlay, state.text.is_none()), (None::<Overlay>, true));
+    assert_eq!((state.dialogs.overlay, state.plans.text.is_none()), (None::<Overlay>, true));
 }
 
 /// An offer is closed first.
 fn close_text(state: &mut State) {
-    while state.text.is_some() {
+    while state.plans.text.is_some() {
         press(state, [Key::Esc]);
     }
 }
@@ -143,7 +143,7 @@ fn predicted(text: &str) -> Result<Prediction, Vec<Fault>> {
 
 /// What is shown is what the text says: read anew, it gives the same prediction, or faults.
 fn says_what_is_shown(state: &State) -> Result<(), TestCaseError> {
-    let editor = &state.editor;
+    let editor = &state.plans.editor;
     match predicted(editor.text()) {
         Ok(prediction) => {
             prop_assert_eq!(editor.faults(), &[]);
@@ -181,24 +181,24 @@ proptest! {
         for edit in &edits {
             happen(&mut state, edit);
             says_what_is_shown(&state)?;
-            let now = comments(state.editor.text());
+            let now = comments(state.plans.editor.text());
             // A card by name replaces the figures of one's own, and with them what is said of these.
-            let custom = state.editor.text().contains("custom:");
+            let custom = state.plans.editor.text().contains("custom:");
             for comment in comments(if custom { &text } else { &without_custom }) {
-                prop_assert!(now.contains(&comment), "{edit:?} lost {comment:?}:\n{}", state.editor.text());
+                prop_assert!(now.contains(&comment), "{edit:?} lost {comment:?}:\n{}", state.plans.editor.text());
             }
         }
-        let last = state.editor.text().to_owned();
+        let last = state.plans.editor.text().to_owned();
         let mut steps = 0;
-        while state.editor.modified() && steps < 10_000 {
+        while state.plans.editor.modified() && steps < 10_000 {
             press(&mut state, [Key::Char('u')]);
             steps += 1;
         }
-        prop_assert_eq!(state.editor.text(), text.as_str());
+        prop_assert_eq!(state.plans.editor.text(), text.as_str());
         // Undone changes can be made again, to the last byte, unless a change came back to the first text.
         for _ in 0..steps {
             press(&mut state, [Key::Char('U')]);
         }
-        prop_assert_eq!(state.editor.text(), last.as_str());
+        prop_assert_eq!(state.plans.editor.text(), last.as_str());
     }
 }

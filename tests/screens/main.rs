@@ -10,4 +10,5 @@ mod edits;
 mod explained;
 mod keys;
 mod proposal;
+mod run_and_draft;
 mod snapshots;

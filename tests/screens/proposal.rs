@@ -35,15 +35,15 @@ fn proposed(rows: usize) -> State {
 #[test]
 fn a_proposal_changes_nothing_until_it_is_taken() {
     let mut state = proposed(3);
-    let before = state.editor.text().to_owned();
-    assert_eq!(state.overlay, Some(Overlay::Proposal(0)));
+    let before = state.plans.editor.text().to_owned();
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Proposal(0)));
     press(&mut state, &[Key::Esc]);
-    assert_eq!((state.overlay, state.editor.text()), (None, before.as_str()));
+    assert_eq!((state.dialogs.overlay, state.plans.editor.text()), (None, before.as_str()));
     let mut state = proposed(3);
     press(&mut state, &[Key::Enter]);
-    assert_eq!((state.overlay, state.editor.text()), (None, INFERRED));
+    assert_eq!((state.dialogs.overlay, state.plans.editor.text()), (None, INFERRED));
     // In no file yet: leaving asks, and saving makes a file of its own.
-    assert!(state.editor.modified() && state.editor.path().is_none() && !state.editor.is_example());
+    assert!(state.plans.editor.modified() && state.plans.editor.path().is_none() && !state.plans.editor.is_example());
     let effects = press(&mut state, &[Key::Char('1'), Key::Char('s'), Key::Char('s')]);
     let save = Effect::Save {
         path: None,
@@ -57,10 +57,10 @@ fn a_proposal_changes_nothing_until_it_is_taken() {
 #[test]
 fn the_plan_that_was_open_stays_beside_it() {
     let mut state = open("13b_long_sequence");
-    let before = state.editor.text().to_owned();
+    let before = state.plans.editor.text().to_owned();
     update(&mut state, Event::Inferred { pid: 41213, outcome: Ok(Box::new(proposal(1))) });
     press(&mut state, &[Key::Enter]);
-    let open: Vec<&str> = state.tabs.all(&state.editor).map(|plan| plan.text()).collect();
+    let open: Vec<&str> = state.plans.tabs.all(&state.plans.editor).map(|plan| plan.text()).collect();
     assert_eq!(open, [before.as_str(), INFERRED]);
 }
 
@@ -68,7 +68,7 @@ fn the_plan_that_was_open_stays_beside_it() {
 fn who_cannot_be_read_is_a_message() {
     let mut state = open("13b_long_sequence");
     update(&mut state, Event::Inferred { pid: 7, outcome: Err("there is no process 7".to_owned()) });
-    assert_eq!((state.overlay, state.proposal.is_none()), (None, true));
+    assert_eq!((state.dialogs.overlay, state.run.proposal.is_none()), (None, true));
     assert!(state.notice.as_ref().unwrap().text.contains("there is no process 7"));
 }
 
@@ -90,12 +90,12 @@ fn attaching_from_the_start_asks_for_the_plan_where_none_was_given() {
 fn it_scrolls_to_its_last_line_and_no_further() {
     let mut state = proposed(60);
     press(&mut state, &[Key::PageDown; 40]);
-    let Some(Overlay::Proposal(line)) = state.overlay else { panic!() };
+    let Some(Overlay::Proposal(line)) = state.dialogs.overlay else { panic!() };
     assert_eq!(line, proposal(60).account.lines() - 1);
     let shown = screen(&state, &look(), (80, 24));
     assert!(shown.contains("hardware.gpu_type: no GPU in sight"), "{shown}");
     press(&mut state, &[Key::PageUp; 40]);
-    assert_eq!(state.overlay, Some(Overlay::Proposal(0)));
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Proposal(0)));
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn after_two_minutes(example: &str) -> State {
 
 fn focused(pane: Pane) -> State {
     let mut state = after_two_minutes("13b_long_sequence");
-    state.focus = pane;
+    state.views.focus = pane;
     state
 }
 
@@ -232,7 +232,7 @@ fn the_topics_are_searched_and_read() {
     press(&mut state, &[Key::Enter, Key::Down]);
     snapshot("topic", &state);
     press(&mut state, &[Key::Esc]);
-    assert_eq!(state.overlay, None);
+    assert_eq!(state.dialogs.overlay, None);
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_gpu_that_is_gone_and_figures_that_are_old() {
 fn a_source_that_failed() {
     let mut state = open("13b_long_sequence");
     update(&mut state, Event::SourceFailed("the NVIDIA driver is not loaded: run nvidia-smi to see why".to_owned()));
-    state.focus = Pane::Monitor;
+    state.views.focus = Pane::Monitor;
     snapshot("source_failed", &state);
 }
 
@@ -301,9 +301,9 @@ fn every_size_draws_without_panic() {
     for example in ["13b_long_sequence", "70b_hybrid_training"] {
         let mut state = after_two_minutes(example);
         for pane in Pane::ALL {
-            state.focus = pane;
+            state.views.focus = pane;
             for zoomed in [false, true] {
-                state.zoomed = zoomed;
+                state.views.zoomed = zoomed;
                 for width in (1..=210).step_by(19) {
                     for height in (1..=60).step_by(11) {
                         screen(&state, &look(), (width, height));
@@ -341,7 +341,7 @@ fn any_number_of_gpus_leaves_processes_and_keys_on_the_screen() {
             snapshot(&format!("monitor_{count}_gpus"), &state);
         }
         for zoomed in [false, true] {
-            state.zoomed = zoomed;
+            state.views.zoomed = zoomed;
             for size in SIZES {
                 let drawn = screen(&state, &look(), size);
                 assert!(drawn.contains("command") && drawn.contains("? help"), "{count} at {size:?}:\n{drawn}");

@@ -30,8 +30,8 @@ pub fn open(example: &str) -> State {
 
 /// The first `seconds` of the demo run, at one sample a second.
 pub fn run(state: &mut State, seconds: u64) {
-    let gpu = state.editor.job().unwrap().hardware.gpu.clone();
-    let mut demo = Demo::new(state.editor.prediction().unwrap(), &gpu);
+    let gpu = state.plans.editor.job().unwrap().hardware.gpu.clone();
+    let mut demo = Demo::new(state.plans.editor.prediction().unwrap(), &gpu);
     watch(state, &mut demo, 0..seconds);
 }
 
@@ -67,7 +67,9 @@ pub fn press(state: &mut State, keys: &[Key]) {
 
 /// The screen as text, blanks at the ends of lines cut.
 pub fn screen(state: &State, look: &Look, (width, height): (u16, u16)) -> String {
-    let state = &State { size: (width, height), ..state.clone() };
+    let mut state = state.clone();
+    state.views.size = (width, height);
+    let state = &state;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(state, look, frame)).unwrap();
     let buffer = terminal.backend().buffer();
@@ -81,9 +83,9 @@ pub fn screen(state: &State, look: &Look, (width, height): (u16, u16)) -> String
 /// Records the first `seconds` of an example's demo run to a file.
 pub fn record(path: &std::path::Path, example: &str, seconds: u64) {
     let state = open(example);
-    let gpu = state.editor.job().unwrap().hardware.gpu.clone();
-    let mut demo = Demo::new(state.editor.prediction().unwrap(), &gpu);
-    let plan = PlanText::new(example, state.editor.text(), None);
+    let gpu = state.plans.editor.job().unwrap().hardware.gpu.clone();
+    let mut demo = Demo::new(state.plans.editor.prediction().unwrap(), &gpu);
+    let plan = PlanText::new(example, state.plans.editor.text(), None);
     let header = Header { plan: Some(plan), ..Header::new(START, Duration::from_secs(1), demo.info()) };
     let mut recorder = Recorder::create(path, header, Compression::None, Rotation::default()).unwrap();
     for second in 0..seconds {

@@ -1,7 +1,7 @@
 //! Everything that can be alerted about, as it stands now against its threshold.
 
 use super::rules::{Alert, Rules};
-use crate::app::state::State;
+use crate::app::state::{Run, State};
 use crate::compare::{Forecast, Phase};
 use crate::reading::{Absence, DeviceSample};
 use crate::units::{Seconds, three_figures};
@@ -52,15 +52,16 @@ const fn whether(is: bool) -> Crossing {
 
 /// Everything that is known now; what is not known neither raises an alert nor ends one.
 pub fn of(state: &State) -> Vec<Condition> {
-    let rules = &state.alerts.rules;
+    let rules = &state.run.alerts.rules;
     let mut conditions = Vec::new();
     for device in state.monitor.devices() {
         conditions
             .extend([memory(device, rules), temperature(device, rules), trouble(device, rules)].into_iter().flatten());
     }
-    conditions
-        .extend([full_in(state), slow_step(state), stalled(state), loss(state), ended(state)].into_iter().flatten());
-    conditions.extend(out_of_memory(state));
+    conditions.extend(
+        [full_in(&state.run), slow_step(state), stalled(state), loss(state), ended(state)].into_iter().flatten(),
+    );
+    conditions.extend(out_of_memory(&state.run));
     conditions
 }
 
@@ -104,9 +105,9 @@ fn trouble(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
     Some(Condition { gpu: Some(device.index), ..condition })
 }
 
-fn full_in(state: &State) -> Option<Condition> {
-    let threshold = state.alerts.rules.threshold(Alert::FullIn)?;
-    match state.outlook.memory {
+fn full_in(run: &Run) -> Option<Condition> {
+    let threshold = run.alerts.rules.threshold(Alert::FullIn)?;
+    match run.outlook.memory {
         Forecast::TooShort => None,
         Forecast::Flat => Some(condition(Alert::FullIn, Crossing::Back, "memory no longer grows".to_owned())),
         Forecast::Growing(growth) => {
@@ -118,9 +119,9 @@ fn full_in(state: &State) -> Option<Condition> {
 }
 
 fn slow_step(state: &State) -> Option<Condition> {
-    let threshold = state.alerts.rules.threshold(Alert::SlowStep)?;
-    let usual = state.run.phases().step()?;
-    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    let threshold = state.run.alerts.rules.threshold(Alert::SlowStep)?;
+    let usual = state.run.telemetry.phases().step()?;
+    let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let times = progress.step_time.value()?.0 / usual.0;
     let text = format!("a step takes {} times the usual {usual}", three_figures(times));
     let back = BACK_SHARE * (threshold - 1.0).max(0.0);
@@ -128,8 +129,8 @@ fn slow_step(state: &State) -> Option<Condition> {
 }
 
 fn stalled(state: &State) -> Option<Condition> {
-    let threshold = state.alerts.rules.threshold(Alert::Stalled)?;
-    let phases = state.run.phases();
+    let threshold = state.run.alerts.rules.threshold(Alert::Stalled)?;
+    let phases = state.run.telemetry.phases();
     let minutes = phases.quiet_for(state.now)?.0 / 60.0;
     let between = phases.phase(state.now) == Phase::Between;
     let crossing = if between { upwards(minutes, threshold, threshold) } else { Crossing::Back };
@@ -138,22 +139,22 @@ fn stalled(state: &State) -> Option<Condition> {
 }
 
 fn loss(state: &State) -> Option<Condition> {
-    state.alerts.rules.threshold(Alert::Loss)?;
-    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    state.run.alerts.rules.threshold(Alert::Loss)?;
+    let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let loss = progress.loss.value()?;
     Some(condition(Alert::Loss, whether(!loss.is_finite()), format!("the loss is {loss}")))
 }
 
 fn ended(state: &State) -> Option<Condition> {
-    state.alerts.rules.threshold(Alert::Ended)?;
-    let ended = state.run.ended(&state.monitor, state.now);
+    state.run.alerts.rules.threshold(Alert::Ended)?;
+    let ended = state.run.telemetry.ended(&state.monitor, state.now);
     let pid = state.monitor.attached.as_ref().map_or(0, |attached| attached.pid);
     let text = format!("process {pid} has {}", ended.as_deref().unwrap_or("ended"));
     Some(condition(Alert::Ended, whether(ended.is_some()), text))
 }
 
-fn out_of_memory(state: &State) -> Option<Condition> {
-    state.alerts.rules.threshold(Alert::OutOfMemory)?;
-    let text = state.ran_out.as_ref().map(|known| known.explained.headline.clone());
+fn out_of_memory(run: &Run) -> Option<Condition> {
+    run.alerts.rules.threshold(Alert::OutOfMemory)?;
+    let text = run.ran_out.as_ref().map(|known| known.explained.headline.clone());
     Some(condition(Alert::OutOfMemory, whether(text.is_some()), text.unwrap_or_default()))
 }

@@ -84,7 +84,7 @@ pub fn look(state: &mut State) -> Vec<Effect> {
     let conditions = conditions::of(state);
     let now = state.now;
     let mut new: Vec<Condition> = Vec::new();
-    let alerts = &mut state.alerts;
+    let alerts = &mut state.run.alerts;
     for condition in conditions {
         let same = |raised: &Raised| raised.alert == condition.alert && raised.gpu == condition.gpu;
         match (alerts.raised.iter().position(same), condition.state) {
@@ -111,12 +111,12 @@ pub fn look(state: &mut State) -> Vec<Effect> {
     // What is played or made up wakes nobody.
     let real = matches!(&state.monitor.source, Source::Running(info)
         if !matches!(info.kind, SourceKind::Demo | SourceKind::Replay));
-    let ways = state.alerts.rules.ways.clone();
+    let ways = state.run.alerts.rules.ways.clone();
     if !real || ways == Ways::default() {
         return Vec::new();
     }
     let pid = state.monitor.attached.as_ref().map(|attached| attached.pid);
-    let plan = state.editor.name().to_owned();
+    let plan = state.plans.compared().name().to_owned();
     let alarm = |condition: Condition| Alarm {
         name: condition.alert.name(),
         text: condition.text,
@@ -132,8 +132,8 @@ pub fn look(state: &mut State) -> Vec<Effect> {
 
 /// Somebody has seen them all.
 pub fn acknowledge(state: &mut State) {
-    let count = state.alerts.raised.iter().filter(|raised| !raised.seen).count();
-    state.alerts.raised.iter_mut().for_each(|raised| raised.seen = true);
+    let count = state.run.alerts.raised.iter().filter(|raised| !raised.seen).count();
+    state.run.alerts.raised.iter_mut().for_each(|raised| raised.seen = true);
     state.notice = Some(info(match count {
         0 => "no alert is active".to_owned(),
         _ => "dismissed until they fire again; the Compare pane lists them".to_owned(),

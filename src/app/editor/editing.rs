@@ -11,6 +11,7 @@ use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, Purpose};
 use crate::app::run::calibrating;
 use crate::app::run::observation::observation;
+use crate::app::run::plan as run_plan;
 use crate::app::state::State;
 use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, Kind};
@@ -22,50 +23,50 @@ const LONGEST_VALUE: usize = 200;
 
 /// What depends on the plan, after it changed.
 pub fn follow(state: &mut State) {
-    let fields = state.form.fields(&state.editor).len();
-    state.form.selected = state.form.selected.min(fields.saturating_sub(1));
+    let fields = state.plans.form.fields(&state.plans.editor).len();
+    state.plans.form.selected = state.plans.form.selected.min(fields.saturating_sub(1));
     look_around(state);
     set_against(state);
 }
 
 /// Works out what the values beside the selected field's would do, where that is shown.
 pub fn look_around(state: &mut State) {
-    if state.text.is_none() {
-        let all = state.zoomed && state.focus == Pane::Plan;
-        state.form.look_around(all, &state.editor, &state.catalog);
+    if state.plans.text.is_none() {
+        let all = state.views.zoomed && state.views.focus == Pane::Plan;
+        state.plans.form.look_around(all, &state.plans.editor, &state.catalog);
     }
 }
 
-/// Sets what is observed against what the plan predicts now.
+/// Sets what is observed against what the run's plan predicts.
 pub fn set_against(state: &mut State) {
-    if state.made_up_for().is_some() {
-        state.comparison = None;
-        return;
-    }
-    state.calibration = calibrating::holds(state).map_or_else(Calibration::default, |kept| kept.factors);
-    state.comparison = state.editor.job().zip(state.editor.prediction()).and_then(|(job, prediction)| {
-        let observation = observation(&state.monitor, &state.run, prediction, &job.hardware.gpu)?;
-        Some(compare(prediction, &observation, &Bands::of(job), &state.calibration))
-    });
+    run_plan::follow(state);
+    state.run.calibration = calibrating::holds(state).map_or_else(Calibration::default, |kept| kept.factors);
+    state.run.comparison =
+        state.plans.run.as_ref().and_then(|run| run.plan().job().zip(run.plan().prediction())).and_then(
+            |(job, prediction)| {
+                let observation = observation(&state.monitor, &state.run.telemetry, prediction, &job.hardware.gpu)?;
+                Some(compare(prediction, &observation, &Bands::of(job), &state.run.calibration))
+            },
+        );
 }
 
 /// Makes `document` the plan.
 pub fn apply(state: &mut State, document: Document) {
-    state.editor.apply(document, &state.catalog);
+    state.plans.editor.apply(document, &state.catalog);
     refresh(state);
 }
 
 /// Makes `text` the plan's, whatever it says.
 pub fn take_text(state: &mut State, text: String) {
-    state.editor.set_text(text, false, &state.catalog);
+    state.plans.editor.set_text(text, false, &state.catalog);
     refresh(state);
 }
 
 /// The text was changed from elsewhere: the text view shows it, with the cursor where it was.
 fn refresh(state: &mut State) {
-    if let Some(view) = &mut state.text {
+    if let Some(view) = &mut state.plans.text {
         let (row, column) = view.cursor();
-        view.follow(state.editor.text(), 0);
+        view.follow(state.plans.editor.text(), 0);
         view.go_to(row, column);
     }
     follow(state);
@@ -74,19 +75,19 @@ fn refresh(state: &mut State) {
 /// Takes a value next to the selected field's, which is known to make a valid plan.
 pub fn take_step(state: &mut State, direction: Direction) {
     let step = match direction {
-        Direction::Less => state.form.lower.take(),
-        Direction::More => state.form.upper.take(),
+        Direction::Less => state.plans.form.lower.take(),
+        Direction::More => state.plans.form.upper.take(),
     };
     let Some(step) = step else {
         let way = if direction == Direction::Less { "below" } else { "above" };
-        let field = state.form.field(&state.editor);
-        let why = field.and_then(|field| why_not(field, direction, &state.editor, &state.catalog));
+        let field = state.plans.form.field(&state.plans.editor);
+        let why = field.and_then(|field| why_not(field, direction, &state.plans.editor, &state.catalog));
         let label = field.map_or("", Field::label);
         let said = why.unwrap_or_else(|| format!("{label}: no value {way} this one makes a valid plan"));
         state.notice = Some(problem(said));
         return;
     };
-    match state.editor.with(&step.change) {
+    match state.plans.editor.with(&step.change) {
         Ok(document) => apply(state, document),
         Err(fault) => state.notice = Some(problem(fault.to_string())),
     }
@@ -94,17 +95,17 @@ pub fn take_step(state: &mut State, direction: Direction) {
 
 /// Opens the list of the selected field's values, or lets one be typed.
 pub fn type_value(state: &mut State) {
-    let Some(field) = state.form.field(&state.editor) else { return };
+    let Some(field) = state.plans.form.field(&state.plans.editor) else { return };
     let mut choices = field.choices(&state.catalog);
     if field == Field::Gpu {
         choices.iter_mut().for_each(|choice| tell_here(choice, state));
     }
     if choices.is_empty() {
-        state.form.typing = Some(String::new());
+        state.plans.form.typing = Some(String::new());
         return;
     }
-    let shown = state.editor.shown(field);
-    state.picker = Some(Picker::open(Purpose::Value(field), choices, Some(&shown)));
+    let shown = state.plans.editor.shown(field);
+    state.dialogs.picker = Some(Picker::open(Purpose::Value(field), choices, Some(&shown)));
 }
 
 /// Tells of a card how many of it are watched.
@@ -122,13 +123,13 @@ fn tell_here(choice: &mut Choice, state: &State) {
 /// Takes back the last change of the plan, or makes it again.
 pub fn turn_back(state: &mut State, action: Action) {
     let at = match action {
-        Action::Undo => state.editor.undo(&state.catalog),
-        _ => state.editor.redo(&state.catalog),
+        Action::Undo => state.plans.editor.undo(&state.catalog),
+        _ => state.plans.editor.redo(&state.catalog),
     };
     match at {
         Some(at) => {
-            if let Some(view) = &mut state.text {
-                view.follow(state.editor.text(), at);
+            if let Some(view) = &mut state.plans.text {
+                view.follow(state.plans.editor.text(), at);
             }
             follow(state);
         }
@@ -140,9 +141,9 @@ pub fn turn_back(state: &mut State, action: Action) {
 
 /// Asks which key to add.
 pub fn add_key(state: &mut State) {
-    let missing = schema::keys().iter().filter(|key| key.kind != Kind::Section && !state.editor.has(key.path));
+    let missing = schema::keys().iter().filter(|key| key.kind != Kind::Section && !state.plans.editor.has(key.path));
     let choices = missing.map(|key| Choice::of(key.path, key.line)).collect();
-    state.picker = Some(Picker::open(Purpose::NewKey, choices, None));
+    state.dialogs.picker = Some(Picker::open(Purpose::NewKey, choices, None));
 }
 
 /// Lets the value of a key be given that the plan does not have yet.
@@ -150,19 +151,20 @@ pub fn add(state: &mut State, path: &str) {
     let Some(key) = schema::key(path) else { return };
     let known = super::field::FIELDS.into_iter().find(|field| field.key() == key.path);
     let field = known.unwrap_or(Field::Other(key.path));
-    state.form.adding = Some(field);
-    state.form.select(field.key(), &state.editor);
+    state.plans.form.adding = Some(field);
+    state.plans.form.select(field.key(), &state.plans.editor);
     look_around(state);
     type_value(state);
 }
 
 /// Takes the selected key out of the plan.
 pub fn remove_key(state: &mut State) {
-    let Some(field) = state.form.field(&state.editor).filter(|field| state.editor.is_written(*field)) else {
+    let Some(field) = state.plans.form.field(&state.plans.editor).filter(|field| state.plans.editor.is_written(*field))
+    else {
         state.notice = Some(problem("the plan does not say this: it is assumed"));
         return;
     };
-    match state.editor.with(&Change { set: Vec::new(), remove: vec![field.key()] }) {
+    match state.plans.editor.with(&Change { set: Vec::new(), remove: vec![field.key()] }) {
         Ok(document) => {
             apply(state, document);
             state.notice = Some(info(format!("{} is out; u takes it back", field.key())));
@@ -173,7 +175,7 @@ pub fn remove_key(state: &mut State) {
 
 /// A key while a value is typed.
 pub fn type_key(state: &mut State, key: Key) {
-    let Some(typed) = &mut state.form.typing else { return };
+    let Some(typed) = &mut state.plans.form.typing else { return };
     match key {
         Key::Char(c) if typed.len() < LONGEST_VALUE => typed.push(c),
         Key::Backspace => drop(typed.pop()),
@@ -182,20 +184,20 @@ pub fn type_key(state: &mut State, key: Key) {
         Key::Enter => take_typed(state),
         _ => {}
     }
-    state.form.look_at_typed(&state.editor, &state.catalog);
+    state.plans.form.look_at_typed(&state.plans.editor, &state.catalog);
 }
 
 /// Leaves a value as it is.
 pub fn leave_value(state: &mut State) {
-    state.form.typing = None;
-    if state.form.adding.take().is_some() {
+    state.plans.form.typing = None;
+    if state.plans.form.adding.take().is_some() {
         follow(state);
     }
 }
 
 fn take_typed(state: &mut State) {
-    let Some(text) = state.form.typing.take() else { return };
-    let Some(field) = state.form.field(&state.editor) else { return };
+    let Some(text) = state.plans.form.typing.take() else { return };
+    let Some(field) = state.plans.form.field(&state.plans.editor) else { return };
     if text.trim().is_empty() {
         return leave_value(state);
     }
@@ -205,11 +207,11 @@ fn take_typed(state: &mut State) {
 
 /// Makes `value` the field's, valid or not.
 pub fn take_value(state: &mut State, field: Field, value: &str) {
-    match with_value(field, value, &state.editor) {
+    match with_value(field, value, &state.plans.editor) {
         Ok(document) => {
-            state.form.adding = None;
+            state.plans.form.adding = None;
             apply(state, document);
-            state.form.select(field.key(), &state.editor);
+            state.plans.form.select(field.key(), &state.plans.editor);
             look_around(state);
         }
         Err(fault) => state.notice = Some(problem(fault.to_string())),
@@ -218,23 +220,23 @@ pub fn take_value(state: &mut State, field: Field, value: &str) {
 
 /// Turns between form and text.
 pub fn turn_text(state: &mut State) {
-    if let Some(view) = state.text.take() {
+    if let Some(view) = state.plans.text.take() {
         // The field that the cursor was on.
         if let Some(key) = view.key() {
-            state.form.select(key.path, &state.editor);
+            state.plans.form.select(key.path, &state.plans.editor);
         }
         return follow(state);
     }
-    let fault = state.editor.faults().first().and_then(|fault| fault.at);
-    let field = state.form.field(&state.editor);
-    let place = || state.editor.document()?.locate(field?.key());
-    state.text = Some(TextView::open(state.editor.text(), fault.or_else(place)));
-    state.focus = Pane::Plan;
+    let fault = state.plans.editor.faults().first().and_then(|fault| fault.at);
+    let field = state.plans.form.field(&state.plans.editor);
+    let place = || state.plans.editor.document()?.locate(field?.key());
+    state.plans.text = Some(TextView::open(state.plans.editor.text(), fault.or_else(place)));
+    state.views.focus = Pane::Plan;
 }
 
 /// A key while the plan is edited as text.
 pub fn type_text(state: &mut State, key: Key) {
-    let Some(view) = &mut state.text else { return };
+    let Some(view) = &mut state.plans.text else { return };
     if let Some(completion) = &mut view.completion {
         match key {
             Key::Up => return completion.step(-1),
@@ -259,19 +261,19 @@ pub fn type_text(state: &mut State, key: Key) {
 
 /// The lines of the text view are others now.
 fn changed(state: &mut State, letter: bool) {
-    let Some(view) = &mut state.text else { return };
-    if let Some((place, inserted)) = view.splice(state.editor.text()) {
-        state.editor.splice(place, &inserted, letter, &state.catalog);
+    let Some(view) = &mut state.plans.text else { return };
+    if let Some((place, inserted)) = view.splice(state.plans.editor.text()) {
+        state.plans.editor.splice(place, &inserted, letter, &state.catalog);
     }
     if letter || view.completion.is_some() {
-        view.offer(false, &state.editor, &state.catalog);
+        view.offer(false, &state.plans.editor, &state.catalog);
     }
     follow(state);
 }
 
 /// Writes what is offered at the cursor; where nothing is, offers it or indents.
 pub fn complete(state: &mut State) {
-    let Some(view) = &mut state.text else { return };
+    let Some(view) = &mut state.plans.text else { return };
     if view.complete() {
         return changed(state, false);
     }
@@ -279,7 +281,7 @@ pub fn complete(state: &mut State) {
     let blank = view.lines().get(row).is_some_and(|line| line.chars().take(column).all(|c| c == ' '));
     let at_end = view.lines().get(row).is_some_and(|line| line.chars().count() == column);
     if !(blank && at_end && column == 0) {
-        view.offer(true, &state.editor, &state.catalog);
+        view.offer(true, &state.plans.editor, &state.catalog);
     }
     if view.completion.is_none() && blank && view.indent() {
         changed(state, false);
@@ -288,17 +290,17 @@ pub fn complete(state: &mut State) {
 
 /// Pasted text goes where letters go.
 pub fn paste(state: &mut State, text: &str) {
-    if state.focus == Pane::Monitor && state.monitor.list.typing {
+    if state.views.focus == Pane::Monitor && state.monitor.list.typing {
         state.monitor.list.type_text(text);
-    } else if let Some(picker) = &mut state.picker {
+    } else if let Some(picker) = &mut state.dialogs.picker {
         text.chars().for_each(|letter| picker.type_letter(letter));
     } else if state.context() == Context::Text {
-        if state.text.as_mut().is_some_and(|view| view.paste(text)) {
+        if state.plans.text.as_mut().is_some_and(|view| view.paste(text)) {
             changed(state, false);
         }
-    } else if let Some(typed) = &mut state.form.typing {
+    } else if let Some(typed) = &mut state.plans.form.typing {
         let room = LONGEST_VALUE.saturating_sub(typed.len());
         typed.extend(text.chars().filter(|c| !c.is_control()).take(room));
-        state.form.look_at_typed(&state.editor, &state.catalog);
+        state.plans.form.look_at_typed(&state.plans.editor, &state.catalog);
     }
 }

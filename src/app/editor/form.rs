@@ -121,17 +121,22 @@ mod tests {
         let fresh = State::new(plan, catalog, None, Moment(0));
         let mut listing = fresh.clone();
         add_key(&mut listing);
-        let offered: Vec<String> = listing.picker.unwrap().choices.into_iter().map(|choice| choice.name).collect();
+        let offered: Vec<String> =
+            listing.dialogs.picker.unwrap().choices.into_iter().map(|choice| choice.name).collect();
         for key in schema::keys().iter().filter(|key| key.kind != Kind::Section) {
-            assert!(fresh.editor.has(key.path) || offered.iter().any(|name| name == key.path), "{}", key.path);
+            assert!(fresh.plans.editor.has(key.path) || offered.iter().any(|name| name == key.path), "{}", key.path);
             let mut state = fresh.clone();
             add(&mut state, key.path);
-            let field = state.form.field(&state.editor).unwrap();
+            let field = state.plans.form.field(&state.plans.editor).unwrap();
             assert_eq!(field.key(), key.path);
-            assert!(state.picker.is_some() || state.form.typing.is_some(), "{}: no value can be given", key.path);
+            assert!(
+                state.dialogs.picker.is_some() || state.plans.form.typing.is_some(),
+                "{}: no value can be given",
+                key.path
+            );
             take_value(&mut state, field, &typed(key.kind));
-            let document = state.editor.document().unwrap();
-            assert!(document.value(key.path).is_some(), "{}: {}", key.path, state.editor.text());
+            let document = state.plans.editor.document().unwrap();
+            assert!(document.value(key.path).is_some(), "{}: {}", key.path, state.plans.editor.text());
         }
     }
 }

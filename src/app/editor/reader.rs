@@ -1,20 +1,20 @@
 //! Long texts are given away to be read, one at a time, and taken back.
 
 use crate::app::event::Effect;
-use crate::app::state::State;
+use crate::app::state::{Plans, State};
 use crate::plan::{Document, Fault};
 
 /// Asks for the next text to be read that waits for it.
-pub fn ask(state: &mut State) -> Option<Effect> {
-    let number = state.readings + 1;
-    let text = state.tabs.others_mut().chain([&mut state.editor]).find_map(|editor| editor.begin_reading(number))?;
-    state.readings = number;
+pub fn ask(plans: &mut Plans) -> Option<Effect> {
+    let number = plans.readings + 1;
+    let text = plans.tabs.others_mut().chain([&mut plans.editor]).find_map(|editor| editor.begin_reading(number))?;
+    plans.readings = number;
     Some(Effect::Read { number, text })
 }
 
 /// A text has been read.
 pub fn arrived(state: &mut State, number: u64, read: Result<Document, Vec<Fault>>) {
-    let mut editors = state.tabs.others_mut().chain([&mut state.editor]);
+    let mut editors = state.plans.tabs.others_mut().chain([&mut state.plans.editor]);
     if let Some(editor) = editors.find(|editor| editor.standing().waits_for(number)) {
         editor.take_reading(read, &state.catalog);
     }
@@ -48,10 +48,13 @@ mod tests {
     #[test]
     fn a_long_text_is_read_beside_the_loop_and_the_last_good_plan_stays() {
         let mut state = long();
-        let before = state.editor.prediction().unwrap().clone();
+        let before = state.plans.editor.prediction().unwrap().clone();
         let (number, text) = letter(&mut state, 'x').unwrap();
-        assert_eq!((state.editor.standing(), text.as_str()), (Standing::Asked(number), state.editor.text()));
-        assert_eq!(state.editor.prediction(), Some(&before));
+        assert_eq!(
+            (state.plans.editor.standing(), text.as_str()),
+            (Standing::Asked(number), state.plans.editor.text())
+        );
+        assert_eq!(state.plans.editor.prediction(), Some(&before));
         // What is typed meanwhile waits: one text is read at a time.
         assert_eq!(letter(&mut state, 'y'), None);
         let effects = update(&mut state, Event::Read { number, read: Document::parse(&text) });
@@ -60,10 +63,10 @@ mod tests {
         else {
             panic!("the newer text is not read")
         };
-        assert!(text.contains("xy") && state.editor.faults().is_empty());
+        assert!(text.contains("xy") && state.plans.editor.faults().is_empty());
         let effects = update(&mut state, Event::Read { number, read: Document::parse(&text) });
-        assert_eq!(state.editor.standing(), Standing::Read);
-        assert!(state.editor.faults()[0].at.is_some_and(|at| at.line == 1), "{:?}", state.editor.faults());
+        assert_eq!(state.plans.editor.standing(), Standing::Read);
+        assert!(state.plans.editor.faults()[0].at.is_some_and(|at| at.line == 1), "{:?}", state.plans.editor.faults());
         assert!(effects.iter().any(|effect| matches!(effect, Effect::Keep(_))), "kept as soon as it is read");
     }
 

@@ -106,6 +106,22 @@ pub(super) const ANYWHERE: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Char('R')],
+        shown: "R",
+        word: "",
+        help: "compare the run with the plan in front from now on",
+        actions: &[A::ApplyToRun],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('F'), K::Esc],
+        shown: "F esc",
+        word: "",
+        help: "follow the run that is offered; esc: not this one",
+        actions: &[A::FollowRun, A::Dismiss],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Char('o')],
         shown: "o",
         word: "",

@@ -97,6 +97,12 @@ pub enum Action {
     Palette,
     /// Pin the plan as it is, to be compared with; pinned unchanged, let go of it.
     Baseline,
+    /// Compare the run with the plan in front from now on.
+    ApplyToRun,
+    /// Follow the run that is offered.
+    FollowRun,
+    /// Decline it.
+    Dismiss,
     /// The largest value of the selected field that fits.
     Largest,
     /// Show what happens over the values of the selected field.

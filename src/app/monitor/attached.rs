@@ -42,6 +42,12 @@ impl Attached {
         Self { pid, started: None, peak: None, device: None, state: AttachedState::Awaited }
     }
 
+    /// Whether the source has seen it: what a source tells of a run is of a process that it sees.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.started.is_some() || self.device.is_some()
+    }
+
     /// Takes in a sample.
     pub fn note(&mut self, sample: &Sample) {
         if matches!(self.state, AttachedState::Ended | AttachedState::Replaced) {

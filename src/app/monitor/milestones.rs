@@ -4,7 +4,7 @@ use super::Monitor;
 use super::trail::Trail;
 use crate::app::alerts::Alerts;
 use crate::app::event::Effect;
-use crate::app::run::Run;
+use crate::app::run::Telemetry;
 use crate::app::run::outlook::Outlook;
 use crate::app::state::State;
 use crate::reading::playback::{Milestones, Steer};
@@ -13,7 +13,7 @@ use crate::reading::playback::{Milestones, Steer};
 #[derive(Debug, Clone)]
 struct Shown {
     monitor: Monitor,
-    run: Run,
+    run: Telemetry,
     outlook: Outlook,
     alerts: Alerts,
     trail: Trail,
@@ -28,41 +28,48 @@ pub struct Played {
 
 /// A sample of the recording has been shown.
 pub fn pass(state: &mut State) {
-    state.played.samples += 1;
+    state.recordings.played.samples += 1;
     let shown = || {
         Box::new(Shown {
             monitor: state.monitor.clone(),
-            run: state.run.clone(),
-            outlook: state.outlook.clone(),
-            alerts: state.alerts.clone(),
-            trail: state.roofline.trail.clone(),
+            run: state.run.telemetry.clone(),
+            outlook: state.run.outlook.clone(),
+            alerts: state.run.alerts.clone(),
+            trail: state.views.roofline.trail.clone(),
         })
     };
-    state.played.milestones.pass(state.played.samples, shown);
+    state.recordings.played.milestones.pass(state.recordings.played.samples, shown);
 }
 
 /// All is as it was after so many samples, earlier or later than what is shown now.
 pub fn go_to(state: &mut State, samples: usize) -> Vec<Effect> {
-    state.played.samples = samples;
+    state.recordings.played.samples = samples;
     let attached = |monitor: &Monitor| monitor.attached.as_ref().map(|attached| attached.pid);
-    let at = state.played.milestones.before(samples).filter(|(at, _)| *at == samples).map(|(_, shown)| shown.clone());
+    let at = state
+        .recordings
+        .played
+        .milestones
+        .before(samples)
+        .filter(|(at, _)| *at == samples)
+        .map(|(_, shown)| shown.clone());
     let kept = at.filter(|shown| attached(&shown.monitor) == attached(&state.monitor));
     // Another process was followed when that was shown: only the whole way tells of this one.
     let afresh = kept.is_none() && samples > 0;
-    state.comparison = None;
-    state.explaining.restart();
+    state.run.comparison = None;
+    state.run.explaining.restart();
     match kept {
         Some(shown) => {
             state.monitor.restart(Some(shown.monitor));
-            let rules = std::mem::take(&mut state.alerts.rules);
-            state.alerts = Alerts { rules, ..shown.alerts };
-            (state.run, state.outlook, state.roofline.trail) = (shown.run, shown.outlook, shown.trail);
+            let rules = std::mem::take(&mut state.run.alerts.rules);
+            state.run.alerts = Alerts { rules, ..shown.alerts };
+            (state.run.telemetry, state.run.outlook, state.views.roofline.trail) =
+                (shown.run, shown.outlook, shown.trail);
         }
         None => {
             state.monitor.restart(None);
-            state.alerts.restart();
-            state.run.rewind();
-            (state.outlook, state.roofline.trail) = (Outlook::default(), Trail::default());
+            state.run.alerts.restart();
+            state.run.telemetry.rewind();
+            (state.run.outlook, state.views.roofline.trail) = (Outlook::default(), Trail::default());
         }
     }
     if afresh { vec![Effect::Steer(Steer::Afresh)] } else { Vec::new() }

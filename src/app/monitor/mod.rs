@@ -12,7 +12,7 @@ pub(super) mod trail;
 use crate::app::key::Key;
 use crate::reading::{DeviceSample, HostProcess, Moment, Sample, SourceInfo};
 use crate::units::{Bytes, Seconds};
-use attached::Attached;
+use attached::{Attached, AttachedState};
 use ending::{Ending, Meant};
 use history::History;
 use processes::{ProcessList, ProcessRow};
@@ -242,12 +242,15 @@ impl Monitor {
         }
     }
 
-    /// The device on which the attached process holds most; the shown one where nothing is attached.
+    /// The device that the run is on: the one where the attached process holds most, or everything where the driver
+    /// tells other pids; the shown one where nothing is attached. None while the attached process is on none.
     #[must_use]
-    pub fn attached_device(&self) -> usize {
-        let on = self.attached.as_ref().and_then(|attached| attached.device);
-        on.and_then(|index| self.devices().iter().position(|device| device.index == index))
-            .unwrap_or_else(|| self.shown_device())
+    pub fn run_device(&self) -> Option<usize> {
+        let Some(attached) = &self.attached else { return Some(self.shown_device()) };
+        match attached.device {
+            Some(index) => self.devices().iter().position(|device| device.index == index),
+            None => (attached.state == AttachedState::Unmatched).then(|| self.shown_device()),
+        }
     }
 
     /// Attaches to a process, or lets go of it when it is the attached one.

@@ -25,7 +25,7 @@ pub enum Recording {
 
 /// The recording that is played stands there now.
 pub fn played(state: &mut State, playback: Playback) -> Vec<Effect> {
-    let before = state.playback.take();
+    let before = state.recordings.playback.take();
     let mut effects = Vec::new();
     if before.as_ref().is_none_or(|before| before.rewound != playback.rewound) {
         effects = milestones::go_to(state, playback.from);
@@ -35,36 +35,36 @@ pub fn played(state: &mut State, playback: Playback) -> Vec<Effect> {
     if let Some(damage) = damage {
         state.notice = Some(problem(format!("plays up to the damage: {damage}")));
     }
-    state.playback = Some(playback);
+    state.recordings.playback = Some(playback);
     effects
 }
 
 /// What is observed goes to that file from now on.
 pub fn began(state: &mut State, path: PathBuf) {
     state.notice = Some(info(format!("recording to {}: r ends it", path.display())));
-    state.recording = Recording::On(path);
+    state.recordings.recording = Recording::On(path);
 }
 
 /// Nothing is written any more, and why.
 pub fn ended(state: &mut State, notice: Notice) {
-    state.recording = Recording::Off;
+    state.recordings.recording = Recording::Off;
     state.notice = Some(notice);
 }
 
 /// Begins to record, or ends it.
 pub fn toggle(state: &mut State) -> Vec<Effect> {
-    match (&state.recording, &state.monitor.source) {
+    match (&state.recordings.recording, &state.monitor.source) {
         (Recording::On(_), _) => {
-            state.recording = Recording::Ending;
+            state.recordings.recording = Recording::Ending;
             vec![Effect::StopRecording]
         }
         (Recording::Starting | Recording::Ending, _) => Vec::new(),
-        (Recording::Off, _) if state.playback.is_some() => {
+        (Recording::Off, _) if state.recordings.playback.is_some() => {
             state.notice = Some(problem("this is a recording already"));
             Vec::new()
         }
         (Recording::Off, Source::Running(_)) => {
-            state.recording = Recording::Starting;
+            state.recordings.recording = Recording::Starting;
             vec![Effect::Record]
         }
         (Recording::Off, Source::Starting | Source::Failed(_)) => {

@@ -26,18 +26,18 @@ impl Trail {
 
 /// Adds where the compared device is in the newest sample; nothing while it is idle.
 pub fn note(state: &mut State) {
-    let device = state.comparison.as_ref().and_then(|comparison| comparison.whose.device());
-    let trail = &mut state.roofline.trail;
+    let device = state.run.comparison.as_ref().and_then(|comparison| comparison.whose.device());
+    let trail = &mut state.views.roofline.trail;
     if trail.device != device {
         *trail = Trail { points: VecDeque::new(), device };
     }
     let sample = state.monitor.devices().iter().find(|sample| Some(sample.index) == device);
-    let (Some(sample), Some(job)) = (sample, state.editor.job()) else { return };
-    let Some(prediction) = state.editor.prediction() else { return };
+    let (Some(sample), Some(job)) = (sample, state.plans.compared().job()) else { return };
+    let Some(prediction) = state.plans.compared().prediction() else { return };
     let rate = executed(&sample.tensor_activity, &sample.counters.fp32, prediction.roofline.peak, &job.hardware.gpu);
     // Without counters there is no rate of a second, only that of whole steps.
     let of_steps =
-        || state.comparison.as_ref().and_then(|comparison| comparison.point).filter(|_| rate.absence().is_some());
+        || state.run.comparison.as_ref().and_then(|comparison| comparison.point).filter(|_| rate.absence().is_some());
     if let Some(point) = run_point(&rate, &sample.dram_bandwidth).or_else(of_steps) {
         if trail.points.len() == TRAIL {
             trail.points.pop_front();

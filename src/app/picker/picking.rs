@@ -21,13 +21,13 @@ use crate::app::what_if::sweep;
 /// Opens the list of actions.
 pub fn open_palette(state: &mut State) {
     let choices = listed(state).iter().map(|command| choice(command, state)).collect();
-    state.picker = Some(Picker::open(Purpose::Action, choices, None));
+    state.dialogs.picker = Some(Picker::open(Purpose::Action, choices, None));
 }
 
 /// The actions that can be done now: those of a recording only while one is played.
 fn listed(state: &State) -> Vec<Command> {
-    let mut commands = commands(state.focus);
-    commands.retain(|command| command.binding.context != Context::Replay || state.playback.is_some());
+    let mut commands = commands(state.views.focus);
+    commands.retain(|command| command.binding.context != Context::Replay || state.recordings.playback.is_some());
     commands
 }
 
@@ -44,7 +44,7 @@ fn choice(command: &Command, state: &State) -> Choice {
 
 /// A key while a list is open. An action that was chosen is returned to be done.
 pub fn on_key(state: &mut State, key: Key) -> (Vec<Effect>, Option<Action>) {
-    let Some(picker) = &mut state.picker else { return (Vec::new(), None) };
+    let Some(picker) = &mut state.dialogs.picker else { return (Vec::new(), None) };
     match key {
         Key::Up | Key::Ctrl('p') => picker.step(-1),
         Key::Down | Key::Ctrl('n') => picker.step(1),
@@ -69,7 +69,7 @@ pub fn on_key(state: &mut State, key: Key) -> (Vec<Effect>, Option<Action>) {
             }
         }
         Key::Esc | Key::Ctrl('c') => {
-            state.picker = None;
+            state.dialogs.picker = None;
             editing::leave_value(state);
         }
         Key::Enter => return take(state),
@@ -86,7 +86,7 @@ fn is_path(typed: &str) -> bool {
 /// Writes out what all paths have in common that begin as it was typed, and lists them.
 pub fn paths_found(state: &mut State, typed: &str, paths: Vec<String>) {
     let waits = |picker: &&mut Picker| picker.purpose.is_path() && picker.query == typed;
-    let Some(picker) = state.picker.as_mut().filter(waits) else { return };
+    let Some(picker) = state.dialogs.picker.as_mut().filter(waits) else { return };
     let Some(first) = paths.first() else {
         state.notice = Some(problem("no path begins so"));
         return;
@@ -104,16 +104,18 @@ pub fn paths_found(state: &mut State, typed: &str, paths: Vec<String>) {
 
 /// Works out what the selected value would do.
 pub fn look(state: &mut State) {
-    let Some(picker) = &mut state.picker else { return };
+    let Some(picker) = &mut state.dialogs.picker else { return };
     let Purpose::Value(field) = picker.purpose else { return };
-    picker.outcome =
-        picker.taken().and_then(|value| outlook(field, &value, &state.editor, &state.catalog)).map(|step| step.outcome);
+    picker.outcome = picker
+        .taken()
+        .and_then(|value| outlook(field, &value, &state.plans.editor, &state.catalog))
+        .map(|step| step.outcome);
 }
 
 fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
-    let Some(picker) = state.picker.take() else { return (Vec::new(), None) };
+    let Some(picker) = state.dialogs.picker.take() else { return (Vec::new(), None) };
     let Some(taken) = picker.taken() else {
-        state.picker = Some(picker);
+        state.dialogs.picker = Some(picker);
         return (Vec::new(), None);
     };
     let mut effects = Vec::new();
@@ -124,17 +126,17 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
         Purpose::Constraint(constraint) => effects = search::constrain(state, constraint, &taken),
         Purpose::Open => effects = plans::chosen(state, &taken),
         Purpose::SaveAs => {
-            state.save_as = Some(taken.into());
-            effects = saving::save(state, false);
+            state.plans.save_as = Some(taken.into());
+            effects = saving::save(&mut state.plans, false);
         }
         Purpose::Export => exporting::chosen(state, &taken),
+        Purpose::ExportTo => effects = exporting::write_to(&mut state.plans, taken.into()),
         Purpose::Topic => picker.place().into_iter().for_each(|place| topics::chosen(state, place)),
-        Purpose::ExportTo => effects = exporting::write_to(state, taken.into()),
         Purpose::Action => {
             let command = picker.place().and_then(|place| listed(state).get(place).copied());
             let Some(command) = command else { return (effects, None) };
             if let Context::In(pane) = command.binding.context {
-                state.focus = pane;
+                state.views.focus = pane;
             }
             return (effects, Some(command.action));
         }

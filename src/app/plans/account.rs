@@ -36,7 +36,7 @@ pub struct Import {
 
 /// Another tool's file is opened as a plan of its own beside the others; what was read of it is shown.
 pub fn arrived(state: &mut State, import: Import) {
-    let name = plans::unused(state, &import.plan.name);
+    let name = plans::unused(&state.plans, &import.plan.name);
     let plan = Editor::unsaved(Loaded { name, ..import.plan }, &state.catalog);
     plans::open(state, plan, None);
     show(state, import.account);
@@ -44,15 +44,15 @@ pub fn arrived(state: &mut State, import: Import) {
 
 /// Shows what was read of the file that the plan in front is from.
 pub fn show(state: &mut State, account: Account) {
-    state.imported = Some(account);
-    state.overlay = Some(Overlay::Imported(0));
+    state.plans.imported = Some(account);
+    state.dialogs.overlay = Some(Overlay::Imported(0));
 }
 
 /// It has been seen; what comes next is said.
 pub fn close(state: &mut State) {
-    state.overlay = None;
-    if state.imported.take().is_some() {
-        let name = state.editor.name();
+    state.dialogs.overlay = None;
+    if state.plans.imported.take().is_some() {
+        let name = state.plans.editor.name();
         state.notice = Some(info(format!("an unsaved plan: s writes {name}.yaml, e shows what each value is from")));
     }
 }

@@ -74,14 +74,14 @@ impl Baseline {
 
 /// Pins the plan; a plan that is pinned as it stands is let go.
 pub fn pin(state: &mut State) {
-    if state.baseline.as_ref().is_some_and(|baseline| baseline.is(&state.editor)) {
-        state.baseline = None;
+    if state.plans.baseline.as_ref().is_some_and(|baseline| baseline.is(&state.plans.editor)) {
+        state.plans.baseline = None;
         state.notice = Some(info("no baseline any more"));
         return;
     }
-    match Baseline::pin(&state.editor) {
+    match Baseline::pin(&state.plans.editor) {
         Some(baseline) => {
-            state.baseline = Some(baseline);
+            state.plans.baseline = Some(baseline);
             state.notice = Some(info("pinned: every pane shows the difference to this plan from now on"));
         }
         None => state.notice = Some(problem("a plan that is not valid cannot be pinned")),

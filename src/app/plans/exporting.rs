@@ -6,7 +6,7 @@ use crate::app::event::{Effect, Expected};
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, Purpose};
-use crate::app::state::{Overlay, Saving, State};
+use crate::app::state::{Overlay, Plans, Saving, State};
 use crate::plan::export::{Exported, Target, export};
 
 /// What the plan is exported as.
@@ -37,52 +37,54 @@ impl Export {
 
 /// Asks as what.
 pub fn ask(state: &mut State) {
-    if state.editor.plan().is_none() {
+    if state.plans.editor.plan().is_none() {
         state.notice = Some(problem("the plan is not valid: there is nothing to export"));
         return;
     }
     let choices = Target::ALL.map(|target| Choice::of(target.name(), target.meaning())).to_vec();
-    state.picker = Some(Picker::open(Purpose::Export, choices, None));
+    state.dialogs.picker = Some(Picker::open(Purpose::Export, choices, None));
 }
 
 /// Shows the plan as that target writes it.
 pub fn chosen(state: &mut State, name: &str) {
     let target = Target::ALL.into_iter().find(|target| target.name() == name);
-    let Some((target, plan)) = target.zip(state.editor.plan()) else { return };
+    let Some((target, plan)) = target.zip(state.plans.editor.plan()) else { return };
     let exported = export(plan, &state.catalog, target).with_notes(target);
-    let folder = state.editor.path().and_then(Path::parent).unwrap_or(Path::new(""));
-    let path = folder.join(format!("{}.{}", state.editor.name(), target.ending()));
-    state.export = Some(Export { target, exported, path });
-    state.overlay = Some(Overlay::Export(0));
+    let folder = state.plans.editor.path().and_then(Path::parent).unwrap_or(Path::new(""));
+    let path = folder.join(format!("{}.{}", state.plans.editor.name(), target.ending()));
+    state.plans.export = Some(Export { target, exported, path });
+    state.dialogs.overlay = Some(Overlay::Export(0));
 }
 
 /// Asks for the file to write to.
 pub fn ask_where(state: &mut State) {
     let mut picker = Picker::open(Purpose::ExportTo, Vec::new(), None);
-    picker.query = state.export.as_ref().map_or_else(String::new, |export| export.path.display().to_string());
-    state.picker = Some(picker);
+    picker.query = state.plans.export.as_ref().map_or_else(String::new, |export| export.path.display().to_string());
+    state.dialogs.picker = Some(picker);
 }
 
 /// Writes it to that file.
-pub fn write_to(state: &mut State, path: PathBuf) -> Vec<Effect> {
-    if let Some(export) = &mut state.export {
+pub fn write_to(plans: &mut Plans, path: PathBuf) -> Vec<Effect> {
+    if let Some(export) = &mut plans.export {
         export.path = path;
     }
-    write(state, false)
+    write(plans, false)
 }
 
 /// Writes it; `over` whatever is there.
-pub fn write(state: &mut State, over: bool) -> Vec<Effect> {
-    let Some(export) = state.export.as_ref().filter(|_| state.saving == Saving::Idle) else { return Vec::new() };
-    state.saving = Saving::Export;
+pub fn write(plans: &mut Plans, over: bool) -> Vec<Effect> {
+    let Some(export) = plans.export.as_ref().filter(|_| plans.saving == Saving::Idle) else {
+        return Vec::new();
+    };
+    plans.saving = Saving::Export;
     let expected = if over { Expected::Anything } else { Expected::Nothing };
     let (path, text) = (Some(export.path.clone()), export.text().to_owned());
-    vec![Effect::Save { path, name: state.editor.name().to_owned(), text, expected }]
+    vec![Effect::Save { path, name: plans.editor.name().to_owned(), text, expected }]
 }
 
 /// It is on disk.
 pub fn written(state: &mut State, path: &Path) {
-    let Some(export) = state.export.take() else { return };
+    let Some(export) = state.plans.export.take() else { return };
     let unsaid = match export.exported.notes.len() {
         0 => String::new(),
         1 => "; 1 thing it cannot say".to_owned(),

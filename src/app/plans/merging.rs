@@ -13,7 +13,7 @@ use crate::plan::{Document, Mark};
 /// Both sets of changes in one text: by lines; where these meet, by values; where these are
 /// two for one key, both are put in for the user to choose.
 pub fn merge(state: &mut State, theirs: String) {
-    let editor = &mut state.editor;
+    let editor = &mut state.plans.editor;
     let (base, ours) = (editor.saved_text().to_owned(), editor.text().to_owned());
     let merged = diffy::merge(&base, &ours, &theirs);
     editor.note_on_disk(theirs.clone());
@@ -25,7 +25,7 @@ pub fn merge(state: &mut State, theirs: String) {
         Err(both) => {
             let line = both.lines().position(|line| line.starts_with("<<<<<<<")).map_or(1, |at| at + 1);
             editing::take_text(state, both);
-            state.text = Some(TextView::open(state.editor.text(), Some(Mark { line, column: 1 })));
+            state.plans.text = Some(TextView::open(state.plans.editor.text(), Some(Mark { line, column: 1 })));
             state.notice = Some(problem("both changed the same lines: choose between the marks, then save"));
         }
     }

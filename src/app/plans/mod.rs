@@ -18,22 +18,22 @@ use crate::app::key::Key;
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, Purpose};
-use crate::app::state::{Overlay, Saving, State};
+use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::EXAMPLES;
 
 /// What stands beside an example in the list of plans.
 const EXAMPLE: &str = "built-in example";
 
 /// Asks which plan to open.
-pub fn ask(state: &mut State) -> Vec<Effect> {
+pub fn ask(dialogs: &mut Dialogs) -> Vec<Effect> {
     let examples = EXAMPLES.iter().map(|(name, _)| Choice::of(name, EXAMPLE)).collect();
-    state.picker = Some(Picker::open(Purpose::Open, examples, None));
+    dialogs.picker = Some(Picker::open(Purpose::Open, examples, None));
     vec![Effect::ListPlans]
 }
 
 /// Adds the files that there are to the list, each with what it is, while that is open.
-pub fn listed(state: &mut State, files: &[(PathBuf, String)]) {
-    let Some(picker) = state.picker.as_mut().filter(|picker| picker.purpose == Purpose::Open) else { return };
+pub fn listed(dialogs: &mut Dialogs, files: &[(PathBuf, String)]) {
+    let Some(picker) = dialogs.picker.as_mut().filter(|picker| picker.purpose == Purpose::Open) else { return };
     let files = files.iter().map(|(path, what)| Choice::of(&path.display().to_string(), what));
     let choices = files.chain(picker.choices.drain(..).filter(|choice| choice.facts == EXAMPLE)).collect();
     let query = picker.query.clone();
@@ -56,45 +56,45 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
 /// Puts a plan in front of the others. One that is open already comes to the front as it is.
 pub fn open(state: &mut State, plan: Editor, kept: Option<String>) {
     let same = |other: &Editor| other.path().is_some() && other.path() == plan.path();
-    let open_already = state.tabs.all(&state.editor).position(same);
+    let open_already = state.plans.tabs.all(&state.plans.editor).position(same);
     if let Some(place) = open_already {
         go_to(state, place);
-        state.notice = Some(info(format!("{} is open already", state.editor.name())));
+        state.notice = Some(info(format!("{} is open already", state.plans.editor.name())));
         return;
     }
-    leave(state);
-    state.tabs.open(&mut state.editor, plan);
+    leave(&mut state.plans);
+    state.plans.tabs.open(&mut state.plans.editor, plan);
     arrive(state);
-    state.text = TextView::to_mend(&state.editor);
-    if state.text.is_some() {
-        state.focus = crate::app::pane::Pane::Plan;
+    state.plans.text = TextView::to_mend(&state.plans.editor);
+    if state.plans.text.is_some() {
+        state.views.focus = crate::app::pane::Pane::Plan;
     }
     saving::offer(state, kept);
 }
 
 /// `name`, with a number where a plan of that name is open.
-pub fn unused(state: &State, name: &str) -> String {
-    let names: Vec<&str> = state.tabs.all(&state.editor).map(Editor::name).collect();
+pub fn unused(plans: &Plans, name: &str) -> String {
+    let names: Vec<&str> = plans.tabs.all(&plans.editor).map(Editor::name).collect();
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(&name.as_str())).unwrap_or_default()
 }
 
 /// A copy of the plan in front, beside it.
 pub fn duplicate(state: &mut State) {
-    let copy = state.editor.duplicate(unused(state, state.editor.name()));
-    leave(state);
-    state.tabs.open(&mut state.editor, copy);
+    let copy = state.plans.editor.duplicate(unused(&state.plans, state.plans.editor.name()));
+    leave(&mut state.plans);
+    state.plans.tabs.open(&mut state.plans.editor, copy);
     arrive(state);
-    state.notice = Some(info(format!("a copy: {}; [ and ] go between the plans", state.editor.name())));
+    state.notice = Some(info(format!("a copy: {}; [ and ] go between the plans", state.plans.editor.name())));
 }
 
 /// Closes the plan in front, unless it has unsaved changes or is the only one.
 pub fn close(state: &mut State) {
-    if state.editor.modified() {
+    if state.plans.editor.modified() {
         state.notice = Some(problem("it has unsaved changes: save it, or undo them"));
         return;
     }
-    if state.saving != Saving::Idle || !state.tabs.close(&mut state.editor) {
+    if state.plans.saving != Saving::Idle || !state.plans.tabs.close(&mut state.plans.editor) {
         state.notice = Some(problem("this is the only plan: q leaves"));
         return;
     }
@@ -103,55 +103,55 @@ pub fn close(state: &mut State) {
 
 /// Brings the plan of that place to the front.
 pub fn go_to(state: &mut State, place: usize) {
-    turn(state, |state| state.tabs.go_to(&mut state.editor, place));
+    turn(state, |state| state.plans.tabs.go_to(&mut state.plans.editor, place));
 }
 
 /// Brings the next plan to the front.
 pub fn next(state: &mut State) {
-    turn(state, |state| state.tabs.next(&mut state.editor));
+    turn(state, |state| state.plans.tabs.next(&mut state.plans.editor));
 }
 
 /// Brings the previous plan to the front.
 pub fn previous(state: &mut State) {
-    turn(state, |state| state.tabs.previous(&mut state.editor));
+    turn(state, |state| state.plans.tabs.previous(&mut state.plans.editor));
 }
 
 fn turn(state: &mut State, to: impl FnOnce(&mut State)) {
-    if state.tabs.place().1 == 1 {
+    if state.plans.tabs.place().1 == 1 {
         state.notice = Some(problem("only this plan is open: o opens another, d copies this one"));
         return;
     }
-    if state.saving != Saving::Idle {
+    if state.plans.saving != Saving::Idle {
         state.notice = Some(problem("it is being saved"));
         return;
     }
-    leave(state);
+    leave(&mut state.plans);
     to(state);
     arrive(state);
 }
 
 /// What belongs to the plan that was in front is put away.
-fn leave(state: &mut State) {
-    state.text = None;
-    state.form.typing = None;
-    state.form.adding = None;
-    state.kept = None;
+fn leave(plans: &mut Plans) {
+    plans.text = None;
+    plans.form.typing = None;
+    plans.form.adding = None;
+    plans.kept = None;
 }
 
 fn arrive(state: &mut State) {
-    state.memory.selected = 0;
-    state.roofline.selected = 0;
+    state.views.memory.selected = 0;
+    state.views.roofline.selected = 0;
     follow(state);
 }
 
 /// A key while the open plans are compared.
 pub fn on_table(state: &mut State, key: Key, selected: usize) {
-    let last = state.tabs.place().1 - 1;
-    state.overlay = match key {
+    let last = state.plans.tabs.place().1 - 1;
+    state.dialogs.overlay = match key {
         Key::Up | Key::Char('k') => Some(Overlay::Plans(selected.saturating_sub(1))),
         Key::Down | Key::Char('j') => Some(Overlay::Plans((selected + 1).min(last))),
         Key::Enter => {
-            if state.tabs.place().0 != selected {
+            if state.plans.tabs.place().0 != selected {
                 go_to(state, selected);
             }
             None

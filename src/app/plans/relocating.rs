@@ -71,10 +71,10 @@ mod tests {
             panic!("nothing is saved")
         };
         assert_eq!(text, "model: {hf_config: ../plans/config.json, batch_size: 8}\n");
-        assert!(state.editor.text().contains("{hf_config: config.json"), "not before it is on disk");
+        assert!(state.plans.editor.text().contains("{hf_config: config.json"), "not before it is on disk");
         let path = PathBuf::from("other/b.yaml");
         let effects = update(&mut state, Event::Saved { path, text: text.clone() });
-        assert_eq!((state.editor.text(), state.editor.modified()), (text.as_str(), false));
+        assert_eq!((state.plans.editor.text(), state.plans.editor.modified()), (text.as_str(), false));
         assert!(state.notice.as_ref().unwrap().text.contains("../plans/config.json"));
         let (folder, named) = (PathBuf::from("other"), "../plans/config.json".to_owned());
         assert!(effects.contains(&Effect::ReadConfig { folder, named }), "{effects:?}");
@@ -84,7 +84,7 @@ mod tests {
     fn beside_itself_it_stays_as_it_is() {
         let mut state = state();
         let effects = save_as(&mut state, "plans/b.yaml");
-        let own = state.editor.text().to_owned();
+        let own = state.plans.editor.text().to_owned();
         assert!(effects.iter().any(|effect| matches!(effect, Effect::Save { text, .. } if *text == own)));
     }
 

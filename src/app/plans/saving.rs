@@ -12,7 +12,8 @@ use crate::app::key::Key;
 use crate::app::notice::{info, problem};
 use crate::app::picker::{Picker, Purpose};
 use crate::app::plans;
-use crate::app::state::{Overlay, Saving, State};
+use crate::app::run::plan::RunPlan;
+use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::Document;
 
 /// A file that was not written, because of what was found in its place.
@@ -38,151 +39,155 @@ pub enum InTheWay {
 /// Shows what is to be saved; what is shown already is saved. Without changes the file is looked
 /// at all the same: it may be gone, or another one.
 pub fn ask(state: &mut State) -> Vec<Effect> {
-    if state.saving != Saving::Idle {
+    if state.plans.saving != Saving::Idle {
         return Vec::new();
     }
-    if !state.editor.modified() && state.editor.path().is_some() {
-        return save(state, false);
+    if !state.plans.editor.modified() && state.plans.editor.path().is_some() {
+        return save(&mut state.plans, false);
     }
-    state.overlay = Some(Overlay::Diff(0));
+    state.dialogs.overlay = Some(Overlay::Diff(0));
     Vec::new()
 }
 
 /// Asks for the file to save to instead of the plan's own.
-pub fn ask_where(state: &mut State) {
-    state.picker = Some(Picker::open(Purpose::SaveAs, Vec::new(), None));
+pub fn ask_where(dialogs: &mut Dialogs) {
+    dialogs.picker = Some(Picker::open(Purpose::SaveAs, Vec::new(), None));
 }
 
 /// Writes the plan; `over` whatever is there.
-pub fn save(state: &mut State, over: bool) -> Vec<Effect> {
-    if state.saving != Saving::Idle {
+pub fn save(plans: &mut Plans, over: bool) -> Vec<Effect> {
+    if plans.saving != Saving::Idle {
         return Vec::new();
     }
-    state.saving = Saving::Plan;
-    let editor = &state.editor;
+    plans.saving = Saving::Plan;
+    let editor = &plans.editor;
     let own = editor.path().map(Into::into);
-    let expected = match (&state.save_as, &own) {
+    let expected = match (&plans.save_as, &own) {
         _ if over => Expected::Anything,
         (None, Some(_)) => Expected::Text(editor.saved_text().to_owned()),
         (Some(path), Some(own)) if path == own => Expected::Text(editor.saved_text().to_owned()),
         (Some(_), _) | (None, None) => Expected::Nothing,
     };
-    let moved = state.save_as.as_deref().and_then(|path| relocated(editor, path));
+    let moved = plans.save_as.as_deref().and_then(|path| relocated(editor, path));
     let text = moved.as_ref().map_or_else(|| editor.text(), Document::text).to_owned();
-    let path = state.save_as.clone().or(own);
+    let path = plans.save_as.clone().or(own);
     vec![Effect::Save { path, name: editor.name().to_owned(), text, expected }]
 }
 
 /// A file is on disk.
 pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
-    if std::mem::take(&mut state.saving) == Saving::Export {
+    if std::mem::take(&mut state.plans.saving) == Saving::Export {
         exporting::written(state, &path);
         return Vec::new();
     }
-    state.save_as = None;
+    state.plans.save_as = None;
     let mut said = format!("saved {}", path.display());
-    let forget = forget(state);
-    if let Some(moved) = relocated(&state.editor, &path).filter(|moved| moved.text() == text) {
+    let forget = forget(&state.plans);
+    if let Some(moved) = relocated(&state.plans.editor, &path).filter(|moved| moved.text() == text) {
         said += &format!("; there model.hf_config is {}", moved.written(CONFIG).unwrap_or_default());
         editing::apply(state, moved);
     }
     state.notice = Some(info(said));
-    // A run that was made up for this plan is still its run under another name.
-    let first = state.first == state.editor.name();
-    state.editor.mark_saved(path, text);
-    if first {
-        state.editor.name().clone_into(&mut state.first);
+    // The run's plan is still that under another name.
+    let of_run = state.plans.run.as_ref().is_some_and(|run| run.is(&state.plans.editor));
+    state.plans.editor.mark_saved(path, text);
+    if of_run {
+        state.plans.run = RunPlan::of(&state.plans.editor).or(state.plans.run.take());
     }
     let mut effects = Vec::new();
-    if !state.editor.modified() {
-        state.kept = None;
+    if !state.plans.editor.modified() {
+        state.plans.kept = None;
         effects.push(forget);
     }
-    if state.quit_after_save {
+    if state.plans.quit_after_save {
         // What was edited while an earlier text was being written is saved before leaving.
-        effects.extend(if state.editor.modified() { save(state, false) } else { go_on_leaving(state) });
+        effects.extend(if state.plans.editor.modified() {
+            save(&mut state.plans, false)
+        } else {
+            go_on_leaving(state)
+        });
     }
     effects
 }
 
 /// The file holds what would have been written.
 pub fn unchanged(state: &mut State) {
-    state.saving = Saving::Idle;
-    state.save_as = None;
+    state.plans.saving = Saving::Idle;
+    state.plans.save_as = None;
     state.notice = Some(info("nothing to save: the file holds this text"));
 }
 
 /// Nothing was written, and nothing is lost.
 pub fn failed(state: &mut State, why: &str) {
-    let other = if state.saving == Saving::Plan { "; S saves it elsewhere" } else { "" };
-    state.saving = Saving::Idle;
-    state.quit_after_save = false;
-    state.save_as = None;
+    let other = if state.plans.saving == Saving::Plan { "; S saves it elsewhere" } else { "" };
+    state.plans.saving = Saving::Idle;
+    state.plans.quit_after_save = false;
+    state.plans.save_as = None;
     state.notice = Some(problem(format!("{why}{other}")));
 }
 
 /// Something is in the way: what to do is asked. What was to be written is known still.
 pub fn refused(state: &mut State, conflict: Conflict) {
-    state.quit_after_save = false;
-    state.conflict = Some(conflict);
-    state.overlay = Some(Overlay::Conflict(0));
-    if state.saving == Saving::Plan {
-        state.saving = Saving::Idle;
+    state.plans.quit_after_save = false;
+    state.plans.conflict = Some(conflict);
+    state.dialogs.overlay = Some(Overlay::Conflict(0));
+    if state.plans.saving == Saving::Plan {
+        state.plans.saving = Saving::Idle;
     }
 }
 
 /// What is to be written: the plan, or what it is exported as.
 #[must_use]
 pub fn to_be_written(state: &State) -> &str {
-    match &state.export {
-        Some(export) if state.saving == Saving::Export => export.text(),
-        _ => state.editor.text(),
+    match &state.plans.export {
+        Some(export) if state.plans.saving == Saving::Export => export.text(),
+        _ => state.plans.editor.text(),
     }
 }
 
 /// A key while it is shown what is in the way.
 pub fn on_conflict(state: &mut State, key: Key) -> Vec<Effect> {
-    state.overlay = None;
-    let Some(conflict) = state.conflict.take() else { return Vec::new() };
-    let export = state.saving == Saving::Export;
-    state.saving = Saving::Idle;
+    state.dialogs.overlay = None;
+    let Some(conflict) = state.plans.conflict.take() else { return Vec::new() };
+    let export = state.plans.saving == Saving::Export;
+    state.plans.saving = Saving::Idle;
     let again = if conflict.found == InTheWay::Nothing { Key::Char('w') } else { Key::Char('o') };
     match (key, conflict.found) {
-        (key, _) if key == again && export => return exporting::write(state, true),
-        (key, _) if key == again => return save(state, true),
+        (key, _) if key == again && export => return exporting::write(&mut state.plans, true),
+        (key, _) if key == again => return save(&mut state.plans, true),
         (Key::Char('S'), _) if export => exporting::ask_where(state),
-        (Key::Char('S'), _) => ask_where(state),
+        (Key::Char('S'), _) => ask_where(&mut state.dialogs),
         (Key::Char('m'), InTheWay::Newer(Some(theirs))) => merge(state, theirs),
-        _ => state.save_as = None,
+        _ => state.plans.save_as = None,
     }
     Vec::new()
 }
 
 /// Leaves; asks first while a plan has unsaved changes.
 pub fn quit(state: &mut State) -> Vec<Effect> {
-    let unsaved = state.tabs.all(&state.editor).position(Editor::modified);
+    let unsaved = state.plans.tabs.all(&state.plans.editor).position(Editor::modified);
     let Some(place) = unsaved else { return vec![Effect::Quit] };
-    if !state.editor.modified() {
+    if !state.plans.editor.modified() {
         plans::go_to(state, place);
     }
-    state.overlay = Some(Overlay::ConfirmQuit);
+    state.dialogs.overlay = Some(Overlay::ConfirmQuit);
     Vec::new()
 }
 
 /// A key while it is asked what to do with unsaved changes.
 pub fn on_quit(state: &mut State, key: Key) -> Vec<Effect> {
-    state.overlay = None;
+    state.dialogs.overlay = None;
     match key {
         Key::Char('q') | Key::Ctrl('c') => {
-            let mut effects = vec![forget(state)];
-            state.kept = None;
-            state.editor.discard_changes();
+            let mut effects = vec![forget(&state.plans)];
+            state.plans.kept = None;
+            state.plans.editor.discard_changes();
             effects.extend(go_on_leaving(state));
             effects
         }
         Key::Char('s') | Key::Ctrl('s') => {
-            state.quit_after_save = true;
-            save(state, false)
+            state.plans.quit_after_save = true;
+            save(&mut state.plans, false)
         }
         _ => Vec::new(),
     }
@@ -190,27 +195,27 @@ pub fn on_quit(state: &mut State, key: Key) -> Vec<Effect> {
 
 /// The plan in front is done with: the next unsaved one is asked about, or this is the end.
 fn go_on_leaving(state: &mut State) -> Vec<Effect> {
-    state.quit_after_save = false;
-    if state.tabs.close(&mut state.editor) { quit(state) } else { vec![Effect::Quit] }
+    state.plans.quit_after_save = false;
+    if state.plans.tabs.close(&mut state.plans.editor) { quit(state) } else { vec![Effect::Quit] }
 }
 
-fn forget(state: &State) -> Effect {
-    Effect::Forget { path: state.editor.path().map(Into::into), name: state.editor.name().to_owned() }
+fn forget(plans: &Plans) -> Effect {
+    Effect::Forget { path: plans.editor.path().map(Into::into), name: plans.editor.name().to_owned() }
 }
 
 /// Keeps the unsaved text where it is another one than was kept last. `leaving`: there is no later.
 pub fn keep(state: &mut State, leaving: bool) -> Option<Effect> {
-    let editor = &state.editor;
-    let asked = matches!(state.overlay, Some(Overlay::Recovered(_)));
+    let editor = &state.plans.editor;
+    let asked = matches!(state.dialogs.overlay, Some(Overlay::Recovered(_)));
     if !editor.modified() {
         // Taken back to what the file holds: nothing is unsaved any more.
-        return state.kept.take().map(|_| forget(state));
+        return state.plans.kept.take().map(|_| forget(&state.plans));
     }
     // A long text is kept when it is read: letters that were typed meanwhile are one text.
-    if asked || editor.standing() != Standing::Read && !leaving || state.kept.as_deref() == Some(editor.text()) {
+    if asked || editor.standing() != Standing::Read && !leaving || state.plans.kept.as_deref() == Some(editor.text()) {
         return None;
     }
-    state.kept = Some(editor.text().to_owned());
+    state.plans.kept = Some(editor.text().to_owned());
     let (path, name) = (editor.path().map(Into::into), editor.name().to_owned());
     Some(Effect::Keep(Unsaved { path, name, text: editor.text().to_owned() }))
 }
@@ -220,17 +225,17 @@ pub fn keep(state: &mut State, leaving: bool) -> Option<Effect> {
 pub fn on_recovered(state: &mut State, key: Key) -> Vec<Effect> {
     match key {
         Key::Char('r') | Key::Enter => {
-            state.overlay = None;
-            if let Some(text) = state.recovered.take() {
+            state.dialogs.overlay = None;
+            if let Some(text) = state.plans.recovered.take() {
                 editing::take_text(state, text);
                 state.notice = Some(info("your unsaved changes are back; u takes them out again"));
             }
             Vec::new()
         }
         Key::Char('d') => {
-            state.overlay = None;
-            state.recovered = None;
-            vec![forget(state)]
+            state.dialogs.overlay = None;
+            state.plans.recovered = None;
+            vec![forget(&state.plans)]
         }
         Key::Char('q') => vec![Effect::Quit],
         _ => Vec::new(),
@@ -239,8 +244,8 @@ pub fn on_recovered(state: &mut State, key: Key) -> Vec<Effect> {
 
 /// Offers what was kept of the plan in front, where it says something else than the file.
 pub fn offer(state: &mut State, kept: Option<String>) {
-    state.recovered = kept.filter(|kept| kept != state.editor.text());
-    if state.recovered.is_some() {
-        state.overlay = Some(Overlay::Recovered(0));
+    state.plans.recovered = kept.filter(|kept| kept != state.plans.editor.text());
+    if state.plans.recovered.is_some() {
+        state.dialogs.overlay = Some(Overlay::Recovered(0));
     }
 }

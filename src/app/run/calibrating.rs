@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::mismatch;
 use crate::app::event::Effect;
 use crate::app::monitor::Source;
 use crate::app::notice::{info, problem};
@@ -69,15 +70,15 @@ impl Calibrations {
 fn here(state: &State) -> Option<Kept> {
     let live = matches!(&state.monitor.source, Source::Running(info)
         if !matches!(info.kind, SourceKind::Demo | SourceKind::Replay | SourceKind::Prometheus));
-    let device = state.monitor.devices().get(state.monitor.attached_device()).filter(|_| live)?;
+    let device = state.monitor.devices().get(state.monitor.run_device()?).filter(|_| live)?;
     let empty = Kept {
-        machine: state.calibrations.machine.clone(),
+        machine: state.run.calibrations.machine.clone(),
         gpu: device.name.value()?.clone(),
-        framework: state.editor.job()?.profile.name().to_owned(),
+        framework: state.plans.compared().job()?.profile.name().to_owned(),
         factors: Calibration::default(),
         at: state.now,
     };
-    Some(state.calibrations.kept.iter().find(|kept| kept.is_of(&empty)).cloned().unwrap_or(empty))
+    Some(state.run.calibrations.kept.iter().find(|kept| kept.is_of(&empty)).cloned().unwrap_or(empty))
 }
 
 /// The calibration that predictions are held with here; none where there is none.
@@ -90,7 +91,7 @@ pub fn holds(state: &State) -> Option<Kept> {
 pub fn keep(state: &mut State) -> Vec<Effect> {
     match learnt(state) {
         Ok((kept, run)) => {
-            state.calibrations.taught = Some(run);
+            state.run.calibrations.taught = Some(run);
             vec![Effect::Calibrate(Box::new(kept), true)]
         }
         Err(why) => {
@@ -100,22 +101,26 @@ pub fn keep(state: &mut State) -> Vec<Effect> {
     }
 }
 
-fn learnt(state: &State) -> Result<(Kept, (u32, Option<u64>)), &'static str> {
+fn learnt(state: &State) -> Result<(Kept, (u32, Option<u64>)), String> {
     let here = here(state).ok_or("only a run on a GPU of this machine can calibrate")?;
     let attached = state.monitor.attached.as_ref().ok_or("attach to the run to calibrate from")?;
-    let comparison = state.comparison.as_ref().filter(|comparison| comparison.evidence.settled);
+    let comparison = state.run.comparison.as_ref().filter(|comparison| comparison.evidence.settled);
     let comparison = comparison.ok_or("waiting for complete steps")?;
-    if !state.explaining.found.is_empty() {
-        return Err("the run differs from the plan: a factor would hide it; ⏎ takes an explanation");
+    if let Some(mismatch) = mismatch::of(state) {
+        return Err(mismatch.words());
+    }
+    if state.run.explaining.found.iter().any(|found| found.fits) {
+        return Err("the run differs from the plan: a factor would hide it; ⏎ takes an explanation".to_owned());
     }
     let run = (attached.pid, attached.started);
-    if state.calibrations.taught == Some(run) {
-        return Err("this run has been learnt from");
+    if state.run.calibrations.taught == Some(run) {
+        return Err("this run has been learnt from".to_owned());
     }
     let factors = here.factors.learnt(comparison);
     if factors == here.factors {
         return Err(
-            "nothing that is observed says anything for sure, or it is too far off to be a matter of the machine",
+            "nothing that is observed says anything for sure, or it is too far off to be a matter of the machine"
+                .to_owned(),
         );
     }
     Ok((Kept { factors, at: state.now, ..here }, run))
@@ -127,7 +132,7 @@ pub fn drop_it(state: &mut State) -> Vec<Effect> {
         state.notice = Some(problem("no calibration is in use here"));
         return Vec::new();
     };
-    state.calibrations.taught = None;
+    state.run.calibrations.taught = None;
     vec![Effect::Calibrate(Box::new(kept), false)]
 }
 
@@ -135,7 +140,7 @@ pub fn drop_it(state: &mut State) -> Vec<Effect> {
 pub fn written(state: &mut State, outcome: Result<Calibrations, String>) {
     match outcome {
         Ok(all) => {
-            state.calibrations.kept = all.kept;
+            state.run.calibrations.kept = all.kept;
             crate::app::editor::editing::set_against(state);
             state.notice = Some(info(match holds(state) {
                 Some(kept) => format!("predictions are calibrated from now on: {}; C drops it", kept.factors.words()),

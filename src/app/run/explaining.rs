@@ -1,12 +1,14 @@
 //! Why the run differs from its plan: searched for in the background whenever what is seen of it has
 //! changed, and taken into the plan where the user says so.
 
-use super::inferred;
+use super::mismatch;
+use super::plan::RunPlan;
 use crate::app::editor::editing;
 use crate::app::event::Effect;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::notice::{info, problem};
-use crate::app::state::State;
+use crate::app::plans;
+use crate::app::state::{Run, State};
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Comparison, Evidence, Explanation, Subject, explain};
 use crate::plan::{Document, HfConfig, ModelTrace};
@@ -57,9 +59,9 @@ impl CompareRow {
     /// The row of that number.
     #[must_use]
     pub fn of(state: &State) -> Self {
-        let above = state.explaining.found.len().max(1);
-        match state.compared.checked_sub(above) {
-            None => Self::Why(state.compared),
+        let above = state.run.explaining.found.len().max(1);
+        match state.views.compared.checked_sub(above) {
+            None => Self::Why(state.views.compared),
             Some(0) => Self::Run,
             Some(1) => Self::Kinds,
             Some(below) => Self::Assumption(below - 2),
@@ -69,7 +71,7 @@ impl CompareRow {
     /// How many rows there are, of a prediction with so many assumptions.
     #[must_use]
     pub fn count(state: &State, assumptions: usize) -> usize {
-        state.explaining.found.len().max(1) + 2 + assumptions
+        state.run.explaining.found.len().max(1) + 2 + assumptions
     }
 }
 
@@ -89,13 +91,11 @@ const CALM: Seconds = Seconds(10.0);
 
 impl Asked {
     fn of(state: &State) -> Option<Self> {
-        let comparison = state.comparison.as_ref()?;
-        // A text that is no plan can be held against nothing.
-        state.editor.plan()?;
+        let comparison = state.run.comparison.as_ref()?;
         Some(Self {
-            text: state.editor.text().to_owned(),
+            text: state.plans.run.as_ref()?.plan().text().to_owned(),
             stage: comparison.stage(),
-            calibration: state.calibration,
+            calibration: state.run.calibration,
             evidence: comparison.held_against_plans(),
             at: state.now,
         })
@@ -136,18 +136,19 @@ pub struct Question {
 }
 
 impl Question {
-    /// What there is to explain now; none without a valid plan or anything observed.
+    /// What there is to explain now; none where nothing is observed of a run that has a plan.
     #[must_use]
     pub fn of(state: &State) -> Option<Self> {
-        let job = state.editor.job()?;
+        let plan = state.plans.run.as_ref()?.plan();
+        let job = plan.job()?;
         Some(Self {
-            document: state.editor.document()?.clone(),
-            config: state.editor.hf_config().cloned(),
-            trace: state.editor.trace().cloned(),
+document: plan.document()?.clone(),
+            config: plan.hf_config().cloned(),
+            trace: plan.trace().cloned(),
             catalog: state.catalog.clone(),
             asked: Asked::of(state)?,
             bands: Bands::of(job),
-            stated: state.run.stated(&state.monitor).to_vec(),
+            stated: state.run.telemetry.stated(&state.monitor).to_vec(),
         })
     }
 
@@ -170,10 +171,10 @@ impl Question {
 /// Begins a search where what is seen has changed since the last one and lies outside of what
 /// predictions stray by, or where it did: then it says that nothing is wrong any more.
 pub fn look(state: &mut State) -> Option<Effect> {
-    state.editor.plan()?;
-    let wrong = state.comparison.as_ref()?.is_notable();
-    let explaining = &mut state.explaining;
-    if explaining.asked.as_ref().is_some_and(|asked| asked.text != state.editor.text()) {
+    let text = state.plans.run.as_ref()?.plan().text();
+    let wrong = state.run.comparison.as_ref()?.is_notable();
+    let explaining = &mut state.run.explaining;
+    if explaining.asked.as_ref().is_some_and(|asked| asked.text != text) {
         // They are of another plan.
         explaining.found.clear();
         explaining.asked = None;
@@ -185,29 +186,29 @@ pub fn look(state: &mut State) -> Option<Effect> {
     }
     let now = Asked::of(state)?;
     let answered = state
+        .run
         .explaining
         .asked
         .as_ref()
         .is_some_and(|asked| !now.is_news_to(asked) || known && now.is_poorer_than(asked));
-    (!answered).then(|| ask(state, now))
+    (!answered).then(|| ask(&mut state.run, now))
 }
 
 /// Whether the run is gone: what was found out about it stays.
 fn is_over(state: &State) -> bool {
     let attached = state.monitor.attached.as_ref().map(|attached| attached.state);
-    attached == Some(AttachedState::Replaced) || state.run.ended(&state.monitor, state.now).is_some()
+    attached == Some(AttachedState::Replaced) || state.run.telemetry.ended(&state.monitor, state.now).is_some()
 }
 
-/// Whether the run is meant to do what the plan says, and has done so for whole steps. The example that
-/// opens where no plan is given is nobody's plan for real processes, and what another card than the plan's
-/// does needs no other cause.
+/// Whether the run is meant to do what its plan says, and has done so for whole steps. What another model does, or other
+/// GPUs, needs no other cause.
 fn is_meant(state: &State) -> bool {
-    let settled = state.comparison.as_ref().is_some_and(|comparison| comparison.evidence.settled);
-    settled && !inferred::has_no_plan(state) && state.other_card().is_none()
+    let settled = state.run.comparison.as_ref().is_some_and(|comparison| comparison.evidence.settled);
+    settled && mismatch::of(state).is_none()
 }
 
-fn ask(state: &mut State, now: Asked) -> Effect {
-    let explaining = &mut state.explaining;
+fn ask(run: &mut Run, now: Asked) -> Effect {
+    let explaining = &mut run.explaining;
     explaining.number += 1;
     explaining.asked = Some(now);
     explaining.under_way = true;
@@ -217,32 +218,37 @@ fn ask(state: &mut State, now: Asked) -> Effect {
 /// Begins a search because somebody wants one.
 pub fn ask_now(state: &mut State) -> Vec<Effect> {
     let Some(now) = Asked::of(state) else {
-        state.notice = Some(problem("nothing is observed that a valid plan could be held against"));
+        state.notice = Some(problem("nothing is observed of a run that has a plan"));
         return Vec::new();
     };
-    state.explaining.by_key = true;
-    if state.explaining.under_way {
+    if let Some(mismatch) = mismatch::of(state) {
+        state.notice = Some(problem(format!("nothing to search for: {}", mismatch.words())));
         return Vec::new();
     }
-    vec![ask(state, now)]
+    state.run.explaining.by_key = true;
+    if state.run.explaining.under_way {
+        return Vec::new();
+    }
+    vec![ask(&mut state.run, now)]
 }
 
 /// A search has come back.
 pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
-    let explaining = &mut state.explaining;
+    let explaining = &mut state.run.explaining;
     if number != explaining.number {
         return;
     }
     explaining.under_way = false;
-    let of_this = explaining.asked.as_ref().is_some_and(|asked| asked.text == state.editor.text());
+    let run = state.plans.run.as_ref();
+    let of_this = explaining.asked.as_ref().is_some_and(|asked| run.is_some_and(|run| run.plan().text() == asked.text));
     if of_this {
         explaining.found = found;
         explaining.found.retain(|explanation| explanation.share.0 >= WORTH);
     }
     if std::mem::take(&mut explaining.by_key) && of_this {
         state.notice = Some(info(match explaining.found.first() {
-            Some(best) => format!("{} ({:.0} %)", best.words(), best.share.percent()),
-            None if state.comparison.as_ref().is_some_and(Comparison::is_notable) => {
+            Some(best) => best.verdict(),
+            None if state.run.comparison.as_ref().is_some_and(Comparison::is_notable) => {
                 "no other plan and no known fault of the machine explains what is observed".to_owned()
             }
             None => "the plan explains what is observed: no other one does so better".to_owned(),
@@ -252,7 +258,7 @@ pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
 
 /// Makes the plan say what the selected explanation says that the run does.
 pub fn take(state: &mut State) {
-    let Some(chosen) = state.explaining.found.get(state.compared) else {
+    let Some(chosen) = state.run.explaining.found.get(state.views.compared) else {
         state.notice = Some(problem("no explanation is selected: press e to search"));
         return;
     };
@@ -262,11 +268,21 @@ pub fn take(state: &mut State) {
         state.notice = Some(info(format!("the plan is right: {}", remedies.join("; "))));
         return;
     };
-    match state.editor.with(&change) {
-        Ok(document) => {
-            editing::apply(state, document);
-            state.notice = Some(info(format!("the plan says so now: {words}; u takes it back")));
+    let Some(run) = state.plans.run.clone() else { return };
+    let document = match run.plan().with(&change) {
+        Ok(document) => document,
+        Err(fault) => {
+            state.notice = Some(problem(fault.to_string()));
+            return;
         }
-        Err(fault) => state.notice = Some(problem(fault.to_string())),
+    };
+    if !run.is(&state.plans.editor) {
+        // A draft stays as it is, beside the plan that the run turned out to have.
+        let name = plans::unused(&state.plans, run.plan().name());
+        plans::open(state, run.plan().duplicate(name), None);
     }
+    editing::apply(state, document);
+    state.plans.run = RunPlan::of(&state.plans.editor).or(Some(run));
+    editing::set_against(state);
+    state.notice = Some(info(format!("the run's plan says so now: {words}; u, then R, takes it back")));
 }

@@ -1,7 +1,9 @@
 //! The plan that a process seems to run: proposed with the origin of each value, taken or
 //! dismissed by the user, never put in place of a plan unasked.
 
+use super::plan::RunPlan;
 use crate::app::editor::Editor;
+use crate::app::editor::editing::set_against;
 use crate::app::event::Effect;
 use crate::app::key::Key;
 use crate::app::monitor::{Selected, Source};
@@ -42,10 +44,15 @@ pub fn is_wanted(state: &State) -> bool {
     real && has_no_plan(state)
 }
 
-/// Whether the plan is the example that opens where none is given: nobody's for real processes.
+/// Whether the run has no plan: nobody has given any.
 pub fn has_no_plan(state: &State) -> bool {
+    state.plans.run.is_none() && is_nobodys(state)
+}
+
+/// Whether the plan in front is an example that came with the program: nobody's plan for processes that are real.
+pub fn is_nobodys(state: &State) -> bool {
     let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
-    state.editor.is_example() && !made_up && state.playback.is_none()
+    state.plans.editor.is_example() && !made_up && state.recordings.playback.is_none()
 }
 
 /// Asks for the plan of the process that is selected in the monitor, else of the attached one.
@@ -53,7 +60,7 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
     let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
     // Who has chosen a process means that one.
     let chosen = match state.monitor.selected {
-        Selected::Process(pid) if state.focus == Pane::Monitor => Some(pid),
+        Selected::Process(pid) if state.views.focus == Pane::Monitor => Some(pid),
         _ => None,
     };
     match chosen.or(attached).or_else(|| state.monitor.selected_pid()) {
@@ -69,11 +76,11 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
 pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, String>) {
     match outcome {
         Ok(proposal) => {
-            state.run.stated = Some(Stated { pid, values: proposal.stated.clone() });
-            state.proposal = Some(*proposal);
+            state.run.telemetry.stated = Some(Stated { pid, values: proposal.stated.clone() });
+            state.run.proposal = Some(*proposal);
             // A question that is open keeps its place.
-            if state.overlay.is_none() && state.picker.is_none() {
-                state.overlay = Some(Overlay::Proposal(0));
+            if state.dialogs.overlay.is_none() && state.dialogs.picker.is_none() {
+                state.dialogs.overlay = Some(Overlay::Proposal(0));
             } else {
                 state.notice = Some(info(format!("the plan of {pid} was read: i in the monitor shows it")));
             }
@@ -84,10 +91,15 @@ pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, Strin
 
 /// A key that does not scroll the proposal.
 pub fn on_key(state: &mut State, key: Key) {
-    state.overlay = None;
-    let Some(proposal) = state.proposal.take().filter(|_| key == Key::Enter) else { return };
+    state.dialogs.overlay = None;
+    let Some(proposal) = state.run.proposal.take().filter(|_| key == Key::Enter) else { return };
     let plan = Editor::unsaved(proposal.plan, &state.catalog);
     plans::open(state, plan, None);
-    let name = state.editor.name();
+    if state.monitor.attached_here() == Some(proposal.pid) {
+        // What the process itself says is what it is compared with.
+        state.plans.run = RunPlan::of(&state.plans.editor).or(state.plans.run.take());
+        set_against(state);
+    }
+    let name = state.plans.editor.name();
     state.notice = Some(info(format!("the plan of {}: edit it here; saved it is {name}.yaml", proposal.pid)));
 }

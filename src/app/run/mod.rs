@@ -3,12 +3,15 @@
 pub(super) mod calibrating;
 pub(super) mod explaining;
 pub(super) mod inferred;
+pub(super) mod mismatch;
 pub(super) mod observation;
+pub(super) mod offer;
 pub(super) mod outlook;
+pub(super) mod plan;
 pub(super) mod ran_out;
+pub(super) mod verdict;
 
-use crate::app::monitor::attached::AttachedState;
-use crate::app::monitor::history::History;
+use crate::app::monitor::attached::{Attached, AttachedState};
 use crate::app::monitor::{Monitor, Source};
 use crate::compare::{Phases, period};
 use crate::reading::{
@@ -22,7 +25,7 @@ const QUIET: f64 = 60.0;
 
 /// What is known of runs besides their devices.
 #[derive(Debug, Clone, Default)]
-pub struct Run {
+pub struct Telemetry {
     /// The newest news.
     pub news: RunNews,
     /// What the newest sample told: of a recorded run, or a made-up one.
@@ -37,21 +40,35 @@ pub struct Run {
     of: Option<u32>,
     /// The step by the rhythm of the attached process's device.
     rhythm: Reading<Seconds>,
-    /// Processes that were attached by themselves: once let go of, they stay so.
-    offered: Vec<u32>,
+    /// The process of the simulated run, which was attached by itself: once let go of, it stays so.
+    simulated_pid: Option<u32>,
+    /// Runs that were offered and not taken.
+    declined: Vec<u32>,
 }
 
-impl Run {
-    /// Takes in news. A process with a hook that nobody has attached anything beside is attached.
-    pub fn take(&mut self, news: RunNews, monitor: &mut Monitor, now: Moment) {
+impl Telemetry {
+    /// Takes in news.
+    pub fn take(&mut self, news: RunNews) {
         self.news = news;
-        let demo = matches!(&monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
-        if monitor.attached.is_some() || demo {
-            return;
-        }
-        let Some(pid) = self.leader(now).map(|run| run.pid).filter(|pid| !self.offered.contains(pid)) else { return };
-        self.offered.push(pid);
-        monitor.toggle_attach(pid);
+    }
+
+    /// A run under the hook that was started elsewhere on this machine and may be followed: nothing is attached, or what
+    /// is has ended, and nobody has declined it.
+    #[must_use]
+    pub fn offered(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
+        let local = matches!(&monitor.source, Source::Running(info)
+            if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu | SourceKind::Demo));
+        let own = self.simulated_pid.filter(|_| monitor.attached.is_some());
+        let idle = monitor.attached.as_ref().is_none_or(|attached| {
+            Some(attached.pid) == own || matches!(attached.state, AttachedState::Ended | AttachedState::Missing)
+        });
+        let attached = monitor.attached_here();
+        self.leader(now).filter(|run| local && idle && Some(run.pid) != attached && !self.declined.contains(&run.pid))
+    }
+
+    /// A run that was offered is not offered again.
+    pub fn decline(&mut self, pid: u32) {
+        self.declined.push(pid);
     }
 
     /// Takes in what a source that knows of a run tells in a sample. The demo's own run is attached: once let
@@ -61,11 +78,11 @@ impl Run {
         let Some(progress) = &sample.progress else { return };
         self.sampled = Some((**progress).clone());
         let demo = matches!(&monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
-        let first = sample.processes.first().map(|process| process.pid);
-        if let Some(pid) = first.filter(|pid| demo && monitor.attached.is_none() && !self.offered.contains(pid)) {
-            self.offered.push(pid);
+        let first = sample.processes.first().map(|process| process.pid).filter(|_| demo);
+        if let Some(pid) = first.filter(|pid| monitor.attached.is_none() && self.simulated_pid != Some(*pid)) {
             monitor.toggle_attach(pid);
         }
+        self.simulated_pid = first.or(self.simulated_pid);
     }
 
     /// What was played has not happened yet.
@@ -101,8 +118,8 @@ impl Run {
     }
 
     /// What a log tells, or the recording of one.
-    fn log(&self) -> Option<&Progress> {
-        Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref())
+    fn log(&self, monitor: &Monitor) -> Option<&Progress> {
+        Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref().filter(|_| is_sampled(monitor)))
     }
 
     /// How the attached run ended, in words: `ended after 1 840 steps, exit 1`; none while it goes on, as far as
@@ -129,7 +146,7 @@ impl Run {
     #[must_use]
     pub fn out_of_memory(&self, monitor: &Monitor, now: Moment) -> Option<&OutOfMemory> {
         let ending = self.hooked(monitor, now).and_then(|run| run.end.as_ref()?.out_of_memory.as_ref());
-        ending.or(self.news.out_of_memory.as_ref()).or(self.ran_out.as_ref())
+        ending.or(self.news.out_of_memory.as_ref()).or(self.ran_out.as_ref().filter(|_| is_sampled(monitor)))
     }
 
     /// A sample with what log and hook tell of the run at that time, for a recording.
@@ -145,11 +162,15 @@ impl Run {
     }
 
     /// Looks for the rhythm of a device's recent past, where nobody tells the step.
-    pub fn feel(&mut self, history: &History, device: usize) {
-        if self.log().is_some() || !self.news.hooks.is_empty() {
+    pub fn feel(&mut self, monitor: &Monitor) {
+        if self.log(monitor).is_some() || !self.news.hooks.is_empty() {
             return;
         }
-        let points = || history.points(device);
+        let Some(device) = monitor.run_device() else {
+            self.rhythm = Reading::default();
+            return;
+        };
+        let points = || monitor.history.points(device);
         let times: Vec<Moment> = points().map(|point| point.at).collect();
         let series: [Option<Vec<f64>>; 2] = [
             points().map(|point| point.power.map(|power| power.0)).collect(),
@@ -162,17 +183,6 @@ impl Run {
         };
     }
 
-    /// The hook that speaks for a run: of the process, or of nobody in particular.
-    fn hook(&self, pid: Option<u32>, now: Moment) -> Option<&HookedRun> {
-        match pid {
-            Some(pid) => {
-                // What one said as it ended stays true.
-                self.news.hooks.iter().find(|run| run.pid == pid && (run.end.is_some() || !is_quiet(run, now)))
-            }
-            None => self.leader(now),
-        }
-    }
-
     fn leader(&self, now: Moment) -> Option<&HookedRun> {
         let trains = |run: &&HookedRun| run.leads() && run.step.is_some() && run.end.is_none() && !is_quiet(run, now);
         self.news.hooks.iter().filter(trains).max_by_key(|run| run.heard)
@@ -183,7 +193,7 @@ impl Run {
     pub fn progress(&self, monitor: &Monitor, now: Moment) -> Option<(Option<u32>, Progress)> {
         let attached = monitor.attached.as_ref().map(|attached| attached.pid);
         let hook = self.hooked(monitor, now);
-        let log = self.log();
+        let log = self.log(monitor);
         let hooked = hook.map(HookedRun::progress);
         let pid = attached.or_else(|| hook.map(|run| run.pid)).or(self.news.pid);
         let known = match (log, hooked) {
@@ -200,12 +210,20 @@ impl Run {
         Some((pid, known))
     }
 
-    /// The hook of the attached process, else of the run that leads.
+    /// The hook of the attached process.
     #[must_use]
     pub fn hooked(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
         // A hook knows the pid that its process has itself.
-        self.hook(monitor.attached_here(), now)
+        let pid = monitor.attached_here()?;
+        // What one said as it ended stays true.
+        self.news.hooks.iter().find(|run| run.pid == pid && (run.end.is_some() || !is_quiet(run, now)))
     }
+}
+
+/// Whether what a source tells in its samples is of the run that is followed: of a process that it has seen, or of
+/// everything it sees. A simulated or recorded run tells nothing of a real process.
+fn is_sampled(monitor: &Monitor) -> bool {
+    monitor.attached.as_ref().is_none_or(Attached::is_known)
 }
 
 /// The log's figures, with the hook's where the log has none, or one that is only derived.
@@ -255,33 +273,33 @@ mod tests {
     }
 
     #[test]
-    fn a_hooked_run_is_attached_once_and_stays_let_go_of() {
-        let (mut run, mut monitor) = (Run::default(), Monitor::new(None));
+    fn a_hooked_run_is_offered_tells_nothing_until_it_is_taken_and_is_not_offered_again() {
+        let (mut run, mut monitor) = (Telemetry::default(), Monitor::new(None));
         let news = RunNews { hooks: vec![hooked(7, NOW)], ..RunNews::default() };
-        run.take(news.clone(), &mut monitor, NOW);
-        assert_eq!(monitor.attached.as_ref().map(|attached| attached.pid), Some(7));
+        run.take(news);
+        let source = |kind| Source::Running(SourceInfo { kind, detail: String::new() });
+        for (kind, offered) in [(SourceKind::Nvml, Some(7)), (SourceKind::Prometheus, None), (SourceKind::Replay, None)]
+        {
+            monitor.source = source(kind);
+            assert_eq!(run.offered(&monitor, NOW).map(|run| run.pid), offered, "{kind:?}");
+        }
+        monitor.source = source(SourceKind::Nvml);
+        assert_eq!((&monitor.attached, run.progress(&monitor, NOW)), (&None, None));
         monitor.toggle_attach(7);
-        run.take(news, &mut monitor, NOW);
-        assert_eq!(monitor.attached, None);
-        // Not attached, but told.
+        assert!(run.offered(&monitor, NOW).is_none());
         let (pid, progress) = run.progress(&monitor, NOW).unwrap();
         // 4096 tokens in half a second.
         assert_eq!((pid, progress.tokens_per_s_per_gpu.value()), (Some(7), Some(&TokensPerSec(8_192.0))));
         // A minute and more without a word: gone.
         assert_eq!(run.progress(&monitor, NOW.plus_millis(61_000)), None);
-    }
-
-    #[test]
-    fn a_made_up_run_has_no_real_process_attached() {
-        let (mut run, mut monitor) = (Run::default(), Monitor::new(None));
-        monitor.source = Source::Running(SourceInfo { kind: SourceKind::Demo, detail: String::new() });
-        run.take(RunNews { hooks: vec![hooked(7, NOW)], ..RunNews::default() }, &mut monitor, NOW);
-        assert_eq!(monitor.attached, None);
+        monitor.toggle_attach(7);
+        run.decline(7);
+        assert!(run.offered(&monitor, NOW).is_none());
     }
 
     #[test]
     fn the_logs_count_and_the_hooks_time() {
-        let (mut run, mut monitor) = (Run::default(), Monitor::new(Some(7)));
+        let (mut run, monitor) = (Telemetry::default(), Monitor::new(Some(7)));
         let log = Progress {
             told_by: ToldBy::Log(LogFormat::HuggingFace),
             step: Reading::measured(1_040, NOW),
@@ -289,7 +307,7 @@ mod tests {
             ..Progress::default()
         };
         let news = RunNews { pid: Some(7), progress: log, hooks: vec![hooked(7, NOW)], ..RunNews::default() };
-        run.take(news, &mut monitor, NOW);
+        run.take(news);
         let (_, progress) = run.progress(&monitor, NOW).unwrap();
         assert_eq!((progress.step.value(), progress.step_time.value()), (Some(&1_040), Some(&Seconds(0.5))));
         assert_eq!(progress.peak_reserved.value(), Some(&Bytes(25)));

@@ -1,6 +1,6 @@
 //! What was seen of the run, boiled down to what a plan predicts.
 
-use super::Run;
+use super::Telemetry;
 use crate::app::monitor::Monitor;
 use crate::app::monitor::attached::{Attached, AttachedState};
 use crate::catalog::Gpu;
@@ -23,11 +23,13 @@ struct Found {
 /// What was observed, on the plan's `gpu`: of the attached process where there is one, else of the device that
 /// holds most. None before the first sample and without devices.
 #[must_use]
-pub fn observation(monitor: &Monitor, run: &Run, prediction: &Prediction, gpu: &Gpu) -> Option<Observation> {
+pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, gpu: &Gpu) -> Option<Observation> {
     let sample = monitor.sample.as_ref()?;
     let found = match &monitor.attached {
         // Which process it is cannot be told: the device's totals are what there is.
         Some(attached) if attached.state != AttachedState::Unmatched => of_process(sample, attached),
+        // What nobody uses differs from no plan.
+        None if sample.devices.iter().all(DeviceSample::is_idle) => return None,
         Some(_) | None => of_fullest_device(monitor, sample)?,
     };
     let device = found.position.and_then(|position| Some((position, sample.devices.get(position)?)));
@@ -51,7 +53,7 @@ pub fn observation(monitor: &Monitor, run: &Run, prediction: &Prediction, gpu: &
 
 /// With what the attached process's log and hook tell. The rhythm of its device tells too little
 /// to hold against a plan.
-fn told(evidence: Evidence, run: &Run, monitor: &Monitor, prediction: &Prediction, now: Moment) -> Evidence {
+fn told(evidence: Evidence, run: &Telemetry, monitor: &Monitor, prediction: &Prediction, now: Moment) -> Evidence {
     let progress = run.progress(monitor, now).map(|(_, progress)| progress);
     let Some(progress) = progress.filter(|progress| progress.told_by != ToldBy::Rhythm) else { return evidence };
     let all = |each: &Reading<TokensPerSec>| match each {
@@ -78,7 +80,7 @@ fn told(evidence: Evidence, run: &Run, monitor: &Monitor, prediction: &Predictio
 
 /// What a device does, averaged over whole steps.
 fn rates(
-    (monitor, run): (&Monitor, &Run),
+    (monitor, run): (&Monitor, &Telemetry),
     prediction: &Prediction,
     gpu: &Gpu,
     position: usize,

@@ -34,19 +34,22 @@ pub struct Outlook {
 
 /// Takes in the newest sample, and looks from time to time.
 pub fn look(state: &mut State) {
-    let position = state.monitor.attached_device();
+    let Some(position) = state.monitor.run_device() else {
+        state.run.outlook = Outlook::default();
+        return;
+    };
     let Some(sample) = &state.monitor.sample else { return };
     let Some(device) = sample.devices.get(position) else { return };
-    let outlook = &mut state.outlook;
+    let outlook = &mut state.run.outlook;
     if outlook.device != Some(device.index) {
         *outlook = Outlook { device: Some(device.index), ..Outlook::default() };
     }
     let Some(memory) = device.memory.value() else { return };
     let peak = state.monitor.peaks.get(position).copied().flatten();
     outlook.headroom = peak.map(|peak| memory.total.saturating_sub(peak));
-    let (phases, now) = (state.run.phases(), state.now);
+    let (phases, now) = (state.run.telemetry.phases(), state.now);
     let recent = state.monitor.history.stretch(position, RECENT, |at| phases.is_steady(at, now));
-    let step = phases.step().or(state.editor.prediction().map(|prediction| prediction.time.step));
+    let step = phases.step().or(state.plans.compared().prediction().map(|prediction| prediction.time.step));
     if recent.lasted().0 < LEAST.0.max(STEPS * step.unwrap_or_default().0) {
         // A pause leaves what was known before it; without work there is nothing to foresee.
         if recent.lasted() == Seconds(0.0) {
@@ -54,7 +57,8 @@ pub fn look(state: &mut State) {
         }
         return;
     }
-    let progress = state.run.progress(&state.monitor, state.now).map(|(_, progress)| progress).unwrap_or_default();
+    let progress =
+        state.run.telemetry.progress(&state.monitor, state.now).map(|(_, progress)| progress).unwrap_or_default();
     outlook.counts.note(&progress, memory.used, sample.at);
     if outlook.looked.is_some_and(|looked| sample.at.since(looked).0 < EVERY.0) {
         return;

@@ -1,6 +1,5 @@
 //! Memory that ran out: what the run's log or its hook said of it, explained as soon as it is known.
 
-use super::inferred;
 use crate::advise::{Beside, Shortage, savings, shortage};
 use crate::app::notice::{info, problem};
 use crate::app::state::{Overlay, State};
@@ -24,8 +23,7 @@ impl RanOut {
     }
 
     fn of(state: &State, message: OutOfMemory) -> Self {
-        // The example is nobody's plan for a real run.
-        let plan = state.editor.plan().zip(state.editor.prediction()).filter(|_| !inferred::has_no_plan(state));
+        let plan = state.plans.run.as_ref().and_then(|run| run.plan().plan().zip(run.plan().prediction()));
         let fixes = plan.map(|(plan, _)| savings(plan, &state.catalog)).unwrap_or_default();
         let beside = plan.map(|(_, prediction)| Beside { prediction, relief: &fixes });
         Self { explained: shortage(&message, beside), message }
@@ -34,28 +32,31 @@ impl RanOut {
 
 /// Notes whether memory has run out; once for each message it is shown at once, where nothing is in the way.
 pub fn look(state: &mut State) {
-    let told = state.run.out_of_memory(&state.monitor, state.now);
-    if told == state.ran_out.as_ref().map(|known| &known.message) {
+    let told = state.run.telemetry.out_of_memory(&state.monitor, state.now);
+    if told == state.run.ran_out.as_ref().map(|known| &known.message) {
         return;
     }
-    state.ran_out = told.cloned().map(|message| RanOut::of(state, message));
-    if state.ran_out.is_none() {
+    state.run.ran_out = told.cloned().map(|message| RanOut::of(state, message));
+    if state.run.ran_out.is_none() {
         return;
     }
-    let busy = state.overlay.is_some() || state.picker.is_some() || state.form.typing.is_some() || state.text.is_some();
+    let busy = state.dialogs.overlay.is_some()
+        || state.dialogs.picker.is_some()
+        || state.plans.form.typing.is_some()
+        || state.plans.text.is_some();
     if busy {
         state.notice = Some(info("memory ran out: O explains"));
     } else {
-        state.overlay = Some(Overlay::RanOut(0));
+        state.dialogs.overlay = Some(Overlay::RanOut(0));
     }
 }
 
 /// Shows it, against the plan as it is now.
 pub fn show(state: &mut State) {
-    let Some(known) = state.ran_out.take() else {
+    let Some(known) = state.run.ran_out.take() else {
         state.notice = Some(problem("no out-of-memory message in the run's log so far, nor by its hook"));
         return;
     };
-    state.ran_out = Some(RanOut::of(state, known.message));
-    state.overlay = Some(Overlay::RanOut(0));
+    state.run.ran_out = Some(RanOut::of(state, known.message));
+    state.dialogs.overlay = Some(Overlay::RanOut(0));
 }

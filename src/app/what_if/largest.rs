@@ -44,14 +44,14 @@ pub struct Largest {
 
 /// Shows the largest batch that fits, or the largest micro batch or sequence where that field is selected.
 pub fn open(state: &mut State) {
-    let field = match state.form.field(&state.editor) {
+    let field = match state.plans.form.field(&state.plans.editor) {
         Some(field @ (Field::MicroBatch | Field::Sequence)) => field,
         _ => Field::Batch,
     };
-    match largest_that_fits(field, &state.editor, &state.catalog) {
+    match largest_that_fits(field, &state.plans.editor, &state.catalog) {
         Ok(found) => {
-            state.largest = Some(found);
-            state.overlay = Some(Overlay::Largest);
+            state.dialogs.largest = Some(found);
+            state.dialogs.overlay = Some(Overlay::Largest);
         }
         Err(why) => state.notice = Some(problem(why)),
     }
@@ -59,10 +59,10 @@ pub fn open(state: &mut State) {
 
 /// A key while it is shown: Enter takes it.
 pub fn on_key(state: &mut State, key: Key) {
-    state.overlay = None;
-    let Some(found) = state.largest.take().filter(|_| key == Key::Enter) else { return };
+    state.dialogs.overlay = None;
+    let Some(found) = state.dialogs.largest.take().filter(|_| key == Key::Enter) else { return };
     let Some(change) = found.change else { return };
-    match state.editor.with(&change) {
+    match state.plans.editor.with(&change) {
         Ok(document) => {
             editing::apply(state, document);
             state.notice = Some(info(format!("taken; s saves it, u takes it back: {}", found.size.words)));

@@ -13,7 +13,7 @@ use crate::app::key::Key;
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, Purpose};
-use crate::app::state::{Overlay, State};
+use crate::app::state::{Dialogs, Overlay, State};
 use crate::catalog::Catalog;
 use crate::plan::{Change, Fault, Plan};
 
@@ -174,7 +174,7 @@ impl Wish {
     /// What is searched for now; none without a valid plan.
     #[must_use]
     pub fn of(state: &State) -> Option<Self> {
-        let view = state.search.as_ref()?;
+        let view = state.dialogs.search.as_ref()?;
         let plan = view.around.plan()?.clone();
         Some(Self { plan, keep: view.keep.clone(), aim: view.aim, catalog: state.catalog.clone() })
     }
@@ -200,18 +200,18 @@ impl Wish {
 
 /// Opens the search around the plan in front; a search of that same plan is there still.
 pub fn open(state: &mut State) -> Vec<Effect> {
-    if state.editor.plan().is_none() {
+    if state.plans.editor.plan().is_none() {
         state.notice = Some(problem("the plan is not valid: there is nothing to search around"));
         return Vec::new();
     }
-    state.overlay = Some(Overlay::Search);
-    let known = state.search.as_ref().is_some_and(|view| view.around.text() == state.editor.text());
-    if known && state.search.as_ref().is_some_and(|view| view.answer.is_some() || view.under_way.is_some()) {
+    state.dialogs.overlay = Some(Overlay::Search);
+    let known = state.dialogs.search.as_ref().is_some_and(|view| view.around.text() == state.plans.editor.text());
+    if known && state.dialogs.search.as_ref().is_some_and(|view| view.answer.is_some() || view.under_way.is_some()) {
         return Vec::new();
     }
-    let number = state.search.as_ref().map_or(0, |view| view.number);
+    let number = state.dialogs.search.as_ref().map_or(0, |view| view.number);
     let mut view = SearchView {
-        around: state.editor.clone(),
+        around: state.plans.editor.clone(),
         keep: Vec::new(),
         aim: Aim::default(),
         under_way: None,
@@ -221,13 +221,13 @@ pub fn open(state: &mut State) -> Vec<Effect> {
         number,
     };
     let effects = view.begin();
-    state.search = Some(view);
+    state.dialogs.search = Some(view);
     effects
 }
 
 /// A search is so far, and has perhaps found this by now.
-pub fn goes_on(state: &mut State, number: u64, seen: Seen, found: Option<Answer>) {
-    let Some(view) = state.search.as_mut().filter(|view| view.number == number && view.under_way.is_some()) else {
+pub fn goes_on(dialogs: &mut Dialogs, number: u64, seen: Seen, found: Option<Answer>) {
+    let Some(view) = dialogs.search.as_mut().filter(|view| view.number == number && view.under_way.is_some()) else {
         return;
     };
     view.under_way = Some(seen);
@@ -238,8 +238,8 @@ pub fn goes_on(state: &mut State, number: u64, seen: Seen, found: Option<Answer>
 }
 
 /// A search has ended.
-pub fn ended(state: &mut State, number: u64, answer: Result<Answer, String>) {
-    let Some(view) = state.search.as_mut().filter(|view| view.number == number) else { return };
+pub fn ended(dialogs: &mut Dialogs, number: u64, answer: Result<Answer, String>) {
+    let Some(view) = dialogs.search.as_mut().filter(|view| view.number == number) else { return };
     view.under_way = None;
     view.answer = Some(answer);
     view.step(0);
@@ -247,8 +247,8 @@ pub fn ended(state: &mut State, number: u64, answer: Result<Answer, String>) {
 
 /// A key while a search is shown.
 pub fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
-    let Some(view) = &mut state.search else {
-        state.overlay = None;
+    let Some(view) = &mut state.dialogs.search else {
+        state.dialogs.overlay = None;
         return Vec::new();
     };
     match key {
@@ -271,7 +271,7 @@ pub fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
         Key::Char('c') if view.under_way.is_some() => return vec![Effect::CancelSearch],
         Key::Enter => take(state),
         _ => {
-            state.overlay = None;
+            state.dialogs.overlay = None;
             if view.under_way.is_some() {
                 return vec![Effect::CancelSearch];
             }
@@ -282,7 +282,7 @@ pub fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
 
 /// Lists what a constraint may be.
 fn choose(state: &mut State, constraint: Constraint) {
-    let Some(view) = &state.search else { return };
+    let Some(view) = &state.dialogs.search else { return };
     let (choices, now) = match constraint {
         Constraint::Value(field) => {
             let now = view.around.shown(field);
@@ -298,12 +298,12 @@ fn choose(state: &mut State, constraint: Constraint) {
             (KNOBS.iter().map(|knob| Choice::of(knob, word(knob))).collect(), None)
         }
     };
-    state.picker = Some(Picker::open(Purpose::Constraint(constraint), choices, now.as_deref()));
+    state.dialogs.picker = Some(Picker::open(Purpose::Constraint(constraint), choices, now.as_deref()));
 }
 
 /// Searches under another constraint.
 pub fn constrain(state: &mut State, constraint: Constraint, taken: &str) -> Vec<Effect> {
-    let Some(view) = &mut state.search else { return Vec::new() };
+    let Some(view) = &mut state.dialogs.search else { return Vec::new() };
     match constraint {
         Constraint::Keep => {
             let Some(knob) = KNOBS.into_iter().find(|knob| *knob == taken) else { return Vec::new() };
@@ -349,7 +349,7 @@ fn freed(around: &Editor, keep: &[&str], catalog: &Catalog) -> Option<Editor> {
 
 /// Puts the selected plan, and the constraints that it was found under, into the plan: one edit.
 fn take(state: &mut State) {
-    let Some(view) = &state.search else { return };
+    let Some(view) = &state.dialogs.search else { return };
     let rows = view.rows();
     let Some((document, row)) = view.around.document().zip(rows.get(view.selected)) else { return };
     match document.changed(&row.plan.change) {
@@ -360,7 +360,7 @@ fn take(state: &mut State) {
             } else {
                 format!("taken; s saves it, u takes it back: {words}")
             };
-            state.overlay = None;
+            state.dialogs.overlay = None;
             editing::apply(state, document);
             state.notice = Some(info(said));
         }

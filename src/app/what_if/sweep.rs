@@ -158,17 +158,17 @@ fn spread(now: f64, whole: bool) -> Vec<String> {
 
 /// Opens the sweep of the selected field.
 pub fn open(state: &mut State) {
-    if let Some(field) = state.form.field(&state.editor) {
+    if let Some(field) = state.plans.form.field(&state.plans.editor) {
         show(state, vec![field]);
     }
 }
 
 /// Sweeps the fields and shows that.
 pub fn show(state: &mut State, fields: Vec<Field>) {
-    match SweepView::of(fields, &state.editor, &state.catalog) {
+    match SweepView::of(fields, &state.plans.editor, &state.catalog) {
         Ok(view) => {
-            state.sweep = Some(view);
-            state.overlay = Some(Overlay::Sweep);
+            state.dialogs.sweep = Some(view);
+            state.dialogs.overlay = Some(Overlay::Sweep);
         }
         Err(why) => state.notice = Some(problem(why)),
     }
@@ -176,7 +176,7 @@ pub fn show(state: &mut State, fields: Vec<Field>) {
 
 /// Sweeps a second field beside the first.
 pub fn add(state: &mut State, label: &str) {
-    let Some(first) = state.sweep.as_ref().and_then(|view| view.fields.first().copied()) else { return };
+    let Some(first) = state.dialogs.sweep.as_ref().and_then(|view| view.fields.first().copied()) else { return };
     if let Some(second) = FIELDS.into_iter().find(|field| field.label() == label) {
         show(state, vec![first, second]);
     }
@@ -184,8 +184,8 @@ pub fn add(state: &mut State, label: &str) {
 
 /// A key while a sweep is shown.
 pub fn on_key(state: &mut State, key: Key) {
-    let Some(view) = &mut state.sweep else {
-        state.overlay = None;
+    let Some(view) = &mut state.dialogs.sweep else {
+        state.dialogs.overlay = None;
         return;
     };
     match key {
@@ -203,21 +203,21 @@ pub fn on_key(state: &mut State, key: Key) {
             let fields = FIELDS.into_iter().filter(other);
             let choices =
                 fields.map(|field| crate::app::picker::choice::Choice::of(field.label(), line(field))).collect();
-            state.picker = Some(Picker::open(Purpose::SecondKey, choices, None));
+            state.dialogs.picker = Some(Picker::open(Purpose::SecondKey, choices, None));
         }
-        _ => state.overlay = None,
+        _ => state.dialogs.overlay = None,
     }
 }
 
 /// Puts the selected point into the plan.
 fn take(state: &mut State) {
-    let Some(view) = &state.sweep else { return };
+    let Some(view) = &state.dialogs.sweep else { return };
     let Some(point) = view.sweep.points.get(view.selected) else { return };
     if let Err(why) = &point.outcome {
         state.notice = Some(problem(why.clone()));
         return;
     }
-    let mut scratch = state.editor.clone();
+    let mut scratch = state.plans.editor.clone();
     let mut said = Vec::new();
     for (at, field) in view.fields.iter().enumerate() {
         let value = view.sweep.value(point, at);
@@ -230,7 +230,7 @@ fn take(state: &mut State) {
         }
         said.push(format!("{} {value}", field.label()));
     }
-    state.overlay = None;
+    state.dialogs.overlay = None;
     if let Some(document) = scratch.document().cloned() {
         editing::apply(state, document);
         state.notice = Some(info(format!("taken; s saves it, u takes it back: {}", said.join(", "))));

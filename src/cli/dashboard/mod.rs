@@ -83,7 +83,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, attach, clock.now());
     let files = own("keys.yaml", Keymap::parse).and_then(|keys| Ok((keys, own("alerts.yaml", Rules::parse)?)));
-    (state.keys, state.alerts.rules) = match files {
+    (state.keys, state.run.alerts.rules) = match files {
         Ok(files) => files,
         Err(messages) => {
             return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
@@ -91,25 +91,28 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     };
     let calibration = calibrations::file(|name| std::env::var_os(name));
     let (known, fault) = calibrations::read(calibration.as_deref());
-    state.calibrations = known;
+    state.run.calibrations = known;
     state.notice = fault.map(|text| Notice { severity: Severity::Problem, text });
     // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
     let live = !matches!(args.source, Choice::Replay { .. });
     let store = Store::of_user(|name| std::env::var_os(name)).filter(|_| live || args.plan.is_some());
-    let kept = store.as_ref().and_then(|store| store.unsaved(state.editor.path(), state.editor.name()));
+    let kept = store.as_ref().and_then(|store| store.unsaved(state.plans.editor.path(), state.plans.editor.name()));
     if let Some(account) = account {
         app::show_account(&mut state, account);
     }
     app::offer(&mut state, kept);
-    state.mouse = args.look.mouse;
+    state.views.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
     let (asked, awaited) = match source(args, &state) {
         Ok(source) => source,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
-    if !live {
-        // What is looked at is what was observed.
-        state.focus = Pane::Monitor;
+    if awaited.is_none() {
+        app::plan_of_simulation(&mut state);
+    }
+    if !live || attach.is_some() {
+        // What is looked at is what was observed, or what runs.
+        state.views.focus = Pane::Monitor;
     }
     let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
     let open = move |wants: &Wants| asked.open(wants);
@@ -206,7 +209,7 @@ impl Asked {
 /// In a line, where the demo's run cannot depart from the plan as it is asked to.
 fn source(args: &DashboardArgs, state: &State) -> Result<(Asked, Option<Awaited>), String> {
     let choice = args.source.clone();
-    let demo = made_up::run(&choice, &state.editor, DEMO_HEAD_START, &state.catalog)?;
+    let demo = made_up::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
     let (hand, later) = mpsc::channel();
     let awaited = demo.is_none().then(|| Awaited { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
     let later = awaited.is_some().then_some(later);

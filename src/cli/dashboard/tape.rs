@@ -45,7 +45,7 @@ impl Tape {
     /// Adds a sample, with what the run's log and hook tell. Where the disk is behind, it is left out and
     /// counted among the dropped ones.
     pub fn put(&mut self, sample: &Sample, state: &State) {
-        let told = state.run.told_in(sample, &state.monitor, state.now);
+        let told = state.run.telemetry.told_in(sample, &state.monitor, state.now);
         let dropped = told.dropped + self.lost;
         if let Err(TrySendError::Full(_)) = self.samples.try_send(Sample { dropped, ..told }) {
             self.lost += 1;

@@ -72,7 +72,7 @@ impl Screen {
 
     fn draw_frame(&mut self, state: &State, look: &Look) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        let area = Rect::new(0, 0, state.size.0, state.size.1);
+        let area = Rect::new(0, 0, state.views.size.0, state.views.size.1);
         if area != self.terminal.get_frame().area() {
             self.terminal.resize(area)?;
         }

@@ -115,8 +115,8 @@ async fn watch_on(
     tokio::spawn(read_terminal(events.clone(), pointers));
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    state.size = size();
-    if state.mouse {
+    state.views.size = size();
+    if state.views.mouse {
         screen.take_mouse(true)?;
     }
     wants.set(wanted(&state));
@@ -268,7 +268,7 @@ impl Hands {
     /// What a recording that begins now says of itself.
     fn header(&self, state: &State) -> Option<Header> {
         let Source::Running(source) = &state.monitor.source else { return None };
-        let plan = PlanText::new(state.editor.name(), state.editor.text(), state.editor.hf_config());
+        let plan = PlanText::new(state.plans.editor.name(), state.plans.editor.text(), state.plans.editor.hf_config());
         let attach = state.monitor.attached.as_ref().map(|attached| attached.pid);
         let header = Header::new(self.clock.now(), self.every, source.clone());
         Some(Header { attach, plan: Some(plan), ..header })

@@ -15,6 +15,7 @@ use std::cmp::Ordering;
 
 use super::bands::Bands;
 use super::calibration::Calibration;
+use super::comparison::is_met;
 use super::evidence::{Evidence, Misfit};
 use super::expected::Expected;
 use crate::catalog::Catalog;
@@ -54,9 +55,20 @@ pub struct Explanation {
     pub share: Fraction,
     /// What the run would show.
     pub expected: Expected,
+    /// Every figure that is observed lies within the bands of what the run would show.
+    pub fits: bool,
 }
 
 impl Explanation {
+    /// The causes with how sure they are; of what does not fit, that it is only the nearest.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        match self.fits {
+            true => format!("{} ({:.0} %)", self.words(), self.share.percent()),
+            false => format!("nothing tried fits; nearest: {}", self.words()),
+        }
+    }
+
     /// The causes in one line.
     #[must_use]
     pub fn words(&self) -> String {
@@ -215,7 +227,7 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
     tried.extend(single.iter().flat_map(|one| befallen(&Circumstance::ALL, one)));
     tried.extend(pairs(&expected, &single, &plain, &misfit));
     tried.extend(single);
-    ranked(tried, nothing)
+    ranked(tried, nothing, &|expected| is_met(expected, evidence, bands))
 }
 
 /// Two changes of the plan together. What both do is estimated as what each does, one
@@ -284,14 +296,19 @@ fn same(one: &Expected, other: &Expected) -> bool {
 }
 
 /// Orders what was tried, puts alike ones together, and keeps what convinces.
-fn ranked(mut tried: Vec<Tried>, nothing: f64) -> Vec<Explanation> {
+fn ranked(mut tried: Vec<Tried>, nothing: f64, fits: &impl Fn(&Expected) -> bool) -> Vec<Explanation> {
     tried.sort_by(|one, other| {
         one.cost()
             .total_cmp(&other.cost())
             .then_with(|| one.causes.len().cmp(&other.causes.len()))
             .then(Ordering::Equal)
     });
-    tried.retain(|tried| !leaves_open(tried.misfit));
+    if tried.iter().any(|tried| !leaves_open(tried.misfit)) {
+        tried.retain(|tried| !leaves_open(tried.misfit));
+    } else {
+        // Nothing that was tried is an explanation: the nearest says at least where to look.
+        tried.truncate(1);
+    }
     let Some(best) = tried.first().map(Tried::cost) else { return Vec::new() };
     if nothing - best < CONVINCING {
         return Vec::new();
@@ -313,6 +330,7 @@ fn ranked(mut tried: Vec<Tried>, nothing: f64) -> Vec<Explanation> {
             share: Fraction((weight(tried.cost()) / all).min(SUREST)),
             causes: tried.causes,
             alike,
+            fits: fits(&tried.expected),
             expected: tried.expected,
         })
         .collect()

@@ -37,7 +37,7 @@ fn recomputation(job: &Job, causes: &mut Causes) {
     const KEY: &str = "training.activation_checkpointing";
     let now = &job.training.checkpointing;
     for (word, words, itself) in [
-        ("none", "checkpointing off", Checkpointing::None),
+        ("none", "off: activation checkpointing", Checkpointing::None),
         ("selective", "only attention checkpointed", Checkpointing::Selective),
         ("full", "every block checkpointed", Checkpointing::Full),
     ] {
@@ -171,7 +171,7 @@ fn sharding(job: &Job, causes: &mut Causes) {
     const KEY: &str = "distribution.sharding";
     let degrees = &job.degrees;
     if degrees.sequence_parallel {
-        causes.add("sequence parallel off", Change::to("distribution.sequence_parallel", "false"));
+        causes.add("off: sequence parallel", Change::to("distribution.sequence_parallel", "false"));
     } else if degrees.tensor > 1 && job.profile.support.sequence_parallel.is {
         causes.add("sequence parallel on", Change::to("distribution.sequence_parallel", "true"));
     }

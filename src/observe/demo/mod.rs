@@ -34,7 +34,7 @@ use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, GIB, Megahertz, Second
 const NODE: u64 = 8;
 const SEED: u64 = 0x6d65_6d77_616c_6c00;
 /// A run holds this much more than its plan.
-const MORE_MEMORY: f64 = 1.03;
+const MORE_MEMORY: f64 = 1.01;
 /// Above the largest pid that Linux gives out (2^22), so that none of these is ever a real process.
 const FIRST_PID: u32 = 4_200_000;
 /// Data loaders of each process.

@@ -141,7 +141,7 @@ fn a_steady_run_stays_near_its_plan_but_not_on_it() {
     let steady = samples(demo, 120);
     for device in steady.iter().flat_map(|sample| &sample.devices) {
         let over = used(device).gib() / 60.0;
-        assert!((1.02..1.05).contains(&over), "memory {over} of the plan");
+        assert!((1.0..1.03).contains(&over), "memory {over} of the plan");
     }
     // 4 TB every 4.24 s: 0.943 TB/s over a whole number of steps (120 s are 28.3 of them).
     let bandwidth = mean(&steady, |device| device.dram_bandwidth.value().unwrap().0);
@@ -174,8 +174,8 @@ fn it_loads_then_grows_through_the_first_step_then_stays() {
     let memory: Vec<f64> = run.iter().map(|sample| used(&sample.devices[0]).gib()).collect();
     assert!(memory[0] < 0.01);
     assert!(memory.windows(2).all(|pair| pair[1] >= pair[0]), "{memory:?}");
-    // Half of the static tensors (29 GiB) and of what is beside them (2 GiB), 3 % more, half-way through loading.
-    assert!((memory[5] / (15.5 * 1.03) - 1.0).abs() < 0.01, "{}", memory[5]);
+    // Half of the static tensors (29 GiB) and of what is beside them (2 GiB), 1 % more, half-way through loading.
+    assert!((memory[5] / (15.5 * 1.01) - 1.0).abs() < 0.01, "{}", memory[5]);
     assert!((memory[20] - memory[39]).abs() < 0.01);
     let degrees: Vec<f64> = run.iter().map(|sample| sample.devices[0].temperature.value().unwrap().0).collect();
     assert!(degrees[39] > degrees[5] + 10.0);
@@ -242,14 +242,14 @@ fn a_pipeline_shows_the_node_with_the_largest_stage() {
     let stages = vec![stage(0, 40.0), stage(1, 50.0), stage(2, 60.0), stage(3, 30.0)];
     let plan = prediction(stages, 32);
     let sample = samples(Demo::new(&plan, &card(Generation::Hopper)).after(Seconds(60.0)), 1).remove(0);
-    assert!(sample.devices.iter().all(|device| (used(device).gib() / 60.0 - 1.03).abs() < 0.02));
+    assert!(sample.devices.iter().all(|device| (used(device).gib() / 60.0 - 1.01).abs() < 0.02));
     // The same on 8 GPUs: two for each stage.
     let stages = vec![stage(0, 40.0), stage(1, 50.0), stage(2, 60.0), stage(3, 30.0)];
     let plan = prediction(stages, 8);
     let sample = samples(Demo::new(&plan, &card(Generation::Hopper)).after(Seconds(60.0)), 1).remove(0);
     let expected = [40.0, 40.0, 50.0, 50.0, 60.0, 60.0, 30.0, 30.0];
     for (device, gib) in sample.devices.iter().zip(expected) {
-        assert!((used(device).gib() / gib - 1.03).abs() < 0.02);
+        assert!((used(device).gib() / gib - 1.01).abs() < 0.02);
     }
 }
 

@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
 use super::scroll;
-use crate::app::{Pane, Selected, Span, State};
+use crate::app::{Monitor, Pane, Plans, Selected, Span, State};
 use crate::printable::printable;
 use crate::reading::{DeviceSample, Figure, Reading, Spread};
 use crate::ui::Look;
@@ -22,8 +22,8 @@ const FIGURES: u16 = 21;
 /// A chart lower than this is a smudge.
 const LEAST: u16 = 2;
 
-pub fn title(state: &State) -> String {
-    format!("history · {}", state.monitor.span.word())
+pub fn title(monitor: &Monitor) -> String {
+    format!("history · {}", monitor.span.word())
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -42,7 +42,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     for (figure, place) in Figure::ALL.into_iter().zip(places.iter()) {
         draw_chart(state, figure, look, *place, buffer);
     }
-    draw_axis(state, look, axis, buffer);
+    draw_axis(&state.monitor, look, axis, buffer);
     if list > 0 {
         draw_list(state, devices, look, below, buffer);
     }
@@ -80,8 +80,8 @@ fn draw_head(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The top of a figure's axis: what the card can do, else the highest that was seen.
-fn top(state: &State, figure: Figure, device: &DeviceSample, seen: Option<Spread>) -> f64 {
-    let prediction = state.editor.prediction();
+fn top(plans: &Plans, figure: Figure, device: &DeviceSample, seen: Option<Spread>) -> f64 {
+    let prediction = plans.compared().prediction();
     let full = match figure {
         Figure::Memory => device.memory.value().map(|memory| memory.total.as_f64()),
         Figure::Bandwidth => {
@@ -121,7 +121,7 @@ fn draw_chart(state: &State, figure: Figure, look: &Look, area: Rect, buffer: &m
     let [label, plot, figures] =
         Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1), Constraint::Length(FIGURES)]).areas(area);
     let whole = monitor.spans.whole(position, monitor.span, figure);
-    let top = top(state, figure, device, whole);
+    let top = top(&state.plans, figure, device, whole);
     for (row, place) in label.rows().enumerate() {
         let name = match row {
             0 => figure.word(),
@@ -210,10 +210,10 @@ fn draw_plot(state: &State, figure: Figure, top: f64, look: &Look, area: Rect, b
         .render(area, buffer);
 }
 
-fn draw_axis(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_axis(monitor: &Monitor, look: &Look, area: Rect, buffer: &mut Buffer) {
     let [_, plot, _] =
         Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1), Constraint::Length(FIGURES)]).areas(area);
-    Line::styled(format!("-{}", state.monitor.span.word()), look.theme.dim()).render(plot, buffer);
+    Line::styled(format!("-{}", monitor.span.word()), look.theme.dim()).render(plot, buffer);
     Line::styled("now", look.theme.dim()).right_aligned().render(plot, buffer);
 }
 
@@ -228,12 +228,12 @@ fn draw_list(state: &State, devices: &[DeviceSample], look: &Look, area: Rect, b
     let room = (area.height as usize).saturating_sub(1);
     let first = scroll(monitor.shown_device(), devices.len(), room);
     for (position, device) in devices.iter().enumerate().skip(first).take(room) {
-        let chosen = state.focus == Pane::Monitor && monitor.selected == Selected::Device(position);
+        let chosen = state.views.focus == Pane::Monitor && monitor.selected == Selected::Device(position);
         let style = if chosen { theme.selected() } else { theme.text() };
         let mut spans = vec![Text::styled(format!("{}{:>2}  ", if chosen { "▸" } else { " " }, device.index), style)];
         for figure in Figure::ALL {
             let whole = monitor.spans.whole(position, monitor.span, figure);
-            let top = top(state, figure, device, whole);
+            let top = top(&state.plans, figure, device, whole);
             let seen = monitor.spans.columns(position, monitor.span, figure, width.saturating_sub(2));
             let highs = seen.into_iter().map(|spread| spread.map(|spread| spread.high));
             spans.push(Text::styled(format!("{}  ", super::sparks(highs, top)), theme.observed()));

@@ -16,23 +16,23 @@ use ratatui::widgets::{Block, BorderType, Widget};
 
 use super::Look;
 use super::text::{fit, wrapped};
-use crate::app::{MonitorView, Pane, State};
+use crate::app::{MonitorView, Pane, Plans, State};
 
 /// Draws a pane with its frame.
 pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let detail = match pane {
-        Pane::Plan => plan::title(state),
+        Pane::Plan => plan::title(&state.plans),
         Pane::Vram => vram::title(state),
         Pane::Roofline => roofline::title(state),
-        Pane::Monitor if state.monitor.view == MonitorView::History => history::title(state),
-        Pane::Monitor => monitor::title(state),
-        Pane::Compare => compare::title(state),
+        Pane::Monitor if state.monitor.view == MonitorView::History => history::title(&state.monitor),
+        Pane::Monitor => monitor::title(&state.monitor),
+        Pane::Compare => compare::title(&state.run),
     };
-    let detail = match (pane, baseline(state)) {
+    let detail = match (pane, baseline(&state.plans)) {
         (Pane::Monitor, Some(baseline)) => format!("{baseline} · {detail}"),
         _ => detail,
     };
-    let focused = state.focus == pane;
+    let focused = state.views.focus == pane;
     let (frame, name) =
         if focused { (look.theme.accent(), look.theme.accent()) } else { (look.theme.frame(), look.theme.text()) };
     let detail = fit(&detail, (area.width as usize).saturating_sub(pane.name().len() + 8));
@@ -44,7 +44,7 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
     let inner = block.inner(area);
     block.render(area, buffer);
     match pane {
-        Pane::Plan => match &state.text {
+        Pane::Plan => match &state.plans.text {
             Some(view) => text::draw(state, view, look, inner, buffer),
             None => plan::draw(state, look, inner, buffer),
         },
@@ -59,8 +59,8 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
 }
 
 /// How the plan differs from the baseline, for a pane that shows nothing else of the plan.
-fn baseline(state: &State) -> Option<String> {
-    let outcome = state.baseline.as_ref()?.outcome(state.editor.prediction()?);
+fn baseline(plans: &Plans) -> Option<String> {
+    let outcome = plans.baseline.as_ref()?.outcome(plans.editor.prediction()?);
     (outcome.memory.0 != 0).then(|| format!("plan {} to base", outcome.memory))
 }
 
@@ -86,9 +86,9 @@ pub fn sparks(values: impl Iterator<Item = Option<f64>>, top: f64) -> String {
 
 /// What a row and column inside a pane stand for in what it lists.
 pub fn place_in(pane: Pane, state: &State, (row, column): (usize, usize), height: u16) -> (usize, usize) {
-    match (pane, &state.text) {
+    match (pane, &state.plans.text) {
         (Pane::Plan, Some(view)) => text::place(view, (row, column), height),
-        (Pane::Plan, None) => (plan::field_at(state, row, height), column),
+        (Pane::Plan, None) => (plan::field_at(&state.plans, row, height), column),
         _ => (row, column),
     }
 }

@@ -7,29 +7,37 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::scroll;
-use crate::app::{Field, Follow, Origin, Pane, Standing, State, Step};
+use crate::app::{Field, Follow, Origin, Pane, Plans, Standing, State, Step};
 use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{fit, left, right, signed_percent, width_of, wrapped};
 
 const LABEL: usize = 11;
 
-pub fn title(state: &State) -> String {
-    let (place, count) = state.tabs.place();
+pub fn title(plans: &Plans) -> String {
+    let (place, count) = plans.tabs.place();
     let mut parts = Vec::new();
     if count > 1 {
         parts.push(format!("{} of {count}", place + 1));
     }
-    if state.editor.prediction().is_none() {
+    if plans.editor.prediction().is_none() {
         parts.push("no good plan yet".to_owned());
     }
-    if state.editor.standing() != Standing::Read {
+    if plans.editor.standing() != Standing::Read {
         parts.push("reading".to_owned());
     }
-    if state.editor.modified() {
+    let own = plans.editor.name();
+    if plans.compared().name() != own {
+        // The header names the run's.
+        parts.push(printable(own));
+    }
+    if let Some(run) = plans.drafted_beside() {
+        parts.push(format!("draft beside {}", printable(run.plan().name())));
+    }
+    if plans.editor.modified() {
         parts.push("unsaved".to_owned());
     }
-    if state.baseline.as_ref().is_some_and(|baseline| baseline.is(&state.editor)) {
+    if plans.baseline.as_ref().is_some_and(|baseline| baseline.is(&plans.editor)) {
         parts.push("baseline".to_owned());
     }
     parts.join(" · ")
@@ -48,11 +56,11 @@ const FIELD: u16 = 50;
 const NARROW: (u16, u16) = (26, 50);
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    if !state.form.around.is_empty() && area.width >= NARROW.0 + NARROW.1 {
+    if !state.plans.form.around.is_empty() && area.width >= NARROW.0 + NARROW.1 {
         let field = if area.width >= 2 * FIELD { FIELD } else { NARROW.0 };
         let [fields, beside] = Layout::horizontal([Constraint::Length(field), Constraint::Fill(1)]).areas(area);
         draw_fields(state, look, fields, buffer);
-        draw_beside(state, look, beside, buffer);
+        draw_beside(&state.plans, look, beside, buffer);
     } else {
         draw_fields(state, look, area, buffer);
     }
@@ -67,16 +75,16 @@ fn is_a_knob(field: Field) -> bool {
 
 /// What the value below and the value above each field's would do; of the steps that do the same work on the same
 /// GPUs the fastest is marked.
-fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_beside(plans: &Plans, look: &Look, area: Rect, buffer: &mut Buffer) {
     let columns: [Rect; 2] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(area);
-    let (first, room) = visible(state, area.height);
+    let (first, room) = visible(plans, area.height);
     let faster = |step: &&Step| step.outcome.fits && step.outcome.speed > WORTH_TELLING;
     let by_speed = |a: &&Step, b: &&Step| a.outcome.speed.total_cmp(&b.outcome.speed);
-    let fields = state.form.fields(&state.editor);
+    let fields = plans.form.fields(&plans.editor);
     let same_work =
-        state.form.around.iter().zip(&fields).filter(|(_, field)| is_a_knob(**field)).map(|(steps, _)| steps);
+        plans.form.around.iter().zip(&fields).filter(|(_, field)| is_a_knob(**field)).map(|(steps, _)| steps);
     let fastest = same_work.flatten().flatten().filter(faster).max_by(by_speed);
-    for (index, steps) in state.form.around.iter().enumerate().skip(first).take(room) {
+    for (index, steps) in plans.form.around.iter().enumerate().skip(first).take(room) {
         let row = (index - first) as u16;
         for ((arrow, step), column) in ["‹", "›"].into_iter().zip(steps).zip(columns) {
             let place = Rect { y: column.y + row, height: 1, ..column };
@@ -92,19 +100,19 @@ fn draw_beside(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The first field in view, and how many there is room for.
-fn visible(state: &State, height: u16) -> (usize, usize) {
-    let fields = state.form.fields(&state.editor).len();
+fn visible(plans: &Plans, height: u16) -> (usize, usize) {
+    let fields = plans.form.fields(&plans.editor).len();
     let room = usize::from(height).saturating_sub(NOTES);
-    (scroll(state.form.selected, fields, room), room)
+    (scroll(plans.form.selected, fields, room), room)
 }
 
 fn draw_fields(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let fields = state.form.fields(&state.editor);
+    let fields = state.plans.form.fields(&state.plans.editor);
     let notes = notes(state, look, area.width as usize);
     let room = (area.height as usize).saturating_sub(notes.len());
-    let first = scroll(state.form.selected, fields.len(), room);
+    let first = scroll(state.plans.form.selected, fields.len(), room);
     let rows = fields.iter().enumerate().skip(first).take(room).map(|(index, field)| {
-        let selected = index == state.form.selected;
+        let selected = index == state.plans.form.selected;
         row(state, *field, selected, look, area.width as usize)
     });
     let blank = std::iter::repeat_with(Line::default).take(room.saturating_sub(fields.len() - first));
@@ -114,21 +122,21 @@ fn draw_fields(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The field that lies at a row of the pane.
-pub fn field_at(state: &State, row: usize, height: u16) -> usize {
-    visible(state, height.saturating_sub(2)).0 + row
+pub fn field_at(plans: &Plans, row: usize, height: u16) -> usize {
+    visible(plans, height.saturating_sub(2)).0 + row
 }
 
 fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: usize) -> Line<'a> {
     let theme = &look.theme;
-    let focused = state.focus == Pane::Plan;
-    let editor = &state.editor;
+    let focused = state.views.focus == Pane::Plan;
+    let editor = &state.plans.editor;
     let label = if selected && focused { theme.accent() } else { theme.dim() };
     // A key of the file that has no short name gets as much of its own as leaves the value visible.
     let name = field.short();
     let column = if let Field::Other(_) = field { (name.len() + 1).clamp(LABEL, width / 2) } else { LABEL };
     let mut spans = vec![Span::styled(left(&name, column), label)];
     let room = width.saturating_sub(column + 2);
-    let typing = state.form.typing.as_ref().filter(|_| selected);
+    let typing = state.plans.form.typing.as_ref().filter(|_| selected);
     if let Some(typed) = typing {
         spans.push(Span::styled("▸ ", theme.accent()));
         spans.push(Span::styled(printable(typed), theme.text()));
@@ -149,8 +157,8 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     let shown = editor.shown(field);
     let value = fit(&printable(&shown), room);
     if selected && focused {
-        let lower = if state.form.lower.is_some() { "‹ " } else { "  " };
-        let upper = if state.form.upper.is_some() { " ›" } else { "  " };
+        let lower = if state.plans.form.lower.is_some() { "‹ " } else { "  " };
+        let upper = if state.plans.form.upper.is_some() { " ›" } else { "  " };
         spans.push(Span::styled(lower, theme.accent()));
         spans.push(Span::styled(value, theme.selected()));
         spans.push(Span::styled(upper, theme.accent()));
@@ -160,7 +168,7 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
         spans.push(Span::raw("  "));
         spans.push(Span::styled(value, style));
     }
-    if let Some(was) = state.baseline.as_ref().and_then(|baseline| baseline.was(field, &shown)) {
+    if let Some(was) = state.plans.reference().and_then(|baseline| baseline.was(field, &shown)) {
         let room = width.saturating_sub(width_of(&spans) + 2);
         spans.push(Span::styled(fit(&format!("  was {}", printable(&was)), room), theme.warning()));
     }
@@ -170,37 +178,37 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
 /// What the neighbouring values of the selected field would do, or what is wrong with the plan.
 fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
     let theme = &look.theme;
-    if let Some(fault) = state.editor.faults().first() {
+    if let Some(fault) = state.plans.editor.faults().first() {
         let words = printable(&fault.to_string());
         return wrapped(&words, width, 7).into_iter().map(|line| Line::styled(line, theme.danger())).collect();
     }
-    if state.focus != Pane::Plan {
+    if state.views.focus != Pane::Plan {
         return Vec::new();
     }
-    if state.form.typing.is_some() {
-        return typed_notes(state, look, width);
+    if state.plans.form.typing.is_some() {
+        return typed_notes(&state.plans, look, width);
     }
-    [("›", &state.form.upper), ("‹", &state.form.lower)]
+    [("›", &state.plans.form.upper), ("‹", &state.plans.form.lower)]
         .into_iter()
         .map(|(arrow, step)| step.as_ref().map_or_else(Line::default, |step| step_note(arrow, step, look, width)))
-        .chain(remark(state, look, width))
+        .chain(remark(&state.plans, look, width))
         .collect()
 }
 
 /// What is to be said of the selected field: what a step takes along; what speaks against its value; where that is
 /// from; else what the key is.
-fn remark<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
+fn remark<'a>(plans: &Plans, look: &Look, width: usize) -> Option<Line<'a>> {
     let theme = &look.theme;
-    let field = state.form.field(&state.editor)?;
-    if let Some(caveat) = state.editor.caveat(field) {
+    let field = plans.form.field(&plans.editor)?;
+    if let Some(caveat) = plans.editor.caveat(field) {
         return Some(Line::styled(fit(&printable(caveat), width), theme.warning()));
     }
-    let own = match state.editor.origin(field) {
+    let own = match plans.editor.origin(field) {
         Origin::Assumed => Some("assumed".to_owned()),
         Origin::Derived(key) => Some(format!("from {}", key.rsplit('.').next().unwrap_or(key))),
         Origin::Plan => None,
     };
-    let along = taken_along(state, width.saturating_sub(own.as_ref().map_or(0, |own| own.len() + 2)));
+    let along = taken_along(plans, width.saturating_sub(own.as_ref().map_or(0, |own| own.len() + 2)));
     let said = match (own, along.is_empty()) {
         (Some(own), false) => format!("{own}; {along}"),
         (Some(own), true) => format!("{own}; ←→ or ⏎ sets it"),
@@ -211,8 +219,8 @@ fn remark<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
 }
 
 /// `also GPUs 512: ‹ 256 › 1024`: the figures that the steps would change too, as many as there is room for.
-fn taken_along(state: &State, width: usize) -> String {
-    let [lower, upper] = [&state.form.lower, &state.form.upper]
+fn taken_along(plans: &Plans, width: usize) -> String {
+    let [lower, upper] = [&plans.form.lower, &plans.form.upper]
         .map(|step| step.as_ref().map_or(&[] as &[Follow], |step| step.follows.as_slice()));
     let only_lower = lower.iter().filter(|one| upper.iter().all(|other| other.what != one.what));
     let mut said = String::new();
@@ -232,11 +240,11 @@ fn taken_along(state: &State, width: usize) -> String {
 }
 
 /// What the value that is being typed would do, and what may be typed.
-fn typed_notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
+fn typed_notes<'a>(plans: &'a Plans, look: &Look, width: usize) -> Vec<Line<'a>> {
     let theme = &look.theme;
-    let rule = state.form.field(&state.editor).and_then(Field::schema).map(|key| key.kind.to_string());
+    let rule = plans.form.field(&plans.editor).and_then(Field::schema).map(|key| key.kind.to_string());
     let rule = Line::styled(fit(&rule.unwrap_or_default(), width), theme.dim());
-    let would = match (&state.form.typed, state.form.typing.as_deref()) {
+    let would = match (&plans.form.typed, plans.form.typing.as_deref()) {
         (Some(step), _) => whole_note("▸", step, look, width),
         (None, Some(typed)) if !typed.trim().is_empty() => {
             Line::styled(fit("makes no valid plan as things stand", width), theme.warning())

@@ -27,10 +27,10 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) -> Rect
 
 fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     let theme = &look.theme;
-    if let Some(known) = &state.ran_out {
+    if let Some(known) = &state.run.ran_out {
         return Some(Line::styled(fit(&format!(" O: {}", known.explained.headline), width), theme.danger()));
     }
-    let Some((pid, progress)) = state.run.progress(&state.monitor, state.now) else {
+    let Some((pid, progress)) = state.run.telemetry.progress(&state.monitor, state.now) else {
         return why_none(state, width).map(|text| Line::styled(text, theme.dim()));
     };
     let mut spans =
@@ -51,7 +51,7 @@ fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
 /// Why an attached process has no progress.
 fn why_none(state: &State, width: usize) -> Option<String> {
     let attached = state.monitor.attached.as_ref()?;
-    let why = state.run.news.no_log.as_ref()?;
+    let why = state.run.telemetry.news.no_log.as_ref()?;
     Some(fit(&format!(" ▶ {}  no progress: {}", attached.pid, printable(&why.to_string())), width))
 }
 
@@ -105,7 +105,7 @@ const fn told_by(progress: &Progress) -> &'static str {
 /// The most allocated and reserved that the attached process told of, as ` →50.1` behind the
 /// plan's figure of that name.
 pub fn observed<'a>(state: &State, figure: &str, look: &Look) -> Option<Span<'a>> {
-    let (_, progress) = state.run.progress(&state.monitor, state.now)?;
+    let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let reading = match figure {
         "allocated" => progress.peak_allocated,
         "reserved" => progress.peak_reserved,

@@ -13,7 +13,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke, Points};
 
 use super::say;
-use crate::app::{OpKind, State, TRAIL};
+use crate::app::{OpKind, Run, State, TRAIL};
 use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
@@ -29,10 +29,10 @@ const GUTTER: u16 = 7;
 const BOTH: u16 = 90;
 
 pub fn title(state: &State) -> String {
-    state.editor.prediction().map_or_else(String::new, |prediction| {
+    state.plans.editor.prediction().map_or_else(String::new, |prediction| {
         let roofline = &prediction.roofline;
         let title = format!("{} · {} · {}", roofline.peak_name, roofline.peak, roofline.bandwidth);
-        match &state.roofline.kind {
+        match &state.views.roofline.kind {
             OpKind::All => title,
             kind => format!("{} alone · {title}", kind.word()),
         }
@@ -40,16 +40,16 @@ pub fn title(state: &State) -> String {
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let Some(prediction) = state.editor.prediction() else {
+    let Some(prediction) = state.plans.editor.prediction() else {
         return say("no good plan yet: its operators are shown as soon as its faults are mended", look, area, buffer);
     };
     let roofline = &prediction.roofline;
-    let selected = state.roofline.selected.min(state.roofline.ops(roofline).count().saturating_sub(1));
+    let selected = state.views.roofline.selected.min(state.views.roofline.ops(roofline).count().saturating_sub(1));
     if area.width >= BOTH {
         let [chart, table] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(50)]).areas(area);
         draw_chart(state, roofline, selected, look, chart, buffer);
         table::draw(state, roofline, selected, look, table, buffer);
-    } else if state.roofline.table {
+    } else if state.views.roofline.table {
         table::draw(state, roofline, selected, look, area, buffer);
     } else {
         draw_chart(state, roofline, selected, look, area, buffer);
@@ -60,11 +60,11 @@ fn draw_chart(state: &State, roofline: &Roofline, selected: usize, look: &Look, 
     let [chart, labels, caption] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1), Constraint::Length(2)]).areas(area);
     let [gutter, plot] = Layout::horizontal([Constraint::Length(GUTTER), Constraint::Fill(1)]).areas(chart);
-    let about = state.roofline.ops(roofline).nth(selected).and_then(|op| op.intensity);
+    let about = state.views.roofline.ops(roofline).nth(selected).and_then(|op| op.intensity);
     let roofs = roofs(state, roofline);
     let highest =
         roofs.iter().map(|(_, peak)| *peak).fold(roofline.peak, |one, other| if other > one { other } else { one });
-    let axes = Axes::of(roofline, highest, state.roofline.zoom, about);
+    let axes = Axes::of(roofline, highest, state.views.roofline.zoom, about);
     draw_axes(&axes, roofline, look, gutter, plot, labels, buffer);
     draw_plot(&axes, roofline, selected, state, look, plot, buffer);
     draw_roof_names(&axes, &roofs, look, plot, buffer);
@@ -73,7 +73,7 @@ fn draw_chart(state: &State, roofline: &Roofline, selected: usize, look: &Look, 
 
 /// The card's dense peaks besides the plan's own, where those are to be shown.
 fn roofs(state: &State, roofline: &Roofline) -> Vec<(&'static str, FlopsPerSec)> {
-    let Some(job) = state.editor.job().filter(|_| state.roofline.every_roof) else { return Vec::new() };
+    let Some(job) = state.plans.editor.job().filter(|_| state.views.roofline.every_roof) else { return Vec::new() };
     let Peaks { fp32, tf32, fp16, bf16, fp8, int8: _, fp4 } = job.hardware.gpu.peaks;
     [("fp4", fp4), ("fp8", fp8), ("bf16", bf16), ("fp16", fp16), ("tf32", tf32), ("fp32", fp32)]
         .into_iter()
@@ -183,7 +183,7 @@ fn draw_plot(
     } else {
         Vec::new()
     };
-    let ops: Vec<&RooflineOp> = state.roofline.ops(roofline).collect();
+    let ops: Vec<&RooflineOp> = state.views.roofline.ops(roofline).collect();
     Canvas::default()
         .marker(Marker::Braille)
         .x_bounds([axes.left, axes.right])
@@ -222,7 +222,9 @@ fn draw_marks(
 ) {
     let theme = &look.theme;
     let snap = |point| axes.snapped(point, plot);
-    for before in state.baseline.iter().flat_map(|baseline| state.roofline.ops(&baseline.prediction.roofline)) {
+    for before in
+        state.plans.reference().into_iter().flat_map(|baseline| state.views.roofline.ops(&baseline.prediction.roofline))
+    {
         let Some((x, y)) = place(axes, before).map(snap) else { continue };
         canvas.print(x, y, Span::styled("▫", theme.warning()));
     }
@@ -233,12 +235,12 @@ fn draw_marks(
         let style = if index < 5 { theme.text() } else { theme.dim() };
         canvas.print(x, y, Span::styled(mark, style));
     }
-    for (back, point) in state.roofline.trail.points().rev().enumerate().collect::<Vec<_>>().into_iter().rev() {
+    for (back, point) in state.views.roofline.trail.points().rev().enumerate().collect::<Vec<_>>().into_iter().rev() {
         let (x, y) = snap((axes.x(point.intensity), axes.y(point.rate)));
         let (mark, style) = faded(back as f64 / TRAIL as f64, look);
         canvas.print(x, y, Span::styled(mark, style));
     }
-    if let Some(point) = state.comparison.as_ref().and_then(|comparison| comparison.point) {
+    if let Some(point) = state.run.comparison.as_ref().and_then(|comparison| comparison.point) {
         let (x, y) = snap((axes.x(point.intensity), axes.y(point.rate)));
         canvas.print(x, y, Span::styled("◉", theme.observed()));
     }
@@ -267,9 +269,9 @@ fn attained(op: &RooflineOp) -> Option<FlopsPerSec> {
 fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let mut lines = Vec::new();
-    if let Some(op) = state.roofline.ops(roofline).nth(selected) {
+    if let Some(op) = state.views.roofline.ops(roofline).nth(selected) {
         let intensity = op.intensity.map_or_else(|| "–".to_owned(), |intensity| intensity.to_string());
-        let since = table::since(state, op);
+        let since = table::since(&state.plans, op);
         let since = if since.is_empty() { since } else { format!("  {since} to base") };
         let facts = format!("  {intensity}  {}-bound  {:.0} % of time{since}", op.bound.word(), share(roofline, op));
         let room = (area.width as usize).saturating_sub(3 + op.name.len());
@@ -279,12 +281,9 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
             Span::styled(fit(&facts, room), theme.dim()),
         ]));
     }
-    let run = match state.comparison.as_ref().map(|comparison| comparison.point) {
-        None => match state.made_up_for() {
-            Some(plan) => format!("run: simulated from {}", printable(plan)),
-            None => "run: no sample yet".to_owned(),
-        },
-        Some(None) => format!("run: {}", no_point(state)),
+    let run = match state.run.comparison.as_ref().map(|comparison| comparison.point) {
+        None => "run: nothing compared yet".to_owned(),
+        Some(None) => format!("run: {}", no_point(&state.run)),
         Some(Some(point)) => {
             let mark = point.kind.mark();
             format!("run  {mark}{}  {mark}{}  {}", point.intensity, point.rate, point.kind.word())
@@ -298,8 +297,8 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
 }
 
 /// Why the run is not on the chart.
-fn no_point(state: &State) -> String {
-    let Some(comparison) = &state.comparison else { return "no sample yet".to_owned() };
+fn no_point(run: &Run) -> String {
+    let Some(comparison) = &run.comparison else { return "no sample yet".to_owned() };
     let missing = [
         ("tensor activity", comparison.compute.observed.absence()),
         ("DRAM bandwidth", comparison.bandwidth.observed.absence()),

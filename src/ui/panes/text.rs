@@ -9,7 +9,7 @@ use ratatui::widgets::{Clear, Widget};
 use unicode_width::UnicodeWidthChar;
 
 use super::scroll;
-use crate::app::{Completion, Pane, State, TextView};
+use crate::app::{Completion, Pane, Plans, State, TextView};
 use crate::plan::Fault;
 use crate::printable::{printable, steers};
 use crate::ui::Look;
@@ -34,17 +34,17 @@ pub fn draw(state: &State, view: &TextView, look: &Look, area: Rect, buffer: &mu
     let first = first_line(view, body.height as usize);
     let room = (body.width as usize).saturating_sub(gutter);
     let shift = column.saturating_sub(room.saturating_sub(4));
-    let faults = state.editor.faults();
+    let faults = state.plans.editor.faults();
     let numbered = view.lines().iter().enumerate().skip(first);
     for ((index, line), place) in numbered.zip(body.rows()) {
         let fault = faults.iter().find(|fault| fault.at.is_some_and(|at| at.line == index + 1));
         let mut spans = vec![number(index, gutter, fault.is_some(), look)];
-        let cursor = (index == row && state.focus == Pane::Plan).then_some(column);
+        let cursor = (index == row && state.views.focus == Pane::Plan).then_some(column);
         spans.extend(coloured(line, fault, cursor, shift, room, look));
         Line::from(spans).render(place, buffer);
     }
-    draw_explanation(state, view, look, below, buffer);
-    if let Some(completion) = view.completion.as_ref().filter(|_| state.focus == Pane::Plan) {
+    draw_explanation(&state.plans, view, look, below, buffer);
+    if let Some(completion) = view.completion.as_ref().filter(|_| state.views.focus == Pane::Plan) {
         let x = body.x + (gutter + column - shift).saturating_sub(completion.typed).min(body.width as usize / 2) as u16;
         draw_offer(completion, look, (x, body.y + (row - first) as u16), body, buffer);
     }
@@ -192,11 +192,11 @@ fn coloured<'a>(
 }
 
 /// The fault of the cursor's line, else the first one; else the key under the cursor.
-fn draw_explanation(state: &State, view: &TextView, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_explanation(plans: &Plans, view: &TextView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = area.width as usize;
     let (row, _) = view.cursor();
-    let faults = state.editor.faults();
+    let faults = plans.editor.faults();
     let here = faults.iter().find(|fault| fault.at.is_some_and(|at| at.line == row + 1));
     let lines = match (here.or(faults.first()), view.key()) {
         (Some(fault), _) => {
@@ -205,7 +205,7 @@ fn draw_explanation(state: &State, view: &TextView, look: &Look, area: Rect, buf
             words.into_iter().map(|line| Line::styled(line, theme.danger())).collect()
         }
         (None, Some(key)) => {
-            let value = state.editor.said(key.path).unwrap_or_default();
+            let value = plans.editor.said(key.path).unwrap_or_default();
             let meaning = key.kind.words().iter().find(|word| word.name == value).map(|word| word.meaning);
             let rule = key.kind.to_string();
             let said = meaning.map_or(rule, |meaning| format!("{value}: {meaning}"));

@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::{progress, say};
-use crate::app::{MemoryView, Source, State};
+use crate::app::{MemoryView, Plans, Source, State};
 use crate::predict::{Component, Phase, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
 use crate::ui::Look;
@@ -29,26 +29,26 @@ const SINCE: u16 = 8;
 const CHART: u16 = 32;
 
 pub fn title(state: &State) -> String {
-    let stages = state.editor.prediction().map_or(1, |prediction| prediction.stages.len());
-    let stage = state.editor.prediction().map_or(0, |prediction| prediction.largest().stage);
-    let broken = !state.editor.faults().is_empty() && state.editor.prediction().is_some();
-    let view = match state.memory.view {
+    let stages = state.plans.editor.prediction().map_or(1, |prediction| prediction.stages.len());
+    let stage = state.plans.editor.prediction().map_or(0, |prediction| prediction.largest().stage);
+    let broken = !state.plans.editor.faults().is_empty() && state.plans.editor.prediction().is_some();
+    let view = match state.views.memory.view {
         _ if broken => "last good plan",
-        MemoryView::Timeline if state.editor.serves() => "over the prompts",
+        MemoryView::Timeline if state.plans.editor.serves() => "over the prompts",
         view => view.word(),
     };
     let of = if stages > 1 { format!(" · stage {stage} of {stages}, the largest") } else { String::new() };
-    let base = state.baseline.as_ref().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
+    let base = state.plans.reference().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
     format!("{view} · GiB a GPU{of}{base}")
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let Some(prediction) = state.editor.prediction() else {
+    let Some(prediction) = state.plans.editor.prediction() else {
         return say("no good plan yet: what it needs is shown as soon as its faults are mended", look, area, buffer);
     };
     let [bars, rest] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
     draw_bars(state, prediction, look, bars, buffer);
-    match state.memory.view {
+    match state.views.memory.view {
         MemoryView::Components => draw_components(state, prediction, look, rest, buffer),
         MemoryView::Terms => terms::draw(state, prediction.largest(), look, rest, buffer),
         MemoryView::Layers => layers::draw(state, prediction, look, rest, buffer),
@@ -60,13 +60,14 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let capacity = prediction.capacity;
-    let comparison = state.comparison.as_ref();
+    let comparison = state.run.comparison.as_ref();
     let observed = comparison.map(|comparison| comparison.memory_now.clone()).unwrap_or_default();
     let peak = comparison.map(|comparison| comparison.memory.observed.clone()).unwrap_or_default();
     let most = peak.value().copied().unwrap_or_default().max(capacity.needed);
     let scale = capacity.bytes.max(most);
     let width = (area.width as usize).saturating_sub(7 + 19);
-    let mut plan = vec![Span::styled("plan ▕", theme.dim())];
+    let label = if state.plans.drafted_beside().is_some() { "draft▕" } else { "plan ▕" };
+    let mut plan = vec![Span::styled(label, theme.dim())];
     plan.extend(bar::stacked(prediction.largest(), scale, capacity.bytes, width, look));
     plan.push(Span::styled("▏", theme.dim()));
     plan.push(Span::styled(right(&capacity.needed.in_gib(), 6), theme.predicted()));
@@ -91,7 +92,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     for (line, place) in [Line::from(plan), Line::from(run)].into_iter().zip(area.rows()) {
         line.render(place, buffer);
     }
-    if let Some(baseline) = &state.baseline {
+    if let Some(baseline) = state.plans.reference() {
         // A tick where the baseline's plan ends.
         let column = bar::cells(baseline.prediction.capacity.needed, scale, width.saturating_sub(1));
         let tick = Rect { x: area.x + 6 + column as u16, width: 1, height: 1, ..area };
@@ -102,7 +103,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
 fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let stage = prediction.largest();
     let lines = component_lines(state, prediction, look);
-    let wide = LIST + if state.baseline.is_some() { SINCE } else { 0 };
+    let wide = LIST + if state.plans.reference().is_some() { SINCE } else { 0 };
     if area.width < wide + CHART || area.height < 8 {
         return render(lines, area, buffer);
     }
@@ -125,7 +126,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
     let stage = prediction.largest();
     let mut lines: Vec<Line<'_>> = Component::ALL
         .into_iter()
-        .filter(|component| is_listed(state, *component) || stage.component(*component) > Bytes::ZERO)
+        .filter(|component| is_listed(&state.plans, *component) || stage.component(*component) > Bytes::ZERO)
         .map(|component| {
             let bytes = stage.component(component);
             let share = bytes.share_of(stage.device_used).map_or(0.0, |share| share.percent());
@@ -134,12 +135,12 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
                 Span::styled(left(bar::word(component), 12), theme.text()),
                 Span::styled(right(&bytes.in_gib(), 7), theme.text()),
                 Span::styled(format!("{share:>5.0} %"), theme.dim()),
-                Span::styled(right(&since(state, prediction, component), 8), theme.warning()),
+                Span::styled(right(&since(&state.plans, prediction, component), 8), theme.warning()),
             ])
         })
         .collect();
     let figures = |stage: &StageMemory| [stage.peak_allocated, stage.peak_reserved, stage.device_used];
-    let before = state.baseline.as_ref().map(|baseline| figures(baseline.prediction.largest()));
+    let before = state.plans.reference().map(|baseline| figures(baseline.prediction.largest()));
     for (index, (name, bytes)) in ["allocated", "reserved", "device-used"].into_iter().zip(figures(stage)).enumerate() {
         let since = before.map_or_else(String::new, |before| more(bytes, before[index]));
         let mut spans = vec![
@@ -155,7 +156,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
     lines.push(verdict_line(prediction, look));
     lines.push(Line::from(vec![
         Span::styled(" peak in ", theme.dim()),
-        Span::styled(phase_word(state, stage.peak_phase), theme.text()),
+        Span::styled(phase_word(&state.plans, stage.peak_phase), theme.text()),
     ]));
     let cause = wrapped(&stage.peak_cause, LIST as usize - 2, 3);
     lines.extend(cause.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));
@@ -163,22 +164,22 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
 }
 
 /// Whether a component has its row without bytes too.
-fn is_listed(state: &State, component: Component) -> bool {
+fn is_listed(plans: &Plans, component: Component) -> bool {
     match component {
         Component::KvCache => false,
-        Component::Gradients | Component::OptimizerStates => !state.editor.serves(),
+        Component::Gradients | Component::OptimizerStates => !plans.editor.serves(),
         _ => true,
     }
 }
 
 /// A phase in words: a server has no other than its prompts' pass.
-fn phase_word(state: &State, phase: Phase) -> &'static str {
-    if state.editor.serves() { "reading the prompts" } else { phase.word() }
+fn phase_word(plans: &Plans, phase: Phase) -> &'static str {
+    if plans.editor.serves() { "reading the prompts" } else { phase.word() }
 }
 
 /// GiB more or less than in the baseline; nothing where nothing is pinned.
-fn since(state: &State, prediction: &Prediction, component: Component) -> String {
-    let Some(baseline) = &state.baseline else { return String::new() };
+fn since(plans: &Plans, prediction: &Prediction, component: Component) -> String {
+    let Some(baseline) = plans.reference() else { return String::new() };
     let before = baseline.prediction.largest().component(component);
     more(prediction.largest().component(component), before)
 }

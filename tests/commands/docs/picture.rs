@@ -201,7 +201,7 @@ fn picture(buffer: &Buffer) -> String {
 #[test]
 fn the_picture_of_the_screen_is_a_real_one() {
     let mut state = demo::open("13b_long_sequence");
-    state.size = SIZE;
+    state.views.size = SIZE;
     demo::run(&mut state, 300);
     let mut terminal = Terminal::new(TestBackend::new(SIZE.0, SIZE.1)).unwrap();
     terminal.draw(|frame| draw(&state, &demo::look(), frame)).unwrap();

@@ -43,7 +43,7 @@ fn a_long_one_still_fills_the_screen_and_is_scrolled() {
     let shown = screen(&state, &look(), (120, 40));
     assert_eq!(frame(&shown, "unsaved when the dashboard last ended").1, 40 - 2 - 1, "{shown}");
     press(&mut state, &[Key::Char('d')]);
-    assert_eq!(state.overlay, None);
+    assert_eq!(state.dialogs.overlay, None);
 }
 
 fn ascii(state: &State, size: (u16, u16)) -> String {

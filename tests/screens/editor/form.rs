@@ -21,7 +21,7 @@ fn more_replicas_are_said_to_be_more_gpus_before_they_are_taken() {
     go_to(&mut state, "distribution.data_parallel");
     // 32 replicas x 8 x 4; 1024 / 32
     let expected = [Follow { what: "GPUs", from: 512, to: 1024 }, Follow { what: "acc. steps", from: 64, to: 32 }];
-    assert_eq!(state.form.upper.as_ref().unwrap().follows, expected);
+    assert_eq!(state.plans.form.upper.as_ref().unwrap().follows, expected);
     for size in [(80, 24), (120, 40), (200, 50)] {
         let shown = screen(&state, &look(), size);
         assert!(shown.contains("also GPUs 512: ‹ 256 › 1024"), "{shown}");
@@ -35,7 +35,7 @@ fn more_replicas_are_said_to_be_more_gpus_before_they_are_taken() {
 fn what_the_value_says_alone_takes_nothing_along() {
     let mut state = open(LARGE);
     go_to(&mut state, "model.sequence_length");
-    assert_eq!(state.form.upper.as_ref().unwrap().follows, []);
+    assert_eq!(state.plans.form.upper.as_ref().unwrap().follows, []);
 }
 
 #[test]
@@ -45,17 +45,21 @@ fn more_nodes_are_more_gpus_written_or_not() {
     for text in [LARGE, derived.as_str()] {
         let mut state = open(text);
         go_to(&mut state, "cluster.nodes");
-        assert_eq!(state.form.upper.as_ref().unwrap().follows.first().map(|follow| follow.to), Some(1024), "{text}");
+        assert_eq!(
+            state.plans.form.upper.as_ref().unwrap().follows.first().map(|follow| follow.to),
+            Some(1024),
+            "{text}"
+        );
         press(&mut state, &[Key::Char('+')]);
-        assert_eq!(state.editor.faults(), []);
-        assert_eq!(state.editor.job().unwrap().degrees.num_gpus, 128 * 8);
-        assert_eq!(state.editor.text().contains("num_gpus"), text.contains("num_gpus"));
+        assert_eq!(state.plans.editor.faults(), []);
+        assert_eq!(state.plans.editor.job().unwrap().degrees.num_gpus, 128 * 8);
+        assert_eq!(state.plans.editor.text().contains("num_gpus"), text.contains("num_gpus"));
         go_to(&mut state, "cluster.gpus_per_node");
         press(&mut state, &[Key::Char('-')]);
-        assert_eq!(state.editor.faults(), []);
-        assert_eq!(state.editor.job().unwrap().degrees.num_gpus, 128 * 4);
+        assert_eq!(state.plans.editor.faults(), []);
+        assert_eq!(state.plans.editor.job().unwrap().degrees.num_gpus, 128 * 4);
         press(&mut state, &[Key::Char('u'), Key::Char('u')]);
-        assert_eq!(state.editor.text(), text);
+        assert_eq!(state.plans.editor.text(), text);
     }
 }
 
@@ -65,7 +69,7 @@ fn nodes_that_cannot_share_the_work_are_said_at_the_field() {
     go_to(&mut state, "cluster.nodes");
     press(&mut state, &[Key::Enter, Key::Char('3'), Key::Enter]);
     // 24 GPUs are no multiple of 8 x 4, and the plan goes on saying 512.
-    let fault = &state.editor.faults()[0];
+    let fault = &state.plans.editor.faults()[0];
     assert!(fault.message.contains("3 x") || fault.message.contains("= 24"), "{fault}");
     let shown = screen(&state, &look(), (120, 40));
     assert!(shown.contains("512 is more than"), "{shown}");
@@ -83,9 +87,9 @@ fn what_is_assumed_looks_other_than_what_is_said_without_colours_too() {
     go_to(&mut state, "distribution.data_parallel");
     assert!(screen(&state, &look(), (80, 24)).contains("from num_gpus; also GPUs 8"));
     go_to(&mut state, "training.optimizer");
-    let field = state.form.field(&state.editor).unwrap();
+    let field = state.plans.form.field(&state.plans.editor).unwrap();
     press(&mut state, &[Key::Right]);
-    assert_eq!(state.editor.origin(field), Origin::Plan);
+    assert_eq!(state.plans.editor.origin(field), Origin::Plan);
     assert!(!screen(&state, &look(), (80, 24)).contains("assumed; ←→"));
 }
 
@@ -118,7 +122,7 @@ fn what_a_plan_needs_is_in_the_bottom_line_and_keeps_its_place_when_the_plan_cha
         let mut state = if example { demo::open("13b_long_sequence") } else { open(LARGE) };
         let before = footer(&state, size);
         press(&mut state, &[Key::End, Key::Up, Key::Left, Key::Right, Key::Home, Key::Down, Key::Right]);
-        assert!(state.editor.modified());
+        assert!(state.plans.editor.modified());
         let after = footer(&state, size);
         for key in ["←→ value", "⏎ set", "m max batch", "tab pane", "z zoom", "? help", "q quit"] {
             assert_eq!(before.find(key), after.find(key), "{before}\n{after}");

@@ -41,7 +41,7 @@ fn letters(state: &mut State, text: &str) -> Vec<Effect> {
 
 fn go_to(state: &mut State, key: &str) {
     press(state, &[Key::Char('1')]);
-    state.form.select(key, &state.editor);
+    state.plans.form.select(key, &state.plans.editor);
     press(state, &[Key::Down, Key::Up]);
 }
 
@@ -49,16 +49,16 @@ fn go_to(state: &mut State, key: &str) {
 fn actions_are_found_by_parts_of_their_names() {
     let mut state = open(PLAN);
     press(&mut state, &[Key::Char(':')]);
-    assert_eq!(state.picker.as_ref().unwrap().purpose, Purpose::Action);
+    assert_eq!(state.dialogs.picker.as_ref().unwrap().purpose, Purpose::Action);
     letters(&mut state, "foc roof");
     press(&mut state, &[Key::Enter]);
-    assert_eq!((state.focus, state.picker.is_none()), (Pane::Roofline, true));
+    assert_eq!((state.views.focus, state.dialogs.picker.is_none()), (Pane::Roofline, true));
     // An action of a pane goes to that pane.
     press(&mut state, &[Key::Char(':')]);
     letters(&mut state, "add key");
     press(&mut state, &[Key::Enter]);
-    assert_eq!(state.focus, Pane::Plan);
-    assert_eq!(state.picker.as_ref().unwrap().purpose, Purpose::NewKey);
+    assert_eq!(state.views.focus, Pane::Plan);
+    assert_eq!(state.dialogs.picker.as_ref().unwrap().purpose, Purpose::NewKey);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn ones_own_keys_do_what_they_are_told() {
     let mut state = open(PLAN);
     state.keys = Keymap::parse("plan: {w: save, s: none}\nanywhere: {ctrl-q: quit}\n").unwrap();
     assert_eq!(press(&mut state, &[Key::Char('s')]), []);
-    assert_eq!(state.overlay, None);
+    assert_eq!(state.dialogs.overlay, None);
     assert_eq!(press(&mut state, &[Key::Ctrl('q')]), [Effect::Quit]);
 }
 
@@ -74,12 +74,12 @@ fn ones_own_keys_do_what_they_are_told() {
 fn the_mouse_chooses_fields_and_places_in_the_text() {
     let mut state = open(PLAN);
     update(&mut state, Event::Click(Target::Row { pane: Pane::Plan, row: 6, column: 3 }));
-    assert_eq!(state.form.field(&state.editor).unwrap().key(), "model.sequence_length");
+    assert_eq!(state.plans.form.field(&state.plans.editor).unwrap().key(), "model.sequence_length");
     press(&mut state, &[Key::Char('e')]);
     update(&mut state, Event::Click(Target::Row { pane: Pane::Plan, row: 3, column: 5 }));
-    assert_eq!(state.text.as_ref().unwrap().cursor(), (3, 5));
+    assert_eq!(state.plans.text.as_ref().unwrap().cursor(), (3, 5));
     update(&mut state, Event::Click(Target::Scroll { pane: Pane::Roofline, rows: 1 }));
-    assert_eq!((state.focus, state.roofline.selected), (Pane::Roofline, 1));
+    assert_eq!((state.views.focus, state.views.roofline.selected), (Pane::Roofline, 1));
 }
 
 #[test]

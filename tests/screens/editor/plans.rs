@@ -11,36 +11,36 @@ use crate::support::plan::open;
 fn a_baseline_tells_what_changed_and_is_let_go() {
     let mut state = open(PLAN);
     press(&mut state, &[Key::Char('b')]);
-    let needed = state.editor.prediction().unwrap().capacity.needed;
+    let needed = state.plans.editor.prediction().unwrap().capacity.needed;
     go_to(&mut state, "model.sequence_length");
     press(&mut state, &[Key::Right]);
-    let prediction = state.editor.prediction().unwrap();
-    let outcome = state.baseline.as_ref().unwrap().outcome(prediction);
+    let prediction = state.plans.editor.prediction().unwrap();
+    let outcome = state.plans.baseline.as_ref().unwrap().outcome(prediction);
     assert_eq!(outcome.memory, prediction.capacity.needed - needed);
     // Pinned again it moves here; then it is let go.
     press(&mut state, &[Key::Char('b')]);
-    assert_eq!(state.baseline.as_ref().unwrap().outcome(state.editor.prediction().unwrap()).memory.0, 0);
+    assert_eq!(state.plans.baseline.as_ref().unwrap().outcome(state.plans.editor.prediction().unwrap()).memory.0, 0);
     press(&mut state, &[Key::Char('b')]);
-    assert!(state.baseline.is_none());
+    assert!(state.plans.baseline.is_none());
 }
 
 #[test]
 fn copies_are_tabs_of_their_own() {
     let mut state = open(PLAN);
     press(&mut state, &[Key::Char('d')]);
-    assert_eq!((state.editor.name(), state.tabs.place()), ("test-2", (1, 2)));
+    assert_eq!((state.plans.editor.name(), state.plans.tabs.place()), ("test-2", (1, 2)));
     go_to(&mut state, "model.sequence_length");
     press(&mut state, &[Key::Right]);
-    assert!(state.editor.text().contains("4096"));
+    assert!(state.plans.editor.text().contains("4096"));
     press(&mut state, &[Key::Char('[')]);
-    assert_eq!((state.editor.name(), state.editor.text()), ("test", PLAN));
+    assert_eq!((state.plans.editor.name(), state.plans.editor.text()), ("test", PLAN));
     press(&mut state, &[Key::Char('='), Key::Down, Key::Enter]);
-    assert_eq!((state.editor.name(), state.overlay), ("test-2", None));
+    assert_eq!((state.plans.editor.name(), state.dialogs.overlay), ("test-2", None));
     // With unsaved changes it is not closed; leaving asks about it wherever one is.
     press(&mut state, &[Key::Ctrl('w')]);
-    assert_eq!(state.tabs.place().1, 2);
+    assert_eq!(state.plans.tabs.place().1, 2);
     press(&mut state, &[Key::Char(']'), Key::Char('q')]);
-    assert_eq!((state.editor.name(), state.overlay), ("test-2", Some(Overlay::ConfirmQuit)));
+    assert_eq!((state.plans.editor.name(), state.dialogs.overlay), ("test-2", Some(Overlay::ConfirmQuit)));
     assert_eq!(press(&mut state, &[Key::Char('q')]).last(), Some(&Effect::Quit));
 }
 
@@ -57,16 +57,16 @@ fn a_plan_is_opened_from_the_list_beside_the_first() {
     let (name, path) = ("big".to_owned(), PathBuf::from("plans/big.yaml"));
     let text = "model: {preset: gpt2}\n".to_owned();
     update(&mut state, Event::Opened { name: name.clone(), path: path.clone(), text: text.clone(), recovered: None });
-    assert_eq!((state.editor.name(), state.tabs.place()), ("big", (1, 2)));
+    assert_eq!((state.plans.editor.name(), state.plans.tabs.place()), ("big", (1, 2)));
     // A second time it comes to the front as it is.
     press(&mut state, &[Key::Char('[')]);
     update(&mut state, Event::Opened { name, path, text, recovered: None });
-    assert_eq!((state.editor.name(), state.tabs.place()), ("big", (1, 2)));
+    assert_eq!((state.plans.editor.name(), state.plans.tabs.place()), ("big", (1, 2)));
     // What is no plan yet is opened as text, at its fault.
     let broken = "model:\n  preset: gpt2\n  bach_size: 3\n".to_owned();
     let (name, path) = ("broken".to_owned(), PathBuf::from("broken.yaml"));
     update(&mut state, Event::Opened { name, path, text: broken, recovered: None });
-    assert_eq!(state.text.as_ref().unwrap().cursor(), (2, 2));
+    assert_eq!(state.plans.text.as_ref().unwrap().cursor(), (2, 2));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn unsaved_text_is_kept_until_it_is_saved_or_taken_back() {
     // The terminal goes: what is unsaved was kept before.
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    state.form.upper.as_ref().unwrap();
+    state.plans.form.upper.as_ref().unwrap();
     let effects = press(&mut state, &[Key::Right]);
     assert!(matches!(effects.as_slice(), [Effect::Keep(_)]));
     assert_eq!(update(&mut state, Event::TerminalGone), [Effect::Quit]);
@@ -92,19 +92,19 @@ fn what_was_kept_is_offered_and_taken_back_as_an_edit() {
     let mut state = open(PLAN);
     let kept = PLAN.replace("2048", "8192");
     offer(&mut state, Some(kept.clone()));
-    assert_eq!(state.overlay, Some(Overlay::Recovered(0)));
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Recovered(0)));
     press(&mut state, &[Key::Char('r')]);
-    assert_eq!((state.editor.text(), state.editor.modified()), (kept.as_str(), true));
+    assert_eq!((state.plans.editor.text(), state.plans.editor.modified()), (kept.as_str(), true));
     press(&mut state, &[Key::Char('u')]);
-    assert_eq!(state.editor.text(), PLAN);
+    assert_eq!(state.plans.editor.text(), PLAN);
     offer(&mut state, Some(PLAN.to_owned()));
-    assert_eq!(state.overlay, None, "nothing is different");
+    assert_eq!(state.dialogs.overlay, None, "nothing is different");
     offer(&mut state, Some(kept));
     // It is not passed by: the next edit would take its place.
     press(&mut state, &[Key::Down]);
-    assert_eq!(state.overlay, Some(Overlay::Recovered(1)));
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Recovered(1)));
     press(&mut state, &[Key::Esc]);
-    assert!(state.overlay.is_some());
+    assert!(state.dialogs.overlay.is_some());
     assert!(matches!(press(&mut state, &[Key::Char('d')]).as_slice(), [Effect::Forget { .. }]));
 }
 
@@ -122,14 +122,14 @@ fn both_sets_of_changes_are_merged() {
     let theirs = PLAN.replace("batch_size: 32", "batch_size: 64 # theirs");
     update(&mut state, newer(&theirs));
     press(&mut state, &[Key::Char('m')]);
-    assert_eq!(state.editor.text(), theirs.replace("2048", "4096"));
-    assert_eq!(state.editor.saved_text(), theirs);
+    assert_eq!(state.plans.editor.text(), theirs.replace("2048", "4096"));
+    assert_eq!(state.plans.editor.saved_text(), theirs);
     // The same value twice: both stand there, between marks.
     press(&mut state, &[Key::Char('s'), Key::Char('s')]);
     let again = theirs.replace("2048", "1024");
     update(&mut state, newer(&again));
     press(&mut state, &[Key::Char('m')]);
-    let text = state.editor.text();
+    let text = state.plans.editor.text();
     assert!(text.contains("<<<<<<<") && text.contains("4096") && text.contains("1024"), "{text}");
-    assert!(state.text.is_some() && !state.editor.faults().is_empty());
+    assert!(state.plans.text.is_some() && !state.plans.editor.faults().is_empty());
 }

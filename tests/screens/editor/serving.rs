@@ -30,7 +30,7 @@ fn no_pane_of_a_server_speaks_of_training() {
 fn the_top_tells_how_fast_a_server_answers_and_when_the_first_token_comes() {
     let mut state = demo::open("7b_inference");
     demo::run(&mut state, 120);
-    let prediction = state.editor.prediction().unwrap();
+    let prediction = state.plans.editor.prediction().unwrap();
     let decode = prediction.decode.as_ref().unwrap();
     // 16 requests get a token each at a time.
     let rate = 16.0 / decode.step.0;

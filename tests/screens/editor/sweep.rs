@@ -16,7 +16,7 @@ fn swept() -> State {
 #[test]
 fn the_last_that_fits_and_the_first_that_does_not_are_both_named() {
     let state = swept();
-    let view = state.sweep.as_ref().unwrap();
+    let view = state.dialogs.sweep.as_ref().unwrap();
     let fits = |at: usize| {
         let capacity = view.sweep.points[at].outcome.as_ref().unwrap().capacity;
         capacity.needed <= capacity.bytes

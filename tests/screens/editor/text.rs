@@ -12,36 +12,36 @@ fn letters_typed_into_the_text_change_the_plan_at_once() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
     press(&mut state, &[Key::Char('e')]);
-    assert_eq!(state.text.as_ref().unwrap().cursor(), (4, 19), "at the field's value");
-    let before = state.editor.prediction().unwrap().capacity.needed;
+    assert_eq!(state.plans.text.as_ref().unwrap().cursor(), (4, 19), "at the field's value");
+    let before = state.plans.editor.prediction().unwrap().capacity.needed;
     press(&mut state, &[Key::End, Key::Backspace, Key::Backspace, Key::Backspace, Key::Backspace]);
     letters(&mut state, "4096");
-    assert_eq!(state.editor.text(), PLAN.replace("2048", "4096"));
-    assert!(state.editor.prediction().unwrap().capacity.needed > before);
+    assert_eq!(state.plans.editor.text(), PLAN.replace("2048", "4096"));
+    assert!(state.plans.editor.prediction().unwrap().capacity.needed > before);
     press(&mut state, &[Key::Esc]);
-    assert_eq!(state.form.field(&state.editor).unwrap().key(), "model.sequence_length");
+    assert_eq!(state.plans.form.field(&state.plans.editor).unwrap().key(), "model.sequence_length");
 }
 
 #[test]
 fn while_the_text_is_broken_the_last_good_plan_stays_and_the_fault_has_its_place() {
     let mut state = open(PLAN);
-    let good = state.editor.prediction().unwrap().clone();
+    let good = state.plans.editor.prediction().unwrap().clone();
     press(&mut state, &[Key::Char('e'), Key::PageUp, Key::Down, Key::Home]);
     letters(&mut state, "  x: [");
-    assert!(state.editor.document().is_none());
-    assert_eq!(state.editor.faults()[0].at.map(|at| at.line >= 2), Some(true));
-    assert_eq!(state.editor.prediction(), Some(&good));
+    assert!(state.plans.editor.document().is_none());
+    assert_eq!(state.plans.editor.faults()[0].at.map(|at| at.line >= 2), Some(true));
+    assert_eq!(state.plans.editor.prediction(), Some(&good));
     // The form says so and changes nothing.
     press(&mut state, &[Key::Esc]);
-    let broken = state.editor.text().to_owned();
+    let broken = state.plans.editor.text().to_owned();
     press(&mut state, &[Key::Right]);
-    assert_eq!(state.editor.text(), broken);
+    assert_eq!(state.plans.editor.text(), broken);
     // Opened again, the cursor is at the fault; undo mends it.
     press(&mut state, &[Key::Char('e')]);
-    while state.editor.modified() {
+    while state.plans.editor.modified() {
         press(&mut state, &[Key::Ctrl('z')]);
     }
-    assert_eq!((state.editor.text(), state.editor.faults()), (PLAN, [].as_slice()));
+    assert_eq!((state.plans.editor.text(), state.plans.editor.faults()), (PLAN, [].as_slice()));
 }
 
 #[test]
@@ -50,13 +50,13 @@ fn keys_and_values_are_completed_from_the_schema() {
     go_to(&mut state, "training.precision");
     press(&mut state, &[Key::Char('e'), Key::End, Key::Enter]);
     letters(&mut state, "optim");
-    assert_eq!(state.text.as_ref().unwrap().completion.as_ref().unwrap().choice().unwrap().name, "optimizer");
+    assert_eq!(state.plans.text.as_ref().unwrap().completion.as_ref().unwrap().choice().unwrap().name, "optimizer");
     press(&mut state, &[Key::Tab]);
     letters(&mut state, "8bit");
     press(&mut state, &[Key::Tab]);
-    assert!(state.editor.text().contains("\n  optimizer: adamw-8bit\n"), "{}", state.editor.text());
-    assert_eq!(state.editor.faults(), []);
-    assert_eq!(state.text.as_ref().unwrap().key().unwrap().path, "training.optimizer");
+    assert!(state.plans.editor.text().contains("\n  optimizer: adamw-8bit\n"), "{}", state.plans.editor.text());
+    assert_eq!(state.plans.editor.faults(), []);
+    assert_eq!(state.plans.text.as_ref().unwrap().key().unwrap().path, "training.optimizer");
 }
 
 /// Whatever a file holds is opened as it is, marked where it is wrong, and given back to the byte.
@@ -80,17 +80,17 @@ fn odd_texts_are_opened_marked_and_kept() {
         let mut state = open("model: {preset: gpt2}\n");
         let (name, path) = ("odd".to_owned(), PathBuf::from("odd.yaml"));
         update(&mut state, Event::Opened { name, path, text: text.to_owned(), recovered: None });
-        let faults = state.editor.faults();
+        let faults = state.plans.editor.faults();
         let shown: String = text.chars().take(60).collect();
         assert!(faults.iter().any(|fault| fault.to_string().contains(said)), "{shown}: {faults:?}");
         if let Some(line) = line {
             assert_eq!(faults[0].at.map(|at| at.line), Some(line), "{shown}: {faults:?}");
         }
         // It is there as text, nothing was changed by opening it, and typing is taken back whole.
-        assert!(state.text.is_some());
-        assert_eq!(state.editor.text(), text);
+        assert!(state.plans.text.is_some());
+        assert_eq!(state.plans.editor.text(), text);
         press(&mut state, &[Key::Char('x'), Key::Enter, Key::Ctrl('z'), Key::Ctrl('z'), Key::Ctrl('z')]);
-        assert!(state.editor.text() == text, "{shown}");
+        assert!(state.plans.editor.text() == text, "{shown}");
     }
 }
 
@@ -100,21 +100,21 @@ fn a_key_is_added_and_taken_out() {
     press(&mut state, &[Key::Char('a')]);
     letters(&mut state, "clipping");
     press(&mut state, &[Key::Enter]);
-    if state.picker.is_some() {
+    if state.dialogs.picker.is_some() {
         letters(&mut state, "true");
     } else {
         letters(&mut state, "1.0");
     }
     press(&mut state, &[Key::Enter]);
-    assert!(state.editor.text().contains("gradient_clipping: "), "{}", state.editor.text());
-    assert_eq!(state.form.field(&state.editor).unwrap().key(), "training.gradient_clipping");
+    assert!(state.plans.editor.text().contains("gradient_clipping: "), "{}", state.plans.editor.text());
+    assert_eq!(state.plans.form.field(&state.plans.editor).unwrap().key(), "training.gradient_clipping");
     press(&mut state, &[Key::Char('x')]);
-    assert_eq!(state.editor.text(), PLAN);
+    assert_eq!(state.plans.editor.text(), PLAN);
     // One that is left again is not written.
     press(&mut state, &[Key::Char('a')]);
     letters(&mut state, "total_tokens");
     press(&mut state, &[Key::Enter, Key::Char('3'), Key::Esc]);
-    assert_eq!(state.editor.text(), PLAN);
+    assert_eq!(state.plans.editor.text(), PLAN);
 }
 
 #[test]
@@ -123,13 +123,13 @@ fn numbers_take_units_and_say_what_they_would_do() {
     go_to(&mut state, "model.sequence_length");
     press(&mut state, &[Key::Enter]);
     letters(&mut state, "8k");
-    let step = state.form.typed.as_ref().unwrap();
+    let step = state.plans.form.typed.as_ref().unwrap();
     assert_eq!(step.value, "8192");
     let announced = step.outcome;
-    let before = state.editor.prediction().unwrap().capacity.needed;
+    let before = state.plans.editor.prediction().unwrap().capacity.needed;
     press(&mut state, &[Key::Enter]);
-    assert_eq!(state.editor.text(), PLAN.replace("2048", "8192"));
-    assert_eq!(state.editor.prediction().unwrap().capacity.needed - before, announced.memory);
+    assert_eq!(state.plans.editor.text(), PLAN.replace("2048", "8192"));
+    assert_eq!(state.plans.editor.prediction().unwrap().capacity.needed - before, announced.memory);
 }
 
 #[test]
@@ -141,22 +141,22 @@ fn a_configuration_that_is_named_anew_is_asked_for() {
     assert!(effects.iter().any(named), "{effects:?}");
     let config = Err("a.json: there is no such file".to_owned());
     update(&mut state, Event::ConfigRead { named: "a.json".to_owned(), config });
-    assert!(state.editor.faults()[0].to_string().contains("no such file"));
+    assert!(state.plans.editor.faults()[0].to_string().contains("no such file"));
 }
 
 #[test]
 fn what_was_merged_while_the_text_is_open_stays_when_typing_goes_on() {
     let mut state = open(PLAN);
     press(&mut state, &[Key::Char('e')]);
-    state.text.as_mut().unwrap().go_to(0, 6);
+    state.plans.text.as_mut().unwrap().go_to(0, 6);
     letters(&mut state, "!");
     let theirs = PLAN.replace("num_gpus: 8", "num_gpus: 16");
     let found = InTheWay::Newer(Some(theirs.clone()));
     update(&mut state, Event::SaveRefused(Conflict { path: "test.yaml".into(), found }));
     press(&mut state, &[Key::Char('m')]);
-    assert_eq!(state.editor.text(), theirs.replace("# mine", "# mine!"));
+    assert_eq!(state.plans.editor.text(), theirs.replace("# mine", "# mine!"));
     letters(&mut state, "?");
-    assert_eq!(state.editor.text(), theirs.replace("# mine", "# mine!?"));
+    assert_eq!(state.plans.editor.text(), theirs.replace("# mine", "# mine!?"));
     press(&mut state, &[Key::Ctrl('z'), Key::Ctrl('z'), Key::Ctrl('z')]);
-    assert_eq!(state.editor.text(), PLAN);
+    assert_eq!(state.plans.editor.text(), PLAN);
 }

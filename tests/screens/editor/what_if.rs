@@ -12,27 +12,28 @@ fn the_largest_batch_that_fits_fits_and_one_more_does_not() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.batch_size");
     press(&mut state, &[Key::Char('m')]);
-    let found = state.largest.clone().unwrap();
+    let found = state.dialogs.largest.clone().unwrap();
     let next = found.next.unwrap();
     assert!(next.capacity.needed > next.capacity.bytes && found.size.capacity.needed <= next.capacity.bytes);
-    assert_eq!(state.editor.text(), PLAN, "shown, not taken");
+    assert_eq!(state.plans.editor.text(), PLAN, "shown, not taken");
     press(&mut state, &[Key::Enter]);
-    let prediction = state.editor.prediction().unwrap();
+    let prediction = state.plans.editor.prediction().unwrap();
     assert_ne!(prediction.capacity.verdict(), Verdict::DoesNotFit);
-    let job = state.editor.job().unwrap();
+    let job = state.plans.editor.job().unwrap();
     let (batch, micro) = (job.batch.global, job.batch.micro);
     assert_eq!(batch, micro * 8, "8 replicas, one micro batch each as before");
     let more = state
+        .plans
         .editor
         .text()
         .replace(&format!("batch_size: {batch}"), &format!("batch_size: {}", batch + 8))
         .replace(&format!("micro_batch_size: {micro}"), &format!("micro_batch_size: {}", micro + 1));
-    assert_eq!(open(&more).editor.prediction().unwrap().capacity.verdict(), Verdict::DoesNotFit);
+    assert_eq!(open(&more).plans.editor.prediction().unwrap().capacity.verdict(), Verdict::DoesNotFit);
     let said = format!("micro batch {micro}, batch {batch} = {micro} x 8 replicas x 1 accumulation step");
     assert!(state.notice.as_ref().unwrap().text.contains(&said), "{:?}", state.notice);
     // Asked for again, it is that already.
     press(&mut state, &[Key::Char('m'), Key::Enter]);
-    assert_eq!(state.editor.job().unwrap().batch.global, batch);
+    assert_eq!(state.plans.editor.job().unwrap().batch.global, batch);
 }
 
 #[test]
@@ -40,24 +41,24 @@ fn a_point_of_a_sweep_is_taken_as_one_edit() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
     press(&mut state, &[Key::Char('w')]);
-    assert_eq!(state.overlay, Some(Overlay::Sweep));
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Sweep));
     press(&mut state, &[Key::Char('a')]);
     letters(&mut state, "checkp");
     press(&mut state, &[Key::Enter]);
-    let view = state.sweep.as_ref().unwrap();
+    let view = state.dialogs.sweep.as_ref().unwrap();
     assert_eq!(
         view.sweep.axes.iter().map(|axis| axis.key.path).collect::<Vec<_>>(),
         ["model.sequence_length", "training.activation_checkpointing"]
     );
     // From 2048 and no checkpointing to 4096 and the last: full.
     press(&mut state, &[Key::Down, Key::Right, Key::Right, Key::Right, Key::Enter]);
-    let text = state.editor.text();
+    let text = state.plans.editor.text();
     assert!(text.contains("sequence_length: 4096") && text.contains("activation_checkpointing: full"), "{text}");
-    let view = state.sweep.as_ref().unwrap();
+    let view = state.dialogs.sweep.as_ref().unwrap();
     let point = view.sweep.points[view.selected].outcome.as_ref().unwrap();
-    assert_eq!(point.capacity, state.editor.prediction().unwrap().capacity);
+    assert_eq!(point.capacity, state.plans.editor.prediction().unwrap().capacity);
     press(&mut state, &[Key::Char('u')]);
-    assert_eq!(state.editor.text(), PLAN);
+    assert_eq!(state.plans.editor.text(), PLAN);
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn a_second_key_without_other_values_says_so_over_the_sweep() {
     press(&mut state, &[Key::Char('w'), Key::Char('a')]);
     letters(&mut state, "tensor");
     press(&mut state, &[Key::Enter]);
-    assert_eq!(state.overlay, Some(Overlay::Sweep));
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Sweep));
     assert!(state.notice.as_ref().unwrap().text.contains("has no other values to try"), "{:?}", state.notice);
     let screen = crate::support::demo::screen(&state, &crate::support::demo::look(), (80, 24));
     assert!(screen.lines().last().unwrap().contains("has no other values to try"), "{screen}");
@@ -86,20 +87,20 @@ fn a_plan_that_a_search_found_is_taken_as_one_edit() {
     let mut state = open(PLAN);
     let effects = press(&mut state, &[Key::Char('f')]);
     searched(&mut state, &effects);
-    let view = state.search.as_ref().unwrap();
+    let view = state.dialogs.search.as_ref().unwrap();
     let rows = view.rows();
     let speeds: Vec<f64> = rows.iter().map(|row| throughput(&row.plan.outline)).collect();
     assert!(speeds.len() > 1 && speeds.is_sorted_by(|a, b| a >= b), "{speeds:?}");
     let wanted = rows[1].plan.outline.capacity;
     press(&mut state, &[Key::Down, Key::Enter]);
-    assert_eq!(state.overlay, None);
-    assert_eq!(state.editor.prediction().unwrap().capacity, wanted);
-    assert!(state.editor.text().contains("# the base"));
+    assert_eq!(state.dialogs.overlay, None);
+    assert_eq!(state.plans.editor.prediction().unwrap().capacity, wanted);
+    assert!(state.plans.editor.text().contains("# the base"));
     // It is there still, around what is the plan no more; then around the new one.
     press(&mut state, &[Key::Char('u')]);
-    assert_eq!(state.editor.text(), PLAN);
+    assert_eq!(state.plans.editor.text(), PLAN);
     assert_eq!(press(&mut state, &[Key::Char('f')]), Vec::new());
-    assert!(!state.search.as_ref().unwrap().rows().is_empty());
+    assert!(!state.dialogs.search.as_ref().unwrap().rows().is_empty());
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn constraints_hold_for_what_a_search_finds() {
     press(&mut state, &[Key::Char('k')]);
     let effects = [letters(&mut state, "tensor_par"), press(&mut state, &[Key::Enter])].concat();
     searched(&mut state, &effects);
-    let view = state.search.as_ref().unwrap();
+    let view = state.dialogs.search.as_ref().unwrap();
     let rows = view.rows();
     assert!(!rows.is_empty());
     for row in rows {
@@ -121,9 +122,9 @@ fn constraints_hold_for_what_a_search_finds() {
         assert_eq!((knobs.data * knobs.tensor * knobs.pipeline * knobs.context, knobs.tensor), (16, 1));
     }
     // The plan in front is as it was until one is taken.
-    assert_eq!(state.editor.text(), PLAN);
+    assert_eq!(state.plans.editor.text(), PLAN);
     press(&mut state, &[Key::Enter]);
-    assert_eq!(state.editor.said("cluster.num_gpus").as_deref(), Some("16"));
+    assert_eq!(state.plans.editor.said("cluster.num_gpus").as_deref(), Some("16"));
 }
 
 #[test]
@@ -131,22 +132,22 @@ fn the_fewest_gpus_and_the_largest_model_are_taken_with_the_plan_that_was_found(
     let mut state = open(PLAN);
     let effects = press(&mut state, &[Key::Char('f'), Key::Char('a')]);
     searched(&mut state, &effects);
-    let rows = state.search.as_ref().unwrap().rows();
+    let rows = state.dialogs.search.as_ref().unwrap().rows();
     let (label, found) = (rows[0].label.clone(), rows[0].plan.outline.clone());
     press(&mut state, &[Key::Enter]);
-    assert_eq!(format!("{} GPUs", state.editor.said("cluster.num_gpus").unwrap()), label);
-    assert_eq!(state.editor.prediction().unwrap().capacity, found.capacity);
+    assert_eq!(format!("{} GPUs", state.plans.editor.said("cluster.num_gpus").unwrap()), label);
+    assert_eq!(state.plans.editor.prediction().unwrap().capacity, found.capacity);
     press(&mut state, &[Key::Char('u')]);
-    assert_eq!(state.editor.text(), PLAN);
+    assert_eq!(state.plans.editor.text(), PLAN);
 
     press(&mut state, &[Key::Char('f')]);
     let effects = press(&mut state, &[Key::Char('a')]);
     searched(&mut state, &effects);
-    let rows = state.search.as_ref().unwrap().rows();
+    let rows = state.dialogs.search.as_ref().unwrap().rows();
     let (label, found) = (rows[0].label.clone(), rows[0].plan.outline.clone());
     press(&mut state, &[Key::Enter]);
-    assert_eq!(state.editor.said("model.preset"), Some(label));
-    assert_eq!(state.editor.prediction().unwrap().capacity, found.capacity);
+    assert_eq!(state.plans.editor.said("model.preset"), Some(label));
+    assert_eq!(state.plans.editor.prediction().unwrap().capacity, found.capacity);
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn an_answer_to_another_search_is_none() {
     let mut state = open(PLAN);
     press(&mut state, &[Key::Char('f')]);
     update(&mut state, Event::Searched { number: 7, answer: Err("late".to_owned()) });
-    assert!(state.search.as_ref().unwrap().under_way.is_some());
+    assert!(state.dialogs.search.as_ref().unwrap().under_way.is_some());
     // Left while it is under way, it is stopped.
     assert_eq!(press(&mut state, &[Key::Esc]), [Effect::CancelSearch]);
 }
@@ -164,7 +165,7 @@ fn both_walls_of_a_sweep_may_stand_at_one_point() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
     press(&mut state, &[Key::Char('w')]);
-    let view = state.sweep.as_ref().unwrap();
+    let view = state.dialogs.sweep.as_ref().unwrap();
     let marks: Vec<_> = (0..view.sweep.points.len()).map(|index| view.marks(index)).collect();
     assert_eq!(marks.iter().filter(|marks| marks.last_that_fits).count(), 1);
     assert_eq!(view.walls_here().count(), 1, "one line, one pair of walls");
@@ -172,9 +173,9 @@ fn both_walls_of_a_sweep_may_stand_at_one_point() {
     press(&mut state, &[Key::Char('a')]);
     letters(&mut state, "tensor");
     press(&mut state, &[Key::Enter]);
-    let view = state.sweep.as_ref().unwrap();
+    let view = state.dialogs.sweep.as_ref().unwrap();
     assert!(view.sweep.walls.len() > 2);
     assert_eq!(view.walls_here().map(|wall| wall.axis).collect::<Vec<_>>(), [0, 1]);
     press(&mut state, &[Key::Char('v')]);
-    assert!(state.sweep.as_ref().unwrap().memory && state.overlay == Some(Overlay::Sweep));
+    assert!(state.dialogs.sweep.as_ref().unwrap().memory && state.dialogs.overlay == Some(Overlay::Sweep));
 }

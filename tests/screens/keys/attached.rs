@@ -13,16 +13,16 @@ fn attaching_compares_with_that_process_alone() {
     let mut state = open(PLAN);
     update(&mut state, sample(1, &[(100, 10), (200, 30)]));
     // Nobody attached: everything on the fullest GPU, 40 GiB.
-    let whole = state.comparison.clone().unwrap();
+    let whole = state.run.comparison.clone().unwrap();
     assert_eq!(whole.memory.observed.value(), Some(&Bytes::from_mib(40 * 1024)));
     // The rows: GPU 0, process 100, process 200.
     press(&mut state, &[Key::Char('4'), Key::End, Key::Enter]);
-    let process = state.comparison.clone().unwrap();
+    let process = state.run.comparison.clone().unwrap();
     assert_eq!(process.memory.observed.value(), Some(&Bytes::from_mib(30 * 1024)));
     // A process before it goes: the attached one stays selected and attached.
     update(&mut state, sample(2, &[(200, 20)]));
     assert_eq!(state.monitor.selected_pid(), Some(200));
-    let later = state.comparison.clone().unwrap();
+    let later = state.run.comparison.clone().unwrap();
     assert_eq!(later.memory_now.value(), Some(&Bytes::from_mib(20 * 1024)));
     assert_eq!(later.memory.observed.value(), Some(&Bytes::from_mib(30 * 1024)));
     press(&mut state, &[Key::Enter]);
@@ -36,7 +36,7 @@ fn a_run_that_died_keeps_its_peak_and_has_no_rates() {
     press(&mut state, &[Key::Char('4'), Key::Enter]);
     update(&mut state, sample(2, &[(200, 75)]));
     update(&mut state, sample(3, &[]));
-    let comparison = state.comparison.clone().unwrap();
+    let comparison = state.run.comparison.clone().unwrap();
     assert_eq!(comparison.memory.observed.value(), Some(&Bytes::from_mib(75 * 1024)));
     assert_eq!(comparison.memory_now.absence(), Some(&Absence::Gone));
     assert_eq!(comparison.bandwidth.observed.absence(), Some(&Absence::Gone));
@@ -48,7 +48,7 @@ fn a_process_that_is_awaited_has_no_figures_of_others() {
     let mut state = open(PLAN);
     state.monitor = memwall::app::Monitor::new(Some(999));
     update(&mut state, sample(1, &[(200, 30)]));
-    let comparison = state.comparison.clone().unwrap();
+    let comparison = state.run.comparison.clone().unwrap();
     assert_eq!(comparison.whose, Whose::Process { pid: 999, device: None });
     for absence in [comparison.memory.observed.absence(), comparison.bandwidth.observed.absence()] {
         assert_eq!(absence, Some(&Absence::NotThere));
@@ -130,7 +130,7 @@ fn an_attached_process_that_is_none_or_cannot_be_matched_is_said() {
         assert_eq!(state.monitor.attached.as_ref().unwrap().state, expected);
     }
     // Which process it is cannot be told: the GPU's total, 30 GiB, is what there is.
-    let comparison = state.comparison.clone().unwrap();
+    let comparison = state.run.comparison.clone().unwrap();
     assert_eq!(comparison.whose, Whose::Device { device: 0 });
     assert_eq!(comparison.memory_now.value(), Some(&Bytes::from_mib(30 * 1024)));
 }

@@ -18,11 +18,11 @@ fn a_step_of_the_sequence_changes_that_value_alone() {
 #[test]
 fn more_tokens_need_more_memory_in_the_same_turn() {
     let mut state = open(PLAN);
-    let before = state.editor.prediction().unwrap().capacity.needed;
+    let before = state.plans.editor.prediction().unwrap().capacity.needed;
     go_to(&mut state, "model.sequence_length");
-    let announced = state.form.upper.as_ref().unwrap().outcome.memory;
+    let announced = state.plans.form.upper.as_ref().unwrap().outcome.memory;
     press(&mut state, &[Key::Right]);
-    let after = state.editor.prediction().unwrap().capacity.needed;
+    let after = state.plans.editor.prediction().unwrap().capacity.needed;
     assert!(after > before);
     assert_eq!(after - before, announced);
 }
@@ -70,11 +70,11 @@ fn micro_batches_step_through_what_divides_the_batch() {
 fn a_preset_wins_over_an_explicit_architecture_which_stays() {
     let text = "model:\n  architecture:\n    hidden_size: 1024\n    num_layers: 2\n    num_attention_heads: 8\n    vocab_size: 1000\n  batch_size: 1\n";
     let mut state = open(text);
-    assert_eq!(state.editor.faults(), []);
+    assert_eq!(state.plans.editor.faults(), []);
     type_text(&mut state, "llama-3-8b");
-    assert_eq!(state.editor.faults(), []);
-    assert_eq!(state.editor.prediction().unwrap().params.total, 8_030_261_248);
-    assert!(state.editor.text().contains("    num_layers: 2\n"));
+    assert_eq!(state.plans.editor.faults(), []);
+    assert_eq!(state.plans.editor.prediction().unwrap().params.total, 8_030_261_248);
+    assert!(state.plans.editor.text().contains("    num_layers: 2\n"));
 }
 
 #[test]
@@ -82,20 +82,20 @@ fn names_are_completed_from_their_beginning() {
     let mut state = open(PLAN);
     go_to(&mut state, "hardware.gpu_type");
     type_text(&mut state, "h200");
-    assert_eq!(state.editor.prediction().unwrap().gpu, "NVIDIA H200 SXM 141GB");
+    assert_eq!(state.plans.editor.prediction().unwrap().gpu, "NVIDIA H200 SXM 141GB");
 }
 
 #[test]
 fn a_broken_value_leaves_the_last_good_prediction_and_says_where() {
     let mut state = open(PLAN);
-    let good = state.editor.prediction().unwrap().clone();
+    let good = state.plans.editor.prediction().unwrap().clone();
     go_to(&mut state, "distribution.tensor_parallel");
     type_text(&mut state, "3");
-    let fault = &state.editor.faults()[0];
+    let fault = &state.plans.editor.faults()[0];
     assert!(fault.at.is_some(), "{fault}");
-    assert_eq!(state.editor.prediction(), Some(&good));
+    assert_eq!(state.plans.editor.prediction(), Some(&good));
     press(&mut state, &[Key::Char('u')]);
-    assert_eq!((state.editor.faults(), state.editor.text()), ([].as_slice(), PLAN));
+    assert_eq!((state.plans.editor.faults(), state.plans.editor.text()), ([].as_slice(), PLAN));
 }
 
 #[test]
@@ -103,12 +103,12 @@ fn undo_and_redo_walk_the_same_path() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
     press(&mut state, &[Key::Right, Key::Right]);
-    let changed = state.editor.text().to_owned();
+    let changed = state.plans.editor.text().to_owned();
     press(&mut state, &[Key::Char('u'), Key::Char('u')]);
-    assert_eq!(state.editor.text(), PLAN);
-    assert!(!state.editor.modified());
+    assert_eq!(state.plans.editor.text(), PLAN);
+    assert!(!state.plans.editor.modified());
     press(&mut state, &[Key::Char('U'), Key::Ctrl('r')]);
-    assert_eq!(state.editor.text(), changed);
+    assert_eq!(state.plans.editor.text(), changed);
     press(&mut state, &[Key::Char('U')]);
     assert!(state.notice.is_some());
 }
@@ -118,7 +118,7 @@ fn digits_are_text_while_a_value_is_typed() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.batch_size");
     press(&mut state, &[Key::Enter, Key::Char('4'), Key::Char('q'), Key::Backspace, Key::Char('8')]);
-    assert_eq!((state.focus, state.form.typing.as_deref()), (Pane::Plan, Some("48")));
+    assert_eq!((state.views.focus, state.plans.form.typing.as_deref()), (Pane::Plan, Some("48")));
     press(&mut state, &[Key::Enter]);
     // 48 = 2 replicas x 4 x 6
     assert_eq!(changed_lines(&state), ["  batch_size: 48", "  gradient_accumulation_steps: 6"]);
@@ -130,7 +130,7 @@ fn pasted_text_is_typed_without_its_line_ends() {
     go_to(&mut state, "model.batch_size");
     press(&mut state, &[Key::Enter]);
     update(&mut state, Event::Paste("6\u{1b}4\n".to_owned()));
-    assert_eq!(state.form.typing.as_deref(), Some("64"));
+    assert_eq!(state.plans.form.typing.as_deref(), Some("64"));
     press(&mut state, &[Key::Esc]);
     assert_eq!(changed_lines(&state), Vec::<&str>::new());
 }
@@ -141,7 +141,7 @@ fn a_batch_that_the_plan_leaves_open_can_be_set() {
     let mut state = open(&plan);
     go_to(&mut state, "model.batch_size");
     type_text(&mut state, "64");
-    assert_eq!(state.editor.faults(), []);
+    assert_eq!(state.plans.editor.faults(), []);
     // 64 = 2 replicas x 4 x 8
-    assert!(state.editor.text().contains("gradient_accumulation_steps: 8"), "{}", state.editor.text());
+    assert!(state.plans.editor.text().contains("gradient_accumulation_steps: 8"), "{}", state.plans.editor.text());
 }

@@ -50,7 +50,7 @@ fn type_text(state: &mut State, text: &str) {
 fn go_to(state: &mut State, key: &str) {
     press(state, &[Key::Char('1'), Key::Home]);
     for _ in 0..30 {
-        if state.form.field(&state.editor).unwrap().key() == key {
+        if state.plans.form.field(&state.plans.editor).unwrap().key() == key {
             return;
         }
         press(state, &[Key::Down]);
@@ -60,22 +60,30 @@ fn go_to(state: &mut State, key: &str) {
 
 /// The lines in which the text differs from what was opened.
 fn changed_lines(state: &State) -> Vec<&str> {
-    state.editor.text().lines().zip(PLAN.lines()).filter(|(now, before)| now != before).map(|(now, _)| now).collect()
+    state
+        .plans
+        .editor
+        .text()
+        .lines()
+        .zip(PLAN.lines())
+        .filter(|(now, before)| now != before)
+        .map(|(now, _)| now)
+        .collect()
 }
 
 #[test]
 fn the_focus_goes_round_and_the_digits_jump() {
     let mut state = open(PLAN);
-    let mut seen = vec![state.focus];
+    let mut seen = vec![state.views.focus];
     for _ in 0..5 {
         press(&mut state, &[Key::Tab]);
-        seen.push(state.focus);
+        seen.push(state.views.focus);
     }
     assert_eq!(seen, [Pane::Plan, Pane::Vram, Pane::Roofline, Pane::Monitor, Pane::Compare, Pane::Plan]);
     press(&mut state, &[Key::BackTab]);
-    assert_eq!(state.focus, Pane::Compare);
+    assert_eq!(state.views.focus, Pane::Compare);
     press(&mut state, &[Key::Char('3')]);
-    assert_eq!(state.focus, Pane::Roofline);
+    assert_eq!(state.views.focus, Pane::Roofline);
 }
 
 fn sample(second: u64, processes: &[(u32, u64)]) -> Event {

@@ -125,7 +125,7 @@ fn arrows_seek_wherever_the_pane_has_no_use_for_them() {
     assert_eq!(press(&mut state, &[Key::Char('4'), Key::Char('h'), Key::Right]), []);
     assert_ne!(state.monitor.span, span);
     assert_eq!(press(&mut state, &[Key::Char('1'), Key::Down, Key::Right]), []);
-    assert!(state.editor.modified());
+    assert!(state.plans.editor.modified());
 }
 
 #[test]
@@ -141,5 +141,8 @@ fn r_begins_and_ends_a_recording_and_what_fails_is_told() {
     update(&mut state, Event::Recorded("recorded 5 samples".to_owned()));
     assert_eq!(press(&mut state, &[Key::Char('r')]), [Effect::Record]);
     update(&mut state, Event::RecordFailed("x: no space".to_owned()));
-    assert_eq!((state.recording.clone(), state.notice.unwrap().text.as_str()), (Recording::Off, "x: no space"));
+    assert_eq!(
+        (state.recordings.recording.clone(), state.notice.unwrap().text.as_str()),
+        (Recording::Off, "x: no space")
+    );
 }

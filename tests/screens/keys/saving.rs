@@ -13,9 +13,9 @@ fn leaving_with_unsaved_changes_asks() {
     assert_eq!(press(&mut state, &[Key::Char('q')]), [Effect::Quit]);
     go_to(&mut state, "model.sequence_length");
     assert_eq!(press(&mut state, &[Key::Right, Key::Char('q')]), []);
-    assert_eq!(state.overlay, Some(Overlay::ConfirmQuit));
+    assert_eq!(state.dialogs.overlay, Some(Overlay::ConfirmQuit));
     assert_eq!(press(&mut state, &[Key::Esc]), []);
-    assert_eq!(state.overlay, None);
+    assert_eq!(state.dialogs.overlay, None);
     assert_eq!(press(&mut state, &[Key::Char('q'), Key::Char('q')]), [Effect::Quit]);
 }
 
@@ -28,11 +28,11 @@ fn saving_on_the_way_out_leaves_only_when_saved() {
     let [Effect::Save { path: None, text, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     let text = text.clone();
     update(&mut state, Event::SaveFailed("disk full".to_owned()));
-    assert!(state.editor.modified());
+    assert!(state.plans.editor.modified());
     press(&mut state, &[Key::Char('q'), Key::Char('s')]);
     let path = PathBuf::from("test.yaml");
     assert_eq!(update(&mut state, Event::Saved { path, text }).last(), Some(&Effect::Quit));
-    assert!(!state.editor.modified());
+    assert!(!state.plans.editor.modified());
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn a_plan_is_saved_when_its_changes_have_been_shown() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
     assert_eq!(press(&mut state, &[Key::Right, Key::Char('s')]), []);
-    assert_eq!(state.overlay, Some(Overlay::Diff(0)));
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Diff(0)));
     // Another key goes back.
     assert_eq!(press(&mut state, &[Key::Esc]), []);
-    assert_eq!(state.overlay, None);
+    assert_eq!(state.dialogs.overlay, None);
     assert!(matches!(
         press(&mut state, &[Key::Char('s'), Key::Char('s')]).as_slice(),
         [Effect::Save { expected: Expected::Nothing, .. }]
@@ -60,7 +60,7 @@ fn somebody_elses_changes_are_written_over_only_when_asked_for() {
     let theirs = PLAN.replace("the base", "our base");
     let found = InTheWay::Newer(Some(theirs));
     update(&mut state, Event::SaveRefused(Conflict { path: "test.yaml".into(), found }));
-    assert_eq!(state.overlay, Some(Overlay::Conflict(0)));
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Conflict(0)));
     let effects = press(&mut state, &[Key::Char('o')]);
     assert!(matches!(effects.as_slice(), [Effect::Save { expected: Expected::Anything, .. }]), "{effects:?}");
 }
@@ -73,7 +73,7 @@ fn leaving_while_an_older_text_is_being_written_loses_nothing() {
     let [Effect::Save { text: older, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     // Edited again and told to save and leave, before the first save has ended.
     assert_eq!(press(&mut state, &[Key::Right, Key::Char('q'), Key::Char('s')]), []);
-    let newer = state.editor.text().to_owned();
+    let newer = state.plans.editor.text().to_owned();
     let path = PathBuf::from("test.yaml");
     let effects = update(&mut state, Event::Saved { path: path.clone(), text: older.clone() });
     let [Effect::Save { text, .. }] = effects.as_slice() else { panic!("{effects:?}") };

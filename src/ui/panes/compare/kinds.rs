@@ -30,7 +30,7 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
     if comparison.allocated.observed.value().is_some() || comparison.reserved.observed.value().is_some() {
         kinds.push(("allocated", "reserved, allocated: the peaks that PyTorch counts itself".to_owned()));
     }
-    if !state.editor.serves() {
+    if !state.plans.compared().serves() {
         kinds.push(("step", step(state, comparison)));
     }
     let of = match comparison.of {
@@ -48,14 +48,15 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
 }
 
 fn step(state: &State, comparison: &Comparison) -> String {
-    let told_by = state.run.progress(&state.monitor, state.now).map_or(ToldBy::Nobody, |(_, known)| known.told_by);
+    let told_by =
+        state.run.telemetry.progress(&state.monitor, state.now).map_or(ToldBy::Nobody, |(_, known)| known.told_by);
     match (&comparison.step.observed, told_by) {
         (Reading::Known { kind, .. }, ToldBy::Log(format)) => format!("{}: its log, {}", kind.word(), format.name()),
         (Reading::Known { kind, .. }, _) => format!("{}: the hook in the process", kind.word()),
         (Reading::Absent(_), ToldBy::Rhythm) => {
             "none: the rhythm of the GPU alone is too little to hold against a plan".to_owned()
         }
-        (Reading::Absent(_), ToldBy::Nobody) => match &state.run.news.no_log {
+        (Reading::Absent(_), ToldBy::Nobody) => match &state.run.telemetry.news.no_log {
             Some(why) => format!("not observed: {}", printable(&without_mean(why))),
             None => "not observed: no log or hook is read".to_owned(),
         },

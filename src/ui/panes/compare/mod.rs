@@ -12,10 +12,11 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::say;
-use crate::app::{Baseline, CompareRow, Pane, State};
+use crate::app::{Baseline, CompareRow, Pane, Plans, Run, State};
 use crate::compare::Whose;
 use crate::predict::Prediction;
 use crate::printable::printable;
+use crate::reading::DeviceSample;
 use crate::ui::Look;
 use crate::ui::picker::in_words;
 use crate::ui::text::{left, signed_percent, wrapped};
@@ -26,8 +27,8 @@ const NAME: usize = 12;
 /// Lines from the selected one on that are in view.
 const BELOW: usize = 4;
 
-pub fn title(state: &State) -> String {
-    match state.comparison.as_ref().map(|comparison| comparison.whose) {
+pub fn title(run: &Run) -> String {
+    match run.comparison.as_ref().map(|comparison| comparison.whose) {
         None => "predicted and observed".to_owned(),
         Some(Whose::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
         Some(Whose::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
@@ -92,17 +93,17 @@ impl<'a> Page<'a> {
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let Some(prediction) = state.editor.prediction() else {
+    let Some(prediction) = state.plans.compared().prediction() else {
         return say("no good plan yet: nothing to compare with", look, area, buffer);
     };
-    let Some(comparison) = &state.comparison else {
+    let Some(comparison) = &state.run.comparison else {
         return say(&nothing_observed(state), look, area, buffer);
     };
-    let at_top = state.compared == 0;
+    let at_top = state.views.compared == 0;
     let mut page = Page { lines: Vec::new(), selected: None, at_top, width: area.width as usize, mark: " " };
-    let row = (state.focus == Pane::Compare).then(|| CompareRow::of(state));
-    figures::add(comparison, state.editor.serves(), look, &mut page);
-    if let Some(line) = baseline_line(state, prediction, look) {
+    let row = (state.views.focus == Pane::Compare).then(|| CompareRow::of(state));
+    figures::add(comparison, state.plans.compared().serves(), look, &mut page);
+    if let Some(line) = baseline_line(&state.plans, prediction, look) {
         page.add(line);
     }
     page.add(Line::default());
@@ -122,16 +123,21 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// Why there is nothing to hold against the plan.
 fn nothing_observed(state: &State) -> String {
-    match state.made_up_for() {
-        Some(plan) => format!("nothing is observed of this plan: the simulated run is of {}", printable(plan)),
-        None => "nothing observed yet".to_owned(),
-    }
+    let idle = !state.monitor.devices().is_empty() && state.monitor.devices().iter().all(DeviceSample::is_idle);
+    let said = match (&state.plans.run, &state.monitor.sample) {
+        _ if idle && state.monitor.attached.is_none() => "the GPUs are idle: there is nothing to compare",
+        (None, Some(_)) => {
+            "the run has no plan: i in the monitor reads it from the process, R applies the one in front"
+        }
+        _ => "nothing observed yet",
+    };
+    said.to_owned()
 }
 
 fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut Page<'_>) {
     page.add(Line::styled(" what the prediction assumes", look.theme.dim()));
     for (index, text) in prediction.assumptions.iter().enumerate() {
-        let chosen = state.focus == Pane::Compare && CompareRow::of(state) == CompareRow::Assumption(index);
+        let chosen = state.views.focus == Pane::Compare && CompareRow::of(state) == CompareRow::Assumption(index);
         if chosen {
             page.selected = Some(page.lines.len());
         }
@@ -144,8 +150,8 @@ fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut P
 }
 
 /// The plan against the baseline, where one is pinned.
-fn baseline_line<'a>(state: &State, prediction: &Prediction, look: &Look) -> Option<Line<'a>> {
-    let baseline = state.baseline.as_ref()?;
+fn baseline_line<'a>(plans: &Plans, prediction: &Prediction, look: &Look) -> Option<Line<'a>> {
+    let baseline = plans.baseline.as_ref()?;
     let outcome = baseline.outcome(prediction);
     let said = format!("{}, step {}", in_words(&outcome), step_since(baseline, prediction));
     Some(Line::from(vec![

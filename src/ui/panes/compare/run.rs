@@ -2,7 +2,7 @@
 //! predictions are multiplied by, what was lost on the way.
 
 use super::Page;
-use crate::app::{Alert, Raised, State};
+use crate::app::{Alert, Raised, Run, State};
 use crate::compare::{Forecast, Phase};
 use crate::printable::printable;
 use crate::ui::Look;
@@ -10,22 +10,22 @@ use crate::units::{BytesPerSec, Seconds};
 
 /// Adds a line for each.
 pub fn add(state: &State, look: &Look, page: &mut Page<'_>) {
-    memory(state, look, page);
+    memory(&state.run, look, page);
     if let Some(text) = steps(state) {
         page.note("steps", &text, 2, look);
     }
     // When memory will be full is said already.
-    for raised in state.alerts.raised.iter().filter(|raised| raised.alert != Alert::FullIn) {
+    for raised in state.run.alerts.raised.iter().filter(|raised| raised.alert != Alert::FullIn) {
         page.styled_note("alert", &told(raised), 2, look.theme.danger(), look);
     }
-    for raised in &state.alerts.past {
+    for raised in &state.run.alerts.past {
         page.note("was alerted", &told(raised), 1, look);
     }
     if let Some(kept) = state.calibrations_in_use() {
         let text = format!("{} on {}, kept {}; C drops it", kept.factors.words(), printable(&kept.gpu), kept.at);
         page.styled_note("calibrated", &text, 2, look.theme.warning(), look);
     }
-    if let Some(text) = lost(state) {
+    if let Some(text) = lost(&state.run) {
         page.styled_note("hook", &text, 2, look.theme.warning(), look);
     }
 }
@@ -34,8 +34,8 @@ fn told(raised: &Raised) -> String {
     format!("{}, since {}", printable(&raised.text), raised.at)
 }
 
-fn memory(state: &State, look: &Look, page: &mut Page<'_>) {
-    let outlook = &state.outlook;
+fn memory(run: &Run, look: &Look, page: &mut Page<'_>) {
+    let outlook = &run.outlook;
     let left = outlook.headroom.map_or_else(String::new, |left| format!("; {left} were left at the peak"));
     match outlook.memory {
         Forecast::TooShort if outlook.headroom.is_none() => {}
@@ -60,7 +60,7 @@ fn speed(rate: BytesPerSec) -> String {
 
 /// What the run is about, where that is not plain training.
 fn steps(state: &State) -> Option<String> {
-    let phases = state.run.phases();
+    let phases = state.run.telemetry.phases();
     let quiet = || phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
     match phases.phase(state.now) {
         Phase::Untold | Phase::Steady => None,
@@ -73,9 +73,9 @@ fn steps(state: &State) -> Option<String> {
 }
 
 /// Messages of hooks that were not taken.
-fn lost(state: &State) -> Option<String> {
-    let losses = state.run.news.losses;
-    let deaf = state.run.news.deaf.as_ref().map(|why| format!("nobody listens: {}", printable(why)));
+fn lost(run: &Run) -> Option<String> {
+    let losses = run.telemetry.news.losses;
+    let deaf = run.telemetry.news.deaf.as_ref().map(|why| format!("nobody listens: {}", printable(why)));
     let counted = (losses.garbage + losses.flood > 0).then(|| {
         format!(
             "{} messages were damaged or none of the hook's, {} came too fast and were dropped",

@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::Page;
-use crate::app::{Pane, State};
+use crate::app::{Pane, Plans, State, mismatch};
 use crate::compare::{Comparison, Explanation, Forecast};
 use crate::printable::printable;
 use crate::ui::Look;
@@ -23,9 +23,12 @@ const ALL_BESIDE: usize = 92;
 
 /// Adds the explanations, each with what it would make of the run's figures.
 pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<'_>) {
-    let found = &state.explaining.found;
+    let found = &state.run.explaining.found;
+    if found.first().is_some_and(|best| !best.fits) {
+        page.note("why", "nothing that was tried fits all figures; the nearest:", 1, look);
+    }
     if found.is_empty() {
-        return page.note("why", none(state, comparison), 2, look);
+        return page.note("why", &printable(&none(state, comparison)), 2, look);
     }
     let beside = page.width >= BESIDE;
     let left_out = usize::from(beside && page.width < ALL_BESIDE);
@@ -37,16 +40,16 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
         format!(" {}{head}", left("why, and what the run would show then", SURE - 1 + room)),
         look.theme.dim(),
     ));
-    let selected = state.compared.min(found.len().saturating_sub(1));
+    let selected = state.views.compared.min(found.len().saturating_sub(1));
     for (index, explanation) in found.iter().enumerate() {
-        let chosen = state.focus == Pane::Compare && state.compared == index;
+        let chosen = state.views.focus == Pane::Compare && state.views.compared == index;
         if chosen {
             page.selected = Some(page.lines.len());
         }
         let style = if chosen { look.theme.selected() } else { look.theme.text() };
         let mut spans = vec![
             Span::styled(if chosen { " ▸" } else { "  " }, look.theme.accent()),
-            Span::styled(right(&explanation.share.to_string(), SURE - 4), style),
+            Span::styled(right(&sure(explanation), SURE - 4), style),
             Span::styled(format!("  {}", left(&printable(&explanation.words()), room)), style),
         ];
         let shown = Span::styled(shown(explanation, figures), look.theme.predicted());
@@ -58,11 +61,16 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
             page.add(vec![Span::raw(" ".repeat(SURE)), shown]);
         }
         if index == selected {
-            for note in notes(state, explanation) {
+            for note in notes(&state.plans, explanation) {
                 page.note("", &look.keys(&note), 2, look);
             }
         }
     }
+}
+
+/// How sure an explanation is; nothing of one that does not fit.
+fn sure(explanation: &Explanation) -> String {
+    if explanation.fits { explanation.share.to_string() } else { "–".to_owned() }
 }
 
 /// What the run would show, in columns.
@@ -78,7 +86,7 @@ fn shown(explanation: &Explanation, columns: &[(&str, usize)]) -> String {
 }
 
 /// What to know of the selected one: what else would show the same, and what to do about it.
-fn notes(state: &State, explanation: &Explanation) -> Vec<String> {
+fn notes(plans: &Plans, explanation: &Explanation) -> Vec<String> {
     let mut notes = Vec::new();
     let alike: Vec<&str> = explanation.alike.iter().map(|cause| cause.words.as_str()).collect();
     if !alike.is_empty() {
@@ -87,7 +95,7 @@ fn notes(state: &State, explanation: &Explanation) -> Vec<String> {
     let remedies = explanation.causes.iter().filter_map(|cause| Some(cause.circumstance?.remedy()));
     notes.extend(remedies.map(|remedy| format!("to do: {remedy}")));
     if let Some(change) = explanation.change() {
-        let new = |(key, value): &&(&str, String)| state.editor.said(key).as_ref() != Some(value);
+        let new = |(key, value): &&(&str, String)| plans.compared().said(key).as_ref() != Some(value);
         let set = change.set.iter().filter(new).map(|(key, value)| format!("{key}: {value}"));
         let keys: Vec<String> = set.chain(change.remove.iter().map(|key| format!("no {key}"))).collect();
         notes.push(format!("⏎ makes the plan say {}", keys.join(", ")));
@@ -96,21 +104,23 @@ fn notes(state: &State, explanation: &Explanation) -> Vec<String> {
 }
 
 /// Why there is no explanation.
-fn none(state: &State, comparison: &Comparison) -> &'static str {
-    if state.explaining.under_way() {
+fn none(state: &State, comparison: &Comparison) -> String {
+    if let Some(mismatch) = mismatch(state) {
+        return format!("nothing to search for: {}", mismatch.words());
+    }
+    let said = if state.run.explaining.under_way() {
         "being searched for"
     } else if !comparison.evidence.settled {
-        match state.editor.serves() {
+        match state.plans.compared().serves() {
             true => "waiting for steps from a log or hook; press e to search now",
             false => "waiting for complete steps; press e to search now",
         }
     } else if !comparison.is_notable() {
         "nothing to explain: all within the bands of healthy runs"
-    } else if state.other_card().is_some() {
-        "another GPU than the plan's is watched, which explains it; e searches for more"
-    } else if matches!(state.outlook.memory, Forecast::Growing(_)) {
+    } else if matches!(state.run.outlook.memory, Forecast::Growing(_)) {
         "memory grows with time, which no plan's does: see below"
     } else {
         "no other plan and no known fault of the machine explains this; e searches again"
-    }
+    };
+    said.to_owned()
 }

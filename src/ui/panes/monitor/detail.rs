@@ -28,7 +28,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let [head, body] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
     let name = device.name.value().map_or_else(|| "unnamed".to_owned(), |name| printable(name));
     let uuid = device.uuid.value().map(|uuid| printable(uuid)).unwrap_or_default();
-    let arrow = if state.focus == Pane::Monitor { "▸" } else { " " };
+    let arrow = if state.views.focus == Pane::Monitor { "▸" } else { " " };
     Line::from(vec![
         Span::styled(format!("{arrow}GPU {} {name}", device.label()), theme.text()),
         Span::styled(format!("  {uuid}"), theme.dim()),

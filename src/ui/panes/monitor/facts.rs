@@ -31,8 +31,8 @@ pub fn draw(state: &State, figures: bool, look: &Look, area: Rect, buffer: &mut 
     if let Some(reasons) = device.throttle.value().filter(|reasons| !reasons.is_empty()) {
         spans.push(Span::styled(format!(" · slowed: {}", reasons.join(", ")), theme.warning()));
     }
-    let watched = state.monitor.shown_device() == state.monitor.attached_device();
-    if let Forecast::Growing(growth) = state.outlook.memory
+    let watched = Some(state.monitor.shown_device()) == state.monitor.run_device();
+    if let Forecast::Growing(growth) = state.run.outlook.memory
         && watched
     {
         spans.push(Span::styled(format!(" · {}", growth.words()), theme.warning()));

@@ -133,5 +133,5 @@ fn marked_cell(style: Style) -> Style {
 }
 
 fn is_chosen(state: &State, position: usize) -> bool {
-    state.focus == Pane::Monitor && state.monitor.selected == Selected::Device(position)
+    state.views.focus == Pane::Monitor && state.monitor.selected == Selected::Device(position)
 }

@@ -14,15 +14,15 @@ use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
 use super::{progress, say};
-use crate::app::{MonitorView, Source, State};
+use crate::app::{Monitor, MonitorView, Recordings, Source, State};
 use crate::printable::printable;
 use crate::reading::DeviceSample;
 use crate::ui::Look;
 use crate::ui::text::wrapped;
 use crate::units::{Fraction, Megahertz};
 
-pub fn title(state: &State) -> String {
-    let devices = state.monitor.devices();
+pub fn title(monitor: &Monitor) -> String {
+    let devices = monitor.devices();
     let parts = devices.iter().filter(|device| device.mig.is_some()).count();
     let mut title = match devices.len() - parts {
         0 => String::new(),
@@ -32,11 +32,11 @@ pub fn title(state: &State) -> String {
     if parts > 0 {
         title = format!("{title}, {parts} MIG parts");
     }
-    if let Source::Running(info) = &state.monitor.source {
+    if let Source::Running(info) = &monitor.source {
         title = format!("{title} · {}: {}", info.kind.word(), printable(&info.detail));
     }
-    if state.monitor.dropped > 0 {
-        title = format!("{title} · {} samples lost", state.monitor.dropped);
+    if monitor.dropped > 0 {
+        title = format!("{title} · {} samples lost", monitor.dropped);
     }
     title
 }
@@ -51,7 +51,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         };
         return say(&text, look, area, buffer);
     }
-    let area = draw_damage(state, look, area, buffer);
+    let area = draw_damage(&state.recordings, look, area, buffer);
     match monitor.view {
         MonitorView::Device => detail::draw(state, look, area, buffer),
         MonitorView::Processes => processes::draw(state, look, area, buffer),
@@ -60,8 +60,8 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Why a recording ends here, where it was to go on, in the last lines; what is above them.
-fn draw_damage(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) -> Rect {
-    let broken = state.playback.as_ref().filter(|playback| playback.ended());
+fn draw_damage(recordings: &Recordings, look: &Look, area: Rect, buffer: &mut Buffer) -> Rect {
+    let broken = recordings.playback.as_ref().filter(|playback| playback.ended());
     let Some(damage) = broken.and_then(|playback| playback.damage.as_deref()) else { return area };
     let said = printable(&format!("the recording breaks off: {damage}"));
     let lines = wrapped(&said, area.width as usize, 3);

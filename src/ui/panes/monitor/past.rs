@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use crate::app::{Point, State};
+use crate::app::{Monitor, Point, State};
 use crate::ui::Look;
 use crate::ui::text::{left, marked};
 use crate::units::{Bytes, Seconds};
@@ -21,9 +21,9 @@ struct Past<'a> {
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let position = state.monitor.shown_device();
     let Some(device) = state.monitor.devices().get(position) else { return };
-    let peak = state.editor.prediction().map_or(0.0, |prediction| prediction.roofline.bandwidth.0);
+    let peak = state.plans.compared().prediction().map_or(0.0, |prediction| prediction.roofline.bandwidth.0);
     // The scale of a device that no longer tells its own.
-    let held = state.editor.prediction().map_or(0.0, |prediction| prediction.capacity.bytes.as_f64());
+    let held = state.plans.compared().prediction().map_or(0.0, |prediction| prediction.capacity.bytes.as_f64());
     let rows = [
         Past {
             label: "memory",
@@ -57,14 +57,14 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         },
     ];
     for (past, place) in rows.iter().zip(area.rows()) {
-        draw_row(state, position, past, look, place, buffer);
+        draw_row(&state.monitor, position, past, look, place, buffer);
     }
 }
 
-fn draw_row(state: &State, position: usize, past: &Past<'_>, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_row(monitor: &Monitor, position: usize, past: &Past<'_>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = (area.width as usize).saturating_sub(8 + 24);
-    let history = &state.monitor.history;
+    let history = &monitor.history;
     // As fine as fits: the scale changes only when the past has doubled.
     let fitting = history.points(position).len().div_ceil(width.saturating_sub(1).max(1));
     let groups = history.groups(position, fitting.next_power_of_two());

@@ -7,7 +7,7 @@ use ratatui::widgets::Widget;
 
 use super::super::scroll;
 use super::percent;
-use crate::app::{MonitorView, Pane, ProcessRow, Selected, SortBy, State};
+use crate::app::{Monitor, MonitorView, Pane, ProcessRow, Selected, SortBy, State};
 use crate::printable::printable;
 use crate::reading::{HostProcess, Moment, Place, Reading};
 use crate::ui::Look;
@@ -86,23 +86,23 @@ const SOME_FROM: usize = 76;
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let monitor = &state.monitor;
-    let columns = columns(state, area.width as usize);
-    let note = note(state);
+    let columns = columns(&state.monitor, area.width as usize);
+    let note = note(&state.monitor);
     let [head, list, below] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(u16::from(note.is_some()))])
             .areas(area);
     let processes = monitor.processes();
     let hidden = processes.len().saturating_sub(list.height as usize);
-    draw_head(state, &columns, hidden, look, head, buffer);
+    draw_head(&state.monitor, &columns, hidden, look, head, buffer);
     if processes.is_empty() {
-        Line::styled(format!("      {}", nobody(state)), look.theme.dim()).render(list, buffer);
+        Line::styled(format!("      {}", nobody(&state.monitor)), look.theme.dim()).render(list, buffer);
     }
     let room = list.height as usize;
     let is_selected = |process: &ProcessRow<'_>| monitor.selected == Selected::Process(process.pid);
     let selected = processes.iter().position(is_selected);
     let first = scroll(selected.unwrap_or(0), processes.len(), room);
     for (process, place) in processes.iter().skip(first).zip(list.rows()) {
-        let chosen = state.focus == Pane::Monitor && is_selected(process);
+        let chosen = state.views.focus == Pane::Monitor && is_selected(process);
         row(state, process, &columns, chosen, look, area.width as usize).render(place, buffer);
     }
     if let Some(note) = note {
@@ -110,8 +110,8 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn columns(state: &State, width: usize) -> Vec<&'static Column> {
-    if state.monitor.view != MonitorView::Processes {
+fn columns(monitor: &Monitor, width: usize) -> Vec<&'static Column> {
+    if monitor.view != MonitorView::Processes {
         return if width >= SOME_FROM { SOME.to_vec() } else { FEW.to_vec() };
     }
     let mut room = width.saturating_sub(COMMAND);
@@ -125,8 +125,8 @@ fn columns(state: &State, width: usize) -> Vec<&'static Column> {
 }
 
 /// Names of the columns; how many processes have no row; what is sought, and the order, where it is not the usual one.
-fn draw_head(state: &State, columns: &[&Column], hidden: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let list = &state.monitor.list;
+fn draw_head(monitor: &Monitor, columns: &[&Column], hidden: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let list = &monitor.list;
     let heads: String = columns.iter().map(|column| cell(column, column.head)).collect();
     Line::styled(format!(" {heads}  command"), look.theme.dim()).render(area, buffer);
     let mut said = Vec::new();
@@ -147,17 +147,17 @@ fn cell(column: &Column, text: &str) -> String {
 }
 
 /// Why there is no row.
-fn nobody(state: &State) -> String {
-    if !state.monitor.list.sought.is_empty() {
+fn nobody(monitor: &Monitor) -> String {
+    if !monitor.list.sought.is_empty() {
         return "no process with these letters: esc shows all".to_owned();
     }
-    let why = state.monitor.devices().iter().find_map(|device| device.processes.absence());
+    let why = monitor.devices().iter().find_map(|device| device.processes.absence());
     why.map_or("no process on a GPU".to_owned(), |why| format!("processes: {}", printable(&why.to_string())))
 }
 
 /// What has to be known of all rows together.
-fn note(state: &State) -> Option<String> {
-    let (elsewhere, all) = state.monitor.elsewhere();
+fn note(monitor: &Monitor) -> Option<String> {
+    let (elsewhere, all) = monitor.elsewhere();
     (elsewhere > 0).then(|| {
         format!(
             "{elsewhere} of {all} processes have pids of another namespace: their GPU's totals count; \

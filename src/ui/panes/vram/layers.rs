@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::{more, render};
-use crate::app::{Pane, State};
+use crate::app::{Pane, Plans, State};
 use crate::predict::{Component, LayerGroup, Prediction};
 use crate::ui::Look;
 use crate::ui::bar;
@@ -20,9 +20,9 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     let theme = &look.theme;
     let groups = &prediction.layers;
     // Without a backward pass the cache is what stays.
-    let serves = state.editor.serves();
+    let serves = state.plans.editor.serves();
     let kept = if serves { Component::KvCache } else { Component::Activations };
-    let base = if state.baseline.is_some() { "Δbase" } else { "" };
+    let base = if state.plans.reference().is_some() { "Δbase" } else { "" };
     let head = format!(
         "  {}{}{}{}{}",
         left("layers", 24),
@@ -33,11 +33,11 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(3);
-    let selected = state.memory.selected.min(groups.len().saturating_sub(1));
+    let selected = state.views.memory.selected.min(groups.len().saturating_sub(1));
     let most = groups.iter().map(all).max().unwrap_or_default();
     let width = (area.width as usize).saturating_sub(COLUMNS + 3);
     for (index, group) in groups.iter().enumerate().skip(scroll(selected, groups.len(), room)).take(room) {
-        let chosen = state.focus == Pane::Vram && index == selected;
+        let chosen = state.views.focus == Pane::Vram && index == selected;
         let style = if chosen { theme.selected() } else { theme.text() };
         let params = three_figures(group.parameters as f64 / 1e6);
         lines.push(Line::from(vec![
@@ -46,7 +46,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
             Span::styled(right(&params, 10), theme.dim()),
             Span::styled(right(&group.saved.in_gib(), 11), theme.text()),
             Span::styled(right(&all(group).in_gib(), 10), theme.predicted()),
-            Span::styled(right(&before(state, prediction, index), 7), theme.warning()),
+            Span::styled(right(&before(&state.plans, prediction, index), 7), theme.warning()),
             Span::raw(" "),
             Span::styled(bar::pattern(kept).repeat(bar::cells(all(group), most, width)), theme.component(kept)),
         ]));
@@ -73,8 +73,8 @@ fn name(group: &LayerGroup) -> String {
     }
 }
 
-fn before(state: &State, prediction: &Prediction, index: usize) -> String {
-    let groups = state.baseline.as_ref().map(|baseline| &baseline.prediction.layers);
+fn before(plans: &Plans, prediction: &Prediction, index: usize) -> String {
+    let groups = plans.reference().map(|baseline| &baseline.prediction.layers);
     // Another number of groups is another model: its rows are not these.
     let comparable = groups.filter(|groups| groups.len() == prediction.layers.len());
     comparable

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 
 use super::{more, render};
-use crate::app::{Pane, State};
+use crate::app::{Monitor, Pane, State};
 use crate::predict::Prediction;
 use crate::ui::Look;
 use crate::ui::panes::scroll;
@@ -20,14 +20,14 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
         let cells = cells.iter().zip([6, 7, 8, 10, 9, 12, 10, 9]);
         cells.take(if wide { 8 } else { 7 }).map(|(cell, width)| right(cell, width)).collect()
     };
-    let base = if state.baseline.is_some() { "Δbase" } else { "" };
+    let base = if state.plans.reference().is_some() { "Δbase" } else { "" };
     let head = columns(["stage", "layers", "static", "allocated", "reserved", "device-used", "observed", base]);
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
-    let selected = state.memory.selected.min(prediction.stages.len().saturating_sub(1));
+    let selected = state.views.memory.selected.min(prediction.stages.len().saturating_sub(1));
     let first = scroll(selected, prediction.stages.len(), room);
     for (index, stage) in prediction.stages.iter().enumerate().skip(first).take(room) {
-        let before = state.baseline.as_ref().and_then(|baseline| baseline.prediction.stages.get(index));
+        let before = state.plans.reference().and_then(|baseline| baseline.prediction.stages.get(index));
         let text = columns([
             &stage.stage.to_string(),
             &stage.layers.to_string(),
@@ -35,18 +35,18 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
             &stage.peak_allocated.in_gib(),
             &stage.peak_reserved.in_gib(),
             &stage.device_used.in_gib(),
-            &observed(state, prediction, stage.stage).map_or_else(|| "–".to_owned(), Bytes::in_gib),
+            &observed(&state.monitor, prediction, stage.stage).map_or_else(|| "–".to_owned(), Bytes::in_gib),
             &before.map_or_else(String::new, |before| more(stage.device_used, before.device_used)),
         ]);
-        let style = stage_style(prediction, index, state.focus == Pane::Vram && index == selected, look);
+        let style = stage_style(prediction, index, state.views.focus == Pane::Vram && index == selected, look);
         lines.push(Line::styled(text, style));
     }
     render(lines, area, buffer);
 }
 
 /// The most that any GPU of that stage holds now; none where nobody can tell which those are.
-fn observed(state: &State, prediction: &Prediction, stage: u64) -> Option<Bytes> {
-    let devices = state.monitor.devices();
+fn observed(monitor: &Monitor, prediction: &Prediction, stage: u64) -> Option<Bytes> {
+    let devices = monitor.devices();
     let of_stage = devices
         .iter()
         .filter(|device| prediction.stage_of(device.index, devices.len()).is_some_and(|held| held.stage == stage));

@@ -18,10 +18,10 @@ const SINCE: usize = 8;
 
 pub fn draw(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let focused = state.focus == Pane::Vram;
-    let before = state.baseline.as_ref().map(|baseline| baseline.prediction.largest());
+    let focused = state.views.focus == Pane::Vram;
+    let before = state.plans.reference().map(|baseline| baseline.prediction.largest());
     let rows = rows(stage, before);
-    let selected = state.memory.selected.min(rows.len().saturating_sub(1));
+    let selected = state.views.memory.selected.min(rows.len().saturating_sub(1));
     let room = (area.height as usize).saturating_sub(2);
     let width = area.width as usize;
     let name_width = (width / 3).clamp(18, 34);

@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke};
 
 use super::{SAME, more, phase_word, render};
-use crate::app::{Pane, State};
+use crate::app::{Pane, Plans, State};
 use crate::predict::{Phase, Prediction, TimelinePoint};
 use crate::ui::Look;
 use crate::ui::text::{fit, wrapped};
@@ -19,8 +19,8 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     let theme = &look.theme;
     let stage = prediction.largest();
     let [chart, words] = Layout::vertical([Constraint::Fill(1), Constraint::Length(3)]).areas(area);
-    let selected = state.memory.selected.min(stage.timeline.len().saturating_sub(1));
-    let marked = (state.focus == Pane::Vram).then_some(selected);
+    let selected = state.views.memory.selected.min(stage.timeline.len().saturating_sub(1));
+    let marked = (state.views.focus == Pane::Vram).then_some(selected);
     draw_curve(state, prediction, marked, look, chart, buffer);
     let mut lines = Vec::new();
     if let Some(point) = stage.timeline.get(selected) {
@@ -28,21 +28,25 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
         let below = if left == Bytes::ZERO { "the peak".to_owned() } else { format!("{left} below the peak") };
         lines.push(Line::from(vec![
             Span::styled(" ◆ ", theme.accent()),
-            Span::styled(format!("{} · {}", phase_word(state, point.phase), point.at), theme.text()),
+            Span::styled(format!("{} · {}", phase_word(&state.plans, point.phase), point.at), theme.text()),
             Span::styled(format!("  {}, {below}", point.allocated), theme.dim()),
-            Span::styled(format!("  {}", against(state, point, selected)), theme.warning()),
+            Span::styled(format!("  {}", against(&state.plans, point, selected)), theme.warning()),
         ]));
     }
-    let cause =
-        format!("peak {} in {}: {}", stage.peak_allocated, phase_word(state, stage.peak_phase), stage.peak_cause);
+    let cause = format!(
+        "peak {} in {}: {}",
+        stage.peak_allocated,
+        phase_word(&state.plans, stage.peak_phase),
+        stage.peak_cause
+    );
     let cause = wrapped(&cause, (area.width as usize).saturating_sub(2), 2);
     lines.extend(cause.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));
     render(lines, words, buffer);
 }
 
 /// How that point differs from the baseline's, where both have it at the same place.
-fn against(state: &State, point: &TimelinePoint, index: usize) -> String {
-    let timeline = state.baseline.as_ref().map(|baseline| &baseline.prediction.largest().timeline);
+fn against(plans: &Plans, point: &TimelinePoint, index: usize) -> String {
+    let timeline = plans.reference().map(|baseline| &baseline.prediction.largest().timeline);
     let before = timeline.and_then(|points| points.get(index)).filter(|before| before.at == point.at);
     let more = before.map(|before| more(point.allocated, before.allocated));
     more.map_or_else(
@@ -68,9 +72,9 @@ pub fn draw_curve(
     let theme = &look.theme;
     let [head, chart, phases] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-    let over = if state.editor.serves() { "while the prompts are read" } else { "over one step" };
+    let over = if state.plans.editor.serves() { "while the prompts are read" } else { "over one step" };
     Line::styled(format!("  allocated {over}, GiB"), theme.dim()).render(head, buffer);
-    let before = state.baseline.as_ref().map(|baseline| baseline.prediction.largest());
+    let before = state.plans.reference().map(|baseline| baseline.prediction.largest());
     let highest = before.map_or(stage.peak_allocated, |before| before.peak_allocated.max(stage.peak_allocated));
     let top = prediction.capacity.bytes.max(highest).gib();
     let [axis, plot] = Layout::horizontal([Constraint::Length(7), Constraint::Fill(1)]).areas(chart);
@@ -109,7 +113,7 @@ pub fn draw_curve(
         let Some(first) = points.iter().position(|point| point.phase == phase) else { continue };
         let column = (first as f64 / last * plot_width as f64) as u16;
         let place = Rect { x: plot.x + column, width: plot.width.saturating_sub(column), ..phases };
-        Line::styled(fit(phase_word(state, phase), place.width as usize), theme.dim()).render(place, buffer);
+        Line::styled(fit(phase_word(&state.plans, phase), place.width as usize), theme.dim()).render(place, buffer);
     }
 }
 

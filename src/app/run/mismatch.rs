@@ -1,0 +1,99 @@
+//! A run that is not of its plan at all: another model, another GPU, another number of GPUs. Nothing else has to be
+//! searched for then.
+
+use crate::app::monitor::Source;
+use crate::app::state::State;
+use crate::predict::{Job, Prediction};
+use crate::reading::{DeviceSample, SourceKind};
+use crate::units::three_figures;
+
+/// What the plan and the run do not have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mismatch {
+    /// The model: what runs, in words.
+    Model(String),
+    /// The GPU that is watched.
+    Gpu(String),
+    /// How many GPUs: planned, seen.
+    Gpus(u64, u64),
+}
+
+impl Mismatch {
+    /// In one word, for the end of the first line.
+    #[must_use]
+    pub fn short(&self) -> String {
+        match self {
+            Self::Model(_) => "OTHER MODEL".to_owned(),
+            Self::Gpu(_) => "OTHER GPU".to_owned(),
+            Self::Gpus(planned, seen) => format!("{seen} OF {planned} GPUS"),
+        }
+    }
+
+    /// In a line.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Model(runs) => format!("another model runs than the plan's: {runs}"),
+            Self::Gpu(name) => format!("another GPU than the plan's: {name}"),
+            Self::Gpus(planned, seen) => format!("the plan is for {planned} GPUs, the run is on {seen}"),
+        }
+    }
+}
+
+/// Parameters that are counted in two ways differ by less than this.
+const SAME_SIZE: f64 = 0.1;
+
+/// What is not as planned, as far as anybody knows; none where the run is of its plan.
+#[must_use]
+pub fn of(state: &State) -> Option<Mismatch> {
+    let plan = state.plans.run.as_ref()?.plan();
+    let (job, prediction) = plan.job().zip(plan.prediction())?;
+    if let Some(name) = state.other_card() {
+        return Some(Mismatch::Gpu(name.to_owned()));
+    }
+    if let Some(simulated) = &state.run.simulated {
+        let (of, runs) = simulated.plan().job().zip(simulated.plan().prediction())?;
+        if (runs.params.total, &of.architecture.name) != (prediction.params.total, &job.architecture.name) {
+            return Some(Mismatch::Model(of.architecture.name.clone()));
+        }
+        return gpus(prediction.num_gpus, runs.num_gpus);
+    }
+    model(state, job, prediction).or_else(|| number(state, job, prediction))
+}
+
+fn gpus(planned: u64, seen: u64) -> Option<Mismatch> {
+    (planned != seen).then_some(Mismatch::Gpus(planned, seen))
+}
+
+/// By the hook, where it has counted all parameters of the whole model.
+fn model(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> {
+    let about = state.run.telemetry.hooked(&state.monitor, state.now)?.about.as_ref()?;
+    let whole = job.degrees.tensor == 1 && job.degrees.pipeline == 1 && job.degrees.expert == 1;
+    let packed = job.training.lora.as_ref().is_some_and(|lora| lora.base_bits.is_some());
+    if !about.params_are_all || !whole || packed || about.params == 0 {
+        return None;
+    }
+    let off = (about.params as f64 / prediction.params.total as f64 - 1.0).abs();
+    let class = about.model.as_deref().unwrap_or("a model");
+    (off > SAME_SIZE)
+        .then(|| Mismatch::Model(format!("{class} of {} B parameters", three_figures(about.params as f64 / 1e9))))
+}
+
+/// By the hook's world; else by the GPUs that anybody is on, where those of one machine are watched.
+fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> {
+    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
+    if let Some(world) = hooked.and_then(|run| run.about.as_ref()?.world) {
+        return gpus(prediction.num_gpus, u64::from(world));
+    }
+    let here = matches!(&state.monitor.source, Source::Running(info)
+        if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
+    let devices = state.monitor.devices();
+    let known = devices.iter().all(|device| device.processes.value().is_some());
+    if !here || !known || devices.is_empty() {
+        return None;
+    }
+    let planned = prediction.num_gpus.min(job.hardware.gpus_per_node);
+    let busy = devices.iter().filter(|device| !DeviceSample::is_idle(device)).count() as u64;
+    // More are busy where somebody else is on the machine too.
+    if busy > 0 && busy < planned { gpus(planned, busy) } else { None }
+}

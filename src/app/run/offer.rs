@@ -1,0 +1,32 @@
+//! A run under the hook that was started elsewhere: offered in a line, followed by key, never by itself.
+
+use super::{inferred, plan};
+use crate::app::editor::editing::set_against;
+use crate::app::event::Effect;
+use crate::app::notice::{info, problem};
+use crate::app::state::State;
+
+/// Follows the run that is offered.
+pub fn take(state: &mut State) -> Vec<Effect> {
+    let Some(pid) = offered(state) else {
+        state.notice = Some(problem("no run is offered: one that starts under the hook is"));
+        return Vec::new();
+    };
+    state.monitor.toggle_attach(pid);
+    let compared = plan::attached(state);
+    state.notice = Some(info(format!("attached to {pid}{compared}")));
+    set_against(state);
+    if inferred::is_wanted(state) { vec![Effect::Infer(pid)] } else { Vec::new() }
+}
+
+/// Does not offer it again.
+pub fn dismiss(state: &mut State) {
+    if let Some(pid) = offered(state) {
+        state.run.telemetry.decline(pid);
+        state.notice = Some(info(format!("{pid} is not followed; ⏎ in the monitor attaches to a process")));
+    }
+}
+
+fn offered(state: &State) -> Option<u32> {
+    state.run.telemetry.offered(&state.monitor, state.now).map(|run| run.pid)
+}

@@ -1,0 +1,158 @@
+//! What is to be said of the run in a word or two: the gravest first.
+
+use super::mismatch;
+use crate::app::monitor::Source;
+use crate::app::monitor::attached::AttachedState;
+use crate::app::state::State;
+use crate::compare::{Comparison, Forecast, Phase, Residual};
+use crate::units::{Bytes, Seconds};
+
+/// How much a verdict wants a hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gravity {
+    /// All is well.
+    Good,
+    /// Nothing can be said, or nothing needs to be.
+    Quiet,
+    /// Something is not as planned.
+    Warning,
+    /// The run is lost, or soon will be.
+    Danger,
+}
+
+/// The verdict about the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunVerdict {
+    /// In capitals, with its figure.
+    pub words: String,
+    /// How much it wants a hand.
+    pub gravity: Gravity,
+}
+
+fn verdict(words: impl Into<String>, gravity: Gravity) -> RunVerdict {
+    RunVerdict { words: words.into(), gravity }
+}
+
+/// Memory that will be full within this time is the verdict.
+pub const SOON: Seconds = Seconds(24.0 * 3600.0);
+
+/// A source that says nothing for so long is the verdict.
+const LATE: Seconds = Seconds(10.0);
+
+/// What is to be said of the run now.
+#[must_use]
+pub fn of(state: &State) -> RunVerdict {
+    lost(state)
+        .or_else(|| growing(state))
+        .or_else(|| unseen(state))
+        .or_else(|| mismatch::of(state).map(|mismatch| verdict(mismatch.short(), Gravity::Warning)))
+        .or_else(|| compared(state))
+        .unwrap_or_else(|| verdict("MEASURING", Gravity::Quiet))
+}
+
+/// A run that is over.
+fn lost(state: &State) -> Option<RunVerdict> {
+    if state.run.ran_out.is_some() {
+        return Some(verdict("OUT OF MEMORY", Gravity::Danger));
+    }
+    let attached = state.monitor.attached.as_ref().map(|attached| attached.state);
+    if attached == Some(AttachedState::Replaced) {
+        return Some(verdict("PID REUSED", Gravity::Danger));
+    }
+    state.run.telemetry.ended(&state.monitor, state.now).map(|_| verdict("ENDED", Gravity::Danger))
+}
+
+fn growing(state: &State) -> Option<RunVerdict> {
+    match state.run.outlook.memory {
+        Forecast::Growing(growth) if growth.left.0 < SOON.0 => {
+            Some(verdict(format!("GROWING: full in {}", growth.left.roughly()), Gravity::Danger))
+        }
+        _ => None,
+    }
+}
+
+/// Why nothing is compared.
+fn unseen(state: &State) -> Option<RunVerdict> {
+    let quiet = |words: &str| Some(verdict(words, Gravity::Quiet));
+    match &state.monitor.source {
+        Source::Failed(_) => return Some(verdict("NO SOURCE", Gravity::Danger)),
+        Source::Starting => return quiet("STARTING"),
+        Source::Running(_) => {}
+    }
+    match state.monitor.attached.as_ref().map(|attached| attached.state) {
+        Some(AttachedState::Missing) => return Some(verdict("NO SUCH PROCESS", Gravity::Danger)),
+        Some(AttachedState::Awaited) => return quiet("NOT ON A GPU"),
+        Some(_) => {}
+        None if state.monitor.sample.is_none() => return quiet("STARTING"),
+        None if state.monitor.devices().iter().all(crate::reading::DeviceSample::is_idle) => return quiet("IDLE"),
+        None => {}
+    }
+    if state.plans.run.is_none() {
+        return quiet("NO PLAN");
+    }
+    if let Some(age) = state.monitor.age(state.now).filter(|age| age.0 > LATE.0.max(3.0 * state.monitor.interval.0)) {
+        return Some(verdict(format!("NO DATA FOR {}", age.roughly()), Gravity::Danger));
+    }
+    let phases = state.run.telemetry.phases();
+    match phases.phase(state.now) {
+        Phase::WarmingUp => quiet("WARMING UP"),
+        Phase::Between => {
+            let quiet_for = phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
+            Some(verdict(format!("NO STEP FOR {quiet_for}"), Gravity::Warning))
+        }
+        Phase::Steady | Phase::Untold => None,
+    }
+}
+
+/// The gravest difference between the run and its plan.
+fn compared(state: &State) -> Option<RunVerdict> {
+    let comparison = state.run.comparison.as_ref()?;
+    let memory = [&comparison.memory, &comparison.reserved, &comparison.allocated];
+    let above = memory.into_iter().filter_map(notable).find(|(relative, _)| *relative > 0.0);
+    let below = memory.into_iter().filter_map(notable).find(|(relative, _)| *relative < 0.0);
+    let pace = pace(comparison);
+    let (words, gravity) = match (above, pace, below) {
+        (Some((_, words)), ..) => (words, Gravity::Warning),
+        (None, Some(slower), _) if slower > 0.0 => (format!("SLOWER {}", percent(slower)), Gravity::Warning),
+        (None, _, Some((_, words))) => (words, Gravity::Warning),
+        (None, Some(faster), None) => (format!("FASTER {}", percent(faster)), Gravity::Warning),
+        (None, None, None) => return other(comparison),
+    };
+    Some(verdict(words, gravity))
+}
+
+/// What only counters tell.
+fn other(comparison: &Comparison) -> Option<RunVerdict> {
+    let rates = [("DRAM", &comparison.bandwidth.relative, comparison.bandwidth.notable)];
+    let compute = [("COMPUTE", &comparison.compute.relative, comparison.compute.notable)];
+    let off = rates.into_iter().chain(compute).find_map(|(name, relative, notable)| {
+        let relative = relative.filter(|_| notable)?;
+        Some(format!("{name} {}{}", if relative < 0.0 { "-" } else { "+" }, percent(relative)))
+    });
+    if let Some(words) = off {
+        return Some(verdict(words, Gravity::Warning));
+    }
+    let said = comparison.memory.conclusive || comparison.step.conclusive || comparison.bandwidth.conclusive;
+    (comparison.evidence.settled && said).then(|| verdict("AS PLANNED", Gravity::Good))
+}
+
+/// How much slower a step is, as a share; none where that is within what predictions stray by, or not known.
+fn pace(comparison: &Comparison) -> Option<f64> {
+    if comparison.step.notable {
+        return comparison.step.relative;
+    }
+    let tokens = comparison.tokens.as_ref().filter(|tokens| tokens.notable)?;
+    Some(1.0 / (1.0 + tokens.relative?) - 1.0)
+}
+
+/// A difference of memory that says something.
+fn notable(residual: &Residual<Bytes>) -> Option<(f64, String)> {
+    let (relative, seen) = residual.relative.filter(|_| residual.notable).zip(residual.observed.value())?;
+    let gib = seen.gib() - residual.predicted.gib();
+    let figure = if gib.abs() < 9.95 { format!("{gib:+.1}") } else { format!("{gib:+.0}") };
+    Some((relative, format!("MEMORY {figure} GiB")))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", (share * 100.0).abs())
+}

@@ -1,0 +1,362 @@
+//! The plan of a run and the plan that is edited are two: what is shown of the run comes from the run and its own plan.
+
+use crate::support::demo::{START, happen, look, open, press, run, screen, watch};
+use memwall::app::{Attached, Event, FIELDS, Key, Pane, State, run_verdict};
+use memwall::observe::{Demo, Source};
+use memwall::plan::Change;
+use memwall::reading::{
+    DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, OutOfMemory, Progress, Reading, RunNews,
+    Sample, SourceInfo, SourceKind, ToldBy,
+};
+use memwall::units::{Bytes, Seconds};
+
+/// A run that departs from its plan, so that all of verdict, comparison and explanation have something to say.
+fn departing() -> (State, Demo) {
+    let state = open("13b_long_sequence");
+    let mut run = state.plans.editor.clone();
+    run.apply(run.with(&Change::to("distribution.sequence_parallel", "false")).unwrap(), &state.catalog);
+    let demo = Demo::new(run.prediction().unwrap(), &run.job().unwrap().hardware.gpu);
+    (state, demo)
+}
+
+/// The header and the compare pane, without the mark that there is a draft.
+fn of_run(state: &State) -> (String, String) {
+    let mut state = state.clone();
+    (state.views.focus, state.views.zoomed, state.notice) = (Pane::Compare, true, None);
+    state.dialogs.overlay = None;
+    let shown = screen(&state, &look(), (160, 50));
+    let mut lines = shown.lines();
+    let header = [lines.next().unwrap(), lines.next().unwrap()].join("\n").replace(" draft ", "       ");
+    // Without the tabs, whose first names the plan in front, and the keys.
+    let body: Vec<&str> = lines.skip(1).take(46).collect();
+    (header, body.join("\n"))
+}
+
+/// A generator with a fixed seed: the same edits each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % count
+    }
+}
+
+#[test]
+fn a_thousand_edits_of_a_draft_change_nothing_of_the_run() {
+    let (mut state, mut run) = departing();
+    watch(&mut state, &mut run, 0..120);
+    let before = of_run(&state);
+    assert!(before.0.contains("13b_long_sequence") && before.0.contains("why: off: sequence parallel"), "{}", before.0);
+    let mut dice = Dice(19);
+    press(&mut state, &[Key::Char('1')]);
+    let mut drafts = 0;
+    for edit in 0..1_000 {
+        match dice.below(12) {
+            0 => press(&mut state, &[Key::Char('u')]),
+            1 => press(&mut state, &[Key::Delete]),
+            2 => {
+                // Whatever stands there, valid or not.
+                let field = FIELDS[dice.below(FIELDS.len())];
+                state.plans.form.select(field.key(), &state.plans.editor);
+                press(&mut state, &[Key::Enter, Key::Char('7'), Key::Enter, Key::Esc]);
+            }
+            3 => press(&mut state, &[Key::Char('d')]),
+            4 => press(&mut state, &[Key::Char(']')]),
+            _ => {
+                let rows = state.plans.form.fields(&state.plans.editor).len();
+                state.plans.form.selected = dice.below(rows);
+                let way = if dice.below(2) == 0 { Key::Left } else { Key::Right };
+                press(&mut state, &[way]);
+            }
+        }
+        drafts += usize::from(state.plans.drafted_beside().is_some());
+        if state.plans.tabs.place().1 > 4 {
+            // Copies are closed again, without being asked for a file.
+            state.plans.tabs.close(&mut state.plans.editor);
+        }
+        if edit % 10 == 0 {
+            assert_eq!(of_run(&state), before, "after {edit} edits");
+        }
+    }
+    assert!(drafts > 500, "{drafts} drafts");
+}
+
+#[test]
+fn a_draft_is_marked_in_form_header_and_tabs_and_stands_beside_the_runs_plan() {
+    let (mut state, mut run) = departing();
+    watch(&mut state, &mut run, 0..120);
+    for size in [(60, 20), (80, 24), (120, 40), (200, 50)] {
+        assert!(!screen(&state, &look(), size).contains("draft"), "nothing is edited");
+    }
+    press(&mut state, &[Key::Char('1'), Key::Home, Key::Down, Key::Down, Key::Down, Key::Down, Key::Right]);
+    for size in [(60, 20), (80, 24), (120, 40), (200, 50)] {
+        let shown = screen(&state, &look(), size);
+        assert!(shown.lines().next().unwrap().contains(" draft "), "{shown}");
+        assert!(shown.contains("draft beside 13b_long"), "{shown}");
+        assert!(shown.contains("was 16"), "{shown}");
+        assert!(size.0 >= 100 || shown.lines().nth(2).unwrap().contains("1 Draft"), "{shown}");
+    }
+    // The run follows it from now on.
+    press(&mut state, &[Key::Char('R')]);
+    let shown = screen(&state, &look(), (120, 40));
+    assert!(!shown.contains("draft") && shown.contains("the run is compared with 13b_long_sequence"), "{shown}");
+}
+
+#[test]
+fn what_is_not_of_the_runs_model_or_gpus_is_said_and_not_explained() {
+    for (key, value, short, words) in [
+        ("model.preset", "llama-2-7b", "OTHER MODEL", "another model runs than the plan's: llama-2-13b"),
+        ("hardware.gpu_type", "NVIDIA A100", "OTHER GPU", "another GPU than the plan's: NVIDIA H100"),
+        ("cluster.num_gpus", "64", "8 OF 64 GPUS", "the plan is for 64 GPUs, the run is on 8"),
+    ] {
+        let (mut state, mut run) = departing();
+        watch(&mut state, &mut run, 0..120);
+        assert!(!state.run.explaining.found.is_empty());
+        let mut change = Change::to(key, value);
+        if key == "cluster.num_gpus" {
+            change = change.with(&Change::to("distribution.data_parallel", "8")).unwrap();
+            change = change.with(&Change::to("cluster.nodes", "8")).unwrap();
+            change = change.with(&Change::to("model.batch_size", "128")).unwrap();
+        }
+        let changed = state.plans.editor.with(&change).unwrap();
+        state.plans.editor.apply(changed, &state.catalog.clone());
+        assert!(state.plans.editor.faults().is_empty(), "{key}");
+        press(&mut state, &[Key::Char('R')]);
+        watch(&mut state, &mut run, 120..140);
+        assert!(state.run.explaining.found.is_empty(), "{key}");
+        let shown = screen(&state, &look(), (160, 50));
+        assert!(shown.lines().next().unwrap().contains(short), "{shown}");
+        assert!(shown.lines().nth(1).unwrap().contains(&format!("why: {words}")), "{shown}");
+        press(&mut state, &[Key::Char('5'), Key::Char('e')]);
+        assert!(state.notice.as_ref().unwrap().text.contains(words), "{:?}", state.notice);
+        assert!(state.run.explaining.found.is_empty(), "{key}");
+    }
+}
+
+/// A real process on the demo's GPUs: none of what the demo invents is told of it.
+#[test]
+fn a_real_process_has_nothing_of_the_demo() {
+    let mut sleep = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = sleep.id();
+    let (mut state, mut run) = departing();
+    state.monitor.attached = Some(Attached::to(pid));
+    watch(&mut state, &mut run, 0..120);
+    let hooked = |state: &State| screen(state, &look(), (160, 50));
+    let shown = hooked(&state);
+    for invented in
+        ["step 1", "grad norm", "of 12 000", "AS PLANNED", "by its log", "ETA", "why:", "the hook in the process"]
+    {
+        assert!(!shown.contains(invented), "{invented:?} in\n{shown}");
+    }
+    assert!(state.run.telemetry.progress(&state.monitor, state.now).is_none());
+    assert!(shown.lines().next().unwrap().contains(&format!("▶ {pid}")), "{shown}");
+    assert!(shown.lines().next().unwrap().contains("NOT ON A GPU"), "{shown}");
+    assert_eq!(state.run.outlook.headroom, None);
+    // What its own hook tells is its own.
+    let told = RunNews { hooks: vec![hook(pid, &state)], ..RunNews::default() };
+    happen(&mut state, Event::Run(Box::new(told)));
+    let (of, progress) = state.run.telemetry.progress(&state.monitor, state.now).unwrap();
+    assert_eq!((of, progress.told_by, progress.step.value()), (Some(pid), ToldBy::Hook, Some(&40)));
+    assert!(!hooked(&state).contains("grad norm"));
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+}
+
+fn hook(pid: u32, state: &State) -> HookedRun {
+    let heard = state.now;
+    let step = HookStep {
+        step: 40,
+        step_time: Reading::measured(Seconds(0.5), heard),
+        memory: HookMemory::Allocator,
+        allocated: Reading::not_read(),
+        reserved: Reading::not_read(),
+        peak_allocated: Reading::not_read(),
+        peak_reserved: Reading::not_read(),
+        tokens: None,
+        retries: 0,
+        ooms: 0,
+    };
+    let about =
+        HookAbout { rank: Some(0), world: Some(1), model: Some("TinyModel".to_owned()), ..HookAbout::default() };
+    HookedRun { pid, about: Some(about), step: Some(step), modules: None, end: None, heard }
+}
+
+#[test]
+fn a_hooked_run_is_offered_in_a_line_and_taken_by_a_key() {
+    let mut state = open("13b_long_sequence");
+    let kind = |kind| Event::SourceStarted(SourceInfo { kind, detail: String::new() });
+    happen(&mut state, kind(SourceKind::Nvml));
+    let news = |state: &State| Event::Run(Box::new(RunNews { hooks: vec![hook(77, state)], ..RunNews::default() }));
+    let told = news(&state);
+    happen(&mut state, told);
+    assert_eq!(state.monitor.attached, None);
+    for size in [(60, 20), (80, 24), (120, 40)] {
+        let shown = screen(&state, &look(), size);
+        assert!(shown.lines().last().unwrap().contains("77 has started under the hook"), "{shown}");
+    }
+    let mut taken = state.clone();
+    press(&mut taken, &[Key::Char('F')]);
+    assert_eq!(taken.monitor.attached.as_ref().map(|attached| attached.pid), Some(77));
+    press(&mut state, &[Key::Esc]);
+    let again = news(&state);
+    happen(&mut state, again);
+    assert!(!screen(&state, &look(), (80, 24)).contains("under the hook"));
+    // What is looked at through a page of another machine has nothing to do with the processes here.
+    let mut remote = open("13b_long_sequence");
+    happen(&mut remote, kind(SourceKind::Prometheus));
+    let told = news(&remote);
+    happen(&mut remote, told);
+    assert!(!screen(&remote, &look(), (80, 24)).contains("under the hook"));
+}
+
+#[test]
+fn idle_gpus_differ_from_no_plan() {
+    let (mut state, mut run) = departing();
+    happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: String::new() }));
+    let mut sample = run.sample(START.plus_millis(100_000));
+    for device in &mut sample.devices {
+        device.processes = Reading::measured(Vec::new(), sample.at);
+    }
+    sample.processes.clear();
+    sample.progress = None::<Box<Progress>>;
+    happen(&mut state, Event::Sample(Box::new(sample)));
+    assert_eq!((&state.run.comparison, state.plans.run.is_none()), (&None, true));
+    let shown = screen(&state, &look(), (120, 40));
+    assert!(shown.lines().next().unwrap().ends_with(" IDLE"), "{shown}");
+    assert!(!shown.lines().nth(1).unwrap().contains('→'), "{shown}");
+}
+
+/// A dashboard on an example, two minutes into a run with one value changed.
+fn departed(example: &str, key: &'static str, value: &str) -> State {
+    let mut state = open(example);
+    let mut run = state.plans.editor.clone();
+    run.apply(run.with(&Change::to(key, value)).unwrap(), &state.catalog);
+    let mut demo = Demo::new(run.prediction().unwrap(), &run.job().unwrap().hardware.gpu);
+    watch(&mut state, &mut demo, 0..120);
+    state
+}
+
+/// The same run under another plan, which it is said to follow.
+fn followed(key: &'static str, value: &str) -> State {
+    let (mut state, mut run) = departing();
+    watch(&mut state, &mut run, 0..120);
+    let changed = state.plans.editor.with(&Change::to(key, value)).unwrap();
+    state.plans.editor.apply(changed, &state.catalog.clone());
+    press(&mut state, &[Key::Char('R')]);
+    state
+}
+
+fn with_source(kind: SourceKind) -> State {
+    let mut state = open("13b_long_sequence");
+    happen(&mut state, Event::SourceStarted(SourceInfo { kind, detail: String::new() }));
+    state
+}
+
+fn leaking() -> State {
+    let mut state = open("13b_long_sequence");
+    let plan = &state.plans.editor;
+    let demo = Demo::new(plan.prediction().unwrap(), &plan.job().unwrap().hardware.gpu);
+    watch(&mut state, &mut demo.leaking(Seconds(1500.0)), 0..400);
+    state
+}
+
+fn ended() -> State {
+    let (mut state, mut run) = departing();
+    watch(&mut state, &mut run, 0..120);
+    let mut sample = run.sample(START.plus_millis(121_000));
+    for device in &mut sample.devices {
+        device.processes = Reading::measured(Vec::new(), sample.at);
+    }
+    happen(&mut state, Event::Sample(Box::new(sample)));
+    state
+}
+
+fn out_of_memory() -> State {
+    let (mut state, mut run) = departing();
+    watch(&mut state, &mut run, 0..120);
+    let gib = |gib: f64| Some(Bytes::from_gib(gib));
+    let message = OutOfMemory {
+        backend: "CUDA".to_owned(),
+        device: Some(0),
+        asked: gib(2.0),
+        free: gib(1.0),
+        ..OutOfMemory::default()
+    };
+    let news = RunNews { out_of_memory: Some(message), ..RunNews::default() };
+    happen(&mut state, Event::Run(Box::new(news)));
+    press(&mut state, &[Key::Esc]);
+    state
+}
+
+fn attached_to_nothing() -> State {
+    let (mut state, mut run) = departing();
+    state.monitor.attached = Some(Attached::to(4_000_000));
+    watch(&mut state, &mut run, 0..3);
+    state
+}
+
+/// Every one with how its verdict begins and the whole of its cause.
+fn scenarios() -> Vec<(State, &'static str, &'static str)> {
+    let checkpointing = "training.activation_checkpointing";
+    let mut failed = with_source(SourceKind::Nvml);
+    happen(&mut failed, Event::SourceFailed("no driver".to_owned()));
+    let mut as_planned = open("13b_long_sequence");
+    run(&mut as_planned, 120);
+    let mut warming = open("8b_single_gpu");
+    run(&mut warming, 2);
+    let mut idle = with_source(SourceKind::Nvml);
+    let devices = vec![DeviceSample { processes: Reading::measured(Vec::new(), START), ..DeviceSample::default() }];
+    happen(&mut idle, Event::Sample(Box::new(Sample { at: START, devices: devices.clone(), ..Sample::default() })));
+    let mut nobodys = with_source(SourceKind::Nvml);
+    let process = DeviceProcess::holding(7, Reading::measured(Bytes::from_gib(9.0), START));
+    let busy = vec![DeviceSample { processes: Reading::measured(vec![process], START), ..devices[0].clone() }];
+    happen(&mut nobodys, Event::Sample(Box::new(Sample { at: START, devices: busy, ..Sample::default() })));
+    vec![
+        (
+            departed("13b_long_sequence", "distribution.sequence_parallel", "false"),
+            "MEMORY +",
+            "off: sequence parallel",
+        ),
+        (departed("13b_long_sequence", checkpointing, "full"), "MEMORY -", "every block checkpointed"),
+        (departed("13b_long_sequence", checkpointing, "selective"), "", ""),
+        (departed("8b_single_gpu", "training.attention", "eager"), "", "eager attention"),
+        (departed("7b_lora", "training.precision", "fp32"), "", "everything in fp32, no autocast"),
+        (departed("8b_fsdp_torchtitan", checkpointing, "full"), "", "every block checkpointed"),
+        (followed("model.preset", "llama-2-7b"), "OTHER MODEL", "another model runs than the plan's: llama-2-13b"),
+        (
+            followed("hardware.gpu_type", "NVIDIA A100"),
+            "OTHER GPU",
+            "another GPU than the plan's: NVIDIA H100 SXM 80GB",
+        ),
+        (leaking(), "GROWING: full in ", "a leak: tensors are kept from step to step"),
+        (ended(), "ENDED", "ended after"),
+        (out_of_memory(), "OUT OF MEMORY", "CUDA out of memory on GPU 0: 1.00 GiB short"),
+        (attached_to_nothing(), "NOT ON A GPU", ""),
+        (failed, "NO SOURCE", ""),
+        (as_planned, "AS PLANNED", ""),
+        (warming, "", ""),
+        (idle, "IDLE", ""),
+        (nobodys, "NO PLAN", ""),
+        (open("13b_long_sequence"), "STARTING", ""),
+        (with_source(SourceKind::Prometheus), "STARTING", ""),
+        (with_source(SourceKind::Demo), "STARTING", ""),
+    ]
+}
+
+#[test]
+fn verdict_and_cause_are_whole_on_small_screens() {
+    let scenarios = scenarios();
+    assert_eq!(scenarios.len(), 20);
+    for (number, (state, verdict, cause)) in scenarios.iter().enumerate() {
+        let whole = run_verdict(state).words;
+        assert!(whole.starts_with(verdict), "{number}: {whole} {verdict}");
+        for size in [(60, 20), (80, 24)] {
+            let shown = screen(state, &look(), size);
+            let mut lines = shown.lines();
+            assert!(lines.next().unwrap().ends_with(&format!(" {whole}")), "{number}\n{shown}");
+            assert!(lines.next().unwrap().contains(cause), "{number} {cause}\n{shown}");
+            assert!(shown.contains("memwall"), "{shown}");
+        }
+    }
+}
