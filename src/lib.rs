@@ -40,7 +40,7 @@
 //!
 //! A [`observe::Source`] lives on a thread of its own, because drivers block, and sends [`reading::Sample`]s.
 //! [`cli::dashboard::watch`] owns the state. It waits for keys, samples, ticks and signals, runs [`app::update`] for
-//! each, carries out the [`app::Effect`]s and draws one frame with [`ui::draw`]. [`ui::wanted`] says what is on the
+//! each, carries out the [`app::Effect`]s and draws one frame with [`ui::draw`]. [`ui::required_metrics`] says what is on the
 //! screen; sources leave out what is expensive and not shown. No frame is drawn for time alone: one comes with each
 //! sample.
 //!

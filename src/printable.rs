@@ -1,4 +1,4 @@
-//! Text from outside (names of processes, files, cards), made safe for a terminal.
+//! Text from outside (names of processes, files, GPUs), made safe for a terminal.
 
 /// `text` on one line and without characters that steer a terminal or hide: control
 /// characters, bidirectional and other invisible formatting become `·`.

@@ -11,9 +11,9 @@ mod out_of_memory;
 pub mod playback;
 mod progress;
 mod run;
+mod serialized;
 mod snapshot;
 mod spread;
-mod written;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,16 +23,17 @@ use serde::{Deserialize, Serialize};
 
 pub use device::{DeviceMemory, DeviceProcess, DeviceSample, dram_bandwidth};
 pub use hardware::{
-    Board, Closely, Counters, Health, HostDetail, Links, MigInstance, NvLinks, Peer, Place, Wanted, Work, Xid, Xids,
+    Board, Counters, DetailTarget, Health, HostDetail, Links, MigInstance, NvLinks, Peer, ProcessPlace, ProcessWork,
+    RequiredMetrics, Xid, Xids,
 };
-pub use spread::{Figure, Spread};
+pub use spread::{DeviceMetric, Spread};
 
 pub use hook::{HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
 pub use out_of_memory::OutOfMemory;
-pub use progress::{LogFormat, Progress, ToldBy};
+pub use progress::{LogFormat, Progress, ProgressSource};
 pub use run::RunNews;
-pub use snapshot::{DeviceSnapshot, Purpose, SnapshotTerm};
-pub use written::taken_at;
+pub use serialized::taken_at;
+pub use snapshot::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
 
 use crate::units::{Bytes, Fraction, Seconds};
 
@@ -66,7 +67,7 @@ impl fmt::Display for Moment {
 /// How a figure came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ReadingKind {
     /// Counted or metered by the hardware, the driver or the framework.
     Measured,
     /// Not more than this (memory-busy share times peak bandwidth, for one).
@@ -75,7 +76,7 @@ pub enum Kind {
     Estimated,
 }
 
-impl Kind {
+impl ReadingKind {
     /// The mark that goes before a figure of this kind.
     #[must_use]
     pub const fn mark(self) -> &'static str {
@@ -113,7 +114,7 @@ impl Kind {
 pub enum Absence {
     /// Nobody has asked for it so far.
     NotRead,
-    /// This card, driver or system does not have it.
+    /// This GPU, driver or system does not have it.
     NotSupported,
     /// The page of metrics does not have it: its exporter can be told to.
     NotExported,
@@ -162,7 +163,7 @@ pub enum Reading<T> {
         /// When it was taken.
         at: Moment,
         /// What kind of figure it is.
-        kind: Kind,
+        kind: ReadingKind,
     },
     /// There is none, and this is why.
     Absent(Absence),
@@ -171,17 +172,17 @@ pub enum Reading<T> {
 impl<T> Reading<T> {
     /// A measured value.
     pub const fn measured(value: T, at: Moment) -> Self {
-        Self::Known { value, at, kind: Kind::Measured }
+        Self::Known { value, at, kind: ReadingKind::Measured }
     }
 
     /// A value that the true one does not exceed.
     pub const fn upper_bound(value: T, at: Moment) -> Self {
-        Self::Known { value, at, kind: Kind::UpperBound }
+        Self::Known { value, at, kind: ReadingKind::UpperBound }
     }
 
     /// A value derived from something else.
     pub const fn estimated(value: T, at: Moment) -> Self {
-        Self::Known { value, at, kind: Kind::Estimated }
+        Self::Known { value, at, kind: ReadingKind::Estimated }
     }
 
     /// Nobody has asked for it so far.
@@ -198,7 +199,7 @@ impl<T> Reading<T> {
     }
 
     /// The kind of the figure, where there is one.
-    pub const fn kind(&self) -> Option<Kind> {
+    pub const fn kind(&self) -> Option<ReadingKind> {
         match self {
             Self::Known { kind, .. } => Some(*kind),
             Self::Absent(_) => None,
@@ -289,7 +290,7 @@ pub enum SourceKind {
     Prometheus,
     /// A recording.
     Replay,
-    /// A made-up run of the loaded plan.
+    /// A simulated run of the loaded plan.
     Demo,
 }
 
@@ -342,6 +343,6 @@ mod tests {
     #[test]
     fn a_bound_stays_a_bound() {
         let doubled = Reading::upper_bound(2_u32, Moment(7)).map(|value| value * 2);
-        assert_eq!(doubled, Reading::Known { value: 4, at: Moment(7), kind: Kind::UpperBound });
+        assert_eq!(doubled, Reading::Known { value: 4, at: Moment(7), kind: ReadingKind::UpperBound });
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::plan::schema::{self, Key, Kind};
-use crate::plan::{Change, Fault, Overlay};
+use crate::plan::schema::{self, PlanKey, ValueKind};
+use crate::plan::{Change, Fault, PlanOverlay};
 
 /// Most points that a sweep takes: more rows than this nobody reads, and a slip (`1..1e9`) asks for.
 pub const MOST_POINTS: usize = 100_000;
@@ -12,10 +12,10 @@ pub const MOST_POINTS: usize = 100_000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// The key.
-    pub key: &'static Key,
+    pub key: &'static PlanKey,
     /// Its values as a plan would write them; `null`: the key is left out.
     pub values: Vec<String>,
-    overlays: Vec<Overlay>,
+    overlays: Vec<PlanOverlay>,
 }
 
 impl Axis {
@@ -29,10 +29,10 @@ impl Axis {
         let (name, values) =
             text.split_once('=').ok_or_else(|| Fault::of(text, "needs values: KEY=v1,v2,… or KEY=1..64x2"))?;
         let key = schema::named(name.trim())?;
-        if key.kind == Kind::Section {
+        if key.kind == ValueKind::Section {
             return Err(Fault::of(key.path, "is a group of keys; name one of them"));
         }
-        let counts = !matches!(key.kind, Kind::Text | Kind::Texts | Kind::PathOrKeys);
+        let counts = !matches!(key.kind, ValueKind::Text | ValueKind::Texts | ValueKind::PathOrKeys);
         let mut all = Vec::new();
         for part in parts(values) {
             match part.split_once("..").filter(|_| counts) {
@@ -43,12 +43,13 @@ impl Axis {
                 return Err(too_many(key.path));
             }
         }
-        let overlays = all.iter().map(|value| Overlay::read(&change(key, value), folder)).collect::<Result<_, _>>()?;
+        let overlays =
+            all.iter().map(|value| PlanOverlay::read(&change(key, value), folder)).collect::<Result<_, _>>()?;
         Ok(Self { key, values: all, overlays })
     }
 
     /// What its `index`-th value makes of a plan.
-    pub(super) fn overlay(&self, index: usize) -> &Overlay {
+    pub(super) fn overlay(&self, index: usize) -> &PlanOverlay {
         &self.overlays[index]
     }
 
@@ -59,7 +60,7 @@ impl Axis {
     }
 }
 
-fn change(key: &'static Key, value: &str) -> Change {
+fn change(key: &'static PlanKey, value: &str) -> Change {
     if value == "null" { Change { set: Vec::new(), remove: vec![key.path] } } else { Change::to(key.path, value) }
 }
 

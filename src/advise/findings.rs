@@ -1,6 +1,6 @@
 //! What holds a plan back: findings by severity, each with the changes that would help.
 
-use super::fixes::{Fix, Kind, fixes, together};
+use super::fixes::{Fix, FixKind, fixes, together};
 use crate::catalog::Catalog;
 use crate::plan::Plan;
 use crate::plan::keywords::{Attention, Mode, Optimizer, Sharding};
@@ -78,7 +78,7 @@ pub fn advise(plan: &Plan, job: &Job, prediction: &Prediction, catalog: &Catalog
     let own = outline(job);
     let fixes = fixes(plan, job, &own, catalog);
     // Where one change is enough and learns the same, nobody needs several.
-    let alone = fixes.iter().any(|fix| fix.fits && fix.kind != Kind::Other);
+    let alone = fixes.iter().any(|fix| fix.fits && fix.kind != FixKind::Other);
     let unfit = own.capacity.verdict() == Verdict::DoesNotFit;
     let together = if unfit && !alone { together(plan, job, &own, catalog) } else { Vec::new() };
     let look = Look { job, prediction, fixes, together };
@@ -123,7 +123,7 @@ impl Look<'_> {
         let unfit = self.prediction.capacity.verdict() == Verdict::DoesNotFit;
         let fits = |fix: &&Fix| {
             let room = fix.fits || (unfit && fix.memory.0 <= 0);
-            room && fix.speed >= WORTH && fix.kind != Kind::Other && which(fix)
+            room && fix.speed >= WORTH && fix.kind != FixKind::Other && which(fix)
         };
         let mut found: Vec<Fix> = self.fixes.iter().filter(fits).cloned().collect();
         found.sort_by(|a, b| b.speed.total_cmp(&a.speed));
@@ -132,11 +132,11 @@ impl Look<'_> {
     }
 
     /// The larger batch beyond which twice as many samples are hardly quicker, where one fits. It learns otherwise, so
-    /// that it is only for plans that leave a card idle.
+    /// that it is only for plans that leave a GPU idle.
     pub(super) fn more_samples(&self) -> Option<Fix> {
         const HARDLY: f64 = 1.1;
         let sets = |fix: &Fix| fix.change.set.iter().any(|(key, _)| *key == "model.batch_size");
-        let larger = self.fixes.iter().filter(|fix| fix.kind == Kind::Other && sets(fix) && fix.fits);
+        let larger = self.fixes.iter().filter(|fix| fix.kind == FixKind::Other && sets(fix) && fix.fits);
         let larger: Vec<&Fix> = larger.filter(|fix| fix.speed >= WORTH).collect();
         let flat = larger.windows(2).find(|two| 1.0 + two[1].speed < HARDLY * (1.0 + two[0].speed));
         flat.map(|two| two[0]).or_else(|| larger.last().copied()).cloned()
@@ -152,7 +152,7 @@ impl Look<'_> {
             if known {
                 continue;
             }
-            if fix.kind != Kind::Batch || enough.iter().all(|known| known.kind != Kind::Batch) {
+            if fix.kind != FixKind::Batch || enough.iter().all(|known| known.kind != FixKind::Batch) {
                 enough.push((*fix).clone());
             }
         }
@@ -183,11 +183,11 @@ impl Look<'_> {
         Some(Finding { severity, kind, message, fixes: self.smaller() })
     }
 
-    /// Matrix products that a narrower type would quicken.
+    /// Matrix multiplications that a narrower type would quicken.
     fn products(&self) -> Option<Finding> {
         let time = &self.prediction.time;
         let share = self.share(time.compute.0);
-        let fixes = self.faster(|fix| fix.kind == Kind::Precision);
+        let fixes = self.faster(|fix| fix.kind == FixKind::Precision);
         let unfit = self.prediction.capacity.verdict() == Verdict::DoesNotFit;
         if share < 0.5 || fixes.is_empty() || unfit {
             return None;
@@ -217,7 +217,7 @@ impl Look<'_> {
             worst.seconds
         );
         let moved = |fix: &Fix| fix.outline.time.memory_bound.0;
-        let fixes = self.faster(|fix| fix.kind != Kind::Precision && moved(fix) < time.memory_bound.0 * LESS);
+        let fixes = self.faster(|fix| fix.kind != FixKind::Precision && moved(fix) < time.memory_bound.0 * LESS);
         Some(Finding { severity, kind: "memory_bound", message, fixes })
     }
 
@@ -237,12 +237,12 @@ impl Look<'_> {
         })
     }
 
-    /// Recomputation that the card has room to do without.
+    /// Recomputation that the GPU has room to do without.
     fn recomputation(&self) -> Option<Finding> {
         let flops = self.prediction.flops;
         let own = flops.forward.0 + flops.backward.0 - flops.recompute.0;
         let share = flops.recompute.0 / own;
-        let fixes = self.faster(|fix| fix.kind == Kind::Recomputation);
+        let fixes = self.faster(|fix| fix.kind == FixKind::Recomputation);
         // Not a number where there are no operations.
         if share.is_nan() || share <= 0.02 || fixes.is_empty() {
             return None;
@@ -260,8 +260,12 @@ impl Look<'_> {
         if alone || self.job.training.mode == Mode::Inference || matches!(self.job.training.optimizer, Optimizer::Sgd) {
             return None;
         }
-        let fixes: Vec<Fix> =
-            self.fixes.iter().filter(|fix| fix.kind == Kind::Sharding && fix.memory.is_negative()).cloned().collect();
+        let fixes: Vec<Fix> = self
+            .fixes
+            .iter()
+            .filter(|fix| fix.kind == FixKind::Sharding && fix.memory.is_negative())
+            .cloned()
+            .collect();
         let share = states.share_of(self.prediction.capacity.bytes)?;
         if share.0 < 0.05 || fixes.is_empty() {
             return None;
@@ -296,7 +300,7 @@ impl Look<'_> {
         if share.0 < 0.2 {
             return None;
         }
-        let mut fixes = self.faster(|fix| fix.memory.0 > 0 && fix.kind != Kind::Precision);
+        let mut fixes = self.faster(|fix| fix.memory.0 > 0 && fix.kind != FixKind::Precision);
         if fixes.is_empty() {
             fixes.extend(self.more_samples());
         }

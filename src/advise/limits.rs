@@ -1,6 +1,6 @@
 //! How small a cluster may be, and how large a model: searches that end at the first plan that fits.
 
-use super::search::{KNOBS, Progress, Ranked, Request, divisors, search};
+use super::search::{KNOBS, RankedPlan, Request, SearchProgress, divisors, search};
 use crate::catalog::Catalog;
 use crate::plan::{Change, Fault, Plan};
 use crate::predict::Job;
@@ -22,8 +22,8 @@ const MOST_BILLIONS: f64 = 20_000.0;
 pub fn fewest_gpus(
     request: &Request<'_>,
     catalog: &Catalog,
-    progress: &Progress,
-) -> Result<Option<(u64, Ranked)>, Vec<Fault>> {
+    progress: &SearchProgress,
+) -> Result<Option<(u64, RankedPlan)>, Vec<Fault>> {
     let node = Job::resolve(request.plan, catalog)?.hardware.gpus_per_node.max(1);
     let fits = |gpus: u64| with_gpus(request, gpus, catalog, progress);
     let within = std::iter::successors(Some(1_u64), |gpus| Some(gpus * 2)).take_while(|gpus| *gpus < node);
@@ -53,7 +53,7 @@ pub fn fewest_gpus(
     Ok(Some((large * node, found)))
 }
 
-fn with_gpus(request: &Request<'_>, gpus: u64, catalog: &Catalog, progress: &Progress) -> Option<Ranked> {
+fn with_gpus(request: &Request<'_>, gpus: u64, catalog: &Catalog, progress: &SearchProgress) -> Option<RankedPlan> {
     let other = Change { remove: vec!["cluster.nodes", "distribution.data_parallel"], ..Change::default() };
     let other = other.and("cluster.num_gpus", gpus.to_string());
     let set = |plan: &mut Plan| plan.cluster.num_gpus = Some(gpus);
@@ -68,8 +68,8 @@ fn any(
     other: &Change,
     set: impl Fn(&mut Plan),
     catalog: &Catalog,
-    progress: &Progress,
-) -> Option<Ranked> {
+    progress: &SearchProgress,
+) -> Option<RankedPlan> {
     const OFFLOAD: &str = "training.cpu_offload";
     let mut plan = request.plan.clone();
     for key in &other.remove {
@@ -152,9 +152,9 @@ fn legal(plan: &Plan, batch: u64, catalog: &Catalog) -> Option<Plan> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LargestModel {
     /// Of the catalogue: its name, and a plan for it.
-    pub preset: Option<(String, Ranked)>,
+    pub preset: Option<(String, RankedPlan)>,
     /// A standard decoder: billions of parameters, to two percent.
-    pub billions: Option<(f64, Ranked)>,
+    pub billions: Option<(f64, RankedPlan)>,
 }
 
 /// Finds them.
@@ -164,7 +164,7 @@ pub struct LargestModel {
 pub fn largest_model(
     request: &Request<'_>,
     catalog: &Catalog,
-    progress: &Progress,
+    progress: &SearchProgress,
 ) -> Result<LargestModel, Vec<Fault>> {
     let job = Job::resolve(request.plan, catalog)?;
     let kind = job.architecture.kind();
@@ -199,7 +199,7 @@ pub fn largest_model(
     Ok(LargestModel { preset, billions: largest_size(of_size, progress) })
 }
 
-fn largest_size(fits: impl Fn(f64) -> Option<Ranked>, progress: &Progress) -> Option<(f64, Ranked)> {
+fn largest_size(fits: impl Fn(f64) -> Option<RankedPlan>, progress: &SearchProgress) -> Option<(f64, RankedPlan)> {
     let (mut small, mut large) = (0.1, MOST_BILLIONS);
     let mut found = fits(small)?;
     while large / small > 1.0 + EXACT && !progress.is_cancelled() {

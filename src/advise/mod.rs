@@ -15,9 +15,12 @@ mod walls;
 
 pub use axis::{Axis, MOST_POINTS};
 pub use findings::{Advice, Finding, Severity, advise};
-pub use fixes::{Fix, Kind, savings};
+pub use fixes::{Fix, FixKind, savings};
 pub use limits::{LargestModel, fewest_gpus, largest_model};
-pub use search::{Found, KNOBS, Knobs, Progress, Ranked, Request, Seen, divisors, search, search_aloud, why_slower};
-pub use shortage::{Beside, Held, Shortage, shortage};
-pub use sweep::{Point, Sweep, sweep};
-pub use walls::{Capacity, Throughput, Wall, throughput};
+pub use search::{
+    KNOBS, Knobs, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, divisors, search, search_aloud,
+    why_slower,
+};
+pub use shortage::{MemoryClaim, Shortage, ShortagePlan, shortage};
+pub use sweep::{Sweep, SweepPoint, sweep};
+pub use walls::{AxisWalls, BandwidthWall, CapacityWall, throughput};

@@ -8,7 +8,7 @@ use crate::units::Bytes;
 
 /// A plan beside what is explained.
 #[derive(Debug, Clone, Copy)]
-pub struct Beside<'a> {
+pub struct ShortagePlan<'a> {
     /// Its prediction.
     pub prediction: &'a Prediction,
     /// Changes that would make it need less.
@@ -21,7 +21,7 @@ pub struct Shortage {
     /// What ran out, by how much, in one line.
     pub headline: String,
     /// What was asked, and who held what; only what the message tells.
-    pub held: Vec<Held>,
+    pub held: Vec<MemoryClaim>,
     /// What would help, the surest first, with what it would bring.
     pub helps: Vec<String>,
     /// What the plan foresaw; nothing without one.
@@ -30,7 +30,7 @@ pub struct Shortage {
 
 /// Memory that was asked for or held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct MemoryClaim {
     /// A word for it.
     pub name: &'static str,
     /// How much.
@@ -41,7 +41,7 @@ pub struct Held {
 
 /// Explains a message, against a plan where there is one.
 #[must_use]
-pub fn shortage(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Shortage {
+pub fn shortage(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Shortage {
     let rows = [
         ("asked", oom.asked, "for one tensor"),
         ("free", oom.free, "left by the driver"),
@@ -53,7 +53,7 @@ pub fn shortage(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Shortage {
         ("limit", oom.allowed, "set for this process (set_per_process_memory_fraction)"),
         ("device", oom.capacity, "in all"),
     ];
-    let held = rows.into_iter().filter_map(|(name, bytes, note)| Some(Held { name, bytes: bytes?, note }));
+    let held = rows.into_iter().filter_map(|(name, bytes, note)| Some(MemoryClaim { name, bytes: bytes?, note }));
     Shortage {
         headline: headline(oom),
         held: held.collect(),
@@ -98,7 +98,7 @@ fn elsewhere(oom: &OutOfMemory) -> &'static str {
 }
 
 /// What would help, the surest first, with what it would bring.
-fn helps(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Vec<String> {
+fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
     let mut helps = Vec::new();
     let short = oom.asked.zip(oom.free).map(|(asked, free)| asked.saturating_sub(free));
     let enough = |saves: Bytes| match short {

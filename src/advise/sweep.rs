@@ -4,14 +4,14 @@ use rayon::prelude::*;
 
 use super::axis::{Axis, MOST_POINTS};
 use super::follow::give_way;
-use super::walls::{Wall, walls};
+use super::walls::{AxisWalls, walls};
 use crate::catalog::Catalog;
 use crate::plan::{Fault, Plan};
 use crate::predict::{Job, Outline, outline};
 
 /// One plan of a sweep.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct SweepPoint {
     /// Which value of each axis it has.
     pub at: Vec<usize>,
     /// Its figures, or why there is no such plan.
@@ -24,15 +24,15 @@ pub struct Sweep {
     /// What varies.
     pub axes: Vec<Axis>,
     /// Every combination, the last axis changing fastest.
-    pub points: Vec<Point>,
+    pub points: Vec<SweepPoint>,
     /// Where memory ends and throughput flattens, along each axis of numbers.
-    pub walls: Vec<Wall>,
+    pub walls: Vec<AxisWalls>,
 }
 
 impl Sweep {
     /// The value of axis `axis` at `point`.
     #[must_use]
-    pub fn value(&self, point: &Point, axis: usize) -> &str {
+    pub fn value(&self, point: &SweepPoint, axis: usize) -> &str {
         &self.axes[axis].values[point.at[axis]]
     }
 }
@@ -56,7 +56,7 @@ pub fn sweep(plan: &Plan, axes: Vec<Axis>, catalog: &Catalog) -> Result<Sweep, F
     for key in give_way(plan, &varied) {
         base.clear(key);
     }
-    let points: Vec<Point> = (0..count).into_par_iter().map(|index| point(&base, &axes, index, catalog)).collect();
+    let points: Vec<SweepPoint> = (0..count).into_par_iter().map(|index| point(&base, &axes, index, catalog)).collect();
     let walls = walls(&axes, &points);
     Ok(Sweep { axes, points, walls })
 }
@@ -74,7 +74,7 @@ fn refuse(plan: &Plan, axis: &Axis, before: &[&str]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn point(base: &Plan, axes: &[Axis], index: usize, catalog: &Catalog) -> Point {
+fn point(base: &Plan, axes: &[Axis], index: usize, catalog: &Catalog) -> SweepPoint {
     let mut rest = index;
     let mut at = vec![0; axes.len()];
     for (place, axis) in at.iter_mut().zip(axes).rev() {
@@ -86,7 +86,7 @@ fn point(base: &Plan, axes: &[Axis], index: usize, catalog: &Catalog) -> Point {
         axis.overlay(*value).apply(&mut plan);
     }
     let outcome = Job::resolve(&plan, catalog).map(|job| outline(&job)).map_err(|faults| in_a_line(&faults));
-    Point { at, outcome }
+    SweepPoint { at, outcome }
 }
 
 /// The first fault says enough for a row; many name their key themselves.

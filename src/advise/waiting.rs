@@ -1,7 +1,7 @@
 //! What a step waits for: other stages, links, the host.
 
 use super::findings::{Finding, LESS, Look, MOST_FIXES, Severity, WORTH, graded};
-use super::fixes::{Fix, Kind};
+use super::fixes::{Fix, FixKind};
 use crate::predict::Verdict;
 use crate::units::Fraction;
 
@@ -19,7 +19,7 @@ impl Look<'_> {
         );
         // What quickens everything shortens the wait too, but leaves its share.
         let waits = |fix: &Fix| fix.outline.time.bubble.0 / fix.outline.time.step.0;
-        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < share * LESS);
+        let fixes = self.faster(|fix| fix.kind != FixKind::Precision && waits(fix) < share * LESS);
         Some(Finding { severity, kind: "pipeline_bubble", message, fixes })
     }
 
@@ -29,7 +29,7 @@ impl Look<'_> {
         let severity = graded(share, 0.3, 0.1)?;
         let message = format!("exposed collectives take {} of the step ({})", Fraction(share), time.communication);
         let waits = |fix: &Fix| fix.outline.time.communication.0;
-        let fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < time.communication.0 * LESS);
+        let fixes = self.faster(|fix| fix.kind != FixKind::Precision && waits(fix) < time.communication.0 * LESS);
         Some(Finding { severity, kind: "exposed_communication", message, fixes })
     }
 
@@ -51,7 +51,7 @@ impl Look<'_> {
         Some(Finding { severity: Severity::High, kind: "tensor_across_nodes", message, fixes })
     }
 
-    /// Kernels so short that the host cannot launch them as fast as the card ends them.
+    /// Kernels so short that the host cannot launch them as fast as the GPU ends them.
     pub(super) fn launches(&self) -> Option<Finding> {
         let time = &self.prediction.time;
         let share = self.share(time.launch.0);
@@ -62,7 +62,7 @@ impl Look<'_> {
             time.launch
         );
         let waits = |fix: &Fix| fix.outline.time.launch.0;
-        let mut fixes = self.faster(|fix| fix.kind != Kind::Precision && waits(fix) < time.launch.0 * LESS);
+        let mut fixes = self.faster(|fix| fix.kind != FixKind::Precision && waits(fix) < time.launch.0 * LESS);
         fixes.truncate(MOST_FIXES - 1);
         fixes.extend(self.more_samples());
         Some(Finding { severity, kind: "launches", message, fixes })

@@ -1,7 +1,7 @@
 //! The two walls of a sweep: where memory ends, and where throughput flattens.
 
 use super::axis::Axis;
-use super::sweep::Point;
+use super::sweep::SweepPoint;
 use crate::predict::Outline;
 
 /// Throughput has flattened where nothing beyond brings more than this share on top.
@@ -9,20 +9,20 @@ const FLAT: f64 = 0.05;
 
 /// Both walls along one axis, the other axes held.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wall {
+pub struct AxisWalls {
     /// The axis.
     pub axis: usize,
     /// A point of the line: its values of all other axes are the line's.
     pub line: usize,
     /// Where memory ends.
-    pub capacity: Capacity,
+    pub capacity: CapacityWall,
     /// Where throughput flattens.
-    pub throughput: Throughput,
+    pub throughput: BandwidthWall,
 }
 
 /// The capacity wall. The numbers are places in the sweep's points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capacity {
+pub enum CapacityWall {
     /// The last that fits, and the next, which does not.
     Between {
         /// It fits.
@@ -38,7 +38,7 @@ pub enum Capacity {
 
 /// The bandwidth wall. The numbers are places in the sweep's points.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Throughput {
+pub enum BandwidthWall {
     /// From this value on, larger ones bring no more than a few percent.
     Flat {
         /// The point.
@@ -52,7 +52,7 @@ pub enum Throughput {
     Grows,
 }
 
-impl Throughput {
+impl BandwidthWall {
     /// Larger values do not keep what throughput there is: it falls by more than the share that still counts as flat.
     #[must_use]
     pub fn falls(&self) -> bool {
@@ -69,7 +69,7 @@ pub fn throughput(outline: &Outline) -> f64 {
 }
 
 /// The walls of every line of the grid that runs along an axis of numbers.
-pub fn walls(axes: &[Axis], points: &[Point]) -> Vec<Wall> {
+pub fn walls(axes: &[Axis], points: &[SweepPoint]) -> Vec<AxisWalls> {
     let mut walls = Vec::new();
     for (axis, numbers) in axes.iter().enumerate().filter_map(|(axis, values)| Some((axis, values.numbers()?))) {
         let mut order: Vec<usize> = (0..numbers.len()).collect();
@@ -80,36 +80,36 @@ pub fn walls(axes: &[Axis], points: &[Point]) -> Vec<Wall> {
             let along: Vec<(usize, &Outline)> =
                 along.filter_map(|at| Some((at, points[at].outcome.as_ref().ok()?))).collect();
             if along.len() > 1 {
-                walls.push(Wall { axis, line, capacity: capacity(&along), throughput: flattens(&along) });
+                walls.push(AxisWalls { axis, line, capacity: capacity(&along), throughput: flattens(&along) });
             }
         }
     }
     walls
 }
 
-fn capacity(along: &[(usize, &Outline)]) -> Capacity {
+fn capacity(along: &[(usize, &Outline)]) -> CapacityWall {
     let fits = |outline: &Outline| outline.capacity.needed <= outline.capacity.bytes;
     let end = along.windows(2).rev().find(|pair| fits(pair[0].1) && !fits(pair[1].1));
     // More of a key may need less (ranks that share out the states): the wall is then on the other side.
     let start = along.windows(2).find(|pair| !fits(pair[0].1) && fits(pair[1].1));
     match (end, start) {
-        (Some(pair), _) => Capacity::Between { fits: pair[0].0, too_large: pair[1].0 },
-        (None, Some(pair)) => Capacity::Between { fits: pair[1].0, too_large: pair[0].0 },
-        (None, None) if along.iter().all(|(_, outline)| fits(outline)) => Capacity::AllFit,
-        (None, None) => Capacity::NoneFits,
+        (Some(pair), _) => CapacityWall::Between { fits: pair[0].0, too_large: pair[1].0 },
+        (None, Some(pair)) => CapacityWall::Between { fits: pair[1].0, too_large: pair[0].0 },
+        (None, None) if along.iter().all(|(_, outline)| fits(outline)) => CapacityWall::AllFit,
+        (None, None) => CapacityWall::NoneFits,
     }
 }
 
-fn flattens(along: &[(usize, &Outline)]) -> Throughput {
+fn flattens(along: &[(usize, &Outline)]) -> BandwidthWall {
     let mut best_beyond = f64::NEG_INFINITY;
     let last = along.last().map_or(0.0, |(_, outline)| throughput(outline));
-    let mut flat = Throughput::Grows;
+    let mut flat = BandwidthWall::Grows;
     for (place, (at, outline)) in along.iter().enumerate().rev() {
         let own = throughput(outline);
         if place + 1 < along.len() {
             let gain = best_beyond / own - 1.0;
             if gain <= FLAT {
-                flat = Throughput::Flat { from: *at, gain, end: last / own - 1.0 };
+                flat = BandwidthWall::Flat { from: *at, gain, end: last / own - 1.0 };
             } else {
                 break;
             }

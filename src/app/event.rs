@@ -2,26 +2,26 @@
 
 use std::path::PathBuf;
 
-use crate::advise::Seen;
-use crate::app::alerts::Alarm;
-use crate::app::key::Key;
-use crate::app::monitor::ending::Meant;
-use crate::app::mouse::Target;
+use crate::advise::SearchStatus;
+use crate::app::alerts::AlertMessage;
+use crate::app::key::KeyPress;
+use crate::app::monitor::end_request::TargetProcess;
+use crate::app::mouse::MouseTarget;
 use crate::app::plans::account::Import;
 use crate::app::plans::saving::Conflict;
-use crate::app::run::calibrating::{Calibrations, Kept};
+use crate::app::run::calibrations::{Calibrations, SavedCalibration};
 use crate::app::run::inferred::Proposal;
 use crate::app::what_if::search::Answer;
 use crate::compare::Explanation;
 use crate::plan::{Document, Fault, HfConfig};
-use crate::reading::playback::{Playback, Steer};
+use crate::reading::playback::{Playback, PlaybackCommand};
 use crate::reading::{Moment, RunNews, Sample, SourceInfo};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A key was pressed.
-    Key(Key),
+    Key(KeyPress),
     /// Text was pasted.
     Paste(String),
     /// The terminal has this size now: columns and lines.
@@ -56,7 +56,7 @@ pub enum Event {
     /// The signal to end a process was sent.
     EndSent {
         /// Which.
-        meant: Meant,
+        meant: TargetProcess,
         /// SIGKILL, not SIGTERM.
         forced: bool,
     },
@@ -130,13 +130,13 @@ pub enum Event {
     /// The file of calibrations was written and holds these; or why it was not.
     Calibrated(Result<Calibrations, String>),
     /// The command of an alert could not be run, or failed.
-    AlarmFailed(String),
+    AlertFailed(String),
     /// A search for plans goes on.
     Searching {
         /// Which.
         number: u64,
         /// How far it is.
-        seen: Seen,
+        seen: SearchStatus,
         /// What it has found so far, where that is told.
         found: Option<Box<Answer>>,
     },
@@ -148,7 +148,7 @@ pub enum Event {
         answer: Result<Box<Answer>, String>,
     },
     /// The mouse chose something.
-    Click(Target),
+    Click(MouseTarget),
 }
 
 /// Something to be done outside.
@@ -163,13 +163,13 @@ pub enum Effect {
         /// What to write.
         text: String,
         /// What may be written over.
-        expected: Expected,
+        expected: ExpectedFile,
     },
     /// Read the plan of a process, and tell what it seems to be.
     Infer(u32),
     /// Search for explanations of what is seen ([`crate::app::Question`]), and tell which were found.
     Explain(u64),
-    /// Search for plans ([`crate::app::SearchWish`]) instead of what is searched for now, and tell what is found.
+    /// Search for plans ([`crate::app::SearchRequest`]) instead of what is searched for now, and tell what is found.
     Search(u64),
     /// End the search that is under way; what it has found by then is its answer.
     CancelSearch,
@@ -194,7 +194,7 @@ pub enum Effect {
         named: String,
     },
     /// Keep an unsaved text, so that it can be had back after a crash.
-    Keep(Unsaved),
+    Keep(UnsavedText),
     /// What was kept of a plan is not needed any more.
     Forget {
         /// The plan's file.
@@ -209,25 +209,25 @@ pub enum Effect {
     /// End that, and tell what was written.
     StopRecording,
     /// Steer the recording that is played.
-    Steer(Steer),
+    Steer(PlaybackCommand),
     /// Ask a process to end, and tell how that went.
     End {
         /// Which.
-        meant: Meant,
+        meant: TargetProcess,
         /// Do not ask: SIGKILL, not SIGTERM.
         forced: bool,
     },
     /// Keep a calibration in the user's file, or take it out of it, and tell what the file holds then.
-    Calibrate(Box<Kept>, bool),
+    Calibrate(Box<SavedCalibration>, bool),
     /// Tell the world outside of an alert.
-    Alarm(Box<Alarm>),
+    Alert(Box<AlertMessage>),
     /// Leave.
     Quit,
 }
 
 /// What a file may hold that is written over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedFile {
     /// There may be no file.
     Nothing,
     /// This text: what it held when it was read.
@@ -238,7 +238,7 @@ pub enum Expected {
 
 /// A text that is in no file yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsaved {
+pub struct UnsavedText {
     /// The plan's file.
     pub path: Option<PathBuf>,
     /// The plan's name.

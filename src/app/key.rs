@@ -5,7 +5,7 @@ pub const PAGE: usize = 10;
 
 /// A key press.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum KeyPress {
     /// A printable character.
     Char(char),
     /// A character with Control held.

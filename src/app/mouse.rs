@@ -4,7 +4,7 @@ use crate::app::pane::Pane;
 
 /// Something that was clicked or scrolled over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum MouseTarget {
     /// A row inside a pane, from 0 below its frame.
     Row {
         /// The pane.

@@ -2,7 +2,7 @@
 
 /// How a message is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
+pub enum NoticeSeverity {
     /// It worked.
     Info,
     /// It did not.
@@ -13,17 +13,17 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// How it is meant.
-    pub severity: Severity,
+    pub severity: NoticeSeverity,
     /// What it says.
     pub text: String,
 }
 
 /// It worked.
 pub fn info(text: impl Into<String>) -> Notice {
-    Notice { severity: Severity::Info, text: text.into() }
+    Notice { severity: NoticeSeverity::Info, text: text.into() }
 }
 
 /// It did not.
 pub fn problem(text: impl Into<String>) -> Notice {
-    Notice { severity: Severity::Problem, text: text.into() }
+    Notice { severity: NoticeSeverity::Problem, text: text.into() }
 }

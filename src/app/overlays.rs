@@ -1,7 +1,7 @@
 //! Keys while something lies on top of the panes: it is scrolled, answered, or goes.
 
 use crate::app::event::Effect;
-use crate::app::key::{Key, PAGE};
+use crate::app::key::{KeyPress, PAGE};
 use crate::app::keymap::listing::help_shape;
 use crate::app::plans;
 use crate::app::plans::account;
@@ -15,8 +15,8 @@ use crate::app::what_if::search;
 use crate::app::what_if::sweep;
 
 /// A key while something lies on top.
-pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
-    if key == Key::Ctrl('c') && overlay != Overlay::ConfirmQuit {
+pub fn on_key(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect> {
+    if key == KeyPress::Ctrl('c') && overlay != Overlay::ConfirmQuit {
         state.dialogs.overlay = None;
         return saving::quit(state);
     }
@@ -30,15 +30,17 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
         Overlay::Recovered(_) => return saving::on_recovered(state, key),
         Overlay::Diff(_) => {
             state.dialogs.overlay = None;
-            if matches!(key, Key::Char('s') | Key::Ctrl('s') | Key::Enter) {
+            if matches!(key, KeyPress::Char('s') | KeyPress::Ctrl('s') | KeyPress::Enter) {
                 return saving::save(&mut state.plans, false);
             }
         }
         Overlay::Export(_) => {
             state.dialogs.overlay = None;
             match key {
-                Key::Char('s') | Key::Ctrl('s') | Key::Enter => return exporting::write(&mut state.plans, false),
-                Key::Char('S') => exporting::ask_where(state),
+                KeyPress::Char('s') | KeyPress::Ctrl('s') | KeyPress::Enter => {
+                    return exporting::write(&mut state.plans, false);
+                }
+                KeyPress::Char('S') => exporting::ask_where(state),
                 _ => state.plans.export = None,
             }
         }
@@ -58,7 +60,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: Key) -> Vec<Effect> {
 }
 
 /// The overlay from another line on, where the key scrolls it.
-fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
+fn scrolled(state: &State, overlay: Overlay, key: KeyPress) -> Option<Overlay> {
     let last = match overlay {
         Overlay::Help(_) => help_shape(state.views.size).hidden,
         Overlay::Topic { topic, .. } => topics::topic_rows(topic, state.views.size).len().saturating_sub(1),
@@ -74,10 +76,10 @@ fn scrolled(state: &State, overlay: Overlay, key: Key) -> Option<Overlay> {
         Overlay::ConfirmQuit | Overlay::Plans(_) | Overlay::Largest | Overlay::Sweep | Overlay::Search => 0,
     };
     let to = |line: usize| match key {
-        Key::Up | Key::Char('k') => Some(line.min(last).saturating_sub(1)),
-        Key::Down | Key::Char('j') => Some((line + 1).min(last)),
-        Key::PageUp => Some(line.min(last).saturating_sub(PAGE)),
-        Key::PageDown => Some((line + PAGE).min(last)),
+        KeyPress::Up | KeyPress::Char('k') => Some(line.min(last).saturating_sub(1)),
+        KeyPress::Down | KeyPress::Char('j') => Some((line + 1).min(last)),
+        KeyPress::PageUp => Some(line.min(last).saturating_sub(PAGE)),
+        KeyPress::PageDown => Some((line + PAGE).min(last)),
         _ => None,
     };
     match overlay {

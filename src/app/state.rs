@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::app::alerts::Alerts;
+use crate::app::alerts::AlertState;
 use crate::app::editor::Editor;
 use crate::app::editor::form::Form;
 use crate::app::editor::text::TextView;
-use crate::app::keymap::Context;
+use crate::app::keymap::KeyContext;
 use crate::app::keymap::user::Keymap;
-use crate::app::monitor::milestones::Played;
-use crate::app::monitor::recording::Recording;
-use crate::app::monitor::{Monitor, Source};
+use crate::app::monitor::milestones::PlaybackHistory;
+use crate::app::monitor::recording::RecordingState;
+use crate::app::monitor::{Monitor, SourceState};
 use crate::app::notice::Notice;
 use crate::app::pane::Pane;
 use crate::app::picker::Picker;
@@ -20,19 +20,19 @@ use crate::app::plans::exporting::Export;
 use crate::app::plans::saving::Conflict;
 use crate::app::plans::tabs::Tabs;
 use crate::app::run::Telemetry;
-use crate::app::run::calibrating::{self, Calibrations, Kept};
-use crate::app::run::explaining::Explaining;
+use crate::app::run::calibrations::{self, Calibrations, SavedCalibration};
+use crate::app::run::exhaustion::MemoryExhaustion;
+use crate::app::run::explanation_search::ExplanationSearch;
 use crate::app::run::inferred::Proposal;
 use crate::app::run::outlook::Outlook;
 use crate::app::run::plan::RunPlan;
-use crate::app::run::ran_out::RanOut;
 use crate::app::views::{MemoryPane, RooflinePane};
-use crate::app::what_if::largest::Largest;
+use crate::app::what_if::largest::LargestSize;
 use crate::app::what_if::search::SearchView;
 use crate::app::what_if::sweep::SweepView;
 use crate::catalog::Catalog;
 use crate::compare::{Calibration, Comparison};
-use crate::plan::Loaded;
+use crate::plan::LoadedPlan;
 use crate::reading::playback::Playback;
 use crate::reading::{Moment, SourceKind};
 
@@ -150,7 +150,7 @@ impl Plans {
 
 /// The run: what it tells besides its devices, how it compares with its plan, and what follows from that.
 #[derive(Debug, Clone, Default)]
-pub struct Run {
+pub struct RunState {
     /// The plan that a simulated run is made from.
     pub simulated: Option<RunPlan>,
     /// The attached run's log and hooks.
@@ -158,13 +158,13 @@ pub struct Run {
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
     /// Why they differ.
-    pub explaining: Explaining,
+    pub explaining: ExplanationSearch,
     /// Where its memory is going.
     pub outlook: Outlook,
     /// Memory that ran out.
-    pub ran_out: Option<RanOut>,
+    pub ran_out: Option<MemoryExhaustion>,
     /// What wants a hand.
-    pub alerts: Alerts,
+    pub alerts: AlertState,
     /// What runs on this machine showed over their predictions, for the plan's framework.
     pub calibration: Calibration,
     /// All that is known of that.
@@ -177,11 +177,11 @@ pub struct Run {
 #[derive(Debug, Clone, Default)]
 pub struct Recordings {
     /// How recording stands.
-    pub recording: Recording,
+    pub recording: RecordingState,
     /// Where the recording that is played stands; none: what is seen is live.
     pub playback: Option<Playback>,
     /// What it showed on the way.
-    pub played: Played,
+    pub played: PlaybackHistory,
 }
 
 /// What the screen shows of all that, and where keys go.
@@ -225,7 +225,7 @@ pub struct Dialogs {
     /// A list to choose from, on top of everything.
     pub picker: Option<Picker>,
     /// The largest batch or sequence that fits, while that is shown.
-    pub largest: Option<Largest>,
+    pub largest: Option<LargestSize>,
     /// The sweep that was made last.
     pub sweep: Option<SweepView>,
     /// The search that was made last.
@@ -242,7 +242,7 @@ pub struct State {
     /// The open plans.
     pub plans: Plans,
     /// The run.
-    pub run: Run,
+    pub run: RunState,
     /// What the source sees.
     pub monitor: Monitor,
     /// What is recorded and played.
@@ -258,14 +258,14 @@ pub struct State {
 }
 
 impl State {
-    /// The name of the card that is watched, where it is another one than the plan's: peaks,
+    /// The name of the GPU that is watched, where it is another one than the plan's: peaks,
     /// capacity and bandwidth of the plan are not its own then.
     #[must_use]
     pub fn other_card(&self) -> Option<&str> {
         let planned = &self.plans.compared().job()?.hardware.gpu;
         let device = self.monitor.devices().iter().find(|device| device.name.value().is_some())?;
         let name = device.name.value()?;
-        // A card that the catalogue does not know may be the plan's own custom one.
+        // A GPU that the catalogue does not know may be the plan's own custom one.
         let seen = self.catalog.gpu(name)?;
         (seen.name != planned.name).then_some(name)
     }
@@ -273,27 +273,27 @@ impl State {
     /// What is seen is the demo's.
     #[must_use]
     pub fn is_made_up(&self) -> bool {
-        matches!(&self.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo)
+        matches!(&self.monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo)
     }
 
     /// The calibration that predictions are held with; none where none is known here.
     #[must_use]
-    pub fn calibrations_in_use(&self) -> Option<Kept> {
-        calibrating::holds(self)
+    pub fn calibrations_in_use(&self) -> Option<SavedCalibration> {
+        calibrations::holds(self)
     }
 
     /// What keys go to now.
     #[must_use]
-    pub const fn context(&self) -> Context {
+    pub const fn context(&self) -> KeyContext {
         match self.views.focus {
-            Pane::Plan if self.plans.text.is_some() => Context::Text,
-            pane => Context::In(pane),
+            Pane::Plan if self.plans.text.is_some() => KeyContext::Text,
+            pane => KeyContext::In(pane),
         }
     }
 
     /// A dashboard on `plan`, before anything was observed.
     #[must_use]
-    pub fn new(plan: Loaded, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
+    pub fn new(plan: LoadedPlan, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
         Self::on(Editor::open(plan, &catalog), catalog, attach, now)
     }
 
@@ -301,7 +301,7 @@ impl State {
     #[must_use]
     pub fn on(editor: Editor, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
         Self {
-            run: Run::default(),
+            run: RunState::default(),
             plans: Plans::on(editor, &catalog),
             catalog,
             keys: Keymap::default(),

@@ -1,11 +1,11 @@
 //! The manual on the screen: its topics and their sections as a list to search, and the topic that is read.
 
-use crate::app::key::Key;
+use crate::app::key::KeyPress;
 use crate::app::pane::Pane;
 use crate::app::picker::choice::Choice;
-use crate::app::picker::{Picker, Purpose};
+use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::state::{Overlay, State};
-use crate::manual::{Row, TOPICS, Topic, layout};
+use crate::manual::{TOPICS, Topic, TopicLine, layout};
 
 /// The longest lines: longer ones are hard to read.
 const WIDEST: u16 = 100;
@@ -21,7 +21,7 @@ pub fn topic_width((width, _): (u16, u16)) -> usize {
 
 /// The lines of a topic on a screen of that size.
 #[must_use]
-pub fn topic_rows(topic: usize, size: (u16, u16)) -> Vec<Row> {
+pub fn topic_rows(topic: usize, size: (u16, u16)) -> Vec<TopicLine> {
     TOPICS.get(topic).map(|topic| layout(topic.text, topic_width(size))).unwrap_or_default()
 }
 
@@ -35,7 +35,7 @@ pub fn open(state: &mut State) {
         Pane::Monitor => "monitor",
         Pane::Compare => "compare",
     };
-    state.dialogs.picker = Some(Picker::open(Purpose::Topic, choices, Some(about)));
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Topic, choices, Some(about)));
 }
 
 /// Shows what was chosen in the list, by its place there.
@@ -47,8 +47,8 @@ pub fn chosen(state: &mut State, place: usize) {
 }
 
 /// Whether a key leads to the list of topics from the keys or another topic.
-pub const fn leads_to_topics(key: Key) -> bool {
-    matches!(key, Key::Char('/' | '?') | Key::Tab | Key::Enter)
+pub const fn leads_to_topics(key: KeyPress) -> bool {
+    matches!(key, KeyPress::Char('/' | '?') | KeyPress::Tab | KeyPress::Enter)
 }
 
 /// Every section of every topic, with its title.

@@ -6,14 +6,14 @@ use crate::app::editor::editing::{self, set_against};
 use crate::app::editor::reader;
 use crate::app::editor::step::Direction;
 use crate::app::event::{Effect, Event};
-use crate::app::key::{Key, PAGE};
-use crate::app::keymap::{Action, Context};
-use crate::app::monitor::ending;
+use crate::app::key::{KeyPress, PAGE};
+use crate::app::keymap::{Action, KeyContext};
+use crate::app::monitor::end_request;
 use crate::app::monitor::milestones;
 use crate::app::monitor::recording;
 use crate::app::monitor::trail;
-use crate::app::monitor::{MonitorView, Source};
-use crate::app::mouse::Target;
+use crate::app::monitor::{MonitorView, SourceState};
+use crate::app::mouse::MouseTarget;
 use crate::app::notice::{info, problem};
 use crate::app::overlays;
 use crate::app::pane::Pane;
@@ -23,20 +23,20 @@ use crate::app::plans::account;
 use crate::app::plans::baseline;
 use crate::app::plans::exporting;
 use crate::app::plans::saving;
-use crate::app::run::calibrating;
-use crate::app::run::explaining::{self, CompareRow};
+use crate::app::run::calibrations;
+use crate::app::run::exhaustion;
+use crate::app::run::explanation_search::{self, CompareRow};
 use crate::app::run::inferred;
 use crate::app::run::offer;
 use crate::app::run::outlook;
 use crate::app::run::plan as run_plan;
-use crate::app::run::ran_out;
 use crate::app::state::{Overlay, State};
 use crate::app::views::{MOST_ZOOM, MemoryView};
 use crate::app::what_if::largest;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
 use crate::reading::Sample;
-use crate::reading::playback::Steer;
+use crate::reading::playback::PlaybackCommand;
 
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
@@ -50,7 +50,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         effects.push(Effect::ReadConfig { folder, named });
     }
     effects.extend(reader::ask(&mut state.plans));
-    effects.extend(explaining::look(state));
+    effects.extend(explanation_search::look(state));
     effects
 }
 
@@ -65,20 +65,20 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Tick(now) if state.recordings.playback.is_none() => state.now = state.now.max(now),
         Event::Tick(_) => {}
         Event::SourceStarted(info) => {
-            state.monitor.source = Source::Running(info);
+            state.monitor.source = SourceState::Running(info);
             run_plan::source_started(state);
             if state.monitor.attached.is_some() && inferred::is_wanted(state) {
                 return inferred::ask(state);
             }
         }
-        Event::SourceFailed(why) => state.monitor.source = Source::Failed(why),
-        Event::Sample(sample) => return see(state, *sample),
+        Event::SourceFailed(why) => state.monitor.source = SourceState::Failed(why),
+        Event::Sample(sample) => return on_sample(state, *sample),
         Event::Run(news) => {
             state.run.telemetry.take(*news);
             state.run.telemetry.follow(&state.monitor, state.now);
             set_against(state);
-            ran_out::look(state);
-            return alerts::look(state);
+            exhaustion::look(state);
+            return alerts::on_sample(state);
         }
         Event::Played(playback) => return recording::played(state, playback),
         Event::Recording(path) => recording::began(state, path),
@@ -88,7 +88,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             state.notice = Some(notice);
         }
         Event::RecordFailed(why) => recording::ended(state, problem(why)),
-        Event::EndSent { meant, forced } => ending::sent(state, meant, forced),
+        Event::EndSent { meant, forced } => end_request::sent(state, meant, forced),
         Event::EndFailed(why) => state.notice = Some(problem(why)),
         Event::Saved { path, text } => return saving::saved(state, path, text),
         Event::Unchanged => saving::unchanged(state),
@@ -104,10 +104,10 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             reader::arrived(state, number, read);
             editing::follow(state);
         }
-        Event::Explained { number, found } => explaining::arrived(state, number, found),
+        Event::Explained { number, found } => explanation_search::arrived(state, number, found),
         Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
-        Event::Calibrated(outcome) => calibrating::written(state, outcome),
-        Event::AlarmFailed(why) => state.notice = Some(problem(why)),
+        Event::Calibrated(outcome) => calibrations::written(state, outcome),
+        Event::AlertFailed(why) => state.notice = Some(problem(why)),
         Event::Searching { number, seen, found } => {
             search::goes_on(&mut state.dialogs, number, seen, found.map(|found| *found));
         }
@@ -127,26 +127,26 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
 }
 
 /// What follows from a sample.
-fn see(state: &mut State, sample: Sample) -> Vec<Effect> {
+fn on_sample(state: &mut State, sample: Sample) -> Vec<Effect> {
     state.now = state.now.max(sample.at);
-    state.run.telemetry.hear_of(&sample, &mut state.monitor);
+    state.run.telemetry.on_progress(&sample, &mut state.monitor);
     state.monitor.take(sample);
     if state.monitor.attached.is_some() {
-        state.run.telemetry.feel(&state.monitor);
+        state.run.telemetry.find_rhythm(&state.monitor);
     }
     state.run.telemetry.follow(&state.monitor, state.now);
     set_against(state);
-    ran_out::look(state);
+    exhaustion::look(state);
     outlook::look(state);
     trail::note(state);
-    let effects = alerts::look(state);
+    let effects = alerts::on_sample(state);
     if state.recordings.playback.is_some() {
         milestones::pass(state);
     }
     effects
 }
 
-fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
+fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
     state.notice = None;
     if state.dialogs.picker.is_some() {
         let (mut effects, action) = picking::on_key(state, key);
@@ -157,7 +157,7 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
         return overlays::on_key(state, overlay, key);
     }
     if state.monitor.ending.is_some() {
-        return ending::on_key(state, key);
+        return end_request::on_key(state, key);
     }
     if state.views.focus == Pane::Monitor && state.monitor.list.typing {
         state.monitor.search(key);
@@ -173,7 +173,7 @@ fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
             editing::type_text(state, key);
         }
         Some(action) => return act(state, action),
-        None if state.context() == Context::Text => editing::type_text(state, key),
+        None if state.context() == KeyContext::Text => editing::type_text(state, key),
         None => {}
     }
     Vec::new()
@@ -226,20 +226,20 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::ZoomIn => state.views.roofline.zoom = (state.views.roofline.zoom + 1).min(MOST_ZOOM),
         Action::ZoomOut => state.views.roofline.zoom = state.views.roofline.zoom.saturating_sub(1),
         Action::Mouse => return turn_mouse(state),
-        Action::Explain => return explaining::ask_now(state),
-        Action::TakeExplanation => explaining::take(state),
-        Action::Calibrate => return calibrating::keep(state),
-        Action::DropCalibration => return calibrating::drop_it(state),
-        Action::RanOut => ran_out::show(state),
+        Action::Explain => return explanation_search::ask_now(state),
+        Action::TakeExplanation => explanation_search::take(state),
+        Action::Calibrate => return calibrations::keep(state),
+        Action::DropCalibration => return calibrations::drop_it(state),
+        Action::RanOut => exhaustion::show(state),
         Action::Acknowledge => alerts::acknowledge(state),
         Action::Attach => return attach(state),
         Action::Infer => return inferred::ask(state),
         Action::History => state.monitor.view = state.monitor.view.history(),
         Action::Sort => state.monitor.list.sort = state.monitor.list.sort.next(),
         Action::Find => state.monitor.list.typing = true,
-        Action::EndProcess => ending::ask(state),
-        Action::ShorterSpan if is_played_now(state) => return vec![Effect::Steer(Steer::Seek(-60))],
-        Action::LongerSpan if is_played_now(state) => return vec![Effect::Steer(Steer::Seek(60))],
+        Action::EndProcess => end_request::ask(state),
+        Action::ShorterSpan if is_played_now(state) => return vec![Effect::Steer(PlaybackCommand::Seek(-60))],
+        Action::LongerSpan if is_played_now(state) => return vec![Effect::Steer(PlaybackCommand::Seek(60))],
         Action::ShorterSpan => state.monitor.span = state.monitor.span.shorter(),
         Action::LongerSpan => state.monitor.span = state.monitor.span.longer(),
         Action::Record => return recording::toggle(state),
@@ -361,18 +361,18 @@ fn attach(state: &mut State) -> Vec<Effect> {
 }
 
 /// What the mouse chose is focused; in the plan its field or place in the text is gone to.
-fn click(state: &mut State, target: Target) -> Vec<Effect> {
+fn click(state: &mut State, target: MouseTarget) -> Vec<Effect> {
     if state.dialogs.picker.is_some() || state.dialogs.overlay.is_some() {
         return Vec::new();
     }
     match target {
-        Target::Tab(pane) => focus(state, pane),
-        Target::Scroll { pane, rows } => {
+        MouseTarget::Tab(pane) => focus(state, pane),
+        MouseTarget::Scroll { pane, rows } => {
             focus(state, pane);
-            let key = if rows < 0 { Key::Up } else { Key::Down };
+            let key = if rows < 0 { KeyPress::Up } else { KeyPress::Down };
             return (0..rows.unsigned_abs()).flat_map(|_| on_key(state, key)).collect();
         }
-        Target::Row { pane, row, column } => {
+        MouseTarget::Row { pane, row, column } => {
             focus(state, pane);
             match (&mut state.plans.text, pane) {
                 (Some(view), Pane::Plan) => view.go_to(row, column),

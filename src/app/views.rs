@@ -117,7 +117,7 @@ pub struct RooflinePane {
     pub selected: usize,
     /// Which operators are shown.
     pub kind: OpKind,
-    /// The card's roofs of every type, not the plan's alone.
+    /// The GPU's roofs of every type, not the plan's alone.
     pub every_roof: bool,
     /// How often the chart was narrowed by half.
     pub zoom: u8,

@@ -1,10 +1,10 @@
-//! How much of a card's and a link's peaks programs reach: the curves of `efficiency.yaml`.
+//! How much of a GPU's and a link's peaks programs reach: the curves of `efficiency.yaml`.
 //!
 //! Each block names its source: a published measurement, or the rows of `tests/truth` that it was fitted on.
 
 use serde::Deserialize;
 
-/// What kernels reach on the cards of one generation.
+/// What kernels reach on the GPUs of one generation.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Curves {
@@ -16,7 +16,7 @@ pub struct Curves {
     /// What the curves were estimated from, where no kernel of these GPUs was measured.
     #[serde(default)]
     pub estimated_from: Option<String>,
-    /// Matrix products.
+    /// Matrix multiplications.
     pub matrix: MatrixCurve,
     /// Kernels that DRAM bandwidth bounds.
     pub memory: MemoryCurve,
@@ -92,7 +92,7 @@ pub struct AttentionCurve {
 }
 
 impl Curves {
-    /// Fused attention as `library` runs it: FlashAttention-2 where nobody measured that library on these cards.
+    /// Fused attention as `library` runs it: FlashAttention-2 where nobody measured that library on these GPUs.
     #[must_use]
     pub fn attention(&self, library: AttentionLibrary) -> &AttentionCurve {
         let own = match library {
@@ -133,7 +133,7 @@ pub enum AttentionLibrary {
     Triton,
 }
 
-/// How a framework drives the card.
+/// How a framework drives the GPU.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stack {
@@ -146,10 +146,10 @@ pub struct Stack {
     /// Microseconds of the host for each kernel of the forward pass; the backward pass, which no Python runs, takes
     /// a half.
     pub host_us: f64,
-    /// Microseconds that the card idles in each layer of experts, forward and backward together: the host reads how
+    /// Microseconds that the GPU idles in each layer of experts, forward and backward together: the host reads how
     /// many tokens go to which expert before it can launch what computes them.
     pub expert_us: f64,
-    /// Share of its tensor-parallel collectives in the backward pass that run behind matrix products.
+    /// Share of its tensor-parallel collectives in the backward pass that run behind matrix multiplications.
     pub tensor_overlap: f64,
     /// Share of the time of a hidden collective by which it delays the kernels that run beside it.
     pub contention: f64,

@@ -36,7 +36,7 @@ pub enum CatalogError {
 /// A number and where it comes from: a key of the file's `sources`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Sourced<T> {
+struct CitedValue<T> {
     value: T,
     source: String,
 }
@@ -74,17 +74,17 @@ struct GpuEntry {
     compute_capability: Option<String>,
     #[serde(default, rename = "form")]
     _form: Option<String>,
-    sm_count: Option<Sourced<u64>>,
-    memory_gib: Sourced<f64>,
-    bandwidth_gb_s: Sourced<f64>,
-    l2_mib: Option<Sourced<f64>>,
-    l2_bytes_per_clock: Option<Sourced<f64>>,
-    tdp_w: Option<Sourced<f64>>,
-    max_sm_clock_mhz: Option<Sourced<f64>>,
-    boost_clock_mhz: Option<Sourced<f64>>,
+    sm_count: Option<CitedValue<u64>>,
+    memory_gib: CitedValue<f64>,
+    bandwidth_gb_s: CitedValue<f64>,
+    l2_mib: Option<CitedValue<f64>>,
+    l2_bytes_per_clock: Option<CitedValue<f64>>,
+    tdp_w: Option<CitedValue<f64>>,
+    max_sm_clock_mhz: Option<CitedValue<f64>>,
+    boost_clock_mhz: Option<CitedValue<f64>>,
     peak_tflops: PeakEntry,
     link: String,
-    host_gb_s_each_way: Option<Sourced<f64>>,
+    host_gb_s_each_way: Option<CitedValue<f64>>,
 }
 
 #[derive(Deserialize)]
@@ -107,8 +107,8 @@ struct LinkEntry {
     #[serde(default)]
     aliases: Vec<String>,
     scope: ScopeEntry,
-    gb_s_each_way: Sourced<f64>,
-    latency_us: Option<Sourced<f64>>,
+    gb_s_each_way: CitedValue<f64>,
+    latency_us: Option<CitedValue<f64>>,
 }
 
 #[derive(Deserialize)]
@@ -125,7 +125,7 @@ struct ModelEntry {
     #[serde(default)]
     aliases: Vec<String>,
     source: String,
-    params: Sourced<u64>,
+    params: CitedValue<u64>,
     hf_config: Map<String, Value>,
 }
 

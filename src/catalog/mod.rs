@@ -27,7 +27,7 @@ pub struct Catalog {
     pub models: Vec<ModelPreset>,
     /// What kernels reach, by generation.
     pub curves: Vec<Arc<Curves>>,
-    /// How frameworks drive a card.
+    /// How frameworks drive a GPU.
     pub stacks: Vec<Arc<Stack>>,
     /// What collectives reach, by kind of link.
     pub link_curves: Vec<Arc<LinkCurve>>,
@@ -46,7 +46,7 @@ pub struct Citation {
     pub source: String,
 }
 
-/// Who makes a card.
+/// Who makes a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
     /// NVIDIA.
@@ -55,7 +55,7 @@ pub enum Vendor {
     Amd,
 }
 
-/// Generation of a card: what decides workspaces, CUDA context size and GPM.
+/// Generation of a GPU: what decides workspaces, CUDA context size and GPM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
     /// V100.
@@ -74,7 +74,7 @@ pub enum Generation {
     Cdna2,
     /// MI300X, MI325X.
     Cdna3,
-    /// A card that only the user knows.
+    /// A GPU that only the user knows.
     Unknown,
 }
 
@@ -106,7 +106,7 @@ impl Generation {
     }
 }
 
-/// Dense peaks by type. A type that a card has no units for is absent.
+/// Dense peaks by type. A type that a GPU has no units for is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Peaks {
     /// Vector FP32.
@@ -126,7 +126,7 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// Each type of floating point that the card has units for, with its peak, lowest first.
+    /// Each type of floating point that the GPU has units for, with its peak, lowest first.
     #[must_use]
     pub fn named(&self) -> Vec<(&'static str, FlopsPerSec)> {
         let all = [
@@ -143,7 +143,7 @@ impl Peaks {
     }
 }
 
-/// A card.
+/// A GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {
     /// The name that users see.
@@ -176,7 +176,7 @@ pub struct Gpu {
     pub boost_clock: Option<Megahertz>,
     /// Dense peaks.
     pub peaks: Peaks,
-    /// The link between cards that it has by itself: a name in [`Catalog::links`].
+    /// The link between GPUs that it has by itself: a name in [`Catalog::links`].
     pub link: String,
     /// What moves between it and its host's memory, each way.
     pub host_link: BytesPerSec,
@@ -235,7 +235,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// The card of that name or alias.
+    /// The GPU of that name or alias.
     #[must_use]
     pub fn gpu(&self, name: &str) -> Option<&Gpu> {
         names::find(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases))
@@ -259,7 +259,7 @@ impl Catalog {
         own.or_else(|| find(name, None)).or_else(|| find("other", None))
     }
 
-    /// How the framework of that name drives a card.
+    /// How the framework of that name drives a GPU.
     #[must_use]
     pub fn stack(&self, framework: &str) -> Option<&Arc<Stack>> {
         self.stacks.iter().rev().find(|stack| stack.framework == framework)

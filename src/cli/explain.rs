@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::args::{ExplainArgs, ListFormat};
 use super::{Exit, Streams, plans};
-use crate::advise::{Beside, savings};
+use crate::advise::{ShortagePlan, savings};
 use crate::catalog::Catalog;
 use crate::files;
 use crate::observe::{out_of_memory, snapshot};
@@ -48,7 +48,7 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
         return streams.fail(Exit::Usage, &message);
     };
     let fixes = plan.as_ref().map(|plan| savings(plan.plan(), catalog)).unwrap_or_default();
-    let beside = prediction.as_ref().map(|prediction| Beside { prediction, relief: &fixes });
+    let beside = prediction.as_ref().map(|prediction| ShortagePlan { prediction, relief: &fixes });
     streams.print(&match args.format {
         ListFormat::Text => explain::out_of_memory(&message, beside),
         ListFormat::Json => format!("{:#}\n", json::out_of_memory(&message, beside)),

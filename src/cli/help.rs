@@ -7,7 +7,7 @@ use clap::CommandFactory;
 
 use super::args::{Cli, HelpArgs};
 use super::{Exit, Streams};
-use crate::manual::{Row, TOPICS, Tone, Topic, layout, topic};
+use crate::manual::{TOPICS, Tone, Topic, TopicLine, layout, topic};
 
 /// The longest lines: longer ones are hard to read.
 const WIDEST: usize = 100;
@@ -87,7 +87,7 @@ impl Paper {
         layout(topic.text, self.width).iter().map(|row| self.line(row)).collect()
     }
 
-    fn line(&self, row: &Row) -> String {
+    fn line(&self, row: &TopicLine) -> String {
         let mut line = String::new();
         for span in &row.spans {
             match escape(span.tone).filter(|_| self.colours) {

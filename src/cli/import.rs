@@ -10,12 +10,12 @@ use super::{Exit, Streams};
 use crate::app::Import;
 use crate::catalog::Catalog;
 use crate::observe;
-use crate::plan::import::{self, Imported, Refused, Run};
-use crate::plan::{self, Document, Fault, Loaded, MAX_BYTES};
+use crate::plan::import::{self, ImportedPlan, ProcessView, Refused};
+use crate::plan::{self, Document, Fault, LoadedPlan, MAX_BYTES};
 
 pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let files = HostFiles { folder: std::env::current_dir().ok(), root: None };
-    let mut run = Run::of(args.command.clone(), &files);
+    let mut run = ProcessView::of(args.command.clone(), &files);
     run.world = args.gpus;
     run.which = args.which;
     let read = match &args.file {
@@ -54,9 +54,9 @@ pub enum NotOpened {
 /// says so and no path, so that nothing is ever written over the other tool's file.
 ///
 /// # Errors
-/// As [`Loaded::load`]; and where another tool's file names no model: nothing stands in for one.
-pub fn open(path: &Path) -> Result<Loaded, NotOpened> {
-    Loaded::load(path).or_else(|faults| {
+/// As [`LoadedPlan::load`]; and where another tool's file names no model: nothing stands in for one.
+pub fn open(path: &Path) -> Result<LoadedPlan, NotOpened> {
+    LoadedPlan::load(path).or_else(|faults| {
         let Ok(text) = observe::regular_file(path, MAX_BYTES as u64) else { return Err(NotOpened::Faults(faults)) };
         if !import::is_foreign(&path.display().to_string(), &text) {
             return Err(NotOpened::Faults(faults));
@@ -72,12 +72,12 @@ pub fn open(path: &Path) -> Result<Loaded, NotOpened> {
             return Err(NotOpened::Foreign(Exit::Failed, message));
         }
         let name = format!("{} ({})", path.file_name().unwrap_or_default().to_string_lossy(), imported.tool);
-        Ok(Loaded { name, ..loaded })
+        Ok(LoadedPlan { name, ..loaded })
     })
 }
 
 /// A file that was opened to be edited.
-pub enum Opened {
+pub enum OpenedPlan {
     /// A plan's, or one that is to become it: its text.
     Text(String),
     /// Another tool's.
@@ -88,12 +88,12 @@ pub enum Opened {
 ///
 /// # Errors
 /// In one line with the file: it cannot be read, or is another tool's without a plan in it.
-pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<Opened, String> {
+pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<OpenedPlan, String> {
     let shown = path.display();
     let text = plan::read_text(path).map_err(|fault| plans::line(Some(&shown.to_string()), fault))?;
     let is_plan = Document::parse(&text).and_then(|document| document.plan()).is_ok();
     if is_plan || !import::is_foreign(&shown.to_string(), &text) {
-        return Ok(Opened::Text(text));
+        return Ok(OpenedPlan::Text(text));
     }
     let (loaded, imported) = spelled(path, &text, catalog).map_err(|why| match why {
         NotOpened::Faults(faults) => {
@@ -102,17 +102,17 @@ pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<Opened, String> {
         NotOpened::Foreign(_, why) => why,
     })?;
     let title = format!("{}: {shown} read as a plan", imported.tool);
-    let plan = Loaded { name: short_name(path), ..loaded };
-    Ok(Opened::Import(Box::new(Import { plan, account: account(title, &imported) })))
+    let plan = LoadedPlan { name: short_name(path), ..loaded };
+    Ok(OpenedPlan::Import(Box::new(Import { plan, account: account(title, &imported) })))
 }
 
 /// The plan that another tool's file spells.
-fn spelled(path: &Path, text: &str, catalog: &Catalog) -> Result<(Loaded, Imported), NotOpened> {
+fn spelled(path: &Path, text: &str, catalog: &Catalog) -> Result<(LoadedPlan, ImportedPlan), NotOpened> {
     let files = HostFiles { folder: std::env::current_dir().ok(), root: None };
-    let run = Run::of(Vec::new(), &files);
+    let run = ProcessView::of(Vec::new(), &files);
     let (heading, imported) = of_text(path, text, &run, catalog)
         .map_err(|refused| NotOpened::Foreign(exit_of(&refused), refused.to_string()))?;
-    Ok((Loaded::from_text("", &imported.yaml(&heading)).map_err(NotOpened::Faults)?, imported))
+    Ok((LoadedPlan::from_text("", &imported.yaml(&heading)).map_err(NotOpened::Faults)?, imported))
 }
 
 /// What a plan out of that file is called: `config.json` says no more than its folder does.
@@ -133,7 +133,7 @@ pub fn kind(path: &Path, text: &str, catalog: &Catalog) -> Option<String> {
     Some(if imported.tool.is_empty() { "a training command".to_owned() } else { imported.tool })
 }
 
-fn of_text(file: &Path, text: &str, run: &Run, catalog: &Catalog) -> Result<(String, Imported), Refused> {
+fn of_text(file: &Path, text: &str, run: &ProcessView, catalog: &Catalog) -> Result<(String, ImportedPlan), Refused> {
     let name = file.display().to_string();
     let imported = import::file(&name, text, run, catalog)?;
     Ok((format!("Imported from {name} ({})", imported.tool), imported))

@@ -11,9 +11,9 @@ use super::args::{InferArgs, PlanFormat, PlanOutput};
 use super::{Exit, Streams};
 use crate::app::{Account, Proposal};
 use crate::catalog::Catalog;
-use crate::observe::{self, Means};
-use crate::plan::import::{self, Files, Imported, Run};
-use crate::plan::{self, Loaded};
+use crate::observe::{self, SourceContext};
+use crate::plan::import::{self, Files, ImportedPlan, ProcessView};
+use crate::plan::{self, LoadedPlan};
 use crate::reading::Moment;
 
 /// A file that a command names is read up to here: the largest configurations have some 100 kB.
@@ -34,10 +34,10 @@ pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
 ///
 /// # Errors
 /// One line: why it cannot be looked at, or that nothing is known of it.
-pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(String, Imported), String> {
-    let command = observe::Command::of(pid)?;
+pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(String, ImportedPlan), String> {
+    let command = observe::ProcessCommand::of(pid)?;
     let files = HostFiles { folder: command.folder.clone(), root: command.root.clone() };
-    let run = Run {
+    let run = ProcessView {
         command: command.words,
         variables: command.variables,
         ancestors: command.ancestors,
@@ -65,7 +65,7 @@ pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(Str
 /// One line: why it cannot be looked at, or that nothing is known of it.
 pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Proposal, String> {
     let (heading, imported) = of_process(pid, gpus, catalog)?;
-    let plan = Loaded::from_text(&format!("inferred-{pid}"), &imported.yaml(&heading))
+    let plan = LoadedPlan::from_text(&format!("inferred-{pid}"), &imported.yaml(&heading))
         .map_err(|faults| faults.first().map_or_else(|| "no plan".to_owned(), ToString::to_string))?;
     let whose = if imported.tool.is_empty() { "a run" } else { &imported.tool };
     let title = format!("{whose}: the plan of {pid}");
@@ -73,7 +73,7 @@ pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Propos
 }
 
 /// What was read, as the dashboard shows it.
-pub fn account(title: String, imported: &Imported) -> Account {
+pub fn account(title: String, imported: &ImportedPlan) -> Account {
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let rows = imported.values.iter().map(|row| [row.key.to_owned(), shown(&row.value), row.origin.to_string()]);
     let missing = imported.missing.iter().map(|missing| format!("{}: {}", missing.key, missing.why));
@@ -82,7 +82,7 @@ pub fn account(title: String, imported: &Imported) -> Account {
 }
 
 /// The line for a process or command of which nothing is known.
-pub fn nothing_known(imported: &Imported) -> String {
+pub fn nothing_known(imported: &ImportedPlan) -> String {
     imported.missing.first().map_or_else(|| "nothing is known of it".to_owned(), |missing| missing.why.clone())
 }
 
@@ -124,7 +124,7 @@ pub fn gpus() -> Vec<String> {
     let (answer, answered) = mpsc::channel();
     // A driver that hangs keeps this thread, not the program.
     let asked = thread::Builder::new().spawn(move || {
-        let names = observe::open(observe::Choice::Auto, Means::default()).map(|mut source| {
+        let names = observe::open(observe::SourceChoice::Auto, SourceContext::default()).map(|mut source| {
             let devices = source.sample(Moment::default()).devices;
             devices.iter().filter_map(|device| device.name.value().cloned()).collect::<Vec<_>>()
         });
@@ -135,7 +135,7 @@ pub fn gpus() -> Vec<String> {
 }
 
 /// Writes an inferred plan where it is wanted.
-pub fn deliver(heading: &str, imported: &Imported, to: &PlanOutput, streams: &mut Streams) -> Exit {
+pub fn deliver(heading: &str, imported: &ImportedPlan, to: &PlanOutput, streams: &mut Streams) -> Exit {
     let text = match to.format {
         PlanFormat::Yaml => imported.yaml(heading),
         PlanFormat::Json => format!("{}\n", as_json(imported)),
@@ -158,7 +158,7 @@ fn save_new(path: &Path, text: &str) -> Result<(), String> {
     plan::save(path, text).map_err(|fault| format!("{}: {fault}", path.display()))
 }
 
-fn as_json(imported: &Imported) -> Value {
+fn as_json(imported: &ImportedPlan) -> Value {
     let mut origins = Map::new();
     for inferred in &imported.values {
         origins.insert(inferred.key.to_owned(), inferred.origin.to_string().into());

@@ -5,7 +5,7 @@ use crate::predict::{Prediction, largest};
 use crate::report::{MaxBatch, MaxSequence};
 use crate::units::Bytes;
 
-/// No search goes beyond this many samples a GPU: their token numbers alone would fill any card.
+/// No search goes beyond this many samples a GPU: their token numbers alone would fill any GPU.
 const MOST: u64 = 1 << 36;
 
 /// The largest micro batch whose prediction fits. The ratio of the batch to the micro
@@ -34,7 +34,7 @@ pub fn sequence(plan: &Plan, most: u64, mut predict: impl FnMut(&Plan) -> Option
     })
 }
 
-/// What a prediction needs, where the card has it.
+/// What a prediction needs, where the GPU has it.
 fn fitting(prediction: Option<Prediction>) -> Option<Bytes> {
     let capacity = prediction?.capacity;
     (capacity.needed <= capacity.bytes).then_some(capacity.needed)
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    /// A card of 1000 bytes, 100 of them taken, and `each` for a sample.
+    /// A GPU of 1000 bytes, 100 of them taken, and `each` for a sample.
     fn card(each: u64, plan: &Plan) -> Option<Prediction> {
         let micro = plan.training.micro_batch_size.unwrap();
         assert_eq!(plan.model.batch_size, Some(micro * 8));

@@ -1,19 +1,18 @@
 //! The command line: arguments, and the commands that need no screen.
 
 pub mod args;
-mod beside;
 mod catalogue;
 mod completions;
 pub mod dashboard;
-mod ending;
+mod demo;
 mod exit;
 mod explain;
 mod export;
+mod followed_run;
 mod help;
 mod import;
 pub mod infer;
 mod limits;
-mod made_up;
 mod output;
 mod plans;
 mod predict;
@@ -25,6 +24,7 @@ mod search;
 mod shape;
 mod signals;
 mod sweep;
+mod termination;
 mod trace;
 mod user_catalog;
 mod validate;

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
 use super::Exit;
-use super::args::Format;
+use super::args::ReportFormat;
 use crate::files;
 use crate::plan::reason;
 use crate::printable::printable;
@@ -84,13 +84,13 @@ fn exit_for(error: &io::Error) -> Exit {
 ///
 /// # Errors
 /// Where the extension names none.
-pub fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format, String> {
+pub fn format(asked: Option<ReportFormat>, output: Option<&Path>) -> Result<ReportFormat, String> {
     let extension = output.map(|file| file.extension().unwrap_or_default().to_string_lossy().to_lowercase());
     match (asked, extension.as_deref()) {
         (Some(format), _) => Ok(format),
-        (None, None | Some("txt")) => Ok(Format::Text),
-        (None, Some("json" | "jsonl")) => Ok(Format::Json),
-        (None, Some("csv")) => Ok(Format::Csv),
+        (None, None | Some("txt")) => Ok(ReportFormat::Text),
+        (None, Some("json" | "jsonl")) => Ok(ReportFormat::Json),
+        (None, Some("csv")) => Ok(ReportFormat::Csv),
         (None, Some(other)) => Err(format!(
             "--output: no format is known by the extension `{other}`: use .txt, .json or .csv, or --format"
         )),
@@ -101,9 +101,9 @@ pub fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format, St
 mod tests {
     use super::*;
 
-    struct Closed(ErrorKind);
+    struct ClosedOutput(ErrorKind);
 
-    impl Write for Closed {
+    impl Write for ClosedOutput {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             Err(self.0.into())
         }
@@ -118,7 +118,7 @@ mod tests {
             [(ErrorKind::BrokenPipe, Exit::Done, ""), (ErrorKind::StorageFull, Exit::Failed, "memwall: ")]
         {
             let mut err = Vec::new();
-            let mut streams = Streams { input: &mut io::empty(), out: &mut Closed(kind), err: &mut err };
+            let mut streams = Streams { input: &mut io::empty(), out: &mut ClosedOutput(kind), err: &mut err };
             assert_eq!(streams.print("text"), exit);
             assert!(String::from_utf8(err).unwrap().starts_with(told));
         }
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn the_extension_chooses_the_format() {
-        assert_eq!(format(None, None), Ok(Format::Text));
-        assert_eq!(format(None, Some(Path::new("a/b.CSV"))), Ok(Format::Csv));
-        assert_eq!(format(Some(Format::Json), Some(Path::new("b.csv"))), Ok(Format::Json));
+        assert_eq!(format(None, None), Ok(ReportFormat::Text));
+        assert_eq!(format(None, Some(Path::new("a/b.CSV"))), Ok(ReportFormat::Csv));
+        assert_eq!(format(Some(ReportFormat::Json), Some(Path::new("b.csv"))), Ok(ReportFormat::Json));
         assert!(format(None, Some(Path::new("b.pdf"))).is_err());
         assert!(format(None, Some(Path::new("b"))).is_err());
     }

@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::import::{self, NotOpened};
 use super::{Exit, Streams};
-use crate::plan::{Change, Document, Fault, Loaded, Plan, plan_of, schema};
+use crate::plan::{Change, Document, Fault, LoadedPlan, Plan, plan_of, schema};
 
 /// A plan that was read, with its text for the places of later faults.
-pub struct Source {
+pub struct PlanSource {
     /// What the report calls it.
     pub name: String,
     /// What stands before a fault's line; none for a plan that has no text of the user's.
     file: Option<String>,
-    loaded: Loaded,
+    loaded: LoadedPlan,
 }
 
-impl Source {
+impl PlanSource {
     /// What it says.
     pub const fn plan(&self) -> &Plan {
         &self.loaded.plan
@@ -41,23 +41,25 @@ impl Source {
 }
 
 /// The plan of a file, or the plans of standard input for `-`; faults are told as they are found.
-pub fn of_file(word: &str, streams: &mut Streams) -> (Vec<Source>, Exit) {
+pub fn of_file(word: &str, streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
     if word == "-" {
         return of_stream(streams);
     }
     match import::open(Path::new(word)) {
-        Ok(loaded) => (vec![Source { name: named(word, &loaded), file: Some(word.to_owned()), loaded }], Exit::Done),
+        Ok(loaded) => {
+            (vec![PlanSource { name: named(word, &loaded), file: Some(word.to_owned()), loaded }], Exit::Done)
+        }
         Err(NotOpened::Faults(faults)) => (Vec::new(), tell(Some(word), faults, streams)),
         Err(NotOpened::Foreign(exit, why)) => (Vec::new(), streams.fail(exit, &why)),
     }
 }
 
 /// What a report calls a plan: its file, and what that was read as where it is no plan's.
-fn named(word: &str, loaded: &Loaded) -> String {
+fn named(word: &str, loaded: &LoadedPlan) -> String {
     if loaded.path.is_some() { word.to_owned() } else { loaded.name.clone() }
 }
 
-fn of_stream(streams: &mut Streams) -> (Vec<Source>, Exit) {
+fn of_stream(streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
     const NAME: &str = "stdin";
     let text = match streams.read(Path::new("-")) {
         Ok(text) => text,
@@ -72,8 +74,8 @@ fn of_stream(streams: &mut Streams) -> (Vec<Source>, Exit) {
     let mut exit = Exit::Done;
     for (at, document) in documents.into_iter().enumerate() {
         let name = if several { format!("{NAME}#{}", at + 1) } else { NAME.to_owned() };
-        match Loaded::from_document(&name, document) {
-            Ok(loaded) => plans.push(Source { name, file: Some(NAME.to_owned()), loaded }),
+        match LoadedPlan::from_document(&name, document) {
+            Ok(loaded) => plans.push(PlanSource { name, file: Some(NAME.to_owned()), loaded }),
             Err(faults) => exit = exit.and(tell(Some(NAME), faults, streams)),
         }
     }
@@ -84,7 +86,7 @@ fn of_stream(streams: &mut Streams) -> (Vec<Source>, Exit) {
 ///
 /// # Errors
 /// The exit code.
-pub fn only(word: &str, set: &[String], streams: &mut Streams) -> Result<Source, Exit> {
+pub fn only(word: &str, set: &[String], streams: &mut Streams) -> Result<PlanSource, Exit> {
     let (sources, exit) = of_file(word, streams);
     let several = sources.len() > 1;
     let Some(mut source) = sources.into_iter().next() else { return Err(exit) };
@@ -119,9 +121,9 @@ pub fn change(set: &[String]) -> Result<Change, Fault> {
 }
 
 /// A plan that was put together from the words of the command line, its `name`.
-pub fn of_words(name: String, value: &Value, streams: &mut Streams) -> (Vec<Source>, Exit) {
-    match Loaded::from_text(&name, &value.to_string()) {
-        Ok(loaded) => (vec![Source { name, file: None, loaded }], Exit::Done),
+pub fn of_words(name: String, value: &Value, streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
+    match LoadedPlan::from_text(&name, &value.to_string()) {
+        Ok(loaded) => (vec![PlanSource { name, file: None, loaded }], Exit::Done),
         Err(faults) => (Vec::new(), tell(None, faults, streams)),
     }
 }

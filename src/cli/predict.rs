@@ -1,11 +1,11 @@
 //! `memwall predict`.
 
-use super::args::{DashboardArgs, Format, PredictArgs, ShapeArgs};
-use super::plans::{self, Source};
+use super::args::{DashboardArgs, PredictArgs, ReportFormat, ShapeArgs};
+use super::plans::{self, PlanSource};
 use super::{Exit, Streams, limits, output, replay, shape};
 use crate::advise::{Advice, advise};
 use crate::catalog::Catalog;
-use crate::observe::Choice;
+use crate::observe::SourceChoice;
 use crate::plan::keywords::{Mode, Position};
 use crate::plan::{Fault, Plan};
 use crate::predict::{Job, Prediction, predict, scaling_efficiency};
@@ -43,8 +43,8 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
 
 /// What `memwall PLAN` does where there is no terminal to draw on: the report as text.
 pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    if let Choice::Replay { path, .. } = &args.source {
-        return replay::summarise(path, Format::Text, streams);
+    if let SourceChoice::Replay { path, .. } = &args.source {
+        return replay::summarise(path, ReportFormat::Text, streams);
     }
     let Some(plan) = &args.plan else {
         let message = "no terminal for the dashboard and no plan to report: name a plan, or see memwall --help";
@@ -72,7 +72,7 @@ struct Answer<'a> {
 }
 
 /// The plans that the command line names.
-fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<Source>, Exit), Exit> {
+fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<PlanSource>, Exit), Exit> {
     if let Some(plan) = shape::plan(&args.what, &args.shape) {
         return Ok(plans::of_words(args.what.join(" "), &plan, streams));
     }
@@ -95,9 +95,9 @@ fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<Source>, Ex
 }
 
 fn answer<'a>(
-    source: &'a Source,
+    source: &'a PlanSource,
     args: &PredictArgs,
-    format: Format,
+    format: ReportFormat,
     catalog: &Catalog,
 ) -> Result<Answer<'a>, Vec<Fault>> {
     let job = Job::resolve(source.plan(), catalog)?;
@@ -110,7 +110,7 @@ fn answer<'a>(
         (args.max_batch_size && generates).then(|| limits::sequence(source.plan(), longest_sequence(&job), again));
     // Always in what scripts read, unless the plan says no; people ask for it, here or in the plan.
     let said = source.plan().analysis.enable_bottlenecks;
-    let wanted = args.bottlenecks || said.unwrap_or(format != Format::Text);
+    let wanted = args.bottlenecks || said.unwrap_or(format != ReportFormat::Text);
     let advice = wanted.then(|| advise(source.plan(), &job, &prediction, catalog));
     let scaling = scaling_efficiency(&job, &prediction.time);
     Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice })
@@ -123,7 +123,7 @@ fn longest_sequence(job: &Job) -> u64 {
     decoder.max_positions.filter(|_| decoder.position == Position::Learned).map_or(SCHEMA, |rows| rows.min(SCHEMA))
 }
 
-fn written(answers: &[Answer], format: Format, verbose: bool) -> Result<String, String> {
+fn written(answers: &[Answer], format: ReportFormat, verbose: bool) -> Result<String, String> {
     let reports: Vec<Report> = answers
         .iter()
         .map(|answer| Report {
@@ -136,8 +136,10 @@ fn written(answers: &[Answer], format: Format, verbose: bool) -> Result<String, 
         })
         .collect();
     Ok(match format {
-        Format::Text => reports.iter().map(|report| text::report(report, verbose)).collect::<Vec<_>>().join("\n\n"),
-        Format::Json => reports.iter().map(|report| format!("{}\n", json::report(report))).collect(),
-        Format::Csv => csv::reports(&reports).map_err(|error| error.to_string())?,
+        ReportFormat::Text => {
+            reports.iter().map(|report| text::report(report, verbose)).collect::<Vec<_>>().join("\n\n")
+        }
+        ReportFormat::Json => reports.iter().map(|report| format!("{}\n", json::report(report))).collect(),
+        ReportFormat::Csv => csv::reports(&reports).map_err(|error| error.to_string())?,
     })
 }

@@ -9,16 +9,17 @@ use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::sleep;
 
 use super::args::RecordArgs;
-use super::beside::Beside;
 use super::dashboard::Clock;
-use super::ending::Ending;
-use super::{Exit, Streams, made_up, plans};
+use super::followed_run::FollowedRun;
+use super::termination::TerminationSignals;
+use super::{Exit, Streams, demo, plans};
 use crate::app::Editor;
 use crate::catalog::Catalog;
 use crate::observe::{
-    self, Choice, Compression, Demo, Header, Means, PlanText, Recorder, Report, Rotation, Source, Wants, Written,
+    self, Compression, Demo, Header, PlanText, Recorder, RecordingTotals, Rotation, SharedRequirements, Source,
+    SourceChoice, SourceContext, SourceReport,
 };
-use crate::plan::{Fault, Loaded};
+use crate::plan::{Fault, LoadedPlan};
 use crate::predict::Job;
 use crate::reading::SourceInfo;
 use crate::units::Seconds;
@@ -27,7 +28,7 @@ use crate::units::Seconds;
 const REPORTS: usize = 64;
 
 pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    if matches!(args.source, Choice::Replay { .. }) {
+    if matches!(args.source, SourceChoice::Replay { .. }) {
         return streams.fail(Exit::Usage, "--source: this is a recording already");
     }
     let plan = match args.plan.as_deref().map(|path| open_plan(path, &args.source, catalog)).transpose() {
@@ -43,37 +44,36 @@ pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
 }
 
 /// A plan that makes a prediction.
-struct Planned {
+struct PredictedPlan {
     text: PlanText,
     demo: Option<Demo>,
 }
 
-fn open_plan(path: &Path, source: &Choice, catalog: &Catalog) -> Result<Planned, Vec<String>> {
+fn open_plan(path: &Path, source: &SourceChoice, catalog: &Catalog) -> Result<PredictedPlan, Vec<String>> {
     let shown = path.display().to_string();
     let said =
         |faults: Vec<Fault>| faults.into_iter().map(|fault| plans::line(Some(&shown), fault)).collect::<Vec<_>>();
-    let loaded = Loaded::load(path).map_err(said)?;
+    let loaded = LoadedPlan::load(path).map_err(said)?;
     let place = |faults: Vec<Fault>| said(faults.into_iter().map(|fault| loaded.document.placed(fault)).collect());
     Job::resolve(&loaded.plan, catalog).map_err(place)?;
     let text = PlanText::new(&loaded.name, loaded.document.text(), loaded.plan.model.hf_config.as_ref());
-    let demo =
-        made_up::run(source, &Editor::open(loaded, catalog), Seconds(0.0), catalog).map_err(|line| vec![line])?;
-    Ok(Planned { text, demo })
+    let demo = demo::run(source, &Editor::open(loaded, catalog), Seconds(0.0), catalog).map_err(|line| vec![line])?;
+    Ok(PredictedPlan { text, demo })
 }
 
 fn record(
     args: &RecordArgs,
-    plan: Option<Planned>,
+    plan: Option<PredictedPlan>,
     catalog: Catalog,
     streams: &mut Streams,
-) -> Result<Written, String> {
+) -> Result<RecordingTotals, String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
     let (text, demo) = plan.map_or((None, None), |plan| (Some(plan.text), plan.demo));
     let choice = args.source.clone();
-    // A made-up run is recorded where one is asked for, never for want of a GPU.
-    let demo = demo.filter(|_| matches!(choice, Choice::Demo(_)));
-    let means = Means { demo, later: None, wants: Wants::everything(), catalog };
+    // A simulated run is recorded where one is asked for, never for want of a GPU.
+    let demo = demo.filter(|_| matches!(choice, SourceChoice::Demo(_)));
+    let means = SourceContext { demo, later: None, requirements: SharedRequirements::everything(), catalog };
     let open = move || observe::open(choice, means);
     let recorded = runtime.block_on(until_asked(args, text, open, streams));
     // A thread that is stuck in a driver must not keep the program.
@@ -86,8 +86,8 @@ async fn until_asked(
     plan: Option<PlanText>,
     open: impl FnOnce() -> Result<Box<dyn Source>, String> + Send + 'static,
     streams: &mut Streams<'_>,
-) -> Result<Written, String> {
-    let mut ending = Ending::listen()?;
+) -> Result<RecordingTotals, String> {
+    let mut ending = TerminationSignals::listen()?;
     let clock = Clock::start();
     let (reports, mut reported) = mpsc::channel(REPORTS);
     let _source = observe::spawn(open, args.interval, move || clock.now(), reports)
@@ -99,7 +99,7 @@ async fn until_asked(
         }
     };
     tokio::pin!(over);
-    let mut beside = Beside::of(args, clock)?;
+    let mut beside = FollowedRun::of(args, clock)?;
     let mut recorder: Option<Recorder> = None;
     let mut has_room = true;
     loop {
@@ -109,8 +109,8 @@ async fn until_asked(
             () = ending.asked() => break,
         };
         match report {
-            Some(Report::Started(source)) => recorder = Some(begin(args, plan.clone(), source, clock)?),
-            Some(Report::Sample(sample)) => {
+            Some(SourceReport::Started(source)) => recorder = Some(begin(args, plan.clone(), source, clock)?),
+            Some(SourceReport::Sample(sample)) => {
                 if let Some(recorder) = &mut recorder {
                     let sample = beside.as_mut().map_or_else(|| sample.clone(), |beside| beside.told(&sample));
                     let written = recorder.write(&sample).map_err(|error| broken_off(recorder.written(), &error))?;
@@ -120,8 +120,8 @@ async fn until_asked(
                     }
                 }
             }
-            Some(Report::Failed(why)) => return Err(why),
-            Some(Report::Played(..)) => {}
+            Some(SourceReport::Failed(why)) => return Err(why),
+            Some(SourceReport::Played(..)) => {}
             None => return Err("the source has ended".to_owned()),
         }
     }
@@ -136,10 +136,10 @@ fn begin(args: &RecordArgs, plan: Option<PlanText>, source: SourceInfo, clock: C
 }
 
 /// Writes what had been sampled when the end came.
-fn drain(reported: &mut Receiver<Report>, recorder: Option<Recorder>) -> Result<Written, String> {
+fn drain(reported: &mut Receiver<SourceReport>, recorder: Option<Recorder>) -> Result<RecordingTotals, String> {
     let mut recorder = recorder.ok_or("ended before the source was open: nothing is recorded")?;
     while let Ok(report) = reported.try_recv() {
-        if let Report::Sample(sample) = report {
+        if let SourceReport::Sample(sample) = report {
             recorder.write(&sample).map_err(|error| broken_off(recorder.written(), &error))?;
         }
     }
@@ -148,8 +148,8 @@ fn drain(reported: &mut Receiver<Report>, recorder: Option<Recorder>) -> Result<
 }
 
 /// That a disk is full, or has room again, in one line.
-pub fn room(written: &Written, has_room: bool) -> String {
-    let Written { path, samples, lost, .. } = written;
+pub fn room(written: &RecordingTotals, has_room: bool) -> String {
+    let RecordingTotals { path, samples, lost, .. } = written;
     let path = path.display();
     if has_room {
         format!("{path}: the disk has room again: recording goes on, {lost} samples were lost")
@@ -172,7 +172,7 @@ pub fn not_begun(path: &Path, error: &io::Error) -> String {
 }
 
 /// Why a recording broke off, and what there is of it, in one line.
-pub fn broken_off(written: &Written, error: &io::Error) -> String {
-    let Written { path, samples, .. } = written;
+pub fn broken_off(written: &RecordingTotals, error: &io::Error) -> String {
+    let RecordingTotals { path, samples, .. } = written;
     format!("{}: recording broke off: {error}; the {samples} samples before that can be replayed", path.display())
 }

@@ -2,21 +2,21 @@
 
 use std::path::Path;
 
-use super::args::Format;
+use super::args::ReportFormat;
 use super::{Exit, Streams};
 use crate::observe::{OpenError, Recording, Samples};
-use crate::report::recording::Summary;
+use crate::report::recording::RecordingSummary;
 
-pub fn summarise(path: &Path, format: Format, streams: &mut Streams) -> Exit {
+pub fn summarise(path: &Path, format: ReportFormat, streams: &mut Streams) -> Exit {
     let recording = match Recording::open(path) {
         Ok(recording) => recording,
         Err(why) => return streams.fail(exit_for(&why), &why.to_string()),
     };
-    let summary = Summary::of(&mut Samples::of(recording));
+    let summary = RecordingSummary::of(&mut Samples::of(recording));
     let text = match format {
-        Format::Text => summary.text(),
-        Format::Json => format!("{:#}\n", summary.json()),
-        Format::Csv => match summary.csv() {
+        ReportFormat::Text => summary.text(),
+        ReportFormat::Json => format!("{:#}\n", summary.json()),
+        ReportFormat::Csv => match summary.csv() {
             Ok(text) => text,
             Err(error) => return streams.fail(Exit::Failed, &error.to_string()),
         },

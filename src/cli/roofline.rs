@@ -4,7 +4,7 @@ use super::args::RooflineArgs;
 use super::{Exit, Streams, plans};
 use crate::catalog::Catalog;
 use crate::predict::{Job, predict};
-use crate::report::roofline::Chart;
+use crate::report::roofline::RooflineChart;
 
 pub fn run(args: &RooflineArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let extension =
@@ -25,7 +25,7 @@ pub fn run(args: &RooflineArgs, catalog: &Catalog, streams: &mut Streams) -> Exi
     let roofs =
         [("fp32", peaks.fp32), ("tf32", peaks.tf32), ("fp16", peaks.fp16), ("bf16", peaks.bf16), ("fp8", peaks.fp8)];
     let roofs = roofs.into_iter().filter_map(|(name, peak)| Some((name, peak?))).collect();
-    let chart = Chart::of(&source.name, &predict(&job), roofs, &args.op);
+    let chart = RooflineChart::of(&source.name, &predict(&job), roofs, &args.op);
     match extension.as_deref() {
         Some("svg") => streams.deliver(args.output.as_deref(), chart.drawing().svg()),
         Some("png") => match chart.drawing().png() {

@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 
 use super::args::RunArgs;
 use super::dashboard::Clock;
-use super::signals::{Group, Signals};
+use super::signals::{GroupSignals, Signals};
 use super::{Exit, Streams, plans};
 use crate::catalog::Catalog;
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
@@ -46,12 +46,14 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit
         }
     };
     let (listening, variables) = match placed {
-        Some(Placed { listener, directory, variables }) => (Some((Listening::start(listener), directory)), variables),
+        Some(HookLocation { listener, directory, variables }) => {
+            (Some((HookListener::start(listener), directory)), variables)
+        }
         None => (None, Vec::new()),
     };
     let ended = start(&args.command, variables);
     let (mut heard, directory) =
-        listening.map_or((Heard::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
+        listening.map_or((HookReport::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
     // Other runs meet in the same directory.
     heard.runs.retain(|run| run.about.as_ref().is_some_and(|about| about.launcher == Some(std::process::id())));
     let code = match ended {
@@ -81,13 +83,13 @@ fn predicted(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_
 }
 
 /// Where the hook was put.
-struct Placed {
+struct HookLocation {
     listener: Listener,
     directory: PathBuf,
     variables: Vec<(&'static str, OsString)>,
 }
 
-fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<Placed, String> {
+fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<HookLocation, String> {
     let directory = Directory::open(&variable)?;
     let folder = install(&directory).map_err(|error| format!("{}: {error}", directory.path().display()))?;
     let listener = Listener::bind(&directory)?;
@@ -99,24 +101,24 @@ fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<Placed, String> 
         (HOOK_DIRECTORY_VARIABLE, directory.path().as_os_str().to_owned()),
         (LAUNCHER_VARIABLE, std::process::id().to_string().into()),
     ];
-    Ok(Placed { listener, directory: directory.path().to_owned(), variables })
+    Ok(HookLocation { listener, directory: directory.path().to_owned(), variables })
 }
 
 /// What a listener has heard.
 #[derive(Default)]
-struct Heard {
+struct HookReport {
     runs: Vec<HookedRun>,
     /// Processes that were heard and had to make room for others.
     forgotten: u64,
 }
 
 /// A listener on a thread of its own.
-struct Listening {
-    thread: std::thread::JoinHandle<Heard>,
+struct HookListener {
+    thread: std::thread::JoinHandle<HookReport>,
     ended: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }
 
-impl Listening {
+impl HookListener {
     fn start(mut listener: Listener) -> Self {
         use std::sync::atomic::Ordering::Relaxed;
         let ended = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -128,14 +130,14 @@ impl Listening {
                 let last = told.load(Relaxed);
                 let heard = listener.listen(TURN, || clock.now());
                 if last || heard.is_err() {
-                    return Heard { runs: listener.runs().to_vec(), forgotten: listener.forgotten() };
+                    return HookReport { runs: listener.runs().to_vec(), forgotten: listener.forgotten() };
                 }
             }
         });
         Self { thread, ended }
     }
 
-    fn end(self) -> Heard {
+    fn end(self) -> HookReport {
         self.ended.store(true, std::sync::atomic::Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
     }
@@ -159,7 +161,7 @@ fn start(command: &[OsString], variables: Vec<(&'static str, OsString)>) -> Resu
     runtime.block_on(async {
         // Before the command starts: from here on a signal reaches it.
         let mut signals = Signals::listen().map_err(broken)?;
-        let mut group = Group::watch();
+        let mut group = GroupSignals::watch();
         let mut child = spawn(program, arguments, variables)
             .map_err(|error| Broken { exit: not_run(&error), message: format!("{}: {error}", shown.display()) })?;
         loop {

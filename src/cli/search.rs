@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::args::{Format, SearchArgs};
-use super::plans::{self, Source};
+use super::args::{ReportFormat, SearchArgs};
+use super::plans::{self, PlanSource};
 use super::{Exit, Streams, output};
-use crate::advise::{Found, KNOBS, LargestModel, Progress, Ranked, Request, fewest_gpus, largest_model, search};
+use crate::advise::{
+    KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, fewest_gpus, largest_model, search,
+};
 use crate::catalog::Catalog;
 use crate::plan::{self, Fault, schema};
 use crate::report::search as report;
@@ -19,8 +21,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What was asked for.
 enum Answer {
-    Plans(Box<Found>),
-    Gpus(Box<Option<(u64, Ranked)>>),
+    Plans(Box<SearchOutcome>),
+    Gpus(Box<Option<(u64, RankedPlan)>>),
     Model(Box<LargestModel>),
 }
 
@@ -40,7 +42,7 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
     };
     let request = Request { plan: source.plan(), keep, top: args.top, until_fit: false };
     let start = Instant::now();
-    let asked = |progress: &Progress| ask(args, &request, catalog, progress);
+    let asked = |progress: &SearchProgress| ask(args, &request, catalog, progress);
     let (answer, cancelled) = match watched(asked, streams) {
         Ok(answer) => answer,
         Err(message) => return streams.fail(Exit::Failed, &message),
@@ -95,7 +97,12 @@ fn kept(args: &SearchArgs) -> Result<Vec<&'static str>, Fault> {
     Ok(keep)
 }
 
-fn ask(args: &SearchArgs, request: &Request<'_>, catalog: &Catalog, progress: &Progress) -> Result<Answer, Vec<Fault>> {
+fn ask(
+    args: &SearchArgs,
+    request: &Request<'_>,
+    catalog: &Catalog,
+    progress: &SearchProgress,
+) -> Result<Answer, Vec<Fault>> {
     if args.fewest_gpus {
         return fewest_gpus(request, catalog, progress).map(|found| Answer::Gpus(Box::new(found)));
     }
@@ -107,12 +114,15 @@ fn ask(args: &SearchArgs, request: &Request<'_>, catalog: &Catalog, progress: &P
 
 /// Runs `work` on a thread of its own; shows how far it is on a terminal, and stops it at Ctrl-C. With what came of
 /// it, whether it was stopped.
-fn watched<T: Send>(work: impl FnOnce(&Progress) -> T + Send, streams: &mut Streams) -> Result<(T, bool), String> {
+fn watched<T: Send>(
+    work: impl FnOnce(&SearchProgress) -> T + Send,
+    streams: &mut Streams,
+) -> Result<(T, bool), String> {
     let failed = |error: std::io::Error| format!("no search could be started: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     // One listener for all looks: with one for each, a key between two of them would be missed.
     let mut interrupt = runtime.block_on(async { signal(SignalKind::interrupt()) }).map_err(failed)?;
-    let progress = Progress::default();
+    let progress = SearchProgress::default();
     let shown = std::io::stderr().is_terminal();
     let result = std::thread::scope(|scope| {
         let worker = scope.spawn(|| work(&progress));
@@ -134,23 +144,23 @@ fn watched<T: Send>(work: impl FnOnce(&Progress) -> T + Send, streams: &mut Stre
     Ok((result, progress.is_cancelled()))
 }
 
-fn show(progress: &Progress, streams: &mut Streams) {
+fn show(progress: &SearchProgress, streams: &mut Streams) {
     let _ = write!(streams.err, "\r\x1b[K{}", report::progress(&progress.seen()));
     let _ = streams.err.flush();
 }
 
 fn plans_told(
-    source: &Source,
-    found: &Found,
+    source: &PlanSource,
+    found: &SearchOutcome,
     took: Duration,
-    format: Format,
+    format: ReportFormat,
     args: &SearchArgs,
     streams: &mut Streams,
 ) -> Exit {
     let text = match format {
-        Format::Text => report::text(&source.name, found, took),
-        Format::Json => format!("{}\n", report::json(&source.name, found, took)),
-        Format::Csv => match report::csv(found) {
+        ReportFormat::Text => report::text(&source.name, found, took),
+        ReportFormat::Json => format!("{}\n", report::json(&source.name, found, took)),
+        ReportFormat::Csv => match report::csv(found) {
             Ok(text) => text,
             Err(error) => return streams.fail(Exit::Failed, &error.to_string()),
         },
@@ -160,7 +170,7 @@ fn plans_told(
 }
 
 /// The user's plan with the winner's changes, comments and order kept.
-fn save(source: &Source, winner: &Ranked, file: &Path, streams: &mut Streams) -> Exit {
+fn save(source: &PlanSource, winner: &RankedPlan, file: &Path, streams: &mut Streams) -> Exit {
     let edited = match source.document().changed(&winner.change) {
         Ok(edited) => edited,
         Err(fault) => return streams.fail(Exit::Failed, &fault.to_string()),

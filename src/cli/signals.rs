@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::{Exit, Streams};
 
-/// The argument that makes this program report signals of its group: see [`Group`].
+/// The argument that makes this program report signals of its group: see [`GroupSignals`].
 pub const REPORTER: &str = "report-group-signals";
 
 /// Within so long the reporter has told of a signal that its group received: both receive it at the same time.
@@ -76,13 +76,13 @@ impl Signals {
 ///
 /// A process cannot see which of both a signal was. So there is a second one in the group, which is sent nothing by
 /// itself: what it reports, the group received, the command among it, and passing it on would count it twice.
-pub struct Group {
+pub struct GroupSignals {
     reporter: Child,
     reports: UnboundedReceiver<(i32, Instant)>,
     known: Vec<(i32, Instant)>,
 }
 
-impl Group {
+impl GroupSignals {
     /// Starts the reporter; none where that is not possible.
     pub fn watch() -> Option<Self> {
         // The link leads to this program also where another version has replaced its file.
@@ -130,7 +130,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for GroupSignals {
     fn drop(&mut self) {
         end(&mut self.reporter);
     }

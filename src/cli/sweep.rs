@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::args::{Format, SweepArgs};
-use super::plans::{self, Source};
+use super::args::{ReportFormat, SweepArgs};
+use super::plans::{self, PlanSource};
 use super::{Exit, Streams, output};
 use crate::advise::{Axis, Sweep, sweep};
 use crate::catalog::Catalog;
@@ -30,15 +30,15 @@ pub fn run(args: &SweepArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     }
 }
 
-fn axes(args: &SweepArgs, source: &Source) -> Result<Vec<Axis>, Fault> {
+fn axes(args: &SweepArgs, source: &PlanSource) -> Result<Vec<Axis>, Fault> {
     let folder = source.folder().unwrap_or(Path::new(""));
     args.vary.iter().map(|text| Axis::parse(text, folder)).collect()
 }
 
-fn written(name: &str, swept: &Sweep, format: Format) -> Result<String, String> {
+fn written(name: &str, swept: &Sweep, format: ReportFormat) -> Result<String, String> {
     Ok(match format {
-        Format::Text => report::text(name, swept),
-        Format::Json => format!("{}\n", report::json(name, swept)),
-        Format::Csv => report::csv(swept).map_err(|error| error.to_string())?,
+        ReportFormat::Text => report::text(name, swept),
+        ReportFormat::Json => format!("{}\n", report::json(name, swept)),
+        ReportFormat::Csv => report::csv(swept).map_err(|error| error.to_string())?,
     })
 }

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::args::{Format, ValidateArgs};
+use super::args::{ReportFormat, ValidateArgs};
 use super::{Exit, Streams, plans};
 use crate::catalog::Catalog;
 use crate::plan::Fault;
 use crate::predict::{Job, Prediction, predict};
-use crate::report::validate::{self, Outcome};
+use crate::report::validate::{self, ValidationOutcome};
 
 pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let mut outcome = Outcome::default();
+    let mut outcome = ValidationOutcome::default();
     let mut exit = Exit::Done;
     for file in &args.cases {
         let text = match streams.read(file) {
@@ -37,9 +37,9 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Exi
         }
     }
     let text = match args.format {
-        Format::Text => validate::text(&outcome),
-        Format::Json => format!("{:#}\n", validate::json(&outcome)),
-        Format::Csv => match validate::csv(&outcome) {
+        ReportFormat::Text => validate::text(&outcome),
+        ReportFormat::Json => format!("{:#}\n", validate::json(&outcome)),
+        ReportFormat::Csv => match validate::csv(&outcome) {
             Ok(text) => text,
             Err(error) => return streams.fail(Exit::Failed, &error.to_string()),
         },

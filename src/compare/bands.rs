@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::model::{Input, Shape};
+use crate::model::{Input, ModelShape};
 use crate::predict::Job;
 
 /// How far a figure strays to either side: one standard deviation of the logarithm of observed over predicted.
@@ -121,9 +121,9 @@ impl RunKind {
     #[must_use]
     pub fn of(job: &Job) -> Self {
         let model = match (&job.architecture.shape, job.architecture.input()) {
-            (Shape::Unet(_) | Shape::DiT(_), _) => "diffusion",
+            (ModelShape::Unet(_) | ModelShape::DiT(_), _) => "diffusion",
             (_, Input::Image(..)) => "image",
-            (Shape::Decoder(_), _) => "language",
+            (ModelShape::Decoder(_), _) => "language",
             _ => "encoder",
         };
         Self {
@@ -154,13 +154,13 @@ impl RunKind {
 /// How many cases, and within how many percent of the prediction 95 of 100 lie.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Measured {
+struct MeasuredBand {
     cases: usize,
     below_pct: f64,
     above_pct: f64,
 }
 
-impl Measured {
+impl MeasuredBand {
     /// One deviation is a half of what 95 of 100 lie within.
     fn band(self) -> Band {
         let below = -(-self.below_pct / 100.0).ln_1p() / 2.0;
@@ -177,10 +177,10 @@ struct Row {
     framework: Option<String>,
     generation: Option<String>,
     gpus: Option<String>,
-    allocated: Option<Measured>,
-    reserved: Option<Measured>,
-    device_used: Option<Measured>,
-    time: Option<Measured>,
+    allocated: Option<MeasuredBand>,
+    reserved: Option<MeasuredBand>,
+    device_used: Option<MeasuredBand>,
+    time: Option<MeasuredBand>,
 }
 
 impl Row {
@@ -207,8 +207,8 @@ impl Bands {
     pub fn of_kind(kind: RunKind) -> Self {
         let kinds = kind.wider();
         let rows = || kinds.iter().filter_map(|kind| table().iter().find(|row| row.is_of(kind)));
-        let measured = |of: fn(&Row) -> Option<Measured>| {
-            rows().filter_map(of).find(|measured| measured.cases >= ENOUGH).map_or(Band::even(0.1), Measured::band)
+        let measured = |of: fn(&Row) -> Option<MeasuredBand>| {
+            rows().filter_map(of).find(|measured| measured.cases >= ENOUGH).map_or(Band::even(0.1), MeasuredBand::band)
         };
         let own = table().iter().find(|row| row.is_of(&kinds[0])).and_then(|row| row.time);
         Self {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::comparison::Comparison;
-use super::expected::Expected;
+use super::expected::Expectation;
 use super::residual::Residual;
 use crate::units::{Bytes, Seconds};
 
@@ -79,12 +79,12 @@ impl Calibration {
 
     /// What should be seen on this machine.
     #[must_use]
-    pub fn applied(&self, plain: &Expected) -> Expected {
+    pub fn applied(&self, plain: &Expectation) -> Expectation {
         let memory = self.memory.map_or(1.0, |factor| factor.times);
         let time = self.time.map_or(1.0, |factor| factor.times);
         let bytes = |bytes: Bytes| Bytes::from_f64(bytes.as_f64() * memory);
         let seconds = |seconds: Seconds| seconds * time;
-        Expected {
+        Expectation {
             device_used: bytes(plain.device_used),
             reserved: bytes(plain.reserved),
             allocated: bytes(plain.allocated),

@@ -3,16 +3,16 @@
 use super::bands::{Band, Bands};
 use super::calibration::Calibration;
 use super::evidence::Evidence;
-use super::expected::Expected;
-use super::observation::{Observation, Whose};
+use super::expected::Expectation;
+use super::observation::{MemoryOwner, Observation};
 use super::residual::Residual;
 use crate::predict::Prediction;
-use crate::reading::{Absence, Kind, Reading};
+use crate::reading::{Absence, Reading, ReadingKind};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Intensity, Seconds, TokensPerSec, Watts};
 
 /// Of which pipeline stage the prediction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
+pub enum ComparedStage {
     /// There is only one.
     Whole,
     /// The one that the observed GPU holds.
@@ -29,16 +29,16 @@ pub struct RunPoint {
     /// Rate of the matrix units.
     pub rate: FlopsPerSec,
     /// The lesser of the two kinds.
-    pub kind: Kind,
+    pub kind: ReadingKind,
 }
 
 /// Everything that is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// Whose figures were observed.
-    pub whose: Whose,
+    pub whose: MemoryOwner,
     /// Of which stage the predicted memory is.
-    pub of: Of,
+    pub of: ComparedStage,
     /// Device-used bytes at their highest.
     pub memory: Residual<Bytes>,
     /// Device-used bytes now.
@@ -53,7 +53,7 @@ pub struct Comparison {
     pub compute: Residual<FlopsPerSec>,
     /// Time of one optimizer step.
     pub step: Residual<Seconds>,
-    /// Power drawn, averaged over a step; none where the card's board power is not known.
+    /// Power drawn, averaged over a step; none where the GPU's board power is not known.
     pub power: Option<Residual<Watts>>,
     /// Tokens a second of the whole run; none for plans without tokens.
     pub tokens: Option<Residual<TokensPerSec>>,
@@ -80,21 +80,24 @@ impl Comparison {
     /// stage than the one that is predicted are no peaks of that one.
     #[must_use]
     pub fn held_against_plans(&self) -> Evidence {
-        Evidence { settled: self.evidence.settled && !matches!(self.of, Of::LargestStage(_)), ..self.evidence.clone() }
+        Evidence {
+            settled: self.evidence.settled && !matches!(self.of, ComparedStage::LargestStage(_)),
+            ..self.evidence.clone()
+        }
     }
 
     /// The stage that is predicted, where there is more than one and it is known which.
     #[must_use]
     pub const fn stage(&self) -> Option<u64> {
         match self.of {
-            Of::Stage(stage) => Some(stage),
-            Of::Whole | Of::LargestStage(_) => None,
+            ComparedStage::Stage(stage) => Some(stage),
+            ComparedStage::Whole | ComparedStage::LargestStage(_) => None,
         }
     }
 }
 
 /// Whether every figure that was observed lies within the bands of what is expected.
-pub(super) fn is_met(expected: &Expected, evidence: &Evidence, bands: &Bands) -> bool {
+pub(super) fn is_met(expected: &Expectation, evidence: &Evidence, bands: &Bands) -> bool {
     let memory = |predicted: Bytes, observed: &Reading<Bytes>, band: Band| {
         Residual::new(predicted, observed.clone(), Bytes::as_f64, band.within(WIDTH), evidence.settled).notable
     };
@@ -112,7 +115,7 @@ pub(super) fn is_met(expected: &Expected, evidence: &Evidence, bands: &Bands) ->
         || tokens)
 }
 
-/// How far the power of healthy cards strays from what is predicted of it, one standard deviation: no
+/// How far the power of healthy GPUs strays from what is predicted of it, one standard deviation: no
 /// measured case holds it.
 const POWER: Band = Band::even(0.1);
 
@@ -136,13 +139,13 @@ pub fn compare(
     let evidence = &observation.evidence;
     let held = observation.whose.device().and_then(|index| prediction.stage_of(index, observation.devices));
     let (of, stage) = match held {
-        Some(stage) if prediction.stages.len() > 1 => (Of::Stage(stage.stage), stage),
-        Some(stage) => (Of::Whole, stage),
-        None => (Of::LargestStage(prediction.largest().stage), prediction.largest()),
+        Some(stage) if prediction.stages.len() > 1 => (ComparedStage::Stage(stage.stage), stage),
+        Some(stage) => (ComparedStage::Whole, stage),
+        None => (ComparedStage::LargestStage(prediction.largest().stage), prediction.largest()),
     };
-    let expected = calibration.applied(&Expected::of(prediction, stage));
+    let expected = calibration.applied(&Expectation::of(prediction, stage));
     // Another stage than the largest may well need less.
-    let settled = evidence.settled && !matches!(of, Of::LargestStage(_));
+    let settled = evidence.settled && !matches!(of, ComparedStage::LargestStage(_));
     let memory = |predicted: Bytes, observed: &Reading<Bytes>, band: Band| {
         Residual::new(predicted, observed.clone(), Bytes::as_f64, band.within(WIDTH), settled)
     };
@@ -181,7 +184,7 @@ pub fn compare(
 
 /// Tokens a second: told, or where nobody tells, those that the plan has in a step over the time that one took.
 /// Only to be shown: held against changed plans it would be the step time once more.
-fn told_or_planned(expected: &Expected, evidence: &Evidence) -> Reading<TokensPerSec> {
+fn told_or_planned(expected: &Expectation, evidence: &Evidence) -> Reading<TokensPerSec> {
     match (&evidence.tokens, &evidence.step) {
         (Reading::Absent(_), Reading::Known { value: step, at, .. }) if step.0 > 0.0 => {
             Reading::estimated(TokensPerSec(expected.tokens / step.0), *at)
@@ -192,7 +195,7 @@ fn told_or_planned(expected: &Expected, evidence: &Evidence) -> Reading<TokensPe
 
 /// Operations a second: counted, or where no counter tells, those that the plan has in a step over the time that one
 /// took. Only to place the run: held against the prediction it would be the step time once more.
-fn executed(expected: &Expected, evidence: &Evidence) -> Reading<FlopsPerSec> {
+fn executed(expected: &Expectation, evidence: &Evidence) -> Reading<FlopsPerSec> {
     match (&evidence.compute, &evidence.step) {
         (Reading::Absent(Absence::NotSupported), Reading::Known { value: step, at, .. }) if step.0 > 0.0 => {
             Reading::estimated(FlopsPerSec(expected.flops.0 / step.0), *at)
@@ -225,7 +228,7 @@ mod tests {
 
     fn observation(bandwidth: Reading<BytesPerSec>, compute: Reading<FlopsPerSec>) -> Observation {
         Observation {
-            whose: Whose::Device { device: 0 },
+            whose: MemoryOwner::Device { device: 0 },
             memory: Reading::not_read(),
             devices: 1,
             evidence: Evidence { bandwidth, compute, settled: true, ..Evidence::default() },
@@ -275,12 +278,12 @@ mod tests {
             observation(Reading::measured(BytesPerSec(1.5e12), NOW), Reading::estimated(FlopsPerSec(300e12), NOW));
         let point = run_point(&seen.evidence.compute, &seen.evidence.bandwidth).unwrap();
         assert_eq!(point.intensity, Intensity(200.0));
-        assert_eq!(point.kind, Kind::Estimated);
+        assert_eq!(point.kind, ReadingKind::Estimated);
     }
 
     #[test]
     fn without_counters_the_steps_tell_where_the_run_stands() {
-        let expected = Expected {
+        let expected = Expectation {
             device_used: Bytes::ZERO,
             reserved: Bytes::ZERO,
             allocated: Bytes::ZERO,

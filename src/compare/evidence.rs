@@ -1,7 +1,7 @@
 //! What is known of a run, boiled down to one GPU and one step: what explanations are held against.
 
 use super::bands::Band;
-use crate::reading::{Absence, Kind, Reading};
+use crate::reading::{Absence, Reading, ReadingKind};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec, Watts};
 
 /// Everything that tells one cause from another. What was not observed stays absent and is
@@ -28,7 +28,7 @@ pub struct Evidence {
     pub compute: Reading<FlopsPerSec>,
     /// Share of time with a kernel running, averaged alike.
     pub busy: Reading<Fraction>,
-    /// The SM clock over the highest that the card could hold, averaged alike.
+    /// The SM clock over the highest that the GPU could hold, averaged alike.
     pub clock: Reading<Fraction>,
     /// The driver says that heat or the board slows the clocks.
     pub slowed: Reading<bool>,
@@ -130,7 +130,7 @@ impl Deviations {
         if expected > 0.0 {
             let off = band.off(value, expected);
             // What is bounded from above contradicts only expectations above the bound.
-            self.add(if observed.kind() == Some(Kind::UpperBound) { off.min(0.0) } else { off });
+            self.add(if observed.kind() == Some(ReadingKind::UpperBound) { off.min(0.0) } else { off });
         }
         self
     }

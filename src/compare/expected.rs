@@ -7,7 +7,7 @@ use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Fraction, Seconds, To
 
 /// What one GPU of a run should show.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Expected {
+pub struct Expectation {
     /// What the driver charges.
     pub device_used: Bytes,
     /// What the caching allocator holds.
@@ -28,7 +28,7 @@ pub struct Expected {
     pub tokens: f64,
     /// Share of time with a kernel running.
     pub busy: Fraction,
-    /// The SM clock over the highest that the card holds under such load.
+    /// The SM clock over the highest that the GPU holds under such load.
     pub clock: Fraction,
     /// What other processes hold on the same device.
     pub others: Bytes,
@@ -36,7 +36,7 @@ pub struct Expected {
     pub gpus: u64,
 }
 
-impl Expected {
+impl Expectation {
     /// What `prediction` says of the GPU that holds `stage`.
     #[must_use]
     pub fn of(prediction: &Prediction, stage: &StageMemory) -> Self {
@@ -157,5 +157,5 @@ const BUSY: f64 = 0.04;
 /// A share of what is in use that a desktop or a monitor may hold beside a run.
 const OTHERS: f64 = 0.03;
 
-/// Power capping moves clocks by some percent on healthy cards.
+/// Power capping moves clocks by some percent on healthy GPUs.
 const CLOCK: f64 = 0.05;

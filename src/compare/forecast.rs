@@ -12,12 +12,12 @@ pub enum Forecast {
     /// It does not grow beyond its noise.
     Flat,
     /// It grows.
-    Growing(Growth),
+    Growing(MemoryGrowth),
 }
 
 /// Memory that grows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Growth {
+pub struct MemoryGrowth {
     /// How fast.
     pub rate: BytesPerSec,
     /// Time until all of the capacity is used, at that rate.
@@ -30,7 +30,7 @@ pub struct Growth {
     pub since: Moment,
 }
 
-impl Growth {
+impl MemoryGrowth {
     /// When memory will be full: `memory full in ~24 min`.
     #[must_use]
     pub fn short(&self) -> String {
@@ -90,7 +90,7 @@ pub fn forecast(points: impl Iterator<Item = (Moment, Bytes)> + Clone, capacity:
     if rate <= 0.0 {
         return Forecast::Flat;
     }
-    Forecast::Growing(Growth {
+    Forecast::Growing(MemoryGrowth {
         rate: BytesPerSec(rate),
         left: Seconds(room / rate),
         soonest: Seconds(room / high.max(rate)),

@@ -5,7 +5,7 @@ use crate::units::Bytes;
 
 /// What it is that grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grows {
+pub enum GrowthKind {
     /// What is left in tensors after a step: something is kept from step to step.
     Leak,
     /// The most in tensors within a step, which are given back: batches get larger or sequences longer.
@@ -18,7 +18,7 @@ pub enum Grows {
     Outside,
 }
 
-impl Grows {
+impl GrowthKind {
     /// What one would say.
     #[must_use]
     pub const fn words(self) -> &'static str {
@@ -93,7 +93,7 @@ impl Counts {
 
     /// What grew since `since`, where that can be told.
     #[must_use]
-    pub fn grows(&self, since: Moment) -> Option<Grows> {
+    pub fn grows(&self, since: Moment) -> Option<GrowthKind> {
         let counts: Vec<&Count> = self.counts.iter().filter(|count| count.at >= since).collect();
         if counts.len() < LEAST {
             return None;
@@ -104,19 +104,19 @@ impl Counts {
             |of: &dyn Fn(&Count) -> Option<Bytes>| Some(middle(last, of)?.as_f64() - middle(first, of)?.as_f64());
         let whole = grown(&|count| Some(count.device)).filter(|whole| *whole > 0.0)?;
         let Some(reserved) = grown(&|count| count.reserved) else {
-            return (grown(&|count| count.peak)? > MOST * whole).then_some(Grows::Tensors);
+            return (grown(&|count| count.peak)? > MOST * whole).then_some(GrowthKind::Tensors);
         };
         if reserved < MOST * whole {
-            return Some(Grows::Outside);
+            return Some(GrowthKind::Outside);
         }
         let peak = grown(&|count| count.peak)?;
         if peak < MOST * reserved {
-            return Some(Grows::Fragmentation);
+            return Some(GrowthKind::Fragmentation);
         }
         Some(match grown(&|count| count.allocated) {
-            Some(allocated) if allocated >= MOST * peak => Grows::Leak,
-            Some(_) => Grows::Batches,
-            None => Grows::Tensors,
+            Some(allocated) if allocated >= MOST * peak => GrowthKind::Leak,
+            Some(_) => GrowthKind::Batches,
+            None => GrowthKind::Tensors,
         })
     }
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     /// GiB of allocated, peak, reserved and device at each minute.
-    fn counted(at: impl Fn(f64) -> [f64; 4]) -> Option<Grows> {
+    fn counted(at: impl Fn(f64) -> [f64; 4]) -> Option<GrowthKind> {
         let mut counts = Counts::default();
         for minute in 0..300_u32 {
             let now = Moment(u64::from(minute) * 60_000);
@@ -152,16 +152,16 @@ mod tests {
     #[test]
     fn each_kind_of_growth_is_told_by_what_grows_with_it() {
         let leak = |minute: f64| [20.0, 40.0, 45.0, 48.0].map(|gib| gib + 0.01 * minute);
-        assert_eq!(counted(leak), Some(Grows::Leak));
+        assert_eq!(counted(leak), Some(GrowthKind::Leak));
         let batches = |minute: f64| {
             let more = 0.01 * minute;
             [20.0, 40.0 + more, 45.0 + more, 48.0 + more]
         };
-        assert_eq!(counted(batches), Some(Grows::Batches));
+        assert_eq!(counted(batches), Some(GrowthKind::Batches));
         let pieces = |minute: f64| [20.0, 40.0, 45.0 + 0.01 * minute, 48.0 + 0.01 * minute];
-        assert_eq!(counted(pieces), Some(Grows::Fragmentation));
+        assert_eq!(counted(pieces), Some(GrowthKind::Fragmentation));
         let outside = |minute: f64| [20.0, 40.0, 45.0, 48.0 + 0.01 * minute];
-        assert_eq!(counted(outside), Some(Grows::Outside));
+        assert_eq!(counted(outside), Some(GrowthKind::Outside));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::units::Bytes;
 
 /// Whose memory was observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum MemoryOwner {
     /// The attached process, as the driver charges it.
     Process {
         /// Its pid.
@@ -22,7 +22,7 @@ pub enum Whose {
     },
 }
 
-impl Whose {
+impl MemoryOwner {
     /// The device that the figures are of.
     #[must_use]
     pub const fn device(self) -> Option<u32> {
@@ -37,7 +37,7 @@ impl Whose {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
     /// Whose figures these are.
-    pub whose: Whose,
+    pub whose: MemoryOwner,
     /// Device-used bytes now.
     pub memory: Reading<Bytes>,
     /// Devices that the source sees.

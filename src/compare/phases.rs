@@ -8,7 +8,7 @@ use crate::units::Seconds;
 
 /// What a run is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Phase {
+pub enum RunPhase {
     /// Nobody tells of its steps.
     #[default]
     Untold,
@@ -120,12 +120,12 @@ impl Phases {
 
     /// What the run is about now.
     #[must_use]
-    pub fn phase(&self, now: Moment) -> Phase {
+    pub fn phase(&self, now: Moment) -> RunPhase {
         match (self.last, self.steady_since) {
-            (None, _) => Phase::Untold,
-            (Some(_), None) => Phase::WarmingUp,
-            (Some((_, at)), Some(_)) if self.is_late(at, now) => Phase::Between,
-            (Some(_), Some(_)) => Phase::Steady,
+            (None, _) => RunPhase::Untold,
+            (Some(_), None) => RunPhase::WarmingUp,
+            (Some((_, at)), Some(_)) if self.is_late(at, now) => RunPhase::Between,
+            (Some(_), Some(_)) => RunPhase::Steady,
         }
     }
 
@@ -180,10 +180,10 @@ mod tests {
     #[test]
     fn the_first_steps_are_no_steady_training() {
         let (phases, now) = warmed(2);
-        assert_eq!(phases.phase(now), Phase::WarmingUp);
+        assert_eq!(phases.phase(now), RunPhase::WarmingUp);
         assert!(!phases.is_steady(now, now));
         let (phases, now) = warmed(6);
-        assert_eq!((phases.phase(now), phases.step()), (Phase::Steady, Some(Seconds(2.0))));
+        assert_eq!((phases.phase(now), phases.step()), (RunPhase::Steady, Some(Seconds(2.0))));
         // 30 s and two steps of 2 s: warm from the third step on, and not in the first.
         assert!(phases.is_steady(Moment(35_000), now) && !phases.is_steady(Moment(20_000), now));
     }
@@ -192,15 +192,15 @@ mod tests {
     fn an_evaluation_between_steps_is_left_out_also_before_it_has_ended() {
         let (mut phases, begun) = warmed(30);
         // 1.5 steps of 2 s and 2.5 s: from 5.5 s on it is late.
-        assert_eq!(phases.phase(begun.plus_millis(5_000)), Phase::Steady);
+        assert_eq!(phases.phase(begun.plus_millis(5_000)), RunPhase::Steady);
         let during = begun.plus_millis(20_000);
-        assert_eq!(phases.phase(during), Phase::Between);
+        assert_eq!(phases.phase(during), RunPhase::Between);
         assert!(!phases.is_steady(begun.plus_millis(10_000), during));
         assert!(phases.is_steady(begun.plus_millis(10_000), begun.plus_millis(5_000)), "not known yet");
         let ended = begun.plus_millis(42_000);
         // The log has the evaluation in the time of its step.
         phases.note(&told(31, 42.0, ended), ended);
-        assert_eq!(phases.phase(ended), Phase::Steady);
+        assert_eq!(phases.phase(ended), RunPhase::Steady);
         assert_eq!(phases.step(), Some(Seconds(2.0)));
         assert!(!phases.is_steady(begun.plus_millis(30_000), ended) && phases.is_steady(begun, ended));
     }
@@ -213,17 +213,17 @@ mod tests {
             now = now.plus_millis(20_000);
             phases.note(&told(step, 2.0, now), now);
         }
-        assert_eq!(phases.phase(now.plus_millis(25_000)), Phase::Steady);
+        assert_eq!(phases.phase(now.plus_millis(25_000)), RunPhase::Steady);
         // 1.5 x 20 s + 2.5 s
-        assert_eq!(phases.phase(now.plus_millis(33_000)), Phase::Between);
+        assert_eq!(phases.phase(now.plus_millis(33_000)), RunPhase::Between);
     }
 
     #[test]
     fn a_run_that_begins_again_warms_up_again() {
         let (mut phases, now) = warmed(30);
         phases.note(&told(1, 30.0, now), now);
-        assert_eq!(phases.phase(now), Phase::WarmingUp);
-        assert_eq!(Phases::default().phase(now), Phase::Untold);
+        assert_eq!(phases.phase(now), RunPhase::WarmingUp);
+        assert_eq!(Phases::default().phase(now), RunPhase::Untold);
         assert!(Phases::default().is_steady(now, now));
     }
 }

@@ -1,7 +1,7 @@
 //! One quantity, predicted and observed.
 
 use super::bands::Tolerance;
-use crate::reading::{Kind, Reading};
+use crate::reading::{Reading, ReadingKind};
 
 /// One quantity, predicted and observed.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,8 +35,8 @@ impl<T: Copy> Residual<T> {
         let below = relative.is_some_and(|relative| relative < 0.0);
         let conclusive = match observed.kind() {
             // An upper bound above the prediction neither confirms nor contradicts it.
-            Some(Kind::UpperBound) => below,
-            Some(Kind::Measured | Kind::Estimated) => settled || !below,
+            Some(ReadingKind::UpperBound) => below,
+            Some(ReadingKind::Measured | ReadingKind::Estimated) => settled || !below,
             None => false,
         };
         let notable = conclusive && relative.is_some_and(|relative| tolerance.is_left_by(relative));

@@ -61,7 +61,7 @@ fn even_stretch(times: &[Moment], values: &[f64]) -> Option<(Seconds, Vec<f64>)>
     Some((Seconds(mean), stretch))
 }
 
-/// What is left without mean and slope: a card that warms up has a trend, not a rhythm.
+/// What is left without mean and slope: a GPU that warms up has a trend, not a rhythm.
 fn without_trend(values: &[f64]) -> Vec<f64> {
     let count = values.len() as f64;
     let centre = (count - 1.0) / 2.0;
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// A card that works 70 % of each `period` seconds and idles for the rest, looked at every second;
+    /// A GPU that works 70 % of each `period` seconds and idles for the rest, looked at every second;
     /// samples come up to `jitter` seconds off, figures are off by up to `noise` of the swing.
     fn wave(period: f64, seconds: u64, noise: f64, jitter: f64, seed: u64) -> (Vec<Moment>, Vec<f64>) {
         let mut random = Noise(seed);

@@ -2,24 +2,24 @@
 
 use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
 
-use super::{Span, Tone};
+use super::{Tone, ToneSpan};
 
 /// A piece of a topic that stands below the one before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
     /// A heading.
-    Heading(Vec<Span>),
+    Heading(Vec<ToneSpan>),
     /// Running text; in a list with what stands before its first line and how far it is moved in.
-    Text { mark: String, indent: usize, spans: Vec<Span> },
+    Text { mark: String, indent: usize, spans: Vec<ToneSpan> },
     /// Lines that are left as they are, moved in as far as the list around them.
-    Code { indent: usize, lines: Vec<Span> },
+    Code { indent: usize, lines: Vec<ToneSpan> },
     /// A table: where its columns are aligned to the right, and its rows, the head first.
-    Table { right: Vec<bool>, rows: Vec<Vec<Vec<Span>>> },
+    Table { right: Vec<bool>, rows: Vec<Vec<Vec<ToneSpan>>> },
 }
 
 impl Block {
     /// Every stretch of text in it.
-    pub fn spans(&self) -> Box<dyn Iterator<Item = &Span> + '_> {
+    pub fn spans(&self) -> Box<dyn Iterator<Item = &ToneSpan> + '_> {
         match self {
             Self::Heading(spans) | Self::Text { spans, .. } | Self::Code { lines: spans, .. } => Box::new(spans.iter()),
             Self::Table { rows, .. } => Box::new(rows.iter().flatten().flatten()),
@@ -48,7 +48,7 @@ struct List {
 #[derive(Default)]
 struct Reader {
     blocks: Vec<Block>,
-    spans: Vec<Span>,
+    spans: Vec<ToneSpan>,
     stressed: bool,
     code: bool,
     link: Option<String>,
@@ -56,7 +56,7 @@ struct Reader {
     /// The mark of the item whose first text is still to come.
     mark: String,
     right: Vec<bool>,
-    rows: Vec<Vec<Vec<Span>>>,
+    rows: Vec<Vec<Vec<ToneSpan>>>,
 }
 
 impl Reader {
@@ -65,7 +65,7 @@ impl Reader {
             Event::Start(tag) => self.on_start(tag),
             Event::End(end) => self.on_end(end),
             Event::Text(text) if self.code => {
-                self.spans.extend(text.lines().map(|line| Span { tone: Tone::Code, text: line.to_owned() }));
+                self.spans.extend(text.lines().map(|line| ToneSpan { tone: Tone::Code, text: line.to_owned() }));
             }
             Event::Text(text) => self.push(&text, if self.stressed { Tone::Strong } else { Tone::Text }),
             Event::Code(text) => self.push(&text, Tone::Code),
@@ -75,7 +75,7 @@ impl Reader {
     }
 
     fn push(&mut self, text: &str, tone: Tone) {
-        self.spans.push(Span { tone, text: text.to_owned() });
+        self.spans.push(ToneSpan { tone, text: text.to_owned() });
     }
 
     fn on_start(&mut self, tag: Tag<'_>) {
@@ -115,7 +115,7 @@ impl Reader {
     fn on_end(&mut self, end: TagEnd) {
         match end {
             TagEnd::Heading(_) => {
-                let spans = self.take().into_iter().map(|span| Span { tone: Tone::Heading, ..span }).collect();
+                let spans = self.take().into_iter().map(|span| ToneSpan { tone: Tone::Heading, ..span }).collect();
                 self.blocks.push(Block::Heading(spans));
             }
             TagEnd::Paragraph | TagEnd::Item => self.flush(),
@@ -148,7 +148,7 @@ impl Reader {
         }
     }
 
-    fn take(&mut self) -> Vec<Span> {
+    fn take(&mut self) -> Vec<ToneSpan> {
         std::mem::take(&mut self.spans)
     }
 

@@ -57,7 +57,7 @@ pub enum Tone {
 
 /// A stretch of text in one tone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
+pub struct ToneSpan {
     /// How it is set.
     pub tone: Tone,
     /// The text.
@@ -66,14 +66,14 @@ pub struct Span {
 
 /// A line of a topic that was laid out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Row {
+pub struct TopicLine {
     /// Its stretches from left to right.
-    pub spans: Vec<Span>,
+    pub spans: Vec<ToneSpan>,
     /// A section begins here.
     pub is_heading: bool,
 }
 
-impl Row {
+impl TopicLine {
     /// Cells that it takes.
     #[must_use]
     pub fn width(&self) -> usize {

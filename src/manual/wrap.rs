@@ -2,15 +2,15 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::{Span, Tone};
+use super::{Tone, ToneSpan};
 
 /// What stands between two places where a line may be broken, and its cells.
-type Word = (Vec<Span>, usize);
+type Word = (Vec<ToneSpan>, usize);
 
 /// `spans` in lines of at most `width` cells. A word that is longer is broken within.
-pub fn wrap(spans: &[Span], width: usize) -> Vec<Vec<Span>> {
+pub fn wrap(spans: &[ToneSpan], width: usize) -> Vec<Vec<ToneSpan>> {
     let width = width.max(1);
-    let mut lines: Vec<Vec<Span>> = vec![Vec::new()];
+    let mut lines: Vec<Vec<ToneSpan>> = vec![Vec::new()];
     let mut used = 0;
     for (word, cells) in words(spans).into_iter().flat_map(|word| broken(word, width)) {
         let gap = usize::from(used > 0);
@@ -35,25 +35,25 @@ pub fn wrap(spans: &[Span], width: usize) -> Vec<Vec<Span>> {
 }
 
 /// Cells of the longest word.
-pub fn longest_word(spans: &[Span]) -> usize {
+pub fn longest_word(spans: &[ToneSpan]) -> usize {
     words(spans).into_iter().map(|(_, cells)| cells).max().unwrap_or(0)
 }
 
 /// Cells of all of it in one line.
-pub fn length(spans: &[Span]) -> usize {
+pub fn length(spans: &[ToneSpan]) -> usize {
     let words = words(spans);
     words.iter().map(|(_, cells)| cells).sum::<usize>() + words.len().saturating_sub(1)
 }
 
 /// Adds to the last stretch where that has the same tone.
-fn push(line: &mut Vec<Span>, text: &str, tone: Tone) {
+fn push(line: &mut Vec<ToneSpan>, text: &str, tone: Tone) {
     match line.last_mut() {
         Some(last) if last.tone == tone => last.text.push_str(text),
-        _ => line.push(Span { tone, text: text.to_owned() }),
+        _ => line.push(ToneSpan { tone, text: text.to_owned() }),
     }
 }
 
-fn words(spans: &[Span]) -> Vec<Word> {
+fn words(spans: &[ToneSpan]) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     let mut open = false;
     for span in spans {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::families::{DiT, EncoderDecoder, ResidualNet, Unet};
-pub use super::stack::{Decoder, Mla, Moe, Says, Sizes};
+pub use super::stack::{Decoder, DecoderOutput, Mla, Moe, Sizes};
 use crate::plan::traced::TracedModel;
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -14,12 +14,12 @@ pub struct Architecture {
     /// Whose modules transformers runs for it.
     pub family: Family,
     /// Its shape.
-    pub shape: Shape,
+    pub shape: ModelShape,
 }
 
 /// The kinds of model that have a walk.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub enum ModelShape {
     /// A decoder-only transformer.
     Decoder(Decoder),
     /// An encoder of text or of image patches.

@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::element::Group;
-use super::tape::{Flow, Id, Spec, Unit};
+use super::tape::{Flow, Spec, TensorId, Unit};
 use super::weight::Part;
 use super::work::{Convolution, Work};
 
@@ -24,7 +24,7 @@ pub struct Conv {
 }
 
 /// `convolution`: saves its input and its weight. autocast takes it to 16 bit.
-pub fn conv(b: &mut Builder<'_>, x: Id, c: Conv) -> Id {
+pub fn conv(b: &mut Builder<'_>, x: TensorId, c: Conv) -> TensorId {
     let weight = b.weight(Part::Convolution, c.to, c.from.saturating_mul(c.kernel));
     let side = c.kernel.isqrt();
     // A window that is no square lies along a sequence.

@@ -2,19 +2,19 @@
 //! embeddings and heads of its own.
 
 use super::architecture::{Encoder, Ends, Family, ImageHead, TextHead};
-use super::builder::{Builder, Keeps, Linear};
+use super::builder::{Builder, Linear, Stash};
 use super::convolution::{Conv, conv};
-use super::decoder::Ctx;
+use super::decoder::DecoderContext;
 use super::decoder::{cross_entropy, product};
 use super::element::{Element, Group};
-use super::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
-use super::walk::{AttentionChoice, Kernel, LossRule, Run, Walk};
+use super::tape::{Flow, GRANULE, Spec, Tape, TensorId, Unit};
+use super::walk::{AttentionChoice, Kernel, LossRule, MicroBatch, Walk};
 use super::weight::Part;
-use super::work::{Product, Work};
+use super::work::{MatMul, Work};
 
 /// The tapes of an encoder.
-pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
-    let ctx = Ctx { d: &encoder.stack, family, run, causal: false };
+pub fn walk(encoder: &Encoder, family: Family, run: &MicroBatch<'_>) -> Walk {
+    let ctx = DecoderContext { d: &encoder.stack, family, run, causal: false };
     let stream = ctx.stream_element();
     let (kinds, order) = ctx.layers(stream);
     let rounded = |bytes: u64| bytes.div_ceil(GRANULE).saturating_mul(GRANULE);
@@ -61,7 +61,7 @@ pub fn walk(encoder: &Encoder, family: Family, run: &Run<'_>) -> Walk {
 }
 
 /// Tokens, segments and positions added, then a norm and dropout.
-fn text_embedding(ctx: &Ctx<'_>, types: u64, head: TextHead) -> Tape {
+fn text_embedding(ctx: &DecoderContext<'_>, types: u64, head: TextHead) -> Tape {
     let d = ctx.d;
     let mut b = ctx.builder();
     b.group = Group::Embedding;
@@ -84,7 +84,7 @@ fn text_embedding(ctx: &Ctx<'_>, types: u64, head: TextHead) -> Tape {
 }
 
 /// Pooler and heads over hidden states, and the loss.
-fn text_head(ctx: &Ctx<'_>, stream: Element, pooler: bool, head: TextHead) -> Tape {
+fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: TextHead) -> Tape {
     let d = ctx.d;
     let run = ctx.run;
     let mut b = ctx.builder();
@@ -96,7 +96,7 @@ fn text_head(ctx: &Ctx<'_>, stream: Element, pooler: bool, head: TextHead) -> Ta
         // A view: the matrix saves the whole hidden state.
         let [first] = b.split("pooler.first_token", x, [run.batch.saturating_mul(d.hidden)]);
         let out = b.linear(first, run.batch, linear("pooler", d.hidden, Part::Mlp));
-        b.pointwise("pooler.tanh", out, Keeps::Output)
+        b.pointwise("pooler.tanh", out, Stash::Output)
     } else {
         x
     };
@@ -122,7 +122,7 @@ fn text_head(ctx: &Ctx<'_>, stream: Element, pooler: bool, head: TextHead) -> Ta
                 let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
                 let first = b.dropout("head.dropout", first, run.dropout_or(d.hidden_dropout));
                 let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
-                b.pointwise("head.tanh", out, Keeps::Output)
+                b.pointwise("head.tanh", out, Stash::Output)
             } else {
                 pooled
             };
@@ -135,14 +135,14 @@ fn text_head(ctx: &Ctx<'_>, stream: Element, pooler: bool, head: TextHead) -> Ta
 }
 
 /// Dense, activation, norm, and the tied matrix with a bias of its own.
-fn language_model(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, loss: LossRule) -> Id {
+fn language_model(ctx: &DecoderContext<'_>, b: &mut Builder<'_>, x: TensorId, loss: LossRule) -> TensorId {
     let d = ctx.d;
     let tokens = ctx.run.tokens();
     let dense = Linear { name: "head.dense", from: d.hidden, to: d.hidden, bias: true, part: Part::Head };
     let out = b.linear(x, tokens, dense);
     // RobertaLMHead has GELU, whatever the configuration says (models/roberta/modeling_roberta.py).
     let active = if ctx.family == Family::Roberta {
-        b.pointwise("head.act", out, Keeps::Input)
+        b.pointwise("head.act", out, Stash::Input)
     } else {
         ctx.act(b, out, "head.act")
     };
@@ -157,7 +157,7 @@ fn language_model(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, loss: LossRule) -> 
 
 /// Patches through a convolution, a class token before them, positions added; where some are masked, a token in their
 /// place.
-fn patch_embedding(ctx: &Ctx<'_>, (image, patch, channels): (u64, u64, u64), masked: bool) -> Tape {
+fn patch_embedding(ctx: &DecoderContext<'_>, (image, patch, channels): (u64, u64, u64), masked: bool) -> Tape {
     let d = ctx.d;
     let (run, stream) = (ctx.run, ctx.stream_element());
     let mut b = ctx.builder();
@@ -194,7 +194,7 @@ fn patch_embedding(ctx: &Ctx<'_>, (image, patch, channels): (u64, u64, u64), mas
 }
 
 /// The convolution that makes a row of each patch.
-fn projected(ctx: &Ctx<'_>, b: &mut Builder<'_>, patch: u64, channels: u64) -> Id {
+fn projected(ctx: &DecoderContext<'_>, b: &mut Builder<'_>, patch: u64, channels: u64) -> TensorId {
     let (d, run) = (ctx.d, ctx.run);
     let inner = product(&[patch, patch, channels]);
     let kernel = b.weight(Part::Embedding, d.hidden, inner);
@@ -216,7 +216,7 @@ fn projected(ctx: &Ctx<'_>, b: &mut Builder<'_>, patch: u64, channels: u64) -> I
     b.op(&Spec {
         name: "patch_embedding",
         unit: Unit::Matrix(element),
-        work: Work::Product(Product { batch: 1, rows: patches, inner, columns: d.hidden, layer: false }),
+        work: Work::Product(MatMul { batch: 1, rows: patches, inner, columns: d.hidden, layer: false }),
         inputs: &[(copied, Flow::Stop), (kernel, Flow::New), (bias, Flow::New)],
         outputs: &[out],
         // A convolution saves its weight even where its input needs no gradient.
@@ -228,7 +228,7 @@ fn projected(ctx: &Ctx<'_>, b: &mut Builder<'_>, patch: u64, channels: u64) -> I
 }
 
 /// Pixels of each patch by a convolution, and how far they are off (`ViTForMaskedImageModeling.forward`).
-fn pixels(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, columns: u64) -> Id {
+fn pixels(ctx: &DecoderContext<'_>, b: &mut Builder<'_>, x: TensorId, columns: u64) -> TensorId {
     let patches = ctx.run.batch.saturating_mul(ctx.run.sequence.saturating_sub(1));
     let map = b.copy_of("head.map", x, patches.saturating_mul(ctx.d.hidden));
     let name = "head.decoder";
@@ -236,12 +236,12 @@ fn pixels(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, columns: u64) -> Id {
     b.group = Group::Logits;
     let shuffled = b.copy("head.shuffle", out);
     let shuffled = b.upper("loss.l1", shuffled);
-    let each = b.pointwise("loss.l1", shuffled, Keeps::Input);
-    b.unary("loss.mean", (each, Flow::New), (1, Element::F32), Keeps::Nothing)
+    let each = b.pointwise("loss.l1", shuffled, Stash::Input);
+    b.unary("loss.mean", (each, Flow::New), (1, Element::F32), Stash::Nothing)
 }
 
 /// Final norm, the class token, and what is made of it.
-fn image_head(ctx: &Ctx<'_>, stream: Element, head: ImageHead) -> Tape {
+fn image_head(ctx: &DecoderContext<'_>, stream: Element, head: ImageHead) -> Tape {
     let d = ctx.d;
     let run = ctx.run;
     let mut b = ctx.builder();
@@ -259,7 +259,7 @@ fn image_head(ctx: &Ctx<'_>, stream: Element, head: ImageHead) -> Tape {
         ImageHead::Pixels(columns) => pixels(ctx, &mut b, x, columns),
         ImageHead::Pooler(width) => {
             let out = b.linear(first, run.batch, linear("pooler", width, Part::Mlp));
-            b.pointwise("pooler.tanh", out, Keeps::Output)
+            b.pointwise("pooler.tanh", out, Stash::Output)
         }
     };
     b.finish(out)

@@ -3,7 +3,7 @@
 mod image;
 
 use super::architecture::{
-    Act, Architecture, Decoder, Encoder, Ends, Family, Mla, Moe, QkNorm, Shape, Sizes, TextHead,
+    Act, Architecture, Decoder, Encoder, Ends, Family, Mla, ModelShape, Moe, QkNorm, Sizes, TextHead,
 };
 use crate::framework::Layout;
 use crate::plan::keywords::{Activation, ModelType, Norm, Position};
@@ -143,9 +143,12 @@ fn of_transformer(
         let pooler = part.pooler.unwrap_or(false);
         let head = if megatron && pooler { TextHead::Pretraining } else { TextHead::MaskedLm };
         let ends = Ends::Text { types: 2, pooler, head };
-        return Ok((Architecture { name, family: Family::Bert, shape: Shape::Encoder(Encoder { stack, ends }) }, said));
+        return Ok((
+            Architecture { name, family: Family::Bert, shape: ModelShape::Encoder(Encoder { stack, ends }) },
+            said,
+        ));
     }
-    Ok((Architecture { name, family, shape: Shape::Decoder(decoder) }, said))
+    Ok((Architecture { name, family, shape: ModelShape::Decoder(decoder) }, said))
 }
 
 const fn act(activation: Activation) -> Act {

@@ -1,7 +1,7 @@
 //! Shapes of the models that are not decoder-only transformers. Transformer blocks are
 //! described by the same [`Decoder`] fields whatever they are part of.
 
-use super::architecture::{Act, Architecture, Decoder, Ends, Family, Shape, Sizes};
+use super::architecture::{Act, Architecture, Decoder, Ends, Family, ModelShape, Sizes};
 use super::traced;
 use crate::plan::keywords::{ModelType, Norm, Position};
 
@@ -217,11 +217,11 @@ impl Architecture {
     #[must_use]
     pub const fn block(&self) -> Option<&Decoder> {
         match &self.shape {
-            Shape::Decoder(decoder) => Some(decoder),
-            Shape::Encoder(encoder) => Some(&encoder.stack),
-            Shape::EncoderDecoder(model) => Some(&model.block),
-            Shape::DiT(net) => Some(&net.block),
-            Shape::ResidualNet(_) | Shape::Unet(_) | Shape::Traced(_) => None,
+            ModelShape::Decoder(decoder) => Some(decoder),
+            ModelShape::Encoder(encoder) => Some(&encoder.stack),
+            ModelShape::EncoderDecoder(model) => Some(&model.block),
+            ModelShape::DiT(net) => Some(&net.block),
+            ModelShape::ResidualNet(_) | ModelShape::Unet(_) | ModelShape::Traced(_) => None,
         }
     }
 
@@ -229,15 +229,15 @@ impl Architecture {
     #[must_use]
     pub fn kind(&self) -> ModelType {
         match &self.shape {
-            Shape::Decoder(_) => ModelType::TransformerDecoder,
-            Shape::Encoder(encoder) => match encoder.ends {
+            ModelShape::Decoder(_) => ModelType::TransformerDecoder,
+            ModelShape::Encoder(encoder) => match encoder.ends {
                 Ends::Text { .. } => ModelType::TransformerEncoder,
                 Ends::Image { .. } => ModelType::VisionTransformer,
             },
-            Shape::EncoderDecoder(_) => ModelType::TransformerEncoderDecoder,
-            Shape::ResidualNet(_) => ModelType::Cnn,
-            Shape::Unet(_) | Shape::DiT(_) => ModelType::DiffusionModel,
-            Shape::Traced(model) => traced::kind(model),
+            ModelShape::EncoderDecoder(_) => ModelType::TransformerEncoderDecoder,
+            ModelShape::ResidualNet(_) => ModelType::Cnn,
+            ModelShape::Unet(_) | ModelShape::DiT(_) => ModelType::DiffusionModel,
+            ModelShape::Traced(model) => traced::kind(model),
         }
     }
 
@@ -246,10 +246,10 @@ impl Architecture {
     pub fn widest(&self) -> (u64, u64) {
         let most = |widths: &[u64]| widths.iter().copied().max().unwrap_or(1);
         match &self.shape {
-            Shape::ResidualNet(net) => (most(&net.widths).max(net.embedding).max(net.channels), 1),
+            ModelShape::ResidualNet(net) => (most(&net.widths).max(net.embedding).max(net.channels), 1),
             // Gate and value of a feed-forward block, four times the channels each.
-            Shape::Unet(net) => (most(&net.widths).saturating_mul(8).max(net.text_width()), most(&net.heads)),
-            Shape::EncoderDecoder(model) => {
+            ModelShape::Unet(net) => (most(&net.widths).saturating_mul(8).max(net.text_width()), most(&net.heads)),
+            ModelShape::EncoderDecoder(model) => {
                 let block = &model.block;
                 let width = block.hidden.max(block.intermediate).max(model.encoder_intermediate).max(block.vocab);
                 (width.max(block.heads.saturating_mul(block.head_dim)), block.heads.max(model.encoder_heads))
@@ -265,14 +265,16 @@ impl Architecture {
     #[must_use]
     pub fn layers(&self) -> u64 {
         match &self.shape {
-            Shape::Decoder(decoder) => decoder.layers,
-            Shape::Encoder(encoder) => encoder.stack.layers,
-            Shape::ResidualNet(net) => net.blocks(),
-            Shape::Unet(net) => net.modules(),
-            Shape::DiT(net) => net.block.layers,
-            Shape::Traced(model) => traced::layers(model),
+            ModelShape::Decoder(decoder) => decoder.layers,
+            ModelShape::Encoder(encoder) => encoder.stack.layers,
+            ModelShape::ResidualNet(net) => net.blocks(),
+            ModelShape::Unet(net) => net.modules(),
+            ModelShape::DiT(net) => net.block.layers,
+            ModelShape::Traced(model) => traced::layers(model),
             // The decoder's embedding stands between the halves.
-            Shape::EncoderDecoder(model) => model.encoder_layers.saturating_add(model.block.layers).saturating_add(1),
+            ModelShape::EncoderDecoder(model) => {
+                model.encoder_layers.saturating_add(model.block.layers).saturating_add(1)
+            }
         }
     }
 
@@ -289,8 +291,8 @@ impl Architecture {
     #[must_use]
     pub fn input(&self) -> Input {
         match &self.shape {
-            Shape::Decoder(decoder) => Input::Tokens(decoder.max_positions),
-            Shape::Encoder(encoder) => match encoder.ends {
+            ModelShape::Decoder(decoder) => Input::Tokens(decoder.max_positions),
+            ModelShape::Encoder(encoder) => match encoder.ends {
                 // RoBERTa's positions begin behind that of padding (models/roberta, padding_idx 1).
                 Ends::Text { .. } => match (self.family, encoder.stack.max_positions) {
                     (Family::Roberta, Some(rows)) => Input::Tokens(Some(rows.saturating_sub(2))),
@@ -298,11 +300,11 @@ impl Architecture {
                 },
                 Ends::Image { image, patch, .. } => Input::Image(patches(image, patch).saturating_add(1), image, false),
             },
-            Shape::ResidualNet(_) => Input::Image(1, 224, true),
-            Shape::Unet(net) => Input::Captioned(net.image),
-            Shape::DiT(net) => Input::Image(net.patches(), net.image, false),
-            Shape::Traced(model) => traced::input(model),
-            Shape::EncoderDecoder(model) => match model.start {
+            ModelShape::ResidualNet(_) => Input::Image(1, 224, true),
+            ModelShape::Unet(net) => Input::Captioned(net.image),
+            ModelShape::DiT(net) => Input::Image(net.patches(), net.image, false),
+            ModelShape::Traced(model) => traced::input(model),
+            ModelShape::EncoderDecoder(model) => match model.start {
                 Start::Audio { positions, .. } => Input::Pair(Some(positions), model.block.max_positions),
                 Start::Relative { .. } | Start::Learned => Input::Pair(None, model.block.max_positions),
             },

@@ -4,7 +4,7 @@ use super::weight::Part;
 
 /// Parts without gradients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Frozen(u16);
+pub struct FrozenParts(u16);
 
 /// Parts by the names that a plan has for them.
 const NAMES: [(&str, Part); 13] = [
@@ -26,7 +26,7 @@ const NAMES: [(&str, Part); 13] = [
 /// The names that errors list: one a part.
 pub const FROZEN_PARTS: &str = "embeddings, head, attention, mlp, experts, router, norms, convolutions";
 
-impl Frozen {
+impl FrozenParts {
     const fn bit(part: Part) -> u16 {
         1 << part as u16
     }

@@ -2,8 +2,8 @@
 
 use super::builder::Builder;
 use super::element::Element;
-use super::tape::{Flow, Home, Id, Spec, Tensor};
-use super::weight::{Meets, Part};
+use super::tape::{Flow, Home, Spec, Tensor, TensorId};
+use super::weight::{Part, TiedGrad};
 
 impl Builder<'_> {
     /// A parameter that is never trained and that no operator of the walk reads.
@@ -22,14 +22,14 @@ impl Builder<'_> {
     }
 
     /// The parameter written last is an output matrix as well, whose gradient waits for the embedding's: as a transposed
-    /// view of the product that made it, unless autocast casts that.
+    /// view of the matmul that made it, unless autocast casts that.
     pub fn waits_for_head(&mut self) {
         let view = !self.is_autocast();
-        self.meets(Meets::Waiting { view });
+        self.meets(TiedGrad::Waiting { view });
     }
 
     /// Other tapes make parts of the gradient of the parameter written last.
-    pub fn meets(&mut self, meets: Meets) {
+    pub fn meets(&mut self, meets: TiedGrad) {
         if let Some(weight) = self.tape.weights.last_mut() {
             weight.meets = meets;
         }
@@ -43,13 +43,13 @@ impl Builder<'_> {
     }
 
     /// A tensor that another tape made and holds.
-    pub fn elsewhere(&mut self, numel: u64, element: Element, grad: bool) -> Id {
+    pub fn elsewhere(&mut self, numel: u64, element: Element, grad: bool) -> TensorId {
         let group = self.group;
         self.tape.tensor(Tensor { numel, element, group, home: Home::Elsewhere, grad, cached: false, view_of: None })
     }
 
     /// `a += b`: the sum takes the memory of `a`.
-    pub fn add_in_place(&mut self, name: &'static str, a: Id, b: Id) -> Id {
+    pub fn add_in_place(&mut self, name: &'static str, a: TensorId, b: TensorId) -> TensorId {
         let root = self.tape.storage(a);
         let whole = *self.tape.get(a);
         let grad = self.needs_grad(a) || self.needs_grad(b);
@@ -63,7 +63,7 @@ impl Builder<'_> {
 
     /// `index_add_`: some rows are added to those of `sum`, which keeps its memory; they are saved for the shape of
     /// their gradient.
-    pub fn add_rows(&mut self, name: &'static str, sum: Id, rows: Id) -> Id {
+    pub fn add_rows(&mut self, name: &'static str, sum: TensorId, rows: TensorId) -> TensorId {
         let root = self.tape.storage(sum);
         let whole = *self.tape.get(sum);
         let grad = whole.grad || self.needs_grad(rows);
@@ -77,16 +77,16 @@ impl Builder<'_> {
 
     /// `x *= by`, where one number of `by` serves many of `x`: the product takes the memory of `x`, of which a copy is
     /// saved where `by` gets a gradient.
-    pub fn mul_in_place(&mut self, name: &'static str, x: Id, by: Id) -> Id {
+    pub fn mul_in_place(&mut self, name: &'static str, x: TensorId, by: TensorId) -> TensorId {
         let root = self.tape.storage(x);
         let whole = *self.tape.get(x);
         let grad = self.needs_grad(by);
         let view = Tensor { home: Home::Local, cached: false, grad: whole.grad || grad, view_of: Some(root), ..whole };
         let out = self.tape.tensor(view);
         let copy = grad.then(|| self.make(whole.numel, whole.element, false));
-        let outputs: Vec<Id> = std::iter::once(out).chain(copy).collect();
+        let outputs: Vec<TensorId> = std::iter::once(out).chain(copy).collect();
         let kept = whole.grad.then_some(by);
-        let saved: Vec<Id> = copy.into_iter().chain(kept).collect();
+        let saved: Vec<TensorId> = copy.into_iter().chain(kept).collect();
         self.tape.push(&Spec {
             name,
             inputs: &[(x, Flow::New), (by, Flow::New)],
@@ -100,16 +100,16 @@ impl Builder<'_> {
     }
 
     /// `relu_`: the output takes the memory of the input, and is kept.
-    pub fn relu_in_place(&mut self, name: &'static str, x: Id) -> Id {
+    pub fn relu_in_place(&mut self, name: &'static str, x: TensorId) -> TensorId {
         self.over(name, x, true)
     }
 
     /// `x *= number`: the product takes the memory of `x`.
-    pub fn overwritten(&mut self, name: &'static str, x: Id) -> Id {
+    pub fn overwritten(&mut self, name: &'static str, x: TensorId) -> TensorId {
         self.over(name, x, false)
     }
 
-    fn over(&mut self, name: &'static str, x: Id, keeps: bool) -> Id {
+    fn over(&mut self, name: &'static str, x: TensorId, keeps: bool) -> TensorId {
         let root = self.tape.storage(x);
         let whole = *self.tape.get(x);
         let out = self.tape.tensor(Tensor { home: Home::Local, cached: false, view_of: Some(root), ..whole });

@@ -26,36 +26,36 @@ mod weight;
 mod work;
 
 pub use architecture::{
-    Act, Architecture, Decoder, Encoder, Ends, Family, ImageHead, Mla, Moe, QkNorm, Shape, TextHead,
+    Act, Architecture, Decoder, Encoder, Ends, Family, ImageHead, Mla, ModelShape, Moe, QkNorm, TextHead,
 };
 pub use builder::{Adapters, Operands, Types, is_covered};
 pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
-pub use frozen::{FROZEN_PARTS, Frozen};
+pub use frozen::{FROZEN_PARTS, FrozenParts};
 pub use hf::from_hf;
 pub use modules::{default_targets, is_meant, linear_layers};
 pub use rules::modules_of;
-pub use tape::{Flow, GRANULE, Home, Id, Op, Span, Tape, Tensor, Unit};
+pub use tape::{Flow, GRANULE, Home, Op, PoolRange, Tape, Tensor, TensorId, Unit};
 pub use traced::of_trace;
-pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, Pending, Run, Walk};
-pub use weight::{Collective, CollectiveKind, Meets, Part, RankGroup, Weight};
-pub use work::{Convolution, Product, Scores, Work};
+pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, MicroBatch, Pending, Walk};
+pub use weight::{Collective, CollectiveKind, Part, RankGroup, TiedGrad, Weight};
+pub use work::{Convolution, MatMul, Scores, Work};
 
 use crate::framework::Profile;
 
 impl Architecture {
     /// The tapes of one micro-batch.
     #[must_use]
-    pub fn walk(&self, run: &Run<'_>) -> Walk {
+    pub fn walk(&self, run: &MicroBatch<'_>) -> Walk {
         match &self.shape {
-            Shape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
-            Shape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
-            Shape::EncoderDecoder(model) => encoder_decoder::walk(model, self.family, run),
-            Shape::ResidualNet(net) => residual_net::walk(net, run),
-            Shape::Unet(net) => diffusion::walk_unet(net, run),
-            Shape::DiT(net) => diffusion::walk_dit(net, self.family, run),
-            Shape::Traced(model) => traced::walk(model, run),
+            ModelShape::Decoder(decoder) => decoder::walk(decoder, self.family, run),
+            ModelShape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
+            ModelShape::EncoderDecoder(model) => encoder_decoder::walk(model, self.family, run),
+            ModelShape::ResidualNet(net) => residual_net::walk(net, run),
+            ModelShape::Unet(net) => diffusion::walk_unet(net, run),
+            ModelShape::DiT(net) => diffusion::walk_dit(net, self.family, run),
+            ModelShape::Traced(model) => traced::walk(model, run),
         }
     }
 
@@ -78,7 +78,7 @@ impl Architecture {
     fn of_one_token(&self, profile: &Profile, vocab_multiple: u64, adapters: Option<&Adapters>) -> Walk {
         let modules = modules_of(profile, self.family);
         let types = Types { weight: Element::F32, autocast: None, weight_cache: false, fp8: None, gathers_fp8: false };
-        let run = Run {
+        let run = MicroBatch {
             modules: &modules,
             types: &types,
             adapters,
@@ -95,7 +95,7 @@ impl Architecture {
             head_only: false,
             loss: LossRule::Plain,
             dropout: Some(0.0),
-            frozen: Frozen::default(),
+            frozen: FrozenParts::default(),
             vocab_multiple,
             cache: None,
         };

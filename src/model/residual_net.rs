@@ -1,20 +1,20 @@
 //! The walk of residual convolutional networks, as torchvision (models/resnet.py) and
 //! transformers (models/resnet/modeling_resnet.py) run them. Each block is a layer.
 
-use super::builder::{Builder, Keeps, Linear};
+use super::builder::{Builder, Linear, Stash};
 use super::convolution::{Conv, conv};
 use super::decoder::{cross_entropy, product};
 use super::element::{Element, Group};
 use super::families::ResidualNet;
-use super::tape::{Flow, Id, Spec, Tape, rounded};
-use super::walk::{Run, Walk};
+use super::tape::{Flow, Spec, Tape, TensorId, rounded};
+use super::walk::{MicroBatch, Walk};
 use super::weight::Part;
 use super::work::Work;
 
 /// A network and one micro-batch.
 struct Site<'a> {
     net: &'a ResidualNet,
-    run: &'a Run<'a>,
+    run: &'a MicroBatch<'a>,
 }
 
 /// A block of a stage.
@@ -33,7 +33,7 @@ fn norm_buffers(channels: u64) -> u64 {
 }
 
 /// The tapes of a network.
-pub fn walk(net: &ResidualNet, run: &Run<'_>) -> Walk {
+pub fn walk(net: &ResidualNet, run: &MicroBatch<'_>) -> Walk {
     let site = Site { net, run };
     let mut side = run.image.div_ceil(4);
     let (mut kinds, mut order) = (Vec::with_capacity(2 * net.depths.len()), Vec::new());
@@ -181,9 +181,9 @@ impl Site<'_> {
     }
 
     /// torchvision's ReLU overwrites its input, transformers' does not; both keep the output.
-    fn relu(&self, b: &mut Builder<'_>, name: &'static str, x: Id) -> Id {
+    fn relu(&self, b: &mut Builder<'_>, name: &'static str, x: TensorId) -> TensorId {
         b.group = Group::Convolution;
-        if self.run.modules.inplace_relu.is { b.relu_in_place(name, x) } else { b.pointwise(name, x, Keeps::Output) }
+        if self.run.modules.inplace_relu.is { b.relu_in_place(name, x) } else { b.pointwise(name, x, Stash::Output) }
     }
 
     /// The mean over all pixels, and classes where it has some.
@@ -193,7 +193,7 @@ impl Site<'_> {
         let compute = run.compute();
         let x = b.input(product(&[self.positions(side), channels]), compute, true);
         b.group = Group::Logits;
-        let pooled = b.unary("head.pool", (x, Flow::New), (product(&[run.batch, channels]), compute), Keeps::Nothing);
+        let pooled = b.unary("head.pool", (x, Flow::New), (product(&[run.batch, channels]), compute), Stash::Nothing);
         let out = match self.net.labels {
             Some(to) => {
                 let classes = Linear { name: "head", from: channels, to, bias: true, part: Part::Mlp };
@@ -210,7 +210,7 @@ impl Site<'_> {
 
 /// `batch_norm`: saves its input, and mean and reciprocal deviation of each channel in fp32; its output has the
 /// input's type whatever its weights' is.
-fn batch_norm(b: &mut Builder<'_>, name: &'static str, x: Id, channels: u64) -> Id {
+fn batch_norm(b: &mut Builder<'_>, name: &'static str, x: TensorId, channels: u64) -> TensorId {
     b.group = Group::Convolution;
     let weight = b.weights(Part::Norm, channels, 1, 2, 2);
     let (numel, element) = (b.numel(x), b.element(x));

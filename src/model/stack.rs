@@ -99,12 +99,12 @@ pub struct Decoder {
     /// Multi-token-prediction layers.
     pub mtp_layers: u64,
     /// What the head says.
-    pub says: Says,
+    pub says: DecoderOutput,
 }
 
 /// What a decoder is trained to say.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Says {
+pub enum DecoderOutput {
     /// The next token.
     Tokens,
     /// Nothing: the hidden states are what it gives.
@@ -234,7 +234,7 @@ impl Decoder {
             moe: None,
             mla: None,
             mtp_layers: 0,
-            says: Says::Tokens,
+            says: DecoderOutput::Tokens,
         }
     }
 

@@ -11,7 +11,7 @@ use super::work::Work;
 
 /// Index of a tensor in its tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Id(pub u32);
+pub struct TensorId(pub u32);
 
 /// Where a tensor's memory is accounted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Tensor {
     /// tokens.
     pub cached: bool,
     /// The tensor whose memory this one is a view of.
-    pub view_of: Option<Id>,
+    pub view_of: Option<TensorId>,
 }
 
 /// The granule of PyTorch's CUDA caching allocator (c10/core/AllocatorConfig.h, `kMinBlockSize`).
@@ -97,14 +97,14 @@ pub enum Unit {
 
 /// A range in one of the tape's pools.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Span {
+pub struct PoolRange {
     /// First.
     pub from: u32,
     /// One past the last.
     pub to: u32,
 }
 
-impl Span {
+impl PoolRange {
     const fn range(self) -> std::ops::Range<usize> {
         self.from as usize..self.to as usize
     }
@@ -120,11 +120,11 @@ pub struct Op {
     /// On what.
     pub work: Work,
     /// What it reads.
-    pub inputs: Span,
+    pub inputs: PoolRange,
     /// What it writes.
-    pub outputs: Span,
+    pub outputs: PoolRange,
     /// What it saves for the backward pass.
-    pub saved: Span,
+    pub saved: PoolRange,
     /// Bytes that it needs only while it runs forward.
     pub scratch_forward: u64,
     /// The same backward.
@@ -149,13 +149,13 @@ pub struct Tape {
     /// Parameters.
     pub weights: Vec<Weight>,
     /// Tensors named by operators.
-    ids: Vec<Id>,
+    ids: Vec<TensorId>,
     /// How gradients flow to each input, parallel to the inputs' part of `ids`.
     flows: Vec<Flow>,
     /// The hidden state that leaves.
-    pub output: Option<Id>,
+    pub output: Option<TensorId>,
     /// Further tensors whose gradients come in from later tapes.
-    pub also: Vec<Id>,
+    pub also: Vec<TensorId>,
     /// What comes in is saved by the tape that made it, and held there.
     pub borrows: bool,
     /// Checkpointing leaves it alone: it is no repeated block.
@@ -178,11 +178,11 @@ pub struct Spec<'a> {
     /// On what.
     pub work: Work,
     /// Inputs with the flow of their gradients.
-    pub inputs: &'a [(Id, Flow)],
+    pub inputs: &'a [(TensorId, Flow)],
     /// Outputs.
-    pub outputs: &'a [Id],
+    pub outputs: &'a [TensorId],
     /// Saved tensors.
-    pub saved: &'a [Id],
+    pub saved: &'a [TensorId],
     /// Scratch forward, bytes.
     pub scratch_forward: u64,
     /// Scratch backward, bytes.
@@ -230,13 +230,13 @@ impl Tape {
     }
 
     /// Adds a tensor.
-    pub fn tensor(&mut self, tensor: Tensor) -> Id {
+    pub fn tensor(&mut self, tensor: Tensor) -> TensorId {
         self.tensors.push(tensor);
-        Id(self.tensors.len() as u32 - 1)
+        TensorId(self.tensors.len() as u32 - 1)
     }
 
     /// Adds a parameter; its tensor in the type that weights are stored in.
-    pub fn weight(&mut self, weight: Weight, element: Element) -> Id {
+    pub fn weight(&mut self, weight: Weight, element: Element) -> TensorId {
         self.weights.push(weight);
         let home = Home::Weight(self.weights.len() as u32 - 1);
         let numel = weight.numel.saturating_mul(weight.copies);
@@ -260,7 +260,7 @@ impl Tape {
             let grad = self.tensors[id.0 as usize].grad;
             self.flows.push(if grad { *flow } else { Flow::Stop });
         }
-        let inputs = Span { from: inputs_from, to: self.ids.len() as u32 };
+        let inputs = PoolRange { from: inputs_from, to: self.ids.len() as u32 };
         let outputs = self.pool(spec.outputs);
         let saved = self.pool(spec.saved);
         self.ops.push(Op {
@@ -279,33 +279,33 @@ impl Tape {
         });
     }
 
-    fn pool(&mut self, ids: &[Id]) -> Span {
+    fn pool(&mut self, ids: &[TensorId]) -> PoolRange {
         let from = self.ids.len() as u32;
         self.ids.extend_from_slice(ids);
-        Span { from, to: self.ids.len() as u32 }
+        PoolRange { from, to: self.ids.len() as u32 }
     }
 
     /// The tensors that a span names.
     #[must_use]
-    pub fn ids(&self, span: Span) -> &[Id] {
+    pub fn ids(&self, span: PoolRange) -> &[TensorId] {
         &self.ids[span.range()]
     }
 
     /// How gradients flow to the inputs that `span` names.
     #[must_use]
-    pub fn flows(&self, span: Span) -> &[Flow] {
+    pub fn flows(&self, span: PoolRange) -> &[Flow] {
         &self.flows[span.range()]
     }
 
     /// A tensor.
     #[must_use]
-    pub fn get(&self, id: Id) -> &Tensor {
+    pub fn get(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.0 as usize]
     }
 
     /// The tensor that holds the memory of `id`.
     #[must_use]
-    pub fn storage(&self, id: Id) -> Id {
+    pub fn storage(&self, id: TensorId) -> TensorId {
         self.get(id).view_of.unwrap_or(id)
     }
 

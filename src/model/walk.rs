@@ -3,7 +3,7 @@
 
 use super::builder::{Adapters, Types};
 use super::element::Element;
-use super::frozen::Frozen;
+use super::frozen::FrozenParts;
 use super::tape::Tape;
 use crate::framework::Modules;
 use crate::plan::keywords::CpComm;
@@ -81,7 +81,7 @@ pub enum LossRule {
 
 /// One micro-batch on one GPU.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run<'a> {
+pub struct MicroBatch<'a> {
     /// What the framework's modules do.
     pub modules: &'a Modules,
     /// In which types.
@@ -100,7 +100,7 @@ pub struct Run<'a> {
     pub cut: Cut,
     /// What computes attention; `None`: by PyTorch's rules.
     pub attention: AttentionChoice,
-    /// The card has PyTorch's flash kernels: compute capability 8.0 and above.
+    /// The GPU has PyTorch's flash kernels: compute capability 8.0 and above.
     pub flash: bool,
     /// Transformer Engine takes flash-attn's kernels and not cuDNN's.
     pub flash_attn: bool,
@@ -115,7 +115,7 @@ pub struct Run<'a> {
     /// A dropout that overrides the model's own.
     pub dropout: Option<f64>,
     /// Parts that are frozen.
-    pub frozen: Frozen,
+    pub frozen: FrozenParts,
     /// Rows that the vocabulary is padded to a multiple of.
     pub vocab_multiple: u64,
     /// Keys and values are kept for later tokens.
@@ -142,7 +142,7 @@ pub enum AttentionChoice {
     Eager,
 }
 
-impl Run<'_> {
+impl MicroBatch<'_> {
     /// Tokens on this rank.
     #[must_use]
     pub const fn tokens(&self) -> u64 {

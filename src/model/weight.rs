@@ -25,7 +25,7 @@ pub enum Part {
 
 /// Where a parameter that two tapes use gets its gradient: autograd hands the sum on when all parts are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meets {
+pub enum TiedGrad {
     /// No other tape uses it.
     Nothing,
     /// This part waits for one that an earlier tape makes.
@@ -57,7 +57,7 @@ pub struct Weight {
     /// Its last two dimensions, where it has more than two.
     pub window: Option<(u64, u64)>,
     /// Parts of its gradient that other tapes make.
-    pub meets: Meets,
+    pub meets: TiedGrad,
 }
 
 /// A collective in a tape.

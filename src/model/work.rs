@@ -1,8 +1,8 @@
 //! What a kernel computes on, as far as its speed depends on it.
 
-/// A batch of matrix products: `rows` x `inner` by `inner` x `columns`.
+/// A batch of matrix multiplications: `rows` x `inner` by `inner` x `columns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Product {
+pub struct MatMul {
     /// How many alike.
     pub batch: u64,
     /// Rows of the result.
@@ -55,8 +55,8 @@ pub enum Work {
     Rows,
     /// Elements, once their mean and deviation over all samples are known: a tensor is read twice.
     Normalized,
-    /// Matrix products.
-    Product(Product),
+    /// Matrix multiplications.
+    Product(MatMul),
     /// A convolution.
     Convolution(Convolution),
     /// Fused attention.

@@ -19,7 +19,7 @@ const MOST_ANCESTORS: usize = 32;
 
 /// One process as the system has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub struct ProcessCommand {
     /// Its id in this namespace.
     pub pid: u32,
     /// The words of its command line.
@@ -36,7 +36,7 @@ pub struct Command {
     pub ancestors: Vec<Vec<String>>,
 }
 
-impl Command {
+impl ProcessCommand {
     /// Reads a process.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         process(root.path(), 30, b"python\0train.py\0\0--x\0\0", 20);
         process(root.path(), 20, b"torchrun --n 2 train.py", 1);
-        let found = Command::under(root.path(), 30).unwrap();
+        let found = ProcessCommand::under(root.path(), 30).unwrap();
         assert_eq!(found.words, ["python", "train.py", "", "--x"]);
         assert_eq!(found.ancestors, [["torchrun", "--n", "2", "train.py"]]);
         assert_eq!(found.variables["B"], "x=y");
@@ -179,27 +179,27 @@ mod tests {
         fs::create_dir(container.path().join("work")).unwrap();
         std::os::unix::fs::symlink(container.path(), folder.join("root")).unwrap();
         std::os::unix::fs::symlink(container.path().join("work"), folder.join("cwd")).unwrap();
-        let found = Command::under(proc.path(), 40).unwrap();
+        let found = ProcessCommand::under(proc.path(), 40).unwrap();
         assert_eq!(found.root, Some(folder.join("root")));
         // What `/work` is here is another folder, or none.
         assert_eq!(found.folder, Some(folder.join("cwd")));
         fs::remove_file(folder.join("root")).unwrap();
         std::os::unix::fs::symlink("/", folder.join("root")).unwrap();
-        let found = Command::under(proc.path(), 40).unwrap();
+        let found = ProcessCommand::under(proc.path(), 40).unwrap();
         assert_eq!((found.root, found.folder), (None, Some(container.path().join("work"))));
     }
 
     #[test]
     fn what_cannot_be_read_is_one_line() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(Command::under(root.path(), 7).unwrap_err(), "there is no process 7");
+        assert_eq!(ProcessCommand::under(root.path(), 7).unwrap_err(), "there is no process 7");
         process(root.path(), 8, b"", 1);
-        assert!(Command::under(root.path(), 8).unwrap_err().contains("no command line"));
+        assert!(ProcessCommand::under(root.path(), 8).unwrap_err().contains("no command line"));
         process(root.path(), 9, &vec![b'x'; (MOST_BYTES + 1) as usize], 1);
-        assert!(Command::under(root.path(), 9).unwrap_err().contains("more than 8 MiB"));
+        assert!(ProcessCommand::under(root.path(), 9).unwrap_err().contains("more than 8 MiB"));
         process(root.path(), 10, b"loop", 10);
-        assert_eq!(Command::under(root.path(), 10).unwrap().ancestors.len(), MOST_ANCESTORS);
+        assert_eq!(ProcessCommand::under(root.path(), 10).unwrap().ancestors.len(), MOST_ANCESTORS);
         process(root.path(), 11, &[0xff, 0xfe, 0, b'a'], 1);
-        assert_eq!(Command::under(root.path(), 11).unwrap().words[1], "a");
+        assert_eq!(ProcessCommand::under(root.path(), 11).unwrap().words[1], "a");
     }
 }

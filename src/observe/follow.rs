@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// What is followed besides the devices.
 #[derive(Debug, Clone, Default)]
-pub struct Follow {
+pub struct FollowOptions {
     /// This log instead of the attached process's own.
     pub log: Option<PathBuf>,
     /// The user's own pattern of its lines.
@@ -32,13 +32,13 @@ pub struct Follow {
 
 /// Follows until it is dropped.
 #[derive(Debug)]
-pub struct Following {
+pub struct RunFollower {
     attached: std_mpsc::Sender<Option<u32>>,
     last: Option<u32>,
     socket: Option<PathBuf>,
 }
 
-impl Following {
+impl RunFollower {
     /// The process whose log is read from now on.
     pub fn attend(&mut self, pid: Option<u32>) {
         if pid != self.last {
@@ -49,7 +49,7 @@ impl Following {
     }
 }
 
-impl Drop for Following {
+impl Drop for RunFollower {
     fn drop(&mut self) {
         // The thread may be cut off by the end of the program: the socket's name goes here.
         if let Some(path) = &self.socket {
@@ -63,11 +63,11 @@ impl Drop for Following {
 /// # Errors
 /// Where the system gives no thread.
 pub fn follow(
-    wanted: Follow,
+    wanted: FollowOptions,
     variable: impl Fn(&str) -> Option<OsString>,
     clock: impl Fn() -> Moment + Send + 'static,
     news: Sender<RunNews>,
-) -> io::Result<Following> {
+) -> io::Result<RunFollower> {
     let (attached, changes) = std_mpsc::channel();
     let listener = wanted.live.then(|| Directory::open(variable).and_then(|directory| Listener::bind(&directory)));
     let (listener, deaf) = match listener {
@@ -77,7 +77,7 @@ pub fn follow(
     };
     let socket = listener.as_ref().map(|listener| listener.path().to_owned());
     let last = wanted.pid;
-    let mut follower = Follower {
+    let mut follower = FollowThread {
         log: None,
         news: RunNews { deaf, ..RunNews::default() },
         wanted,
@@ -98,11 +98,11 @@ pub fn follow(
             }
         }
     })?;
-    Ok(Following { attached, last, socket })
+    Ok(RunFollower { attached, last, socket })
 }
 
-struct Follower {
-    wanted: Follow,
+struct FollowThread {
+    wanted: FollowOptions,
     log: Option<Log>,
     listener: Option<Listener>,
     news: RunNews,
@@ -110,7 +110,7 @@ struct Follower {
     told: RunNews,
 }
 
-impl Follower {
+impl FollowThread {
     fn turn_to(&mut self, pid: Option<u32>) {
         let own = self.wanted.pattern.clone();
         let opened = match (&self.wanted.log, pid) {
@@ -201,7 +201,7 @@ mod tests {
         let log = folder.path().join("log");
         fs::write(&log, "").unwrap();
         let (sender, mut receiver) = mpsc::channel(4);
-        let wanted = Follow { log: Some(log.clone()), pid: Some(7), live: false, pattern: None };
+        let wanted = FollowOptions { log: Some(log.clone()), pid: Some(7), live: false, pattern: None };
         let _following = follow(wanted, |_| None, || Moment(9), sender).unwrap();
         let mut why = || loop {
             if let Some(why) = receiver.blocking_recv().unwrap().no_log {
@@ -220,7 +220,7 @@ mod tests {
         fs::write(&log, "iter 3: loss 2.5, time 40.00ms, mfu 30.00%\n").unwrap();
         let (sender, mut receiver) = mpsc::channel(4);
         let hooks = folder.path().join("hooks").into_os_string();
-        let wanted = Follow { log: Some(log), pid: Some(7), live: true, pattern: None };
+        let wanted = FollowOptions { log: Some(log), pid: Some(7), live: true, pattern: None };
         let variable = move |name: &str| (name == super::super::hook::HOOK_DIRECTORY_VARIABLE).then(|| hooks.clone());
         let mut following = follow(wanted, variable, || Moment(9), sender).unwrap();
         let first = receiver.blocking_recv().unwrap();

@@ -1,6 +1,6 @@
 //! Where facts come from. A [`Source`] answers with a [`Sample`] whenever it is
 //! asked; [`spawn`] keeps one on a thread of its own and hands what it says to the
-//! owner of the state as [`Report`]s.
+//! owner of the state as [`SourceReport`]s.
 //!
 //! Sources never interpret. Whatever they could not read is an absence with its
 //! reason, and each figure tells whether it was measured, bounded or derived.
@@ -22,23 +22,24 @@ mod thread;
 pub mod trace;
 
 pub use amdgpu::Amdgpu;
-pub use command::{Command, regular_file};
+pub use command::{ProcessCommand, regular_file};
 pub use demo::{Demo, Departure};
-pub use follow::{Follow, Following, follow};
-pub use nvml::{Asked, LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError};
-pub use open::{Choice, Means, ROOT_VARIABLE, open};
+pub use follow::{FollowOptions, RunFollower, follow};
+pub use nvml::{LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError, QueryInterval};
+pub use open::{ROOT_VARIABLE, SourceChoice, SourceContext, open};
 pub use process::{End, end};
 pub use prometheus::Prometheus;
 pub use record::{
-    Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, Replay, Rotation, Samples, VERSION, Written,
+    Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, RecordingTotals, Replay, Rotation, Samples,
+    VERSION,
 };
 pub use thread::{Handle, spawn};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::reading::playback::{Playback, Steer};
-use crate::reading::{Moment, Sample, SourceInfo, Wanted};
+use crate::reading::playback::{Playback, PlaybackCommand};
+use crate::reading::{Moment, RequiredMetrics, Sample, SourceInfo};
 
 /// Something that can be asked for the state of the devices.
 pub trait Source: Send {
@@ -60,12 +61,12 @@ pub trait Source: Send {
     }
 
     /// Does what somebody wants of a recording.
-    fn steer(&mut self, _steer: Steer) {}
+    fn steer(&mut self, _steer: PlaybackCommand) {}
 }
 
 /// What a source's thread says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Report {
+pub enum SourceReport {
     /// The source is open; samples follow.
     Started(SourceInfo),
     /// One sample.
@@ -81,11 +82,11 @@ pub enum Report {
 ///
 /// Clones share the same wishes.
 #[derive(Debug, Clone, Default)]
-pub struct Wants {
-    wanted: Arc<Mutex<Wanted>>,
+pub struct SharedRequirements {
+    wanted: Arc<Mutex<RequiredMetrics>>,
 }
 
-impl Wants {
+impl SharedRequirements {
     /// Nothing beyond what every sample has.
     #[must_use]
     pub fn nothing() -> Self {
@@ -95,23 +96,23 @@ impl Wants {
     /// Everything that a source has.
     #[must_use]
     pub fn everything() -> Self {
-        let wants = Self::default();
-        wants.set(Wanted::everything());
-        wants
+        let requirements = Self::default();
+        requirements.set(RequiredMetrics::everything());
+        requirements
     }
 
     /// From now on this is wanted.
-    pub fn set(&self, wanted: Wanted) {
+    pub fn set(&self, wanted: RequiredMetrics) {
         *self.lock() = wanted;
     }
 
     /// What is wanted now.
     #[must_use]
-    pub fn get(&self) -> Wanted {
+    pub fn get(&self) -> RequiredMetrics {
         *self.lock()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Wanted> {
+    fn lock(&self) -> MutexGuard<'_, RequiredMetrics> {
         // A plain value is whole even when its holder panicked.
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }

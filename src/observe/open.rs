@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
-use super::{Amdgpu, Demo, Departure, Nvml, Prometheus, Replay, Source, Wants};
+use super::{Amdgpu, Demo, Departure, Nvml, Prometheus, Replay, SharedRequirements, Source};
 use crate::catalog::Catalog;
 
 /// The environment variable that names a folder to look for AMD's GPUs in, in place of `/`.
@@ -11,7 +11,7 @@ pub const ROOT_VARIABLE: &str = "MEMWALL_SYS_ROOT";
 
 /// The user's choice of a source.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum Choice {
+pub enum SourceChoice {
     /// The NVIDIA driver where it works and has a GPU, else AMD's, else, where no driver is there that only
     /// fails, the demo.
     #[default]
@@ -35,14 +35,14 @@ pub enum Choice {
 
 /// What a source may need beside the user's choice.
 #[derive(Debug, Default)]
-pub struct Means {
+pub struct SourceContext {
     /// The run that is played where it comes to that.
     pub demo: Option<Demo>,
     /// Where there is none yet: from where it comes as soon as there is a plan.
     pub later: Option<Receiver<Demo>>,
     /// What somebody wants to see.
-    pub wants: Wants,
-    /// Peaks of cards whose driver does not tell them.
+    pub requirements: SharedRequirements,
+    /// Peaks of GPUs whose driver does not tell them.
     pub catalog: Catalog,
 }
 
@@ -52,24 +52,31 @@ pub struct Means {
 /// # Errors
 /// One line: why what was asked for cannot be watched and what to do about it; or that there is
 /// no demo.
-pub fn open(choice: Choice, means: Means) -> Result<Box<dyn Source>, String> {
+pub fn open(choice: SourceChoice, means: SourceContext) -> Result<Box<dyn Source>, String> {
     let root = std::env::var_os(ROOT_VARIABLE).map_or_else(|| PathBuf::from("/"), PathBuf::from);
     open_with(choice, None, &root, means)
 }
 
 /// The same with NVML's library at a path, and AMD's files under a folder.
-fn open_with(choice: Choice, library: Option<PathBuf>, root: &Path, means: Means) -> Result<Box<dyn Source>, String> {
-    let Means { demo, later, wants, catalog } = means;
+fn open_with(
+    choice: SourceChoice,
+    library: Option<PathBuf>,
+    root: &Path,
+    means: SourceContext,
+) -> Result<Box<dyn Source>, String> {
+    let SourceContext { demo, later, requirements, catalog } = means;
     let demo = || demo.or_else(|| later?.recv().ok());
-    let nvml = || Nvml::open(library, wants);
+    let nvml = || Nvml::open(library, requirements);
     let amdgpu = || Amdgpu::open(root, &catalog);
     match choice {
-        Choice::Demo(_) => Ok(Box::new(demo().ok_or("there is no demo without a plan that can be predicted")?)),
-        Choice::Nvml => Ok(Box::new(nvml().map_err(|why| why.to_string())?)),
-        Choice::Amdgpu => Ok(Box::new(amdgpu()?)),
-        Choice::Prometheus(url) => Ok(Box::new(Prometheus::open(&url, catalog)?)),
-        Choice::Replay { path, speed } => Ok(Box::new(Replay::open(&path, speed).map_err(|why| why.to_string())?)),
-        Choice::Auto => match nvml() {
+        SourceChoice::Demo(_) => Ok(Box::new(demo().ok_or("there is no demo without a plan that can be predicted")?)),
+        SourceChoice::Nvml => Ok(Box::new(nvml().map_err(|why| why.to_string())?)),
+        SourceChoice::Amdgpu => Ok(Box::new(amdgpu()?)),
+        SourceChoice::Prometheus(url) => Ok(Box::new(Prometheus::open(&url, catalog)?)),
+        SourceChoice::Replay { path, speed } => {
+            Ok(Box::new(Replay::open(&path, speed).map_err(|why| why.to_string())?))
+        }
+        SourceChoice::Auto => match nvml() {
             Ok(nvml) => Ok(Box::new(nvml)),
             Err(why) => match amdgpu() {
                 Ok(amdgpu) => Ok(Box::new(amdgpu)),
@@ -97,8 +104,8 @@ mod tests {
     }
 
     /// Opens in a folder without a library and without AMD's files.
-    fn open(choice: Choice, folder: &Path, demo: Option<Demo>) -> Result<Box<dyn Source>, String> {
-        open_with(choice, Some(library(folder)), folder, Means { demo, ..Means::default() })
+    fn open(choice: SourceChoice, folder: &Path, demo: Option<Demo>) -> Result<Box<dyn Source>, String> {
+        open_with(choice, Some(library(folder)), folder, SourceContext { demo, ..SourceContext::default() })
     }
 
     fn library(folder: &Path) -> PathBuf {
@@ -108,39 +115,40 @@ mod tests {
     #[test]
     fn a_demo_without_a_plan_waits_for_one() {
         let (hand, later) = std::sync::mpsc::channel();
-        let means = |later| Means { later: Some(later), ..Means::default() };
+        let means = |later| SourceContext { later: Some(later), ..SourceContext::default() };
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().to_path_buf();
         let waiting = std::thread::spawn(move || {
-            open_with(Choice::Demo(Departure::default()), None, &root, means(later)).map(|source| source.info().kind)
+            open_with(SourceChoice::Demo(Departure::default()), None, &root, means(later))
+                .map(|source| source.info().kind)
         });
         hand.send(demo().unwrap()).unwrap();
         assert_eq!(waiting.join().unwrap(), Ok(SourceKind::Demo));
         let (hand, later) = std::sync::mpsc::channel();
         drop(hand);
-        let none = open_with(Choice::Demo(Departure::default()), None, folder.path(), means(later));
+        let none = open_with(SourceChoice::Demo(Departure::default()), None, folder.path(), means(later));
         assert!(none.is_err_and(|why| why.contains("no demo without a plan")));
     }
 
     #[test]
     fn without_a_driver_the_demo_says_why_it_is_one() {
         let folder = tempfile::tempdir().unwrap();
-        let source = open(Choice::Auto, folder.path(), demo()).unwrap();
+        let source = open(SourceChoice::Auto, folder.path(), demo()).unwrap();
         assert_eq!(source.info().kind, SourceKind::Demo);
         assert_eq!(source.info().detail, format!("cannot load {}", library(folder.path()).display()));
-        let source = open(Choice::Demo(Departure::default()), folder.path(), demo()).unwrap();
+        let source = open(SourceChoice::Demo(Departure::default()), folder.path(), demo()).unwrap();
         assert_eq!(source.info().detail, "a simulated run of the plan");
     }
 
     #[test]
     fn who_wants_nvml_gets_no_demo_but_a_line_that_helps() {
         let folder = tempfile::tempdir().unwrap();
-        let line = open(Choice::Nvml, folder.path(), demo()).err().unwrap();
+        let line = open(SourceChoice::Nvml, folder.path(), demo()).err().unwrap();
         assert!(
             line.contains(library(folder.path()).to_str().unwrap()) && line.contains(super::super::LIBRARY_VARIABLE)
         );
         assert!(line.contains("No such file"), "{line}");
         assert!(!line.contains('\n'));
-        assert_eq!(open(Choice::Auto, folder.path(), None).err().unwrap(), line);
+        assert_eq!(open(SourceChoice::Auto, folder.path(), None).err().unwrap(), line);
     }
 }

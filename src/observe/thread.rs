@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::{Report, Source};
+use super::{Source, SourceReport};
 use crate::reading::Moment;
-use crate::reading::playback::Steer;
+use crate::reading::playback::PlaybackCommand;
 
 /// Samples of a recording that are handed over together at most, and the time after which
 /// what there is is handed over: a long way is shown as it goes.
@@ -24,7 +24,7 @@ const TOGETHER: (usize, Duration) = (256, Duration::from_millis(40));
 #[derive(Debug)]
 pub struct Handle {
     // Its going away is the signal to end.
-    steers: std_mpsc::Sender<Steer>,
+    steers: std_mpsc::Sender<PlaybackCommand>,
 }
 
 impl Handle {
@@ -32,7 +32,7 @@ impl Handle {
     pub fn stop(self) {}
 
     /// Passes on what somebody wants of a recording.
-    pub fn steer(&self, steer: Steer) {
+    pub fn steer(&self, steer: PlaybackCommand) {
         // A source that has ended cannot be steered, and its end has been told.
         let _ = self.steers.send(steer);
     }
@@ -49,19 +49,19 @@ impl Handle {
 ///
 /// # Errors
 /// When the system gives no thread.
-pub fn spawn<O, C>(open: O, interval: Duration, clock: C, reports: Sender<Report>) -> io::Result<Handle>
+pub fn spawn<O, C>(open: O, interval: Duration, clock: C, reports: Sender<SourceReport>) -> io::Result<Handle>
 where
     O: FnOnce() -> Result<Box<dyn Source>, String> + Send + 'static,
     C: Fn() -> Moment + Send + 'static,
 {
     let (steers, steered) = std_mpsc::channel();
     thread::Builder::new().name("source".to_owned()).spawn(move || match open() {
-        Ok(source) if reports.try_send(Report::Started(source.info())).is_err() => {}
+        Ok(source) if reports.try_send(SourceReport::Started(source.info())).is_err() => {}
         Ok(source) if source.playback().is_some() => play(source, interval, &clock, &reports, &steered),
         Ok(source) => watch(source, interval, &clock, &reports, &steered),
         // The channel is fresh and nobody else sends, so there is room; if the receiver
         // has gone meanwhile, nobody is left to be told.
-        Err(why) => drop(reports.try_send(Report::Failed(why))),
+        Err(why) => drop(reports.try_send(SourceReport::Failed(why))),
     })?;
     Ok(Handle { steers })
 }
@@ -71,15 +71,15 @@ fn watch(
     mut source: Box<dyn Source>,
     interval: Duration,
     clock: &impl Fn() -> Moment,
-    reports: &Sender<Report>,
-    steered: &std_mpsc::Receiver<Steer>,
+    reports: &Sender<SourceReport>,
+    steered: &std_mpsc::Receiver<PlaybackCommand>,
 ) {
     let mut dropped = 0;
     let mut due = Instant::now();
     loop {
         let mut sample = source.sample(clock());
         sample.dropped = dropped;
-        match reports.try_send(Report::Sample(sample)) {
+        match reports.try_send(SourceReport::Sample(sample)) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => dropped += 1,
             Err(TrySendError::Closed(_)) => return,
@@ -104,8 +104,8 @@ fn play(
     mut source: Box<dyn Source>,
     interval: Duration,
     clock: &impl Fn() -> Moment,
-    reports: &Sender<Report>,
-    steered: &std_mpsc::Receiver<Steer>,
+    reports: &Sender<SourceReport>,
+    steered: &std_mpsc::Receiver<PlaybackCommand>,
 ) {
     loop {
         let began = Instant::now();
@@ -117,7 +117,7 @@ fn play(
             samples.push(source.sample(clock()));
         }
         let Some(playback) = source.playback() else { return };
-        if reports.blocking_send(Report::Played(playback, samples)).is_err() {
+        if reports.blocking_send(SourceReport::Played(playback, samples)).is_err() {
             return;
         }
         let wanted = match source.pause(interval) {
@@ -191,9 +191,9 @@ mod tests {
         let (_, open) = counter(u64::MAX);
         let (sender, mut receiver) = mpsc::channel(64);
         let _stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
-        assert!(matches!(receiver.blocking_recv(), Some(Report::Started(info)) if info.detail == "a counter"));
+        assert!(matches!(receiver.blocking_recv(), Some(SourceReport::Started(info)) if info.detail == "a counter"));
         for second in 0..3 {
-            let Some(Report::Sample(sample)) = receiver.blocking_recv() else { panic!("no sample") };
+            let Some(SourceReport::Sample(sample)) = receiver.blocking_recv() else { panic!("no sample") };
             assert_eq!(sample.at, Moment(second * 1000));
             assert_eq!(sample.dropped, 0);
         }
@@ -207,9 +207,9 @@ mod tests {
         // `Started` and the first sample fill the channel.
         wait_until("ten samples", || asked.load(Ordering::SeqCst) >= 10);
         receiver.blocking_recv().unwrap();
-        let Some(Report::Sample(first)) = receiver.blocking_recv() else { panic!("no sample") };
+        let Some(SourceReport::Sample(first)) = receiver.blocking_recv() else { panic!("no sample") };
         assert_eq!((first.at, first.dropped), (Moment(0), 0));
-        let Some(Report::Sample(second)) = receiver.blocking_recv() else { panic!("no sample") };
+        let Some(SourceReport::Sample(second)) = receiver.blocking_recv() else { panic!("no sample") };
         // The clock counts samples: all between the two were dropped.
         assert_eq!(second.dropped, second.at.0 / 1000 - 1);
         assert!(second.dropped >= 8);
@@ -241,7 +241,7 @@ mod tests {
     fn a_source_that_cannot_be_opened_says_why() {
         let (sender, mut receiver) = mpsc::channel(4);
         let _stopper = spawn(|| Err("no driver".to_owned()), Duration::from_secs(1), steps(), sender).unwrap();
-        assert_eq!(receiver.blocking_recv(), Some(Report::Failed("no driver".to_owned())));
+        assert_eq!(receiver.blocking_recv(), Some(SourceReport::Failed("no driver".to_owned())));
         assert_eq!(receiver.blocking_recv(), None);
     }
 
@@ -250,8 +250,8 @@ mod tests {
         let (asked, open) = counter(2);
         let (sender, mut receiver) = mpsc::channel(4);
         let stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
-        assert!(matches!(receiver.blocking_recv(), Some(Report::Started(_))));
-        assert!(matches!(receiver.blocking_recv(), Some(Report::Sample(_))));
+        assert!(matches!(receiver.blocking_recv(), Some(SourceReport::Started(_))));
+        assert!(matches!(receiver.blocking_recv(), Some(SourceReport::Sample(_))));
         wait_until("the call that hangs", || asked.load(Ordering::SeqCst) == 2);
         assert!(receiver.try_recv().is_err());
         // Returns although the thread is stuck.

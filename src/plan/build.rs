@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Marker, ScalarStyle, Span};
 
-use super::fault::{Fault, Mark};
-use super::node::{Entry, Node, Shape, Style};
+use super::fault::{Fault, TextPosition};
+use super::node::{Entry, Node, NodeShape, Style};
 
 /// Parts of a key beyond which it is cut where it is told.
 const DEEPEST: usize = 8;
@@ -52,7 +52,7 @@ impl Offsets {
 }
 
 /// The document so far.
-pub struct Builder<'a> {
+pub struct DocumentBuilder<'a> {
     text: &'a str,
     offsets: Offsets,
     /// Lines before this document in its stream.
@@ -69,21 +69,21 @@ pub struct Builder<'a> {
 /// A list or mapping that is still open.
 struct Frame {
     start: usize,
-    at: Mark,
+    at: TextPosition,
     flow: bool,
     anchor: usize,
-    inside: Inside,
+    inside: Container,
 }
 
-enum Inside {
+enum Container {
     List(Vec<Node>),
-    Keys { entries: Vec<Entry>, seen: HashMap<String, Mark>, pending: Option<Key> },
+    Keys { entries: Vec<Entry>, seen: HashMap<String, TextPosition>, pending: Option<Key> },
 }
 
 struct Key {
     text: String,
     span: Range<usize>,
-    at: Mark,
+    at: TextPosition,
     style: Style,
     /// A key that may not stand: its value is read and dropped.
     dropped: bool,
@@ -92,7 +92,7 @@ struct Key {
 /// The text cannot be followed any further; why is among the faults.
 pub struct Stop;
 
-impl<'a> Builder<'a> {
+impl<'a> DocumentBuilder<'a> {
     pub fn new(text: &'a str, offsets: Offsets, lines_before: usize) -> Self {
         Self {
             text,
@@ -110,8 +110,8 @@ impl<'a> Builder<'a> {
         self.root
     }
 
-    pub fn mark(&self, marker: Marker) -> Mark {
-        Mark { line: marker.line() + self.lines_before, column: marker.col() + 1 }
+    pub fn mark(&self, marker: Marker) -> TextPosition {
+        TextPosition { line: marker.line() + self.lines_before, column: marker.col() + 1 }
     }
 
     /// Takes one event in.
@@ -126,17 +126,17 @@ impl<'a> Builder<'a> {
                 self.refuse_tag(tag.is_some(), at);
                 let style = Style::from(style);
                 let span = self.trimmed(bytes, style);
-                let node = Node { span, at, shape: Shape::Scalar { text: text.into_owned(), style } };
+                let node = Node { span, at, shape: NodeShape::Scalar { text: text.into_owned(), style } };
                 self.keep(anchor, &node)?;
                 self.add(node)
             }
             Event::SequenceStart(anchor, tag) => {
                 self.refuse_tag(tag.is_some(), at);
-                self.open(bytes.start, at, anchor, Inside::List(Vec::new()))
+                self.open(bytes.start, at, anchor, Container::List(Vec::new()))
             }
             Event::MappingStart(anchor, tag) => {
                 self.refuse_tag(tag.is_some(), at);
-                let inside = Inside::Keys { entries: Vec::new(), seen: HashMap::new(), pending: None };
+                let inside = Container::Keys { entries: Vec::new(), seen: HashMap::new(), pending: None };
                 self.open(bytes.start, at, anchor, inside)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(bytes.start),
@@ -150,7 +150,7 @@ impl<'a> Builder<'a> {
     /// Where the parser is, as a dotted path.
     fn path(&self, last: Option<&str>) -> String {
         let open = self.stack.iter().filter_map(|frame| match &frame.inside {
-            Inside::Keys { pending: Some(key), .. } => Some(key.text.as_str()),
+            Container::Keys { pending: Some(key), .. } => Some(key.text.as_str()),
             _ => None,
         });
         let parts: Vec<&str> = open.chain(last).collect();
@@ -158,17 +158,17 @@ impl<'a> Builder<'a> {
         if parts.len() > DEEPEST { format!("{}.…", parts[..3].join(".")) } else { parts.join(".") }
     }
 
-    fn fault(&mut self, last: Option<&str>, at: Mark, message: impl Into<String>) {
+    fn fault(&mut self, last: Option<&str>, at: TextPosition, message: impl Into<String>) {
         let key = self.path(last);
         self.faults.push(Fault::of(key, message).placed(Some(at)));
     }
 
-    fn stop(&mut self, at: Mark, message: impl Into<String>) -> Result<(), Stop> {
+    fn stop(&mut self, at: TextPosition, message: impl Into<String>) -> Result<(), Stop> {
         self.fault(None, at, message);
         Err(Stop)
     }
 
-    fn refuse_tag(&mut self, tagged: bool, at: Mark) {
+    fn refuse_tag(&mut self, tagged: bool, at: TextPosition) {
         if tagged {
             self.fault(None, at, "a tag (`!…`) has no meaning here; leave it out");
         }
@@ -186,7 +186,7 @@ impl<'a> Builder<'a> {
         bytes.start..bytes.start + length
     }
 
-    fn open(&mut self, start: usize, at: Mark, anchor: usize, inside: Inside) -> Result<(), Stop> {
+    fn open(&mut self, start: usize, at: TextPosition, anchor: usize, inside: Container) -> Result<(), Stop> {
         if self.stack.len() >= MAX_DEPTH {
             return self.stop(at, format!("nested deeper than {MAX_DEPTH} levels"));
         }
@@ -203,13 +203,13 @@ impl<'a> Builder<'a> {
         let Frame { start, at, flow, anchor, inside } = frame;
         // The parser ends an indented mapping at whatever comes next, comments included.
         let last = match &inside {
-            Inside::List(items) => items.last().map(|item| item.span.end),
-            Inside::Keys { entries, .. } => entries.last().map(|entry| entry.value.span.end.max(entry.span.end)),
+            Container::List(items) => items.last().map(|item| item.span.end),
+            Container::Keys { entries, .. } => entries.last().map(|entry| entry.value.span.end.max(entry.span.end)),
         };
         let end = if flow { bracket + 1 } else { last.unwrap_or(start) };
         let shape = match inside {
-            Inside::List(items) => Shape::Sequence { items, flow },
-            Inside::Keys { entries, .. } => Shape::Mapping { entries, flow },
+            Container::List(items) => NodeShape::Sequence { items, flow },
+            Container::Keys { entries, .. } => NodeShape::Mapping { entries, flow },
         };
         let node = Node { span: start..end, at, shape };
         self.keep(anchor, &node)?;
@@ -225,7 +225,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn alias(&mut self, anchor: usize, span: Range<usize>, at: Mark) -> Result<(), Stop> {
+    fn alias(&mut self, anchor: usize, span: Range<usize>, at: TextPosition) -> Result<(), Stop> {
         let Some(Some(node)) = self.anchors.get(&anchor).cloned() else {
             return self.stop(at, "this alias is inside what it refers to");
         };
@@ -237,7 +237,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Counts a copy of `node` before it is made, for what stands at `at`.
-    fn count(&mut self, node: &Node, at: Mark) -> Result<(), Stop> {
+    fn count(&mut self, node: &Node, at: TextPosition) -> Result<(), Stop> {
         self.nodes += size(node);
         if self.nodes > MAX_NODES {
             return self.stop(at, format!("more than {MAX_NODES} values, aliases written out"));
@@ -253,8 +253,8 @@ impl<'a> Builder<'a> {
         }
         match self.stack.last_mut().map(|frame| &mut frame.inside) {
             None => self.root = Some(node),
-            Some(Inside::List(items)) => items.push(node),
-            Some(Inside::Keys { entries, pending, .. }) if pending.is_some() => {
+            Some(Container::List(items)) => items.push(node),
+            Some(Container::Keys { entries, pending, .. }) if pending.is_some() => {
                 if let Some(Key { text, span, at, style, dropped: false }) = pending.take() {
                     let mut value = node;
                     if value.span.is_empty() {
@@ -264,13 +264,13 @@ impl<'a> Builder<'a> {
                     entries.push(Entry { key: text, span, at, style, value });
                 }
             }
-            Some(Inside::Keys { .. }) => self.begin_key(node)?,
+            Some(Container::Keys { .. }) => self.begin_key(node)?,
         }
         Ok(())
     }
 
     fn begin_key(&mut self, node: Node) -> Result<(), Stop> {
-        let Node { span, at, shape: Shape::Scalar { text, style } } = node else {
+        let Node { span, at, shape: NodeShape::Scalar { text, style } } = node else {
             return self.stop(node.at, "a list or mapping cannot be a key");
         };
         let mut dropped = false;
@@ -279,7 +279,7 @@ impl<'a> Builder<'a> {
             dropped = true;
         }
         let first = match self.stack.last_mut().map(|frame| &mut frame.inside) {
-            Some(Inside::Keys { seen, .. }) => seen.get(&text).copied().or_else(|| {
+            Some(Container::Keys { seen, .. }) => seen.get(&text).copied().or_else(|| {
                 seen.insert(text.clone(), at);
                 None
             }),
@@ -289,7 +289,7 @@ impl<'a> Builder<'a> {
             self.fault(Some(&text), at, format!("given twice; first on line {}", first.line));
             dropped = true;
         }
-        if let Some(Inside::Keys { pending, .. }) = self.stack.last_mut().map(|frame| &mut frame.inside) {
+        if let Some(Container::Keys { pending, .. }) = self.stack.last_mut().map(|frame| &mut frame.inside) {
             *pending = Some(Key { text, span, at, style, dropped });
         }
         Ok(())
@@ -335,17 +335,17 @@ fn quoted_length(text: &str) -> usize {
 /// Values in `node`, itself included. Its depth is bounded, so this may recurse.
 fn size(node: &Node) -> usize {
     1 + match &node.shape {
-        Shape::Scalar { .. } => 0,
-        Shape::Sequence { items, .. } => items.iter().map(size).sum(),
-        Shape::Mapping { entries, .. } => entries.iter().map(|entry| size(&entry.value)).sum(),
+        NodeShape::Scalar { .. } => 0,
+        NodeShape::Sequence { items, .. } => items.iter().map(size).sum(),
+        NodeShape::Mapping { entries, .. } => entries.iter().map(|entry| size(&entry.value)).sum(),
     }
 }
 
 /// Lists and mappings in each other.
 fn depth(node: &Node) -> usize {
     match &node.shape {
-        Shape::Scalar { .. } => 0,
-        Shape::Sequence { items, .. } => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Shape::Mapping { entries, .. } => 1 + entries.iter().map(|entry| depth(&entry.value)).max().unwrap_or(0),
+        NodeShape::Scalar { .. } => 0,
+        NodeShape::Sequence { items, .. } => 1 + items.iter().map(depth).max().unwrap_or(0),
+        NodeShape::Mapping { entries, .. } => 1 + entries.iter().map(|entry| depth(&entry.value)).max().unwrap_or(0),
     }
 }

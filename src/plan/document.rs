@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser};
 
-use super::build::{Builder, MAX_NODES, Offsets, too_many};
-use super::fault::{Fault, Mark};
-use super::node::{Node, Shape, Style};
+use super::build::{DocumentBuilder, MAX_NODES, Offsets, too_many};
+use super::fault::{Fault, TextPosition};
+use super::node::{Node, NodeShape, Style};
 use super::slip::slip;
 
 /// The largest text that is read, in bytes.
@@ -71,7 +71,7 @@ impl Document {
     /// Where the value of a dotted key stands, or the deepest part of its path that exists:
     /// for a key that is missing, its section.
     #[must_use]
-    pub fn locate(&self, key: &str) -> Option<Mark> {
+    pub fn locate(&self, key: &str) -> Option<TextPosition> {
         let mut node = &self.root;
         let mut found = None;
         for part in key.split('.') {
@@ -84,14 +84,14 @@ impl Document {
 
     /// Where a key of a section stands, and where its value does; names are as they are written, dots and all.
     #[must_use]
-    pub fn places(&self, section: &str, name: &str) -> Option<(Mark, Mark)> {
+    pub fn places(&self, section: &str, name: &str) -> Option<(TextPosition, TextPosition)> {
         let entry = self.root.entry(section)?.value.entry(name)?;
         Some((entry.at, entry.value.at))
     }
 
     /// Where a key of the top stands.
     #[must_use]
-    pub fn place_of(&self, name: &str) -> Option<Mark> {
+    pub fn place_of(&self, name: &str) -> Option<TextPosition> {
         self.root.entry(name).map(|entry| entry.at)
     }
 
@@ -144,7 +144,7 @@ impl Document {
         refuse_size(text)?;
         let (base, body) = without_bom(text);
         let readable = readable(body);
-        let mut builder = Builder::new(text, Offsets::of(body, base), lines_before);
+        let mut builder = DocumentBuilder::new(text, Offsets::of(body, base), lines_before);
         let mut documents = 0;
         for event in Parser::new_from_str(&readable) {
             match event {
@@ -175,8 +175,8 @@ impl Document {
         }
         let nothing = Node {
             span: text.len()..text.len(),
-            at: Mark { line: lines_before + 1, column: 1 },
-            shape: Shape::Scalar { text: String::new(), style: Style::Plain },
+            at: TextPosition { line: lines_before + 1, column: 1 },
+            shape: NodeShape::Scalar { text: String::new(), style: Style::Plain },
         };
         let root = builder.into_root().unwrap_or(nothing);
         Ok(Self { text: text.to_owned(), root, lines_before })
@@ -204,12 +204,12 @@ pub fn too_large(text: &[u8], bytes: u64) -> Fault {
 }
 
 /// Line and column of a byte; what is no UTF-8 before it counts a column a byte.
-pub fn place_of(text: &[u8], byte: usize) -> Mark {
+pub fn place_of(text: &[u8], byte: usize) -> TextPosition {
     let before = &text[..byte.min(text.len())];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
     let begun = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
     let letters = String::from_utf8_lossy(begun).trim_start_matches(BOM).chars().count();
-    Mark { line, column: letters + 1 }
+    TextPosition { line, column: letters + 1 }
 }
 
 fn without_bom(text: &str) -> (usize, &str) {
@@ -249,7 +249,7 @@ fn split(text: &str) -> Result<Vec<Range<usize>>, Vec<Fault>> {
             Ok(_) => {}
             Err(error) => {
                 let marker = *error.marker();
-                let at = Mark { line: marker.line(), column: marker.col() + 1 };
+                let at = TextPosition { line: marker.line(), column: marker.col() + 1 };
                 return Err(vec![slip(&error, body, at)]);
             }
         }

@@ -7,7 +7,7 @@ use super::document::Document;
 use super::fault::Fault;
 use super::lines::{Splice, spliced};
 use super::place;
-use super::render::Wanted;
+use super::render::RenderRequest;
 
 impl Document {
     /// The document with `value` at a dotted key: in place where the key exists, else as the
@@ -18,7 +18,7 @@ impl Document {
     /// # Errors
     /// Where the schema has no such key, or the text does not allow this change by itself.
     pub fn with_value(&self, key: &str, value: &str) -> Result<Self, Fault> {
-        let wanted = Wanted::of(key, value)?;
+        let wanted = RenderRequest::of(key, value)?;
         let placed = place::put(self, key, &wanted)?;
         let mut expected = self.root().to_json();
         set(&mut expected, key, wanted.meant(&placed.written));

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place in a text: line and column from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mark {
+pub struct TextPosition {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -22,7 +22,7 @@ pub struct Fault {
     /// What is wrong and what would be right, in one line.
     pub message: String,
     /// Where, if known.
-    pub at: Option<Mark>,
+    pub at: Option<TextPosition>,
 }
 
 impl Fault {
@@ -33,7 +33,7 @@ impl Fault {
 
     /// The same fault at its place.
     #[must_use]
-    pub fn placed(self, at: Option<Mark>) -> Self {
+    pub fn placed(self, at: Option<TextPosition>) -> Self {
         Self { at: self.at.or(at), ..self }
     }
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::document::{Document, MAX_BYTES, place_of, too_large};
-use super::fault::{Fault, Mark};
+use super::fault::{Fault, TextPosition};
 use super::traced::read_trace;
 use super::types::{HfConfig, ModelTrace, Plan};
 use crate::files;
 
 /// A plan with its text and where both come from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct LoadedPlan {
     /// The text as it was read.
     pub document: Document,
     /// What it says; `hf_config` is always inline.
@@ -26,7 +26,7 @@ pub struct Loaded {
     pub path: Option<PathBuf>,
 }
 
-impl Loaded {
+impl LoadedPlan {
     /// Reads a file.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Loaded {
     /// relative to the working directory.
     ///
     /// # Errors
-    /// As [`Loaded::load`].
+    /// As [`LoadedPlan::load`].
     pub fn from_text(name: &str, text: &str) -> Result<Self, Vec<Fault>> {
         Self::from_document(name, Document::parse(text)?)
     }
@@ -51,7 +51,7 @@ impl Loaded {
     /// The same for a document of a stream.
     ///
     /// # Errors
-    /// As [`Loaded::load`].
+    /// As [`LoadedPlan::load`].
     pub fn from_document(name: &str, document: Document) -> Result<Self, Vec<Fault>> {
         let plan = plan_of(&document, Path::new(""))?;
         Ok(Self { document, plan, name: name.to_owned(), path: None })
@@ -60,7 +60,7 @@ impl Loaded {
     /// The plan of an edited text of this file: paths in it start where they did.
     ///
     /// # Errors
-    /// As [`Loaded::load`].
+    /// As [`LoadedPlan::load`].
     pub fn plan_of(&self, edited: &Document) -> Result<Plan, Vec<Fault>> {
         plan_of(edited, self.path.as_deref().map_or(Path::new(""), folder))
     }
@@ -139,7 +139,7 @@ fn text_of(path: &Path, file: io::Result<File>) -> Result<String, Fault> {
 
 fn decoded(bytes: Vec<u8>) -> Result<String, Fault> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        let start = Mark { line: 1, column: 1 };
+        let start = TextPosition { line: 1, column: 1 };
         return Err(Fault::of("", "the text is UTF-16; save it as UTF-8").placed(Some(start)));
     }
     String::from_utf8(bytes).map_err(|error| {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     fn refused(path: &Path) -> String {
-        let faults = Loaded::load(path).unwrap_err();
+        let faults = LoadedPlan::load(path).unwrap_err();
         assert_eq!(faults.len(), 1);
         faults[0].to_string()
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_file_gives_plan_name_and_path() {
         let (_folder, path) = folder_with("my plan.v2.yaml", "model: {batch_size: 3}\n");
-        let loaded = Loaded::load(&path).unwrap();
+        let loaded = LoadedPlan::load(&path).unwrap();
         assert_eq!(loaded.plan.model.batch_size, Some(3));
         assert_eq!(loaded.name, "my plan.v2");
         assert_eq!(loaded.path.as_deref(), Some(path.as_path()));
@@ -224,7 +224,7 @@ mod tests {
         assert!(loaded.changed_on_disk());
         fs::remove_file(&path).unwrap();
         assert!(loaded.changed_on_disk());
-        assert!(!Loaded::from_text("stdin", "").unwrap().changed_on_disk());
+        assert!(!LoadedPlan::from_text("stdin", "").unwrap().changed_on_disk());
     }
 
     #[test]
@@ -263,11 +263,11 @@ mod tests {
         assert!(refused(&path).contains("not JSON"));
         fs::write(&config, "{\"model_type\": \"llama\", \"time_step_limit\": [0.0, Infinity], \"eps\": 1e-05}")
             .unwrap();
-        let Some(HfConfig::Inline(read)) = Loaded::load(&path).unwrap().plan.model.hf_config else { panic!() };
+        let Some(HfConfig::Inline(read)) = LoadedPlan::load(&path).unwrap().plan.model.hf_config else { panic!() };
         assert_eq!(read["eps"], 1e-5);
         fs::write(&path, "model:\n  hf_config: llama\n").unwrap();
         assert!(
-            matches!(Loaded::load(&path).unwrap().plan.model.hf_config, Some(HfConfig::Inline(_))),
+            matches!(LoadedPlan::load(&path).unwrap().plan.model.hf_config, Some(HfConfig::Inline(_))),
             "the model's directory"
         );
     }
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn every_example_loads() {
         for (name, text) in crate::plan::EXAMPLES {
-            assert_eq!(Loaded::from_text(name, text).unwrap().name, *name);
+            assert_eq!(LoadedPlan::from_text(name, text).unwrap().name, *name);
         }
     }
 }

@@ -30,9 +30,9 @@ mod values;
 pub use change::Change;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
-pub use fault::{Fault, Mark};
-pub use load::{Loaded, differs, name_of, plan_of, read_config, read_text, reason};
-pub use overlay::Overlay;
+pub use fault::{Fault, TextPosition};
+pub use load::{LoadedPlan, differs, name_of, plan_of, read_config, read_text, reason};
+pub use overlay::PlanOverlay;
 pub use save::save;
 pub use types::{
     AnalysisPart, ArchitecturePart, Checkpointing, ClusterPart, CustomGpu, DistributionPart, HardwarePart, HfConfig,

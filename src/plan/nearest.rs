@@ -1,7 +1,7 @@
 //! What was probably meant.
 
 use super::keywords::Word;
-use super::schema::{self, Key, Kind};
+use super::schema::{self, PlanKey, ValueKind};
 use super::values::short;
 
 /// How alike two names must be to be taken for a slip.
@@ -53,15 +53,15 @@ pub fn unknown_name(name: &str) -> String {
 }
 
 /// A word that is none of those the key knows.
-pub fn unknown_word(key: &Key, text: &str) -> String {
+pub fn unknown_word(key: &PlanKey, text: &str) -> String {
     let words = key.kind.words();
     let names = words.iter().map(|word| word.name).collect::<Vec<_>>().join(", ");
     let shown = if text.is_empty() { "nothing".to_owned() } else { format!("`{}`", short(text)) };
     let noun = match key.kind {
-        Kind::Words(_) => "of the known words".to_owned(),
+        ValueKind::Words(_) => "of the known words".to_owned(),
         _ => key.name().replace('_', " "),
     };
-    let none = if matches!(key.kind, Kind::Words(_)) { "none" } else { "no" };
+    let none = if matches!(key.kind, ValueKind::Words(_)) { "none" } else { "no" };
     let near = nearest_word(words, text).map_or_else(String::new, |word| format!(" nearest: `{word}`;"));
     format!("{shown} is {none} {noun};{near} known: {names}")
 }

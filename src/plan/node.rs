@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Number, Value};
 
-use super::fault::Mark;
+use super::fault::TextPosition;
 
 /// A value of the text.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,14 +12,14 @@ pub struct Node {
     /// Its bytes in the text. Of a block mapping or list: first key to last value.
     pub span: Range<usize>,
     /// Where it starts.
-    pub at: Mark,
+    pub at: TextPosition,
     /// What it is.
-    pub shape: Shape,
+    pub shape: NodeShape,
 }
 
 /// What a value is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub enum NodeShape {
     /// One word, number or text.
     Scalar {
         /// Its text, without quotes, escapes undone.
@@ -64,7 +64,7 @@ pub struct Entry {
     /// The key's bytes.
     pub span: Range<usize>,
     /// Where the key starts.
-    pub at: Mark,
+    pub at: TextPosition,
     /// How the key is written.
     pub style: Style,
     /// Its value.
@@ -74,14 +74,14 @@ pub struct Entry {
 impl Node {
     /// Nothing: an empty value, `~` or `null`. As good as an absent key.
     pub fn is_null(&self) -> bool {
-        matches!(&self.shape, Shape::Scalar { text, style: Style::Plain }
+        matches!(&self.shape, NodeShape::Scalar { text, style: Style::Plain }
             if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
     /// The entries, where this is a mapping.
     pub fn entries(&self) -> &[Entry] {
         match &self.shape {
-            Shape::Mapping { entries, .. } => entries,
+            NodeShape::Mapping { entries, .. } => entries,
             _ => &[],
         }
     }
@@ -93,22 +93,22 @@ impl Node {
 
     /// Written with brackets or braces.
     pub fn is_flow(&self) -> bool {
-        matches!(self.shape, Shape::Sequence { flow: true, .. } | Shape::Mapping { flow: true, .. })
+        matches!(self.shape, NodeShape::Sequence { flow: true, .. } | NodeShape::Mapping { flow: true, .. })
     }
 
     /// A list or mapping that takes its shape from indentation.
     pub fn is_block(&self) -> bool {
-        matches!(self.shape, Shape::Sequence { flow: false, .. } | Shape::Mapping { flow: false, .. })
+        matches!(self.shape, NodeShape::Sequence { flow: false, .. } | NodeShape::Mapping { flow: false, .. })
     }
 
     /// As a JSON value. Plain words become numbers, truth values and null as YAML's core
     /// schema has it; a number that JSON cannot hold stays text.
     pub fn to_json(&self) -> Value {
         match &self.shape {
-            Shape::Scalar { text, style: Style::Plain } => plain_json(self, text),
-            Shape::Scalar { text, .. } => Value::String(text.clone()),
-            Shape::Sequence { items, .. } => Value::Array(items.iter().map(Self::to_json).collect()),
-            Shape::Mapping { .. } => Value::Object(self.to_json_map()),
+            NodeShape::Scalar { text, style: Style::Plain } => plain_json(self, text),
+            NodeShape::Scalar { text, .. } => Value::String(text.clone()),
+            NodeShape::Sequence { items, .. } => Value::Array(items.iter().map(Self::to_json).collect()),
+            NodeShape::Mapping { .. } => Value::Object(self.to_json_map()),
         }
     }
 

@@ -10,12 +10,12 @@ use super::types::Plan;
 
 /// Keys with their values as a plan has them, and keys that go.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Overlay {
+pub struct PlanOverlay {
     over: Plan,
     remove: Vec<&'static str>,
 }
 
-impl Overlay {
+impl PlanOverlay {
     /// What `change` comes to. Paths of files in it start at `folder`.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ mod tests {
     fn changed(text: &str, change: &Change) -> (Plan, Plan) {
         let document = Document::parse(text).unwrap();
         let mut plan = document.plan().unwrap();
-        Overlay::read(change, Path::new("")).unwrap().apply(&mut plan);
+        PlanOverlay::read(change, Path::new("")).unwrap().apply(&mut plan);
         (plan, document.changed(change).unwrap().plan().unwrap())
     }
 
@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn a_value_of_the_wrong_kind_is_told_without_a_place() {
-        let read = |key, value: &str| Overlay::read(&Change::to(key, value), Path::new("")).unwrap_err().to_string();
+        let read =
+            |key, value: &str| PlanOverlay::read(&Change::to(key, value), Path::new("")).unwrap_err().to_string();
         assert!(read("model.batch_size", "many").starts_with("model.batch_size: `many` where a whole number"));
         assert!(read("training.precision", "bf61").contains("nearest: `bf16`"));
     }

@@ -5,26 +5,26 @@ use super::fault::Fault;
 use super::lines::{
     Splice, column, is_blank_line, line_end_before, line_end_of, line_start, line_stop, next_line, starts_its_line,
 };
-use super::node::{Entry, Node, Shape, Style};
-use super::render::{Manner, Wanted, key_text, needs_quotes};
+use super::node::{Entry, Node, NodeShape, Style};
+use super::render::{Manner, RenderRequest, key_text, needs_quotes};
 use super::schema;
 use super::values::short;
 
 /// Replacements, and the value's text among them.
-pub struct Placed {
+pub struct Placement {
     pub splices: Vec<Splice>,
     pub written: String,
 }
 
 /// Puts a value at a dotted key.
-pub fn put(document: &Document, key: &str, wanted: &Wanted) -> Result<Placed, Fault> {
+pub fn put(document: &Document, key: &str, wanted: &RenderRequest) -> Result<Placement, Fault> {
     let parts: Vec<&str> = key.split('.').collect();
     let mut above: Option<&Entry> = None;
     let mut node = document.root();
     let mut flow = node.is_flow();
     for (depth, part) in parts.iter().enumerate() {
         let Some(entry) = node.entry(part) else {
-            return Absent { document, key, above, node, flow, missing: &parts[depth..] }.put(wanted);
+            return AbsentKey { document, key, above, node, flow, missing: &parts[depth..] }.put(wanted);
         };
         above = Some(entry);
         node = &entry.value;
@@ -36,13 +36,19 @@ pub fn put(document: &Document, key: &str, wanted: &Wanted) -> Result<Placed, Fa
 }
 
 /// Puts a value where there is one.
-fn replace(document: &Document, key: &str, entry: &Entry, flow: bool, wanted: &Wanted) -> Result<Placed, Fault> {
+fn replace(
+    document: &Document,
+    key: &str,
+    entry: &Entry,
+    flow: bool,
+    wanted: &RenderRequest,
+) -> Result<Placement, Fault> {
     let text = document.text();
     let node = &entry.value;
     let style = match &node.shape {
         // Quotes that had to be are no choice of the writer's.
-        Shape::Scalar { text, style: Style::Single | Style::Double } if needs_quotes(text, flow) => Style::Plain,
-        Shape::Scalar { style, .. } => *style,
+        NodeShape::Scalar { text, style: Style::Single | Style::Double } if needs_quotes(text, flow) => Style::Plain,
+        NodeShape::Scalar { style, .. } => *style,
         _ => Style::Plain,
     };
     let written = wanted.written(Manner { json: document.is_json(), flow, style });
@@ -59,7 +65,7 @@ fn replace(document: &Document, key: &str, entry: &Entry, flow: bool, wanted: &W
     } else {
         vec![(node.span.clone(), written.clone())]
     };
-    Ok(Placed { splices, written })
+    Ok(Placement { splices, written })
 }
 
 /// Written as `*name`: the bytes are the alias's, the shape that of what it refers to.
@@ -85,7 +91,7 @@ fn refuse_comments(document: &Document, key: &str, lines: &str) -> Result<(), Fa
 }
 
 /// A key that is absent, and what is there of its path.
-struct Absent<'a> {
+struct AbsentKey<'a> {
     document: &'a Document,
     key: &'a str,
     /// The deepest key of the path that exists.
@@ -98,13 +104,13 @@ struct Absent<'a> {
     missing: &'a [&'a str],
 }
 
-impl Absent<'_> {
-    fn put(&self, wanted: &Wanted) -> Result<Placed, Fault> {
+impl AbsentKey<'_> {
+    fn put(&self, wanted: &RenderRequest) -> Result<Placement, Fault> {
         let manner = Manner { json: self.document.is_json(), flow: self.flow, style: Style::Plain };
         let written = wanted.written(manner);
         let splices = match &self.node.shape {
-            Shape::Mapping { flow: true, .. } => self.in_braces(&written),
-            Shape::Mapping { .. } => self.in_block(&written),
+            NodeShape::Mapping { flow: true, .. } => self.in_braces(&written),
+            NodeShape::Mapping { .. } => self.in_block(&written),
             _ if self.node.is_null() => self.under_nothing(&written),
             _ => {
                 let held = self.text().get(self.node.span.clone()).unwrap_or_default();
@@ -112,7 +118,7 @@ impl Absent<'_> {
                 return Err(Fault::of(self.key, message).placed(Some(self.node.at)));
             }
         };
-        Ok(Placed { splices, written })
+        Ok(Placement { splices, written })
     }
 
     fn text(&self) -> &str {

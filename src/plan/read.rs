@@ -7,8 +7,8 @@ use super::fault::Fault;
 use super::keys;
 use super::keywords::{RecomputeModule, RecomputeWord};
 use super::nearest::{unknown_key, unknown_word};
-use super::node::{Entry, Node, Shape};
-use super::schema::{self, Kind};
+use super::node::{Entry, Node, NodeShape};
+use super::schema::{self, ValueKind};
 use super::types::{Checkpointing, HfConfig, Plan};
 use super::values::{self, mismatch};
 
@@ -18,7 +18,7 @@ impl Document {
     /// # Errors
     /// Every unknown key, wrong type and impossible value, in the order of the text.
     pub fn plan(&self) -> Result<Plan, Vec<Fault>> {
-        let mut reader = Reader { document: self, faults: Vec::new() };
+        let mut reader = PlanReader { document: self, faults: Vec::new() };
         reader.hold_keys(self.root(), "");
         let plan = keys::plan(&mut reader);
         if reader.faults.is_empty() {
@@ -33,12 +33,12 @@ impl Document {
 }
 
 /// Reads keys out of a document and notes what is wrong with them.
-pub struct Reader<'a> {
+pub struct PlanReader<'a> {
     document: &'a Document,
     faults: Vec<Fault>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PlanReader<'a> {
     /// The value of a key; none where it is absent or null.
     fn get(&self, path: &str) -> Option<&'a Node> {
         self.document.node(path).filter(|node| !node.is_null())
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A value that `read` takes, or a fault with the key's rule.
-    fn value<T>(&mut self, path: &str, read: impl Fn(&Node, Kind) -> Option<T>) -> Option<T> {
+    fn value<T>(&mut self, path: &str, read: impl Fn(&Node, ValueKind) -> Option<T>) -> Option<T> {
         let node = self.get(path)?;
         let kind = schema::key(path)?.kind;
         let value = read(node, kind);
@@ -61,10 +61,10 @@ impl<'a> Reader<'a> {
 
     /// Keys that the schema does not know, and sections that are none.
     fn hold_keys(&mut self, node: &Node, section: &str) {
-        if !matches!(node.shape, Shape::Mapping { .. }) {
-            let word = schema::key(section).is_some_and(|key| matches!(key.kind, Kind::WordOrSection(_)));
+        if !matches!(node.shape, NodeShape::Mapping { .. }) {
+            let word = schema::key(section).is_some_and(|key| matches!(key.kind, ValueKind::WordOrSection(_)));
             if !node.is_null() && !word {
-                self.fault(section, node, mismatch(node, Kind::Section));
+                self.fault(section, node, mismatch(node, ValueKind::Section));
             }
             return;
         }
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
 
     fn word_of<T>(&mut self, path: &str, node: &Node, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let key = schema::key(path)?;
-        let Shape::Scalar { text, .. } = &node.shape else {
+        let NodeShape::Scalar { text, .. } = &node.shape else {
             self.fault(path, node, mismatch(node, key.kind));
             return None;
         };
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
     /// Keys of their own that are absent together.
     pub fn section<T>(&mut self, path: &str, read: impl Fn(&mut Self) -> T) -> Option<T> {
         let node = self.get(path)?;
-        matches!(node.shape, Shape::Mapping { .. }).then(|| read(self))
+        matches!(node.shape, NodeShape::Mapping { .. }).then(|| read(self))
     }
 
     /// The same, but an empty one (`custom: {}`) says nothing: it is as good as absent.
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
 
     pub fn hf_config(&mut self, path: &str) -> Option<HfConfig> {
         self.value(path, |node, _| match &node.shape {
-            Shape::Mapping { .. } => Some(HfConfig::Inline(node.to_json_map())),
+            NodeShape::Mapping { .. } => Some(HfConfig::Inline(node.to_json_map())),
             _ => values::text(node).map(|path| HfConfig::Path(path.to_owned())),
         })
     }
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
     /// A word, `{every: K}` or `{modules: […]}`.
     pub fn recomputation(&mut self, path: &str) -> Option<Checkpointing> {
         let node = self.get(path)?;
-        if !matches!(node.shape, Shape::Mapping { .. }) {
+        if !matches!(node.shape, NodeShape::Mapping { .. }) {
             return self.word(path, RecomputeWord::parse).map(|word| match word {
                 RecomputeWord::None => Checkpointing::None,
                 RecomputeWord::Selective => Checkpointing::Selective,

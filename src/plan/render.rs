@@ -5,12 +5,12 @@ use serde_json::{Number, Value};
 use super::document::Document;
 use super::fault::Fault;
 use super::nearest::unknown_key;
-use super::node::{Node, Shape, Style};
-use super::schema::{self, Kind};
+use super::node::{Node, NodeShape, Style};
+use super::schema::{self, ValueKind};
 use super::values::{is_textual, short};
 
 /// What shall be written, before it is known where.
-pub struct Wanted {
+pub struct RenderRequest {
     form: Form,
 }
 
@@ -34,12 +34,12 @@ pub struct Manner {
     pub style: Style,
 }
 
-impl Wanted {
+impl RenderRequest {
     /// What `value` means as a value of `key`.
     pub fn of(key: &str, value: &str) -> Result<Self, Fault> {
         let kind = kind_of(key)?;
         let braced = value.trim_start().starts_with('{');
-        if kind == Some(Kind::Text) || (kind == Some(Kind::PathOrKeys) && !braced) {
+        if kind == Some(ValueKind::Text) || (kind == Some(ValueKind::PathOrKeys) && !braced) {
             return Ok(Self { form: Form::Text(value.to_owned()) });
         }
         let value = value.trim();
@@ -89,8 +89,8 @@ impl Form {
     fn parsed(document: &Document) -> Option<Self> {
         let root = document.root();
         match &root.shape {
-            Shape::Scalar { text, style: Style::Plain } => Some(Self::Plain(text.clone())),
-            Shape::Scalar { text, .. } => Some(Self::Text(text.clone())),
+            NodeShape::Scalar { text, style: Style::Plain } => Some(Self::Plain(text.clone())),
+            NodeShape::Scalar { text, .. } => Some(Self::Text(text.clone())),
             _ if root.is_flow() => {
                 document.text().get(root.span.clone()).map(|text| Self::Flow(text.to_owned(), root.to_json()))
             }
@@ -100,7 +100,7 @@ impl Form {
 }
 
 /// The kind of a key; none for one that others define.
-fn kind_of(key: &str) -> Result<Option<Kind>, Fault> {
+fn kind_of(key: &str) -> Result<Option<ValueKind>, Fault> {
     if let Some(known) = schema::key(key) {
         return Ok(Some(known.kind));
     }
@@ -147,10 +147,10 @@ pub fn needs_quotes(text: &str, flow: bool) -> bool {
 
 /// Whether the bare text reads back as itself. The parser is asked, not a list of rules.
 fn stays_plain(text: &str, flow: bool) -> bool {
-    let is = |node: &Node| matches!(&node.shape, Shape::Scalar { text: read, style: Style::Plain } if read == text);
+    let is = |node: &Node| matches!(&node.shape, NodeShape::Scalar { text: read, style: Style::Plain } if read == text);
     let alone = |written: String| {
         Document::parse(&written).is_ok_and(|document| match &document.root().shape {
-            Shape::Mapping { entries, .. } => matches!(entries.as_slice(), [only] if is(&only.value)),
+            NodeShape::Mapping { entries, .. } => matches!(entries.as_slice(), [only] if is(&only.value)),
             _ => false,
         })
     };

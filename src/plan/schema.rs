@@ -11,18 +11,18 @@ use super::nearest::{unknown_key, unknown_name};
 
 /// One key of the plan file.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Key {
+pub struct PlanKey {
     /// Dotted path: `training.precision`.
     pub path: &'static str,
     /// What its value may be.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// What it means, in one line.
     pub line: &'static str,
 }
 
 /// What a value may be.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum ValueKind {
     /// Further keys.
     Section,
     /// Any keys, which others define; or the path of a file that holds them.
@@ -71,7 +71,7 @@ pub enum Kind {
     Texts,
 }
 
-impl Key {
+impl PlanKey {
     /// The last part of the path.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -85,7 +85,7 @@ impl Key {
     }
 }
 
-impl Kind {
+impl ValueKind {
     /// The words to choose from, where there are some.
     #[must_use]
     pub const fn words(&self) -> &'static [Word] {
@@ -102,7 +102,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ValueKind {
     /// The rule in words: `a whole number from 1 to 1048576`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -136,17 +136,17 @@ fn short(number: f64) -> String {
     if number >= 1e6 { format!("{number:e}") } else { number.to_string() }
 }
 
-static KEYS: LazyLock<Vec<Key>> = LazyLock::new(keys::all);
+static KEYS: LazyLock<Vec<PlanKey>> = LazyLock::new(keys::all);
 
 /// Every key, sections before what stands in them, in the contract's order.
 #[must_use]
-pub fn keys() -> &'static [Key] {
+pub fn keys() -> &'static [PlanKey] {
     &KEYS
 }
 
 /// The key of that dotted path.
 #[must_use]
-pub fn key(path: &str) -> Option<&'static Key> {
+pub fn key(path: &str) -> Option<&'static PlanKey> {
     KEYS.iter().find(|key| key.path == path)
 }
 
@@ -155,12 +155,12 @@ pub fn key(path: &str) -> Option<&'static Key> {
 ///
 /// # Errors
 /// Where there is none, or there are several at the same depth.
-pub fn named(name: &str) -> Result<&'static Key, Fault> {
+pub fn named(name: &str) -> Result<&'static PlanKey, Fault> {
     if let Some(key) = key(name) {
         return Ok(key);
     }
-    let depth = |key: &Key| key.path.matches('.').count();
-    let mut found: Vec<&Key> = KEYS.iter().filter(|key| key.name() == name).collect();
+    let depth = |key: &PlanKey| key.path.matches('.').count();
+    let mut found: Vec<&PlanKey> = KEYS.iter().filter(|key| key.name() == name).collect();
     found.sort_by_key(|key| depth(key));
     match found.as_slice() {
         [] => {
@@ -179,7 +179,7 @@ pub fn named(name: &str) -> Result<&'static Key, Fault> {
 }
 
 /// The keys that stand directly in a section; of `""`, the sections of the top.
-pub fn children(section: &str) -> impl Iterator<Item = &'static Key> {
+pub fn children(section: &str) -> impl Iterator<Item = &'static PlanKey> {
     KEYS.iter().filter(move |key| key.section() == section)
 }
 
@@ -187,7 +187,7 @@ pub fn children(section: &str) -> impl Iterator<Item = &'static Key> {
 #[must_use]
 pub fn is_free(path: &str) -> bool {
     let above = path.rmatch_indices('.').map(|(at, _)| &path[..at]);
-    above.filter_map(key).any(|key| key.kind == Kind::PathOrKeys)
+    above.filter_map(key).any(|key| key.kind == ValueKind::PathOrKeys)
 }
 
 #[cfg(test)]
@@ -238,8 +238,8 @@ mod tests {
 
     #[test]
     fn rules_read_as_words() {
-        assert_eq!(Kind::Whole { min: 1, max: 4 }.to_string(), "a whole number from 1 to 4");
-        assert_eq!(Kind::Choice(&[4, 8]).to_string(), "4 or 8");
-        assert_eq!(Kind::Positive { max: 1e16 }.to_string(), "a number above 0, up to 1e16");
+        assert_eq!(ValueKind::Whole { min: 1, max: 4 }.to_string(), "a whole number from 1 to 4");
+        assert_eq!(ValueKind::Choice(&[4, 8]).to_string(), "4 or 8");
+        assert_eq!(ValueKind::Positive { max: 1e16 }.to_string(), "a number above 0, up to 1e16");
     }
 }

@@ -3,15 +3,15 @@
 use saphyr_parser::{Marker, ScanError};
 
 use super::build::MAX_DEPTH;
-use super::fault::{Fault, Mark};
-use super::unclosed::{Unclosed, unclosed};
+use super::fault::{Fault, TextPosition};
+use super::unclosed::{UnclosedDelimiter, unclosed};
 
 /// What the parser says of `body`, whose fault it places at `at`.
-pub fn slip(error: &ScanError, body: &str, at: Mark) -> Fault {
+pub fn slip(error: &ScanError, body: &str, at: TextPosition) -> Fault {
     let marker = *error.marker();
     let lines_before = at.line.saturating_sub(marker.line());
     let told = |line: usize, column: usize, message: String| {
-        Fault::of("", message).placed(Some(Mark { line: line + lines_before, column: column + 1 }))
+        Fault::of("", message).placed(Some(TextPosition { line: line + lines_before, column: column + 1 }))
     };
     if let Some((line, column)) = tab_near(body, marker) {
         return told(line, column, "a tab cannot indent YAML; use blanks".to_owned());
@@ -20,9 +20,9 @@ pub fn slip(error: &ScanError, body: &str, at: Mark) -> Fault {
     if error.info().contains("recursion limit") {
         return Fault::of("", format!("nested deeper than {MAX_DEPTH} levels")).placed(Some(at));
     }
-    let before = |open: &Unclosed| (open.line, open.column) <= (marker.line(), marker.col());
+    let before = |open: &UnclosedDelimiter| (open.line, open.column) <= (marker.line(), marker.col());
     if let Some(open) = unclosed(body).filter(before) {
-        let Unclosed { mark, line, column, wrong } = open;
+        let UnclosedDelimiter { mark, line, column, wrong } = open;
         let what = match mark {
             '{' => "brace",
             '[' => "bracket",

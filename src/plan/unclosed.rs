@@ -3,7 +3,7 @@
 
 /// A bracket or quote without its other half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unclosed {
+pub struct UnclosedDelimiter {
     /// The bracket or quote.
     pub mark: char,
     /// Its line, from 1.
@@ -16,7 +16,7 @@ pub struct Unclosed {
 
 /// The bracket or quote that most likely lacks its other half in a text that could not be read; none
 /// where all are paired.
-pub fn unclosed(text: &str) -> Option<Unclosed> {
+pub fn unclosed(text: &str) -> Option<UnclosedDelimiter> {
     let mut scan = Scan::default();
     let mut block = None;
     for (number, line) in text.lines().enumerate() {
@@ -44,11 +44,11 @@ fn begins_text(line: &str) -> bool {
 #[derive(Default)]
 struct Scan {
     /// Brackets that are open, each with the indentation of its line.
-    open: Vec<(Unclosed, usize)>,
+    open: Vec<(UnclosedDelimiter, usize)>,
     /// A quote that is open.
-    quote: Option<Unclosed>,
+    quote: Option<UnclosedDelimiter>,
     /// A bracket whose other half, at the beginning of a line, stands further out than its own line.
-    suspect: Option<Unclosed>,
+    suspect: Option<UnclosedDelimiter>,
 }
 
 impl Scan {
@@ -57,13 +57,13 @@ impl Scan {
         self.open.is_empty() && self.quote.is_none()
     }
 
-    fn line(&mut self, number: usize, indent: usize, line: &str) -> Option<Unclosed> {
+    fn line(&mut self, number: usize, indent: usize, line: &str) -> Option<UnclosedDelimiter> {
         let mut letters = line.chars().enumerate().peekable();
         // A value may begin: brackets and quotes inside of a bare word are letters of it.
         let mut begins = true;
         let mut before = ' ';
         while let Some((column, letter)) = letters.next() {
-            let here = Unclosed { mark: letter, line: number, column, wrong: None };
+            let here = UnclosedDelimiter { mark: letter, line: number, column, wrong: None };
             if let Some(quote) = self.quote {
                 let doubled = quote.mark == '\'' && letters.peek().is_some_and(|(_, next)| *next == '\'');
                 if letter == '\\' && quote.mark == '"' || letter == '\'' && doubled {
@@ -102,11 +102,11 @@ impl Scan {
     }
 
     /// Takes a closing bracket. `leads`: its line begins with it.
-    fn close(&mut self, here: Unclosed, indent: usize, leads: bool) -> Option<Unclosed> {
+    fn close(&mut self, here: UnclosedDelimiter, indent: usize, leads: bool) -> Option<UnclosedDelimiter> {
         // Without an opening one it is a letter, or the parser's to tell.
         let (open, its_indent) = self.open.pop()?;
         if (open.mark, here.mark) != ('[', ']') && (open.mark, here.mark) != ('{', '}') {
-            return Some(Unclosed { wrong: Some(here.mark), ..open });
+            return Some(UnclosedDelimiter { wrong: Some(here.mark), ..open });
         }
         if leads && indent < its_indent && self.suspect.is_none() {
             self.suspect = Some(open);

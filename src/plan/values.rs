@@ -1,7 +1,7 @@
 //! Single values by their kind, and what is said of one that is of another.
 
-use super::node::{self, Node, Shape, Style};
-use super::schema::Kind;
+use super::node::{self, Node, NodeShape, Style};
+use super::schema::ValueKind;
 
 /// More entries than this are no list of a plan.
 const MAX_LIST: usize = 1024;
@@ -9,17 +9,17 @@ const MAX_LIST: usize = 1024;
 /// A plain scalar: a quoted one is always text.
 fn plain(node: &Node) -> Option<&str> {
     match &node.shape {
-        Shape::Scalar { text, style: Style::Plain } => Some(text),
+        NodeShape::Scalar { text, style: Style::Plain } => Some(text),
         _ => None,
     }
 }
 
 /// A whole number within the kind's bounds.
-pub fn whole(node: &Node, kind: Kind) -> Option<u64> {
+pub fn whole(node: &Node, kind: ValueKind) -> Option<u64> {
     let value = digits(plain(node)?)?;
     match kind {
-        Kind::Whole { min, max } | Kind::Wholes { min, max } => (min..=max).contains(&value).then_some(value),
-        Kind::Choice(choices) => choices.contains(&value).then_some(value),
+        ValueKind::Whole { min, max } | ValueKind::Wholes { min, max } => (min..=max).contains(&value).then_some(value),
+        ValueKind::Choice(choices) => choices.contains(&value).then_some(value),
         _ => None,
     }
 }
@@ -37,22 +37,22 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 /// A number within the kind's bounds.
-pub fn number(node: &Node, kind: Kind) -> Option<f64> {
+pub fn number(node: &Node, kind: ValueKind) -> Option<f64> {
     let value = node::number(plain(node)?)?;
     let within = match kind {
-        Kind::Positive { max } => value > 0.0 && value <= max,
-        Kind::Amount { max } => value >= 0.0 && value <= max,
-        Kind::Share => (0.0..1.0).contains(&value),
+        ValueKind::Positive { max } => value > 0.0 && value <= max,
+        ValueKind::Amount { max } => value >= 0.0 && value <= max,
+        ValueKind::Share => (0.0..1.0).contains(&value),
         _ => false,
     };
     within.then_some(value)
 }
 
 /// `true` or `false`; where the kind allows, a number that is more than 0 or 0.
-pub fn flag(node: &Node, kind: Kind) -> Option<bool> {
+pub fn flag(node: &Node, kind: ValueKind) -> Option<bool> {
     let text = plain(node)?;
     node::truth(text).or_else(|| {
-        let value = node::number(text).filter(|value| kind == Kind::FlagOrAmount && *value >= 0.0)?;
+        let value = node::number(text).filter(|value| kind == ValueKind::FlagOrAmount && *value >= 0.0)?;
         value.is_finite().then_some(value > 0.0)
     })
 }
@@ -60,8 +60,8 @@ pub fn flag(node: &Node, kind: Kind) -> Option<bool> {
 /// A text. A bare number or truth value is none: it needs quotes.
 pub fn text(node: &Node) -> Option<&str> {
     match &node.shape {
-        Shape::Scalar { text, style: Style::Plain } => is_textual(text).then_some(text.as_str()),
-        Shape::Scalar { text, .. } => (!text.trim().is_empty()).then_some(text.as_str()),
+        NodeShape::Scalar { text, style: Style::Plain } => is_textual(text).then_some(text.as_str()),
+        NodeShape::Scalar { text, .. } => (!text.trim().is_empty()).then_some(text.as_str()),
         _ => None,
     }
 }
@@ -74,49 +74,49 @@ pub fn is_textual(text: &str) -> bool {
 /// Every item, where all are good.
 pub fn list<'a, T>(node: &'a Node, read: impl Fn(&'a Node) -> Option<T>) -> Option<Vec<T>> {
     match &node.shape {
-        Shape::Sequence { items, .. } if items.len() <= MAX_LIST => items.iter().map(read).collect(),
+        NodeShape::Sequence { items, .. } if items.len() <= MAX_LIST => items.iter().map(read).collect(),
         _ => None,
     }
 }
 
 /// What stands there, and what should: `` `0` where a whole number from 1 to 8 is needed ``.
-pub fn mismatch(node: &Node, kind: Kind) -> String {
+pub fn mismatch(node: &Node, kind: ValueKind) -> String {
     let found = match &node.shape {
-        Shape::Sequence { items, .. } if items.len() > MAX_LIST => format!("a list of {} items", items.len()),
-        Shape::Sequence { items, .. } => items
+        NodeShape::Sequence { items, .. } if items.len() > MAX_LIST => format!("a list of {} items", items.len()),
+        NodeShape::Sequence { items, .. } => items
             .iter()
             .find(|item| !fits(item, kind))
             .map_or_else(|| "a list".to_owned(), |item| format!("a list with {}", shown(item))),
         _ => shown(node),
     };
-    let quoted = matches!(&node.shape, Shape::Scalar { text, style: Style::Single | Style::Double }
-        if !is_textual(text) && !matches!(kind, Kind::Text | Kind::Texts));
+    let quoted = matches!(&node.shape, NodeShape::Scalar { text, style: Style::Single | Style::Double }
+        if !is_textual(text) && !matches!(kind, ValueKind::Text | ValueKind::Texts));
     let hint = if quoted { ", without quotes" } else { needs_quotes(node, kind) };
     format!("{found} where {kind} is needed{hint}")
 }
 
 /// Whether an item of a list is not to blame.
-fn fits(item: &Node, kind: Kind) -> bool {
+fn fits(item: &Node, kind: ValueKind) -> bool {
     match kind {
-        Kind::Wholes { .. } => whole(item, kind).is_some(),
-        Kind::Texts => text(item).is_some(),
+        ValueKind::Wholes { .. } => whole(item, kind).is_some(),
+        ValueKind::Texts => text(item).is_some(),
         // The list itself is wrong.
         _ => true,
     }
 }
 
-fn needs_quotes(node: &Node, kind: Kind) -> &'static str {
+fn needs_quotes(node: &Node, kind: ValueKind) -> &'static str {
     let bare = plain(node).is_some() && !node.is_null();
-    if bare && kind == Kind::Text { " (in quotes, if it is meant so)" } else { "" }
+    if bare && kind == ValueKind::Text { " (in quotes, if it is meant so)" } else { "" }
 }
 
 fn shown(node: &Node) -> String {
     match &node.shape {
-        Shape::Scalar { text, style: Style::Plain } if text.is_empty() => "nothing".to_owned(),
-        Shape::Scalar { text, style: Style::Plain } => format!("`{}`", short(text)),
-        Shape::Scalar { text, .. } => format!("the text `{}`", short(text)),
-        Shape::Sequence { .. } => "a list".to_owned(),
-        Shape::Mapping { .. } => "a group of keys".to_owned(),
+        NodeShape::Scalar { text, style: Style::Plain } if text.is_empty() => "nothing".to_owned(),
+        NodeShape::Scalar { text, style: Style::Plain } => format!("`{}`", short(text)),
+        NodeShape::Scalar { text, .. } => format!("the text `{}`", short(text)),
+        NodeShape::Sequence { .. } => "a list".to_owned(),
+        NodeShape::Mapping { .. } => "a group of keys".to_owned(),
     }
 }
 

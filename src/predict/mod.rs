@@ -14,13 +14,13 @@ mod time;
 pub use job::Fragmentation;
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
 pub use largest::largest;
-pub use outline::{Outline, Walked, outline};
+pub use outline::{OperatorWalk, Outline, outline};
 pub use prediction::{
-    Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Piece, Place, Prediction, Roofline,
-    RooflineOp, StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words,
+    Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline, RooflineOp,
+    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words, WordsPiece,
 };
 pub use scaling::scaling_efficiency;
-pub use time::Course;
+pub use time::StepTimeline;
 
 use std::borrow::Cow;
 
@@ -29,9 +29,9 @@ use crate::model::Group;
 use crate::plan::keywords::Mode;
 use crate::plan::{Fault, Plan};
 use crate::units::Bytes;
-use memory::summit::Summit;
+use memory::peak::Peak;
 use memory::{StageRun, overhead};
-use step::{Step, layers};
+use step::{StepTapes, layers};
 use time::cost::{self, Passes};
 use time::decode;
 
@@ -46,7 +46,7 @@ pub fn of(plan: &Plan, catalog: &Catalog) -> Result<Prediction, Vec<Fault>> {
 /// Memory, flops, traffic, roofline and time of a job.
 #[must_use]
 pub fn predict(job: &Job) -> Prediction {
-    let step = Step::of(job);
+    let step = StepTapes::of(job);
     let workspaces = overhead::of_libraries(job);
     let runs: Vec<StageRun> =
         job.stages.iter().enumerate().map(|(index, _)| memory::stage(job, &step, index, workspaces, true)).collect();
@@ -57,7 +57,7 @@ pub fn predict(job: &Job) -> Prediction {
     let resident = &runs[largest].resident;
     let passes = Passes::of(job, &step);
     let cost = cost::of_stage(job, &step, &passes, (&layers, ends), resident);
-    let time = Course::of(job, &step, &passes).finish((job, &step), &cost, largest);
+    let time = StepTimeline::of(job, &step, &passes).finish((job, &step), &cost, largest);
     let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_nothing() { step.walk.count() } else { job.params };
@@ -100,28 +100,25 @@ fn stage_memory(job: &Job, index: usize, run: &StageRun) -> StageMemory {
         terms: account.terms,
         static_bytes: Bytes(run.static_bytes),
         activations_end_of_forward: Bytes(run.activations_end_of_forward),
-        peak_phase: run.summit.phase,
-        peak_cause: cause(job, &run.summit),
+        peak_phase: run.peak.phase,
+        peak_cause: cause(job, &run.peak),
         timeline: run.timeline.clone(),
     }
 }
 
 /// What makes the peak, in words.
-fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
-    if summit.phase == Phase::Optimizer {
+fn cause(job: &Job, peak: &Peak) -> Cow<'static, str> {
+    if peak.phase == Phase::Optimizer {
         return Cow::Borrowed("optimizer step: weights, gradients, states and its temporaries at once");
     }
     if job.training.mode == Mode::Inference {
         let cache = if job.training.use_cache { ", over the cache" } else { "" };
-        return Cow::Owned(format!(
-            "{} ({}): what the prompt's tokens pass through{cache}",
-            summit.at, summit.operator
-        ));
+        return Cow::Owned(format!("{} ({}): what the prompt's tokens pass through{cache}", peak.at, peak.operator));
     }
-    if summit.operator == memory::START {
+    if peak.operator == memory::START {
         return Cow::Borrowed("start of the step: what the last step left");
     }
-    let most = Group::ALL.iter().max_by_key(|group| summit.groups[**group as usize]);
+    let most = Group::ALL.iter().max_by_key(|group| peak.groups[**group as usize]);
     let what = match most {
         Some(Group::Logits) => "copies of the logits",
         Some(Group::Attention) => "attention's saved tensors",
@@ -131,5 +128,5 @@ fn cause(job: &Job, summit: &Summit) -> Cow<'static, str> {
         Some(Group::ActivationGradient) => "gradients of activations",
         _ => "saved activations",
     };
-    Cow::Owned(format!("{} ({}); mostly {what}", summit.at, summit.operator))
+    Cow::Owned(format!("{} ({}); mostly {what}", peak.at, peak.operator))
 }

@@ -10,16 +10,16 @@ use crate::plan::keywords::CpuOffload;
 use crate::predict::job::{Job, Training};
 use crate::predict::memory::{self, StageRun};
 use crate::predict::prediction::{Capacity, StepTime};
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::predict::step::stage::StageTapes;
 use crate::predict::time::cost::{self, Passes, Variant};
-use crate::predict::time::{self, Course};
+use crate::predict::time::{self, StepTimeline};
 use crate::units::{Bytes, Seconds};
 
-/// Memory against the card, and time, of one plan: the same figures as in its [`crate::predict::Prediction`].
+/// Memory against the GPU, and time, of one plan: the same figures as in its [`crate::predict::Prediction`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outline {
-    /// Against the card, for the stage that needs most.
+    /// Against the GPU, for the stage that needs most.
     pub capacity: Capacity,
     /// Tensors of that stage at the peak.
     pub peak_allocated: Bytes,
@@ -34,18 +34,18 @@ pub struct Outline {
 }
 
 /// The operators of one micro-batch, walked once for all plans that run them alike.
-pub struct Walked {
+pub struct OperatorWalk {
     job: Job,
-    step: Step,
+    step: StepTapes,
     /// One micro-batch in time, for each variant that was asked for.
     passes: RwLock<Vec<(Variant, Arc<Passes>)>>,
 }
 
-impl Walked {
+impl OperatorWalk {
     /// Walks the operators of `job`.
     #[must_use]
     pub fn of(job: &Job) -> Self {
-        Self { job: job.clone(), step: Step::of(job), passes: RwLock::default() }
+        Self { job: job.clone(), step: StepTapes::of(job), passes: RwLock::default() }
     }
 
     /// Whether `job` runs the same operators: it may differ in replicas, stages, what is sharded, what is offloaded
@@ -54,7 +54,7 @@ impl Walked {
     pub fn serves(&self, job: &Job) -> bool {
         let own = &self.job;
         if own.training.checkpointing != job.training.checkpointing
-            || Step::gradients_of(own) != Step::gradients_of(job)
+            || StepTapes::gradients_of(own) != StepTapes::gradients_of(job)
         {
             return false;
         }
@@ -95,24 +95,24 @@ impl Walked {
 
     /// The course of a step of `job`, which this must serve, in time: a small part of the work that all its figures are.
     #[must_use]
-    pub fn course(&self, job: &Job) -> Course {
-        Course::of(job, &self.step, &self.passes(job))
+    pub fn timeline(&self, job: &Job) -> StepTimeline {
+        StepTimeline::of(job, &self.step, &self.passes(job))
     }
 
     /// What a step of `job` takes at least, along its course and with what it keeps in host memory.
     #[must_use]
-    pub fn least_time(&self, job: &Job, course: &Course) -> Seconds {
-        course.seconds() + Seconds(course.host(job, &self.step))
+    pub fn least_time(&self, job: &Job, timeline: &StepTimeline) -> Seconds {
+        timeline.seconds() + Seconds(timeline.host(job, &self.step))
     }
 
     /// The figures of `job`, whose course this is.
     #[must_use]
-    pub fn outline(&self, job: &Job, course: &Course) -> Outline {
-        of_step(job, &self.step, &self.passes(job), course)
+    pub fn outline(&self, job: &Job, timeline: &StepTimeline) -> Outline {
+        of_step(job, &self.step, &self.passes(job), timeline)
     }
 }
 
-impl Walked {
+impl OperatorWalk {
     /// Seconds that a micro-batch of `job` spends at least in any of its stages, their layers alone. A step is no
     /// quicker than that for each micro-batch, and once more a stage and chunk to fill the pipeline.
     #[must_use]
@@ -146,9 +146,9 @@ impl Walked {
 /// The figures of one plan.
 #[must_use]
 pub fn outline(job: &Job) -> Outline {
-    let step = Step::of(job);
+    let step = StepTapes::of(job);
     let passes = Passes::of(job, &step);
-    of_step(job, &step, &passes, &Course::of(job, &step, &passes))
+    of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes))
 }
 
 /// The same value, most often at the same place.
@@ -156,7 +156,7 @@ fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }
 
-fn of_step(job: &Job, step: &Step, passes: &Passes, course: &Course) -> Outline {
+fn of_step(job: &Job, step: &StepTapes, passes: &Passes, timeline: &StepTimeline) -> Outline {
     let workspaces = overhead::of_libraries(job);
     let runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
         .into_iter()
@@ -175,14 +175,14 @@ fn of_step(job: &Job, step: &Step, passes: &Passes, course: &Course) -> Outline 
         peak_allocated: used[place].0,
         static_bytes: Bytes(run.static_bytes),
         num_gpus: job.degrees.num_gpus,
-        time: course.finish((job, step), &cost, largest),
+        time: timeline.finish((job, step), &cost, largest),
         decode: decode::of(job, largest, &layers, resident),
     }
 }
 
 /// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
 /// there.
-fn least(job: &Job, step: &Step, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
+fn least(job: &Job, step: &StepTapes, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
     let layers = job.stages[index].layers();
     let held = StageTapes { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() };
     let all = held.on_card();
@@ -195,7 +195,7 @@ fn least(job: &Job, step: &Step, index: usize, offloads: &[CpuOffload]) -> Vec<u
 
 /// The stages among which the one is that needs most. Of neighbours between the ends that hold the same layers the
 /// first has the most micro-batches in flight, whatever the schedule.
-fn distinct_stages(job: &Job, step: &Step) -> Vec<usize> {
+fn distinct_stages(job: &Job, step: &StepTapes) -> Vec<usize> {
     let kinds = |stage: usize| {
         let layers = job.stages[stage].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count));
         layers.map(|layer| (step.kind(layer), step.is_checkpointed(layer)))

@@ -1,18 +1,18 @@
-//! How much of a lone card's speed each card of the cluster keeps.
+//! How much of a lone GPU's speed each GPU of the cluster keeps.
 
 use crate::plan::keywords::{CpuOffload, Schedule, Sharding};
 use crate::predict::job::{Degrees, Job, StageLayers};
 use crate::predict::memory;
 use crate::predict::prediction::StepTime;
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::predict::time;
 use crate::predict::time::cost::{self, Passes};
 use crate::units::Fraction;
 
-/// Samples a second of the cluster over those of as many single cards, were memory no limit: what one card would take for
-/// the whole batch, with nothing split, over the cards' time together. Splitting costs collectives and bubbles, and
-/// smaller products; what it saves (each card updates a share of the weights) can bring it above one. None for a plan
-/// on one card.
+/// Samples a second of the cluster over those of as many single GPUs, were memory no limit: what one GPU would take for
+/// the whole batch, with nothing split, over the GPUs' time together. Splitting costs collectives and bubbles, and
+/// smaller matmuls; what it saves (each GPU updates a share of the weights) can bring it above one. None for a plan
+/// on one GPU.
 #[must_use]
 pub fn scaling_efficiency(job: &Job, time: &StepTime) -> Option<Fraction> {
     let cards = job.degrees.num_gpus;
@@ -42,11 +42,11 @@ pub fn scaling_efficiency(job: &Job, time: &StepTime) -> Option<Fraction> {
     };
     lone.training.cpu_offload = CpuOffload::None;
     lone.batch.accumulation = job.batch.global.div_ceil(job.batch.micro.max(1));
-    let step = Step::of(&lone);
+    let step = StepTapes::of(&lone);
     let passes = Passes::of(&lone, &step);
     let all: Vec<u64> = (0..layers).collect();
     let resident = memory::stage(&lone, &step, 0, 0, false).resident;
     let cost = cost::of_stage(&lone, &step, &passes, (&all, (true, true)), &resident);
-    let alone = time::Course::of(&lone, &step, &passes).finish((&lone, &step), &cost, 0);
+    let alone = time::StepTimeline::of(&lone, &step, &passes).finish((&lone, &step), &cost, 0);
     (time.samples_per_s > 0.0).then(|| Fraction(time.samples_per_s / cards as f64 / alone.samples_per_s))
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Absence, Board, Counters, Health, Links, MigInstance, Reading, Work};
+use super::{Absence, Board, Counters, Health, Links, MigInstance, ProcessWork, Reading};
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
 
 /// Memory of a device as the driver counts it.
@@ -27,7 +27,7 @@ pub struct DeviceSample {
     pub index: u32,
     /// The product name as the driver gives it.
     pub name: Reading<String>,
-    /// A name that stays with the card over reboots.
+    /// A name that stays with the GPU over reboots.
     pub uuid: Reading<String>,
     /// Where it is a part of a GPU: which. `index` is the GPU's then.
     pub mig: Option<MigInstance>,
@@ -45,7 +45,7 @@ pub struct DeviceSample {
     pub tensor_activity: Reading<Fraction>,
     /// DRAM traffic: measured from GPM counters, else an upper bound.
     pub dram_bandwidth: Reading<BytesPerSec>,
-    /// Peak DRAM bandwidth of this card, from bus width and memory clock where the driver tells: estimated.
+    /// Peak DRAM bandwidth of this GPU, from bus width and memory clock where the driver tells: estimated.
     pub dram_peak: Reading<BytesPerSec>,
     /// Power drawn.
     pub power: Reading<Watts>,
@@ -136,7 +136,7 @@ pub struct DeviceProcess {
     /// Memory that the driver charges to it.
     pub memory: Reading<Bytes>,
     /// Whether it computes or draws.
-    pub work: Work,
+    pub work: ProcessWork,
     /// Share of the time in which a kernel of it ran.
     pub busy: Reading<Fraction>,
 }

@@ -143,7 +143,7 @@ pub struct Xids {
 
 /// Where a process runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum ProcessPlace {
     /// On the host itself, as far as its control group tells.
     Host,
     /// In a container: of that name or number.
@@ -181,7 +181,7 @@ pub struct MigInstance {
 
 /// What a process does on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Work {
+pub enum ProcessWork {
     /// It computes: CUDA.
     #[default]
     Compute,
@@ -191,7 +191,7 @@ pub enum Work {
     Both,
 }
 
-impl Work {
+impl ProcessWork {
     /// The letter that nvidia-smi prints.
     #[must_use]
     pub const fn letter(self) -> &'static str {
@@ -213,7 +213,7 @@ readings! {
         /// Bytes that it wrote to storage.
         pub written: BytesPerSec,
         /// Where it runs.
-        pub place: Place,
+        pub place: ProcessPlace,
         /// Memory that it has in swap.
         pub swapped: Bytes,
     }
@@ -221,7 +221,7 @@ readings! {
 
 /// Which device is looked at closely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Closely {
+pub enum DetailTarget {
     /// None.
     #[default]
     None,
@@ -231,7 +231,7 @@ pub enum Closely {
     All,
 }
 
-impl Closely {
+impl DetailTarget {
     /// Whether the device with that index is meant.
     #[must_use]
     pub fn means(self, index: u32) -> bool {
@@ -242,23 +242,23 @@ impl Closely {
 /// What somebody wants to see beyond what every sample has. Sources leave out the rest,
 /// because asking costs something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct RequiredMetrics {
     /// Performance counters. They are shared hardware: a profiler beside us may want them.
     pub counters: bool,
     /// Errors of all devices.
     pub health: bool,
     /// Board and links.
-    pub closely: Closely,
+    pub closely: DetailTarget,
     /// What processes do beyond holding memory, and their children.
     pub processes: bool,
     /// A process to tell of whether or not it is on a device.
     pub process: Option<u32>,
 }
 
-impl Wanted {
+impl RequiredMetrics {
     /// Everything that a source has.
     #[must_use]
     pub const fn everything() -> Self {
-        Self { counters: true, health: true, closely: Closely::All, processes: true, process: None }
+        Self { counters: true, health: true, closely: DetailTarget::All, processes: true, process: None }
     }
 }

@@ -1,6 +1,6 @@
 //! What the hook inside of a training process tells: the run, its steps, its modules.
 
-use super::{Absence, Moment, OutOfMemory, Progress, Reading, ToldBy};
+use super::{Absence, Moment, OutOfMemory, Progress, ProgressSource, Reading};
 use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 
 /// One training process with the hook in it.
@@ -201,7 +201,7 @@ impl HookedRun {
             HookMemory::Resident => Reading::Absent(Absence::NotSupported),
         };
         Progress {
-            told_by: ToldBy::Hook,
+            told_by: ProgressSource::Hook,
             step: Reading::measured(step.step, self.heard),
             step_time: step.step_time.clone(),
             tokens_per_s_per_gpu: tokens,

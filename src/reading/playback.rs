@@ -54,7 +54,7 @@ impl Playback {
 /// What somebody wants of a recording that is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Steer {
+pub enum PlaybackCommand {
     /// Stand still, or go on; at the end: from the beginning.
     Pause,
     /// Stand still, so many samples later or earlier.

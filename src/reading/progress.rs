@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Absence, Kind, Reading};
+use super::{Absence, Reading, ReadingKind};
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 
 /// Whose lines a log holds.
@@ -54,7 +54,7 @@ impl LogFormat {
 
 /// What a run's progress is known from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum ToldBy {
+pub enum ProgressSource {
     /// Nothing so far.
     #[default]
     Nobody,
@@ -71,7 +71,7 @@ pub enum ToldBy {
 #[serde(default)]
 pub struct Progress {
     /// What it is known from.
-    pub told_by: ToldBy,
+    pub told_by: ProgressSource,
     /// Optimizer steps done; batches where the framework counts those.
     pub step: Reading<u64>,
     /// Optimizer steps of the whole run.
@@ -118,7 +118,7 @@ impl Progress {
         let left = total.saturating_sub(*step) as f64;
         match self.step_time.map(|time| Seconds(time.0 * left)) {
             // What lies ahead is never measured.
-            Reading::Known { value, at, .. } => Reading::Known { value, at, kind: Kind::Estimated },
+            Reading::Known { value, at, .. } => Reading::Known { value, at, kind: ReadingKind::Estimated },
             absent @ Reading::Absent(_) => absent,
         }
     }
@@ -140,7 +140,7 @@ mod tests {
         };
         // (12 000 - 1 840) x 3.94 = 40 030.4
         let left = progress.remaining();
-        assert_eq!(left.kind(), Some(Kind::Estimated));
+        assert_eq!(left.kind(), Some(ReadingKind::Estimated));
         assert!((left.value().unwrap().0 - 40_030.4).abs() < 1e-6);
         assert!(Progress::default().remaining().value().is_none());
     }

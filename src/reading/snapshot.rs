@@ -35,7 +35,7 @@ pub struct DeviceSnapshot {
 
 /// What a block is held for, by the frames that allocated it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Purpose {
+pub enum BlockPurpose {
     /// Weights.
     Parameters,
     /// Allocated in the backward pass: gradients, and what it needs in between.
@@ -54,7 +54,7 @@ pub enum Purpose {
     Other,
 }
 
-impl Purpose {
+impl BlockPurpose {
     /// The word in the list.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -75,7 +75,7 @@ impl Purpose {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotTerm {
     /// What for.
-    pub purpose: Purpose,
+    pub purpose: BlockPurpose,
     /// The named term of a prediction that it belongs to (`attention`, `norms`), for activations whose
     /// frames tell.
     pub part: Option<&'static str>,
@@ -90,7 +90,7 @@ pub struct SnapshotTerm {
 impl DeviceSnapshot {
     /// Bytes of a purpose.
     #[must_use]
-    pub fn of(&self, purpose: Purpose) -> Bytes {
+    pub fn of(&self, purpose: BlockPurpose) -> Bytes {
         self.terms.iter().filter(|term| term.purpose == purpose).map(|term| term.bytes).sum()
     }
 }

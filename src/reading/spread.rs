@@ -1,10 +1,10 @@
 //! A figure of a device over some time, in little room.
 
-use super::{DeviceSample, Kind, Reading};
+use super::{DeviceSample, Reading, ReadingKind};
 
 /// A figure of a device that is followed over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
+pub enum DeviceMetric {
     /// Device memory in use, in bytes.
     Memory,
     /// DRAM traffic, in bytes a second.
@@ -15,7 +15,7 @@ pub enum Figure {
     Power,
 }
 
-impl Figure {
+impl DeviceMetric {
     /// All of them, in the order in which they are drawn.
     pub const ALL: [Self; 4] = [Self::Memory, Self::Bandwidth, Self::Tensor, Self::Power];
 
@@ -52,13 +52,13 @@ pub struct Spread {
     sum: f64,
     count: u32,
     /// Measured where all were.
-    pub kind: Kind,
+    pub kind: ReadingKind,
 }
 
 impl Spread {
     /// Of one value.
     #[must_use]
-    pub const fn of(value: f64, kind: Kind) -> Self {
+    pub const fn of(value: f64, kind: ReadingKind) -> Self {
         Self { low: value, high: value, sum: value, count: 1, kind }
     }
 
@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn peaks_stay_and_every_value_weighs_the_same() {
-        let all = [1.0, 2.0, 9.0].map(|value| Spread::of(value, Kind::Measured)).into_iter();
-        let bound = Spread::of(0.0, Kind::UpperBound);
+        let all = [1.0, 2.0, 9.0].map(|value| Spread::of(value, ReadingKind::Measured)).into_iter();
+        let bound = Spread::of(0.0, ReadingKind::UpperBound);
         let spread = all.reduce(Spread::with).unwrap().with(bound);
         // (1 + 2 + 9 + 0) / 4 = 3
-        assert_eq!((spread.low, spread.high, spread.mean(), spread.kind), (0.0, 9.0, 3.0, Kind::UpperBound));
+        assert_eq!((spread.low, spread.high, spread.mean(), spread.kind), (0.0, 9.0, 3.0, ReadingKind::UpperBound));
     }
 }

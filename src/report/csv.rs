@@ -22,7 +22,7 @@ pub fn reports(reports: &[Report]) -> Result<String, csv::Error> {
 }
 
 /// Rows of named cells as CSV. The header has every name of any row, each behind the one it first followed; a row
-/// without it has an empty cell (a card without FP8 has no such roof).
+/// without it has an empty cell (a GPU without FP8 has no such roof).
 ///
 /// # Errors
 /// Where the text cannot be put together.

@@ -1,4 +1,4 @@
-//! How large a plan's batch and context may get on its cards.
+//! How large a plan's batch and context may get on its GPUs.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub enum MaxSequence {
 }
 
 impl MaxBatch {
-    /// In words, on cards of `capacity`.
+    /// In words, on GPUs of `capacity`.
     pub(super) fn words(self, capacity: Bytes) -> String {
         match self {
             Self::NothingFits => "largest batch that fits: none, not even one sample on each GPU".to_owned(),
@@ -60,7 +60,7 @@ impl MaxBatch {
 }
 
 impl MaxSequence {
-    /// In words, on cards of `capacity`.
+    /// In words, on GPUs of `capacity`.
     pub(super) fn words(self, capacity: Bytes) -> String {
         match self {
             Self::NothingFits => "longest context that fits: none, not even one token".to_owned(),

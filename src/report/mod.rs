@@ -31,7 +31,7 @@ pub struct Report<'a> {
     pub plan: &'a str,
     /// What was predicted for it.
     pub prediction: &'a Prediction,
-    /// How much of a lone card's speed each of its cards keeps; none on one card.
+    /// How much of a lone GPU's speed each of its GPUs keeps; none on one GPU.
     pub scaling: Option<Fraction>,
     /// How large its batch may get, where that was asked.
     pub max_batch: Option<MaxBatch>,

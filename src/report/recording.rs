@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::csv;
 use super::table::{Align, Table};
 use crate::observe::Samples;
-use crate::reading::{DeviceSample, Figure, Kind, Moment, Reading, Spread};
+use crate::reading::{DeviceMetric, DeviceSample, Moment, Reading, ReadingKind, Spread};
 use crate::units::{Bytes, Fraction, Seconds};
 
 /// What a recording holds.
 #[derive(Debug, Clone)]
-pub struct Summary {
+pub struct RecordingSummary {
     file: String,
     parts: usize,
     source: String,
@@ -29,11 +29,11 @@ struct Device {
     index: u32,
     name: Reading<String>,
     total: Reading<Bytes>,
-    figures: [Option<Spread>; Figure::ALL.len()],
+    figures: [Option<Spread>; DeviceMetric::ALL.len()],
 }
 
-/// The keys of [`Figure::ALL`] in the report, which are those of a sample.
-const KEYS: [&str; Figure::ALL.len()] = ["memory_used", "dram_bandwidth", "tensor_activity", "power"];
+/// The keys of [`DeviceMetric::ALL`] in the report, which are those of a sample.
+const KEYS: [&str; DeviceMetric::ALL.len()] = ["memory_used", "dram_bandwidth", "tensor_activity", "power"];
 
 impl Device {
     fn new(sample: &DeviceSample) -> Self {
@@ -47,7 +47,7 @@ impl Device {
         if sample.memory.value().is_some() || self.total.value().is_none() {
             self.total = sample.memory.map(|memory| memory.total);
         }
-        for (into, figure) in self.figures.iter_mut().zip(Figure::ALL) {
+        for (into, figure) in self.figures.iter_mut().zip(DeviceMetric::ALL) {
             let now = figure.of(sample);
             if let (Some(value), Some(kind)) = (now.value(), now.kind()) {
                 let now = Spread::of(*value, kind);
@@ -60,7 +60,7 @@ impl Device {
     fn cells(&self) -> [String; 11] {
         let dash = || "–".to_owned();
         let both = |spread: Option<Spread>, show: fn(f64) -> String| {
-            let marked = |value, kind: Kind| format!("{}{}", kind.mark(), show(value));
+            let marked = |value, kind: ReadingKind| format!("{}{}", kind.mark(), show(value));
             spread.map_or_else(
                 || [dash(), dash()],
                 |spread| [spread.mean(), spread.high].map(|value| marked(value, spread.kind)),
@@ -102,7 +102,7 @@ impl Device {
     }
 }
 
-impl Summary {
+impl RecordingSummary {
     /// Reads the recording from its beginning to its end, or to where it breaks off.
     #[must_use]
     pub fn of(samples: &mut Samples) -> Self {

@@ -8,13 +8,13 @@ use super::csv::{cell, table};
 use super::sweep::figures_json;
 use super::table::{Align, Table};
 use super::text::{grouped, paragraph};
-use crate::advise::{Found, KNOBS, Knobs, LargestModel, Ranked, Seen, throughput, why_slower};
+use crate::advise::{KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
 use crate::predict::Outline;
 use crate::units::{self, Bytes, Fraction, three_figures};
 
 /// A search as text: the answer, why the next ones lost, memory against speed.
 #[must_use]
-pub fn text(plan: &str, found: &Found, took: Duration) -> String {
+pub fn text(plan: &str, found: &SearchOutcome, took: Duration) -> String {
     let mut text = String::new();
     match found.ranked.first() {
         Some(best) => winner(&mut text, plan, found, best),
@@ -36,7 +36,7 @@ pub fn text(plan: &str, found: &Found, took: Duration) -> String {
     text
 }
 
-fn winner(text: &mut String, plan: &str, found: &Found, best: &Ranked) {
+fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPlan) {
     let time = &best.outline.time;
     let mfu = time.mfu.map_or_else(String::new, |mfu| format!(", MFU {}", Fraction(mfu)));
     let capacity = best.outline.capacity;
@@ -66,7 +66,7 @@ fn winner(text: &mut String, plan: &str, found: &Found, best: &Ranked) {
     paragraph(text, "", &if change.is_empty() { "nothing to change".to_owned() } else { format!("change: {change}") });
 }
 
-fn nothing(text: &mut String, plan: &str, found: &Found) {
+fn nothing(text: &mut String, plan: &str, found: &SearchOutcome) {
     paragraph(text, "", &format!("{plan}: no plan fits"));
     if let Some(nearest) = &found.nearest {
         let capacity = nearest.outline.capacity;
@@ -76,7 +76,7 @@ fn nothing(text: &mut String, plan: &str, found: &Found) {
     }
 }
 
-fn plans(ranked: &[Ranked]) -> Table {
+fn plans(ranked: &[RankedPlan]) -> Table {
     let right = |head: &'static str| (head, Align::Right);
     let moe = ranked.iter().any(|one| one.knobs.expert > 1);
     let unit = ranked.first().map_or("tokens/s", |one| unit(&one.outline));
@@ -129,8 +129,8 @@ fn schedule(knobs: &Knobs) -> String {
 }
 
 /// Why the runner-up lost, and the next that differs in more than a detail.
-fn lost(text: &mut String, best: &Ranked, rest: &[Ranked]) {
-    let degrees = |one: &Ranked| (one.knobs.tensor, one.knobs.pipeline, one.knobs.context, one.knobs.expert);
+fn lost(text: &mut String, best: &RankedPlan, rest: &[RankedPlan]) {
+    let degrees = |one: &RankedPlan| (one.knobs.tensor, one.knobs.pipeline, one.knobs.context, one.knobs.expert);
     let Some(second) = rest.first() else { return };
     text.push('\n');
     paragraph(text, "", &format!("why #2 lost: {}", why_slower(best, second)));
@@ -144,7 +144,7 @@ fn lost(text: &mut String, best: &Ranked, rest: &[Ranked]) {
     }
 }
 
-fn counts(found: &Found, took: Duration) -> String {
+fn counts(found: &SearchOutcome, took: Duration) -> String {
     let all = found.evaluated + found.pruned;
     let seconds = took.as_secs_f64();
     let mut line = format!(
@@ -168,7 +168,7 @@ fn unit(outline: &Outline) -> &'static str {
 
 /// A line for whoever waits.
 #[must_use]
-pub fn progress(seen: &Seen) -> String {
+pub fn progress(seen: &SearchStatus) -> String {
     let best = seen.best.map_or_else(|| "none fits yet".to_owned(), |best| format!("best {}/s", grouped(best)));
     format!(
         "searching: {:.0} %, {} evaluated, {} pruned, {best}",
@@ -180,7 +180,7 @@ pub fn progress(seen: &Seen) -> String {
 
 /// The fewest GPUs, as text.
 #[must_use]
-pub fn gpus(plan: &str, found: Option<&(u64, Ranked)>) -> String {
+pub fn gpus(plan: &str, found: Option<&(u64, RankedPlan)>) -> String {
     let mut text = String::new();
     let Some((gpus, one)) = found else {
         paragraph(&mut text, "", &format!("{plan}: fits on no number of these GPUs"));
@@ -214,9 +214,9 @@ pub fn model(plan: &str, found: &LargestModel) -> String {
 
 /// The search as one JSON object; figures as in the report of a plan.
 #[must_use]
-pub fn json(plan: &str, found: &Found, took: Duration) -> Value {
+pub fn json(plan: &str, found: &SearchOutcome, took: Duration) -> Value {
     let best = found.ranked.first();
-    let all = |ranked: &[Ranked]| ranked.iter().map(|one| Value::Object(row(one, best))).collect::<Vec<_>>();
+    let all = |ranked: &[RankedPlan]| ranked.iter().map(|one| Value::Object(row(one, best))).collect::<Vec<_>>();
     json!({
         "plan": plan,
         "ranked": all(&found.ranked),
@@ -235,7 +235,7 @@ pub fn json(plan: &str, found: &Found, took: Duration) -> Value {
 ///
 /// # Errors
 /// Where a row cannot be written.
-pub fn csv(found: &Found) -> Result<String, ::csv::Error> {
+pub fn csv(found: &SearchOutcome) -> Result<String, ::csv::Error> {
     let best = found.ranked.first();
     table(found.ranked.iter().map(|one| {
         row(one, best)
@@ -246,7 +246,7 @@ pub fn csv(found: &Found) -> Result<String, ::csv::Error> {
     }))
 }
 
-fn row(one: &Ranked, best: Option<&Ranked>) -> Map<String, Value> {
+fn row(one: &RankedPlan, best: Option<&RankedPlan>) -> Map<String, Value> {
     let mut row = Map::new();
     let knobs = &one.knobs;
     let values: [Value; KNOBS.len()] = [

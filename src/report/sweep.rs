@@ -8,7 +8,7 @@ use super::csv::{cell, table};
 use super::json::number;
 use super::table::{Align, Table};
 use super::text::{grouped, paragraph, shortened};
-use crate::advise::{Capacity, Point, Sweep, Throughput, Wall, throughput};
+use crate::advise::{AxisWalls, BandwidthWall, CapacityWall, Sweep, SweepPoint, throughput};
 use crate::predict::{Outline, Verdict};
 use crate::units::{Bytes, Fraction, three_figures};
 
@@ -41,7 +41,7 @@ pub fn text(plan: &str, sweep: &Sweep) -> String {
     text
 }
 
-/// How much the cards have, each size once.
+/// How much the GPUs have, each size once.
 fn capacities(sweep: &Sweep) -> Vec<Bytes> {
     let mut all: Vec<Bytes> = outlines(sweep).map(|outline| outline.capacity.bytes).collect();
     all.sort_unstable();
@@ -128,18 +128,18 @@ fn walls(text: &mut String, sweep: &Sweep) {
         let open = unpredicted(sweep, wall);
         let known = if open > 0 { format!("{name} that can be predicted") } else { name.to_owned() };
         let memory = match wall.capacity {
-            Capacity::AllFit if open > 0 => format!("unknown, every {known} fits, {open} cannot be predicted"),
-            Capacity::AllFit => format!("none, every {name} fits"),
-            Capacity::NoneFits if open > 0 => format!("no {known} fits, {open} cannot be predicted"),
-            Capacity::NoneFits => format!("no {name} fits"),
-            Capacity::Between { fits, too_large } => {
+            CapacityWall::AllFit if open > 0 => format!("unknown, every {known} fits, {open} cannot be predicted"),
+            CapacityWall::AllFit => format!("none, every {name} fits"),
+            CapacityWall::NoneFits if open > 0 => format!("no {known} fits, {open} cannot be predicted"),
+            CapacityWall::NoneFits => format!("no {name} fits"),
+            CapacityWall::Between { fits, too_large } => {
                 format!("{name} {} fits, {} does not", with_use(sweep, fits, wall), with_use(sweep, too_large, wall))
             }
         };
         paragraph(text, "", &format!("capacity wall: {memory}"));
         let speed = match wall.throughput {
-            Throughput::Grows => format!("none, throughput still grows at the largest {known}"),
-            Throughput::Flat { from, gain, end } => {
+            BandwidthWall::Grows => format!("none, throughput still grows at the largest {known}"),
+            BandwidthWall::Flat { from, gain, end } => {
                 let at = with_rate(sweep, from, wall);
                 let falls = wall.throughput.falls();
                 let turns = if falls && gain <= 0.0 { "is highest" } else { "flattens" };
@@ -154,15 +154,15 @@ fn walls(text: &mut String, sweep: &Sweep) {
     for wall in sweep.walls.iter().take(MOST_LINES) {
         let known = if unpredicted(sweep, wall) > 0 { " of those predicted" } else { "" };
         let memory = match wall.capacity {
-            Capacity::AllFit => format!("all{known} fit"),
-            Capacity::NoneFits => format!("none{known} fits"),
-            Capacity::Between { fits, too_large } => {
+            CapacityWall::AllFit => format!("all{known} fit"),
+            CapacityWall::NoneFits => format!("none{known} fits"),
+            CapacityWall::Between { fits, too_large } => {
                 format!("{}, {}", with_use(sweep, fits, wall), with_use(sweep, too_large, wall))
             }
         };
         let speed = match wall.throughput {
-            Throughput::Grows => "still grows".to_owned(),
-            Throughput::Flat { from, .. } => with_rate(sweep, from, wall),
+            BandwidthWall::Grows => "still grows".to_owned(),
+            BandwidthWall::Flat { from, .. } => with_rate(sweep, from, wall),
         };
         table.row([sweep.axes[wall.axis].key.name().to_owned(), held(sweep, wall), memory, speed]);
     }
@@ -173,16 +173,16 @@ fn walls(text: &mut String, sweep: &Sweep) {
 }
 
 /// How many plans of the wall's line are none.
-fn unpredicted(sweep: &Sweep, wall: &Wall) -> usize {
+fn unpredicted(sweep: &Sweep, wall: &AxisWalls) -> usize {
     let line = &sweep.points[wall.line].at;
-    let along = |point: &&Point| {
+    let along = |point: &&SweepPoint| {
         point.at.iter().zip(line).enumerate().all(|(axis, (own, of_line))| axis == wall.axis || own == of_line)
     };
     sweep.points.iter().filter(along).filter(|point| point.outcome.is_err()).count()
 }
 
 /// What the other axes are on the wall's line.
-fn held(sweep: &Sweep, wall: &Wall) -> String {
+fn held(sweep: &Sweep, wall: &AxisWalls) -> String {
     let line = &sweep.points[wall.line];
     let others = (0..sweep.axes.len()).filter(|axis| *axis != wall.axis);
     others
@@ -191,13 +191,13 @@ fn held(sweep: &Sweep, wall: &Wall) -> String {
         .join(", ")
 }
 
-fn with_use(sweep: &Sweep, at: usize, wall: &Wall) -> String {
+fn with_use(sweep: &Sweep, at: usize, wall: &AxisWalls) -> String {
     let point = &sweep.points[at];
     let used = point.outcome.as_ref().map_or_else(|_| "–".to_owned(), |outline| outline.capacity.needed.to_string());
     format!("{} ({used})", sweep.value(point, wall.axis))
 }
 
-fn with_rate(sweep: &Sweep, at: usize, wall: &Wall) -> String {
+fn with_rate(sweep: &Sweep, at: usize, wall: &AxisWalls) -> String {
     let point = &sweep.points[at];
     let rate = point.outcome.as_ref().map_or(0.0, throughput);
     format!("{} ({} {})", sweep.value(point, wall.axis), grouped(rate), rate_name(sweep))
@@ -235,7 +235,7 @@ pub fn csv(sweep: &Sweep) -> Result<String, ::csv::Error> {
     )
 }
 
-fn row(sweep: &Sweep, point: &Point) -> Map<String, Value> {
+fn row(sweep: &Sweep, point: &SweepPoint) -> Map<String, Value> {
     let outline = point.outcome.as_ref().ok();
     let mut row = Map::new();
     for (axis, one) in sweep.axes.iter().enumerate() {
@@ -265,7 +265,7 @@ pub(super) fn figures_json(outline: Option<&Outline>, row: &mut Map<String, Valu
     put("decode_tokens_per_s", figure(|outline| outline.decode.as_ref()?.tokens_per_s));
 }
 
-fn wall_json(sweep: &Sweep, wall: &Wall) -> Value {
+fn wall_json(sweep: &Sweep, wall: &AxisWalls) -> Value {
     let value = |at: usize| Value::from(sweep.value(&sweep.points[at], wall.axis));
     let line = &sweep.points[wall.line];
     let held: Map<String, Value> = (0..sweep.axes.len())
@@ -273,13 +273,13 @@ fn wall_json(sweep: &Sweep, wall: &Wall) -> Value {
         .map(|axis| (sweep.axes[axis].key.path.to_owned(), Value::from(sweep.value(line, axis))))
         .collect();
     let (word, fits, too_large) = match wall.capacity {
-        Capacity::Between { fits, too_large } => ("between", value(fits), value(too_large)),
-        Capacity::AllFit => ("all fit", Value::Null, Value::Null),
-        Capacity::NoneFits => ("none fits", Value::Null, Value::Null),
+        CapacityWall::Between { fits, too_large } => ("between", value(fits), value(too_large)),
+        CapacityWall::AllFit => ("all fit", Value::Null, Value::Null),
+        CapacityWall::NoneFits => ("none fits", Value::Null, Value::Null),
     };
     let (flat, gain) = match wall.throughput {
-        Throughput::Flat { from, gain, .. } => (value(from), number(gain)),
-        Throughput::Grows => (Value::Null, Value::Null),
+        BandwidthWall::Flat { from, gain, .. } => (value(from), number(gain)),
+        BandwidthWall::Grows => (Value::Null, Value::Null),
     };
     json!({
         "key": sweep.axes[wall.axis].key.path,

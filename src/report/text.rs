@@ -183,7 +183,7 @@ fn time(text: &mut String, report: &Report) {
     usage.extend(time.hfu.map(|hfu| format!("HFU {}", Fraction(hfu))));
     usage.push(format!("DRAM {} ({} of peak)", time.bandwidth, Fraction(time.mbu)));
     let _ = writeln!(text, "  {}", usage.join(", "));
-    // Above that, the plan's kernels differ from those of the lone card: no measure of what splitting costs.
+    // Above that, the plan's kernels differ from those of the lone GPU: no measure of what splitting costs.
     if let Some(share) = report.scaling.filter(|share| share.0 <= 1.0) {
         let _ =
             writeln!(text, "  scaling efficiency {share} (100 %: one GPU with memory for the whole model and batch)");

@@ -7,7 +7,7 @@ mod summary;
 
 pub use cases::{Case, read};
 pub use output::{csv, json, text};
-pub use summary::{Summary, summaries};
+pub use summary::{ErrorSummary, summaries};
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use crate::predict::{Prediction, StageMemory};
 
 /// One measured figure beside the predicted one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct ValidationRow {
     /// The case.
     pub id: String,
     /// Its group, if it has one.
@@ -33,7 +33,7 @@ pub struct Row {
     pub reason: Option<String>,
 }
 
-impl Row {
+impl ValidationRow {
     /// The quantity without an index: what entries of one list share.
     #[must_use]
     pub fn family(&self) -> &str {
@@ -52,14 +52,14 @@ pub struct Failure {
 
 /// What came of all cases.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub struct ValidationOutcome {
     /// A row a case and quantity, in the order of the cases.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ValidationRow>,
     /// Cases that could not be read or predicted.
     pub failed: Vec<Failure>,
 }
 
-impl Outcome {
+impl ValidationOutcome {
     /// Predicts `case` and adds its rows, or the reason why there are none.
     pub fn add(&mut self, case: Result<Case, Failure>, predict: impl FnOnce(&Value) -> Result<Prediction, String>) {
         let predicted = case.and_then(|case| match predict(&case.plan) {
@@ -80,7 +80,7 @@ enum Answer {
     Flag(bool),
 }
 
-fn rows(case: &Case, prediction: &Prediction) -> Vec<Row> {
+fn rows(case: &Case, prediction: &Prediction) -> Vec<ValidationRow> {
     let mut rows = Vec::new();
     for (quantity, measured) in &case.measured {
         match measured {
@@ -95,9 +95,9 @@ fn rows(case: &Case, prediction: &Prediction) -> Vec<Row> {
     rows
 }
 
-fn row(case: &Case, quantity: String, measured: &Value, answer: Result<Answer, String>) -> Row {
+fn row(case: &Case, quantity: String, measured: &Value, answer: Result<Answer, String>) -> ValidationRow {
     let graded = answer.as_ref().map_err(Clone::clone).and_then(|answer| grade(&quantity, measured, *answer));
-    Row {
+    ValidationRow {
         id: case.id.clone(),
         group: case.group.clone(),
         quantity,
@@ -189,16 +189,16 @@ mod tests {
     use crate::report::sample;
     use crate::units::GIB;
 
-    fn outcome(measured: &Value) -> Outcome {
+    fn outcome(measured: &Value) -> ValidationOutcome {
         let text = json!([{"id": "a", "group": "g", "plan": {"model": {}}, "measured": measured}]).to_string();
-        let mut outcome = Outcome::default();
+        let mut outcome = ValidationOutcome::default();
         for case in read(&text).unwrap() {
             outcome.add(case, |_| Ok(sample::two_stages()));
         }
         outcome
     }
 
-    fn only(measured: &Value) -> Row {
+    fn only(measured: &Value) -> ValidationRow {
         let outcome = outcome(measured);
         assert_eq!(outcome.rows.len(), 1, "{outcome:?}");
         outcome.rows.into_iter().next().unwrap()
@@ -268,7 +268,7 @@ mod tests {
     fn a_plan_that_cannot_be_predicted_fails_its_case_alone() {
         let text = r#"{"id": "bad", "plan": {}, "measured": {"params": 1}}
                       {"id": "good", "plan": {"model": {}}, "measured": {"params": 1}}"#;
-        let mut outcome = Outcome::default();
+        let mut outcome = ValidationOutcome::default();
         for case in read(text).unwrap() {
             outcome.add(
                 case,

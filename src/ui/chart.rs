@@ -18,7 +18,7 @@ const LABELS: u16 = 8;
 pub const CLIPPED: &str = "↑";
 
 /// A point that is marked.
-pub struct Mark {
+pub struct ChartMark {
     /// Where.
     pub at: (f64, f64),
     /// One cell.
@@ -28,7 +28,7 @@ pub struct Mark {
 }
 
 /// A line across the chart.
-pub struct Wall {
+pub struct ChartWall {
     /// Where.
     pub at: f64,
     /// What it is; the first word says it where there is little room.
@@ -52,11 +52,11 @@ pub struct Chart {
     /// Marks stand on stems.
     pub stems: bool,
     /// The points; later ones over earlier ones. One above the upper end is an arrow there.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<ChartMark>,
     /// Upright walls, named on the lower axis.
-    pub walls: Vec<Wall>,
+    pub walls: Vec<ChartWall>,
     /// A level one.
-    pub level: Option<Wall>,
+    pub level: Option<ChartWall>,
 }
 
 /// The next round number above, so that labels are.
@@ -135,7 +135,7 @@ impl Chart {
     }
 
     /// The level wall, where it lies within the chart.
-    fn level(&self) -> Option<&Wall> {
+    fn level(&self) -> Option<&ChartWall> {
         self.level.as_ref().filter(|level| (self.y.0..=self.y.1).contains(&level.at))
     }
 
@@ -161,7 +161,7 @@ impl Chart {
             let name = Line::styled(fit(&level.name, plot.width as usize), style).right_aligned();
             name.render(Rect { y: row, height: 1, ..plot }, buffer);
         }
-        let foot = |wall: &Wall| self.cell((wall.at, self.y.0), plot).0;
+        let foot = |wall: &ChartWall| self.cell((wall.at, self.y.0), plot).0;
         let feet: Vec<u16> = self.walls.iter().map(foot).collect();
         let mut taken: Vec<(u16, u16)> = feet.iter().map(|column| (*column, column + 1)).collect();
         for (wall, column) in self.walls.iter().zip(&feet) {

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{Look, diff};
-use crate::app::{InTheWay, Plans, State, to_be_written};
+use crate::app::{Plans, SaveObstacle, State, to_be_written};
 
 /// Draws what writing would change, from that line on.
 pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -12,14 +12,14 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
     let path = conflict.path.display();
     let (saved, ours) = (state.plans.editor.saved_text(), to_be_written(state));
     let (title, texts) = match &conflict.found {
-        InTheWay::Newer(Some(theirs)) => (format!("{path}: what somebody else changed"), (saved, theirs.as_str())),
-        InTheWay::Other(Some(there)) => {
+        SaveObstacle::Newer(Some(theirs)) => (format!("{path}: what somebody else changed"), (saved, theirs.as_str())),
+        SaveObstacle::Other(Some(there)) => {
             (format!("{path} exists: what writing over it would change"), (there.as_str(), ours))
         }
-        InTheWay::Newer(None) | InTheWay::Other(None) => {
+        SaveObstacle::Newer(None) | SaveObstacle::Other(None) => {
             (format!("{path} holds something that is no text; this would take its place"), ("", ours))
         }
-        InTheWay::Nothing => {
+        SaveObstacle::Nothing => {
             (format!("{path} was removed or renamed since it was opened; this would be in it"), ("", ours))
         }
     };
@@ -29,11 +29,11 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
 /// What may be done about it.
 pub fn question(plans: &Plans) -> &'static str {
     match plans.conflict.as_ref().map(|conflict| &conflict.found) {
-        Some(InTheWay::Newer(Some(_))) => {
+        Some(SaveObstacle::Newer(Some(_))) => {
             "Changed by someone else:  m merge   o write over it   S elsewhere   esc leaves"
         }
-        Some(InTheWay::Newer(None)) => "Changed by someone else:  o write over it   S elsewhere   esc leaves it",
-        Some(InTheWay::Nothing) => "The file is gone:  w write it again   S elsewhere   esc leaves it",
-        Some(InTheWay::Other(_)) | None => "It exists already:  o write over it   S elsewhere   esc leaves it",
+        Some(SaveObstacle::Newer(None)) => "Changed by someone else:  o write over it   S elsewhere   esc leaves it",
+        Some(SaveObstacle::Nothing) => "The file is gone:  w write it again   S elsewhere   esc leaves it",
+        Some(SaveObstacle::Other(_)) | None => "It exists already:  o write over it   S elsewhere   esc leaves it",
     }
 }

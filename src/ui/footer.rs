@@ -9,7 +9,9 @@ use ratatui::widgets::Widget;
 
 use super::text::{fit, width_of};
 use super::{Look, conflict};
-use crate::app::{Action, Binding, Context, Dialogs, Overlay, Pane, Purpose, Severity, State, bindings, footer};
+use crate::app::{
+    Action, Binding, Dialogs, KeyContext, NoticeSeverity, Overlay, Pane, PickerPurpose, State, bindings, footer,
+};
 use crate::printable::printable;
 
 /// The question before changes are lost.
@@ -19,26 +21,26 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     // Why what was asked for in a what-if view is not to be had comes before what else may be done there.
     let what_if = matches!(state.dialogs.overlay, Some(Overlay::Sweep | Overlay::Search | Overlay::Largest));
-    let refused = what_if && state.notice.as_ref().is_some_and(|notice| notice.severity == Severity::Problem);
+    let refused = what_if && state.notice.as_ref().is_some_and(|notice| notice.severity == NoticeSeverity::Problem);
     if let Some(question) = question(state).filter(|_| state.dialogs.picker.is_none() && !refused) {
         let text = fit(&look.keys(&format!(" {question}")), area.width as usize);
         return Line::styled(text, theme.warning()).render(area, buffer);
     }
     if let Some(picker) = &state.dialogs.picker {
-        let take = if picker.purpose == Purpose::Action { "do it" } else { "take" };
+        let take = if picker.purpose == PickerPurpose::Action { "do it" } else { "take" };
         let shown: &[(&str, &str)] = match picker.purpose {
-            Purpose::SaveAs | Purpose::ExportTo => {
+            PickerPurpose::SaveAs | PickerPurpose::ExportTo => {
                 &[("type", "a path"), ("tab", "completes it"), ("⏎", "write"), ("esc", "leave")]
             }
-            Purpose::Topic => &[("type", "finds"), ("↑↓", "choose"), ("⏎", "read"), ("esc", "leave")],
+            PickerPurpose::Topic => &[("type", "finds"), ("↑↓", "choose"), ("⏎", "read"), ("esc", "leave")],
             _ => &[("type", "finds"), ("↑↓", "choose"), ("⏎", take), ("esc", "leave")],
         };
         return keys(shown, look, area, buffer);
     }
     if let Some(notice) = &state.notice {
         let style = match notice.severity {
-            Severity::Info => theme.good(),
-            Severity::Problem => theme.danger(),
+            NoticeSeverity::Info => theme.good(),
+            NoticeSeverity::Problem => theme.danger(),
         };
         return Line::styled(fit(&look.keys(&format!(" {}", printable(&notice.text))), area.width as usize), style)
             .render(area, buffer);
@@ -101,7 +103,7 @@ fn is_everywhere(binding: &Binding) -> bool {
 /// The keys that save: the pane's own, else those that hold in every pane, where anything is unsaved.
 fn saving(state: &State) -> Option<&'static Binding> {
     let saves = |context| bindings().find(|binding| binding.context == context && binding.does(Action::Save));
-    saves(state.context()).or_else(|| saves(Context::Anywhere).filter(|_| state.plans.editor.modified()))
+    saves(state.context()).or_else(|| saves(KeyContext::Anywhere).filter(|_| state.plans.editor.modified()))
 }
 
 /// What is asked while something lies on top that wants an answer.

@@ -8,8 +8,10 @@ use ratatui::widgets::Widget;
 
 use super::text::{fit, width_of};
 use super::{Look, standing};
-use crate::app::{Attached, AttachedState, Gravity, Recording, Recordings, Source, State, run_verdict};
-use crate::compare::{Phase, Residual};
+use crate::app::{
+    AttachedProcess, AttachedState, Gravity, RecordingState, Recordings, SourceState, State, run_verdict,
+};
+use crate::compare::{Residual, RunPhase};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
 use crate::reading::SourceKind;
@@ -120,13 +122,13 @@ pub fn joined<'a>(parts: Vec<Vec<Span<'a>>>, room: usize, look: &Look) -> Vec<Sp
 fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
     match &state.monitor.source {
-        Source::Starting if state.plans.compared().prediction().is_none() => {
+        SourceState::Starting if state.plans.compared().prediction().is_none() => {
             vec![Span::styled("waits for a plan", theme.dim())]
         }
-        Source::Starting => vec![Span::styled("source starting", theme.dim())],
+        SourceState::Starting => vec![Span::styled("source starting", theme.dim())],
         // Why, the monitor pane says.
-        Source::Failed(_) => vec![Span::styled("no source", theme.danger())],
-        Source::Running(info) => {
+        SourceState::Failed(_) => vec![Span::styled("no source", theme.danger())],
+        SourceState::Running(info) => {
             let live = !matches!(info.kind, SourceKind::Demo | SourceKind::Replay);
             let style = if live { theme.good() } else { theme.warning() };
             let mut spans = vec![Span::styled(info.kind.word(), style)];
@@ -171,9 +173,9 @@ fn clock(time: Seconds) -> String {
 /// That what is observed is written to a file.
 fn recording<'a>(recordings: &Recordings, look: &Look) -> Option<Vec<Span<'a>>> {
     match &recordings.recording {
-        Recording::Off => None,
-        Recording::Starting | Recording::Ending => Some(vec![Span::styled("○ rec", look.theme.dim())]),
-        Recording::On(_) => Some(vec![Span::styled("● rec", look.theme.danger())]),
+        RecordingState::Off => None,
+        RecordingState::Starting | RecordingState::Ending => Some(vec![Span::styled("○ rec", look.theme.dim())]),
+        RecordingState::On(_) => Some(vec![Span::styled("● rec", look.theme.danger())]),
     }
 }
 
@@ -187,7 +189,7 @@ fn age<'a>(state: &State, look: &Look) -> Span<'a> {
     }
 }
 
-fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<'a>> {
+fn attached_to<'a>(state: &State, attached: &AttachedProcess, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
     let host = state.monitor.host(attached.pid);
     let name = host.and_then(|host| host.name.value()).map(|name| format!("{} ", fit(&printable(name), 12)));
@@ -201,9 +203,9 @@ fn attached_to<'a>(state: &State, attached: &Attached, look: &Look) -> Vec<Span<
         AttachedState::Missing => (theme.danger(), "no such process"),
         AttachedState::Unmatched => (theme.warning(), "pids not matched: GPU totals"),
         AttachedState::Present => match told.phase(state.now) {
-            Phase::WarmingUp => (theme.observed(), "warming up"),
-            Phase::Between => (theme.warning(), "between steps"),
-            Phase::Steady | Phase::Untold => (theme.observed(), ""),
+            RunPhase::WarmingUp => (theme.observed(), "warming up"),
+            RunPhase::Between => (theme.warning(), "between steps"),
+            RunPhase::Steady | RunPhase::Untold => (theme.observed(), ""),
         },
         AttachedState::Ended => (theme.danger(), "ended"),
         AttachedState::Replaced => (theme.danger(), "pid reused"),

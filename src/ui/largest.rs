@@ -9,7 +9,7 @@ use super::Look;
 use super::picker::in_words;
 use super::sheet;
 use super::text::{left, wrapped};
-use crate::app::{Largest, Size};
+use crate::app::{LargestSize, Size};
 use crate::predict::Verdict;
 
 /// Cells of the widest box.
@@ -19,7 +19,7 @@ const WIDTH: u16 = 100;
 const LABEL: usize = 10;
 
 /// Draws it.
-pub fn draw(found: &Largest, look: &Look, area: Rect, buffer: &mut Buffer) {
+pub fn draw(found: &LargestSize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = WIDTH.min(area.width);
     let mut lines = Vec::new();

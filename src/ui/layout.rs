@@ -30,7 +30,7 @@ fn plan_width(body: Rect, text: bool) -> u16 {
 
 /// The parts of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Screen {
+pub struct ScreenLayout {
     /// Two lines: what runs, and how it stands.
     pub header: Rect,
     /// One line that names the panes, where not all are in view.
@@ -43,7 +43,7 @@ pub struct Screen {
 
 /// Lays the screen out; none when the terminal is too small. `text`: the plan is shown as text.
 #[must_use]
-pub fn arrange(area: Rect, focus: Pane, zoomed: bool, text: bool) -> Option<Screen> {
+pub fn arrange(area: Rect, focus: Pane, zoomed: bool, text: bool) -> Option<ScreenLayout> {
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         return None;
     }
@@ -52,7 +52,7 @@ pub fn arrange(area: Rect, focus: Pane, zoomed: bool, text: bool) -> Option<Scre
     let grid = area.width >= GRID.0 && area.height >= GRID.1;
     let in_grid = focus != Pane::Compare || area.width >= WIDE;
     if grid && in_grid && !zoomed {
-        return Some(Screen { header, tabs: None, panes: all_in_one(body, text), footer });
+        return Some(ScreenLayout { header, tabs: None, panes: all_in_one(body, text), footer });
     }
     let [tabs, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(body);
     let panes = if focus == Pane::Plan && !zoomed && body.width >= if text { TEXT_PAIR } else { PAIR } {
@@ -63,7 +63,7 @@ pub fn arrange(area: Rect, focus: Pane, zoomed: bool, text: bool) -> Option<Scre
     } else {
         vec![(focus, body)]
     };
-    Some(Screen { header, tabs: Some(tabs), panes, footer })
+    Some(ScreenLayout { header, tabs: Some(tabs), panes, footer })
 }
 
 fn all_in_one(body: Rect, text: bool) -> Vec<(Pane, Rect)> {

@@ -12,25 +12,25 @@ mod header;
 mod help;
 mod largest;
 mod layout;
+mod pane_cache;
 mod panes;
 mod picker;
 mod plans;
 mod point;
 mod ran_out;
+mod required_metrics;
 mod search;
 mod sheet;
 mod standing;
-mod still;
 mod sweep;
 mod text;
 mod theme;
 mod topics;
-mod wanted;
 
+pub use pane_cache::PaneCache;
 pub use point::{Pointer, hit};
-pub use still::Still;
+pub use required_metrics::required_metrics;
 pub use theme::{EMBEDDED, Theme, ThemeError};
-pub use wanted::wanted;
 
 use std::borrow::Cow;
 
@@ -65,11 +65,11 @@ impl Look {
 
 /// Draws the whole screen.
 pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
-    draw_again(state, look, &mut Still::default(), frame);
+    draw_again(state, look, &mut PaneCache::default(), frame);
 }
 
 /// Draws the whole screen after another of the same dashboard, of which what is still is kept.
-pub fn draw_again(state: &State, look: &Look, still: &mut Still, frame: &mut Frame<'_>) {
+pub fn draw_again(state: &State, look: &Look, still: &mut PaneCache, frame: &mut Frame<'_>) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
     match layout::arrange(area, state.views.focus, state.views.zoomed, state.plans.text.is_some()) {

@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 use super::Look;
 use super::panes::scroll;
 use super::text::{fit, left, width_of};
-use crate::app::{Outcome, Picker, Purpose};
+use crate::app::{Picker, PickerPurpose, StepOutcome};
 use crate::printable::printable;
 use crate::ui::text::signed_percent;
 
@@ -51,7 +51,7 @@ pub fn draw(picker: &Picker, look: &Look, area: Rect, buffer: &mut Buffer) {
     for (line, row) in lines.into_iter().zip(inner.rows()) {
         line.render(row, buffer);
     }
-    if let Purpose::Value(_) = picker.purpose {
+    if let PickerPurpose::Value(_) = picker.purpose {
         let bottom = Rect { y: inner.bottom().saturating_sub(1), height: 1, ..inner };
         would(picker.outcome, look).render(bottom, buffer);
     }
@@ -79,7 +79,7 @@ fn names(picker: &Picker, width: usize) -> usize {
 }
 
 /// What taking the selected value would do.
-fn would<'a>(outcome: Option<Outcome>, look: &Look) -> Line<'a> {
+fn would<'a>(outcome: Option<StepOutcome>, look: &Look) -> Line<'a> {
     match outcome {
         Some(outcome) => Line::from(vec![
             Span::styled("  would make ", look.theme.dim()),
@@ -90,7 +90,7 @@ fn would<'a>(outcome: Option<Outcome>, look: &Look) -> Line<'a> {
 }
 
 /// `+3.10 GiB, -8 % speed`; whether it would fit is said where it would not.
-pub fn in_words(outcome: &Outcome) -> String {
+pub fn in_words(outcome: &StepOutcome) -> String {
     let tail = if outcome.fits { "" } else { ", does not fit" };
     format!("{}, {} speed{tail}", outcome.memory, signed_percent(outcome.speed))
 }

@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 use super::Look;
 use super::header::tokens;
 use super::text::{fit, left, right, signed_percent, wrapped};
-use crate::app::{Baseline, Editor, FIELDS, Outcome, Plans};
+use crate::app::{Baseline, Editor, FIELDS, Plans, StepOutcome};
 use crate::predict::Verdict;
 use crate::printable::printable;
 
@@ -78,7 +78,7 @@ fn figures<'a>(plans: &Plans, plan: &Editor, look: &Look, room: usize) -> Vec<Sp
     let memory = if capacity.verdict() == Verdict::DoesNotFit { theme.danger() } else { theme.predicted() };
     let rate = prediction.time.tokens_per_s.map_or_else(|| "–".to_owned(), tokens);
     let base = plans.reference().map(|baseline| &baseline.prediction).or_else(|| plans.editor.prediction());
-    let outcome = base.map(|base| Outcome::between(base, prediction));
+    let outcome = base.map(|base| StepOutcome::between(base, prediction));
     let (more, faster) = match outcome.filter(|outcome| outcome.memory.0 != 0 || outcome.speed != 0.0) {
         Some(outcome) => (outcome.memory.to_string(), signed_percent(outcome.speed)),
         None => ("·".to_owned(), "·".to_owned()),

@@ -7,17 +7,17 @@ use ratatui::text::{Line, Span};
 use super::Look;
 use super::sheet;
 use super::text::{fit, left, right, wrapped};
-use crate::app::RanOut;
+use crate::app::MemoryExhaustion;
 
 /// The widest name, and a figure of three digits.
 const NAME: usize = 14;
 const FIGURE: usize = 6;
 
-pub fn draw(known: &RanOut, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+pub fn draw(known: &MemoryExhaustion, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     sheet::fitted("out of memory", look.theme.danger(), |width| lines(known, look, width), first, area, buffer);
 }
 
-fn lines(known: &RanOut, look: &Look, width: usize) -> Vec<Line<'static>> {
+fn lines(known: &MemoryExhaustion, look: &Look, width: usize) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let shortage = &known.explained;
     let room = width.saturating_sub(3);

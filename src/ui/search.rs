@@ -6,12 +6,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
-use super::chart::{Chart, Mark, Wall};
+use super::chart::{Chart, ChartMark, ChartWall};
 use super::header::tokens;
 use super::panes::scroll;
 use super::picker::in_words;
 use super::text::{fit, left, right, wrapped};
-use crate::advise::{Found, Knobs, Ranked, Seen, throughput, why_slower};
+use crate::advise::{Knobs, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
 use crate::app::{Baseline, Field, SearchAnswer, SearchView};
 use crate::printable::printable;
 use crate::units::{grouped, three_figures};
@@ -102,13 +102,13 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
     }
 }
 
-fn far(seen: &Seen) -> String {
+fn far(seen: &SearchStatus) -> String {
     let best = seen.best.map_or_else(|| "none fits yet".to_owned(), |best| format!("best {} tok/s", tokens(best)));
     let (evaluated, pruned) = (grouped(seen.evaluated), grouped(seen.pruned));
     format!("searching {:>3.0} %   {evaluated} evaluated, {pruned} pruned   {best}", 100.0 * seen.share)
 }
 
-fn plans(found: &Found) -> String {
+fn plans(found: &SearchOutcome) -> String {
     let all = grouped(found.evaluated + found.pruned);
     let stopped = if found.cancelled { "; stopped: better ones may be left" } else { "" };
     match &found.nearest {
@@ -188,7 +188,7 @@ fn short(offloaded: &str) -> String {
 /// Memory to the right, speed up: the front as a line, the selected plan on it or below it.
 fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let point = |plan: &Ranked| (plan.outline.capacity.needed.gib(), throughput(&plan.outline));
+    let point = |plan: &RankedPlan| (plan.outline.capacity.needed.gib(), throughput(&plan.outline));
     let front: Vec<(f64, f64)> = view.front().iter().map(point).collect();
     let rows = view.rows();
     let chosen = rows.get(view.selected).map(|row| point(row.plan));
@@ -197,7 +197,7 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let rates = || all().map(|(_, rate)| rate);
     let y = (rates().fold(f64::INFINITY, f64::min) * 0.95, rates().fold(0.0, f64::max) * 1.05);
     let low = all().map(|(memory, _)| memory).fold(f64::INFINITY, f64::min).min(cap) * 0.9;
-    let mark = |at, symbol, style| Mark { at, symbol, style };
+    let mark = |at, symbol, style| ChartMark { at, symbol, style };
     let marks = front.iter().map(|at| mark(*at, "•", theme.predicted()));
     let ticks = chosen.iter().map(|(memory, _)| *memory).chain([cap, low, (low + cap) / 2.0]);
     let chart = Chart {
@@ -209,7 +209,7 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
         line: front.windows(2).map(|pair| [pair[0], pair[1]]).collect(),
         stems: false,
         marks: marks.chain(chosen.map(|at| mark(at, "◆", theme.accent()))).collect(),
-        walls: vec![Wall { at: cap, name: "GPU".to_owned() }],
+        walls: vec![ChartWall { at: cap, name: "GPU".to_owned() }],
         level: None,
     };
     chart.draw(look, area, buffer);

@@ -66,7 +66,7 @@ fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Vec<Spa
     parts
 }
 
-/// The gravest alert that nobody has seen, in at most `width` cells, unless the verdict says it; else what the card
+/// The gravest alert that nobody has seen, in at most `width` cells, unless the verdict says it; else what the GPU
 /// lacks.
 fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
     const SHORTEST: usize = 12;
@@ -83,7 +83,7 @@ fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
     vec![Span::styled(format!("! {text}{more}"), look.theme.danger())]
 }
 
-/// What the plan says that its card has no kernels for.
+/// What the plan says that its GPU has no kernels for.
 fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
     let Some((_, lacks)) = plans.compared().lacking() else { return Vec::new() };
     let text = fit(&format!("! {}", printable(lacks)), width);

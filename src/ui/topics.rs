@@ -9,7 +9,7 @@ use super::Look;
 use super::sheet;
 use super::text::fit;
 use crate::app::{topic_rows, topic_width};
-use crate::manual::{Row, TOPICS, Tone};
+use crate::manual::{TOPICS, Tone, TopicLine};
 
 /// What topic that is, from that line on, on a screen of that size.
 pub fn draw(topic: usize, first: usize, size: (u16, u16), look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -19,7 +19,7 @@ pub fn draw(topic: usize, first: usize, size: (u16, u16), look: &Look, area: Rec
     sheet::fitted(&title, look.theme.accent(), lines, first, area, buffer);
 }
 
-fn line(row: &Row, look: &Look, width: usize) -> Line<'static> {
+fn line(row: &TopicLine, look: &Look, width: usize) -> Line<'static> {
     let theme = &look.theme;
     let mut room = width;
     let mut spans = vec![Span::raw(" ")];

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use divan::Bencher;
-use memwall::advise::{Found, Progress, Request, search};
+use memwall::advise::{Request, SearchOutcome, SearchProgress, search};
 use memwall::catalog::Catalog;
 use memwall::plan::{Document, Plan};
 
@@ -39,8 +39,8 @@ fn plan(framework: &str) -> Plan {
     Document::parse(&text).unwrap().plan().unwrap()
 }
 
-fn explore(plan: &Plan, catalog: &Catalog) -> Found {
-    search(&Request { plan, keep: Vec::new(), top: 20, until_fit: false }, catalog, &Progress::default()).unwrap()
+fn explore(plan: &Plan, catalog: &Catalog) -> SearchOutcome {
+    search(&Request { plan, keep: Vec::new(), top: 20, until_fit: false }, catalog, &SearchProgress::default()).unwrap()
 }
 
 #[divan::bench(args = FRAMEWORKS, sample_count = 5)]

@@ -14,7 +14,7 @@ training: {precision: bf16-mixed}
 hardware: {gpu_type: NVIDIA H100}
 ";
 
-/// 70 billion parameters with their states on one card of 80 GB.
+/// 70 billion parameters with their states on one GPU of 80 GB.
 const TOO_LARGE: &str = "\
 model: {type: transformer, size_billions: 70, batch_size: 8, sequence_length: 2048}
 hardware: {gpu_type: NVIDIA H100}

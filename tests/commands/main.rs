@@ -8,3 +8,4 @@ mod cli;
 mod docs;
 mod infer;
 mod layering;
+mod names;

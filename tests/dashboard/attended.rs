@@ -6,7 +6,7 @@ use crate::plan::PLAN;
 use crate::standin::{Scenario, wait_for};
 use crate::terminal::{Program, Terminal, keys};
 
-/// A card at 95 °C.
+/// A GPU at 95 °C.
 const HOT: &str = "
 gpus:
   - name: NVIDIA H100 80GB HBM3

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::standin::{RealProcess, Scenario};
 use crate::terminal::Program;
 
-/// Small enough for one card.
+/// Small enough for one GPU.
 const PLAN: &str = "model: {preset: gpt2-medium, batch_size: 8, sequence_length: 1024}\ncluster: {num_gpus: 1}\n";
 
 /// What the plan predicts: device-used bytes, and the time of a step in seconds.

@@ -1,4 +1,4 @@
-//! Real processes on made-up cards, through a driver that does what drivers do.
+//! Real processes on simulated GPUs, through a driver that does what drivers do.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use crate::plan::PLAN;
 use crate::standin::{RealProcess, Scenario};
 use crate::terminal::{Program, Terminal, contains, keys};
 
-/// Two cards; `EXTRA` is for what a test changes on the first.
+/// Two GPUs; `EXTRA` is for what a test changes on the first.
 const CARDS: &str = "
 log: LOG
 gpus:
@@ -36,7 +36,7 @@ fn cards(extra: &str) -> String {
     CARDS.replace("EXTRA", extra).replace("POWER", "71000")
 }
 
-/// 20 GiB on the first card.
+/// 20 GiB on the first GPU.
 fn held_by(process: &RealProcess) -> String {
     cards(&format!("processes: [{{ pid: {}, memory: 21474836480 }}]", process.pid()))
 }
@@ -50,7 +50,7 @@ fn header(screen: &str) -> &str {
     screen.lines().next().unwrap_or_default()
 }
 
-/// The row of a card, which begins with its number.
+/// The row of a GPU, which begins with its number.
 fn card(screen: &str, number: u32) -> &str {
     let begins = |row: &&str| row.trim_start_matches(['▸', ' ']).starts_with(&format!("{number} "));
     let monitor = screen.lines().skip_while(|line| !line.contains("4 Monitor"));

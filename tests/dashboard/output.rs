@@ -10,7 +10,7 @@ use crate::terminal::{Program, Terminal, contains, keys};
 const BEGIN: &[u8] = b"\x1b[?2026h";
 const END: &[u8] = b"\x1b[?2026l";
 
-/// One card on which nothing changes.
+/// One GPU on which nothing changes.
 const STILL: &str = "
 gpus:
   - name: NVIDIA H100 80GB HBM3

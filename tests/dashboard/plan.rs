@@ -84,7 +84,7 @@ fn another_value_is_answered_by_the_other_panes_in_the_same_frame() {
     assert_eq!(memory_row(&undone, "device-used"), memory_row(&before, "device-used"));
     assert_eq!(memory_row(&undone, "activations"), memory_row(&before, "activations"));
 
-    // Another card has other roofs and another capacity.
+    // Another GPU has other roofs and another capacity.
     select(&mut terminal, GPU, "GPU");
     let card = value(&terminal.screen(), "GPU");
     let frames = terminal.frames();
@@ -168,7 +168,7 @@ fn saving_changes_that_value_and_nothing_else() {
 
 #[test]
 fn a_new_user_finds_the_largest_batch_that_fits_by_what_the_screen_says() {
-    // Sharded over eight cards it fits, and more than one sample at a time does.
+    // Sharded over eight GPUs it fits, and more than one sample at a time does.
     let plan = PLAN.replace("num_gpus: 1}", "num_gpus: 8}\ndistribution: {sharding: zero3}");
     let program = Program::memwall().size(80, 24).file("mine.yaml", &plan);
     let mut terminal = program.start();

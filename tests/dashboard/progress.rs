@@ -1,4 +1,4 @@
-//! A run's log and hook beside its card.
+//! A run's log and hook beside its GPU.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -26,7 +26,7 @@ impl Drop for Trainer {
     }
 }
 
-/// 20 GiB of a card for that process.
+/// 20 GiB of a GPU for that process.
 fn card(pid: u32) -> String {
     format!(
         "

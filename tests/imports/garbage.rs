@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memwall::plan::import::{self, Run};
+use memwall::plan::import::{self, ProcessView};
 use proptest::prelude::*;
 
 use crate::CaseFiles;
@@ -68,7 +68,7 @@ const WORDS: &[&str] = &[
 fn everything(command: Vec<String>, text: &str) {
     let names = ["a.toml", "a.json", "a.yaml", "a.py", "a.sh", "train.py", "config.json"];
     let files = CaseFiles(names.iter().map(|name| ((*name).to_owned(), text.to_owned())).collect());
-    let mut run = Run::of(command.clone(), &files);
+    let mut run = ProcessView::of(command.clone(), &files);
     run.ancestors = vec![command];
     run.variables = BTreeMap::from([
         ("WORLD_SIZE".to_owned(), "18446744073709551615".to_owned()),
@@ -117,7 +117,7 @@ fn bombs_and_depths_are_refused_in_a_line() {
         ("a.py", "a = (".repeat(100_000)),
     ] {
         let files = CaseFiles(BTreeMap::new());
-        let why = import::file(name, &text, &Run::of(Vec::new(), &files), catalog()).unwrap_err().to_string();
+        let why = import::file(name, &text, &ProcessView::of(Vec::new(), &files), catalog()).unwrap_err().to_string();
         assert!(!why.contains('\n') && why.len() < 400, "{name}: {why}");
     }
 }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use memwall::plan::{Fault, Loaded};
+use memwall::plan::{Fault, LoadedPlan};
 
 /// Expected and found.
 type Faults = (Vec<String>, Vec<String>);
@@ -19,7 +19,7 @@ fn faults(path: &Path) -> Option<Faults> {
         let text = fs::read_to_string(path).unwrap();
         text.lines().map_while(|line| line.strip_prefix("# expect: ")).map(str::to_owned).collect()
     };
-    let found = Loaded::load(path).err().unwrap_or_default().iter().map(Fault::to_string).collect();
+    let found = LoadedPlan::load(path).err().unwrap_or_default().iter().map(Fault::to_string).collect();
     (!expected.is_empty()).then_some((expected, found))
 }
 

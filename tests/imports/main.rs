@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use memwall::catalog::Catalog;
-use memwall::plan::import::{self, Files, Imported, Run};
+use memwall::plan::import::{self, Files, ImportedPlan, ProcessView};
 use serde::Deserialize;
 use serde_json::Value;
 use support::catalog;
@@ -63,9 +63,9 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-fn imported(case: &Case, catalog: &Catalog) -> Imported {
+fn imported(case: &Case, catalog: &Catalog) -> ImportedPlan {
     let files = CaseFiles(case.files.clone());
-    let run = Run {
+    let run = ProcessView {
         command: case.command.as_deref().map(words).unwrap_or_default(),
         variables: case.environment.clone(),
         ancestors: case.ancestors.iter().map(|line| words(line)).collect(),
@@ -82,7 +82,7 @@ fn imported(case: &Case, catalog: &Catalog) -> Imported {
 }
 
 /// What is wrong with what was read.
-fn faults(case: &Case, imported: &Imported) -> Vec<String> {
+fn faults(case: &Case, imported: &ImportedPlan) -> Vec<String> {
     let mut faults = Vec::new();
     if imported.tool != case.tool {
         faults.push(format!("read as {}", imported.tool));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use memwall::plan::export::{Target, export};
-use memwall::plan::import::{self, Imported, Run};
-use memwall::plan::schema::{self, Key, Kind};
+use memwall::plan::import::{self, ImportedPlan, ProcessView};
+use memwall::plan::schema::{self, PlanKey, ValueKind};
 use memwall::plan::{Document, Plan};
 
 use crate::CaseFiles;
@@ -14,19 +14,20 @@ fn plan(text: &str) -> Plan {
     Document::parse(text).unwrap().plan().unwrap()
 }
 
-fn back(text: &str, name: &str, gpus: u64) -> Imported {
+fn back(text: &str, name: &str, gpus: u64) -> ImportedPlan {
     let files = CaseFiles(BTreeMap::new());
-    let mut run = Run::of(Vec::new(), &files);
+    let mut run = ProcessView::of(Vec::new(), &files);
     run.world = (gpus > 0).then_some(gpus);
     import::file(name, text, &run, catalog()).unwrap()
 }
 
 /// Every value of the plan that `text` spells is in `found`.
-fn holds(found: &Imported, text: &str) {
+fn holds(found: &ImportedPlan, text: &str) {
     let document = Document::parse(text).unwrap();
     // Of `{every: 3}` the whole is compared, not its part.
-    let whole = |key: &&Key| {
-        key.kind != Kind::Section && schema::key(key.section()).is_some_and(|above| above.kind == Kind::Section)
+    let whole = |key: &&PlanKey| {
+        key.kind != ValueKind::Section
+            && schema::key(key.section()).is_some_and(|above| above.kind == ValueKind::Section)
     };
     for key in schema::keys().iter().filter(whole) {
         let Some(value) = document.value(key.path) else { continue };

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: Handle, pci: *mut PciIn
     })
 }
 
-/// A call that answers with one count of the card.
+/// A call that answers with one count of the GPU.
 macro_rules! counts {
     ($($name:ident, $of:expr;)*) => {
         $(

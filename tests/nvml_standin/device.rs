@@ -1,4 +1,4 @@
-//! Calls on one card.
+//! Calls on one GPU.
 
 use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
 
@@ -16,10 +16,10 @@ const FIRST_HANDLE: usize = 0x4e56_0000;
 /// `nvmlDevice_t`.
 pub type Handle = *mut c_void;
 
-/// Handles of parts are above those of all cards.
+/// Handles of parts are above those of all GPUs.
 const PARTS: u32 = 1 << 16;
 
-/// Parts of one card have places for so many.
+/// Parts of one GPU have places for so many.
 const MOST_PARTS: u32 = 8;
 
 /// The number behind a handle.
@@ -27,22 +27,22 @@ fn number(handle: Handle) -> Option<u32> {
     (handle as usize).checked_sub(FIRST_HANDLE).and_then(|number| u32::try_from(number).ok())
 }
 
-/// The index behind a handle: of the card itself, or of the one that it is a part of.
+/// The index behind a handle: of the GPU itself, or of the one that it is a part of.
 pub fn index(handle: Handle) -> Option<u32> {
     number(handle).map(|number| number.checked_sub(PARTS).map_or(number, |part| part / MOST_PARTS))
 }
 
-/// The handle of a part of a card.
+/// The handle of a part of a GPU.
 pub fn part(card: u32, part: u32) -> Handle {
     handle(PARTS + card * MOST_PARTS + part)
 }
 
-/// The handle of a card.
+/// The handle of a GPU.
 pub fn handle(number: u32) -> Handle {
     (FIRST_HANDLE + number as usize) as Handle
 }
 
-/// Answers a call on a card or a part of one, if there is one behind the handle.
+/// Answers a call on a GPU or a part of one, if there is one behind the handle.
 pub fn on(name: &'static str, handle: Handle, answer: impl FnOnce(&Gpu, Now) -> Answer) -> c_uint {
     let (Some(index), Some(number)) = (index(handle), number(handle)) else { return INVALID_ARGUMENT };
     call(name, Some(index), |scenario, now| {
@@ -54,7 +54,7 @@ pub fn on(name: &'static str, handle: Handle, answer: impl FnOnce(&Gpu, Now) -> 
     })
 }
 
-/// Answers with a count, or that the card does not have it.
+/// Answers with a count, or that the GPU does not have it.
 ///
 /// # Safety
 /// `to` is null or points to the type that NVML says.

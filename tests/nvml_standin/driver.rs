@@ -106,7 +106,7 @@ pub fn shut_down() -> u32 {
     code
 }
 
-/// Answers a call, unless the library is not initialised, the card is off the bus, the function
+/// Answers a call, unless the library is not initialised, the GPU is off the bus, the function
 /// is missing or a fault says otherwise.
 pub fn call(name: &'static str, gpu: Option<u32>, answer: impl FnOnce(&Scenario, Now) -> Answer) -> u32 {
     if lock().as_ref().is_none_or(|driver| driver.users == 0) {

@@ -17,7 +17,7 @@ const SET: usize = 0x4556_0000;
 /// `nvmlEventSet_t`.
 pub type Set = *mut c_void;
 
-/// Cards that are listened to, and events told of, by card.
+/// Cards that are listened to, and events told of, by GPU.
 static LISTENED: Mutex<Vec<(u32, usize)>> = Mutex::new(Vec::new());
 
 /// `nvmlEventSetCreate`.
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn nvmlEventSetWait_v2(_set: Set, data: *mut EventData, _t
     })
 }
 
-/// `nvmlDeviceGetIndex`: an event's card may be off the bus by now, and has its number still.
+/// `nvmlDeviceGetIndex`: an event's GPU may be off the bus by now, and has its number still.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetIndex(device: Handle, to: *mut c_uint) -> c_uint {
     call("nvmlDeviceGetIndex", None, |_, _| {

@@ -22,7 +22,7 @@ const LEAST_MS: u128 = 100;
 /// `nvmlGpmSample_t`.
 pub type Sample = *mut c_void;
 
-/// Samples that were allocated and not freed; with the card and the time once they were taken.
+/// Samples that were allocated and not freed; with the GPU and the time once they were taken.
 static SAMPLES: Mutex<Option<Samples>> = Mutex::new(None);
 
 #[derive(Default)]

@@ -11,7 +11,7 @@
 //!
 //! # The scenario
 //!
-//! YAML; everything may be left out. A fact of a card that is left out is not supported there
+//! YAML; everything may be left out. A fact of a GPU that is left out is not supported there
 //! (code 3). Codes are those of `nvmlReturn_t`: 3 not supported, 4 no permission, 9 driver not
 //! loaded, 13 function not found, 15 GPU is lost, 18 driver and library mismatch, 999 unknown.
 //!
@@ -21,7 +21,7 @@
 //! cuda: 12040
 //! init: 0                                  # what nvmlInit_v2 answers
 //! missing: [nvmlGpmSampleGet]              # these answer 13, as a driver without them does
-//! log: /tmp/calls                          # gets a line for each call: its name, its card
+//! log: /tmp/calls                          # gets a line for each call: its name, its GPU
 //! faults:
 //!   - { call: nvmlDeviceGetMemoryInfo_v2, gpu: 0, when: { from_ms: 3000 }, error: 15 }
 //!   - { call: nvmlDeviceGetPowerUsage, when: { from_call: 2, until_call: 4 }, error: 4 }
@@ -58,7 +58,7 @@
 //!     fields: { 82: 78, 142: 1 }                           # by field id; what is absent is not supported
 //!     xids: [{ code: 79, from_ms: 4000 }]                  # each told of once
 //!     no_events: false
-//!     topology: 40                                         # to every other card
+//!     topology: 40                                         # to every other GPU
 //!     processes:
 //!       - { pid: 4711, memory: 6.0e10, graphics: true, busy: 90, when: { until_ms: 9000 } }
 //!       - { pid: 4712 }                                    # memory that the driver does not tell
@@ -69,7 +69,7 @@
 //! A value is a number; `ramp: [from, to, over_ms]`; `steps: [[from_ms, value], …]`;
 //! `by_call: [value, …]` (the last stays); or `noise: [middle, half_width]` with `seed` and
 //! `every_ms`. Milliseconds count from the first `nvmlInit_v2`; calls count from 1, for each
-//! function and card.
+//! function and GPU.
 
 #![allow(clippy::missing_safety_doc)]
 

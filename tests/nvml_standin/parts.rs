@@ -1,4 +1,4 @@
-//! Parts of a card (MIG).
+//! Parts of a GPU (MIG).
 
 use std::ffi::c_uint;
 

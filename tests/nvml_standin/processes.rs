@@ -1,4 +1,4 @@
-//! Who holds a card, and for what share of the time.
+//! Who holds a GPU, and for what share of the time.
 
 use std::ffi::{c_uint, c_ulonglong};
 

@@ -21,9 +21,9 @@ pub struct Scenario {
     pub missing: Vec<String>,
     /// Calls that fail or hang.
     pub faults: Vec<Fault>,
-    /// The cards.
+    /// The GPUs.
     pub gpus: Vec<Gpu>,
-    /// A file that gets a line for each call: its name and the index of the card.
+    /// A file that gets a line for each call: its name and the index of the GPU.
     pub log: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub struct Scenario {
 pub struct Fault {
     /// The function, or `*`.
     pub call: String,
-    /// The card; absent: all.
+    /// The GPU; absent: all.
     #[serde(default)]
     pub gpu: Option<u32>,
     /// When.
@@ -55,7 +55,7 @@ pub struct Window {
     pub from_ms: Option<u64>,
     /// The first millisecond after it.
     pub until_ms: Option<u64>,
-    /// The first call of that function on that card is 1.
+    /// The first call of that function on that GPU is 1.
     pub from_call: Option<u64>,
     /// The first call after it.
     pub until_call: Option<u64>,
@@ -75,11 +75,11 @@ impl Window {
 pub struct Now {
     /// Milliseconds since the library was initialised.
     pub ms: u64,
-    /// How often that function was called for that card, this call included.
+    /// How often that function was called for that GPU, this call included.
     pub call: u64,
 }
 
-/// One card. What is absent is not supported (code 3) there.
+/// One GPU. What is absent is not supported (code 3) there.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gpu {
@@ -113,7 +113,7 @@ pub struct Gpu {
     pub throttle: Option<Signal>,
     /// Whether MIG is on: 0 or 1.
     pub mig: Option<Signal>,
-    /// The parts that it is split into; a part is a card of its own with these facts.
+    /// The parts that it is split into; a part is a GPU of its own with these facts.
     pub parts: Vec<Gpu>,
     /// PCI bus address, `00000000:1B:00.0`.
     pub pci: Option<String>,
@@ -143,13 +143,13 @@ pub struct Gpu {
     pub xids: Vec<Xid>,
     /// Whether its events can be listened to. On unless said.
     pub no_events: bool,
-    /// What lies between it and every other card: `nvmlGpuTopologyLevel_t`.
+    /// What lies between it and every other GPU: `nvmlGpuTopologyLevel_t`.
     pub topology: Option<u32>,
     /// Processes.
     pub processes: Vec<Process>,
     /// Performance counters.
     pub gpm: Option<Gpm>,
-    /// While the card is off the bus, everything answers 15.
+    /// While the GPU is off the bus, everything answers 15.
     pub lost: Option<Window>,
 }
 
@@ -232,7 +232,7 @@ pub struct Memory {
     pub reserved: Option<Signal>,
 }
 
-/// A process that holds the card.
+/// A process that holds the GPU.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
@@ -266,7 +266,7 @@ fn yes() -> bool {
     true
 }
 
-/// Performance counters of one card, in percent; traffic (20, 21, 60, 61) in MiB a second.
+/// Performance counters of one GPU, in percent; traffic (20, 21, 60, 61) in MiB a second.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gpm {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use memwall::observe::log::{Log, Pattern};
-use memwall::reading::{Absence, Kind, LogFormat, Moment, Progress, Reading, ToldBy};
+use memwall::reading::{Absence, LogFormat, Moment, Progress, ProgressSource, Reading, ReadingKind};
 use memwall::units::{Bytes, Fraction, Seconds, TokensPerSec};
 
 fn folder() -> PathBuf {
@@ -22,7 +22,7 @@ fn progress(name: &str) -> Progress {
 
 fn told(name: &str, format: LogFormat) -> Progress {
     let progress = progress(name);
-    assert_eq!(progress.told_by, ToldBy::Log(format), "{name}");
+    assert_eq!(progress.told_by, ProgressSource::Log(format), "{name}");
     progress
 }
 
@@ -46,7 +46,7 @@ fn megatron() {
     assert_eq!((value(&now.step), value(&now.total_steps)), (Some(12_695), Some(115_311)));
     assert_eq!((value(&now.loss), value(&now.samples_per_s)), (Some(2.463_556), Some(19.463)));
     close(&now.step_time, 105.22);
-    assert_eq!(now.step_time.kind(), Some(Kind::Measured));
+    assert_eq!(now.step_time.kind(), Some(ReadingKind::Measured));
     // (115 311 - 12 695) x 105.22 s: the chronicle itself says 125 days.
     close(&now.remaining(), 102_616.0 * 105.22);
 }
@@ -62,7 +62,7 @@ fn torchtitan() {
     assert_eq!(value(&now.peak_reserved), Some(Bytes::from_gib(66.91)));
     // 19:46:17.508 to 19:46:19.145, one step: not said by the line, so derived.
     close(&now.step_time, 1.637);
-    assert_eq!(now.step_time.kind(), Some(Kind::Estimated));
+    assert_eq!(now.step_time.kind(), Some(ReadingKind::Estimated));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn deepspeed() {
 fn lightning() {
     let now = told("lightning", LogFormat::Lightning);
     // Three epochs of 938 batches and 307 more.
-    assert_eq!((value(&now.step), now.step.kind()), (Some(3_121), Some(Kind::Estimated)));
+    assert_eq!((value(&now.step), now.step.kind()), (Some(3_121), Some(ReadingKind::Estimated)));
     assert_eq!((value(&now.loss), value(&now.total_steps)), (Some(0.198), None));
     assert_eq!(value(&now.epoch), Some(3.0 + 307.0 / 938.0));
     close(&now.step_time, 1.0 / 289.04);
@@ -152,8 +152,8 @@ fn composer() {
 /// What is told, in words: `~` where it is derived.
 fn in_words(now: &Progress) -> String {
     let mut words = Vec::new();
-    let mut add = |name: &str, value: Option<String>, kind: Option<Kind>| {
-        words.extend(value.map(|value| format!("{name} {}{value}", kind.map_or("", Kind::mark))));
+    let mut add = |name: &str, value: Option<String>, kind: Option<ReadingKind>| {
+        words.extend(value.map(|value| format!("{name} {}{value}", kind.map_or("", ReadingKind::mark))));
     };
     add("step", value(&now.step).map(|step| step.to_string()), now.step.kind());
     add("of", value(&now.total_steps).map(|step| step.to_string()), None);
@@ -255,7 +255,7 @@ fn the_users_own_pattern_comes_before_all_others() {
     let own = Pattern::new(r"iter (?<step>\d+): loss (?<loss>\S+), time (?<step_time_s>[\d.]+)").unwrap();
     let mut log = Log::of_files(vec![path], Some(own));
     log.read(Moment(1));
-    assert_eq!(log.progress().told_by, ToldBy::Log(LogFormat::Own));
+    assert_eq!(log.progress().told_by, ProgressSource::Log(LogFormat::Own));
     close(&log.progress().step_time, 10.0);
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use memwall::observe::snapshot;
-use memwall::reading::Purpose;
+use memwall::reading::BlockPurpose;
 use memwall::units::Bytes;
 
 const PLAN: &str = "
@@ -58,14 +58,14 @@ fn a_snapshot_by_state_and_purpose() {
         (device.rounding, device.largest_split, device.expandable),
         (Some(Bytes(100)), Bytes::from_mib(8), false)
     );
-    assert_eq!(device.of(Purpose::Parameters), Bytes::from_mib(16));
-    assert_eq!(device.of(Purpose::Gradients), Bytes::from_mib(16));
-    assert_eq!(device.of(Purpose::OptimizerStates), Bytes::from_mib(16));
-    assert_eq!(device.of(Purpose::Activations), Bytes(3 << 19));
+    assert_eq!(device.of(BlockPurpose::Parameters), Bytes::from_mib(16));
+    assert_eq!(device.of(BlockPurpose::Gradients), Bytes::from_mib(16));
+    assert_eq!(device.of(BlockPurpose::OptimizerStates), Bytes::from_mib(16));
+    assert_eq!(device.of(BlockPurpose::Activations), Bytes(3 << 19));
     assert_eq!(device.terms.iter().map(|term| term.bytes).sum::<Bytes>(), device.allocated);
     let loss = device.terms.iter().find(|term| term.part == Some("logits and loss")).unwrap();
     assert_eq!((loss.place.as_str(), loss.bytes, loss.blocks), ("model.py:31 forward", Bytes(1 << 19), 1));
-    let states = device.terms.iter().find(|term| term.purpose == Purpose::OptimizerStates).unwrap();
+    let states = device.terms.iter().find(|term| term.purpose == BlockPurpose::OptimizerStates).unwrap();
     assert_eq!((states.place.as_str(), states.blocks), ("train.py:40 <module>", 2));
     assert_eq!(device.failed, [(Bytes::from_mib(32), Some(Bytes::from_mib(1)))]);
 }
@@ -75,7 +75,7 @@ fn a_snapshot_of_release_1_13() {
     let devices = snapshot::read(&fs::read(file("release_1_13.pickle")).unwrap()).unwrap();
     let device = &devices[0];
     assert_eq!((device.allocated, device.split, device.rounding), (Bytes::from_mib(12), Bytes::from_mib(8), None));
-    assert_eq!(device.of(Purpose::Parameters), Bytes::from_mib(12));
+    assert_eq!(device.of(BlockPurpose::Parameters), Bytes::from_mib(12));
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use memwall::app::State;
 use memwall::catalog::Catalog;
-use memwall::cli::dashboard::{Clock, Outside, watch};
-use memwall::observe::{Follow, Source, Wants};
-use memwall::plan::{EXAMPLES, Loaded};
+use memwall::cli::dashboard::{Clock, WatchOptions, watch};
+use memwall::observe::{FollowOptions, SharedRequirements, Source};
+use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::{Moment, Sample, SourceInfo, SourceKind};
 use memwall::ui::{EMBEDDED, Look, Theme};
 
@@ -42,17 +42,23 @@ fn main() -> ExitCode {
     let way = std::env::args().nth(1).unwrap();
     let (name, text) = EXAMPLES[0];
     let clock = Clock::start();
-    let state = State::new(Loaded::from_text(name, text).unwrap(), Catalog::embedded().unwrap(), None, clock.now());
+    let state = State::new(LoadedPlan::from_text(name, text).unwrap(), Catalog::embedded().unwrap(), None, clock.now());
     let (name, text) = EMBEDDED[0];
     let look = Look { theme: Theme::parse(name, text).unwrap(), ascii: false };
-    let open = move |_: &Wants| {
+    let open = move |_: &SharedRequirements| {
         assert!(way != "while opening", "the source panicked while opening");
         let source: Box<dyn Source> = Box::new(Panicking { way, samples: 0 });
         Ok(source)
     };
-    let follow = Follow::default();
-    let outside =
-        Outside { every: Duration::from_millis(20), clock, store: None, calibration: None, follow, awaited: None };
+    let follow = FollowOptions::default();
+    let outside = WatchOptions {
+        every: Duration::from_millis(20),
+        clock,
+        store: None,
+        calibration: None,
+        follow,
+        pending_demo: None,
+    };
     match watch(state, &look, open, outside) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memwall::compare::{Bands, ENOUGH, RunKind};
 use memwall::plan::Document;
 use memwall::predict::{self, Job};
-use memwall::report::validate::{Case, Outcome, read};
+use memwall::report::validate::{Case, ValidationOutcome, read};
 use serde_json::Value;
 
 const QUANTITIES: [&str; 4] = ["allocated", "reserved", "device_used", "time"];
@@ -80,7 +80,7 @@ fn is_timed(case: &Case) -> bool {
 
 fn add(case: Case, (fitted, half): (bool, bool), all: &mut Vec<Error>) {
     let mut kind = None;
-    let mut outcome = Outcome::default();
+    let mut outcome = ValidationOutcome::default();
     outcome.add(Ok(case), |plan: &Value| {
         let plan = Document::parse(&plan.to_string()).and_then(|document| document.plan());
         let plan = plan.map_err(|_| "not a plan".to_owned())?;

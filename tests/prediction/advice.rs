@@ -6,7 +6,7 @@ use memwall::plan::{Document, EXAMPLES};
 use memwall::predict::{self, Job, Verdict};
 use memwall::report::{Report, json, text};
 
-/// 8 billion parameters with their states, eager attention: more than a card of 80 GB.
+/// 8 billion parameters with their states, eager attention: more than a GPU of 80 GB.
 const TOO_LARGE: &str = "\
 model: {preset: llama-3-8b, batch_size: 16, sequence_length: 4096}
 training: {attention: eager, precision: bf16}
@@ -196,7 +196,7 @@ fn a_card_that_waits_for_the_host_is_named() {
     let finding = kind(&advice, "launches").unwrap();
     assert!(finding.severity <= Severity::Medium, "{finding:?}");
     assert!(names(finding).contains(&"torch.compile"), "{finding:?}");
-    // 256 tokens leave most of a card idle: with more of them as many kernels do more, though that learns otherwise.
+    // 256 tokens leave most of a GPU idle: with more of them as many kernels do more, though that learns otherwise.
     let larger = finding.fixes.iter().find(|fix| fix.change.set.iter().any(|(key, _)| *key == "model.batch_size"));
     assert!(larger.unwrap().speed > 1.0, "{finding:?}");
     assert!(advice.findings.iter().flat_map(|finding| &finding.fixes).all(|fix| fix.fits), "{advice:?}");
@@ -215,7 +215,7 @@ fn products_on_the_wrong_units_are_grave() {
 
 #[test]
 fn a_framework_is_not_told_what_it_refuses() {
-    // Megatron raises on --cpu-offloading-num-layers with pipeline stages, and keeps its weights on the card.
+    // Megatron raises on --cpu-offloading-num-layers with pipeline stages, and keeps its weights on the GPU.
     let advice = advice(
         "model: {preset: llama-3-70b, framework: megatron, batch_size: 64, sequence_length: 8192}\n\
          training: {precision: bf16-fp32-master, micro_batch_size: 1}\nhardware: {gpu_type: H100}\n\

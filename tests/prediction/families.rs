@@ -1,5 +1,5 @@
 //! Models that are not decoder-only transformers: tensors, counts and rules held against the
-//! frameworks' code and against followed steps.
+//! frameworks' code and against traced steps.
 
 use crate::support::catalog;
 use memwall::plan::Document;

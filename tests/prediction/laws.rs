@@ -1,4 +1,4 @@
-//! Laws of time that hold of every plan, whatever the constants: more work is never quicker, a faster card or link
+//! Laws of time that hold of every plan, whatever the constants: more work is never quicker, a faster GPU or link
 //! never slower, what is hidden is no more than what it hides behind, and a pipeline's bubble is the textbook's.
 
 use crate::support::catalog;
@@ -71,7 +71,7 @@ fn architecture() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Plans as people run them: cards, precisions and degrees of every kind, on whole nodes of eight.
+/// Plans as people run them: GPUs, precisions and degrees of every kind, on whole nodes of eight.
 fn plans() -> impl Strategy<Value = Value> {
     let card = proptest::sample::select(vec!["A100 80GB", "H100", "H200", "B200", "MI300X", "L40S", "RTX 4090"]);
     let framework = proptest::sample::select(vec!["pytorch", "megatron", "torchtitan"]);
@@ -191,7 +191,7 @@ proptest! {
         let step = |card: &str| time(&with(&plan, &[("hardware.gpu_type", json!(card))])).map(|time| time.step.0);
         let cards = ["A100 80GB", "H100", "H200", "B200"];
         let steps: Vec<f64> = cards.iter().filter_map(|card| step(card)).collect();
-        // Kernels too small to fill a card take about as long on any: their measured rates differ by a little.
+        // Kernels too small to fill a GPU take about as long on any: their measured rates differ by a little.
         prop_assert!(steps.is_sorted_by(|older, newer| older * 1.02 >= *newer), "{cards:?}: {steps:?}\n{plan}");
     }
 }

@@ -2,7 +2,7 @@
 //! faults name a key, and a prediction agrees with itself to the byte.
 
 use crate::support::catalog;
-use memwall::plan::schema::{self, Key, Kind};
+use memwall::plan::schema::{self, PlanKey, ValueKind};
 use memwall::plan::{Document, Fault};
 use memwall::predict::{self, Job, Layer, Prediction};
 use memwall::report::{Report, json, text};
@@ -25,28 +25,32 @@ fn number(max: f64) -> BoxedStrategy<Value> {
 }
 
 /// Any value that the schema allows for a key.
-fn value(key: &'static Key) -> Option<BoxedStrategy<Value>> {
+fn value(key: &'static PlanKey) -> Option<BoxedStrategy<Value>> {
     let words = key.kind.words().iter().map(|word| word.name).collect::<Vec<_>>();
     Some(match key.kind {
-        Kind::Word(_) | Kind::WordOrSection(_) => proptest::sample::select(words).prop_map(Value::from).boxed(),
-        Kind::Words(_) => {
+        ValueKind::Word(_) | ValueKind::WordOrSection(_) => {
+            proptest::sample::select(words).prop_map(Value::from).boxed()
+        }
+        ValueKind::Words(_) => {
             let most = words.len();
             proptest::sample::subsequence(words, 0..=most).prop_map(Value::from).boxed()
         }
-        Kind::Whole { min, max } => whole(min, max),
-        Kind::Choice(choices) => proptest::sample::select(choices).prop_map(Value::from).boxed(),
-        Kind::Wholes { min, max } => proptest::collection::vec(whole(min, max), 1..5).prop_map(Value::from).boxed(),
-        Kind::Positive { max } | Kind::Amount { max } => number(max),
-        Kind::Share => (0.0..1.0).prop_map(|share: f64| json!(share)).boxed(),
-        Kind::Flag | Kind::FlagOrAmount => any::<bool>().prop_map(Value::from).boxed(),
-        Kind::Text if key.path == "distribution.pipeline_layout" => {
+        ValueKind::Whole { min, max } => whole(min, max),
+        ValueKind::Choice(choices) => proptest::sample::select(choices).prop_map(Value::from).boxed(),
+        ValueKind::Wholes { min, max } => {
+            proptest::collection::vec(whole(min, max), 1..5).prop_map(Value::from).boxed()
+        }
+        ValueKind::Positive { max } | ValueKind::Amount { max } => number(max),
+        ValueKind::Share => (0.0..1.0).prop_map(|share: f64| json!(share)).boxed(),
+        ValueKind::Flag | ValueKind::FlagOrAmount => any::<bool>().prop_map(Value::from).boxed(),
+        ValueKind::Text if key.path == "distribution.pipeline_layout" => {
             "(Et|t|tt|\\(t\\||\\)\\*[0-9]|\\*[0-9]{1,3}|\\||m|L){1,6}".prop_map(Value::from).boxed()
         }
-        Kind::Texts => {
+        ValueKind::Texts => {
             let texts = ["q_proj", "all-linear", "embeddings", "o_proj", "ghost"];
             proptest::sample::subsequence(texts.to_vec(), 0..=3).prop_map(Value::from).boxed()
         }
-        Kind::Text | Kind::Section | Kind::PathOrKeys => return None,
+        ValueKind::Text | ValueKind::Section | ValueKind::PathOrKeys => return None,
     })
 }
 

@@ -1,7 +1,9 @@
 //! `memwall search` against brute force: every plan of a small space written out as text and predicted the plain way.
 
 use crate::support::catalog;
-use memwall::advise::{Found, KNOBS, Progress, Ranked, Request, fewest_gpus, largest_model, search, why_slower};
+use memwall::advise::{
+    KNOBS, RankedPlan, Request, SearchOutcome, SearchProgress, fewest_gpus, largest_model, search, why_slower,
+};
 use memwall::plan::{Document, Plan};
 use memwall::predict::{self, Job, Prediction};
 
@@ -9,10 +11,10 @@ fn plan(text: &str) -> Plan {
     Document::parse(text).unwrap().plan().unwrap()
 }
 
-fn found(text: &str, keep: Vec<&'static str>) -> Found {
+fn found(text: &str, keep: Vec<&'static str>) -> SearchOutcome {
     let plan = plan(text);
     let request = Request { plan: &plan, keep, top: 10, until_fit: false };
-    search(&request, catalog(), &Progress::default()).unwrap()
+    search(&request, catalog(), &SearchProgress::default()).unwrap()
 }
 
 /// A plan of brute force: its settings as text, and what is predicted for them.
@@ -107,7 +109,7 @@ fn brute(
 }
 
 /// What both must agree in: how many there are, how many fit, the best and the front.
-fn agrees(text: &str, found: &Found, all: &[Brute]) {
+fn agrees(text: &str, found: &SearchOutcome, all: &[Brute]) {
     assert_eq!(found.evaluated + found.pruned, all.len() as u64, "the same space");
     let mut fitting: Vec<&Brute> = all.iter().filter(|one| one.fits()).collect();
     assert!(
@@ -146,7 +148,7 @@ fn agrees(text: &str, found: &Found, all: &[Brute]) {
 }
 
 /// The change of a plan's text comes to the plan whose figures are told.
-fn realised(text: &str, one: &Ranked) {
+fn realised(text: &str, one: &RankedPlan) {
     let edited = Document::parse(text).unwrap().changed(&one.change).unwrap();
     let catalog = catalog();
     let job =
@@ -197,7 +199,7 @@ fn what_is_kept_stays() {
 #[test]
 fn a_cancelled_search_ends_with_what_it_has() {
     let plan = plan(include_str!("../../configs/plans/70b_hybrid_training.yaml"));
-    let progress = Progress::default();
+    let progress = SearchProgress::default();
     progress.cancel();
     let request = Request { plan: &plan, keep: Vec::new(), top: 5, until_fit: false };
     let found = search(&request, catalog(), &progress).unwrap();
@@ -209,16 +211,16 @@ fn the_fewest_gpus_fit_and_half_a_node_less_do_not() {
     let text = "model: {preset: llama-3-8b, framework: megatron, batch_size: 64, sequence_length: 8192}\n\
                 hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 64, nodes: 8, gpus_per_node: 8}\n";
     let (plan, catalog) = (plan(text), catalog());
-    // Offload would bring any model onto one card.
+    // Offload would bring any model onto one GPU.
     let keep = vec![KNOBS[13]];
     let request = Request { plan: &plan, keep: keep.clone(), top: 1, until_fit: false };
-    let (gpus, one) = fewest_gpus(&request, catalog, &Progress::default()).unwrap().unwrap();
-    // 8 billion parameters at 18 bytes are 135 GiB: two cards of 80 GiB at least.
+    let (gpus, one) = fewest_gpus(&request, catalog, &SearchProgress::default()).unwrap().unwrap();
+    // 8 billion parameters at 18 bytes are 135 GiB: two GPUs of 80 GiB at least.
     assert_eq!(gpus, 2, "{one:?}");
     let mut smaller = plan.clone();
     (smaller.cluster.num_gpus, smaller.cluster.nodes) = (Some(gpus / 2), None);
     let request = Request { plan: &smaller, keep, top: 1, until_fit: false };
-    assert!(search(&request, catalog, &Progress::default()).unwrap().ranked.is_empty());
+    assert!(search(&request, catalog, &SearchProgress::default()).unwrap().ranked.is_empty());
 }
 
 #[test]
@@ -227,7 +229,7 @@ fn the_largest_model_fits() {
                 hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 1}\ntraining: {precision: bf16}\n";
     let (plan, catalog) = (plan(text), catalog());
     let request = Request { plan: &plan, keep: vec![KNOBS[13]], top: 1, until_fit: false };
-    let found = largest_model(&request, catalog, &Progress::default()).unwrap();
+    let found = largest_model(&request, catalog, &SearchProgress::default()).unwrap();
     let (billions, one) = found.billions.unwrap();
     assert!(one.outline.capacity.needed <= one.outline.capacity.bytes);
     // Weights, gradients and states in 16 bit are 8 bytes a parameter: 79.6 GiB hold 10.7 billion at the very most.

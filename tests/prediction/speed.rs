@@ -12,7 +12,7 @@ use serde_json::Value;
 struct Run {
     id: String,
     group: String,
-    /// Runs of one model on one kind of card: their order can be compared.
+    /// Runs of one model on one kind of GPU: their order can be compared.
     alike: String,
     /// Samples a second and GPU.
     measured: f64,
@@ -120,7 +120,7 @@ fn the_half_that_nothing_was_fitted_on_is_within_the_bars() {
     }
 }
 
-/// Pairs of runs of one model and card whose measured speeds differ by more than a tenth, and those in the right order.
+/// Pairs of runs of one model and GPU whose measured speeds differ by more than a tenth, and those in the right order.
 fn ordered(runs: &[Run], holds: impl Fn(&Run) -> bool) -> (usize, usize) {
     let (mut right, mut pairs) = (0, 0);
     for (at, one) in runs.iter().enumerate().filter(|(_, run)| holds(run)) {
@@ -143,7 +143,7 @@ fn the_faster_of_two_plans_is_predicted_to_be() {
     assert!(right * 100 >= pairs * 95, "{right} of {pairs}");
     // vTrain's cluster ran some plans up to twice as slow as others of the same work. 39 B with two tensor-parallel
     // ranks (its rows 42, 44, 48, 51, 76) lose 3 to 10 s a step, whatever the number of micro-batches; the same groups
-    // of ranks with as many bytes for each are as predicted in row 39, on half the cards. Its source has no reason. So
+    // of ranks with as many bytes for each are as predicted in row 39, on half the GPUs. Its source has no reason. So
     // with vTrain's the 95 in 100 are missed.
     let (right, pairs) = ordered(&runs, |run| run.group == "vtrain");
     println!("vtrain: {right} of {pairs} pairs in the right order");

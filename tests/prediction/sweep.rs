@@ -3,7 +3,7 @@
 use crate::support::catalog;
 use std::path::Path;
 
-use memwall::advise::{Axis, Capacity, Sweep, Throughput, sweep, throughput};
+use memwall::advise::{Axis, BandwidthWall, CapacityWall, Sweep, sweep, throughput};
 use memwall::plan::{Document, Plan};
 use memwall::predict;
 use memwall::report::sweep as report;
@@ -50,7 +50,7 @@ fn every_row_is_what_predict_says_of_the_edited_text() {
 fn the_capacity_wall_lies_between_what_fits_and_what_does_not() {
     let sweep = swept(EIGHT_B, &["sequence_length=1024..=262144x2"]).unwrap();
     let [wall] = sweep.walls.as_slice() else { panic!("{:?}", sweep.walls) };
-    let Capacity::Between { fits, too_large } = wall.capacity else { panic!("{wall:?}") };
+    let CapacityWall::Between { fits, too_large } = wall.capacity else { panic!("{wall:?}") };
     assert_eq!(too_large, fits + 1);
     for (at, point) in sweep.points.iter().enumerate() {
         let capacity = point.outcome.as_ref().unwrap().capacity;
@@ -62,7 +62,7 @@ fn the_capacity_wall_lies_between_what_fits_and_what_does_not() {
 fn beyond_the_bandwidth_wall_nothing_brings_five_percent() {
     let text = include_str!("../../configs/plans/7b_inference.yaml");
     let sweep = swept(text, &["batch_size=1..=1024x2"]).unwrap();
-    let Throughput::Flat { from, gain, .. } = sweep.walls[0].throughput else { panic!("{:?}", sweep.walls) };
+    let BandwidthWall::Flat { from, gain, .. } = sweep.walls[0].throughput else { panic!("{:?}", sweep.walls) };
     let rates: Vec<f64> = sweep.points.iter().map(|point| throughput(point.outcome.as_ref().unwrap())).collect();
     let best = rates[from + 1..].iter().copied().fold(0.0, f64::max);
     assert!((best / rates[from] - 1.0 - gain).abs() < 1e-12 && gain <= 0.05, "{rates:?}");
@@ -76,7 +76,7 @@ fn throughput_that_falls_is_not_called_flat() {
     };
     // Attention grows with the square of the sequence: beyond some length the tokens a second fall.
     let long = swept(EIGHT_B, &["sequence_length=1024..=262144x2"]).unwrap();
-    let Throughput::Flat { from, end, .. } = long.walls[0].throughput else { panic!("{:?}", long.walls) };
+    let BandwidthWall::Flat { from, end, .. } = long.walls[0].throughput else { panic!("{:?}", long.walls) };
     let along = rates(&long);
     assert!((along[along.len() - 1] / along[from] - 1.0 - end).abs() < 1e-12);
     assert!(along[along.len() - 1] < 0.95 * along[from] && long.walls[0].throughput.falls(), "{along:?}");

@@ -3,13 +3,13 @@
 
 use crate::support::catalog;
 use crate::support::demo::{START, happen, look, open, press, screen, watch};
-use memwall::app::{Alert, Calibrations, Effect, Event, Kept, Key, Rules, State};
-use memwall::compare::{Calibration, Factor, Forecast, Grows, Phase};
+use memwall::app::{Alert, AlertRules, Calibrations, Effect, Event, KeyPress, SavedCalibration, State};
+use memwall::compare::{Calibration, Factor, Forecast, GrowthKind, RunPhase};
 use memwall::observe::{Demo, Source};
-use memwall::plan::{EXAMPLES, Loaded};
+use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::{
     DeviceMemory, DeviceProcess, DeviceSample, HookEnd, HookMemory, HookStep, HookedRun, Moment, OutOfMemory, Progress,
-    Reading, RunNews, Sample, SourceInfo, SourceKind, ToldBy,
+    ProgressSource, Reading, RunNews, Sample, SourceInfo, SourceKind,
 };
 use memwall::units::{Bytes, Celsius, Fraction, Seconds};
 
@@ -35,9 +35,9 @@ impl Live {
     fn start(rules: &str) -> Self {
         // A plan of one's own: the example is nobody's plan for a real run.
         let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == EXAMPLE).unwrap();
-        let loaded = Loaded::from_text("own", text).unwrap();
+        let loaded = LoadedPlan::from_text("own", text).unwrap();
         let mut state = State::new(loaded, catalog().clone(), None, START);
-        state.run.alerts.rules = Rules::parse(rules).unwrap();
+        state.run.alerts.rules = AlertRules::parse(rules).unwrap();
         state.run.calibrations.machine = "node7".to_owned();
         happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: "driver".to_owned() }));
         state.monitor.toggle_attach(7);
@@ -90,7 +90,7 @@ impl Live {
 
 fn progress(step: u64, seconds: f64, loss: f64, at: Moment) -> Progress {
     Progress {
-        told_by: ToldBy::Hook,
+        told_by: ProgressSource::Hook,
         step: Reading::measured(step, at),
         total_steps: Reading::measured(12_000, at),
         step_time: Reading::measured(Seconds(seconds), at),
@@ -101,7 +101,7 @@ fn progress(step: u64, seconds: f64, loss: f64, at: Moment) -> Progress {
 
 fn alarms(effects: &[Effect]) -> Vec<String> {
     let told = |effect: &Effect| match effect {
-        Effect::Alarm(alarm) => Some(alarm.text.clone()),
+        Effect::Alert(alarm) => Some(alarm.text.clone()),
         _ => None,
     };
     effects.iter().filter_map(told).collect()
@@ -124,12 +124,12 @@ fn a_leak_is_told_from_a_flat_run_with_when_memory_will_be_full() {
     let Forecast::Growing(growth) = state.run.outlook.memory else { panic!("{:?}", state.run.outlook.memory) };
     assert!((growth.left.0 / 1110.0 - 1.0).abs() < 0.1, "{growth:?}");
     assert!(growth.soonest.0 <= growth.left.0);
-    assert_eq!(state.run.outlook.grows, Some(Grows::Leak));
+    assert_eq!(state.run.outlook.grows, Some(GrowthKind::Leak));
     let line = second_line(&state);
     assert!(line.contains("why: a leak: tensors are kept from step to step"), "{line}");
     let first = screen(&state, &look(), SIZE).lines().next().unwrap().to_owned();
     assert!(first.contains(" GROWING: full in 1"), "{first}");
-    press(&mut state, &[Key::Char('5')]);
+    press(&mut state, &[KeyPress::Char('5')]);
     let shown = screen(&state, &look(), SIZE);
     assert!(shown.contains("a leak: tensors are kept"), "{shown}");
 }
@@ -139,12 +139,12 @@ fn an_evaluation_and_the_first_steps_are_no_steady_training() {
     let mut live = Live::start("");
     live.step = 0;
     live.second(50.0, 60.0, Some(progress(1, 20.0, 9.0, live.now)));
-    assert_eq!(live.state.run.telemetry.phases().phase(live.now), Phase::WarmingUp);
+    assert_eq!(live.state.run.telemetry.phases().phase(live.now), RunPhase::WarmingUp);
     assert!(screen(&live.state, &look(), SIZE).lines().next().unwrap().contains("warming up"));
     assert!(live.state.run.comparison.as_ref().unwrap().step.observed.value().is_none());
     live.step = 1;
     live.train(60);
-    assert_eq!(live.state.run.telemetry.phases().phase(live.now), Phase::Steady);
+    assert_eq!(live.state.run.telemetry.phases().phase(live.now), RunPhase::Steady);
     assert_eq!(live.state.run.comparison.as_ref().unwrap().step.observed.value(), Some(&Seconds(1.0)));
     // Half a minute without a step: an evaluation. The step stays what it is in training.
     for _ in 0..30 {
@@ -170,7 +170,7 @@ fn an_alert_comes_once_a_crossing_and_again_after_it_went_back() {
     assert_eq!(told, [0, 1, 0, 0, 0, 0, 0, 0, 1, 0]);
     let line = second_line(&live.state);
     assert!(line.starts_with(" ! GPU 0: 90 °C"), "{line}");
-    press(&mut live.state, &[Key::Char('A')]);
+    press(&mut live.state, &[KeyPress::Char('A')]);
     assert!(!second_line(&live.state).contains('!'));
     assert!(live.state.run.alerts.raised.iter().any(|raised| raised.alert == Alert::Temperature && raised.seen));
 }
@@ -192,14 +192,14 @@ fn without_a_file_of_alerts_the_screen_alone_tells() {
     live.train(5);
     let effects = live.second(79.0, 95.0, None);
     assert_eq!(alarms(&effects), Vec::<String>::new());
-    // 79 of 79.6 GiB, and the hot card as one more.
+    // 79 of 79.6 GiB, and the hot GPU as one more.
     assert!(second_line(&live.state).starts_with(" ! GPU 0: memory 99 % full (+1)"), "{}", second_line(&live.state));
 }
 
 #[test]
 fn a_made_up_run_wakes_nobody() {
     let mut state = open(EXAMPLE);
-    state.run.alerts.rules = Rules::parse("memory: 10\nnotify: [bell]\ncommand: [page]\n").unwrap();
+    state.run.alerts.rules = AlertRules::parse("memory: 10\nnotify: [bell]\ncommand: [page]\n").unwrap();
     let mut run = demo_of(&state);
     let mut effects = happen(&mut state, Event::SourceStarted(run.info()));
     for second in 0..30 {
@@ -214,8 +214,8 @@ fn a_calibration_is_kept_used_visibly_and_dropped() {
     let mut live = Live::start("");
     live.train(60);
     let planned = live.state.run.comparison.as_ref().unwrap().memory.predicted;
-    press(&mut live.state, &[Key::Char('5')]);
-    let effects = happen(&mut live.state, Event::Key(Key::Char('c')));
+    press(&mut live.state, &[KeyPress::Char('5')]);
+    let effects = happen(&mut live.state, Event::Key(KeyPress::Char('c')));
     let Some(Effect::Calibrate(kept, true)) = effects.first() else { panic!("{effects:?} {:?}", live.state.notice) };
     assert_eq!(
         (kept.machine.as_str(), kept.gpu.as_str(), kept.framework.as_str()),
@@ -223,7 +223,7 @@ fn a_calibration_is_kept_used_visibly_and_dropped() {
     );
     // What the file holds then, with more runs in it.
     let factors = Calibration { memory: Some(Factor { times: 1.04, runs: 3 }), time: None };
-    let known = Calibrations::default().with(Kept { factors, ..(**kept).clone() });
+    let known = Calibrations::default().with(SavedCalibration { factors, ..(**kept).clone() });
     happen(&mut live.state, Event::Calibrated(Ok(known)));
     let now = live.state.run.comparison.as_ref().unwrap().memory.predicted;
     assert_eq!(now, Bytes::from_f64(planned.as_f64() * 1.04));
@@ -231,8 +231,8 @@ fn a_calibration_is_kept_used_visibly_and_dropped() {
     let shown = screen(&live.state, &look(), SIZE);
     assert!(shown.contains("memory ×1.04 (3 runs) on NVIDIA H100 80GB HBM3, kept 2026-09-21"), "{shown}");
     // The same run teaches once.
-    assert!(happen(&mut live.state, Event::Key(Key::Char('c'))).is_empty());
-    let effects = happen(&mut live.state, Event::Key(Key::Char('C')));
+    assert!(happen(&mut live.state, Event::Key(KeyPress::Char('c'))).is_empty());
+    let effects = happen(&mut live.state, Event::Key(KeyPress::Char('C')));
     assert!(matches!(effects.first(), Some(Effect::Calibrate(_, false))), "{effects:?}");
     happen(&mut live.state, Event::Calibrated(Ok(Calibrations::default())));
     assert_eq!(live.state.run.comparison.as_ref().unwrap().memory.predicted, planned);
@@ -244,8 +244,8 @@ fn what_is_made_up_or_played_neither_teaches_nor_uses_a_calibration() {
     let mut state = open(EXAMPLE);
     let mut run = demo_of(&state);
     watch(&mut state, &mut run, 0..60);
-    press(&mut state, &[Key::Char('5')]);
-    let effects = happen(&mut state, Event::Key(Key::Char('c')));
+    press(&mut state, &[KeyPress::Char('5')]);
+    let effects = happen(&mut state, Event::Key(KeyPress::Char('c')));
     assert!(effects.is_empty() && state.notice.as_ref().unwrap().text.contains("this machine"));
 }
 
@@ -283,15 +283,15 @@ fn memory_that_ran_out_is_explained_at_once() {
     }
     assert!(second_line(&live.state).contains("why: CUDA out of memory"), "{}", second_line(&live.state));
     // Dismissed it stays so while the same is told again, and comes back by its key.
-    press(&mut live.state, &[Key::Esc]);
+    press(&mut live.state, &[KeyPress::Esc]);
     happen(&mut live.state, Event::Run(Box::new(news)));
     assert_eq!(live.state.dialogs.overlay, None);
-    press(&mut live.state, &[Key::Char('O')]);
+    press(&mut live.state, &[KeyPress::Char('O')]);
     assert!(screen(&live.state, &look(), SIZE).contains("what helps"));
     // Another run has taken its place.
-    press(&mut live.state, &[Key::Esc]);
+    press(&mut live.state, &[KeyPress::Esc]);
     happen(&mut live.state, Event::Run(Box::new(RunNews { pid: Some(7), ..RunNews::default() })));
-    press(&mut live.state, &[Key::Char('O')]);
+    press(&mut live.state, &[KeyPress::Char('O')]);
     assert_eq!(live.state.dialogs.overlay, None);
 }
 
@@ -319,7 +319,7 @@ fn the_end_says_after_how_many_steps_and_how() {
     assert!(first.contains("▶ 7 ended") && first.ends_with(" OUT OF MEMORY"), "{first}");
     // What the hook said of it is explained, too, and hours later it still stands there.
     assert!(screen(&live.state, &look(), SIZE).contains("1.00 GiB short"));
-    press(&mut live.state, &[Key::Esc]);
+    press(&mut live.state, &[KeyPress::Esc]);
     live.now = live.now.plus_millis(3_600_000);
     live.second(0.0, 40.0, None);
     let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();

@@ -2,8 +2,8 @@
 //! stay, and undo goes back to the first byte.
 
 use crate::support::catalog;
-use memwall::app::{Effect, Event, Key, Overlay, State, update};
-use memwall::plan::{Document, EXAMPLES, Fault, Loaded};
+use memwall::app::{Effect, Event, KeyPress, Overlay, State, update};
+use memwall::plan::{Document, EXAMPLES, Fault, LoadedPlan};
 use memwall::predict::{self, Prediction};
 use memwall::reading::Moment;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ enum Edit {
     Undo,
     Redo,
     /// Goes to a line's end in the text, and types or deletes letters of its value.
-    Text(usize, Vec<Key>),
+    Text(usize, Vec<KeyPress>),
     /// Writes a whole new line into the text and completes it.
     Line(usize, String),
 }
@@ -46,8 +46,8 @@ fn edits() -> impl Strategy<Value = Edit> {
     ];
     let letters = proptest::collection::vec(
         prop_oneof![
-            Just(Key::Backspace),
-            proptest::char::ranges(vec!['0'..='9', 'a'..='f'].into()).prop_map(Key::Char)
+            Just(KeyPress::Backspace),
+            proptest::char::ranges(vec!['0'..='9', 'a'..='f'].into()).prop_map(KeyPress::Char)
         ],
         1..4,
     );
@@ -63,7 +63,7 @@ fn edits() -> impl Strategy<Value = Edit> {
     ]
 }
 
-fn press(state: &mut State, keys: impl IntoIterator<Item = Key>) {
+fn press(state: &mut State, keys: impl IntoIterator<Item = KeyPress>) {
     for key in keys {
         let effects = update(state, Event::Key(key));
         assert!(!effects.contains(&Effect::Quit));
@@ -71,8 +71,8 @@ fn press(state: &mut State, keys: impl IntoIterator<Item = Key>) {
 }
 
 fn select(state: &mut State, field: usize) {
-    press(state, [Key::Home]);
-    press(state, std::iter::repeat_n(Key::Down, field));
+    press(state, [KeyPress::Home]);
+    press(state, std::iter::repeat_n(KeyPress::Down, field));
 }
 
 /// Text before the comment of a line; what is in quotes is no comment in these plans.
@@ -84,28 +84,28 @@ fn happen(state: &mut State, edit: &Edit) {
     match edit {
         Edit::Step(field, up) => {
             select(state, *field);
-            press(state, [if *up { Key::Right } else { Key::Left }]);
+            press(state, [if *up { KeyPress::Right } else { KeyPress::Left }]);
         }
         Edit::Type(field, value) => {
             select(state, *field);
-            press(state, [Key::Enter]);
-            press(state, value.chars().map(Key::Char));
-            press(state, [Key::Enter]);
+            press(state, [KeyPress::Enter]);
+            press(state, value.chars().map(KeyPress::Char));
+            press(state, [KeyPress::Enter]);
             if state.dialogs.picker.is_some() {
-                press(state, [Key::Esc]);
+                press(state, [KeyPress::Esc]);
             }
         }
         Edit::Largest(field) => {
             select(state, *field);
-            press(state, [Key::Char('m')]);
+            press(state, [KeyPress::Char('m')]);
             if state.dialogs.overlay.is_some() {
-                press(state, [Key::Enter]);
+                press(state, [KeyPress::Enter]);
             }
         }
-        Edit::Undo => press(state, [Key::Char('u')]),
-        Edit::Redo => press(state, [Key::Char('U')]),
+        Edit::Undo => press(state, [KeyPress::Char('u')]),
+        Edit::Redo => press(state, [KeyPress::Char('U')]),
         Edit::Text(line, keys) => {
-            press(state, [Key::Char('e')]);
+            press(state, [KeyPress::Char('e')]);
             let view = state.plans.text.as_mut().unwrap();
             let line = line % view.lines().len();
             let end = without_comment(&view.lines()[line]).chars().count();
@@ -118,12 +118,12 @@ fn happen(state: &mut State, edit: &Edit) {
             close_text(state);
         }
         Edit::Line(line, text) => {
-            press(state, [Key::Char('e')]);
+            press(state, [KeyPress::Char('e')]);
             let view = state.plans.text.as_mut().unwrap();
             let line = line % view.lines().len();
             view.go_to(line, view.lines()[line].chars().count());
-            press(state, [Key::Enter]);
-            press(state, text.chars().map(Key::Char));
+            press(state, [KeyPress::Enter]);
+            press(state, text.chars().map(KeyPress::Char));
             close_text(state);
         }
     }
@@ -133,7 +133,7 @@ fn happen(state: &mut State, edit: &Edit) {
 /// An offer is closed first.
 fn close_text(state: &mut State) {
     while state.plans.text.is_some() {
-        press(state, [Key::Esc]);
+        press(state, [KeyPress::Esc]);
     }
 }
 
@@ -175,14 +175,14 @@ proptest! {
 
     #[test]
     fn the_text_says_what_is_shown_comments_stay_and_undo_ends_at_the_first_byte((text, edits) in sequences()) {
-        let loaded = Loaded::from_text("test", &text).unwrap();
+        let loaded = LoadedPlan::from_text("test", &text).unwrap();
         let without_custom = loaded.document.without("hardware.custom").unwrap().text().to_owned();
         let mut state = State::new(loaded, catalog().clone(), None, Moment(0));
         for edit in &edits {
             happen(&mut state, edit);
             says_what_is_shown(&state)?;
             let now = comments(state.plans.editor.text());
-            // A card by name replaces the figures of one's own, and with them what is said of these.
+            // A GPU by name replaces the figures of one's own, and with them what is said of these.
             let custom = state.plans.editor.text().contains("custom:");
             for comment in comments(if custom { &text } else { &without_custom }) {
                 prop_assert!(now.contains(&comment), "{edit:?} lost {comment:?}:\n{}", state.plans.editor.text());
@@ -191,13 +191,13 @@ proptest! {
         let last = state.plans.editor.text().to_owned();
         let mut steps = 0;
         while state.plans.editor.modified() && steps < 10_000 {
-            press(&mut state, [Key::Char('u')]);
+            press(&mut state, [KeyPress::Char('u')]);
             steps += 1;
         }
         prop_assert_eq!(state.plans.editor.text(), text.as_str());
         // Undone changes can be made again, to the last byte, unless a change came back to the first text.
         for _ in 0..steps {
-            press(&mut state, [Key::Char('U')]);
+            press(&mut state, [KeyPress::Char('U')]);
         }
         prop_assert_eq!(state.plans.editor.text(), last.as_str());
     }

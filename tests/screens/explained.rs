@@ -2,10 +2,10 @@
 //! Compare pane lists what could be the matter, a key takes it into the plan, and undo takes it back.
 
 use crate::support::demo::{START, happen, look, open, press, screen, watch};
-use memwall::app::{Account, Effect, Event, Key, Pane, Proposal, State, update};
+use memwall::app::{Account, Effect, Event, KeyPress, Pane, Proposal, State, update};
 use memwall::compare::Explanation;
 use memwall::observe::{Demo, Source};
-use memwall::plan::{Change, EXAMPLES, Loaded};
+use memwall::plan::{Change, EXAMPLES, LoadedPlan};
 use memwall::reading::Moment;
 
 const SIZE: (u16, u16) = (120, 40);
@@ -33,7 +33,7 @@ fn another_card_is_reason_enough() {
     watch(&mut state, &mut run, 0..120);
     assert!(state.run.comparison.as_ref().unwrap().is_notable());
     assert_eq!(words(&state), Vec::<String>::new());
-    press(&mut state, &[Key::Char('5'), Key::Char('z')]);
+    press(&mut state, &[KeyPress::Char('5'), KeyPress::Char('z')]);
     let shown = screen(&state, &look(), SIZE);
     assert!(shown.contains("nothing to search for: another GPU than the plan's: NVIDIA H100 SXM 80GB"), "{shown}");
     assert!(shown.lines().next().unwrap().ends_with(" OTHER GPU"), "{shown}");
@@ -49,7 +49,7 @@ fn the_right_cause_is_shown_taken_and_taken_back() {
     let shown = screen(&state, &look(), SIZE);
     assert!(shown.lines().nth(1).unwrap().contains("why: off: sequence parallel ("), "{shown}");
 
-    press(&mut state, &[Key::Char('5'), Key::Home, Key::Enter]);
+    press(&mut state, &[KeyPress::Char('5'), KeyPress::Home, KeyPress::Enter]);
     assert!(state.plans.editor.text().contains("sequence_parallel: false"));
     assert!(state.plans.editor.modified());
     // What is seen is what the plan says now: nothing is left to explain.
@@ -58,10 +58,10 @@ fn the_right_cause_is_shown_taken_and_taken_back() {
     assert!(!shown.contains("why: sequence"), "{shown}");
 
     // Taken back it is a draft, until the run is said to follow it.
-    press(&mut state, &[Key::Char('u')]);
+    press(&mut state, &[KeyPress::Char('u')]);
     assert_eq!(state.plans.editor.text(), planned);
     assert_eq!(words(&state), Vec::<String>::new());
-    press(&mut state, &[Key::Char('R')]);
+    press(&mut state, &[KeyPress::Char('R')]);
     assert_eq!(words(&state)[0], "off: sequence parallel");
 }
 
@@ -108,11 +108,11 @@ fn an_answer_to_a_plan_that_has_changed_meanwhile_is_none() {
     let (mut state, mut run) = departing("13b_long_sequence", &change);
     watch(&mut state, &mut run, 0..120);
     let found = state.run.explaining.found.clone();
-    press(&mut state, &[Key::Char('5'), Key::Char('e')]);
+    press(&mut state, &[KeyPress::Char('5'), KeyPress::Char('e')]);
     // A search is asked for by key; before it comes back, the plan is changed.
-    let effects = update(&mut state, Event::Key(Key::Char('e')));
+    let effects = update(&mut state, Event::Key(KeyPress::Char('e')));
     let Some(Effect::Explain(number)) = effects.first() else { panic!("{effects:?}") };
-    update(&mut state, Event::Key(Key::Enter));
+    update(&mut state, Event::Key(KeyPress::Enter));
     update(&mut state, Event::Explained { number: *number, found });
     assert_eq!(words(&state), Vec::<String>::new());
 }
@@ -159,14 +159,14 @@ fn nothing_is_explained_by_what_the_process_was_told_otherwise() {
     let pid = state.monitor.attached_here().unwrap();
     let proposal = |told: &str| Proposal {
         pid,
-        plan: Loaded::from_text("inferred", state.plans.editor.text()).unwrap(),
+        plan: LoadedPlan::from_text("inferred", state.plans.editor.text()).unwrap(),
         account: Account { title: String::new(), rows: Vec::new(), open: Vec::new() },
         stated: vec![("training.activation_checkpointing", told.to_owned())],
     };
     let told = [proposal("selective"), proposal("full")];
     let blamed = told.map(|proposal| {
         update(&mut state, Event::Inferred { pid, outcome: Ok(Box::new(proposal)) });
-        press(&mut state, &[Key::Esc, Key::Char('5'), Key::Char('e')]);
+        press(&mut state, &[KeyPress::Esc, KeyPress::Char('5'), KeyPress::Char('e')]);
         words(&state).iter().any(|words| words.contains("every block checkpointed"))
     });
     // It was told to recompute everything: that the plan does not know.

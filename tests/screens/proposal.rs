@@ -1,13 +1,13 @@
 //! The plan that a process seems to run: proposed, taken, dismissed.
 
 use crate::support::demo::{look, open, screen};
-use memwall::app::{Account, Effect, Event, Expected, Key, Overlay, Proposal, State, update};
-use memwall::plan::Loaded;
+use memwall::app::{Account, Effect, Event, ExpectedFile, KeyPress, Overlay, Proposal, State, update};
+use memwall::plan::LoadedPlan;
 use memwall::reading::{SourceInfo, SourceKind};
 
 const INFERRED: &str = "model: {preset: gpt2, batch_size: 8, sequence_length: 1024} # x\n";
 
-fn press(state: &mut State, keys: &[Key]) -> Vec<Effect> {
+fn press(state: &mut State, keys: &[KeyPress]) -> Vec<Effect> {
     keys.iter().flat_map(|key| update(state, Event::Key(*key))).collect()
 }
 
@@ -16,7 +16,7 @@ fn proposal(rows: usize) -> Proposal {
     let row = |n: usize| ["model.preset".to_owned(), "gpt2".to_owned(), origins[n % 3].to_owned()];
     Proposal {
         pid: 41213,
-        plan: Loaded::from_text("inferred-41213", INFERRED).unwrap(),
+        plan: LoadedPlan::from_text("inferred-41213", INFERRED).unwrap(),
         account: Account {
             title: "transformers: the plan of 41213".to_owned(),
             rows: (0..rows).map(row).collect(),
@@ -37,19 +37,19 @@ fn a_proposal_changes_nothing_until_it_is_taken() {
     let mut state = proposed(3);
     let before = state.plans.editor.text().to_owned();
     assert_eq!(state.dialogs.overlay, Some(Overlay::Proposal(0)));
-    press(&mut state, &[Key::Esc]);
+    press(&mut state, &[KeyPress::Esc]);
     assert_eq!((state.dialogs.overlay, state.plans.editor.text()), (None, before.as_str()));
     let mut state = proposed(3);
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     assert_eq!((state.dialogs.overlay, state.plans.editor.text()), (None, INFERRED));
     // In no file yet: leaving asks, and saving makes a file of its own.
     assert!(state.plans.editor.modified() && state.plans.editor.path().is_none() && !state.plans.editor.is_example());
-    let effects = press(&mut state, &[Key::Char('1'), Key::Char('s'), Key::Char('s')]);
+    let effects = press(&mut state, &[KeyPress::Char('1'), KeyPress::Char('s'), KeyPress::Char('s')]);
     let save = Effect::Save {
         path: None,
         name: "inferred-41213".to_owned(),
         text: INFERRED.to_owned(),
-        expected: Expected::Nothing,
+        expected: ExpectedFile::Nothing,
     };
     assert!(effects.contains(&save), "{effects:?}");
 }
@@ -59,7 +59,7 @@ fn the_plan_that_was_open_stays_beside_it() {
     let mut state = open("13b_long_sequence");
     let before = state.plans.editor.text().to_owned();
     update(&mut state, Event::Inferred { pid: 41213, outcome: Ok(Box::new(proposal(1))) });
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     let open: Vec<&str> = state.plans.tabs.all(&state.plans.editor).map(|plan| plan.text()).collect();
     assert_eq!(open, [before.as_str(), INFERRED]);
 }
@@ -77,24 +77,24 @@ fn attaching_from_the_start_asks_for_the_plan_where_none_was_given() {
     let nvml = || Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: String::new() });
     let mut state = open("13b_long_sequence");
     assert_eq!(update(&mut state, nvml()), []);
-    state.monitor.attached = Some(memwall::app::Attached::to(9));
+    state.monitor.attached = Some(memwall::app::AttachedProcess::to(9));
     assert_eq!(update(&mut state, nvml()), [Effect::Infer(9)]);
-    // A demo's processes are made up, and a plan of one's own needs no other.
+    // A demo's processes are simulated, and a plan of one's own needs no other.
     let demo = Event::SourceStarted(SourceInfo { kind: SourceKind::Demo, detail: String::new() });
     assert_eq!(update(&mut state, demo), []);
-    press(&mut state, &[Key::Char('4')]);
-    assert_eq!(press(&mut state, &[Key::Char('i')]), [Effect::Infer(9)]);
+    press(&mut state, &[KeyPress::Char('4')]);
+    assert_eq!(press(&mut state, &[KeyPress::Char('i')]), [Effect::Infer(9)]);
 }
 
 #[test]
 fn it_scrolls_to_its_last_line_and_no_further() {
     let mut state = proposed(60);
-    press(&mut state, &[Key::PageDown; 40]);
+    press(&mut state, &[KeyPress::PageDown; 40]);
     let Some(Overlay::Proposal(line)) = state.dialogs.overlay else { panic!() };
     assert_eq!(line, proposal(60).account.lines() - 1);
     let shown = screen(&state, &look(), (80, 24));
     assert!(shown.contains("hardware.gpu_type: no GPU in sight"), "{shown}");
-    press(&mut state, &[Key::PageUp; 40]);
+    press(&mut state, &[KeyPress::PageUp; 40]);
     assert_eq!(state.dialogs.overlay, Some(Overlay::Proposal(0)));
 }
 

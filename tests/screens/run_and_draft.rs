@@ -1,12 +1,12 @@
 //! The plan of a run and the plan that is edited are two: what is shown of the run comes from the run and its own plan.
 
 use crate::support::demo::{START, happen, look, open, press, run, screen, watch};
-use memwall::app::{Attached, Event, FIELDS, Key, Pane, State, run_verdict};
+use memwall::app::{AttachedProcess, Event, FIELDS, KeyPress, Pane, State, run_verdict};
 use memwall::observe::{Demo, Source};
 use memwall::plan::Change;
 use memwall::reading::{
-    DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, OutOfMemory, Progress, Reading, RunNews,
-    Sample, SourceInfo, SourceKind, ToldBy,
+    DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, OutOfMemory, Progress, ProgressSource,
+    Reading, RunNews, Sample, SourceInfo, SourceKind,
 };
 use memwall::units::{Bytes, Seconds};
 
@@ -49,24 +49,24 @@ fn a_thousand_edits_of_a_draft_change_nothing_of_the_run() {
     let before = of_run(&state);
     assert!(before.0.contains("13b_long_sequence") && before.0.contains("why: off: sequence parallel"), "{}", before.0);
     let mut dice = Dice(19);
-    press(&mut state, &[Key::Char('1')]);
+    press(&mut state, &[KeyPress::Char('1')]);
     let mut drafts = 0;
     for edit in 0..1_000 {
         match dice.below(12) {
-            0 => press(&mut state, &[Key::Char('u')]),
-            1 => press(&mut state, &[Key::Delete]),
+            0 => press(&mut state, &[KeyPress::Char('u')]),
+            1 => press(&mut state, &[KeyPress::Delete]),
             2 => {
                 // Whatever stands there, valid or not.
                 let field = FIELDS[dice.below(FIELDS.len())];
                 state.plans.form.select(field.key(), &state.plans.editor);
-                press(&mut state, &[Key::Enter, Key::Char('7'), Key::Enter, Key::Esc]);
+                press(&mut state, &[KeyPress::Enter, KeyPress::Char('7'), KeyPress::Enter, KeyPress::Esc]);
             }
-            3 => press(&mut state, &[Key::Char('d')]),
-            4 => press(&mut state, &[Key::Char(']')]),
+            3 => press(&mut state, &[KeyPress::Char('d')]),
+            4 => press(&mut state, &[KeyPress::Char(']')]),
             _ => {
                 let rows = state.plans.form.fields(&state.plans.editor).len();
                 state.plans.form.selected = dice.below(rows);
-                let way = if dice.below(2) == 0 { Key::Left } else { Key::Right };
+                let way = if dice.below(2) == 0 { KeyPress::Left } else { KeyPress::Right };
                 press(&mut state, &[way]);
             }
         }
@@ -89,7 +89,18 @@ fn a_draft_is_marked_in_form_header_and_tabs_and_stands_beside_the_runs_plan() {
     for size in [(60, 20), (80, 24), (120, 40), (200, 50)] {
         assert!(!screen(&state, &look(), size).contains("draft"), "nothing is edited");
     }
-    press(&mut state, &[Key::Char('1'), Key::Home, Key::Down, Key::Down, Key::Down, Key::Down, Key::Right]);
+    press(
+        &mut state,
+        &[
+            KeyPress::Char('1'),
+            KeyPress::Home,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Right,
+        ],
+    );
     for size in [(60, 20), (80, 24), (120, 40), (200, 50)] {
         let shown = screen(&state, &look(), size);
         assert!(shown.lines().next().unwrap().contains(" draft "), "{shown}");
@@ -98,7 +109,7 @@ fn a_draft_is_marked_in_form_header_and_tabs_and_stands_beside_the_runs_plan() {
         assert!(size.0 >= 100 || shown.lines().nth(2).unwrap().contains("1 Draft"), "{shown}");
     }
     // The run follows it from now on.
-    press(&mut state, &[Key::Char('R')]);
+    press(&mut state, &[KeyPress::Char('R')]);
     let shown = screen(&state, &look(), (120, 40));
     assert!(!shown.contains("draft") && shown.contains("the run is compared with 13b_long_sequence"), "{shown}");
 }
@@ -122,13 +133,13 @@ fn what_is_not_of_the_runs_model_or_gpus_is_said_and_not_explained() {
         let changed = state.plans.editor.with(&change).unwrap();
         state.plans.editor.apply(changed, &state.catalog.clone());
         assert!(state.plans.editor.faults().is_empty(), "{key}");
-        press(&mut state, &[Key::Char('R')]);
+        press(&mut state, &[KeyPress::Char('R')]);
         watch(&mut state, &mut run, 120..140);
         assert!(state.run.explaining.found.is_empty(), "{key}");
         let shown = screen(&state, &look(), (160, 50));
         assert!(shown.lines().next().unwrap().contains(short), "{shown}");
         assert!(shown.lines().nth(1).unwrap().contains(&format!("why: {words}")), "{shown}");
-        press(&mut state, &[Key::Char('5'), Key::Char('e')]);
+        press(&mut state, &[KeyPress::Char('5'), KeyPress::Char('e')]);
         assert!(state.notice.as_ref().unwrap().text.contains(words), "{:?}", state.notice);
         assert!(state.run.explaining.found.is_empty(), "{key}");
     }
@@ -140,7 +151,7 @@ fn a_real_process_has_nothing_of_the_demo() {
     let mut sleep = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let pid = sleep.id();
     let (mut state, mut run) = departing();
-    state.monitor.attached = Some(Attached::to(pid));
+    state.monitor.attached = Some(AttachedProcess::to(pid));
     watch(&mut state, &mut run, 0..120);
     let hooked = |state: &State| screen(state, &look(), (160, 50));
     let shown = hooked(&state);
@@ -157,7 +168,7 @@ fn a_real_process_has_nothing_of_the_demo() {
     let told = RunNews { hooks: vec![hook(pid, &state)], ..RunNews::default() };
     happen(&mut state, Event::Run(Box::new(told)));
     let (of, progress) = state.run.telemetry.progress(&state.monitor, state.now).unwrap();
-    assert_eq!((of, progress.told_by, progress.step.value()), (Some(pid), ToldBy::Hook, Some(&40)));
+    assert_eq!((of, progress.told_by, progress.step.value()), (Some(pid), ProgressSource::Hook, Some(&40)));
     assert!(!hooked(&state).contains("grad norm"));
     sleep.kill().unwrap();
     sleep.wait().unwrap();
@@ -196,9 +207,9 @@ fn a_hooked_run_is_offered_in_a_line_and_taken_by_a_key() {
         assert!(shown.lines().last().unwrap().contains("77 has started under the hook"), "{shown}");
     }
     let mut taken = state.clone();
-    press(&mut taken, &[Key::Char('F')]);
+    press(&mut taken, &[KeyPress::Char('F')]);
     assert_eq!(taken.monitor.attached.as_ref().map(|attached| attached.pid), Some(77));
-    press(&mut state, &[Key::Esc]);
+    press(&mut state, &[KeyPress::Esc]);
     let again = news(&state);
     happen(&mut state, again);
     assert!(!screen(&state, &look(), (80, 24)).contains("under the hook"));
@@ -243,7 +254,7 @@ fn followed(key: &'static str, value: &str) -> State {
     watch(&mut state, &mut run, 0..120);
     let changed = state.plans.editor.with(&Change::to(key, value)).unwrap();
     state.plans.editor.apply(changed, &state.catalog.clone());
-    press(&mut state, &[Key::Char('R')]);
+    press(&mut state, &[KeyPress::Char('R')]);
     state
 }
 
@@ -285,13 +296,13 @@ fn out_of_memory() -> State {
     };
     let news = RunNews { out_of_memory: Some(message), ..RunNews::default() };
     happen(&mut state, Event::Run(Box::new(news)));
-    press(&mut state, &[Key::Esc]);
+    press(&mut state, &[KeyPress::Esc]);
     state
 }
 
 fn attached_to_nothing() -> State {
     let (mut state, mut run) = departing();
-    state.monitor.attached = Some(Attached::to(4_000_000));
+    state.monitor.attached = Some(AttachedProcess::to(4_000_000));
     watch(&mut state, &mut run, 0..3);
     state
 }

@@ -1,8 +1,8 @@
-//! Every pane at the sizes that people have, on a made-up run of an example plan.
+//! Every pane at the sizes that people have, on a simulated run of an example plan.
 
 use crate::support::demo::{START, look, open, press, run, screen};
-use memwall::advise::Progress;
-use memwall::app::{Event, Key, Pane, SearchWish, State, update};
+use memwall::advise::SearchProgress;
+use memwall::app::{Event, KeyPress, Pane, SearchRequest, State, update};
 use memwall::reading::playback::Playback;
 use memwall::reading::{Absence, DeviceSample, Reading};
 use memwall::ui::{Look, Theme};
@@ -46,7 +46,7 @@ fn the_first_screen() {
 #[test]
 fn the_plan_pane() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Down; 5]);
+    press(&mut state, &[KeyPress::Down; 5]);
     snapshot("plan", &state);
 }
 
@@ -54,123 +54,160 @@ fn the_plan_pane() {
 fn the_vram_pane_with_its_named_terms() {
     let mut state = focused(Pane::Vram);
     snapshot("vram", &state);
-    press(&mut state, &[Key::Char('v'), Key::Down]);
+    press(&mut state, &[KeyPress::Char('v'), KeyPress::Down]);
     snapshot("vram_layers", &state);
-    press(&mut state, &[Key::Char('v'), Key::Char('v'), Key::End]);
+    press(&mut state, &[KeyPress::Char('v'), KeyPress::Char('v'), KeyPress::End]);
     snapshot("vram_timeline", &state);
-    press(&mut state, &[Key::Char('v'), Key::Down, Key::Down]);
+    press(&mut state, &[KeyPress::Char('v'), KeyPress::Down, KeyPress::Down]);
     snapshot("vram_terms", &state);
 }
 
 #[test]
 fn the_stages_of_a_pipeline() {
     let mut state = after_two_minutes("70b_hybrid_training");
-    press(&mut state, &[Key::Char('2'), Key::Char('v'), Key::Char('v'), Key::Down]);
+    press(&mut state, &[KeyPress::Char('2'), KeyPress::Char('v'), KeyPress::Char('v'), KeyPress::Down]);
     snapshot("vram_stages", &state);
 }
 
 #[test]
 fn the_roofline_pane() {
     let mut state = focused(Pane::Roofline);
-    press(&mut state, &[Key::Down]);
+    press(&mut state, &[KeyPress::Down]);
     snapshot("roofline", &state);
-    press(&mut state, &[Key::Char('v')]);
+    press(&mut state, &[KeyPress::Char('v')]);
     snapshot("roofline_table", &state);
 }
 
 #[test]
 fn one_kind_of_operators_under_every_roof_narrowed() {
     let mut state = focused(Pane::Roofline);
-    press(&mut state, &[Key::Char('/'), Key::Char('p'), Key::Char('+')]);
+    press(&mut state, &[KeyPress::Char('/'), KeyPress::Char('p'), KeyPress::Char('+')]);
     snapshot("roofline_zoom", &state);
 }
 
 #[test]
 fn a_plan_against_its_baseline() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Char('b'), Key::Home, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Right]);
+    press(
+        &mut state,
+        &[
+            KeyPress::Char('b'),
+            KeyPress::Home,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Right,
+        ],
+    );
     snapshot("baseline", &state);
 }
 
 #[test]
 fn every_field_with_the_values_beside_it() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Char('z'), Key::Down]);
+    press(&mut state, &[KeyPress::Char('z'), KeyPress::Down]);
     snapshot("plan_zoomed", &state);
 }
 
 #[test]
 fn the_plan_as_text_with_an_offer_and_a_fault() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Char('e')]);
+    press(&mut state, &[KeyPress::Char('e')]);
     snapshot("text", &state);
-    press(&mut state, &[Key::Up, Key::End, Key::Enter, Key::Char('d'), Key::Char('e')]);
+    press(&mut state, &[KeyPress::Up, KeyPress::End, KeyPress::Enter, KeyPress::Char('d'), KeyPress::Char('e')]);
     snapshot("text_offer", &state);
 }
 
 #[test]
 fn a_list_of_cards() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Down, Key::Down, Key::Enter, Key::Char('h'), Key::Char('2')]);
+    press(&mut state, &[KeyPress::Down, KeyPress::Down, KeyPress::Enter, KeyPress::Char('h'), KeyPress::Char('2')]);
     snapshot("picker", &state);
 }
 
 #[test]
 fn what_is_to_be_saved() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::End, Key::Right, Key::Up, Key::Up, Key::Right, Key::Char('s')]);
+    press(
+        &mut state,
+        &[KeyPress::End, KeyPress::Right, KeyPress::Up, KeyPress::Up, KeyPress::Right, KeyPress::Char('s')],
+    );
     snapshot("diff", &state);
 }
 
 #[test]
 fn a_sweep_of_one_key_and_of_two() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Home, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Down, Key::Char('w')]);
+    press(
+        &mut state,
+        &[
+            KeyPress::Home,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Down,
+            KeyPress::Char('w'),
+        ],
+    );
     snapshot("sweep", &state);
-    press(&mut state, &[Key::Char('a'), Key::Char('t'), Key::Char('e'), Key::Char('n'), Key::Char('s'), Key::Enter]);
+    press(
+        &mut state,
+        &[
+            KeyPress::Char('a'),
+            KeyPress::Char('t'),
+            KeyPress::Char('e'),
+            KeyPress::Char('n'),
+            KeyPress::Char('s'),
+            KeyPress::Enter,
+        ],
+    );
     snapshot("sweep_two", &state);
 }
 
 #[test]
 fn the_largest_that_fits_and_an_export() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Char('m')]);
+    press(&mut state, &[KeyPress::Char('m')]);
     snapshot("largest", &state);
-    press(&mut state, &[Key::Esc, Key::Char('E'), Key::Down, Key::Enter]);
+    press(&mut state, &[KeyPress::Esc, KeyPress::Char('E'), KeyPress::Down, KeyPress::Enter]);
     snapshot("export", &state);
 }
 
 #[test]
 fn a_search_under_way_and_what_it_found() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Char('f')]);
+    press(&mut state, &[KeyPress::Char('f')]);
     snapshot("search_begins", &state);
-    let answer = SearchWish::of(&state).unwrap().answer(&Progress::default(), &|_| {}).map(Box::new);
+    let answer = SearchRequest::of(&state).unwrap().answer(&SearchProgress::default(), &|_| {}).map(Box::new);
     update(&mut state, Event::Searched { number: 1, answer });
-    press(&mut state, &[Key::Down]);
+    press(&mut state, &[KeyPress::Down]);
     snapshot("search", &state);
 }
 
 #[test]
 fn open_plans_in_a_table() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Char('d'), Key::End, Key::Right, Key::Char('=')]);
+    press(&mut state, &[KeyPress::Char('d'), KeyPress::End, KeyPress::Right, KeyPress::Char('=')]);
     snapshot("plans", &state);
 }
 
 #[test]
 fn the_monitor_pane_attached_to_a_process() {
     let mut state = focused(Pane::Monitor);
-    press(&mut state, &[Key::End, Key::Enter, Key::Up]);
+    press(&mut state, &[KeyPress::End, KeyPress::Enter, KeyPress::Up]);
     snapshot("monitor", &state);
 }
 
 #[test]
 fn the_history_of_the_selected_gpu() {
     let mut state = focused(Pane::Monitor);
-    press(&mut state, &[Key::Char('h'), Key::Down]);
+    press(&mut state, &[KeyPress::Char('h'), KeyPress::Down]);
     snapshot("history", &state);
-    press(&mut state, &[Key::Left, Key::Char('z')]);
+    press(&mut state, &[KeyPress::Left, KeyPress::Char('z')]);
     snapshot("history_zoomed", &state);
 }
 
@@ -199,7 +236,7 @@ fn a_recording_that_is_played() {
 #[test]
 fn what_is_observed_being_recorded() {
     let mut state = focused(Pane::Monitor);
-    press(&mut state, &[Key::Char('r')]);
+    press(&mut state, &[KeyPress::Char('r')]);
     update(&mut state, Event::Recording("memwall-20260921T141320Z.ndjson".into()));
     snapshot("recording", &state);
 }
@@ -212,26 +249,26 @@ fn the_compare_pane() {
 #[test]
 fn a_zoomed_pane() {
     let mut state = focused(Pane::Vram);
-    press(&mut state, &[Key::Char('z')]);
+    press(&mut state, &[KeyPress::Char('z')]);
     snapshot("zoomed", &state);
 }
 
 #[test]
 fn the_help() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Char('?')]);
+    press(&mut state, &[KeyPress::Char('?')]);
     snapshot("help", &state);
 }
 
 #[test]
 fn the_topics_are_searched_and_read() {
     let mut state = focused(Pane::Monitor);
-    press(&mut state, &[Key::Char('?'), Key::Char('/')]);
+    press(&mut state, &[KeyPress::Char('?'), KeyPress::Char('/')]);
     snapshot("topics", &state);
-    press(&mut state, &"fewest".chars().map(Key::Char).collect::<Vec<_>>());
-    press(&mut state, &[Key::Enter, Key::Down]);
+    press(&mut state, &"fewest".chars().map(KeyPress::Char).collect::<Vec<_>>());
+    press(&mut state, &[KeyPress::Enter, KeyPress::Down]);
     snapshot("topic", &state);
-    press(&mut state, &[Key::Esc]);
+    press(&mut state, &[KeyPress::Esc]);
     assert_eq!(state.dialogs.overlay, None);
 }
 
@@ -239,16 +276,19 @@ fn the_topics_are_searched_and_read() {
 fn a_plan_that_does_not_fit() {
     let mut state = focused(Pane::Plan);
     for _ in 0..6 {
-        press(&mut state, &[Key::Down]);
+        press(&mut state, &[KeyPress::Down]);
     }
-    press(&mut state, &[Key::Right, Key::Right]);
+    press(&mut state, &[KeyPress::Right, KeyPress::Right]);
     snapshot("does_not_fit", &state);
 }
 
 #[test]
 fn a_broken_value() {
     let mut state = focused(Pane::Plan);
-    press(&mut state, &[Key::Down, Key::Down, Key::Down, Key::Enter, Key::Char('7'), Key::Enter]);
+    press(
+        &mut state,
+        &[KeyPress::Down, KeyPress::Down, KeyPress::Down, KeyPress::Enter, KeyPress::Char('7'), KeyPress::Enter],
+    );
     snapshot("broken", &state);
 }
 
@@ -262,7 +302,7 @@ fn a_gpu_that_is_gone_and_figures_that_are_old() {
     let later = sample.at.plus_millis(42_000);
     update(&mut state, Event::Sample(Box::new(sample)));
     update(&mut state, Event::Tick(later));
-    press(&mut state, &[Key::Down, Key::Down]);
+    press(&mut state, &[KeyPress::Down, KeyPress::Down]);
     snapshot("gone", &state);
 }
 
@@ -355,11 +395,11 @@ fn any_number_of_gpus_leaves_processes_and_keys_on_the_screen() {
 #[test]
 fn one_gpu_closely_and_the_processes_as_a_tree() {
     let mut state = focused(Pane::Monitor);
-    press(&mut state, &[Key::Char('v')]);
+    press(&mut state, &[KeyPress::Char('v')]);
     snapshot("monitor_device", &state);
-    press(&mut state, &[Key::Char('v'), Key::Char('s')]);
+    press(&mut state, &[KeyPress::Char('v'), KeyPress::Char('s')]);
     snapshot("monitor_processes", &state);
-    press(&mut state, &[Key::Char('/'), Key::Char('2'), Key::Char('w'), Key::Char('o')]);
+    press(&mut state, &[KeyPress::Char('/'), KeyPress::Char('2'), KeyPress::Char('w'), KeyPress::Char('o')]);
     let drawn = screen(&state, &look(), (120, 40));
     assert!(drawn.contains("/2wo") && !drawn.contains("train.py"), "{drawn}");
 }

@@ -1,12 +1,12 @@
-//! A dashboard on an example plan and its made-up run, drawn without a terminal. Time is
+//! A dashboard on an example plan and its simulated run, drawn without a terminal. Time is
 //! passed in, so that each frame is the same every time.
 
 use std::time::Duration;
 
 use super::catalog;
-use memwall::app::{Effect, Event, Key, Question, State, update};
+use memwall::app::{Effect, Event, KeyPress, Question, State, update};
 use memwall::observe::{Compression, Demo, Header, PlanText, Recorder, Rotation, Source};
-use memwall::plan::{EXAMPLES, Loaded};
+use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::Moment;
 use memwall::ui::{EMBEDDED, Look, Theme, draw};
 use ratatui::Terminal;
@@ -24,7 +24,7 @@ pub fn look() -> Look {
 /// The dashboard on an example plan, before anything was observed.
 pub fn open(example: &str) -> State {
     let (name, text) = EXAMPLES.iter().find(|(name, _)| *name == example).unwrap();
-    let loaded = Loaded::from_text(name, text).unwrap();
+    let loaded = LoadedPlan::from_text(name, text).unwrap();
     State::new(loaded, catalog().clone(), None, START)
 }
 
@@ -59,7 +59,7 @@ pub fn happen(state: &mut State, event: Event) -> Vec<Effect> {
 }
 
 /// Keys, one after the other.
-pub fn press(state: &mut State, keys: &[Key]) {
+pub fn press(state: &mut State, keys: &[KeyPress]) {
     for key in keys {
         happen(state, Event::Key(*key));
     }

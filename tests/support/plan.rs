@@ -2,11 +2,11 @@
 
 use super::catalog;
 use memwall::app::State;
-use memwall::plan::Loaded;
+use memwall::plan::LoadedPlan;
 use memwall::reading::Moment;
 
 /// Opens it.
 pub fn open(text: &str) -> State {
-    let loaded = Loaded::from_text("test", text).unwrap();
+    let loaded = LoadedPlan::from_text("test", text).unwrap();
     State::new(loaded, catalog().clone(), None, Moment(0))
 }

@@ -86,7 +86,7 @@ impl Scenario {
         self.folder.path().join("calls.log")
     }
 
-    /// The calls so far, if the scenario has `log: LOG`: the function's name, and the card's index.
+    /// The calls so far, if the scenario has `log: LOG`: the function's name, and the GPU's index.
     pub fn calls(&self) -> Vec<String> {
         calls_in(&self.log())
     }
@@ -124,12 +124,12 @@ impl Steered {
         self.folder().join("calls.log")
     }
 
-    /// The calls so far: the function's name, and the card's index.
+    /// The calls so far: the function's name, and the GPU's index.
     pub fn calls(&self) -> Vec<String> {
         calls_in(&self.log())
     }
 
-    /// How often a function was called, on any card.
+    /// How often a function was called, on any GPU.
     pub fn called(&self, function: &str) -> usize {
         calls_in(&self.log()).iter().filter(|line| line.split(' ').next() == Some(function)).count()
     }

@@ -8,12 +8,12 @@ use crate::predict::Job;
 
 /// What sort of change a fix is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FixKind {
     /// The same batch in other pieces; of an inference server a smaller one.
     Batch,
     /// Other kernels for the same arithmetic.
     Kernels,
-    /// Matrix products in another type.
+    /// Matrix multiplications in another type.
     Precision,
     /// More or less is recomputed.
     Recomputation,
@@ -33,7 +33,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub name: String,
-    pub kind: Kind,
+    pub kind: FixKind,
     pub change: Change,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
 struct List(Vec<Candidate>);
 
 impl List {
-    fn add(&mut self, name: impl Into<String>, kind: Kind, change: Change) {
+    fn add(&mut self, name: impl Into<String>, kind: FixKind, change: Change) {
         let known = self.0.iter().any(|one| one.change == change);
         if !known {
             self.0.push(Candidate { name: name.into(), kind, change });
@@ -85,10 +85,10 @@ impl List {
         let micro = job.batch.micro;
         let smaller = (1..micro).rev().filter(|smaller| each.is_multiple_of(*smaller));
         for smaller in smaller {
-            self.add(format!("micro batch {smaller}, accumulated"), Kind::Batch, change(smaller));
+            self.add(format!("micro batch {smaller}, accumulated"), FixKind::Batch, change(smaller));
         }
         if let Some(larger) = (micro + 1..=each).find(|larger| each.is_multiple_of(*larger)) {
-            self.add(format!("micro batch {larger}"), Kind::Batch, change(larger));
+            self.add(format!("micro batch {larger}"), FixKind::Batch, change(larger));
         }
     }
 
@@ -96,7 +96,7 @@ impl List {
     fn kernels(&mut self, job: &Job) {
         let training = &job.training;
         if training.attention != Attention::Flash && job.decoder().is_some() {
-            self.add("fused attention", Kind::Kernels, Change::to("training.attention", "flash"));
+            self.add("fused attention", FixKind::Kernels, Change::to("training.attention", "flash"));
         }
         let fused = job.profile.loss.fused.is;
         let loss = match training.loss {
@@ -105,10 +105,10 @@ impl List {
             _ => None,
         };
         if let Some(loss) = loss {
-            self.add("fused loss", Kind::Kernels, Change::to("training.loss", loss.name()));
+            self.add("fused loss", FixKind::Kernels, Change::to("training.loss", loss.name()));
         }
         if !training.compile && job.profile.support.compile.is {
-            self.add("torch.compile", Kind::Kernels, Change::to("training.compile", "true"));
+            self.add("torch.compile", FixKind::Kernels, Change::to("training.compile", "true"));
         }
         let peaks = &job.hardware.gpu.peaks;
         let half = if peaks.bf16.is_some() { Precision::Bf16Mixed } else { Precision::Fp16Mixed };
@@ -121,7 +121,7 @@ impl List {
         for precision in narrower {
             let change = Change::to("training.precision", precision.name());
             let change = job.under_same_engine(change, job.degrees.asked(), *precision);
-            self.add(format!("precision {precision}"), Kind::Precision, change);
+            self.add(format!("precision {precision}"), FixKind::Precision, change);
         }
     }
 
@@ -137,7 +137,7 @@ impl List {
         };
         for way in further {
             let change = Change::to("training.activation_checkpointing", way.to_string());
-            self.add(format!("checkpointing {way}"), Kind::Recomputation, change);
+            self.add(format!("checkpointing {way}"), FixKind::Recomputation, change);
         }
     }
 
@@ -145,16 +145,16 @@ impl List {
         let adam = matches!(job.training.optimizer, Optimizer::Adamw | Optimizer::AdamwFused | Optimizer::AdamwLoop);
         if adam && job.profile.support.swappable_parts.is {
             let change = Change::to("training.optimizer", Optimizer::Adamw8bit.name());
-            self.add("8-bit optimizer", Kind::States, change);
+            self.add("8-bit optimizer", FixKind::States, change);
         }
         if job.training.optimizer == Optimizer::Adamw {
             let change = Change::to("training.optimizer", Optimizer::AdamwFused.name());
-            self.add("fused optimizer", Kind::States, change);
+            self.add("fused optimizer", FixKind::States, change);
         }
         let alone = job.degrees.num_gpus == 1 && job.batch.accumulation == 1;
         if alone && job.profile.support.swappable_parts.is && !job.training.optimizer_in_backward {
             let change = Change::to("training.optimizer_in_backward", "true");
-            self.add("optimizer in backward", Kind::States, change);
+            self.add("optimizer in backward", FixKind::States, change);
         }
     }
 
@@ -169,7 +169,7 @@ impl List {
                 change.remove.push("training.distributed_optimizer");
             }
             let change = job.under_same_engine(change, *sharding, job.storage.precision);
-            self.add(format!("sharding {sharding}"), Kind::Sharding, change);
+            self.add(format!("sharding {sharding}"), FixKind::Sharding, change);
         }
     }
 
@@ -178,7 +178,7 @@ impl List {
         let (degrees, train) = (&job.degrees, job.training.mode == Mode::Train);
         if degrees.tensor > 1 && !degrees.sequence_parallel && train {
             let change = Change::to("distribution.sequence_parallel", "true");
-            self.add("sequence parallel", Kind::Degrees, change);
+            self.add("sequence parallel", FixKind::Degrees, change);
         }
         let now = [degrees.tensor, degrees.pipeline, degrees.context];
         let node = job.hardware.node_gpus;
@@ -199,7 +199,7 @@ impl List {
                 .filter(|chunks| layers.is_multiple_of(degrees.pipeline * chunks));
             for chunks in more {
                 let change = Change::to("distribution.virtual_pipeline", chunks.to_string());
-                self.add(format!("{chunks} chunks a stage"), Kind::Degrees, change);
+                self.add(format!("{chunks} chunks a stage"), FixKind::Degrees, change);
             }
         }
     }
@@ -230,7 +230,7 @@ impl List {
         if plan.cluster.num_gpus.is_none() {
             change = change.and("cluster.num_gpus", degrees.num_gpus.to_string());
         }
-        self.add(names.join(", "), Kind::Degrees, change);
+        self.add(names.join(", "), FixKind::Degrees, change);
     }
 
     fn offload(&mut self, job: &Job, possible: &[CpuOffload]) {
@@ -238,7 +238,7 @@ impl List {
             let (stages, again) = (job.degrees.pipeline, &job.training.checkpointing);
             for what in possible.iter().filter(|what| legal::offloads(job, stages, **what, again)) {
                 let change = Change::to("training.cpu_offload", what.name());
-                self.add(format!("offload of {what}"), Kind::Offload, change);
+                self.add(format!("offload of {what}"), FixKind::Offload, change);
             }
         }
     }
@@ -248,17 +248,17 @@ impl List {
         let whole = job.training.lora.is_none();
         if whole && job.profile.support.swappable_parts.is && job.decoder().is_some() {
             let change = Change::to("training.lora.rank", ADAPTER_RANK.to_string());
-            self.add(format!("LoRA of rank {ADAPTER_RANK}"), Kind::Other, change);
+            self.add(format!("LoRA of rank {ADAPTER_RANK}"), FixKind::Other, change);
             let change = Change::to("training.lora.rank", ADAPTER_RANK.to_string()).and("training.lora.base_bits", "4");
-            self.add(format!("QLoRA of rank {ADAPTER_RANK}"), Kind::Other, change);
+            self.add(format!("QLoRA of rank {ADAPTER_RANK}"), FixKind::Other, change);
         } else if job.training.lora.as_ref().is_some_and(|lora| lora.base_bits.is_none()) {
-            self.add("QLoRA, 4 bits", Kind::Other, Change::to("training.lora.base_bits", "4"));
+            self.add("QLoRA, 4 bits", FixKind::Other, Change::to("training.lora.base_bits", "4"));
         }
         let copies = matches!(job.storage.precision, Precision::Fp32 | Precision::Tf32 | Precision::Bf16Mixed);
         if whole && copies && job.hardware.gpu.peaks.bf16.is_some() && job.profile.support.swappable_parts.is {
             let change = Change::to("training.precision", Precision::Bf16.name());
             let change = job.under_same_engine(change, job.degrees.asked(), Precision::Bf16);
-            self.add("precision bf16, weights and states too", Kind::Other, change);
+            self.add("precision bf16, weights and states too", FixKind::Other, change);
         }
     }
 
@@ -269,7 +269,7 @@ impl List {
             let (batch, micro) = (job.batch.global.saturating_mul(times), job.batch.micro.saturating_mul(times));
             let change = Change::to("model.batch_size", batch.to_string());
             let change = change.and("training.micro_batch_size", micro.to_string());
-            self.add(format!("batch {batch}, micro batch {micro}"), Kind::Other, change);
+            self.add(format!("batch {batch}, micro batch {micro}"), FixKind::Other, change);
         }
     }
 
@@ -277,7 +277,7 @@ impl List {
     fn cache(&mut self, job: &Job) {
         if job.storage.kv_cache.is_none_or(|kept| kept.bytes() > 1) && job.training.use_cache && job.decoder().is_some()
         {
-            self.add("KV cache in fp8", Kind::Other, Change::to("training.kv_cache_dtype", "fp8"));
+            self.add("KV cache in fp8", FixKind::Other, Change::to("training.kv_cache_dtype", "fp8"));
         }
     }
 
@@ -290,7 +290,7 @@ impl List {
             let mut change = Change::to("model.batch_size", requests.to_string());
             change.remove.extend(["training.micro_batch_size", "training.gradient_accumulation_steps"]);
             let plural = if requests == 1 { "" } else { "s" };
-            self.add(format!("{requests} request{plural} at a time"), Kind::Batch, change);
+            self.add(format!("{requests} request{plural} at a time"), FixKind::Batch, change);
         }
         let sequence = job.batch.sequence;
         if !matches!(job.architecture.input(), Input::Tokens(_)) {
@@ -299,7 +299,7 @@ impl List {
         let shorter = std::iter::successors(Some(sequence / 2), |tokens| Some(tokens / 2));
         for shorter in shorter.take_while(|tokens| *tokens >= SHORTEST).take(3) {
             let change = Change::to("model.sequence_length", shorter.to_string());
-            self.add(format!("{shorter} tokens a request"), Kind::Other, change);
+            self.add(format!("{shorter} tokens a request"), FixKind::Other, change);
         }
     }
 }

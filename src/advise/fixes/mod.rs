@@ -8,10 +8,10 @@ use rayon::prelude::*;
 use super::follow::give_way;
 use super::walls::throughput;
 use crate::catalog::Catalog;
-use crate::plan::{Change, Overlay, Plan};
+use crate::plan::{Change, Plan, PlanOverlay};
 use crate::predict::{Job, Outline, Verdict, outline};
 use crate::units::{Bytes, SignedBytes, three_figures};
-pub use candidates::Kind;
+pub use candidates::FixKind;
 use candidates::{Candidate, candidates};
 pub(super) use together::together;
 
@@ -21,7 +21,7 @@ pub struct Fix {
     /// What it is, in a few words.
     pub name: String,
     /// What sort of change it is.
-    pub kind: Kind,
+    pub kind: FixKind,
     /// What it changes in the plan's text.
     pub change: Change,
     /// The figures of the changed plan.
@@ -80,7 +80,7 @@ pub fn savings(plan: &Plan, catalog: &Catalog) -> Vec<Fix> {
     let Ok(job) = Job::resolve(plan, catalog) else { return Vec::new() };
     let before = outline(&job);
     let mut found = fixes(plan, &job, &before, catalog);
-    found.retain(|fix| fix.kind != Kind::Other && fix.saves().as_f64() >= LEAST * before.capacity.needed.as_f64());
+    found.retain(|fix| fix.kind != FixKind::Other && fix.saves().as_f64() >= LEAST * before.capacity.needed.as_f64());
     found.sort_by_key(|fix| fix.memory);
     found
 }
@@ -91,7 +91,7 @@ fn fix(plan: &Plan, before: &Outline, catalog: &Catalog, Candidate { name, kind,
     let gone = give_way(plan, &keys);
     change.remove.extend(gone);
     let mut changed = plan.clone();
-    Overlay::read(&change, std::path::Path::new("")).ok()?.apply(&mut changed);
+    PlanOverlay::read(&change, std::path::Path::new("")).ok()?.apply(&mut changed);
     let job = Job::resolve(&changed, catalog).ok()?;
     let outline = outline(&job);
     let memory = outline.capacity.needed - before.capacity.needed;

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::candidates::{Candidate, Kind, candidates};
+use super::candidates::{Candidate, FixKind, candidates};
 use super::{Fix, fix};
 use crate::catalog::Catalog;
 use crate::plan::Plan;
@@ -22,8 +22,8 @@ pub fn together(plan: &Plan, job: &Job, before: &Outline, catalog: &Catalog) -> 
         smallest(&parts, |one| fix(plan, before, catalog, one))
     };
     let adapters = |one: &Candidate| one.change.set.iter().any(|(key, _)| key.starts_with("training.lora"));
-    let alone = smallest(&|one| one.kind != Kind::Offload && !adapters(one));
-    let otherwise = smallest(&|one| one.kind != Kind::Offload);
+    let alone = smallest(&|one| one.kind != FixKind::Offload && !adapters(one));
+    let otherwise = smallest(&|one| one.kind != FixKind::Offload);
     let offloaded = if alone.is_none() { smallest(&|one| !adapters(one)) } else { None };
     let mut found: Vec<Fix> = Vec::new();
     for fix in [alone, otherwise, offloaded].into_iter().flatten() {
@@ -71,7 +71,7 @@ fn joined(parts: &[&Candidate], set: &[usize]) -> Option<Candidate> {
     let first = each.next()?.clone();
     each.try_fold(first, |one, other| {
         let change = one.change.with(&other.change)?;
-        let kind = if other.kind == Kind::Other { other.kind } else { one.kind };
+        let kind = if other.kind == FixKind::Other { other.kind } else { one.kind };
         Some(Candidate { name: format!("{} + {}", one.name, other.name), kind, change })
     })
 }

@@ -4,7 +4,7 @@ use crate::plan::keywords::{CpuOffload, Schedule, Sharding, Strategy};
 use crate::plan::{Change, Checkpointing, Plan};
 use crate::predict::Job;
 
-use super::space::Group;
+use super::space::DegreeGroup;
 
 /// One setting of every knob.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Knobs {
     }
 
     /// The degrees and the micro batch of a group, and nothing done to save memory.
-    pub(super) const fn of_group(group: &Group) -> Self {
+    pub(super) const fn of_group(group: &DegreeGroup) -> Self {
         Self {
             data: group.data,
             tensor: group.tensor,

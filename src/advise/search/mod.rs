@@ -1,7 +1,7 @@
 //! The best plans for a model on a cluster, over every knob of parallelism and memory, at the plan's own batch.
 //!
 //! Every legal setting is either evaluated or ruled out by bounds that hold whatever else is chosen: what stays in
-//! device memory all the time is more than the card has; or its layers alone take longer than plans that were found
+//! device memory all the time is more than the GPU has; or its layers alone take longer than plans that were found
 //! to be better in both speed and memory. Settings that mean the same (a schedule without a pipeline) are one.
 
 mod knobs;
@@ -11,7 +11,7 @@ mod reason;
 mod space;
 
 pub use knobs::{KEYS as KNOBS, Knobs};
-pub use progress::{Progress, Seen};
+pub use progress::{SearchProgress, SearchStatus};
 pub use reason::why_slower;
 pub use space::divisors;
 
@@ -23,10 +23,10 @@ use super::walls::throughput;
 use crate::catalog::Catalog;
 use crate::plan::keywords::{CpuOffload, Mode, Schedule};
 use crate::plan::{Change, Checkpointing, Fault, Plan};
-use crate::predict::{Course, Job, Outline, Walked, outline};
+use crate::predict::{Job, OperatorWalk, Outline, StepTimeline, outline};
 use crate::units::{Bytes, Seconds};
-use rank::{Candidate, Gathered, Incumbents};
-use space::{Group, Space};
+use rank::{Candidate, Incumbents, SearchResults};
+use space::{DegreeGroup, Space};
 
 /// Branches that are looked into before what they gave is held against the next.
 const AT_ONCE: usize = 64;
@@ -46,7 +46,7 @@ pub struct Request<'a> {
 
 /// One plan that was found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ranked {
+pub struct RankedPlan {
     /// Its settings.
     pub knobs: Knobs,
     /// What they change in the plan's text.
@@ -57,16 +57,16 @@ pub struct Ranked {
 
 /// What came of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct SearchOutcome {
     /// The best plans that fit, by throughput; ties go to the one that does less to save memory.
-    pub ranked: Vec<Ranked>,
+    pub ranked: Vec<RankedPlan>,
     /// Of the plans that fit and take at most half as long again as the best, those that no other beats in both
     /// speed and memory, fastest first.
-    pub front: Vec<Ranked>,
+    pub front: Vec<RankedPlan>,
     /// The plan as it was given.
-    pub own: Ranked,
+    pub own: RankedPlan,
     /// The plan that needs least memory, where none fits.
-    pub nearest: Option<Ranked>,
+    pub nearest: Option<RankedPlan>,
     /// Of the plans whose figures were computed, those that fit.
     pub fitting: u64,
     /// Plans whose figures were computed.
@@ -81,7 +81,11 @@ pub struct Found {
 ///
 /// # Errors
 /// Every fault of the plan itself.
-pub fn search(request: &Request<'_>, catalog: &Catalog, progress: &Progress) -> Result<Found, Vec<Fault>> {
+pub fn search(
+    request: &Request<'_>,
+    catalog: &Catalog,
+    progress: &SearchProgress,
+) -> Result<SearchOutcome, Vec<Fault>> {
     search_aloud(request, catalog, progress, &|_| {})
 }
 
@@ -93,9 +97,9 @@ pub fn search(request: &Request<'_>, catalog: &Catalog, progress: &Progress) -> 
 pub fn search_aloud(
     request: &Request<'_>,
     catalog: &Catalog,
-    progress: &Progress,
-    tell: &dyn Fn(&dyn Fn() -> Found),
-) -> Result<Found, Vec<Fault>> {
+    progress: &SearchProgress,
+    tell: &dyn Fn(&dyn Fn() -> SearchOutcome),
+) -> Result<SearchOutcome, Vec<Fault>> {
     let job = Job::resolve(request.plan, catalog)?;
     let space = Space::of(&job, &request.keep);
     let explorer = Explorer {
@@ -109,16 +113,16 @@ pub fn search_aloud(
         incumbents: RwLock::default(),
         progress,
     };
-    let own = Ranked { knobs: Knobs::of(&job), change: Change::default(), outline: outline(&job) };
-    let ranked = |candidate: Candidate| Ranked {
+    let own = RankedPlan { knobs: Knobs::of(&job), change: Change::default(), outline: outline(&job) };
+    let ranked = |candidate: Candidate| RankedPlan {
         change: candidate.knobs.change(request.plan, &job),
         knobs: candidate.knobs,
         outline: candidate.outline,
     };
-    let found = |mut gathered: Gathered| {
+    let found = |mut gathered: SearchResults| {
         gathered.trim_front();
         let seen = progress.seen();
-        Found {
+        SearchOutcome {
             own: own.clone(),
             nearest: gathered.nearest.filter(|_| gathered.best.is_empty()).map(ranked),
             ranked: gathered.best.into_iter().map(ranked).collect(),
@@ -135,21 +139,21 @@ pub fn search_aloud(
 
 /// Degrees, micro batch and schedule: what is left to choose does not make it quicker than `least`.
 struct Branch {
-    group: Group,
+    group: DegreeGroup,
     schedule: (Schedule, u64),
     least: Seconds,
-    walks: Arc<Walks>,
+    walks: Arc<WalkCache>,
 }
 
 /// Walks of groups that run the same operators, one for each way to recompute and to keep gradients.
 #[derive(Default)]
-struct Walks(RwLock<Vec<Arc<Walked>>>);
+struct WalkCache(RwLock<Vec<Arc<OperatorWalk>>>);
 
-impl Walks {
-    fn of(&self, job: &Job) -> Arc<Walked> {
+impl WalkCache {
+    fn of(&self, job: &Job) -> Arc<OperatorWalk> {
         let known = self.0.read().ok().and_then(|walks| walks.iter().find(|walked| walked.serves(job)).cloned());
         known.unwrap_or_else(|| {
-            let walked = Arc::new(Walked::of(job));
+            let walked = Arc::new(OperatorWalk::of(job));
             if let Ok(mut walks) = self.0.write() {
                 walks.push(Arc::clone(&walked));
             }
@@ -157,10 +161,10 @@ impl Walks {
         })
     }
 
-    fn timed(&self, job: &Job) -> (Arc<Walked>, Course) {
+    fn timed(&self, job: &Job) -> (Arc<OperatorWalk>, StepTimeline) {
         let walked = self.of(job);
-        let course = walked.course(job);
-        (walked, course)
+        let timeline = walked.timeline(job);
+        (walked, timeline)
     }
 }
 
@@ -174,24 +178,24 @@ struct Explorer<'a> {
     checkpointings: Vec<Checkpointing>,
     offloads: Vec<CpuOffload>,
     incumbents: RwLock<Incumbents>,
-    progress: &'a Progress,
+    progress: &'a SearchProgress,
 }
 
 impl Explorer<'_> {
     /// Best first, so that what was found rules out most of what comes later.
-    fn explore(&self, tell: &dyn Fn(&Gathered)) -> Gathered {
+    fn explore(&self, tell: &dyn Fn(&SearchResults)) -> SearchResults {
         let mut groups = self.space.groups();
-        groups.sort_by_key(Group::operators);
-        let alike: Vec<&[Group]> = groups.chunk_by(|one, other| one.operators() == other.operators()).collect();
+        groups.sort_by_key(DegreeGroup::operators);
+        let alike: Vec<&[DegreeGroup]> = groups.chunk_by(|one, other| one.operators() == other.operators()).collect();
         let mut branches: Vec<Branch> = alike.into_par_iter().flat_map_iter(|alike| self.of_alike(alike)).collect();
         branches.sort_by(|a, b| a.least.0.total_cmp(&b.least.0));
         self.progress.begin(branches.len());
-        let mut gathered = Gathered::none();
+        let mut gathered = SearchResults::none();
         for some in branches.chunks(AT_ONCE) {
             let found = some
                 .par_iter()
-                .map(|branch| if self.progress.is_cancelled() { Gathered::none() } else { self.branch(branch) })
-                .reduce(Gathered::none, |a, b| a.with(b, self.request.top));
+                .map(|branch| if self.progress.is_cancelled() { SearchResults::none() } else { self.branch(branch) })
+                .reduce(SearchResults::none, |a, b| a.with(b, self.request.top));
             gathered = gathered.with(found, self.request.top);
             if self.request.until_fit && gathered.fitting > 0 {
                 break;
@@ -206,14 +210,14 @@ impl Explorer<'_> {
 
     /// The branches of groups that run the same operators. What was walked for their bounds is let go: most of them are
     /// never looked into, and all together would fill the memory.
-    fn of_alike(&self, groups: &[Group]) -> Vec<Branch> {
-        let (walks, later) = (Walks::default(), Arc::new(Walks::default()));
+    fn of_alike(&self, groups: &[DegreeGroup]) -> Vec<Branch> {
+        let (walks, later) = (WalkCache::default(), Arc::new(WalkCache::default()));
         let wanted = groups.iter().take_while(|_| !self.progress.is_cancelled());
         wanted.flat_map(|group| self.branches(group, &walks, &later)).collect()
     }
 
     /// A group with each schedule, and the least time of each.
-    fn branches(&self, group: &Group, walks: &Walks, later: &Arc<Walks>) -> Vec<Branch> {
+    fn branches(&self, group: &DegreeGroup, walks: &WalkCache, later: &Arc<WalkCache>) -> Vec<Branch> {
         let schedules = self.space.schedules(group);
         let mut knobs = Knobs::of_group(group);
         knobs.schedule = Schedule::OneFOneB;
@@ -236,8 +240,8 @@ impl Explorer<'_> {
     }
 
     /// Every plan of a branch.
-    fn branch(&self, branch: &Branch) -> Gathered {
-        let mut gathered = Gathered::none();
+    fn branch(&self, branch: &Branch) -> SearchResults {
+        let mut gathered = SearchResults::none();
         let pairs =
             self.offloads.iter().flat_map(|offload| self.checkpointings.iter().map(move |again| (offload, again)));
         let variants =
@@ -260,7 +264,7 @@ impl Explorer<'_> {
     }
 
     /// Every way to offload and to recompute; how many were ruled out.
-    fn variants(&self, branch: &Branch, job: &mut Job, knobs: &mut Knobs, gathered: &mut Gathered) -> u64 {
+    fn variants(&self, branch: &Branch, job: &mut Job, knobs: &mut Knobs, gathered: &mut SearchResults) -> u64 {
         let mut pruned = 0;
         // Requests are ranked by the tokens that answer them: no bound on the time to read them says anything.
         let train = job.training.mode == Mode::Train;
@@ -270,7 +274,7 @@ impl Explorer<'_> {
             job.training.checkpointing.clone_from(checkpointing);
             knobs.checkpointing.clone_from(checkpointing);
             // Walked and timed once something may fit.
-            let mut timed: Option<(Arc<Walked>, Course)> = None;
+            let mut timed: Option<(Arc<OperatorWalk>, StepTimeline)> = None;
             for (offload, least) in self.offloads.iter().zip(&memory) {
                 if !self.space.allows(&branch.group, *offload, checkpointing) {
                     continue;
@@ -278,9 +282,9 @@ impl Explorer<'_> {
                 (job.training.cpu_offload, knobs.offload) = (*offload, *offload);
                 let fits = *least <= job.hardware.capacity;
                 let outline = fits.then(|| timed.get_or_insert_with(|| branch.walks.timed(job)));
-                let outline = outline.and_then(|(walked, course)| {
-                    let wanted = !train || self.may_matter(walked.least_time(job, course), *least);
-                    wanted.then(|| walked.outline(job, course))
+                let outline = outline.and_then(|(walked, timeline)| {
+                    let wanted = !train || self.may_matter(walked.least_time(job, timeline), *least);
+                    wanted.then(|| walked.outline(job, timeline))
                 });
                 match outline {
                     Some(outline) => gathered.add(Candidate { knobs: knobs.clone(), outline }, self.request.top),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The state of a search under way. Share it by reference or in an `Arc`.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct SearchProgress {
     cancelled: AtomicBool,
     evaluated: AtomicU64,
     pruned: AtomicU64,
@@ -16,7 +16,7 @@ pub struct Progress {
 
 /// What a progress says at a moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub struct SearchStatus {
     /// Plans whose figures were computed.
     pub evaluated: u64,
     /// Plans that were ruled out without.
@@ -27,7 +27,7 @@ pub struct Seen {
     pub best: Option<f64>,
 }
 
-impl Progress {
+impl SearchProgress {
     /// Asks the search to end; what it has found by then is its result.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
@@ -41,10 +41,10 @@ impl Progress {
 
     /// How far it is.
     #[must_use]
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> SearchStatus {
         let groups = self.groups.load(Ordering::Relaxed);
         let done = self.groups_done.load(Ordering::Relaxed);
-        Seen {
+        SearchStatus {
             evaluated: self.evaluated.load(Ordering::Relaxed),
             pruned: self.pruned.load(Ordering::Relaxed),
             share: if groups == 0 { 0.0 } else { done as f64 / groups as f64 },

@@ -54,7 +54,7 @@ impl Incumbents {
 
 /// What is kept of the plans that were passed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gathered {
+pub struct SearchResults {
     /// The best that fit, best first.
     pub best: Vec<Candidate>,
     /// Fitting ones that no other beats in both, fastest first.
@@ -65,7 +65,7 @@ pub struct Gathered {
     pub evaluated: u64,
 }
 
-impl Gathered {
+impl SearchResults {
     pub const fn none() -> Self {
         Self { best: Vec::new(), front: Vec::new(), nearest: None, fitting: 0, evaluated: 0 }
     }

@@ -1,6 +1,6 @@
 //! Why one plan is slower than another, from the differences between their figures.
 
-use super::Ranked;
+use super::RankedPlan;
 use crate::plan::Checkpointing;
 use crate::predict::Outline;
 use crate::units::{Seconds, three_figures};
@@ -10,7 +10,7 @@ const SMALL: f64 = 0.1;
 
 /// Why `other` lost against `best`, in words.
 #[must_use]
-pub fn why_slower(best: &Ranked, other: &Ranked) -> String {
+pub fn why_slower(best: &RankedPlan, other: &RankedPlan) -> String {
     let (fast, slow) = (&best.outline, &other.outline);
     let longer = slow.time.step - fast.time.step;
     let share = longer.0 / fast.time.step.0;
@@ -25,7 +25,7 @@ pub fn why_slower(best: &Ranked, other: &Ranked) -> String {
     format!("{} % longer: {}", three_figures(100.0 * share), told.join(", "))
 }
 
-fn effort(best: &Ranked, other: &Ranked) -> String {
+fn effort(best: &RankedPlan, other: &RankedPlan) -> String {
     if other.knobs.effort() > best.knobs.effort() { ", and does more to save it".to_owned() } else { String::new() }
 }
 
@@ -35,7 +35,7 @@ fn signed(seconds: Seconds) -> String {
 }
 
 /// Where the time differs, and what made it so.
-fn parts(best: &Ranked, other: &Ranked) -> Vec<(Seconds, String)> {
+fn parts(best: &RankedPlan, other: &RankedPlan) -> Vec<(Seconds, String)> {
     let of = |outline: &Outline| {
         let time = &outline.time;
         [time.compute + time.memory_bound, time.communication, time.bubble]
@@ -52,7 +52,7 @@ fn parts(best: &Ranked, other: &Ranked) -> Vec<(Seconds, String)> {
     ]
 }
 
-fn kernels(best: &Ranked, other: &Ranked) -> String {
+fn kernels(best: &RankedPlan, other: &RankedPlan) -> String {
     let (a, b) = (&best.knobs, &other.knobs);
     if a.checkpointing != b.checkpointing {
         match b.checkpointing {
@@ -70,7 +70,7 @@ fn kernels(best: &Ranked, other: &Ranked) -> String {
     }
 }
 
-fn communication(best: &Ranked, other: &Ranked) -> String {
+fn communication(best: &RankedPlan, other: &RankedPlan) -> String {
     let (a, b) = (&best.knobs, &other.knobs);
     let degrees = [
         ("tensor", a.tensor, b.tensor),
@@ -87,7 +87,7 @@ fn communication(best: &Ranked, other: &Ranked) -> String {
     }
 }
 
-fn bubble(best: &Ranked, other: &Ranked) -> String {
+fn bubble(best: &RankedPlan, other: &RankedPlan) -> String {
     let (a, b) = (&best.knobs, &other.knobs);
     if (a.pipeline, a.chunks, a.accumulation) == (b.pipeline, b.chunks, b.accumulation) {
         return String::new();

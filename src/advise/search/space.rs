@@ -15,7 +15,7 @@ pub struct Space<'a> {
 
 /// Degrees and micro batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Group {
+pub struct DegreeGroup {
     pub data: u64,
     pub tensor: u64,
     pub pipeline: u64,
@@ -27,7 +27,7 @@ pub struct Group {
     pub accumulation: u64,
 }
 
-impl Group {
+impl DegreeGroup {
     /// What decides the operators of a micro-batch: a walk is shared by groups that agree in it.
     pub const fn operators(&self) -> ([u64; 5], bool) {
         ([self.tensor, self.context, self.expert, self.expert_tensor, self.micro], self.sequence)
@@ -45,7 +45,7 @@ impl<'a> Space<'a> {
     }
 
     /// Every combination of degrees and micro batch, the batch and the number of GPUs held.
-    pub fn groups(&self) -> Vec<Group> {
+    pub fn groups(&self) -> Vec<DegreeGroup> {
         let gpus = self.job.degrees.num_gpus;
         let mut groups = Vec::new();
         for tensor in self.degree(1, self.own.tensor, gpus) {
@@ -70,12 +70,12 @@ impl<'a> Space<'a> {
         divisors(of)
     }
 
-    fn within(&self, [tensor, pipeline, context, data]: [u64; 4], groups: &mut Vec<Group>) {
+    fn within(&self, [tensor, pipeline, context, data]: [u64; 4], groups: &mut Vec<DegreeGroup>) {
         for sequence in self.sequences(tensor) {
             for (expert, expert_tensor) in self.experts(tensor, data * context * tensor) {
                 for micro in self.micros(self.job.batch.global / data) {
                     let accumulation = self.job.batch.global / data / micro;
-                    groups.push(Group {
+                    groups.push(DegreeGroup {
                         data,
                         tensor,
                         pipeline,
@@ -118,7 +118,7 @@ impl<'a> Space<'a> {
     }
 
     /// Schedules with their chunks a stage.
-    pub fn schedules(&self, group: &Group) -> Vec<(Schedule, u64)> {
+    pub fn schedules(&self, group: &DegreeGroup) -> Vec<(Schedule, u64)> {
         let train = self.job.training.mode == Mode::Train;
         if group.pipeline == 1 || !train {
             return vec![(Schedule::OneFOneB, 1)];
@@ -139,7 +139,7 @@ impl<'a> Space<'a> {
     }
 
     /// What may be shared out over data-parallel ranks.
-    pub fn shardings(&self, group: &Group) -> Vec<Sharding> {
+    pub fn shardings(&self, group: &DegreeGroup) -> Vec<Sharding> {
         if self.kept(7) {
             return vec![self.own.sharding];
         }
@@ -165,7 +165,7 @@ impl<'a> Space<'a> {
     }
 
     /// Whether the framework lets both be in a pipeline of `group`.
-    pub fn allows(&self, group: &Group, offload: CpuOffload, checkpointing: &Checkpointing) -> bool {
+    pub fn allows(&self, group: &DegreeGroup, offload: CpuOffload, checkpointing: &Checkpointing) -> bool {
         self.kept(13) || legal::offloads(self.job, group.pipeline, offload, checkpointing)
     }
 

@@ -1,8 +1,8 @@
 //! Everything that can be alerted about, as it stands now against its threshold.
 
-use super::rules::{Alert, Rules};
-use crate::app::state::{Run, State};
-use crate::compare::{Forecast, Phase};
+use super::rules::{Alert, AlertRules};
+use crate::app::state::{RunState, State};
+use crate::compare::{Forecast, RunPhase};
 use crate::reading::{Absence, DeviceSample};
 use crate::units::{Seconds, three_figures};
 
@@ -74,7 +74,7 @@ fn figure(alert: Alert, state: Crossing, text: String, value: f64, threshold: f6
     Condition { value: three_figures(value), threshold: three_figures(threshold), ..condition(alert, state, text) }
 }
 
-fn memory(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
+fn memory(device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
     let threshold = rules.threshold(Alert::Memory)?;
     let memory = device.memory.value()?;
     let share = memory.used.share_of(memory.total)?.percent();
@@ -83,7 +83,7 @@ fn memory(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
     Some(Condition { gpu: Some(device.index), ..condition })
 }
 
-fn temperature(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
+fn temperature(device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
     let threshold = rules.threshold(Alert::Temperature)?;
     let degrees = device.temperature.value()?.0;
     let text = format!("GPU {}: {degrees:.0} °C", device.label());
@@ -91,7 +91,7 @@ fn temperature(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
     Some(Condition { gpu: Some(device.index), ..condition })
 }
 
-fn trouble(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
+fn trouble(device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
     rules.threshold(Alert::Gpu)?;
     let gone = device.memory.absence() == Some(&Absence::Gone);
     let xids = device.health.xids.value().filter(|xids| xids.count > 0);
@@ -105,7 +105,7 @@ fn trouble(device: &DeviceSample, rules: &Rules) -> Option<Condition> {
     Some(Condition { gpu: Some(device.index), ..condition })
 }
 
-fn full_in(run: &Run) -> Option<Condition> {
+fn full_in(run: &RunState) -> Option<Condition> {
     let threshold = run.alerts.rules.threshold(Alert::FullIn)?;
     match run.outlook.memory {
         Forecast::TooShort => None,
@@ -132,7 +132,7 @@ fn stalled(state: &State) -> Option<Condition> {
     let threshold = state.run.alerts.rules.threshold(Alert::Stalled)?;
     let phases = state.run.telemetry.phases();
     let minutes = phases.quiet_for(state.now)?.0 / 60.0;
-    let between = phases.phase(state.now) == Phase::Between;
+    let between = phases.phase(state.now) == RunPhase::Between;
     let crossing = if between { upwards(minutes, threshold, threshold) } else { Crossing::Back };
     let text = format!("no step for {}", Seconds((minutes * 60.0).round()).roughly());
     Some(figure(Alert::Stalled, crossing, text, minutes, threshold))
@@ -153,7 +153,7 @@ fn ended(state: &State) -> Option<Condition> {
     Some(condition(Alert::Ended, whether(ended.is_some()), text))
 }
 
-fn out_of_memory(run: &Run) -> Option<Condition> {
+fn out_of_memory(run: &RunState) -> Option<Condition> {
     run.alerts.rules.threshold(Alert::OutOfMemory)?;
     let text = run.ran_out.as_ref().map(|known| known.explained.headline.clone());
     Some(condition(Alert::OutOfMemory, whether(text.is_some()), text.unwrap_or_default()))

@@ -6,10 +6,10 @@ mod rules;
 
 use std::collections::VecDeque;
 
-pub use rules::{Alert, Rules, Ways};
+pub use rules::{Alert, AlertChannels, AlertRules};
 
 use crate::app::event::Effect;
-use crate::app::monitor::Source;
+use crate::app::monitor::SourceState;
 use crate::app::notice::info;
 use crate::app::state::State;
 use crate::reading::{Moment, SourceKind};
@@ -20,7 +20,7 @@ const LISTED: usize = 8;
 
 /// An alert that was raised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Raised {
+pub struct RaisedAlert {
     /// About what.
     pub alert: Alert,
     /// On which device.
@@ -35,18 +35,18 @@ pub struct Raised {
 
 /// What is alerted about.
 #[derive(Debug, Clone, Default)]
-pub struct Alerts {
+pub struct AlertState {
     /// Thresholds and ways.
-    pub rules: Rules,
+    pub rules: AlertRules,
     /// Those that hold now, the gravest first.
-    pub raised: Vec<Raised>,
+    pub raised: Vec<RaisedAlert>,
     /// Those that do no more, the newest first.
-    pub past: VecDeque<Raised>,
+    pub past: VecDeque<RaisedAlert>,
 }
 
 /// What an alert tells the world outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alarm {
+pub struct AlertMessage {
     /// The alert's name.
     pub name: &'static str,
     /// In words.
@@ -62,13 +62,13 @@ pub struct Alarm {
     /// The plan's name.
     pub plan: String,
     /// How it is told.
-    pub ways: Ways,
+    pub channels: AlertChannels,
 }
 
-impl Alerts {
+impl AlertState {
     /// The gravest that nobody has seen yet, and how many more there are.
     #[must_use]
-    pub fn unseen(&self) -> Option<(&Raised, usize)> {
+    pub fn unseen(&self) -> Option<(&RaisedAlert, usize)> {
         let mut unseen = self.raised.iter().filter(|raised| !raised.seen);
         unseen.next().map(|first| (first, unseen.count()))
     }
@@ -80,13 +80,13 @@ impl Alerts {
 }
 
 /// Looks what has come over its threshold, and what has gone back.
-pub fn look(state: &mut State) -> Vec<Effect> {
+pub fn on_sample(state: &mut State) -> Vec<Effect> {
     let conditions = conditions::of(state);
     let now = state.now;
     let mut new: Vec<Condition> = Vec::new();
     let alerts = &mut state.run.alerts;
     for condition in conditions {
-        let same = |raised: &Raised| raised.alert == condition.alert && raised.gpu == condition.gpu;
+        let same = |raised: &RaisedAlert| raised.alert == condition.alert && raised.gpu == condition.gpu;
         match (alerts.raised.iter().position(same), condition.state) {
             (Some(at), conditions::Crossing::Back) => {
                 let gone = alerts.raised.remove(at);
@@ -99,7 +99,7 @@ pub fn look(state: &mut State) -> Vec<Effect> {
         }
     }
     let order = |alert: Alert| Alert::ALL.iter().position(|known| *known == alert);
-    let raised = |condition: &Condition| Raised {
+    let raised = |condition: &Condition| RaisedAlert {
         alert: condition.alert,
         gpu: condition.gpu,
         text: condition.text.clone(),
@@ -108,16 +108,16 @@ pub fn look(state: &mut State) -> Vec<Effect> {
     };
     alerts.raised.extend(new.iter().map(raised));
     alerts.raised.sort_by_key(|raised| order(raised.alert));
-    // What is played or made up wakes nobody.
-    let real = matches!(&state.monitor.source, Source::Running(info)
+    // What is played or simulated wakes nobody.
+    let real = matches!(&state.monitor.source, SourceState::Running(info)
         if !matches!(info.kind, SourceKind::Demo | SourceKind::Replay));
-    let ways = state.run.alerts.rules.ways.clone();
-    if !real || ways == Ways::default() {
+    let channels = state.run.alerts.rules.channels.clone();
+    if !real || channels == AlertChannels::default() {
         return Vec::new();
     }
     let pid = state.monitor.attached.as_ref().map(|attached| attached.pid);
     let plan = state.plans.compared().name().to_owned();
-    let alarm = |condition: Condition| Alarm {
+    let alarm = |condition: Condition| AlertMessage {
         name: condition.alert.name(),
         text: condition.text,
         value: condition.value,
@@ -125,9 +125,9 @@ pub fn look(state: &mut State) -> Vec<Effect> {
         gpu: condition.gpu,
         pid,
         plan: plan.clone(),
-        ways: ways.clone(),
+        channels: channels.clone(),
     };
-    new.into_iter().map(|condition| Effect::Alarm(Box::new(alarm(condition)))).collect()
+    new.into_iter().map(|condition| Effect::Alert(Box::new(alarm(condition)))).collect()
 }
 
 /// Somebody has seen them all.

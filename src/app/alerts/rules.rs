@@ -58,7 +58,7 @@ impl Alert {
     }
 
     /// The threshold where the user says nothing: what nobody would want to miss, and what no healthy run
-    /// reaches (data-centre cards slow down from 85 to 90 °C on). None: there is nothing to measure, it is or
+    /// reaches (data-centre GPUs slow down from 85 to 90 °C on). None: there is nothing to measure, it is or
     /// it is not.
     const fn usual(self) -> Option<f64> {
         match self {
@@ -74,7 +74,7 @@ impl Alert {
 
 /// How an alert makes itself known beyond the screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ways {
+pub struct AlertChannels {
     /// The terminal's bell.
     pub bell: bool,
     /// A desktop notification through the terminal.
@@ -85,21 +85,21 @@ pub struct Ways {
 
 /// The thresholds and the ways.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
+pub struct AlertRules {
     /// The thresholds of those that are on.
     on: Vec<(Alert, f64)>,
     /// How all of them make themselves known.
-    pub ways: Ways,
+    pub channels: AlertChannels,
 }
 
-impl Default for Rules {
+impl Default for AlertRules {
     fn default() -> Self {
         let on = Alert::ALL.into_iter().map(|alert| (alert, alert.usual().unwrap_or_default())).collect();
-        Self { on, ways: Ways::default() }
+        Self { on, channels: AlertChannels::default() }
     }
 }
 
-impl Rules {
+impl AlertRules {
     /// The threshold of an alert; none where it is off.
     #[must_use]
     pub fn threshold(&self, alert: Alert) -> Option<f64> {
@@ -129,8 +129,8 @@ impl Rules {
             "notify" => {
                 for way in words(value).ok_or("a list of bell, desktop and screen is needed here")? {
                     match way.as_str() {
-                        "bell" => self.ways.bell = true,
-                        "desktop" => self.ways.desktop = true,
+                        "bell" => self.channels.bell = true,
+                        "desktop" => self.channels.desktop = true,
                         // It always is.
                         "screen" => {}
                         other => return Err(format!("`{other}` is none of bell, desktop and screen")),
@@ -139,7 +139,7 @@ impl Rules {
                 return Ok(());
             }
             "command" => {
-                self.ways.command = words(value)
+                self.channels.command = words(value)
                     .filter(|words| !words.is_empty())
                     .ok_or("a program and its arguments are needed here, as a list")?;
                 return Ok(());
@@ -184,19 +184,19 @@ mod tests {
     #[test]
     fn a_file_says_what_differs_from_the_defaults() {
         let text = "notify: [bell, desktop]\ncommand: [/usr/bin/page, -n, 3]\nmemory: 95\nslow_step: off\nloss: on\n";
-        let rules = Rules::parse(text).unwrap();
+        let rules = AlertRules::parse(text).unwrap();
         assert_eq!((rules.threshold(Alert::Memory), rules.threshold(Alert::SlowStep)), (Some(95.0), None));
-        assert_eq!(rules.threshold(Alert::Temperature), Rules::default().threshold(Alert::Temperature));
+        assert_eq!(rules.threshold(Alert::Temperature), AlertRules::default().threshold(Alert::Temperature));
         assert!(rules.threshold(Alert::Loss).is_some());
-        assert_eq!(rules.ways.command, ["/usr/bin/page", "-n", "3"]);
-        assert!(rules.ways.bell && rules.ways.desktop);
+        assert_eq!(rules.channels.command, ["/usr/bin/page", "-n", "3"]);
+        assert!(rules.channels.bell && rules.channels.desktop);
     }
 
     #[test]
     fn without_a_file_the_screen_alone_tells() {
-        assert_eq!(Rules::parse("").unwrap(), Rules::default());
-        assert_eq!(Rules::default().ways, Ways::default());
-        assert!(Alert::ALL.iter().all(|alert| Rules::default().threshold(*alert).is_some()));
+        assert_eq!(AlertRules::parse("").unwrap(), AlertRules::default());
+        assert_eq!(AlertRules::default().channels, AlertChannels::default());
+        assert!(Alert::ALL.iter().all(|alert| AlertRules::default().threshold(*alert).is_some()));
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             ("notify: [horn]\n", "notify: `horn`"),
             ("command: rm -rf /\n", "command: a program and its arguments"),
         ] {
-            let faults = Rules::parse(text).unwrap_err();
+            let faults = AlertRules::parse(text).unwrap_err();
             assert!(faults.iter().any(|fault| fault.contains(said)), "{text}: {faults:?}");
         }
     }

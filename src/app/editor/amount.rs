@@ -1,6 +1,6 @@
 //! Numbers as people write them, with a unit, in the unit of a key: `80GiB`, `13B`, `32k`.
 
-use crate::plan::schema::{Key, Kind};
+use crate::plan::schema::{PlanKey, ValueKind};
 
 /// What a letter or word behind a number multiplies it by.
 type Units = &'static [(&'static str, f64)];
@@ -35,7 +35,7 @@ const COUNTS: Units =
 /// Lengths of sequences, where `32k` is 32768.
 const LENGTHS: Units = &[("k", 1024.0), ("ki", 1024.0), ("m", 1_048_576.0), ("mi", 1_048_576.0)];
 
-fn units(key: &Key) -> Units {
+fn units(key: &PlanKey) -> Units {
     let name = key.name();
     if key.path.contains("peak_tflops") {
         TERAFLOPS
@@ -55,10 +55,10 @@ fn units(key: &Key) -> Units {
 /// The number that `typed` means for `key`, as the plan file writes it. None where it is no
 /// number with a unit that the key knows, or the key takes no numbers.
 #[must_use]
-pub fn read(key: &Key, typed: &str) -> Option<String> {
+pub fn read(key: &PlanKey, typed: &str) -> Option<String> {
     let whole = match key.kind {
-        Kind::Whole { .. } | Kind::Choice(_) => true,
-        Kind::Positive { .. } | Kind::Amount { .. } | Kind::Share => false,
+        ValueKind::Whole { .. } | ValueKind::Choice(_) => true,
+        ValueKind::Positive { .. } | ValueKind::Amount { .. } | ValueKind::Share => false,
         _ => return None,
     };
     let plain = typed.trim().trim_start_matches('$').replace([' ', '_'], "");
@@ -71,7 +71,7 @@ pub fn read(key: &Key, typed: &str) -> Option<String> {
     let number: f64 = number.parse().ok()?;
     let unit = unit.to_lowercase();
     let unit = ["flop/s", "flops", "flop", "/s", "ps"].iter().find_map(|tail| unit.strip_suffix(tail)).unwrap_or(&unit);
-    if unit == "%" && key.kind == Kind::Share {
+    if unit == "%" && key.kind == ValueKind::Share {
         return Some(tidy(number / 100.0).to_string());
     }
     let factor = units(key).iter().find(|(name, _)| *name == unit).map(|(_, factor)| factor)?;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Editor, Standing};
+use super::{Editor, ReadingState};
 use crate::catalog::Catalog;
 use crate::plan::Document;
 
@@ -13,7 +13,7 @@ impl Editor {
         self.revisions.note(&self.text, document.text(), false);
         document.text().clone_into(&mut self.text);
         self.document = Some(Arc::new(document));
-        self.standing = Standing::Read;
+        self.standing = ReadingState::Read;
         self.evaluate_again(catalog);
     }
 

@@ -3,18 +3,18 @@
 use super::field::Field;
 use super::step::{Direction, meant, why_not, with_value};
 use super::text::TextView;
-use crate::app::key::Key;
-use crate::app::keymap::{Action, Context};
+use crate::app::key::KeyPress;
+use crate::app::keymap::{Action, KeyContext};
 use crate::app::notice::{info, problem};
 use crate::app::pane::Pane;
 use crate::app::picker::choice::Choice;
-use crate::app::picker::{Picker, Purpose};
-use crate::app::run::calibrating;
+use crate::app::picker::{Picker, PickerPurpose};
+use crate::app::run::calibrations;
 use crate::app::run::observation::observation;
 use crate::app::run::plan as run_plan;
 use crate::app::state::State;
 use crate::compare::{Bands, Calibration, compare};
-use crate::plan::schema::{self, Kind};
+use crate::plan::schema::{self, ValueKind};
 use crate::plan::{Change, Document};
 use crate::reading::DeviceSample;
 
@@ -40,7 +40,7 @@ pub fn look_around(state: &mut State) {
 /// Sets what is observed against what the run's plan predicts.
 pub fn set_against(state: &mut State) {
     run_plan::follow(state);
-    state.run.calibration = calibrating::holds(state).map_or_else(Calibration::default, |kept| kept.factors);
+    state.run.calibration = calibrations::holds(state).map_or_else(Calibration::default, |kept| kept.factors);
     state.run.comparison =
         state.plans.run.as_ref().and_then(|run| run.plan().job().zip(run.plan().prediction())).and_then(
             |(job, prediction)| {
@@ -105,10 +105,10 @@ pub fn type_value(state: &mut State) {
         return;
     }
     let shown = state.plans.editor.shown(field);
-    state.dialogs.picker = Some(Picker::open(Purpose::Value(field), choices, Some(&shown)));
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Value(field), choices, Some(&shown)));
 }
 
-/// Tells of a card how many of it are watched.
+/// Tells of a GPU how many of it are watched.
 fn tell_here(choice: &mut Choice, state: &State) {
     if state.is_made_up() {
         return;
@@ -141,9 +141,10 @@ pub fn turn_back(state: &mut State, action: Action) {
 
 /// Asks which key to add.
 pub fn add_key(state: &mut State) {
-    let missing = schema::keys().iter().filter(|key| key.kind != Kind::Section && !state.plans.editor.has(key.path));
+    let missing =
+        schema::keys().iter().filter(|key| key.kind != ValueKind::Section && !state.plans.editor.has(key.path));
     let choices = missing.map(|key| Choice::of(key.path, key.line)).collect();
-    state.dialogs.picker = Some(Picker::open(Purpose::NewKey, choices, None));
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::NewKey, choices, None));
 }
 
 /// Lets the value of a key be given that the plan does not have yet.
@@ -174,14 +175,14 @@ pub fn remove_key(state: &mut State) {
 }
 
 /// A key while a value is typed.
-pub fn type_key(state: &mut State, key: Key) {
+pub fn type_key(state: &mut State, key: KeyPress) {
     let Some(typed) = &mut state.plans.form.typing else { return };
     match key {
-        Key::Char(c) if typed.len() < LONGEST_VALUE => typed.push(c),
-        Key::Backspace => drop(typed.pop()),
-        Key::Ctrl('u') => typed.clear(),
-        Key::Esc | Key::Ctrl('c') => leave_value(state),
-        Key::Enter => take_typed(state),
+        KeyPress::Char(c) if typed.len() < LONGEST_VALUE => typed.push(c),
+        KeyPress::Backspace => drop(typed.pop()),
+        KeyPress::Ctrl('u') => typed.clear(),
+        KeyPress::Esc | KeyPress::Ctrl('c') => leave_value(state),
+        KeyPress::Enter => take_typed(state),
         _ => {}
     }
     state.plans.form.look_at_typed(&state.plans.editor, &state.catalog);
@@ -235,23 +236,23 @@ pub fn turn_text(state: &mut State) {
 }
 
 /// A key while the plan is edited as text.
-pub fn type_text(state: &mut State, key: Key) {
+pub fn type_text(state: &mut State, key: KeyPress) {
     let Some(view) = &mut state.plans.text else { return };
     if let Some(completion) = &mut view.completion {
         match key {
-            Key::Up => return completion.step(-1),
-            Key::Down => return completion.step(1),
-            Key::Esc => {
+            KeyPress::Up => return completion.step(-1),
+            KeyPress::Down => return completion.step(1),
+            KeyPress::Esc => {
                 view.completion = None;
                 return;
             }
             _ => {}
         }
     }
-    if key == Key::Esc {
+    if key == KeyPress::Esc {
         return turn_text(state);
     }
-    let letter = matches!(key, Key::Char(_));
+    let letter = matches!(key, KeyPress::Char(_));
     if view.take(key) {
         changed(state, letter);
     } else {
@@ -294,7 +295,7 @@ pub fn paste(state: &mut State, text: &str) {
         state.monitor.list.type_text(text);
     } else if let Some(picker) = &mut state.dialogs.picker {
         text.chars().for_each(|letter| picker.type_letter(letter));
-    } else if state.context() == Context::Text {
+    } else if state.context() == KeyContext::Text {
         if state.plans.text.as_mut().is_some_and(|view| view.paste(text)) {
             changed(state, false);
         }

@@ -6,7 +6,7 @@ use crate::app::picker::choice::Choice;
 use crate::catalog::{Catalog, Scope};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::Word;
-use crate::plan::schema::{self, Kind};
+use crate::plan::schema::{self, ValueKind};
 use crate::predict::Job;
 
 /// A field of the form: one key of the plan.
@@ -162,7 +162,7 @@ impl Field {
 
     /// What the schema says of its key.
     #[must_use]
-    pub fn schema(self) -> Option<&'static schema::Key> {
+    pub fn schema(self) -> Option<&'static schema::PlanKey> {
         schema::key(self.key())
     }
 
@@ -227,9 +227,11 @@ impl Field {
             Self::Other("cluster.interconnect") => Choice::of_links(catalog, Scope::Node),
             Self::Other("cluster.network") => Choice::of_links(catalog, Scope::Network),
             _ => match self.schema().map(|key| key.kind) {
-                Some(Kind::Word(known)) => words(known),
-                Some(Kind::Flag | Kind::FlagOrAmount) => ["false", "true"].map(|name| Choice::of(name, "")).to_vec(),
-                Some(Kind::Choice(numbers)) => {
+                Some(ValueKind::Word(known)) => words(known),
+                Some(ValueKind::Flag | ValueKind::FlagOrAmount) => {
+                    ["false", "true"].map(|name| Choice::of(name, "")).to_vec()
+                }
+                Some(ValueKind::Choice(numbers)) => {
                     numbers.iter().map(|number| Choice::of(&number.to_string(), "")).collect()
                 }
                 _ => Vec::new(),
@@ -240,7 +242,7 @@ impl Field {
     /// The word that typed text is another spelling of (`adamw-foreach` is `adamw`).
     #[must_use]
     pub fn word(self, typed: &str) -> Option<String> {
-        let Some(Kind::Word(words)) = self.schema().map(|key| key.kind) else { return None };
+        let Some(ValueKind::Word(words)) = self.schema().map(|key| key.kind) else { return None };
         words.iter().find(|word| word.is_spelled(typed)).map(|word| word.name.to_owned())
     }
 }

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::Editor;
 use super::field::{FIELDS, Field};
-use super::step::{Direction, Step, meant, outlook, step};
+use super::step::{Direction, FieldStep, meant, outlook, step};
 use crate::catalog::Catalog;
 use crate::plan::schema;
 
@@ -16,15 +16,15 @@ pub struct Form {
     /// What has been typed, while a value is being typed.
     pub typing: Option<String>,
     /// What the typed value would do; none while it makes no valid plan.
-    pub typed: Option<Step>,
+    pub typed: Option<FieldStep>,
     /// A key that is being added: shown last until it has its value.
     pub adding: Option<Field>,
     /// The value below the selected field's.
-    pub lower: Option<Step>,
+    pub lower: Option<FieldStep>,
     /// The value above the selected field's.
-    pub upper: Option<Step>,
+    pub upper: Option<FieldStep>,
     /// The values below and above every field's, while all are shown.
-    pub around: Vec<[Option<Step>; 2]>,
+    pub around: Vec<[Option<FieldStep>; 2]>,
 }
 
 impl Form {
@@ -96,34 +96,34 @@ mod tests {
     use super::*;
     use crate::app::editor::editing::{add, add_key, take_value};
     use crate::app::state::State;
-    use crate::plan::Loaded;
-    use crate::plan::schema::Kind;
+    use crate::plan::LoadedPlan;
+    use crate::plan::schema::ValueKind;
     use crate::reading::Moment;
 
     /// A value that its kind allows, as people type it.
-    fn typed(kind: Kind) -> String {
+    fn typed(kind: ValueKind) -> String {
         match kind {
-            Kind::Word(words) | Kind::WordOrSection(words) => words[0].name.to_owned(),
-            Kind::Words(words) => format!("[{}]", words[0].name),
-            Kind::Whole { min, .. } => min.max(1).to_string(),
-            Kind::Wholes { .. } | Kind::Texts => "[]".to_owned(),
-            Kind::Choice(numbers) => numbers[0].to_string(),
-            Kind::Positive { .. } | Kind::Amount { .. } | Kind::Share => "0.5".to_owned(),
-            Kind::Flag | Kind::FlagOrAmount => "true".to_owned(),
-            Kind::Text | Kind::PathOrKeys | Kind::Section => "some text".to_owned(),
+            ValueKind::Word(words) | ValueKind::WordOrSection(words) => words[0].name.to_owned(),
+            ValueKind::Words(words) => format!("[{}]", words[0].name),
+            ValueKind::Whole { min, .. } => min.max(1).to_string(),
+            ValueKind::Wholes { .. } | ValueKind::Texts => "[]".to_owned(),
+            ValueKind::Choice(numbers) => numbers[0].to_string(),
+            ValueKind::Positive { .. } | ValueKind::Amount { .. } | ValueKind::Share => "0.5".to_owned(),
+            ValueKind::Flag | ValueKind::FlagOrAmount => "true".to_owned(),
+            ValueKind::Text | ValueKind::PathOrKeys | ValueKind::Section => "some text".to_owned(),
         }
     }
 
     #[test]
     fn every_key_of_the_plan_file_is_reached() {
         let catalog = Catalog::embedded().unwrap();
-        let plan = Loaded::from_text("a", "model: {batch_size: 8}\n").unwrap();
+        let plan = LoadedPlan::from_text("a", "model: {batch_size: 8}\n").unwrap();
         let fresh = State::new(plan, catalog, None, Moment(0));
         let mut listing = fresh.clone();
         add_key(&mut listing);
         let offered: Vec<String> =
             listing.dialogs.picker.unwrap().choices.into_iter().map(|choice| choice.name).collect();
-        for key in schema::keys().iter().filter(|key| key.kind != Kind::Section) {
+        for key in schema::keys().iter().filter(|key| key.kind != ValueKind::Section) {
             assert!(fresh.plans.editor.has(key.path) || offered.iter().any(|name| name == key.path), "{}", key.path);
             let mut state = fresh.clone();
             add(&mut state, key.path);

@@ -22,11 +22,11 @@ use serde_json::Value;
 
 use crate::catalog::Catalog;
 use crate::plan::keywords::Mode;
-use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Loaded, Overlay, Plan};
+use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, LoadedPlan, Plan, PlanOverlay};
 use crate::predict::{self, Job, Outline, Prediction};
 use field::Field;
 pub use on_disk::folder_of;
-pub use reading::{AT_ONCE, Standing};
+pub use reading::{AT_ONCE, ReadingState};
 use revisions::Revisions;
 use traces::Traces;
 
@@ -35,7 +35,7 @@ pub const CONFIG: &str = "model.hf_config";
 
 /// A plan that made a prediction.
 #[derive(Debug, Clone)]
-struct Good {
+struct LastPrediction {
     document: Arc<Document>,
     plan: Plan,
     job: Job,
@@ -60,16 +60,16 @@ pub struct Editor {
     traces: Traces,
     /// One that the plan names and that nobody has read yet.
     unread: Option<String>,
-    good: Option<Good>,
+    good: Option<LastPrediction>,
     faults: Vec<Fault>,
     /// Whether `document` and `faults` are those of the text already.
-    standing: Standing,
+    standing: ReadingState,
 }
 
 impl Editor {
     /// Opens a loaded plan.
     #[must_use]
-    pub fn open(loaded: Loaded, catalog: &Catalog) -> Self {
+    pub fn open(loaded: LoadedPlan, catalog: &Catalog) -> Self {
         let named = named_config(&loaded.document);
         let configs = named.zip(loaded.plan.model.hf_config.clone().map(Ok)).into_iter().collect();
         let traces = Traces::of(&loaded);
@@ -82,7 +82,7 @@ impl Editor {
 
     /// Opens a plan that is in no file yet: it counts as modified until it is saved.
     #[must_use]
-    pub fn unsaved(loaded: Loaded, catalog: &Catalog) -> Self {
+    pub fn unsaved(loaded: LoadedPlan, catalog: &Catalog) -> Self {
         Self { saved: String::new(), path: None, ..Self::open(loaded, catalog) }
     }
 
@@ -108,7 +108,7 @@ impl Editor {
             unread: None,
             good: None,
             faults: Vec::new(),
-            standing: Standing::Read,
+            standing: ReadingState::Read,
         }
     }
 
@@ -117,7 +117,7 @@ impl Editor {
     pub fn duplicate(&self, name: String) -> Self {
         let saved = self.text.clone();
         // Somebody who reads for this one does not read for the copy.
-        let standing = if self.standing == Standing::Read { Standing::Read } else { Standing::Unread };
+        let standing = if self.standing == ReadingState::Read { ReadingState::Read } else { ReadingState::Unread };
         Self { name, path: None, saved, standing, revisions: Revisions::default(), ..self.clone() }
     }
 
@@ -279,7 +279,7 @@ impl Editor {
     pub fn with(&self, change: &Change) -> Result<Document, Fault> {
         match &self.document {
             Some(document) => document.changed(change),
-            None if self.standing != Standing::Read => Err(Fault::of("", "the text is still being read")),
+            None if self.standing != ReadingState::Read => Err(Fault::of("", "the text is still being read")),
             None => Err(Fault::of("", "the text is broken; e opens it at the fault")),
         }
     }
@@ -299,7 +299,7 @@ impl Editor {
             Some(_) if change.set.iter().any(|(key, _)| *key == CONFIG) => return None,
             Some(plan) => {
                 let mut plan = plan.clone();
-                Overlay::read(change, Path::new("")).ok()?.apply(&mut plan);
+                PlanOverlay::read(change, Path::new("")).ok()?.apply(&mut plan);
                 plan
             }
             None => self.with_config(self.with(change).ok()?.plan().ok()?).ok()?,
@@ -314,7 +314,7 @@ impl Editor {
 
     /// While the text is broken the last good plan stays.
     fn take_read(&mut self, read: Result<Document, Vec<Fault>>, catalog: &Catalog) {
-        self.standing = Standing::Read;
+        self.standing = ReadingState::Read;
         match read {
             Ok(document) => {
                 self.document = Some(Arc::new(document));
@@ -339,12 +339,12 @@ impl Editor {
         }
     }
 
-    fn evaluate(&self, document: &Arc<Document>, catalog: &Catalog) -> Result<Good, Vec<Fault>> {
+    fn evaluate(&self, document: &Arc<Document>, catalog: &Catalog) -> Result<LastPrediction, Vec<Fault>> {
         let placed = |faults: Vec<Fault>| faults.into_iter().map(|fault| document.placed(fault)).collect::<Vec<_>>();
         let plan = self.with_config(document.plan()?).map_err(|fault| placed(vec![fault]))?;
         let job = Job::resolve(&plan, catalog).map_err(placed)?;
         let prediction = predict::predict(&job);
-        Ok(Good { document: Arc::clone(document), plan, job, prediction })
+        Ok(LastPrediction { document: Arc::clone(document), plan, job, prediction })
     }
 
     /// Nothing here reads files: a configuration is the one that was read when it was first named.

@@ -6,7 +6,7 @@ use crate::plan::keywords::Strategy;
 
 /// What a plan says of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum FieldOrigin {
     /// Its value.
     Plan,
     /// What that key says decides it.
@@ -54,20 +54,20 @@ const fn fills(strategy: Strategy, field: Field) -> bool {
 impl Editor {
     /// Where the value of `field` is from.
     #[must_use]
-    pub fn origin(&self, field: Field) -> Origin {
+    pub fn origin(&self, field: Field) -> FieldOrigin {
         if self.is_written(field) {
-            return Origin::Plan;
+            return FieldOrigin::Plan;
         }
         let strategy = self.said(STRATEGY).and_then(|said| Strategy::parse(&said));
         if strategy.is_some_and(|strategy| fills(strategy, field)) {
-            return Origin::Derived(STRATEGY);
+            return FieldOrigin::Derived(STRATEGY);
         }
         let decider = deciders(field).iter().find(|key| self.has(key));
-        decider.map_or(Origin::Assumed, |key| Origin::Derived(key))
+        decider.map_or(FieldOrigin::Assumed, |key| FieldOrigin::Derived(key))
     }
 
     /// What the prediction has against the value that the plan says under `field`'s key: that it has no effect, that no
-    /// such kernel runs on the card, that it is beyond what the model is published with.
+    /// such kernel runs on the GPU, that it is beyond what the model is published with.
     #[must_use]
     pub fn caveat(&self, field: Field) -> Option<&str> {
         self.caveats(field).next()
@@ -78,7 +78,7 @@ impl Editor {
         said.iter().filter_map(move |line| line.strip_prefix(field.key())?.strip_prefix(": "))
     }
 
-    /// The first field whose value the card has no kernels for, with what it lacks.
+    /// The first field whose value the GPU has no kernels for, with what it lacks.
     #[must_use]
     pub fn lacking(&self) -> Option<(Field, &str)> {
         let card = &self.job()?.hardware.gpu.name;
@@ -114,14 +114,14 @@ mod tests {
     fn what_the_plan_says_decides_and_leaves_open_is_told_apart() {
         let text = "model: {preset: llama-2-7b, batch_size: 8}\ncluster: {num_gpus: 8}\n";
         let editor = Editor::open_text("a".to_owned(), None, text.to_owned(), &Catalog::embedded().unwrap());
-        assert_eq!(editor.origin(Field::Model), Origin::Plan);
-        assert_eq!(editor.origin(Field::MicroBatch), Origin::Derived("model.batch_size"));
-        assert_eq!(editor.origin(Field::DataParallel), Origin::Derived("cluster.num_gpus"));
-        assert_eq!(editor.origin(Field::Optimizer), Origin::Assumed);
-        assert_eq!(editor.origin(Field::Sharding), Origin::Assumed);
+        assert_eq!(editor.origin(Field::Model), FieldOrigin::Plan);
+        assert_eq!(editor.origin(Field::MicroBatch), FieldOrigin::Derived("model.batch_size"));
+        assert_eq!(editor.origin(Field::DataParallel), FieldOrigin::Derived("cluster.num_gpus"));
+        assert_eq!(editor.origin(Field::Optimizer), FieldOrigin::Assumed);
+        assert_eq!(editor.origin(Field::Sharding), FieldOrigin::Assumed);
         let text = format!("{text}distribution: {{strategy: fsdp}}\n");
         let editor = Editor::open_text("a".to_owned(), None, text, &Catalog::embedded().unwrap());
-        assert_eq!(editor.origin(Field::Sharding), Origin::Derived(STRATEGY));
-        assert_eq!(editor.origin(Field::TensorParallel), Origin::Assumed);
+        assert_eq!(editor.origin(Field::Sharding), FieldOrigin::Derived(STRATEGY));
+        assert_eq!(editor.origin(Field::TensorParallel), FieldOrigin::Assumed);
     }
 }

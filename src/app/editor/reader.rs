@@ -23,23 +23,23 @@ pub fn arrived(state: &mut State, number: u64, read: Result<Document, Vec<Fault>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::{AT_ONCE, Event, Key, Standing, update};
+    use crate::app::{AT_ONCE, Event, KeyPress, ReadingState, update};
     use crate::catalog::Catalog;
-    use crate::plan::Loaded;
+    use crate::plan::LoadedPlan;
     use crate::reading::Moment;
 
     fn long() -> State {
         let text = format!("model: {{preset: gpt2, batch_size: 8}}\n{}", "# a line\n".repeat(AT_ONCE / 9));
-        let plan = Loaded::from_text("long", &text).unwrap();
+        let plan = LoadedPlan::from_text("long", &text).unwrap();
         let mut state = State::new(plan, Catalog::embedded().unwrap(), None, Moment(0));
-        update(&mut state, Event::Key(Key::Char('e')));
-        update(&mut state, Event::Key(Key::End));
+        update(&mut state, Event::Key(KeyPress::Char('e')));
+        update(&mut state, Event::Key(KeyPress::End));
         state
     }
 
     /// Types a letter; the text that is given away to be read, where one is.
     fn letter(state: &mut State, letter: char) -> Option<(u64, String)> {
-        update(state, Event::Key(Key::Char(letter))).into_iter().find_map(|effect| match effect {
+        update(state, Event::Key(KeyPress::Char(letter))).into_iter().find_map(|effect| match effect {
             Effect::Read { number, text } => Some((number, text)),
             _ => None,
         })
@@ -52,7 +52,7 @@ mod tests {
         let (number, text) = letter(&mut state, 'x').unwrap();
         assert_eq!(
             (state.plans.editor.standing(), text.as_str()),
-            (Standing::Asked(number), state.plans.editor.text())
+            (ReadingState::Asked(number), state.plans.editor.text())
         );
         assert_eq!(state.plans.editor.prediction(), Some(&before));
         // What is typed meanwhile waits: one text is read at a time.
@@ -65,7 +65,7 @@ mod tests {
         };
         assert!(text.contains("xy") && state.plans.editor.faults().is_empty());
         let effects = update(&mut state, Event::Read { number, read: Document::parse(&text) });
-        assert_eq!(state.plans.editor.standing(), Standing::Read);
+        assert_eq!(state.plans.editor.standing(), ReadingState::Read);
         assert!(state.plans.editor.faults()[0].at.is_some_and(|at| at.line == 1), "{:?}", state.plans.editor.faults());
         assert!(effects.iter().any(|effect| matches!(effect, Effect::Keep(_))), "kept as soon as it is read");
     }

@@ -10,7 +10,7 @@ pub const AT_ONCE: usize = 256 * 1024;
 
 /// How the reading of a text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Standing {
+pub enum ReadingState {
     /// It is read.
     #[default]
     Read,
@@ -22,7 +22,7 @@ pub enum Standing {
     Stale(u64),
 }
 
-impl Standing {
+impl ReadingState {
     /// The text is another one now.
     pub const fn changed(self) -> Self {
         match self {
@@ -40,22 +40,22 @@ impl Standing {
 impl Editor {
     /// How the reading of the text stands.
     #[must_use]
-    pub const fn standing(&self) -> Standing {
+    pub const fn standing(&self) -> ReadingState {
         self.standing
     }
 
     /// The text, where it is to be read and nobody does; from now on somebody does, under that number.
     pub fn begin_reading(&mut self, number: u64) -> Option<String> {
-        (self.standing == Standing::Unread).then(|| {
-            self.standing = Standing::Asked(number);
+        (self.standing == ReadingState::Unread).then(|| {
+            self.standing = ReadingState::Asked(number);
             self.text.clone()
         })
     }
 
     /// Takes in what a text was read as; one that has changed meanwhile is to be read again.
     pub fn take_reading(&mut self, read: Result<Document, Vec<Fault>>, catalog: &Catalog) {
-        if let Standing::Stale(_) = self.standing {
-            self.standing = Standing::Unread;
+        if let ReadingState::Stale(_) = self.standing {
+            self.standing = ReadingState::Unread;
             return;
         }
         self.take_read(read, catalog);

@@ -7,7 +7,7 @@ use super::field::Field;
 use crate::advise::divisors;
 use crate::app::picker;
 use crate::catalog::Catalog;
-use crate::plan::schema::Kind;
+use crate::plan::schema::ValueKind;
 use crate::plan::{Change, Document, Fault};
 use crate::predict::{self, Capacity, Job, Outline, Prediction, StepTime, Verdict};
 use crate::units::SignedBytes;
@@ -26,7 +26,7 @@ pub enum Direction {
 
 /// What another value would do.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outcome {
+pub struct StepOutcome {
     /// Device-used bytes more or less than now.
     pub memory: SignedBytes,
     /// Relative change of the samples a second of all GPUs: 0.1 is a tenth faster.
@@ -35,7 +35,7 @@ pub struct Outcome {
     pub fits: bool,
 }
 
-impl Outcome {
+impl StepOutcome {
     /// From one prediction to another.
     #[must_use]
     pub fn between(now: &Prediction, then: &Prediction) -> Self {
@@ -60,8 +60,8 @@ impl Outcome {
 }
 
 /// From a prediction to the figures of another plan.
-pub fn outcome_of(now: &Prediction, then: &Outline) -> Outcome {
-    Outcome::of((now.capacity, speed(now)), (then.capacity, judged(then)))
+pub fn outcome_of(now: &Prediction, then: &Outline) -> StepOutcome {
+    StepOutcome::of((now.capacity, speed(now)), (then.capacity, judged(then)))
 }
 
 /// The same of a plan's figures.
@@ -76,7 +76,7 @@ fn speed(prediction: &Prediction) -> &StepTime {
 
 /// A figure of the plan that changes with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Follow {
+pub struct DependentChange {
     /// The figure in the form's words.
     pub what: &'static str,
     /// What it is.
@@ -85,7 +85,7 @@ pub struct Follow {
     pub to: u64,
 }
 
-impl Follow {
+impl DependentChange {
     /// Every figure but the `field`'s own in which `then` differs.
     fn between(field: Field, now: &Job, then: &Job) -> Vec<Self> {
         let figures = |job: &Job| {
@@ -100,19 +100,19 @@ impl Follow {
 
 /// What taking another value would do.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub struct FieldStep {
     /// The value.
     pub value: String,
     /// What it makes of the plan's keys.
     pub change: Change,
     /// Figures of the plan that would change with it, the most important first.
-    pub follows: Vec<Follow>,
+    pub follows: Vec<DependentChange>,
     /// What it would do.
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
 }
 
 /// The nearest value in `direction` that makes a valid plan.
-pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catalog) -> Option<Step> {
+pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catalog) -> Option<FieldStep> {
     let job = editor.job()?;
     neighbours(field, direction, editor, job, catalog)
         .into_iter()
@@ -121,14 +121,14 @@ pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catal
 }
 
 /// What a value would do; none where it makes no valid plan.
-pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) -> Option<Step> {
+pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) -> Option<FieldStep> {
     let job = editor.job()?;
     let change = change(field, value, editor, job)?;
     let now = editor.prediction()?;
     let then = editor.resolved(&change, catalog)?;
     let outcome = outcome_of(now, &predict::outline(&then));
-    let follows = Follow::between(field, job, &then);
-    Some(Step { value: value.to_owned(), change, follows, outcome })
+    let follows = DependentChange::between(field, job, &then);
+    Some(FieldStep { value: value.to_owned(), change, follows, outcome })
 }
 
 /// Why the nearest value in `direction` makes no valid plan; none where there is no such value.
@@ -160,7 +160,7 @@ fn neighbours(field: Field, direction: Direction, editor: &Editor, job: &Job, ca
         return match (direction, at) {
             (Direction::More, Some(at)) => list.into_iter().skip(at + 1).collect(),
             (Direction::Less, Some(at)) => list.into_iter().take(at).rev().collect(),
-            // A value that is not in the list (an explicit architecture, a custom card) has the whole list above it.
+            // A value that is not in the list (an explicit architecture, a custom GPU) has the whole list above it.
             (Direction::More, None) => list,
             (Direction::Less, None) => Vec::new(),
         };
@@ -185,12 +185,12 @@ fn free_neighbours(field: Field, direction: Direction, current: &str) -> Vec<Str
     let Some(kind) = field.schema().map(|key| key.kind) else { return Vec::new() };
     let Ok(now) = current.replace('_', "").parse::<f64>() else { return Vec::new() };
     let candidates = match (kind, direction) {
-        (Kind::Whole { .. }, Direction::More) => [now * 2.0, now + 1.0],
-        (Kind::Whole { .. }, Direction::Less) => [(now / 2.0).floor(), now - 1.0],
-        (Kind::Share, Direction::More) => [now + 0.1, now + 0.01],
-        (Kind::Share, Direction::Less) => [now - 0.1, now - 0.01],
-        (Kind::Positive { .. } | Kind::Amount { .. }, Direction::More) => [now * 2.0, now * 1.1],
-        (Kind::Positive { .. } | Kind::Amount { .. }, Direction::Less) => [now / 2.0, now / 1.1],
+        (ValueKind::Whole { .. }, Direction::More) => [now * 2.0, now + 1.0],
+        (ValueKind::Whole { .. }, Direction::Less) => [(now / 2.0).floor(), now - 1.0],
+        (ValueKind::Share, Direction::More) => [now + 0.1, now + 0.01],
+        (ValueKind::Share, Direction::Less) => [now - 0.1, now - 0.01],
+        (ValueKind::Positive { .. } | ValueKind::Amount { .. }, Direction::More) => [now * 2.0, now * 1.1],
+        (ValueKind::Positive { .. } | ValueKind::Amount { .. }, Direction::Less) => [now / 2.0, now / 1.1],
         _ => return Vec::new(),
     };
     // Shares are added up in tenths: without rounding they would read 0.30000000000000004.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Editor;
-use crate::plan::{Fault, Loaded, ModelTrace, Plan};
+use crate::plan::{Fault, LoadedPlan, ModelTrace, Plan};
 
 /// Where a plan names one.
 const TRACE: &str = "model.trace";
@@ -16,7 +16,7 @@ pub(super) struct Traces(BTreeMap<String, ModelTrace>);
 
 impl Traces {
     /// Those of a loaded plan.
-    pub fn of(loaded: &Loaded) -> Self {
+    pub fn of(loaded: &LoadedPlan) -> Self {
         let named = loaded.document.value(TRACE).zip(loaded.plan.model.trace.clone());
         Self(match named {
             Some((Value::String(path), trace @ ModelTrace::Read(_))) => BTreeMap::from([(path, trace)]),

@@ -2,10 +2,10 @@
 
 use super::Action as A;
 use super::Binding;
-use super::Context::{Anywhere, Replay};
-use crate::app::key::Key as K;
+use super::KeyContext::{Anywhere, Replay};
+use crate::app::key::KeyPress as K;
 use crate::app::pane::Pane;
-use crate::reading::playback::Steer;
+use crate::reading::playback::PlaybackCommand;
 
 /// While a recording is played.
 pub(super) const REPLAY: &[Binding] = &[
@@ -15,7 +15,7 @@ pub(super) const REPLAY: &[Binding] = &[
         shown: "space",
         word: "pause",
         help: "stand still, go on; at the end: begin again",
-        actions: &[A::Steer(Steer::Pause)],
+        actions: &[A::Steer(PlaybackCommand::Pause)],
     },
     Binding {
         context: Replay,
@@ -23,7 +23,7 @@ pub(super) const REPLAY: &[Binding] = &[
         shown: ", .",
         word: "step",
         help: "one sample back, on",
-        actions: &[A::Steer(Steer::Step(-1)), A::Steer(Steer::Step(1))],
+        actions: &[A::Steer(PlaybackCommand::Step(-1)), A::Steer(PlaybackCommand::Step(1))],
     },
     Binding {
         context: Replay,
@@ -32,10 +32,10 @@ pub(super) const REPLAY: &[Binding] = &[
         word: "minute",
         help: "a minute back, on; ←→ too, but in Plan and the history",
         actions: &[
-            A::Steer(Steer::Seek(-60)),
-            A::Steer(Steer::Seek(60)),
-            A::Steer(Steer::Seek(-60)),
-            A::Steer(Steer::Seek(60)),
+            A::Steer(PlaybackCommand::Seek(-60)),
+            A::Steer(PlaybackCommand::Seek(60)),
+            A::Steer(PlaybackCommand::Seek(-60)),
+            A::Steer(PlaybackCommand::Seek(60)),
         ],
     },
     Binding {
@@ -44,7 +44,7 @@ pub(super) const REPLAY: &[Binding] = &[
         shown: "{ }",
         word: "5 %",
         help: "a twentieth of the recording back, on",
-        actions: &[A::Steer(Steer::SeekPercent(-5)), A::Steer(Steer::SeekPercent(5))],
+        actions: &[A::Steer(PlaybackCommand::SeekPercent(-5)), A::Steer(PlaybackCommand::SeekPercent(5))],
     },
     Binding {
         context: Replay,
@@ -52,7 +52,7 @@ pub(super) const REPLAY: &[Binding] = &[
         shown: "[ ]",
         word: "speed",
         help: "half, twice as fast",
-        actions: &[A::Steer(Steer::Slower), A::Steer(Steer::Faster)],
+        actions: &[A::Steer(PlaybackCommand::Slower), A::Steer(PlaybackCommand::Faster)],
     },
 ];
 

@@ -1,12 +1,12 @@
 //! The table of actions as it is listed: in the help, the footer, the palette.
 
-use super::{Action, Binding, Context, bindings};
+use super::{Action, Binding, KeyContext, bindings};
 use crate::app::pane::Pane;
-use Context::{Anywhere, In};
+use KeyContext::{Anywhere, In};
 
 /// An action as the palette lists it.
 #[derive(Debug, Clone, Copy)]
-pub struct Command {
+pub struct PaletteCommand {
     /// Its row in the table.
     pub binding: &'static Binding,
     /// The action.
@@ -15,13 +15,13 @@ pub struct Command {
 
 /// Every action that does something by itself, `pane`'s first.
 #[must_use]
-pub fn commands(pane: Pane) -> Vec<Command> {
-    let mut commands: Vec<Command> = Vec::new();
+pub fn commands(pane: Pane) -> Vec<PaletteCommand> {
+    let mut commands: Vec<PaletteCommand> = Vec::new();
     for (context, bindings) in by_context(pane) {
-        for binding in bindings.into_iter().filter(|_| context != Context::Text) {
+        for binding in bindings.into_iter().filter(|_| context != KeyContext::Text) {
             for action in binding.actions.iter().copied().filter(|action| !action.is_movement()) {
                 if commands.iter().all(|known| known.action != action || known.binding.context != context) {
-                    commands.push(Command { binding, action });
+                    commands.push(PaletteCommand { binding, action });
                 }
             }
         }
@@ -65,11 +65,11 @@ pub fn help_shape((width, height): (u16, u16)) -> HelpShape {
 }
 
 /// Every binding by context, `pane`'s first: what the help lists.
-pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Binding>)> {
+pub fn by_context(pane: Pane) -> impl Iterator<Item = (KeyContext, Vec<&'static Binding>)> {
     let others = Pane::ALL.into_iter().filter(move |other| *other != pane).map(In);
-    let text = (pane == Pane::Plan).then_some(Context::Text);
-    let late = (pane != Pane::Plan).then_some(Context::Text);
-    std::iter::once(In(pane)).chain(text).chain([Anywhere, Context::Replay]).chain(others).chain(late).filter_map(
+    let text = (pane == Pane::Plan).then_some(KeyContext::Text);
+    let late = (pane != Pane::Plan).then_some(KeyContext::Text);
+    std::iter::once(In(pane)).chain(text).chain([Anywhere, KeyContext::Replay]).chain(others).chain(late).filter_map(
         |context| {
             let bindings: Vec<_> = bindings().filter(|binding| binding.context == context).collect();
             (!bindings.is_empty()).then_some((context, bindings))
@@ -79,11 +79,11 @@ pub fn by_context(pane: Pane) -> impl Iterator<Item = (Context, Vec<&'static Bin
 
 /// The bindings that the footer shows in a context: what steers a recording that is played
 /// comes first, then the context's own.
-pub fn footer(context: Context, replay: bool) -> impl Iterator<Item = &'static Binding> {
+pub fn footer(context: KeyContext, replay: bool) -> impl Iterator<Item = &'static Binding> {
     let shown =
-        |context: Context| bindings().filter(move |binding| binding.context == context && !binding.word.is_empty());
-    let typed = context == Context::Text;
-    let steering = shown(Context::Replay).filter(move |_| replay && !typed);
+        |context: KeyContext| bindings().filter(move |binding| binding.context == context && !binding.word.is_empty());
+    let typed = context == KeyContext::Text;
+    let steering = shown(KeyContext::Replay).filter(move |_| replay && !typed);
     steering.chain(shown(context)).chain(shown(Anywhere).filter(move |_| !typed))
 }
 

@@ -10,9 +10,9 @@ pub(super) mod user;
 
 use serde::Serialize;
 
-use crate::app::key::Key;
+use crate::app::key::KeyPress;
 use crate::app::pane::Pane;
-use crate::reading::playback::Steer;
+use crate::reading::playback::PlaybackCommand;
 
 /// What a key makes the dashboard do. Its name, for a key map and the palette, is that of the
 /// variant with hyphens: `next-pane`, `focus-vram`.
@@ -88,7 +88,7 @@ pub enum Action {
     /// Begin to write what is observed to a file, or end it.
     Record,
     /// Steer the recording that is played.
-    Steer(Steer),
+    Steer(PlaybackCommand),
     /// Edit the plan as text, or as a form again.
     Text,
     /// Offer what may be written at the cursor, or write it.
@@ -165,7 +165,7 @@ impl Action {
 
 /// Where a binding holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Context {
+pub enum KeyContext {
     /// In every pane.
     Anywhere,
     /// In that pane alone; wins over `Anywhere`.
@@ -176,7 +176,7 @@ pub enum Context {
     Text,
 }
 
-impl Context {
+impl KeyContext {
     /// Its name in the help and in a key map.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -193,9 +193,9 @@ impl Context {
 #[derive(Debug, Clone, Copy)]
 pub struct Binding {
     /// Where it holds.
-    pub context: Context,
+    pub context: KeyContext,
     /// The keys.
-    pub keys: &'static [Key],
+    pub keys: &'static [KeyPress],
     /// The keys as people read them.
     pub shown: &'static str,
     /// One word for the footer; empty keeps it out of the footer.
@@ -230,7 +230,7 @@ pub fn bindings() -> impl Iterator<Item = &'static Binding> {
 }
 
 /// What `key` does in a context by the table alone, other contexts left out.
-pub(super) fn bound(key: Key, context: Context) -> Option<Action> {
+pub(super) fn bound(key: KeyPress, context: KeyContext) -> Option<Action> {
     bindings().filter(|binding| binding.context == context).find_map(|binding| {
         let at = binding.keys.iter().position(|candidate| *candidate == key)?;
         binding.actions.get(at).or_else(|| binding.actions.first()).copied()

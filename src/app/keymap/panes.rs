@@ -2,8 +2,8 @@
 
 use super::Action as A;
 use super::Binding;
-use super::Context::In;
-use crate::app::key::Key as K;
+use super::KeyContext::In;
+use crate::app::key::KeyPress as K;
 use crate::app::pane::Pane;
 
 /// In the VRAM pane.

@@ -2,8 +2,8 @@
 
 use super::Action as A;
 use super::Binding;
-use super::Context::{In, Text};
-use crate::app::key::Key as K;
+use super::KeyContext::{In, Text};
+use crate::app::key::KeyPress as K;
 use crate::app::pane::Pane;
 
 /// While the plan is a form.

@@ -4,36 +4,36 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Action, Binding, Context, bindings, bound};
-use crate::app::key::Key;
+use super::{Action, Binding, KeyContext, bindings, bound};
+use crate::app::key::KeyPress;
 use crate::app::pane::Pane;
-use crate::plan::{Document, Mark};
+use crate::plan::{Document, TextPosition};
 
 /// Keys with words of their own in the file.
-const NAMED: &[(&str, Key)] = &[
-    ("up", Key::Up),
-    ("down", Key::Down),
-    ("left", Key::Left),
-    ("right", Key::Right),
-    ("enter", Key::Enter),
-    ("esc", Key::Esc),
-    ("tab", Key::Tab),
-    ("shift-tab", Key::BackTab),
-    ("backspace", Key::Backspace),
-    ("delete", Key::Delete),
-    ("ctrl-left", Key::WordLeft),
-    ("ctrl-right", Key::WordRight),
-    ("home", Key::Home),
-    ("end", Key::End),
-    ("page-up", Key::PageUp),
-    ("page-down", Key::PageDown),
-    ("space", Key::Char(' ')),
+const NAMED: &[(&str, KeyPress)] = &[
+    ("up", KeyPress::Up),
+    ("down", KeyPress::Down),
+    ("left", KeyPress::Left),
+    ("right", KeyPress::Right),
+    ("enter", KeyPress::Enter),
+    ("esc", KeyPress::Esc),
+    ("tab", KeyPress::Tab),
+    ("shift-tab", KeyPress::BackTab),
+    ("backspace", KeyPress::Backspace),
+    ("delete", KeyPress::Delete),
+    ("ctrl-left", KeyPress::WordLeft),
+    ("ctrl-right", KeyPress::WordRight),
+    ("home", KeyPress::Home),
+    ("end", KeyPress::End),
+    ("page-up", KeyPress::PageUp),
+    ("page-down", KeyPress::PageDown),
+    ("space", KeyPress::Char(' ')),
 ];
 
 /// What a key does: the table, with the user's keys over it.
 #[derive(Debug, Clone, Default)]
 pub struct Keymap {
-    own: Vec<(Context, Key, Option<Action>)>,
+    own: Vec<(KeyContext, KeyPress, Option<Action>)>,
 }
 
 impl Keymap {
@@ -63,8 +63,8 @@ impl Keymap {
                         let (at_key, at_action) = document.places(&name, key).unzip();
                         match map.take(context, key, action) {
                             Ok(()) => {}
-                            Err(Wrong::Key(why)) => faults.push(placed(at_key, &why)),
-                            Err(Wrong::Action(why)) => faults.push(placed(at_action, &why)),
+                            Err(BindingError::Key(why)) => faults.push(placed(at_key, &why)),
+                            Err(BindingError::Action(why)) => faults.push(placed(at_action, &why)),
                         }
                     }
                 }
@@ -73,25 +73,25 @@ impl Keymap {
             }
         }
         if faults.is_empty() && !map.can_quit() {
-            let at = document.place_of(&Context::Anywhere.name().to_lowercase());
+            let at = document.place_of(&KeyContext::Anywhere.name().to_lowercase());
             faults.push(placed(at, "no key is left for `quit`"));
         }
         if faults.is_empty() { Ok(map) } else { Err(faults) }
     }
 
     /// Takes a key with its action, or `none`.
-    fn take(&mut self, context: Context, key: &str, action: &Value) -> Result<(), Wrong> {
+    fn take(&mut self, context: KeyContext, key: &str, action: &Value) -> Result<(), BindingError> {
         let known = key_of(key).ok_or_else(|| {
-            Wrong::Key(format!("no key `{key}`; a letter, ctrl- and a letter, or a name such as page-up"))
+            BindingError::Key(format!("no key `{key}`; a letter, ctrl- and a letter, or a name such as page-up"))
         })?;
-        if context == Context::Text && matches!(known, Key::Char(_)) {
-            return Err(Wrong::Key(format!("`{key}` is typed in the text; take one with ctrl-")));
+        if context == KeyContext::Text && matches!(known, KeyPress::Char(_)) {
+            return Err(BindingError::Key(format!("`{key}` is typed in the text; take one with ctrl-")));
         }
         if self.own.iter().any(|(place, own, _)| (*place, *own) == (context, known)) {
-            return Err(Wrong::Key(format!("`{key}` is given twice, in two spellings")));
+            return Err(BindingError::Key(format!("`{key}` is given twice, in two spellings")));
         }
         let action = action.as_str().map_or_else(|| action.to_string(), str::to_owned);
-        self.own.push((context, known, action_of(&action).map_err(Wrong::Action)?));
+        self.own.push((context, known, action_of(&action).map_err(BindingError::Action)?));
         Ok(())
     }
 
@@ -99,24 +99,24 @@ impl Keymap {
     fn can_quit(&self) -> bool {
         let own = self.own.iter().map(|(_, key, _)| *key);
         let mut keys = bindings().flat_map(|binding| binding.keys.iter().copied()).chain(own);
-        keys.any(|key| self.within(key, Context::Anywhere) == Some(Action::Quit))
+        keys.any(|key| self.within(key, KeyContext::Anywhere) == Some(Action::Quit))
     }
 
     /// What `key` does in a context, and perhaps while a recording is played; `Anywhere` holds where the context says nothing, in the
     /// text view too, as far as nobody would type the key.
     #[must_use]
-    pub fn lookup(&self, key: Key, context: Context, replay: bool) -> Option<Action> {
+    pub fn lookup(&self, key: KeyPress, context: KeyContext, replay: bool) -> Option<Action> {
         self.within(key, context).or_else(|| {
-            let typed = context == Context::Text && !matches!(key, Key::Ctrl('c'));
+            let typed = context == KeyContext::Text && !matches!(key, KeyPress::Ctrl('c'));
             if typed {
                 return None;
             }
-            let steered = if replay { self.within(key, Context::Replay) } else { None };
-            steered.or_else(|| self.within(key, Context::Anywhere))
+            let steered = if replay { self.within(key, KeyContext::Replay) } else { None };
+            steered.or_else(|| self.within(key, KeyContext::Anywhere))
         })
     }
 
-    fn within(&self, key: Key, context: Context) -> Option<Action> {
+    fn within(&self, key: KeyPress, context: KeyContext) -> Option<Action> {
         let own = self.own.iter().rev().find(|(where_, own, _)| *where_ == context && *own == key);
         match own {
             Some((_, _, action)) => *action,
@@ -135,7 +135,7 @@ impl Keymap {
             return Cow::Borrowed(binding.shown);
         }
         let own = self.own.iter().filter(|(context, _, _)| *context == binding.context).map(|(_, key, _)| *key);
-        let mut keys: Vec<Key> = binding.keys.iter().copied().chain(own).collect();
+        let mut keys: Vec<KeyPress> = binding.keys.iter().copied().chain(own).collect();
         keys.retain(|key| self.within(*key, binding.context).is_some_and(|action| binding.actions.contains(&action)));
         let mut words: Vec<String> = keys.into_iter().map(word).collect();
         words.dedup();
@@ -154,27 +154,27 @@ impl Keymap {
 }
 
 /// A key in as few cells as it takes.
-fn sign(key: Key) -> String {
+fn sign(key: KeyPress) -> String {
     match key {
-        Key::Left => "←".to_owned(),
-        Key::Right => "→".to_owned(),
-        Key::Enter => "⏎".to_owned(),
+        KeyPress::Left => "←".to_owned(),
+        KeyPress::Right => "→".to_owned(),
+        KeyPress::Enter => "⏎".to_owned(),
         key => word(key),
     }
 }
 
-fn contexts() -> impl Iterator<Item = Context> {
-    Pane::ALL.into_iter().map(Context::In).chain([Context::Text, Context::Replay, Context::Anywhere])
+fn contexts() -> impl Iterator<Item = KeyContext> {
+    Pane::ALL.into_iter().map(KeyContext::In).chain([KeyContext::Text, KeyContext::Replay, KeyContext::Anywhere])
 }
 
 /// What is wrong with a line: its key, or what the key shall do.
-enum Wrong {
+enum BindingError {
     Key(String),
     Action(String),
 }
 
 /// Where a text begins.
-const START: Mark = Mark { line: 1, column: 1 };
+const START: TextPosition = TextPosition { line: 1, column: 1 };
 
 /// More than a blank line, a comment or the mark of a document.
 fn is_said(line: &str) -> bool {
@@ -182,7 +182,7 @@ fn is_said(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#') && line != "---" && line != "{}"
 }
 
-fn placed(at: Option<Mark>, why: &str) -> String {
+fn placed(at: Option<TextPosition>, why: &str) -> String {
     at.map_or_else(|| why.to_owned(), |at| format!("{}:{}: {why}", at.line, at.column))
 }
 
@@ -203,7 +203,7 @@ fn action_of(name: &str) -> Result<Option<Action>, String> {
     }
 }
 
-fn key_of(name: &str) -> Option<Key> {
+fn key_of(name: &str) -> Option<KeyPress> {
     if let Some((_, key)) = NAMED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         return Some(*key);
     }
@@ -212,16 +212,16 @@ fn key_of(name: &str) -> Option<Key> {
         letters.next().filter(|_| letters.next().is_none())
     };
     match name.strip_prefix("ctrl-") {
-        Some(letter) => single(letter).map(|letter| Key::Ctrl(letter.to_ascii_lowercase())),
-        None => single(name).map(Key::Char),
+        Some(letter) => single(letter).map(|letter| KeyPress::Ctrl(letter.to_ascii_lowercase())),
+        None => single(name).map(KeyPress::Char),
     }
 }
 
-fn word(key: Key) -> String {
+fn word(key: KeyPress) -> String {
     match key {
-        Key::Ctrl(letter) => format!("^{}", letter.to_ascii_uppercase()),
-        Key::Char(' ') => "space".to_owned(),
-        Key::Char(letter) => letter.to_string(),
+        KeyPress::Ctrl(letter) => format!("^{}", letter.to_ascii_uppercase()),
+        KeyPress::Char(' ') => "space".to_owned(),
+        KeyPress::Char(letter) => letter.to_string(),
         key => NAMED.iter().find(|(_, known)| *known == key).map_or_else(String::new, |(name, _)| (*name).to_owned()),
     }
 }
@@ -230,26 +230,26 @@ fn word(key: Key) -> String {
 mod tests {
     use super::*;
 
-    const PLAN: Context = Context::In(Pane::Plan);
+    const PLAN: KeyContext = KeyContext::In(Pane::Plan);
 
     #[test]
     fn a_pane_wins_over_anywhere() {
         let keys = Keymap::default();
-        assert_eq!(keys.lookup(Key::Enter, PLAN, false), Some(Action::Type));
-        assert_eq!(keys.lookup(Key::Enter, Context::In(Pane::Monitor), false), Some(Action::Attach));
-        assert_eq!(keys.lookup(Key::Enter, Context::In(Pane::Vram), false), None);
-        assert_eq!(keys.lookup(Key::Char('q'), Context::In(Pane::Vram), false), Some(Action::Quit));
-        assert_eq!(keys.lookup(Key::Char('q'), Context::Text, false), None);
+        assert_eq!(keys.lookup(KeyPress::Enter, PLAN, false), Some(Action::Type));
+        assert_eq!(keys.lookup(KeyPress::Enter, KeyContext::In(Pane::Monitor), false), Some(Action::Attach));
+        assert_eq!(keys.lookup(KeyPress::Enter, KeyContext::In(Pane::Vram), false), None);
+        assert_eq!(keys.lookup(KeyPress::Char('q'), KeyContext::In(Pane::Vram), false), Some(Action::Quit));
+        assert_eq!(keys.lookup(KeyPress::Char('q'), KeyContext::Text, false), None);
     }
 
     #[test]
     fn ones_own_keys_win_and_are_shown() {
         let keys =
             Keymap::parse("anywhere: {ctrl-q: quit, q: none}\nplan:\n  w: save\n  page-up: focus-vram\n").unwrap();
-        assert_eq!(keys.lookup(Key::Ctrl('q'), PLAN, false), Some(Action::Quit));
-        assert_eq!(keys.lookup(Key::Char('q'), PLAN, false), None);
-        assert_eq!(keys.lookup(Key::Char('w'), PLAN, false), Some(Action::Save));
-        assert_eq!(keys.lookup(Key::PageUp, PLAN, false), Some(Action::Focus(Pane::Vram)));
+        assert_eq!(keys.lookup(KeyPress::Ctrl('q'), PLAN, false), Some(Action::Quit));
+        assert_eq!(keys.lookup(KeyPress::Char('q'), PLAN, false), None);
+        assert_eq!(keys.lookup(KeyPress::Char('w'), PLAN, false), Some(Action::Save));
+        assert_eq!(keys.lookup(KeyPress::PageUp, PLAN, false), Some(Action::Focus(Pane::Vram)));
         let row = |action| bindings().find(|row| row.actions.contains(&action) && row.context != PLAN).unwrap();
         assert_eq!(keys.shown(row(Action::Quit)), "^C ^Q");
         assert_eq!(keys.shown(row(Action::Help)), "?");

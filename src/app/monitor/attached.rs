@@ -5,7 +5,7 @@ use crate::units::Bytes;
 
 /// The process that the plan is compared with.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attached {
+pub struct AttachedProcess {
     /// Its pid.
     pub pid: u32,
     /// When it started, once known: another start time under this pid is another process.
@@ -35,7 +35,7 @@ pub enum AttachedState {
     Replaced,
 }
 
-impl Attached {
+impl AttachedProcess {
     /// A process to wait for.
     #[must_use]
     pub fn to(pid: u32) -> Self {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::reading::{Absence, Kind, Moment, Reading, Sample};
+use crate::reading::{Absence, Moment, Reading, ReadingKind, Sample};
 use crate::units::{Bytes, BytesPerSec, Fraction, Seconds, Watts};
 
 /// Points kept for a device: ten minutes at one a second.
@@ -10,7 +10,7 @@ pub const KEPT: usize = 600;
 
 /// One device at one moment, reduced to what is drawn over time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct HistoryPoint {
     /// When.
     pub at: Moment,
     /// Device memory in use.
@@ -22,7 +22,7 @@ pub struct Point {
     /// Share of the time in which the FP32 pipes were active.
     pub fp32: Option<Fraction>,
     /// DRAM traffic and the kind of that figure.
-    pub bandwidth: Option<(BytesPerSec, Kind)>,
+    pub bandwidth: Option<(BytesPerSec, ReadingKind)>,
     /// Power drawn.
     pub power: Option<Watts>,
 }
@@ -30,7 +30,7 @@ pub struct Point {
 /// The recent past of every device, by its place in the samples.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    devices: Vec<VecDeque<Point>>,
+    devices: Vec<VecDeque<HistoryPoint>>,
     /// Samples taken in since the start: tells how far the kept points have moved on.
     taken: usize,
 }
@@ -45,7 +45,7 @@ impl History {
                 points.pop_front();
             }
             let bandwidth = device.dram_bandwidth.value().copied().zip(device.dram_bandwidth.kind());
-            points.push_back(Point {
+            points.push_back(HistoryPoint {
                 at: sample.at,
                 memory: device.memory.value().map(|memory| memory.used),
                 busy: device.busy.value().copied(),
@@ -58,18 +58,18 @@ impl History {
     }
 
     /// The points of a device, oldest first.
-    pub fn points(&self, device: usize) -> impl DoubleEndedIterator<Item = &Point> + ExactSizeIterator + Clone {
-        static NONE: VecDeque<Point> = VecDeque::new();
+    pub fn points(&self, device: usize) -> impl DoubleEndedIterator<Item = &HistoryPoint> + ExactSizeIterator + Clone {
+        static NONE: VecDeque<HistoryPoint> = VecDeque::new();
         self.devices.get(device).unwrap_or(&NONE).iter()
     }
 
     /// The points of a device in groups of `size`, oldest first. Groups keep their borders
     /// as time goes on, so that a picture of them moves only when one is complete.
-    pub fn groups(&self, device: usize, size: usize) -> Vec<Vec<&Point>> {
+    pub fn groups(&self, device: usize, size: usize) -> Vec<Vec<&HistoryPoint>> {
         let size = size.max(1);
         let points = self.points(device);
         let first = self.taken.saturating_sub(points.len());
-        let mut groups: Vec<Vec<&Point>> = Vec::new();
+        let mut groups: Vec<Vec<&HistoryPoint>> = Vec::new();
         for (index, point) in points.enumerate() {
             match groups.last_mut() {
                 Some(group) if !(first + index).is_multiple_of(size) => group.push(point),
@@ -84,11 +84,11 @@ impl History {
     /// are not `steady` are left out: it may go on before them.
     #[must_use]
     pub fn stretch(&self, device: usize, longest: Seconds, steady: impl Fn(Moment) -> bool) -> Stretch<'_> {
-        let is_steady = |point: &&Point| steady(point.at);
+        let is_steady = |point: &&HistoryPoint| steady(point.at);
         let newest = self.points(device).rev().find(is_steady).map_or(Moment(0), |point| point.at);
         let recent =
             self.points(device).rev().filter(is_steady).take_while(|point| newest.since(point.at).0 <= longest.0);
-        let mut points: Vec<&Point> = Vec::new();
+        let mut points: Vec<&HistoryPoint> = Vec::new();
         let mut idle = 0;
         for point in recent {
             idle = if point.is_idle() { idle + 1 } else { 0 };
@@ -104,7 +104,7 @@ impl History {
     }
 }
 
-impl Point {
+impl HistoryPoint {
     fn is_idle(&self) -> bool {
         self.busy.is_some_and(|busy| busy.0 == 0.0)
     }
@@ -113,7 +113,7 @@ impl Point {
 /// Points without a long pause, newest first.
 #[derive(Debug, Clone)]
 pub struct Stretch<'a> {
-    points: Vec<&'a Point>,
+    points: Vec<&'a HistoryPoint>,
     /// There are points, none of them steady.
     unsteady: bool,
 }
@@ -137,7 +137,8 @@ impl Stretch<'_> {
     #[must_use]
     pub fn bandwidth(&self, newest: &Reading<BytesPerSec>, step: Seconds) -> Reading<BytesPerSec> {
         let kind = newest.kind();
-        let of_kind = |point: &&Point| point.bandwidth.filter(|(_, seen)| Some(*seen) == kind).map(|(rate, _)| rate.0);
+        let of_kind =
+            |point: &&HistoryPoint| point.bandwidth.filter(|(_, seen)| Some(*seen) == kind).map(|(rate, _)| rate.0);
         self.mean(newest, step, of_kind, BytesPerSec)
     }
 
@@ -169,7 +170,7 @@ impl Stretch<'_> {
         &self,
         newest: &Reading<T>,
         step: Seconds,
-        value: impl Fn(&&Point) -> Option<f64>,
+        value: impl Fn(&&HistoryPoint) -> Option<f64>,
         unit: fn(f64) -> T,
     ) -> Reading<T> {
         let values: Vec<f64> = self.points.iter().filter_map(value).collect();
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn the_mean_is_of_the_newests_kind() {
         let mut history = History::default();
-        // The first figure of a card with counters is a bound: it is none of the measured ones.
+        // The first figure of a GPU with counters is a bound: it is none of the measured ones.
         history.push(&sample(0, Reading::upper_bound(BytesPerSec(100.0), Moment(0))));
         for (second, rate) in [(1, 1.0), (2, 2.0), (3, 6.0)] {
             history.push(&sample(second, Reading::measured(BytesPerSec(rate), Moment(second * 1000))));
@@ -217,7 +218,7 @@ mod tests {
         let newest = Reading::measured(BytesPerSec(6.0), Moment(3_000));
         // (1 + 2 + 6) / 3 = 3
         let mean = history.stretch(0, LONGEST, |_| true).bandwidth(&newest, STEP);
-        assert_eq!((mean.value(), mean.kind()), (Some(&BytesPerSec(3.0)), Some(Kind::Measured)));
+        assert_eq!((mean.value(), mean.kind()), (Some(&BytesPerSec(3.0)), Some(ReadingKind::Measured)));
     }
 
     #[test]

@@ -2,35 +2,35 @@
 
 use super::Monitor;
 use super::trail::Trail;
-use crate::app::alerts::Alerts;
+use crate::app::alerts::AlertState;
 use crate::app::event::Effect;
 use crate::app::run::Telemetry;
 use crate::app::run::outlook::Outlook;
 use crate::app::state::State;
-use crate::reading::playback::{Milestones, Steer};
+use crate::reading::playback::{Milestones, PlaybackCommand};
 
 /// Everything that samples have brought about.
 #[derive(Debug, Clone)]
-struct Shown {
+struct DisplayedState {
     monitor: Monitor,
     run: Telemetry,
     outlook: Outlook,
-    alerts: Alerts,
+    alerts: AlertState,
     trail: Trail,
 }
 
 /// How far a recording has been played, and what was shown on the way.
 #[derive(Debug, Clone, Default)]
-pub struct Played {
+pub struct PlaybackHistory {
     samples: usize,
-    milestones: Milestones<Box<Shown>>,
+    milestones: Milestones<Box<DisplayedState>>,
 }
 
 /// A sample of the recording has been shown.
 pub fn pass(state: &mut State) {
     state.recordings.played.samples += 1;
     let shown = || {
-        Box::new(Shown {
+        Box::new(DisplayedState {
             monitor: state.monitor.clone(),
             run: state.run.telemetry.clone(),
             outlook: state.run.outlook.clone(),
@@ -61,7 +61,7 @@ pub fn go_to(state: &mut State, samples: usize) -> Vec<Effect> {
         Some(shown) => {
             state.monitor.restart(Some(shown.monitor));
             let rules = std::mem::take(&mut state.run.alerts.rules);
-            state.run.alerts = Alerts { rules, ..shown.alerts };
+            state.run.alerts = AlertState { rules, ..shown.alerts };
             (state.run.telemetry, state.run.outlook, state.views.roofline.trail) =
                 (shown.run, shown.outlook, shown.trail);
         }
@@ -72,5 +72,5 @@ pub fn go_to(state: &mut State, samples: usize) -> Vec<Effect> {
             (state.run.outlook, state.views.roofline.trail) = (Outlook::default(), Trail::default());
         }
     }
-    if afresh { vec![Effect::Steer(Steer::Afresh)] } else { Vec::new() }
+    if afresh { vec![Effect::Steer(PlaybackCommand::Afresh)] } else { Vec::new() }
 }

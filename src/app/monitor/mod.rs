@@ -1,7 +1,7 @@
 //! What the monitor pane knows: the newest sample, the recent past, the attached process.
 
 pub(super) mod attached;
-pub(super) mod ending;
+pub(super) mod end_request;
 pub(super) mod history;
 pub(super) mod milestones;
 pub(super) mod processes;
@@ -9,18 +9,18 @@ pub(super) mod recording;
 pub(super) mod spans;
 pub(super) mod trail;
 
-use crate::app::key::Key;
+use crate::app::key::KeyPress;
 use crate::reading::{DeviceSample, HostProcess, Moment, Sample, SourceInfo};
 use crate::units::{Bytes, Seconds};
-use attached::{Attached, AttachedState};
-use ending::{Ending, Meant};
+use attached::{AttachedProcess, AttachedState};
+use end_request::{EndRequest, TargetProcess};
 use history::History;
 use processes::{ProcessList, ProcessRow};
-use spans::{Span, Spans};
+use spans::{HistorySpan, Spans};
 
 /// A row of the pane, by what it shows: it stays selected while others come and go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Selected {
+pub enum SelectedRow {
     /// A device, by its place in the samples.
     Device(usize),
     /// A process, by its pid.
@@ -64,7 +64,7 @@ impl MonitorView {
 
 /// How the source is doing.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Source {
+pub enum SourceState {
     /// Nothing heard so far.
     Starting,
     /// It gives samples.
@@ -77,7 +77,7 @@ pub enum Source {
 #[derive(Debug, Clone)]
 pub struct Monitor {
     /// How the source is doing.
-    pub source: Source,
+    pub source: SourceState,
     /// The newest sample.
     pub sample: Option<Sample>,
     /// The recent past, sample by sample.
@@ -87,19 +87,19 @@ pub struct Monitor {
     /// Now or the past.
     pub view: MonitorView,
     /// How much of the past.
-    pub span: Span,
+    pub span: HistorySpan,
     /// The attached process.
-    pub attached: Option<Attached>,
+    pub attached: Option<AttachedProcess>,
     /// What is selected.
-    pub selected: Selected,
+    pub selected: SelectedRow,
     /// The page of what is known of one device, where that takes several; past the last it begins again.
     pub page: usize,
     /// How processes are listed.
     pub list: ProcessList,
     /// The question whether to end a process.
-    pub ending: Option<Ending>,
+    pub ending: Option<EndRequest>,
     /// The process that was asked to end last.
-    pub asked_to_end: Option<Meant>,
+    pub asked_to_end: Option<TargetProcess>,
     /// The most that each device held since the start, or since the last attach.
     pub peaks: Vec<Option<Bytes>>,
     /// Samples lost since the start.
@@ -113,14 +113,14 @@ impl Monitor {
     #[must_use]
     pub fn new(attach: Option<u32>) -> Self {
         Self {
-            source: Source::Starting,
+            source: SourceState::Starting,
             sample: None,
             history: History::default(),
             spans: Spans::default(),
             view: MonitorView::default(),
-            span: Span::default(),
-            attached: attach.map(Attached::to),
-            selected: Selected::Device(0),
+            span: HistorySpan::default(),
+            attached: attach.map(AttachedProcess::to),
+            selected: SelectedRow::Device(0),
             page: 0,
             list: ProcessList::default(),
             ending: None,
@@ -132,16 +132,16 @@ impl Monitor {
     }
 
     /// A key while the processes to show are being typed: they follow at once.
-    pub(super) fn search(&mut self, key: Key) {
+    pub(super) fn search(&mut self, key: KeyPress) {
         let list = &mut self.list;
         match key {
-            Key::Char(c) => list.type_text(c.encode_utf8(&mut [0; 4])),
-            Key::Backspace => {
+            KeyPress::Char(c) => list.type_text(c.encode_utf8(&mut [0; 4])),
+            KeyPress::Backspace => {
                 list.sought.pop();
             }
-            Key::Ctrl('u') => list.sought.clear(),
-            Key::Enter => list.typing = false,
-            Key::Esc | Key::Ctrl('c') => {
+            KeyPress::Ctrl('u') => list.sought.clear(),
+            KeyPress::Enter => list.typing = false,
+            KeyPress::Esc | KeyPress::Ctrl('c') => {
                 list.typing = false;
                 list.sought.clear();
             }
@@ -198,8 +198,8 @@ impl Monitor {
     #[must_use]
     pub fn selected_pid(&self) -> Option<u32> {
         match self.selected {
-            Selected::Process(pid) => Some(pid),
-            Selected::Device(position) => self
+            SelectedRow::Process(pid) => Some(pid),
+            SelectedRow::Device(position) => self
                 .devices()
                 .get(position)?
                 .processes
@@ -214,8 +214,8 @@ impl Monitor {
     #[must_use]
     pub fn selected_row(&self) -> usize {
         match self.selected {
-            Selected::Device(position) => position,
-            Selected::Process(pid) => {
+            SelectedRow::Device(position) => position,
+            SelectedRow::Process(pid) => {
                 let row = self.processes().iter().position(|row| row.pid == pid).unwrap_or(0);
                 self.devices().len() + row
             }
@@ -225,15 +225,15 @@ impl Monitor {
     /// Selects what stands in a row.
     pub fn select_row(&mut self, row: usize) {
         let process = row.checked_sub(self.devices().len()).and_then(|row| Some(self.processes().get(row)?.pid));
-        self.selected = process.map_or(Selected::Device(row), Selected::Process);
+        self.selected = process.map_or(SelectedRow::Device(row), SelectedRow::Process);
     }
 
     /// The device whose past is shown: the selected one, or the one of the selected process.
     #[must_use]
     pub fn shown_device(&self) -> usize {
         match self.selected {
-            Selected::Device(position) => position,
-            Selected::Process(pid) => {
+            SelectedRow::Device(position) => position,
+            SelectedRow::Process(pid) => {
                 let on = |device: &DeviceSample| {
                     device.processes.value().is_some_and(|list| list.iter().any(|process| process.pid == pid))
                 };
@@ -257,7 +257,7 @@ impl Monitor {
     pub fn toggle_attach(&mut self, pid: u32) {
         self.attached = match &self.attached {
             Some(attached) if attached.pid == pid => None,
-            _ => Some(Attached::to(pid)),
+            _ => Some(AttachedProcess::to(pid)),
         };
         self.peaks.clear();
         self.note_peaks();
@@ -267,7 +267,7 @@ impl Monitor {
     pub fn restart(&mut self, from: Option<Self>) {
         let seen = from.unwrap_or_else(|| Self::new(self.attached.as_ref().map(|attached| attached.pid)));
         *self = Self {
-            source: std::mem::replace(&mut self.source, Source::Starting),
+            source: std::mem::replace(&mut self.source, SourceState::Starting),
             selected: self.selected,
             view: self.view,
             span: self.span,
@@ -289,10 +289,10 @@ impl Monitor {
 
     /// What is selected and no longer shown is not selected any more.
     pub fn keep_selection(&mut self) {
-        if let Selected::Process(pid) = self.selected
+        if let SelectedRow::Process(pid) = self.selected
             && !self.processes().iter().any(|row| row.pid == pid)
         {
-            self.selected = Selected::Device(0);
+            self.selected = SelectedRow::Device(0);
         }
     }
 

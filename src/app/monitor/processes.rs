@@ -3,7 +3,7 @@
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use crate::reading::{DeviceSample, HostProcess, Reading, Sample, Work};
+use crate::reading::{DeviceSample, HostProcess, ProcessWork, Reading, Sample};
 use crate::units::{Bytes, Fraction};
 
 /// The longest text to find.
@@ -87,7 +87,7 @@ pub struct ProcessRow<'a> {
     /// Its share of the time of the device where that is highest.
     pub busy: Reading<Fraction>,
     /// Whether it computes or draws.
-    pub work: Work,
+    pub work: ProcessWork,
     /// What the host knows of it.
     pub host: Option<&'a HostProcess>,
     /// Generations below the process on the device: 0 is that one itself.
@@ -128,7 +128,7 @@ impl ProcessRow<'_> {
 #[must_use]
 pub fn rows<'a>(sample: &'a Sample, list: &ProcessList, tree: bool) -> Vec<ProcessRow<'a>> {
     let mut rows = on_devices(sample);
-    // By card, then by part of it.
+    // By GPU, then by part of it.
     rows.sort_by_key(|row| {
         (row.on.first().map(|(device, _)| (device.index, device.mig.map(|part| part.number))), row.pid)
     });
@@ -190,7 +190,7 @@ fn add_children<'a>(sample: &'a Sample, parent: u32, depth: usize, rows: &mut Ve
             pid: child.pid,
             on: Vec::new(),
             busy: Reading::not_read(),
-            work: Work::default(),
+            work: ProcessWork::default(),
             host: Some(child),
             depth,
         });

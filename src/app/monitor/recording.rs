@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Source;
+use super::SourceState;
 use super::milestones;
 use crate::app::event::Effect;
 use crate::app::notice::{Notice, info, problem};
@@ -11,7 +11,7 @@ use crate::reading::playback::Playback;
 
 /// How writing what is observed to a file stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Recording {
+pub enum RecordingState {
     /// Nothing is written.
     #[default]
     Off,
@@ -42,32 +42,32 @@ pub fn played(state: &mut State, playback: Playback) -> Vec<Effect> {
 /// What is observed goes to that file from now on.
 pub fn began(state: &mut State, path: PathBuf) {
     state.notice = Some(info(format!("recording to {}: r ends it", path.display())));
-    state.recordings.recording = Recording::On(path);
+    state.recordings.recording = RecordingState::On(path);
 }
 
 /// Nothing is written any more, and why.
 pub fn ended(state: &mut State, notice: Notice) {
-    state.recordings.recording = Recording::Off;
+    state.recordings.recording = RecordingState::Off;
     state.notice = Some(notice);
 }
 
 /// Begins to record, or ends it.
 pub fn toggle(state: &mut State) -> Vec<Effect> {
     match (&state.recordings.recording, &state.monitor.source) {
-        (Recording::On(_), _) => {
-            state.recordings.recording = Recording::Ending;
+        (RecordingState::On(_), _) => {
+            state.recordings.recording = RecordingState::Ending;
             vec![Effect::StopRecording]
         }
-        (Recording::Starting | Recording::Ending, _) => Vec::new(),
-        (Recording::Off, _) if state.recordings.playback.is_some() => {
+        (RecordingState::Starting | RecordingState::Ending, _) => Vec::new(),
+        (RecordingState::Off, _) if state.recordings.playback.is_some() => {
             state.notice = Some(problem("this is a recording already"));
             Vec::new()
         }
-        (Recording::Off, Source::Running(_)) => {
-            state.recordings.recording = Recording::Starting;
+        (RecordingState::Off, SourceState::Running(_)) => {
+            state.recordings.recording = RecordingState::Starting;
             vec![Effect::Record]
         }
-        (Recording::Off, Source::Starting | Source::Failed(_)) => {
+        (RecordingState::Off, SourceState::Starting | SourceState::Failed(_)) => {
             state.notice = Some(problem("no source: there is nothing to record"));
             Vec::new()
         }

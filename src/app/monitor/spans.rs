@@ -7,11 +7,11 @@
 
 use std::collections::VecDeque;
 
-use crate::reading::{Figure, Kind, Moment, Reading, Sample, Spread};
+use crate::reading::{DeviceMetric, Moment, Reading, ReadingKind, Sample, Spread};
 
 /// A stretch of the past that can be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Span {
+pub enum HistorySpan {
     /// One minute.
     Minute,
     /// Ten minutes.
@@ -25,7 +25,7 @@ pub enum Span {
     Day,
 }
 
-impl Span {
+impl HistorySpan {
     /// All of them, the shortest first.
     pub const ALL: [Self; 5] = [Self::Minute, Self::TenMinutes, Self::Hour, Self::SixHours, Self::Day];
 
@@ -80,13 +80,13 @@ impl Span {
 struct Bucket {
     /// Which one, counted from the Unix epoch.
     number: u64,
-    figures: [Option<Spread>; Figure::ALL.len()],
+    figures: [Option<Spread>; DeviceMetric::ALL.len()],
 }
 
 /// The past of every device, at every span.
 #[derive(Debug, Clone, Default)]
 pub struct Spans {
-    devices: Vec<[VecDeque<Bucket>; Span::ALL.len()]>,
+    devices: Vec<[VecDeque<Bucket>; HistorySpan::ALL.len()]>,
     newest: Moment,
     /// Time between the last samples, in milliseconds, the newest first.
     spacing: [u64; 2],
@@ -102,8 +102,8 @@ impl Spans {
         let hold = self.hold();
         self.devices.resize_with(sample.devices.len().max(self.devices.len()), Default::default);
         for (rows, device) in self.devices.iter_mut().zip(&sample.devices) {
-            let figures = Figure::ALL.map(|figure| spread(&figure.of(device)));
-            for (span, row) in Span::ALL.into_iter().zip(rows) {
+            let figures = DeviceMetric::ALL.map(|figure| spread(&figure.of(device)));
+            for (span, row) in HistorySpan::ALL.into_iter().zip(rows) {
                 put(row, span, sample.at, figures, hold);
             }
         }
@@ -118,7 +118,7 @@ impl Spans {
 
     /// The end of the stretch that `columns` show of a span: they keep their borders as time
     /// goes on, so that a picture of them moves only when one is complete.
-    fn end(&self, span: Span, columns: u64) -> u64 {
+    fn end(&self, span: HistorySpan, columns: u64) -> u64 {
         let width = (span.millis().0 / columns).max(1);
         (self.newest.0 / width).saturating_add(1).saturating_mul(width)
     }
@@ -126,7 +126,13 @@ impl Spans {
     /// A figure of a device over a span that ends now, in so many columns of equal time, the
     /// newest last; none where nothing was read.
     #[must_use]
-    pub fn columns(&self, device: usize, span: Span, figure: Figure, columns: usize) -> Vec<Option<Spread>> {
+    pub fn columns(
+        &self,
+        device: usize,
+        span: HistorySpan,
+        figure: DeviceMetric,
+        columns: usize,
+    ) -> Vec<Option<Spread>> {
         let mut spreads: Vec<Option<Spread>> = vec![None; columns];
         let Some(rows) = self.devices.get(device).filter(|_| columns > 0) else { return spreads };
         let (length, bucket_length) = span.millis();
@@ -157,7 +163,7 @@ impl Spans {
 
     /// A figure of a device over a whole span.
     #[must_use]
-    pub fn whole(&self, device: usize, span: Span, figure: Figure) -> Option<Spread> {
+    pub fn whole(&self, device: usize, span: HistorySpan, figure: DeviceMetric) -> Option<Spread> {
         let row = &self.devices.get(device)?[span as usize];
         let (length, bucket_length) = span.millis();
         let oldest = self.newest.0.saturating_sub(length);
@@ -167,12 +173,18 @@ impl Spans {
 }
 
 fn spread(reading: &Reading<f64>) -> Option<Spread> {
-    let kind = reading.kind().unwrap_or(Kind::Measured);
+    let kind = reading.kind().unwrap_or(ReadingKind::Measured);
     reading.value().filter(|value| value.is_finite()).map(|value| Spread::of(*value, kind))
 }
 
 /// Adds figures to the bucket of their time; what has left the span makes room.
-fn put(row: &mut VecDeque<Bucket>, span: Span, at: Moment, figures: [Option<Spread>; Figure::ALL.len()], hold: u64) {
+fn put(
+    row: &mut VecDeque<Bucket>,
+    span: HistorySpan,
+    at: Moment,
+    figures: [Option<Spread>; DeviceMetric::ALL.len()],
+    hold: u64,
+) {
     let (length, bucket_length) = span.millis();
     let number = at.0 / bucket_length;
     match row.back_mut() {
@@ -219,15 +231,19 @@ mod tests {
     #[test]
     fn a_peak_of_a_second_is_still_there_after_hours() {
         let (spans, _) = long_run();
-        let day = spans.columns(0, Span::Day, Figure::Power, 100);
+        let day = spans.columns(0, HistorySpan::Day, DeviceMetric::Power, 100);
         let peaks: Vec<usize> =
             (0..100).filter(|column| day[*column].is_some_and(|spread| spread.high > 899.0)).collect();
         // Ten of 24 hours before the end: at 58.3 % of the width, in one column or on the border of two.
         assert!(!peaks.is_empty() && peaks.iter().all(|column| (57..=59).contains(column)), "{peaks:?}");
         assert!(
-            spans.columns(0, Span::SixHours, Figure::Power, 100).iter().flatten().all(|spread| spread.high < 501.0)
+            spans
+                .columns(0, HistorySpan::SixHours, DeviceMetric::Power, 100)
+                .iter()
+                .flatten()
+                .all(|spread| spread.high < 501.0)
         );
-        let whole = spans.whole(0, Span::Day, Figure::Power).unwrap();
+        let whole = spans.whole(0, HistorySpan::Day, DeviceMetric::Power).unwrap();
         assert_eq!((whole.low, whole.high), (500.0, 900.0));
         // 86 400 s with one at 900 W: 500 + 400 / 86 400.
         assert!((whole.mean() - 500.0046).abs() < 1e-3, "{}", whole.mean());
@@ -236,9 +252,9 @@ mod tests {
     #[test]
     fn every_span_is_full_from_its_first_sample_to_its_last() {
         let (spans, _) = long_run();
-        for span in Span::ALL {
+        for span in HistorySpan::ALL {
             for columns in [1, 37, 60, 200] {
-                let seen = spans.columns(0, span, Figure::Power, columns).iter().flatten().count();
+                let seen = spans.columns(0, span, DeviceMetric::Power, columns).iter().flatten().count();
                 assert_eq!(seen, columns, "{span:?}");
             }
         }
@@ -251,12 +267,12 @@ mod tests {
         for second in 0..600 {
             spans.push(&sample(at(second), (second % 17) as f64));
         }
-        let before = spans.columns(0, Span::TenMinutes, Figure::Power, 60);
+        let before = spans.columns(0, HistorySpan::TenMinutes, DeviceMetric::Power, 60);
         for second in 600..610 {
             spans.push(&sample(at(second), (second % 17) as f64));
         }
         // Ten seconds are one column.
-        let after = spans.columns(0, Span::TenMinutes, Figure::Power, 60);
+        let after = spans.columns(0, HistorySpan::TenMinutes, DeviceMetric::Power, 60);
         assert_eq!(before[2..59], after[1..58]);
     }
 
@@ -274,9 +290,9 @@ mod tests {
         for at in [0, 5, 5, 3, u64::MAX - 1, u64::MAX, 7] {
             spans.push(&sample(Moment(at), 1.0));
         }
-        for span in Span::ALL {
-            assert!(spans.columns(0, span, Figure::Power, 7)[6].is_some(), "{span:?}");
-            assert!(spans.whole(0, span, Figure::Power).is_some());
+        for span in HistorySpan::ALL {
+            assert!(spans.columns(0, span, DeviceMetric::Power, 7)[6].is_some(), "{span:?}");
+            assert!(spans.whole(0, span, DeviceMetric::Power).is_some());
         }
     }
 
@@ -286,7 +302,7 @@ mod tests {
         for second in (0..20).chain(40..60) {
             spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), 500.0));
         }
-        let minute = spans.columns(0, Span::Minute, Figure::Power, 60);
+        let minute = spans.columns(0, HistorySpan::Minute, DeviceMetric::Power, 60);
         let seen: String = minute.iter().map(|spread| if spread.is_some() { '#' } else { '.' }).collect();
         // The first 20 seconds are the first 20 columns, and 20 s are missing.
         assert_eq!(seen, format!("{0}{1}{0}", "#".repeat(20), ".".repeat(20)));
@@ -296,8 +312,8 @@ mod tests {
     fn what_was_not_read_is_no_zero() {
         let mut spans = Spans::default();
         spans.push(&Sample { at: Moment(5_000), devices: vec![DeviceSample::default()], ..Sample::default() });
-        assert!(spans.columns(0, Span::Minute, Figure::Memory, 10).iter().all(Option::is_none));
-        assert_eq!(spans.whole(0, Span::Minute, Figure::Memory), None);
-        assert_eq!(spans.whole(7, Span::Minute, Figure::Memory), None);
+        assert!(spans.columns(0, HistorySpan::Minute, DeviceMetric::Memory, 10).iter().all(Option::is_none));
+        assert_eq!(spans.whole(0, HistorySpan::Minute, DeviceMetric::Memory), None);
+        assert_eq!(spans.whole(7, HistorySpan::Minute, DeviceMetric::Memory), None);
     }
 }

@@ -76,7 +76,7 @@ fn letting_go_and_attaching_again_starts_anew() {
     let mut monitor = Monitor::new(None);
     monitor.take(sample(vec![device(0, 30.0, &[(7, 30.0)])], &[]));
     monitor.select_row(1);
-    assert_eq!((monitor.selected, monitor.selected_row()), (Selected::Process(7), 1));
+    assert_eq!((monitor.selected, monitor.selected_row()), (SelectedRow::Process(7), 1));
     assert_eq!(monitor.selected_pid(), Some(7));
     monitor.toggle_attach(7);
     assert_eq!(monitor.attached.as_ref().unwrap().state, AttachedState::Present);

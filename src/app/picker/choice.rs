@@ -21,7 +21,7 @@ impl Choice {
         Self { name: name.to_owned(), facts: facts.to_owned(), aliases: String::new() }
     }
 
-    /// A card: memory, bandwidth, the peak that training computes at, power.
+    /// A GPU: memory, bandwidth, the peak that training computes at, power.
     #[must_use]
     pub fn of_gpu(gpu: &Gpu) -> Self {
         let peaks = [("bf16", gpu.peaks.bf16), ("fp16", gpu.peaks.fp16), ("fp32", gpu.peaks.fp32)];

@@ -9,7 +9,7 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use crate::app::editor::field::Field;
-use crate::app::editor::step::Outcome;
+use crate::app::editor::step::StepOutcome;
 use crate::app::what_if::search::Constraint;
 use choice::Choice;
 
@@ -18,7 +18,7 @@ const LONGEST: usize = 400;
 
 /// What is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum PickerPurpose {
     /// A value of that field.
     Value(Field),
     /// An action of the dashboard.
@@ -41,7 +41,7 @@ pub enum Purpose {
     ExportTo,
 }
 
-impl Purpose {
+impl PickerPurpose {
     /// The words in its frame.
     #[must_use]
     pub fn title(self) -> String {
@@ -77,7 +77,7 @@ impl Purpose {
 #[derive(Debug, Clone)]
 pub struct Picker {
     /// What is chosen.
-    pub purpose: Purpose,
+    pub purpose: PickerPurpose,
     /// What has been typed.
     pub query: String,
     /// Everything there is to choose from.
@@ -87,13 +87,13 @@ pub struct Picker {
     /// The selected one, by its place in `shown`.
     pub selected: usize,
     /// What the selected value would do to the plan.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<StepOutcome>,
 }
 
 impl Picker {
     /// Opens the list on `current`, where that is in it.
     #[must_use]
-    pub fn open(purpose: Purpose, choices: Vec<Choice>, current: Option<&str>) -> Self {
+    pub fn open(purpose: PickerPurpose, choices: Vec<Choice>, current: Option<&str>) -> Self {
         let selected = choices.iter().position(|choice| Some(choice.name.as_str()) == current).unwrap_or(0);
         let shown = (0..choices.len()).collect();
         Self { purpose, query: String::new(), choices, shown, selected, outcome: None }

@@ -1,14 +1,14 @@
 //! What happens in a list and with what is taken from it.
 
 use super::choice::Choice;
-use super::{Picker, Purpose};
+use super::{Picker, PickerPurpose};
 use crate::app::editor::editing;
 use crate::app::editor::step::outlook;
 use crate::app::event::Effect;
-use crate::app::key::{Key, PAGE};
-use crate::app::keymap::listing::{Command, commands};
+use crate::app::key::{KeyPress, PAGE};
+use crate::app::keymap::listing::{PaletteCommand, commands};
 use crate::app::keymap::synonyms::synonyms;
-use crate::app::keymap::{Action, Context};
+use crate::app::keymap::{Action, KeyContext};
 use crate::app::notice::problem;
 use crate::app::plans;
 use crate::app::plans::exporting;
@@ -21,21 +21,21 @@ use crate::app::what_if::sweep;
 /// Opens the list of actions.
 pub fn open_palette(state: &mut State) {
     let choices = listed(state).iter().map(|command| choice(command, state)).collect();
-    state.dialogs.picker = Some(Picker::open(Purpose::Action, choices, None));
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Action, choices, None));
 }
 
 /// The actions that can be done now: those of a recording only while one is played.
-fn listed(state: &State) -> Vec<Command> {
+fn listed(state: &State) -> Vec<PaletteCommand> {
     let mut commands = commands(state.views.focus);
-    commands.retain(|command| command.binding.context != Context::Replay || state.recordings.playback.is_some());
+    commands.retain(|command| command.binding.context != KeyContext::Replay || state.recordings.playback.is_some());
     commands
 }
 
-fn choice(command: &Command, state: &State) -> Choice {
+fn choice(command: &PaletteCommand, state: &State) -> Choice {
     let binding = command.binding;
     let key = state.keys.key_of(binding, command.action);
     let place = match binding.context {
-        Context::Anywhere => String::new(),
+        KeyContext::Anywhere => String::new(),
         context => format!(" ({})", context.name()),
     };
     let facts = format!("{key:>9}  {}{place}", binding.help);
@@ -43,36 +43,36 @@ fn choice(command: &Command, state: &State) -> Choice {
 }
 
 /// A key while a list is open. An action that was chosen is returned to be done.
-pub fn on_key(state: &mut State, key: Key) -> (Vec<Effect>, Option<Action>) {
+pub fn on_key(state: &mut State, key: KeyPress) -> (Vec<Effect>, Option<Action>) {
     let Some(picker) = &mut state.dialogs.picker else { return (Vec::new(), None) };
     match key {
-        Key::Up | Key::Ctrl('p') => picker.step(-1),
-        Key::Down | Key::Ctrl('n') => picker.step(1),
-        Key::PageUp => picker.step(-PAGE.cast_signed()),
-        Key::PageDown => picker.step(PAGE.cast_signed()),
-        Key::Home => picker.step(isize::MIN),
-        Key::End => picker.step(isize::MAX),
-        Key::Char(letter) => picker.type_letter(letter),
-        Key::Backspace => {
+        KeyPress::Up | KeyPress::Ctrl('p') => picker.step(-1),
+        KeyPress::Down | KeyPress::Ctrl('n') => picker.step(1),
+        KeyPress::PageUp => picker.step(-PAGE.cast_signed()),
+        KeyPress::PageDown => picker.step(PAGE.cast_signed()),
+        KeyPress::Home => picker.step(isize::MIN),
+        KeyPress::End => picker.step(isize::MAX),
+        KeyPress::Char(letter) => picker.type_letter(letter),
+        KeyPress::Backspace => {
             let mut query = std::mem::take(&mut picker.query);
             query.pop();
             picker.set_query(query);
         }
-        Key::Ctrl('u') => picker.set_query(String::new()),
+        KeyPress::Ctrl('u') => picker.set_query(String::new()),
         // What is typed as a path goes on as one; else the selected name is written out.
-        Key::Tab if picker.purpose.is_path() && (picker.choice().is_none() || is_path(&picker.query)) => {
+        KeyPress::Tab if picker.purpose.is_path() && (picker.choice().is_none() || is_path(&picker.query)) => {
             return (vec![Effect::CompletePath(picker.query.clone())], None);
         }
-        Key::Tab => {
+        KeyPress::Tab => {
             if let Some(name) = picker.choice().map(|choice| choice.name.clone()) {
                 picker.set_query(name);
             }
         }
-        Key::Esc | Key::Ctrl('c') => {
+        KeyPress::Esc | KeyPress::Ctrl('c') => {
             state.dialogs.picker = None;
             editing::leave_value(state);
         }
-        Key::Enter => return take(state),
+        KeyPress::Enter => return take(state),
         _ => {}
     }
     look(state);
@@ -105,7 +105,7 @@ pub fn paths_found(state: &mut State, typed: &str, paths: Vec<String>) {
 /// Works out what the selected value would do.
 pub fn look(state: &mut State) {
     let Some(picker) = &mut state.dialogs.picker else { return };
-    let Purpose::Value(field) = picker.purpose else { return };
+    let PickerPurpose::Value(field) = picker.purpose else { return };
     picker.outcome = picker
         .taken()
         .and_then(|value| outlook(field, &value, &state.plans.editor, &state.catalog))
@@ -120,22 +120,22 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
     };
     let mut effects = Vec::new();
     match picker.purpose {
-        Purpose::Value(field) => editing::take_value(state, field, &taken),
-        Purpose::NewKey => editing::add(state, &taken),
-        Purpose::SecondKey => sweep::add(state, &taken),
-        Purpose::Constraint(constraint) => effects = search::constrain(state, constraint, &taken),
-        Purpose::Open => effects = plans::chosen(state, &taken),
-        Purpose::SaveAs => {
+        PickerPurpose::Value(field) => editing::take_value(state, field, &taken),
+        PickerPurpose::NewKey => editing::add(state, &taken),
+        PickerPurpose::SecondKey => sweep::add(state, &taken),
+        PickerPurpose::Constraint(constraint) => effects = search::constrain(state, constraint, &taken),
+        PickerPurpose::Open => effects = plans::chosen(state, &taken),
+        PickerPurpose::SaveAs => {
             state.plans.save_as = Some(taken.into());
             effects = saving::save(&mut state.plans, false);
         }
-        Purpose::Export => exporting::chosen(state, &taken),
-        Purpose::ExportTo => effects = exporting::write_to(&mut state.plans, taken.into()),
-        Purpose::Topic => picker.place().into_iter().for_each(|place| topics::chosen(state, place)),
-        Purpose::Action => {
+        PickerPurpose::Export => exporting::chosen(state, &taken),
+        PickerPurpose::ExportTo => effects = exporting::write_to(&mut state.plans, taken.into()),
+        PickerPurpose::Topic => picker.place().into_iter().for_each(|place| topics::chosen(state, place)),
+        PickerPurpose::Action => {
             let command = picker.place().and_then(|place| listed(state).get(place).copied());
             let Some(command) = command else { return (effects, None) };
-            if let Context::In(pane) = command.binding.context {
+            if let KeyContext::In(pane) = command.binding.context {
                 state.views.focus = pane;
             }
             return (effects, Some(command.action));

@@ -4,7 +4,7 @@ use crate::app::editor::Editor;
 use crate::app::notice::info;
 use crate::app::plans;
 use crate::app::state::{Overlay, State};
-use crate::plan::Loaded;
+use crate::plan::LoadedPlan;
 
 /// The account that is given of a reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Account {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Import {
     /// The plan, in no file yet.
-    pub plan: Loaded,
+    pub plan: LoadedPlan,
     /// What it was read from.
     pub account: Account,
 }
@@ -37,7 +37,7 @@ pub struct Import {
 /// Another tool's file is opened as a plan of its own beside the others; what was read of it is shown.
 pub fn arrived(state: &mut State, import: Import) {
     let name = plans::unused(&state.plans, &import.plan.name);
-    let plan = Editor::unsaved(Loaded { name, ..import.plan }, &state.catalog);
+    let plan = Editor::unsaved(LoadedPlan { name, ..import.plan }, &state.catalog);
     plans::open(state, plan, None);
     show(state, import.account);
 }

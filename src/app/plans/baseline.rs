@@ -2,7 +2,7 @@
 
 use crate::app::editor::Editor;
 use crate::app::editor::field::Field;
-use crate::app::editor::step::{Outcome, outcome_of};
+use crate::app::editor::step::{StepOutcome, outcome_of};
 use crate::app::notice::{info, problem};
 use crate::app::state::State;
 use crate::predict::{Component, Job, Outline, Prediction, RooflineOp};
@@ -43,13 +43,13 @@ impl Baseline {
 
     /// What `prediction` needs and does more than this.
     #[must_use]
-    pub fn outcome(&self, prediction: &Prediction) -> Outcome {
-        Outcome::between(&self.prediction, prediction)
+    pub fn outcome(&self, prediction: &Prediction) -> StepOutcome {
+        StepOutcome::between(&self.prediction, prediction)
     }
 
     /// The same of another plan's figures.
     #[must_use]
-    pub fn outcome_of(&self, outline: &Outline) -> Outcome {
+    pub fn outcome_of(&self, outline: &Outline) -> StepOutcome {
         outcome_of(&self.prediction, outline)
     }
 

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::app::event::{Effect, Expected};
+use crate::app::event::{Effect, ExpectedFile};
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
-use crate::app::picker::{Picker, Purpose};
+use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::state::{Overlay, Plans, Saving, State};
-use crate::plan::export::{Exported, Target, export};
+use crate::plan::export::{ExportedPlan, Target, export};
 
 /// What the plan is exported as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Export {
     /// For whom.
     pub target: Target,
     /// The text, and what it does not say.
-    pub exported: Exported,
+    pub exported: ExportedPlan,
     /// Where it would be written.
     pub path: PathBuf,
 }
@@ -42,7 +42,7 @@ pub fn ask(state: &mut State) {
         return;
     }
     let choices = Target::ALL.map(|target| Choice::of(target.name(), target.meaning())).to_vec();
-    state.dialogs.picker = Some(Picker::open(Purpose::Export, choices, None));
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Export, choices, None));
 }
 
 /// Shows the plan as that target writes it.
@@ -58,7 +58,7 @@ pub fn chosen(state: &mut State, name: &str) {
 
 /// Asks for the file to write to.
 pub fn ask_where(state: &mut State) {
-    let mut picker = Picker::open(Purpose::ExportTo, Vec::new(), None);
+    let mut picker = Picker::open(PickerPurpose::ExportTo, Vec::new(), None);
     picker.query = state.plans.export.as_ref().map_or_else(String::new, |export| export.path.display().to_string());
     state.dialogs.picker = Some(picker);
 }
@@ -77,7 +77,7 @@ pub fn write(plans: &mut Plans, over: bool) -> Vec<Effect> {
         return Vec::new();
     };
     plans.saving = Saving::Export;
-    let expected = if over { Expected::Anything } else { Expected::Nothing };
+    let expected = if over { ExpectedFile::Anything } else { ExpectedFile::Nothing };
     let (path, text) = (Some(export.path.clone()), export.text().to_owned());
     vec![Effect::Save { path, name: plans.editor.name().to_owned(), text, expected }]
 }

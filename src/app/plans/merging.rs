@@ -8,7 +8,7 @@ use crate::app::editor::editing;
 use crate::app::editor::text::TextView;
 use crate::app::notice::{info, problem};
 use crate::app::state::State;
-use crate::plan::{Document, Mark};
+use crate::plan::{Document, TextPosition};
 
 /// Both sets of changes in one text: by lines; where these meet, by values; where these are
 /// two for one key, both are put in for the user to choose.
@@ -25,7 +25,7 @@ pub fn merge(state: &mut State, theirs: String) {
         Err(both) => {
             let line = both.lines().position(|line| line.starts_with("<<<<<<<")).map_or(1, |at| at + 1);
             editing::take_text(state, both);
-            state.plans.text = Some(TextView::open(state.plans.editor.text(), Some(Mark { line, column: 1 })));
+            state.plans.text = Some(TextView::open(state.plans.editor.text(), Some(TextPosition { line, column: 1 })));
             state.notice = Some(problem("both changed the same lines: choose between the marks, then save"));
         }
     }

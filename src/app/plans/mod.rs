@@ -14,10 +14,10 @@ use crate::app::editor::Editor;
 use crate::app::editor::editing::follow;
 use crate::app::editor::text::TextView;
 use crate::app::event::Effect;
-use crate::app::key::Key;
+use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
-use crate::app::picker::{Picker, Purpose};
+use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::EXAMPLES;
 
@@ -27,17 +27,17 @@ const EXAMPLE: &str = "built-in example";
 /// Asks which plan to open.
 pub fn ask(dialogs: &mut Dialogs) -> Vec<Effect> {
     let examples = EXAMPLES.iter().map(|(name, _)| Choice::of(name, EXAMPLE)).collect();
-    dialogs.picker = Some(Picker::open(Purpose::Open, examples, None));
+    dialogs.picker = Some(Picker::open(PickerPurpose::Open, examples, None));
     vec![Effect::ListPlans]
 }
 
 /// Adds the files that there are to the list, each with what it is, while that is open.
 pub fn listed(dialogs: &mut Dialogs, files: &[(PathBuf, String)]) {
-    let Some(picker) = dialogs.picker.as_mut().filter(|picker| picker.purpose == Purpose::Open) else { return };
+    let Some(picker) = dialogs.picker.as_mut().filter(|picker| picker.purpose == PickerPurpose::Open) else { return };
     let files = files.iter().map(|(path, what)| Choice::of(&path.display().to_string(), what));
     let choices = files.chain(picker.choices.drain(..).filter(|choice| choice.facts == EXAMPLE)).collect();
     let query = picker.query.clone();
-    *picker = Picker::open(Purpose::Open, choices, None);
+    *picker = Picker::open(PickerPurpose::Open, choices, None);
     picker.set_query(query);
 }
 
@@ -145,12 +145,12 @@ fn arrive(state: &mut State) {
 }
 
 /// A key while the open plans are compared.
-pub fn on_table(state: &mut State, key: Key, selected: usize) {
+pub fn on_table(state: &mut State, key: KeyPress, selected: usize) {
     let last = state.plans.tabs.place().1 - 1;
     state.dialogs.overlay = match key {
-        Key::Up | Key::Char('k') => Some(Overlay::Plans(selected.saturating_sub(1))),
-        Key::Down | Key::Char('j') => Some(Overlay::Plans((selected + 1).min(last))),
-        Key::Enter => {
+        KeyPress::Up | KeyPress::Char('k') => Some(Overlay::Plans(selected.saturating_sub(1))),
+        KeyPress::Down | KeyPress::Char('j') => Some(Overlay::Plans((selected + 1).min(last))),
+        KeyPress::Enter => {
             if state.plans.tabs.place().0 != selected {
                 go_to(state, selected);
             }

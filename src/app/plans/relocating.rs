@@ -41,7 +41,7 @@ fn way(from: &Path, named: &Path, to: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::way;
-    use crate::app::{Editor, Effect, Event, Key, State, update};
+    use crate::app::{Editor, Effect, Event, KeyPress, State, update};
     use crate::catalog::Catalog;
     use crate::plan::HfConfig;
     use crate::reading::Moment;
@@ -58,7 +58,8 @@ mod tests {
     }
 
     fn save_as(state: &mut State, path: &str) -> Vec<Effect> {
-        let keys = std::iter::once(Key::Char('S')).chain(path.chars().map(Key::Char)).chain([Key::Enter]);
+        let keys =
+            std::iter::once(KeyPress::Char('S')).chain(path.chars().map(KeyPress::Char)).chain([KeyPress::Enter]);
         keys.flat_map(|key| update(state, Event::Key(key))).collect()
     }
 

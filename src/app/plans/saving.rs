@@ -6,11 +6,11 @@ use super::exporting;
 use super::merging::merge;
 use super::relocating::relocated;
 use crate::app::editor::editing;
-use crate::app::editor::{CONFIG, Editor, Standing};
-use crate::app::event::{Effect, Expected, Unsaved};
-use crate::app::key::Key;
+use crate::app::editor::{CONFIG, Editor, ReadingState};
+use crate::app::event::{Effect, ExpectedFile, UnsavedText};
+use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
-use crate::app::picker::{Picker, Purpose};
+use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::plans;
 use crate::app::run::plan::RunPlan;
 use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
@@ -22,12 +22,12 @@ pub struct Conflict {
     /// Which.
     pub path: PathBuf,
     /// What was found.
-    pub found: InTheWay,
+    pub found: SaveObstacle,
 }
 
 /// What is in the way of writing a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InTheWay {
+pub enum SaveObstacle {
     /// What somebody else wrote since it was read; none where that is no text.
     Newer(Option<String>),
     /// Another file, that nobody has seen here; none where it is no text.
@@ -51,7 +51,7 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
 
 /// Asks for the file to save to instead of the plan's own.
 pub fn ask_where(dialogs: &mut Dialogs) {
-    dialogs.picker = Some(Picker::open(Purpose::SaveAs, Vec::new(), None));
+    dialogs.picker = Some(Picker::open(PickerPurpose::SaveAs, Vec::new(), None));
 }
 
 /// Writes the plan; `over` whatever is there.
@@ -63,10 +63,10 @@ pub fn save(plans: &mut Plans, over: bool) -> Vec<Effect> {
     let editor = &plans.editor;
     let own = editor.path().map(Into::into);
     let expected = match (&plans.save_as, &own) {
-        _ if over => Expected::Anything,
-        (None, Some(_)) => Expected::Text(editor.saved_text().to_owned()),
-        (Some(path), Some(own)) if path == own => Expected::Text(editor.saved_text().to_owned()),
-        (Some(_), _) | (None, None) => Expected::Nothing,
+        _ if over => ExpectedFile::Anything,
+        (None, Some(_)) => ExpectedFile::Text(editor.saved_text().to_owned()),
+        (Some(path), Some(own)) if path == own => ExpectedFile::Text(editor.saved_text().to_owned()),
+        (Some(_), _) | (None, None) => ExpectedFile::Nothing,
     };
     let moved = plans.save_as.as_deref().and_then(|path| relocated(editor, path));
     let text = moved.as_ref().map_or_else(|| editor.text(), Document::text).to_owned();
@@ -146,18 +146,18 @@ pub fn to_be_written(state: &State) -> &str {
 }
 
 /// A key while it is shown what is in the way.
-pub fn on_conflict(state: &mut State, key: Key) -> Vec<Effect> {
+pub fn on_conflict(state: &mut State, key: KeyPress) -> Vec<Effect> {
     state.dialogs.overlay = None;
     let Some(conflict) = state.plans.conflict.take() else { return Vec::new() };
     let export = state.plans.saving == Saving::Export;
     state.plans.saving = Saving::Idle;
-    let again = if conflict.found == InTheWay::Nothing { Key::Char('w') } else { Key::Char('o') };
+    let again = if conflict.found == SaveObstacle::Nothing { KeyPress::Char('w') } else { KeyPress::Char('o') };
     match (key, conflict.found) {
         (key, _) if key == again && export => return exporting::write(&mut state.plans, true),
         (key, _) if key == again => return save(&mut state.plans, true),
-        (Key::Char('S'), _) if export => exporting::ask_where(state),
-        (Key::Char('S'), _) => ask_where(&mut state.dialogs),
-        (Key::Char('m'), InTheWay::Newer(Some(theirs))) => merge(state, theirs),
+        (KeyPress::Char('S'), _) if export => exporting::ask_where(state),
+        (KeyPress::Char('S'), _) => ask_where(&mut state.dialogs),
+        (KeyPress::Char('m'), SaveObstacle::Newer(Some(theirs))) => merge(state, theirs),
         _ => state.plans.save_as = None,
     }
     Vec::new()
@@ -175,17 +175,17 @@ pub fn quit(state: &mut State) -> Vec<Effect> {
 }
 
 /// A key while it is asked what to do with unsaved changes.
-pub fn on_quit(state: &mut State, key: Key) -> Vec<Effect> {
+pub fn on_quit(state: &mut State, key: KeyPress) -> Vec<Effect> {
     state.dialogs.overlay = None;
     match key {
-        Key::Char('q') | Key::Ctrl('c') => {
+        KeyPress::Char('q') | KeyPress::Ctrl('c') => {
             let mut effects = vec![forget(&state.plans)];
             state.plans.kept = None;
             state.plans.editor.discard_changes();
             effects.extend(go_on_leaving(state));
             effects
         }
-        Key::Char('s') | Key::Ctrl('s') => {
+        KeyPress::Char('s') | KeyPress::Ctrl('s') => {
             state.plans.quit_after_save = true;
             save(&mut state.plans, false)
         }
@@ -212,19 +212,22 @@ pub fn keep(state: &mut State, leaving: bool) -> Option<Effect> {
         return state.plans.kept.take().map(|_| forget(&state.plans));
     }
     // A long text is kept when it is read: letters that were typed meanwhile are one text.
-    if asked || editor.standing() != Standing::Read && !leaving || state.plans.kept.as_deref() == Some(editor.text()) {
+    if asked
+        || editor.standing() != ReadingState::Read && !leaving
+        || state.plans.kept.as_deref() == Some(editor.text())
+    {
         return None;
     }
     state.plans.kept = Some(editor.text().to_owned());
     let (path, name) = (editor.path().map(Into::into), editor.name().to_owned());
-    Some(Effect::Keep(Unsaved { path, name, text: editor.text().to_owned() }))
+    Some(Effect::Keep(UnsavedText { path, name, text: editor.text().to_owned() }))
 }
 
 /// A key while what was kept is offered. It stays offered until it is taken or deleted: the
 /// next edit would be kept in its place.
-pub fn on_recovered(state: &mut State, key: Key) -> Vec<Effect> {
+pub fn on_recovered(state: &mut State, key: KeyPress) -> Vec<Effect> {
     match key {
-        Key::Char('r') | Key::Enter => {
+        KeyPress::Char('r') | KeyPress::Enter => {
             state.dialogs.overlay = None;
             if let Some(text) = state.plans.recovered.take() {
                 editing::take_text(state, text);
@@ -232,12 +235,12 @@ pub fn on_recovered(state: &mut State, key: Key) -> Vec<Effect> {
             }
             Vec::new()
         }
-        Key::Char('d') => {
+        KeyPress::Char('d') => {
             state.dialogs.overlay = None;
             state.plans.recovered = None;
             vec![forget(&state.plans)]
         }
-        Key::Char('q') => vec![Effect::Quit],
+        KeyPress::Char('q') => vec![Effect::Quit],
         _ => Vec::new(),
     }
 }

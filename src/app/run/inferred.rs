@@ -5,14 +5,14 @@ use super::plan::RunPlan;
 use crate::app::editor::Editor;
 use crate::app::editor::editing::set_against;
 use crate::app::event::Effect;
-use crate::app::key::Key;
-use crate::app::monitor::{Selected, Source};
+use crate::app::key::KeyPress;
+use crate::app::monitor::{SelectedRow, SourceState};
 use crate::app::notice::{info, problem};
 use crate::app::pane::Pane;
 use crate::app::plans;
 use crate::app::plans::account::Account;
 use crate::app::state::{Overlay, State};
-use crate::plan::Loaded;
+use crate::plan::LoadedPlan;
 use crate::reading::SourceKind;
 
 /// A plan that was read out of a process.
@@ -21,7 +21,7 @@ pub struct Proposal {
     /// The process.
     pub pid: u32,
     /// The plan, with its text.
-    pub plan: Loaded,
+    pub plan: LoadedPlan,
     /// What it was read from.
     pub account: Account,
     /// Keys that its command, files and environment set themselves, with their values.
@@ -30,7 +30,7 @@ pub struct Proposal {
 
 /// What is known for sure about what a process runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stated {
+pub struct StatedValues {
     /// The process, by its pid here.
     pub pid: u32,
     /// Keys and values.
@@ -40,7 +40,7 @@ pub struct Stated {
 /// Whether attaching to a process is a reason to look at its plan: nobody has given one, and
 /// the processes are real.
 pub fn is_wanted(state: &State) -> bool {
-    let real = matches!(&state.monitor.source, Source::Running(info) if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
+    let real = matches!(&state.monitor.source, SourceState::Running(info) if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
     real && has_no_plan(state)
 }
 
@@ -51,7 +51,7 @@ pub fn has_no_plan(state: &State) -> bool {
 
 /// Whether the plan in front is an example that came with the program: nobody's plan for processes that are real.
 pub fn is_nobodys(state: &State) -> bool {
-    let made_up = matches!(&state.monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+    let made_up = matches!(&state.monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo);
     state.plans.editor.is_example() && !made_up && state.recordings.playback.is_none()
 }
 
@@ -60,7 +60,7 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
     let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
     // Who has chosen a process means that one.
     let chosen = match state.monitor.selected {
-        Selected::Process(pid) if state.views.focus == Pane::Monitor => Some(pid),
+        SelectedRow::Process(pid) if state.views.focus == Pane::Monitor => Some(pid),
         _ => None,
     };
     match chosen.or(attached).or_else(|| state.monitor.selected_pid()) {
@@ -76,7 +76,7 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
 pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, String>) {
     match outcome {
         Ok(proposal) => {
-            state.run.telemetry.stated = Some(Stated { pid, values: proposal.stated.clone() });
+            state.run.telemetry.stated = Some(StatedValues { pid, values: proposal.stated.clone() });
             state.run.proposal = Some(*proposal);
             // A question that is open keeps its place.
             if state.dialogs.overlay.is_none() && state.dialogs.picker.is_none() {
@@ -90,9 +90,9 @@ pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, Strin
 }
 
 /// A key that does not scroll the proposal.
-pub fn on_key(state: &mut State, key: Key) {
+pub fn on_key(state: &mut State, key: KeyPress) {
     state.dialogs.overlay = None;
-    let Some(proposal) = state.run.proposal.take().filter(|_| key == Key::Enter) else { return };
+    let Some(proposal) = state.run.proposal.take().filter(|_| key == KeyPress::Enter) else { return };
     let plan = Editor::unsaved(proposal.plan, &state.catalog);
     plans::open(state, plan, None);
     if state.monitor.attached_here() == Some(proposal.pid) {

@@ -1,7 +1,7 @@
 //! A run that is not of its plan at all: another model, another GPU, another number of GPUs. Nothing else has to be
 //! searched for then.
 
-use crate::app::monitor::Source;
+use crate::app::monitor::SourceState;
 use crate::app::state::State;
 use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceSample, SourceKind};
@@ -85,7 +85,7 @@ fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch>
     if let Some(world) = hooked.and_then(|run| run.about.as_ref()?.world) {
         return gpus(prediction.num_gpus, u64::from(world));
     }
-    let here = matches!(&state.monitor.source, Source::Running(info)
+    let here = matches!(&state.monitor.source, SourceState::Running(info)
         if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
     let devices = state.monitor.devices();
     let known = devices.iter().all(|device| device.processes.value().is_some());

@@ -1,24 +1,25 @@
 //! The attached run besides its devices: its progress by log, hook or rhythm.
 
-pub(super) mod calibrating;
-pub(super) mod explaining;
+pub(super) mod calibrations;
+pub(super) mod exhaustion;
+pub(super) mod explanation_search;
 pub(super) mod inferred;
 pub(super) mod mismatch;
 pub(super) mod observation;
 pub(super) mod offer;
 pub(super) mod outlook;
 pub(super) mod plan;
-pub(super) mod ran_out;
 pub(super) mod verdict;
 
-use crate::app::monitor::attached::{Attached, AttachedState};
-use crate::app::monitor::{Monitor, Source};
+use crate::app::monitor::attached::{AttachedProcess, AttachedState};
+use crate::app::monitor::{Monitor, SourceState};
 use crate::compare::{Phases, period};
 use crate::reading::{
-    Absence, HookEnd, HookedRun, Kind, Moment, OutOfMemory, Progress, Reading, RunNews, Sample, SourceKind, ToldBy,
+    Absence, HookEnd, HookedRun, Moment, OutOfMemory, Progress, ProgressSource, Reading, ReadingKind, RunNews, Sample,
+    SourceKind,
 };
 use crate::units::{Seconds, grouped};
-use inferred::Stated;
+use inferred::StatedValues;
 
 /// A hook that has said nothing for so long speaks of a process that is gone.
 const QUIET: f64 = 60.0;
@@ -28,14 +29,14 @@ const QUIET: f64 = 60.0;
 pub struct Telemetry {
     /// The newest news.
     pub news: RunNews,
-    /// What the newest sample told: of a recorded run, or a made-up one.
+    /// What the newest sample told: of a recorded run, or a simulated one.
     sampled: Option<Progress>,
     /// Memory that ran out in it.
     ran_out: Option<OutOfMemory>,
     /// What the run is about, by its steps.
     phases: Phases,
     /// What a process that was looked at runs for sure.
-    stated: Option<Stated>,
+    stated: Option<StatedValues>,
     /// The process that those are of.
     of: Option<u32>,
     /// The step by the rhythm of the attached process's device.
@@ -56,7 +57,7 @@ impl Telemetry {
     /// is has ended, and nobody has declined it.
     #[must_use]
     pub fn offered(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
-        let local = matches!(&monitor.source, Source::Running(info)
+        let local = matches!(&monitor.source, SourceState::Running(info)
             if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu | SourceKind::Demo));
         let own = self.simulated_pid.filter(|_| monitor.attached.is_some());
         let idle = monitor.attached.as_ref().is_none_or(|attached| {
@@ -73,11 +74,11 @@ impl Telemetry {
 
     /// Takes in what a source that knows of a run tells in a sample. The demo's own run is attached: once let
     /// go of, it stays so.
-    pub fn hear_of(&mut self, sample: &Sample, monitor: &mut Monitor) {
+    pub fn on_progress(&mut self, sample: &Sample, monitor: &mut Monitor) {
         self.ran_out = sample.out_of_memory.as_deref().cloned();
         let Some(progress) = &sample.progress else { return };
         self.sampled = Some((**progress).clone());
-        let demo = matches!(&monitor.source, Source::Running(info) if info.kind == SourceKind::Demo);
+        let demo = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo);
         let first = sample.processes.first().map(|process| process.pid).filter(|_| demo);
         if let Some(pid) = first.filter(|pid| monitor.attached.is_none() && self.simulated_pid != Some(*pid)) {
             monitor.toggle_attach(pid);
@@ -106,7 +107,9 @@ impl Telemetry {
         if self.of != attached {
             (self.of, self.phases) = (attached, Phases::default());
         }
-        if let Some((_, progress)) = self.progress(monitor, now).filter(|(_, known)| known.told_by != ToldBy::Rhythm) {
+        if let Some((_, progress)) =
+            self.progress(monitor, now).filter(|(_, known)| known.told_by != ProgressSource::Rhythm)
+        {
             self.phases.note(&progress, now);
         }
     }
@@ -133,7 +136,7 @@ impl Telemetry {
         }
         let step = self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
         let steps = step.map_or_else(String::new, |(by, step)| match by {
-            ToldBy::Hook => format!(" after {} steps", grouped(step)),
+            ProgressSource::Hook => format!(" after {} steps", grouped(step)),
             // A log's count may have begun in an earlier process.
             _ => format!(" at step {}", grouped(step)),
         });
@@ -162,7 +165,7 @@ impl Telemetry {
     }
 
     /// Looks for the rhythm of a device's recent past, where nobody tells the step.
-    pub fn feel(&mut self, monitor: &Monitor) {
+    pub fn find_rhythm(&mut self, monitor: &Monitor) {
         if self.log(monitor).is_some() || !self.news.hooks.is_empty() {
             return;
         }
@@ -201,10 +204,10 @@ impl Telemetry {
             (Some(log), None) => log.clone(),
             (None, Some(hooked)) => hooked,
             (None, None) => {
-                // Of the rhythm of a card alone nobody knows whose it is.
+                // Of the rhythm of a GPU alone nobody knows whose it is.
                 attached?;
                 self.rhythm.value()?;
-                Progress { told_by: ToldBy::Rhythm, step_time: self.rhythm.clone(), ..Progress::default() }
+                Progress { told_by: ProgressSource::Rhythm, step_time: self.rhythm.clone(), ..Progress::default() }
             }
         };
         Some((pid, known))
@@ -223,13 +226,13 @@ impl Telemetry {
 /// Whether what a source tells in its samples is of the run that is followed: of a process that it has seen, or of
 /// everything it sees. A simulated or recorded run tells nothing of a real process.
 fn is_sampled(monitor: &Monitor) -> bool {
-    monitor.attached.as_ref().is_none_or(Attached::is_known)
+    monitor.attached.as_ref().is_none_or(AttachedProcess::is_known)
 }
 
 /// The log's figures, with the hook's where the log has none, or one that is only derived.
 fn joined(log: &Progress, hooked: Progress) -> Progress {
     fn better<T: Clone>(log: &Reading<T>, hooked: Reading<T>) -> Reading<T> {
-        let derived = log.kind() != Some(Kind::Measured) && hooked.value().is_some();
+        let derived = log.kind() != Some(ReadingKind::Measured) && hooked.value().is_some();
         if derived { hooked } else { log.clone() }
     }
     Progress {
@@ -277,7 +280,7 @@ mod tests {
         let (mut run, mut monitor) = (Telemetry::default(), Monitor::new(None));
         let news = RunNews { hooks: vec![hooked(7, NOW)], ..RunNews::default() };
         run.take(news);
-        let source = |kind| Source::Running(SourceInfo { kind, detail: String::new() });
+        let source = |kind| SourceState::Running(SourceInfo { kind, detail: String::new() });
         for (kind, offered) in [(SourceKind::Nvml, Some(7)), (SourceKind::Prometheus, None), (SourceKind::Replay, None)]
         {
             monitor.source = source(kind);
@@ -301,7 +304,7 @@ mod tests {
     fn the_logs_count_and_the_hooks_time() {
         let (mut run, monitor) = (Telemetry::default(), Monitor::new(Some(7)));
         let log = Progress {
-            told_by: ToldBy::Log(LogFormat::HuggingFace),
+            told_by: ProgressSource::Log(LogFormat::HuggingFace),
             step: Reading::measured(1_040, NOW),
             step_time: Reading::estimated(Seconds(0.7), NOW),
             ..Progress::default()

@@ -2,16 +2,16 @@
 
 use super::Telemetry;
 use crate::app::monitor::Monitor;
-use crate::app::monitor::attached::{Attached, AttachedState};
+use crate::app::monitor::attached::{AttachedProcess, AttachedState};
 use crate::catalog::Gpu;
-use crate::compare::{Evidence, Observation, Phase, Whose};
+use crate::compare::{Evidence, MemoryOwner, Observation, RunPhase};
 use crate::predict::Prediction;
-use crate::reading::{Absence, DeviceProcess, DeviceSample, Moment, Reading, Sample, ToldBy};
+use crate::reading::{Absence, DeviceProcess, DeviceSample, Moment, ProgressSource, Reading, Sample};
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 
 /// Where the figures of the run are to be found.
-struct Found {
-    whose: Whose,
+struct RunMemory {
+    whose: MemoryOwner,
     /// The device in the sample; none while the process is on none.
     position: Option<usize>,
     memory: Reading<Bytes>,
@@ -38,14 +38,14 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
         None => absent(&found.without),
     };
     let others = match (found.whose, device) {
-        (Whose::Device { .. }, Some((_, device))) => others(device),
+        (MemoryOwner::Device { .. }, Some((_, device))) => others(device),
         // What is charged to one process is nobody else's.
         _ => Reading::measured(Bytes::ZERO, sample.at),
     };
     let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
     // Also of one that the driver knows by another pid: somebody said that it is this run.
     let evidence = match &monitor.attached {
-        Some(_) => told(evidence, run, monitor, prediction, sample.at),
+        Some(_) => with_progress(evidence, run, monitor, prediction, sample.at),
         None => evidence,
     };
     Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
@@ -53,9 +53,17 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
 
 /// With what the attached process's log and hook tell. The rhythm of its device tells too little
 /// to hold against a plan.
-fn told(evidence: Evidence, run: &Telemetry, monitor: &Monitor, prediction: &Prediction, now: Moment) -> Evidence {
+fn with_progress(
+    evidence: Evidence,
+    run: &Telemetry,
+    monitor: &Monitor,
+    prediction: &Prediction,
+    now: Moment,
+) -> Evidence {
     let progress = run.progress(monitor, now).map(|(_, progress)| progress);
-    let Some(progress) = progress.filter(|progress| progress.told_by != ToldBy::Rhythm) else { return evidence };
+    let Some(progress) = progress.filter(|progress| progress.told_by != ProgressSource::Rhythm) else {
+        return evidence;
+    };
     let all = |each: &Reading<TokensPerSec>| match each {
         // As fast as this one: nobody counts the others.
         Reading::Known { value, at, .. } => Reading::estimated(TokensPerSec(value.0 * prediction.num_gpus as f64), *at),
@@ -65,7 +73,7 @@ fn told(evidence: Evidence, run: &Telemetry, monitor: &Monitor, prediction: &Pre
         Some(_) => progress.tokens_per_s.clone(),
         None => all(&progress.tokens_per_s_per_gpu),
     };
-    let warming = run.phases().phase(now) == Phase::WarmingUp;
+    let warming = run.phases().phase(now) == RunPhase::WarmingUp;
     let (step, tokens) = if warming {
         // What the first steps take says nothing of the others.
         (Reading::Absent(Absence::TooShort), Reading::Absent(Absence::TooShort))
@@ -154,7 +162,7 @@ fn window(step: Seconds) -> Seconds {
     Seconds((3.0 * step.0).clamp(30.0, LONGEST))
 }
 
-fn of_process(sample: &Sample, attached: &Attached) -> Found {
+fn of_process(sample: &Sample, attached: &AttachedProcess) -> RunMemory {
     let pid = attached.pid;
     let held = sample.devices.iter().enumerate().filter_map(|(position, device)| {
         let held = device.processes.value()?.iter().find(|process| process.pid == pid)?;
@@ -171,20 +179,20 @@ fn of_process(sample: &Sample, attached: &Attached) -> Found {
     match (attached.state, most) {
         (AttachedState::Present, Some((position, device, memory))) => {
             let without = memory.absence().cloned().unwrap_or(Absence::NotRead);
-            let whose = Whose::Process { pid, device: Some(device) };
-            Found { whose, position: Some(position), memory, memory_peak: peak(&without), without }
+            let whose = MemoryOwner::Process { pid, device: Some(device) };
+            RunMemory { whose, position: Some(position), memory, memory_peak: peak(&without), without }
         }
         (state, _) => {
             let awaited = matches!(state, AttachedState::Awaited | AttachedState::Missing);
             let without = if awaited { Absence::NotThere } else { Absence::Gone };
             let memory = Reading::Absent(without.clone());
-            let whose = Whose::Process { pid, device: attached.device };
-            Found { whose, position: None, memory, memory_peak: peak(&without), without }
+            let whose = MemoryOwner::Process { pid, device: attached.device };
+            RunMemory { whose, position: None, memory, memory_peak: peak(&without), without }
         }
     }
 }
 
-fn of_fullest_device(monitor: &Monitor, sample: &Sample) -> Option<Found> {
+fn of_fullest_device(monitor: &Monitor, sample: &Sample) -> Option<RunMemory> {
     // Among those that answer, by the peak, which only grows: the choice does not flicker between equals.
     let peak_of = |position: usize| monitor.peaks.get(position).copied().flatten();
     let used = |device: &DeviceSample| device.memory.map(|memory| memory.used);
@@ -193,6 +201,6 @@ fn of_fullest_device(monitor: &Monitor, sample: &Sample) -> Option<Found> {
     })?;
     let memory = used(device);
     let memory_peak = memory.map(|now| peak_of(position).unwrap_or(*now));
-    let whose = Whose::Device { device: device.index };
-    Some(Found { whose, position: Some(position), memory, memory_peak, without: Absence::NotRead })
+    let whose = MemoryOwner::Device { device: device.index };
+    Some(RunMemory { whose, position: Some(position), memory, memory_peak, without: Absence::NotRead })
 }

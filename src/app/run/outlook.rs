@@ -1,7 +1,7 @@
 //! Where the run's memory is going, and what it is that grows.
 
 use crate::app::state::State;
-use crate::compare::{Counts, Forecast, Grows, forecast};
+use crate::compare::{Counts, Forecast, GrowthKind, forecast};
 use crate::reading::Moment;
 use crate::units::{Bytes, Seconds};
 
@@ -23,7 +23,7 @@ pub struct Outlook {
     /// Flat, or growing and when it will be all used.
     pub memory: Forecast,
     /// What it is that grows, where that can be told.
-    pub grows: Option<Grows>,
+    pub grows: Option<GrowthKind>,
     /// What was left of the device's memory when it held most; none before anything was seen.
     pub headroom: Option<Bytes>,
     counts: Counts,

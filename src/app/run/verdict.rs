@@ -1,10 +1,10 @@
 //! What is to be said of the run in a word or two: the gravest first.
 
 use super::mismatch;
-use crate::app::monitor::Source;
+use crate::app::monitor::SourceState;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::state::State;
-use crate::compare::{Comparison, Forecast, Phase, Residual};
+use crate::compare::{Comparison, Forecast, Residual, RunPhase};
 use crate::units::{Bytes, Seconds};
 
 /// How much a verdict wants a hand.
@@ -75,9 +75,9 @@ fn growing(state: &State) -> Option<RunVerdict> {
 fn unseen(state: &State) -> Option<RunVerdict> {
     let quiet = |words: &str| Some(verdict(words, Gravity::Quiet));
     match &state.monitor.source {
-        Source::Failed(_) => return Some(verdict("NO SOURCE", Gravity::Danger)),
-        Source::Starting => return quiet("STARTING"),
-        Source::Running(_) => {}
+        SourceState::Failed(_) => return Some(verdict("NO SOURCE", Gravity::Danger)),
+        SourceState::Starting => return quiet("STARTING"),
+        SourceState::Running(_) => {}
     }
     match state.monitor.attached.as_ref().map(|attached| attached.state) {
         Some(AttachedState::Missing) => return Some(verdict("NO SUCH PROCESS", Gravity::Danger)),
@@ -95,12 +95,12 @@ fn unseen(state: &State) -> Option<RunVerdict> {
     }
     let phases = state.run.telemetry.phases();
     match phases.phase(state.now) {
-        Phase::WarmingUp => quiet("WARMING UP"),
-        Phase::Between => {
+        RunPhase::WarmingUp => quiet("WARMING UP"),
+        RunPhase::Between => {
             let quiet_for = phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
             Some(verdict(format!("NO STEP FOR {quiet_for}"), Gravity::Warning))
         }
-        Phase::Steady | Phase::Untold => None,
+        RunPhase::Steady | RunPhase::Untold => None,
     }
 }
 

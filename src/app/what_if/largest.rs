@@ -1,11 +1,11 @@
-//! The largest value of a field that fits on the card: searched, shown with what one more would need, taken.
+//! The largest value of a field that fits on the GPU: searched, shown with what one more would need, taken.
 
 use crate::advise::divisors;
 use crate::app::editor::Editor;
 use crate::app::editor::editing;
 use crate::app::editor::field::Field;
-use crate::app::editor::step::{Outcome, change, outcome_of};
-use crate::app::key::Key;
+use crate::app::editor::step::{StepOutcome, change, outcome_of};
+use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
 use crate::app::state::{Overlay, State};
 use crate::catalog::Catalog;
@@ -29,7 +29,7 @@ pub struct Size {
 
 /// The largest value of a field that fits.
 #[derive(Debug, Clone)]
-pub struct Largest {
+pub struct LargestSize {
     /// It.
     pub size: Size,
     /// The plan as it is.
@@ -37,7 +37,7 @@ pub struct Largest {
     /// The next one, which is too large; none where no larger one is a valid plan.
     pub next: Option<Size>,
     /// What it would do to the plan.
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
     /// What it makes of the plan's keys; none where the plan is that already.
     change: Option<Change>,
 }
@@ -58,9 +58,9 @@ pub fn open(state: &mut State) {
 }
 
 /// A key while it is shown: Enter takes it.
-pub fn on_key(state: &mut State, key: Key) {
+pub fn on_key(state: &mut State, key: KeyPress) {
     state.dialogs.overlay = None;
-    let Some(found) = state.dialogs.largest.take().filter(|_| key == Key::Enter) else { return };
+    let Some(found) = state.dialogs.largest.take().filter(|_| key == KeyPress::Enter) else { return };
     let Some(change) = found.change else { return };
     match state.plans.editor.with(&change) {
         Ok(document) => {
@@ -72,7 +72,7 @@ pub fn on_key(state: &mut State, key: Key) {
 }
 
 /// A plan with another value of the field.
-struct Sized {
+struct SizedPlan {
     micro: u64,
     value: u64,
     change: Change,
@@ -94,22 +94,22 @@ impl Search<'_> {
     }
 
     /// The plan with that value: of the batch, that many samples at a time.
-    fn with(&self, value: u64) -> Option<Sized> {
+    fn with(&self, value: u64) -> Option<SizedPlan> {
         let change = match self.field {
             Field::Batch => whole_batch(value, self.editor, self.job)?,
             field => change(field, &value.to_string(), self.editor, self.job)?,
         };
         let outline = self.editor.outline(&change, self.catalog)?;
         let micro = if self.field == Field::Sequence { self.job.batch.micro } else { value };
-        Some(Sized { micro, value, change, outline })
+        Some(SizedPlan { micro, value, change, outline })
     }
 
-    fn fitting(&self, value: u64) -> Option<Sized> {
+    fn fitting(&self, value: u64) -> Option<SizedPlan> {
         self.with(value).filter(|sized| sized.outline.capacity.needed <= sized.outline.capacity.bytes)
     }
 
     /// The largest value, and the one after it.
-    fn run(&self) -> Option<(Sized, Option<Sized>)> {
+    fn run(&self) -> Option<(SizedPlan, Option<SizedPlan>)> {
         match self.field {
             Field::MicroBatch => {
                 let values = divisors((self.job.batch.global / self.job.degrees.data.max(1)).max(1));
@@ -145,7 +145,7 @@ impl Search<'_> {
         format!("micro batch {micro}, batch {batch} = {micro} x {parts}")
     }
 
-    fn size(&self, sized: &Sized) -> Size {
+    fn size(&self, sized: &SizedPlan) -> Size {
         Size { words: self.words(sized.micro, sized.value), capacity: sized.outline.capacity }
     }
 }
@@ -154,7 +154,7 @@ impl Search<'_> {
 ///
 /// # Errors
 /// In a few words, why there is none.
-fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result<Largest, String> {
+fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result<LargestSize, String> {
     let valid = editor.job().zip(editor.prediction()).filter(|_| editor.faults().is_empty());
     let Some((job, prediction)) = valid else { return Err("the plan is not valid".to_owned()) };
     let search = Search { field, editor, job, catalog };
@@ -171,7 +171,7 @@ fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result
     let outcome = outcome_of(prediction, &found.outline);
     let size = search.size(&found);
     let change = (size.words != now.words).then_some(found.change);
-    Ok(Largest { next: next.map(|next| search.size(&next)), size, now, outcome, change })
+    Ok(LargestSize { next: next.map(|next| search.size(&next)), size, now, outcome, change })
 }
 
 /// A larger micro batch with as many micro batches as now, so that pipelines stay as full.

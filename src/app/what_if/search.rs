@@ -2,17 +2,18 @@
 //! searched, and taken into the plan.
 
 use crate::advise::{
-    Found, KNOBS, LargestModel, Progress, Ranked, Request, Seen, fewest_gpus, largest_model, search_aloud,
+    KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, fewest_gpus, largest_model,
+    search_aloud,
 };
 use crate::app::editor::Editor;
 use crate::app::editor::editing;
 use crate::app::editor::field::Field;
 use crate::app::editor::step::{meant, with_value};
 use crate::app::event::Effect;
-use crate::app::key::Key;
+use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
-use crate::app::picker::{Picker, Purpose};
+use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::state::{Dialogs, Overlay, State};
 use crate::catalog::Catalog;
 use crate::plan::{Change, Fault, Plan};
@@ -67,20 +68,20 @@ pub enum Constraint {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// Plans, by speed.
-    Plans(Found),
+    Plans(SearchOutcome),
     /// How many GPUs are needed, and with which plan; none where no number is enough.
-    Gpus(Option<(u64, Ranked)>),
+    Gpus(Option<(u64, RankedPlan)>),
     /// The largest models.
     Model(LargestModel),
 }
 
 /// One line of what was found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row<'a> {
+pub struct SearchRow<'a> {
     /// Its rank, or what it is a plan for.
     pub label: String,
     /// The plan.
-    pub plan: &'a Ranked,
+    pub plan: &'a RankedPlan,
 }
 
 /// A search: what is asked, how far it is, what it has found.
@@ -93,7 +94,7 @@ pub struct SearchView {
     /// What is searched for.
     pub aim: Aim,
     /// How far it is; none once it has ended.
-    pub under_way: Option<Seen>,
+    pub under_way: Option<SearchStatus>,
     /// What was found, or why nothing could be.
     pub answer: Option<Result<Answer, String>>,
     /// Memory against speed is listed, not the fastest.
@@ -107,8 +108,8 @@ pub struct SearchView {
 impl SearchView {
     /// What is listed.
     #[must_use]
-    pub fn rows(&self) -> Vec<Row<'_>> {
-        let row = |label: String, plan| Row { label, plan };
+    pub fn rows(&self) -> Vec<SearchRow<'_>> {
+        let row = |label: String, plan| SearchRow { label, plan };
         match self.answer.as_ref() {
             Some(Ok(Answer::Plans(found))) => {
                 let plans = if self.front { &found.front } else { &found.ranked };
@@ -129,7 +130,7 @@ impl SearchView {
 
     /// The plans of which none is better in both memory and speed, fastest first.
     #[must_use]
-    pub fn front(&self) -> &[Ranked] {
+    pub fn front(&self) -> &[RankedPlan] {
         match self.answer.as_ref() {
             Some(Ok(Answer::Plans(found))) => &found.front,
             _ => &[],
@@ -138,7 +139,7 @@ impl SearchView {
 
     /// The fastest plan that fits.
     #[must_use]
-    pub fn best(&self) -> Option<&Ranked> {
+    pub fn best(&self) -> Option<&RankedPlan> {
         match self.answer.as_ref() {
             Some(Ok(Answer::Plans(found))) => found.ranked.first(),
             _ => None,
@@ -153,7 +154,7 @@ impl SearchView {
     /// Begins to search anew.
     fn begin(&mut self) -> Vec<Effect> {
         self.number += 1;
-        self.under_way = Some(Progress::default().seen());
+        self.under_way = Some(SearchProgress::default().seen());
         self.answer = None;
         self.selected = 0;
         self.front = false;
@@ -163,14 +164,14 @@ impl SearchView {
 
 /// Everything that a search reads: it can be answered anywhere.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct SearchRequest {
     plan: Plan,
     keep: Vec<&'static str>,
     aim: Aim,
     catalog: Catalog,
 }
 
-impl Wish {
+impl SearchRequest {
     /// What is searched for now; none without a valid plan.
     #[must_use]
     pub fn of(state: &State) -> Option<Self> {
@@ -183,12 +184,12 @@ impl Wish {
     ///
     /// # Errors
     /// In one line, why there is nothing to search.
-    pub fn answer(&self, progress: &Progress, tell: &dyn Fn(&dyn Fn() -> Answer)) -> Result<Answer, String> {
+    pub fn answer(&self, progress: &SearchProgress, tell: &dyn Fn(&dyn Fn() -> Answer)) -> Result<Answer, String> {
         let request = Request { plan: &self.plan, keep: self.keep.clone(), top: TOP, until_fit: false };
         let why = |faults: Vec<Fault>| faults.first().map_or_else(String::new, ToString::to_string);
         let answer = match self.aim {
             Aim::Fastest => {
-                let aloud = |found: &dyn Fn() -> Found| tell(&|| Answer::Plans(found()));
+                let aloud = |found: &dyn Fn() -> SearchOutcome| tell(&|| Answer::Plans(found()));
                 search_aloud(&request, &self.catalog, progress, &aloud).map(Answer::Plans)
             }
             Aim::FewestGpus => fewest_gpus(&request, &self.catalog, progress).map(Answer::Gpus),
@@ -226,7 +227,7 @@ pub fn open(state: &mut State) -> Vec<Effect> {
 }
 
 /// A search is so far, and has perhaps found this by now.
-pub fn goes_on(dialogs: &mut Dialogs, number: u64, seen: Seen, found: Option<Answer>) {
+pub fn goes_on(dialogs: &mut Dialogs, number: u64, seen: SearchStatus, found: Option<Answer>) {
     let Some(view) = dialogs.search.as_mut().filter(|view| view.number == number && view.under_way.is_some()) else {
         return;
     };
@@ -246,30 +247,30 @@ pub fn ended(dialogs: &mut Dialogs, number: u64, answer: Result<Answer, String>)
 }
 
 /// A key while a search is shown.
-pub fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
+pub fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
     let Some(view) = &mut state.dialogs.search else {
         state.dialogs.overlay = None;
         return Vec::new();
     };
     match key {
-        Key::Up => view.step(-1),
-        Key::Down => view.step(1),
-        Key::PageUp | Key::Home => view.step(isize::MIN),
-        Key::PageDown | Key::End => view.step(isize::MAX),
-        Key::Tab => {
+        KeyPress::Up => view.step(-1),
+        KeyPress::Down => view.step(1),
+        KeyPress::PageUp | KeyPress::Home => view.step(isize::MIN),
+        KeyPress::PageDown | KeyPress::End => view.step(isize::MAX),
+        KeyPress::Tab => {
             view.front = !view.front;
             view.selected = 0;
         }
-        Key::Char('g') => choose(state, Constraint::Value(Field::NumGpus)),
-        Key::Char('m') => choose(state, Constraint::Value(Field::Model)),
-        Key::Char('f') => choose(state, Constraint::Value(Field::Framework)),
-        Key::Char('k') => choose(state, Constraint::Keep),
-        Key::Char('a') => {
+        KeyPress::Char('g') => choose(state, Constraint::Value(Field::NumGpus)),
+        KeyPress::Char('m') => choose(state, Constraint::Value(Field::Model)),
+        KeyPress::Char('f') => choose(state, Constraint::Value(Field::Framework)),
+        KeyPress::Char('k') => choose(state, Constraint::Keep),
+        KeyPress::Char('a') => {
             view.aim = view.aim.next();
             return view.begin();
         }
-        Key::Char('c') if view.under_way.is_some() => return vec![Effect::CancelSearch],
-        Key::Enter => take(state),
+        KeyPress::Char('c') if view.under_way.is_some() => return vec![Effect::CancelSearch],
+        KeyPress::Enter => take(state),
         _ => {
             state.dialogs.overlay = None;
             if view.under_way.is_some() {
@@ -298,7 +299,7 @@ fn choose(state: &mut State, constraint: Constraint) {
             (KNOBS.iter().map(|knob| Choice::of(knob, word(knob))).collect(), None)
         }
     };
-    state.dialogs.picker = Some(Picker::open(Purpose::Constraint(constraint), choices, now.as_deref()));
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Constraint(constraint), choices, now.as_deref()));
 }
 
 /// Searches under another constraint.

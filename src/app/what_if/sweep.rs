@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use crate::advise::{Axis, Capacity, Sweep, Throughput, Wall, divisors, sweep};
+use crate::advise::{Axis, AxisWalls, BandwidthWall, CapacityWall, Sweep, divisors, sweep};
 use crate::app::editor::Editor;
 use crate::app::editor::editing;
 use crate::app::editor::field::{FIELDS, Field};
 use crate::app::editor::step::with_value;
-use crate::app::key::Key;
+use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
-use crate::app::picker::{Picker, Purpose};
+use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::state::{Overlay, State};
 use crate::catalog::Catalog;
-use crate::plan::schema::Kind;
+use crate::plan::schema::ValueKind;
 
 /// Values of one key; two keys are at most this many squared.
 const MOST_VALUES: usize = 40;
@@ -70,9 +70,9 @@ impl SweepView {
     /// The walls that stand at a point.
     #[must_use]
     pub fn marks(&self, index: usize) -> Marks {
-        let fits = |wall: &Wall| matches!(wall.capacity, Capacity::Between { fits, .. } if fits == index);
-        let ends = |wall: &&Wall| matches!(wall.throughput, Throughput::Flat { from, .. } if from == index);
-        let falls = |wall: &Wall| wall.throughput.falls();
+        let fits = |wall: &AxisWalls| matches!(wall.capacity, CapacityWall::Between { fits, .. } if fits == index);
+        let ends = |wall: &&AxisWalls| matches!(wall.throughput, BandwidthWall::Flat { from, .. } if from == index);
+        let falls = |wall: &AxisWalls| wall.throughput.falls();
         let walls = &self.sweep.walls;
         Marks {
             last_that_fits: walls.iter().any(fits),
@@ -91,7 +91,7 @@ impl SweepView {
     }
 
     /// The walls of the lines on which the selected point lies.
-    pub fn walls_here(&self) -> impl Iterator<Item = &Wall> {
+    pub fn walls_here(&self) -> impl Iterator<Item = &AxisWalls> {
         self.sweep.walls.iter().filter(|wall| self.line(wall.axis).contains(&wall.line))
     }
 
@@ -131,7 +131,7 @@ fn values(field: Field, editor: &Editor, catalog: &Catalog) -> Vec<String> {
         (_, Some(_)) => divisors(job.degrees.num_gpus),
         (_, None) => {
             let now = editor.shown(field).parse::<f64>().ok();
-            let whole = matches!(field.schema().map(|key| key.kind), Some(Kind::Whole { .. }));
+            let whole = matches!(field.schema().map(|key| key.kind), Some(ValueKind::Whole { .. }));
             return now.map_or_else(Vec::new, |now| spread(now, whole));
         }
     };
@@ -183,27 +183,27 @@ pub fn add(state: &mut State, label: &str) {
 }
 
 /// A key while a sweep is shown.
-pub fn on_key(state: &mut State, key: Key) {
+pub fn on_key(state: &mut State, key: KeyPress) {
     let Some(view) = &mut state.dialogs.sweep else {
         state.dialogs.overlay = None;
         return;
     };
     match key {
-        Key::Up | Key::Char('k') => view.step(-1, 0),
-        Key::Down | Key::Char('j') => view.step(1, 0),
-        Key::Left | Key::Char('h') => view.step(0, -1),
-        Key::Right | Key::Char('l') => view.step(0, 1),
-        Key::PageUp | Key::Home => view.step(isize::MIN, 0),
-        Key::PageDown | Key::End => view.step(isize::MAX, 0),
-        Key::Enter => take(state),
-        Key::Char('v') if view.fields.len() > 1 => view.memory = !view.memory,
-        Key::Char('a') => {
+        KeyPress::Up | KeyPress::Char('k') => view.step(-1, 0),
+        KeyPress::Down | KeyPress::Char('j') => view.step(1, 0),
+        KeyPress::Left | KeyPress::Char('h') => view.step(0, -1),
+        KeyPress::Right | KeyPress::Char('l') => view.step(0, 1),
+        KeyPress::PageUp | KeyPress::Home => view.step(isize::MIN, 0),
+        KeyPress::PageDown | KeyPress::End => view.step(isize::MAX, 0),
+        KeyPress::Enter => take(state),
+        KeyPress::Char('v') if view.fields.len() > 1 => view.memory = !view.memory,
+        KeyPress::Char('a') => {
             let other = |field: &Field| view.fields.first() != Some(field);
             let line = |field: Field| field.schema().map_or("", |key| key.line);
             let fields = FIELDS.into_iter().filter(other);
             let choices =
                 fields.map(|field| crate::app::picker::choice::Choice::of(field.label(), line(field))).collect();
-            state.dialogs.picker = Some(Picker::open(Purpose::SecondKey, choices, None));
+            state.dialogs.picker = Some(Picker::open(PickerPurpose::SecondKey, choices, None));
         }
         _ => state.dialogs.overlay = None,
     }

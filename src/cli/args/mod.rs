@@ -18,7 +18,7 @@ pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArg
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
 pub use trace::TraceArgs;
 
-use crate::observe::Choice;
+use crate::observe::SourceChoice;
 use values::{interval, pid, source};
 
 /// The command line.
@@ -128,7 +128,7 @@ pub struct DashboardArgs {
     /// The demo's run may depart from the plan: `demo:KEY=VALUE` with keys of the plan, `demo:leak`, or several with
     /// commas between.
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
-    pub source: Choice,
+    pub source: SourceChoice,
     /// Time between readings, 100ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
@@ -193,7 +193,7 @@ pub struct HelpArgs {
 
 /// How a report is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum ReportFormat {
     /// For people
     Text,
     /// One object a plan, one a line

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Format;
+use super::ReportFormat;
 use super::values::top;
 use crate::report::roofline::OwnOp;
 
@@ -17,7 +17,7 @@ pub struct PredictArgs {
     pub what: Vec<String>,
     /// How to write the report [default: by the extension of --output, else text]
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<ReportFormat>,
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -95,7 +95,7 @@ pub struct SweepArgs {
     pub set: Vec<String>,
     /// How to write the rows [default: by the extension of --output, else text]
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<ReportFormat>,
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -123,7 +123,7 @@ pub struct SearchArgs {
     pub largest_model: bool,
     /// How to write the result [default: by the extension of --output, else text]
     #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model"])]
-    pub format: Option<Format>,
+    pub format: Option<ReportFormat>,
     /// Write the result to this file; to FILE.yaml, your plan with the best settings, comments and order kept
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -153,5 +153,5 @@ pub struct ValidateArgs {
     pub cases: Vec<PathBuf>,
     /// How to write the result
     #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    pub format: ReportFormat,
 }

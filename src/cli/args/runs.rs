@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::values::{duration, interval, pid, size, source, speed};
-use super::{DashboardArgs, Format, ListFormat, LookArgs};
-use crate::observe::Choice;
+use super::{DashboardArgs, ListFormat, LookArgs, ReportFormat};
+use crate::observe::SourceChoice;
 use crate::units::Bytes;
 
 /// Arguments of `record`.
@@ -21,7 +21,7 @@ pub struct RecordArgs {
     pub output: PathBuf,
     /// Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
-    pub source: Choice,
+    pub source: SourceChoice,
     /// Time between readings, 100ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
@@ -52,7 +52,7 @@ pub struct ReplayArgs {
     pub file: PathBuf,
     /// Write a summary like this instead of playing it
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<ReportFormat>,
     /// Recorded seconds a second
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
     pub speed: f64,
@@ -70,7 +70,7 @@ impl ReplayArgs {
             log: None,
             log_pattern: None,
             attach: None,
-            source: Choice::Replay { path: self.file, speed: self.speed },
+            source: SourceChoice::Replay { path: self.file, speed: self.speed },
             interval: Duration::from_secs(1),
             look: self.look,
         }

@@ -28,7 +28,7 @@ fn the_definition_holds_together() {
 fn a_bare_word_is_a_plan() {
     let args = dashboard(&["plan.yaml", "--interval", "500ms", "--source", "demo"]);
     assert_eq!(args.plan, Some(PathBuf::from("plan.yaml")));
-    assert_eq!((args.interval, args.source), (Duration::from_millis(500), Choice::Demo(Departure::default())));
+    assert_eq!((args.interval, args.source), (Duration::from_millis(500), SourceChoice::Demo(Departure::default())));
     let args = dashboard(&[]);
     assert_eq!((args.plan, args.interval), (None, Duration::from_secs(1)));
     assert!(matches!(command(&["predict", "plan.yaml"]), Ok(Some(Command::Predict(_)))));
@@ -45,7 +45,7 @@ fn a_mistyped_command_is_named() {
 #[test]
 fn a_source_is_named_with_what_it_needs() {
     let args = dashboard(&["--source", "replay:a:b.ndjson"]);
-    assert_eq!(args.source, Choice::Replay { path: PathBuf::from("a:b.ndjson"), speed: 1.0 });
+    assert_eq!(args.source, SourceChoice::Replay { path: PathBuf::from("a:b.ndjson"), speed: 1.0 });
     for wrong in ["replay", "replay:", "smi", "demo:x"] {
         assert_eq!(command(&["--source", wrong]).unwrap_err().exit_code(), 2, "{wrong}");
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::observe::{Choice, Departure};
+use crate::observe::{Departure, SourceChoice};
 use crate::reading::playback::SPEEDS;
 use crate::units::Bytes;
 
@@ -31,16 +31,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// `auto`, or the name of a source with what it needs.
-pub fn source(text: &str) -> Result<Choice, String> {
+pub fn source(text: &str) -> Result<SourceChoice, String> {
     match text.split_once(':') {
-        Some(("replay", path)) if !path.is_empty() => Ok(Choice::Replay { path: PathBuf::from(path), speed: 1.0 }),
-        Some(("demo", otherwise)) => Departure::parse(otherwise).map(Choice::Demo),
-        Some(("prometheus", url)) if !url.is_empty() => Ok(Choice::Prometheus(url.to_owned())),
+        Some(("replay", path)) if !path.is_empty() => {
+            Ok(SourceChoice::Replay { path: PathBuf::from(path), speed: 1.0 })
+        }
+        Some(("demo", otherwise)) => Departure::parse(otherwise).map(SourceChoice::Demo),
+        Some(("prometheus", url)) if !url.is_empty() => Ok(SourceChoice::Prometheus(url.to_owned())),
         _ => match text {
-            "auto" => Ok(Choice::Auto),
-            "nvml" => Ok(Choice::Nvml),
-            "amdgpu" => Ok(Choice::Amdgpu),
-            "demo" => Ok(Choice::Demo(Departure::default())),
+            "auto" => Ok(SourceChoice::Auto),
+            "nvml" => Ok(SourceChoice::Nvml),
+            "amdgpu" => Ok(SourceChoice::Amdgpu),
+            "demo" => Ok(SourceChoice::Demo(Departure::default())),
             _ => Err("known are auto, nvml, amdgpu, demo, replay:FILE and prometheus:URL".to_owned()),
         },
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::app::{Calibrations, Kept};
+use crate::app::{Calibrations, SavedCalibration};
 use crate::cli::user_catalog;
 use crate::files;
 
@@ -49,7 +49,7 @@ fn held(file: &Path) -> Result<Calibrations, String> {
 ///
 /// # Errors
 /// In a line, why nothing was written.
-pub fn write(file: Option<&Path>, kept: Kept, keep: bool) -> Result<Calibrations, String> {
+pub fn write(file: Option<&Path>, kept: SavedCalibration, keep: bool) -> Result<Calibrations, String> {
     let file = file.ok_or("no calibration is kept: there is no home to keep it in")?;
     let failed = |error: std::io::Error| format!("the calibration is not kept: {}: {error}", file.display());
     let folder = file.parent().unwrap_or(Path::new(""));
@@ -84,9 +84,15 @@ mod tests {
     use crate::compare::{Calibration, Factor};
     use crate::reading::Moment;
 
-    fn kept(framework: &str, times: f64) -> Kept {
+    fn kept(framework: &str, times: f64) -> SavedCalibration {
         let factors = Calibration { memory: Some(Factor { times, runs: 1 }), time: None };
-        Kept { machine: "a".into(), gpu: "NVIDIA H100".into(), framework: framework.into(), factors, at: Moment(7) }
+        SavedCalibration {
+            machine: "a".into(),
+            gpu: "NVIDIA H100".into(),
+            framework: framework.into(),
+            factors,
+            at: Moment(7),
+        }
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
 use super::calibrations;
-use super::recovery::{Store, Wish};
-use crate::app::{Conflict, Event, Expected, InTheWay, Kept, Question, State};
+use super::recovery::{RecoveryRequest, Store};
+use crate::app::{Conflict, Event, ExpectedFile, Question, SaveObstacle, SavedCalibration, State};
 use crate::catalog::Catalog;
-use crate::cli::import::{self, Opened};
+use crate::cli::import::{self, OpenedPlan};
 use crate::cli::infer::proposal;
 use crate::observe;
 use crate::plan::{self, Document, HfConfig};
@@ -41,7 +41,7 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
 }
 
 /// Keeps a calibration, or drops it.
-pub fn calibrate(file: Option<PathBuf>, kept: Kept, keep: bool, events: Sender<Event>) {
+pub fn calibrate(file: Option<PathBuf>, kept: SavedCalibration, keep: bool, events: Sender<Event>) {
     aside(events, move || Event::Calibrated(calibrations::write(file.as_deref(), kept, keep)));
 }
 
@@ -55,10 +55,10 @@ pub fn explain(number: u64, state: &State, events: Sender<Event>) {
 }
 
 /// Writes a text; where no file is said, to a new one of that name.
-pub fn save(path: Option<PathBuf>, name: &str, text: String, expected: Expected, events: Sender<Event>) {
+pub fn save(path: Option<PathBuf>, name: &str, text: String, expected: ExpectedFile, events: Sender<Event>) {
     let path = path.map_or_else(|| PathBuf::from(format!("{name}.yaml")), |path| home(&path));
     aside(events, move || {
-        if matches!(&expected, Expected::Text(known) if *known == text && !plan::differs(&path, known)) {
+        if matches!(&expected, ExpectedFile::Text(known) if *known == text && !plan::differs(&path, known)) {
             return Event::Unchanged;
         }
         if let Some(found) = refused(&path, &expected) {
@@ -73,15 +73,15 @@ pub fn save(path: Option<PathBuf>, name: &str, text: String, expected: Expected,
 
 /// What a text is not written over: what is there and nobody has seen here. What cannot be written
 /// to at all is told by the attempt.
-fn refused(path: &Path, expected: &Expected) -> Option<InTheWay> {
+fn refused(path: &Path, expected: &ExpectedFile) -> Option<SaveObstacle> {
     let there = || plan::read_text(path).ok();
     match expected {
-        Expected::Anything => None,
-        Expected::Nothing => path.is_file().then(|| InTheWay::Other(there())),
+        ExpectedFile::Anything => None,
+        ExpectedFile::Nothing => path.is_file().then(|| SaveObstacle::Other(there())),
         // A folder that is gone, too, is a place that cannot be written to.
-        Expected::Text(_) if !path.exists() => folder_of(path).is_dir().then_some(InTheWay::Nothing),
-        Expected::Text(_) if path.is_dir() => None,
-        Expected::Text(text) => plan::differs(path, text).then(|| InTheWay::Newer(there())),
+        ExpectedFile::Text(_) if !path.exists() => folder_of(path).is_dir().then_some(SaveObstacle::Nothing),
+        ExpectedFile::Text(_) if path.is_dir() => None,
+        ExpectedFile::Text(text) => plan::differs(path, text).then(|| SaveObstacle::Newer(there())),
     }
 }
 
@@ -101,12 +101,12 @@ fn home(path: &Path) -> PathBuf {
 pub fn open(path: &Path, store: Option<Store>, catalog: Catalog, events: Sender<Event>) {
     let path = home(path);
     aside(events, move || match import::to_edit(&path, &catalog) {
-        Ok(Opened::Text(text)) => {
+        Ok(OpenedPlan::Text(text)) => {
             let name = plan::name_of(&path);
             let recovered = store.and_then(|store| store.unsaved(Some(&path), &name));
             Event::Opened { name, path, text, recovered }
         }
-        Ok(Opened::Import(import)) => Event::Imported(import),
+        Ok(OpenedPlan::Import(import)) => Event::Imported(import),
         Err(why) => Event::OpenFailed(why),
     });
 }
@@ -194,7 +194,7 @@ pub fn read_config(folder: &Path, named: String, events: Sender<Event>) {
 /// A thread that keeps and forgets unsaved texts in the order in which that is asked. Dropping
 /// it waits until all that was asked is done: that is what is there after a crash.
 pub struct Keeper {
-    wishes: Option<mpsc::Sender<Wish>>,
+    wishes: Option<mpsc::Sender<RecoveryRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -204,17 +204,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Keeper {
     /// Starts the thread.
     pub fn start(store: Store) -> Self {
-        let (wishes, wished) = mpsc::channel::<Wish>();
+        let (wishes, wished) = mpsc::channel::<RecoveryRequest>();
         let work = move || {
-            while let Ok(mut wish) = wished.recv() {
+            while let Ok(mut request) = wished.recv() {
                 // Letters that were typed meanwhile make one text.
                 while let Ok(later) = wished.try_recv() {
-                    if !later.replaces(&wish) {
-                        store.carry_out(&wish);
+                    if !later.replaces(&request) {
+                        store.carry_out(&request);
                     }
-                    wish = later;
+                    request = later;
                 }
-                store.carry_out(&wish);
+                store.carry_out(&request);
             }
         };
         let thread = thread::Builder::new().name("keeper".to_owned()).spawn(work).ok();
@@ -222,9 +222,9 @@ impl Keeper {
     }
 
     /// Asks for something to be done.
-    pub fn wish(&self, wish: Wish) {
+    pub fn request(&self, request: RecoveryRequest) {
         if let Some(wishes) = &self.wishes {
-            drop(wishes.send(wish));
+            drop(wishes.send(request));
         }
     }
 }
@@ -248,17 +248,17 @@ mod tests {
     fn what_may_be_written_over_is_what_was_expected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.yaml");
-        let text = |text: &str| Expected::Text(text.to_owned());
-        assert_eq!(refused(&path, &Expected::Nothing), None);
-        assert_eq!(refused(&path, &text("a")), Some(InTheWay::Nothing), "removed underneath");
+        let text = |text: &str| ExpectedFile::Text(text.to_owned());
+        assert_eq!(refused(&path, &ExpectedFile::Nothing), None);
+        assert_eq!(refused(&path, &text("a")), Some(SaveObstacle::Nothing), "removed underneath");
         assert_eq!(refused(&folder.path().join("gone/a.yaml"), &text("a")), None, "told by the attempt");
         std::fs::write(&path, "b").unwrap();
         assert_eq!(refused(&path, &text("b")), None);
-        assert_eq!(refused(&path, &Expected::Anything), None);
-        assert_eq!(refused(&path, &Expected::Nothing), Some(InTheWay::Other(Some("b".to_owned()))));
-        assert_eq!(refused(&path, &text("a")), Some(InTheWay::Newer(Some("b".to_owned()))));
+        assert_eq!(refused(&path, &ExpectedFile::Anything), None);
+        assert_eq!(refused(&path, &ExpectedFile::Nothing), Some(SaveObstacle::Other(Some("b".to_owned()))));
+        assert_eq!(refused(&path, &text("a")), Some(SaveObstacle::Newer(Some("b".to_owned()))));
         std::fs::write(&path, [0xff]).unwrap();
-        assert_eq!(refused(&path, &text("a")), Some(InTheWay::Newer(None)));
+        assert_eq!(refused(&path, &text("a")), Some(SaveObstacle::Newer(None)));
         assert_eq!(refused(folder.path(), &text("a")), None, "told by the attempt");
     }
 }

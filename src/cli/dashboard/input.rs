@@ -4,7 +4,7 @@ use crossterm::event::{
     Event as TerminalEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-use crate::app::{Event, Key};
+use crate::app::{Event, KeyPress};
 use crate::ui::Pointer;
 
 /// The event that it is for the dashboard; none for what the dashboard does not care about.
@@ -17,27 +17,29 @@ pub fn translate(event: TerminalEvent) -> Option<Event> {
     }
 }
 
-fn key_of(key: KeyEvent) -> Option<Key> {
+fn key_of(key: KeyEvent) -> Option<KeyPress> {
     match key.code {
-        KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Ctrl(c.to_ascii_lowercase())),
+        KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => {
+            Some(KeyPress::Ctrl(c.to_ascii_lowercase()))
+        }
         KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::ALT) => None,
-        KeyCode::Char(c) => Some(Key::Char(c)),
-        KeyCode::Left if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::WordLeft),
-        KeyCode::Right if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::WordRight),
-        KeyCode::Up => Some(Key::Up),
-        KeyCode::Down => Some(Key::Down),
-        KeyCode::Left => Some(Key::Left),
-        KeyCode::Right => Some(Key::Right),
-        KeyCode::Enter => Some(Key::Enter),
-        KeyCode::Esc => Some(Key::Esc),
-        KeyCode::Tab => Some(Key::Tab),
-        KeyCode::BackTab => Some(Key::BackTab),
-        KeyCode::Backspace => Some(Key::Backspace),
-        KeyCode::Delete => Some(Key::Delete),
-        KeyCode::Home => Some(Key::Home),
-        KeyCode::End => Some(Key::End),
-        KeyCode::PageUp => Some(Key::PageUp),
-        KeyCode::PageDown => Some(Key::PageDown),
+        KeyCode::Char(c) => Some(KeyPress::Char(c)),
+        KeyCode::Left if key.modifiers.contains(KeyModifiers::CONTROL) => Some(KeyPress::WordLeft),
+        KeyCode::Right if key.modifiers.contains(KeyModifiers::CONTROL) => Some(KeyPress::WordRight),
+        KeyCode::Up => Some(KeyPress::Up),
+        KeyCode::Down => Some(KeyPress::Down),
+        KeyCode::Left => Some(KeyPress::Left),
+        KeyCode::Right => Some(KeyPress::Right),
+        KeyCode::Enter => Some(KeyPress::Enter),
+        KeyCode::Esc => Some(KeyPress::Esc),
+        KeyCode::Tab => Some(KeyPress::Tab),
+        KeyCode::BackTab => Some(KeyPress::BackTab),
+        KeyCode::Backspace => Some(KeyPress::Backspace),
+        KeyCode::Delete => Some(KeyPress::Delete),
+        KeyCode::Home => Some(KeyPress::Home),
+        KeyCode::End => Some(KeyPress::End),
+        KeyCode::PageUp => Some(KeyPress::PageUp),
+        KeyCode::PageDown => Some(KeyPress::PageDown),
         _ => None,
     }
 }
@@ -61,7 +63,7 @@ mod tests {
     #[test]
     fn releases_are_not_presses() {
         let mut key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
-        assert_eq!(translate(TerminalEvent::Key(key)), Some(Event::Key(Key::Char('q'))));
+        assert_eq!(translate(TerminalEvent::Key(key)), Some(Event::Key(KeyPress::Char('q'))));
         key.kind = KeyEventKind::Release;
         assert_eq!(translate(TerminalEvent::Key(key)), None);
     }
@@ -69,6 +71,6 @@ mod tests {
     #[test]
     fn control_is_told_from_plain() {
         let key = KeyEvent::new(KeyCode::Char('S'), KeyModifiers::CONTROL);
-        assert_eq!(translate(TerminalEvent::Key(key)), Some(Event::Key(Key::Ctrl('s'))));
+        assert_eq!(translate(TerminalEvent::Key(key)), Some(Event::Key(KeyPress::Ctrl('s'))));
     }
 }

@@ -1,6 +1,7 @@
 //! The dashboard: one owner of the state, fed by tasks, drawing when something happened.
 
-mod alarm;
+mod active_recording;
+mod alert_output;
 mod calibrations;
 mod files;
 mod input;
@@ -8,7 +9,6 @@ mod look;
 mod panics;
 mod recovery;
 mod searching;
-mod tape;
 mod terminal;
 mod watch;
 
@@ -17,18 +17,18 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-pub use super::made_up::Awaited;
+pub use super::demo::PendingDemo;
 pub use recovery::Store;
-pub use watch::{Outside, watch};
+pub use watch::{WatchOptions, watch};
 
-use super::import::Opened;
+use super::import::OpenedPlan;
 use super::replay::exit_for;
-use super::{DashboardArgs, Exit, Streams, import, made_up, plans, user_catalog};
-use crate::app::{self, Account, Editor, Keymap, Notice, Pane, Rules, Severity, State};
+use super::{DashboardArgs, Exit, Streams, demo, import, plans, user_catalog};
+use crate::app::{self, Account, AlertRules, Editor, Keymap, Notice, NoticeSeverity, Pane, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
-use crate::observe::{self, Choice, Demo, Follow, Header, Means, PlanText, Wants};
-use crate::plan::{self, EXAMPLES, Fault, Loaded};
+use crate::observe::{self, Demo, FollowOptions, Header, PlanText, SharedRequirements, SourceChoice, SourceContext};
+use crate::plan::{self, EXAMPLES, Fault, LoadedPlan};
 use crate::predict::Job;
 use crate::reading::Moment;
 use crate::units::Seconds;
@@ -82,7 +82,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, attach, clock.now());
-    let files = own("keys.yaml", Keymap::parse).and_then(|keys| Ok((keys, own("alerts.yaml", Rules::parse)?)));
+    let files = own("keys.yaml", Keymap::parse).and_then(|keys| Ok((keys, own("alerts.yaml", AlertRules::parse)?)));
     (state.keys, state.run.alerts.rules) = match files {
         Ok(files) => files,
         Err(messages) => {
@@ -92,9 +92,9 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     let calibration = calibrations::file(|name| std::env::var_os(name));
     let (known, fault) = calibrations::read(calibration.as_deref());
     state.run.calibrations = known;
-    state.notice = fault.map(|text| Notice { severity: Severity::Problem, text });
+    state.notice = fault.map(|text| Notice { severity: NoticeSeverity::Problem, text });
     // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
-    let live = !matches!(args.source, Choice::Replay { .. });
+    let live = !matches!(args.source, SourceChoice::Replay { .. });
     let store = Store::of_user(|name| std::env::var_os(name)).filter(|_| live || args.plan.is_some());
     let kept = store.as_ref().and_then(|store| store.unsaved(state.plans.editor.path(), state.plans.editor.name()));
     if let Some(account) = account {
@@ -103,20 +103,25 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     app::offer(&mut state, kept);
     state.views.mouse = args.look.mouse;
     state.monitor.interval = Seconds(args.interval.as_secs_f64());
-    let (asked, awaited) = match source(args, &state) {
+    let (asked, pending_demo) = match source(args, &state) {
         Ok(source) => source,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
-    if awaited.is_none() {
+    if pending_demo.is_none() {
         app::plan_of_simulation(&mut state);
     }
     if !live || attach.is_some() {
         // What is looked at is what was observed, or what runs.
         state.views.focus = Pane::Monitor;
     }
-    let follow = Follow { log: args.log.clone(), pattern, pid: args.attach, live };
-    let open = move |wants: &Wants| asked.open(wants);
-    match watch(state, &look, open, Outside { every: args.interval, clock, store, calibration, follow, awaited }) {
+    let follow = FollowOptions { log: args.log.clone(), pattern, pid: args.attach, live };
+    let open = move |requirements: &SharedRequirements| asked.open(requirements);
+    match watch(
+        state,
+        &look,
+        open,
+        WatchOptions { every: args.interval, clock, store, calibration, follow, pending_demo },
+    ) {
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
     }
@@ -142,8 +147,8 @@ fn own<T: Default>(name: &str, parse: impl Fn(&str) -> Result<T, Vec<String>>) -
 }
 
 /// What the recording that is to be played says of itself; none where none is.
-fn recorded(source: &Choice) -> Result<Option<Header>, (Exit, String)> {
-    let Choice::Replay { path, .. } = source else { return Ok(None) };
+fn recorded(source: &SourceChoice) -> Result<Option<Header>, (Exit, String)> {
+    let SourceChoice::Replay { path, .. } = source else { return Ok(None) };
     Header::read(path).map(Some).map_err(|why| (exit_for(&why), why.to_string()))
 }
 
@@ -157,8 +162,8 @@ fn open_plan(
     let kept = recorded.and_then(|header| header.plan.as_ref());
     if let Some(path) = &args.plan {
         return match import::to_edit(path, catalog).map_err(|why| vec![why])? {
-            Opened::Text(text) => Ok((mended(path, text, catalog), None)),
-            Opened::Import(import) => Ok((Editor::unsaved(import.plan, catalog), Some(import.account))),
+            OpenedPlan::Text(text) => Ok((mended(path, text, catalog), None)),
+            OpenedPlan::Import(import) => Ok((Editor::unsaved(import.plan, catalog), Some(import.account))),
         };
     }
     let said = |faults: Vec<Fault>| {
@@ -173,33 +178,33 @@ fn open_plan(
 
 /// The plan of a file with what it refers to, or its text as it stands.
 fn mended(path: &Path, text: String, catalog: &Catalog) -> Editor {
-    match Loaded::load(path) {
+    match LoadedPlan::load(path) {
         Ok(loaded) => Editor::open(loaded, catalog),
         Err(_) => Editor::open_text(plan::name_of(path), Some(path.to_owned()), text, catalog),
     }
 }
 
 /// What opens without a plan: a plain case that fits, so that there is something to play with.
-fn example() -> Result<Loaded, Vec<Fault>> {
+fn example() -> Result<LoadedPlan, Vec<Fault>> {
     const NAME: &str = "13b_long_sequence";
     match EXAMPLES.iter().find(|(name, _)| *name == NAME) {
-        Some((name, text)) => Loaded::from_text(name, text),
+        Some((name, text)) => LoadedPlan::from_text(name, text),
         None => Err(vec![Fault::of("", format!("no example `{NAME}`"))]),
     }
 }
 
 /// The source that was asked for, to be opened on its own thread.
-struct Asked {
-    choice: Choice,
+struct RequestedSource {
+    choice: SourceChoice,
     demo: Option<Demo>,
     later: Option<mpsc::Receiver<Demo>>,
     catalog: Catalog,
 }
 
-impl Asked {
-    fn open(self, wants: &Wants) -> Result<Box<dyn observe::Source>, String> {
+impl RequestedSource {
+    fn open(self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, String> {
         let Self { choice, demo, later, catalog } = self;
-        observe::open(choice, Means { demo, later, wants: wants.clone(), catalog })
+        observe::open(choice, SourceContext { demo, later, requirements: requirements.clone(), catalog })
     }
 }
 
@@ -207,11 +212,12 @@ impl Asked {
 ///
 /// # Errors
 /// In a line, where the demo's run cannot depart from the plan as it is asked to.
-fn source(args: &DashboardArgs, state: &State) -> Result<(Asked, Option<Awaited>), String> {
+fn source(args: &DashboardArgs, state: &State) -> Result<(RequestedSource, Option<PendingDemo>), String> {
     let choice = args.source.clone();
-    let demo = made_up::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
+    let demo = demo::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
     let (hand, later) = mpsc::channel();
-    let awaited = demo.is_none().then(|| Awaited { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
-    let later = awaited.is_some().then_some(later);
-    Ok((Asked { choice, demo, later, catalog: state.catalog.clone() }, awaited))
+    let pending_demo =
+        demo.is_none().then(|| PendingDemo { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
+    let later = pending_demo.is_some().then_some(later);
+    Ok((RequestedSource { choice, demo, later, catalog: state.catalog.clone() }, pending_demo))
 }

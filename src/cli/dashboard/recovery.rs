@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::app::Unsaved;
+use crate::app::UnsavedText;
 use crate::cli::user_catalog;
 use crate::files;
 use crate::plan::MAX_BYTES;
@@ -28,17 +28,17 @@ pub struct Store {
 
 /// What is to be done with an unsaved text.
 #[derive(Debug)]
-pub enum Wish {
+pub enum RecoveryRequest {
     /// Keep it.
-    Keep(Unsaved),
+    Keep(UnsavedText),
     /// Forget what was kept of the plan of that file and name.
     Forget(Option<PathBuf>, String),
 }
 
-impl Wish {
+impl RecoveryRequest {
     /// Whether an earlier wish needs not be carried out any more: it is about the same plan.
     pub fn replaces(&self, earlier: &Self) -> bool {
-        let plan = |wish: &Self| match wish {
+        let plan = |request: &Self| match request {
             Self::Keep(unsaved) => (unsaved.path.clone(), unsaved.name.clone()),
             Self::Forget(path, name) => (path.clone(), name.clone()),
         };
@@ -48,7 +48,7 @@ impl Wish {
 
 /// A file of the store.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct StoredFile {
     path: Option<PathBuf>,
     name: String,
     pid: u32,
@@ -65,18 +65,18 @@ impl Store {
 
     /// Does what is wished. A store that cannot be written to must not get in the way of the work:
     /// the plan's own file is what counts.
-    pub fn carry_out(&self, wish: &Wish) {
-        match wish {
-            Wish::Keep(unsaved) => drop(self.keep(unsaved)),
-            Wish::Forget(path, name) => drop(fs::remove_file(self.place(path.as_deref(), name))),
+    pub fn carry_out(&self, request: &RecoveryRequest) {
+        match request {
+            RecoveryRequest::Keep(unsaved) => drop(self.keep(unsaved)),
+            RecoveryRequest::Forget(path, name) => drop(fs::remove_file(self.place(path.as_deref(), name))),
         }
     }
 
-    fn keep(&self, unsaved: &Unsaved) -> Option<()> {
+    fn keep(&self, unsaved: &UnsavedText) -> Option<()> {
         fs::create_dir_all(&self.folder).ok()?;
-        let Unsaved { path, name, text } = unsaved.clone();
+        let UnsavedText { path, name, text } = unsaved.clone();
         let place = self.place(path.as_deref(), &name);
-        let kept = Kept { path: path.map(absolute), name, pid: self.pid, text };
+        let kept = StoredFile { path: path.map(absolute), name, pid: self.pid, text };
         // Beside it and then over it: a crash in between leaves the one before. Not forced to the
         // disk: it outlives the program, and a disk that is asked at every key is no calm neighbour.
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).ok()?;
@@ -87,7 +87,7 @@ impl Store {
     /// What was kept of the plan of that file and name by a dashboard that is gone.
     pub fn unsaved(&self, path: Option<&Path>, name: &str) -> Option<String> {
         let text = files::read_text(&self.place(path, name), MOST_BYTES).ok()?;
-        let kept: Kept = serde_json::from_str(&text).ok()?;
+        let kept: StoredFile = serde_json::from_str(&text).ok()?;
         (kept.pid == self.pid || !is_running(kept.pid)).then_some(kept.text)
     }
 
@@ -119,8 +119,8 @@ mod tests {
         Store::of_user(|name| (name == "XDG_STATE_HOME").then(|| home.as_os_str().to_owned())).unwrap()
     }
 
-    fn unsaved(text: &str) -> Unsaved {
-        Unsaved { path: Some("/plans/a.yaml".into()), name: "a".to_owned(), text: text.to_owned() }
+    fn unsaved(text: &str) -> UnsavedText {
+        UnsavedText { path: Some("/plans/a.yaml".into()), name: "a".to_owned(), text: text.to_owned() }
     }
 
     #[test]
@@ -129,15 +129,15 @@ mod tests {
         let (path, none) = (Path::new("/plans/a.yaml"), Path::new("/plans/b.yaml"));
         // No process has this number: the kernel's highest is 2^22.
         let dead = Store { pid: 1 << 30, ..store(home.path()) };
-        dead.carry_out(&Wish::Keep(unsaved("model: {}\n")));
-        dead.carry_out(&Wish::Keep(unsaved("model: {preset: gpt2}\n")));
+        dead.carry_out(&RecoveryRequest::Keep(unsaved("model: {}\n")));
+        dead.carry_out(&RecoveryRequest::Keep(unsaved("model: {preset: gpt2}\n")));
         let found = store(home.path()).unsaved(Some(path), "a");
         assert_eq!(found.as_deref(), Some("model: {preset: gpt2}\n"));
         assert_eq!(store(home.path()).unsaved(Some(none), "a"), None);
         assert_eq!(store(home.path()).unsaved(None, "a"), None);
-        store(home.path()).carry_out(&Wish::Keep(unsaved("x")));
+        store(home.path()).carry_out(&RecoveryRequest::Keep(unsaved("x")));
         assert_eq!(dead.unsaved(Some(path), "a"), None, "its dashboard runs: this one");
-        dead.carry_out(&Wish::Forget(Some(path.to_owned()), "a".to_owned()));
+        dead.carry_out(&RecoveryRequest::Forget(Some(path.to_owned()), "a".to_owned()));
         assert_eq!(store(home.path()).unsaved(Some(path), "a"), None);
     }
 
@@ -145,7 +145,7 @@ mod tests {
     fn a_store_that_cannot_be_written_to_is_no_trouble() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("memwall"), "a file where a folder should be").unwrap();
-        store(home.path()).carry_out(&Wish::Keep(unsaved("x")));
+        store(home.path()).carry_out(&RecoveryRequest::Keep(unsaved("x")));
         assert_eq!(store(home.path()).unsaved(Some(Path::new("/plans/a.yaml")), "a"), None);
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::Sender;
 
-use crate::advise::Progress;
-use crate::app::{Event, SearchAnswer, SearchWish, State};
+use crate::advise::SearchProgress;
+use crate::app::{Event, SearchAnswer, SearchRequest, State};
 
 /// Between two looks at how far a search is.
 const LOOK: Duration = Duration::from_millis(150);
@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(150);
 /// The search that is under way, if one is.
 #[derive(Debug, Default)]
 pub struct Search {
-    progress: Arc<Progress>,
+    progress: Arc<SearchProgress>,
 }
 
 impl Search {
@@ -23,8 +23,8 @@ impl Search {
     pub fn begin(&mut self, number: u64, state: &State, events: Sender<Event>) {
         self.cancel();
         self.progress = Arc::default();
-        if let Some(wish) = SearchWish::of(state) {
-            run(number, wish, Arc::clone(&self.progress), events);
+        if let Some(request) = SearchRequest::of(state) {
+            run(number, request, Arc::clone(&self.progress), events);
         }
     }
 
@@ -34,7 +34,7 @@ impl Search {
     }
 }
 
-fn run(number: u64, wish: SearchWish, progress: Arc<Progress>, events: Sender<Event>) {
+fn run(number: u64, request: SearchRequest, progress: Arc<SearchProgress>, events: Sender<Event>) {
     let (watched, told, last) = (Arc::clone(&progress), events.clone(), Cell::new(Instant::now()));
     let work = tokio::task::spawn_blocking(move || {
         let tell = |found: &dyn Fn() -> SearchAnswer| {
@@ -45,7 +45,7 @@ fn run(number: u64, wish: SearchWish, progress: Arc<Progress>, events: Sender<Ev
                 last.set(Instant::now());
             }
         };
-        let answer = wish.answer(&progress, &tell).map(Box::new);
+        let answer = request.answer(&progress, &tell).map(Box::new);
         drop(events.blocking_send(Event::Searched { number, answer }));
     });
     tokio::spawn(async move {

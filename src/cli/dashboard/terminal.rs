@@ -15,16 +15,16 @@ use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
 use crate::app::State;
-use crate::ui::{Look, Still, draw_again};
+use crate::ui::{Look, PaneCache, draw_again};
 
 /// A terminal in raw mode on its alternate screen. Dropping it gives it back as it was,
 /// on a panic too.
-pub struct Screen {
+pub struct TerminalScreen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
-    still: Still,
+    still: PaneCache,
 }
 
-impl Screen {
+impl TerminalScreen {
     /// Takes the terminal over.
     pub fn take() -> Result<Self, String> {
         if !stdout().is_terminal() || !stdin().is_terminal() {
@@ -44,7 +44,7 @@ impl Screen {
         let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));
         let backend = CrosstermBackend::new(BufWriter::new(stdout()));
         let terminal = Terminal::with_options(backend, TerminalOptions { viewport })?;
-        Ok(Self { terminal, still: Still::default() })
+        Ok(Self { terminal, still: PaneCache::default() })
     }
 
     /// Takes the mouse's clicks from the terminal, or leaves them to it.
@@ -88,7 +88,7 @@ pub fn size() -> (u16, u16) {
     crossterm::terminal::size().unwrap_or((80, 24))
 }
 
-impl Drop for Screen {
+impl Drop for TerminalScreen {
     fn drop(&mut self) {
         give_back();
     }

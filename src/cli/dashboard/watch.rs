@@ -10,19 +10,19 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::active_recording::ActiveRecording;
 use super::files::{self, Keeper};
 use super::input::{pointed, translate};
 use super::panics::Panics;
-use super::recovery::{Store, Wish};
+use super::recovery::{RecoveryRequest, Store};
 use super::searching::Search;
-use super::tape::Tape;
-use super::terminal::{Screen, size};
-use super::{Clock, alarm};
-use crate::app::{Effect, Event, Meant, Source, State, update};
-use crate::cli::ending::Ending;
-use crate::cli::made_up::Awaited;
-use crate::observe::{self, End, Follow, Header, PlanText, Report, Wants};
-use crate::ui::{Look, Pointer, hit, wanted};
+use super::terminal::{TerminalScreen, size};
+use super::{Clock, alert_output};
+use crate::app::{Effect, Event, SourceState, State, TargetProcess, update};
+use crate::cli::demo::PendingDemo;
+use crate::cli::termination::TerminationSignals;
+use crate::observe::{self, End, FollowOptions, Header, PlanText, SharedRequirements, SourceReport};
+use crate::ui::{Look, Pointer, hit, required_metrics};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
 const QUEUE: usize = 256;
@@ -39,7 +39,7 @@ const LATE: Duration = Duration::from_millis(1250);
 
 /// What the loop needs of the world besides its source and the terminal.
 #[derive(Debug)]
-pub struct Outside {
+pub struct WatchOptions {
     /// Time between samples.
     pub every: Duration,
     /// The clock.
@@ -49,9 +49,9 @@ pub struct Outside {
     /// The file of calibrations; none: none are kept.
     pub calibration: Option<PathBuf>,
     /// Which logs and hooks are followed.
-    pub follow: Follow,
+    pub follow: FollowOptions,
     /// What waits for a plan that can be predicted.
-    pub awaited: Option<Awaited>,
+    pub pending_demo: Option<PendingDemo>,
 }
 
 /// Shows the dashboard until the user quits or the system asks to.
@@ -62,19 +62,19 @@ pub struct Outside {
 pub fn watch(
     state: State,
     look: &Look,
-    open: impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
-    outside: Outside,
+    open: impl FnOnce(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    outside: WatchOptions,
 ) -> Result<(), String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
     // Signals first: from here on none leaves the terminal as the dashboard needs it.
     let ending = {
         let _inside = runtime.enter();
-        Ending::listen()?
+        TerminationSignals::listen()?
     };
-    let screen = Screen::take()?;
+    let screen = TerminalScreen::take()?;
     let panics = Panics::catch();
-    let around = Around { screen, ending, panics: panics.clone() };
+    let around = LoopParts { screen, ending, panics: panics.clone() };
     let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, outside)));
     let outcome = catch_unwind(watching);
     // A save that hangs on a dead file system must not keep the program.
@@ -87,25 +87,25 @@ pub fn watch(
 }
 
 /// What surrounds the dashboard.
-struct Around {
-    screen: Screen,
-    ending: Ending,
+struct LoopParts {
+    screen: TerminalScreen,
+    ending: TerminationSignals,
     panics: Panics,
 }
 
 async fn watch_on(
-    around: Around,
+    around: LoopParts,
     mut state: State,
     look: &Look,
-    open: impl FnOnce(&Wants) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
-    outside: Outside,
+    open: impl FnOnce(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    outside: WatchOptions,
 ) -> Result<(), String> {
-    let Outside { every, clock, store, calibration, follow, mut awaited } = outside;
-    let Around { mut screen, mut ending, panics } = around;
+    let WatchOptions { every, clock, store, calibration, follow, mut pending_demo } = outside;
+    let LoopParts { mut screen, mut ending, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     let (reports, mut reported) = mpsc::channel(REPORTS);
-    let wants = Wants::nothing();
-    let shared = wants.clone();
+    let requirements = SharedRequirements::nothing();
+    let shared = requirements.clone();
     let source = observe::spawn(move || open(&shared), every, move || clock.now(), reports)
         .map_err(|error| format!("no thread for the source: {error}"))?;
     let (news, mut heard) = mpsc::channel(REPORTS);
@@ -119,14 +119,15 @@ async fn watch_on(
     if state.views.mouse {
         screen.take_mouse(true)?;
     }
-    wants.set(wanted(&state));
+    requirements.set(required_metrics(&state));
     screen.draw(&state, look)?;
     let keeper = store.clone().map(Keeper::start);
     let failures = events.clone();
     // A dashboard that has gone meanwhile needs no telling.
-    let commands = alarm::Commands::start(alarm::PATIENCE, move |event| drop(failures.blocking_send(event)))
-        .map_err(|error| format!("no thread for the commands of alerts: {error}"))?;
-    let mut hands = Hands {
+    let commands =
+        alert_output::Commands::start(alert_output::PATIENCE, move |event| drop(failures.blocking_send(event)))
+            .map_err(|error| format!("no thread for the commands of alerts: {error}"))?;
+    let mut event_loop = EventLoop {
         source,
         tape: None,
         search: Search::default(),
@@ -146,7 +147,7 @@ async fn watch_on(
             }
             report = reported.recv(), if !reported.is_closed() => {
                 ticks.reset_after(LATE);
-                report.map(told)
+                report.map(report_events)
             }
             news = heard.recv(), if !heard.is_closed() => news.map(|news| vec![Event::Run(Box::new(news))]),
             _ = ticks.tick() => Some(vec![Event::Tick(clock.now())]),
@@ -156,35 +157,35 @@ async fn watch_on(
         let Some(first) = first else { continue };
         // Everything that has happened meanwhile goes into the same frame.
         let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
-        match hands.live_through(std::iter::once(first).chain(rest).flatten(), &mut state, &mut screen)? {
-            Came::ToAnEnd => break,
-            Came::Unseen => continue,
-            Came::Seen => {}
+        match event_loop.apply_events(std::iter::once(first).chain(rest).flatten(), &mut state, &mut screen)? {
+            Exit::Finished => break,
+            Exit::Unchanged => continue,
+            Exit::Changed => {}
         }
-        awaited = awaited.filter(|awaited| !awaited.look(&mut state));
+        pending_demo = pending_demo.filter(|pending_demo| !pending_demo.look(&mut state));
         following.attend(state.monitor.attached_here());
-        wants.set(wanted(&state));
+        requirements.set(required_metrics(&state));
         screen.draw(&state, look)?;
     }
-    hands.rest();
+    event_loop.rest();
     Ok(())
 }
 
 /// What came of a few events.
-enum Came {
+enum Exit {
     /// Something that the screen shows may be another.
-    Seen,
+    Changed,
     /// Nothing that it shows.
-    Unseen,
+    Unchanged,
     /// The user wants to leave.
-    ToAnEnd,
+    Finished,
 }
 
 /// What carries effects out.
-struct Hands {
+struct EventLoop {
     source: observe::Handle,
     /// What is observed goes there, while it does.
-    tape: Option<Tape>,
+    tape: Option<ActiveRecording>,
     search: Search,
     events: Sender<Event>,
     every: Duration,
@@ -192,18 +193,18 @@ struct Hands {
     store: Option<Store>,
     keeper: Option<Keeper>,
     calibration: Option<PathBuf>,
-    commands: alarm::Commands,
+    commands: alert_output::Commands,
 }
 
-impl Hands {
+impl EventLoop {
     /// Lets events happen in their order, each with its effects.
-    fn live_through(
+    fn apply_events(
         &mut self,
         events: impl Iterator<Item = Event>,
         state: &mut State,
-        screen: &mut Screen,
-    ) -> Result<Came, String> {
-        let mut came = Came::Unseen;
+        screen: &mut TerminalScreen,
+    ) -> Result<Exit, String> {
+        let mut exit = Exit::Unchanged;
         for event in events {
             if let (Some(tape), Event::Sample(sample)) = (&mut self.tape, &event) {
                 tape.put(sample, state);
@@ -214,7 +215,7 @@ impl Hands {
             }
             for effect in update(state, event) {
                 if effect == Effect::Quit {
-                    return Ok(Came::ToAnEnd);
+                    return Ok(Exit::Finished);
                 }
                 self.carry_out(effect, state, screen)?;
             }
@@ -222,13 +223,13 @@ impl Hands {
             // and what the run tells as well where that is near. One frame is for both.
             let waits = ticked && state.monitor.is_fresh(state.now) || told && state.monitor.is_near(state.now);
             if !waits {
-                came = Came::Seen;
+                exit = Exit::Changed;
             }
         }
-        Ok(came)
+        Ok(exit)
     }
 
-    fn carry_out(&mut self, effect: Effect, state: &State, screen: &mut Screen) -> Result<(), String> {
+    fn carry_out(&mut self, effect: Effect, state: &State, screen: &mut TerminalScreen) -> Result<(), String> {
         let events = self.events.clone();
         match effect {
             // The loop's own.
@@ -243,31 +244,31 @@ impl Hands {
             Effect::ListPlans => files::list(state.catalog.clone(), events),
             Effect::CompletePath(typed) => files::complete(typed, events),
             Effect::ReadConfig { folder, named } => files::read_config(&folder, named, events),
-            Effect::Keep(unsaved) => self.wish(Wish::Keep(unsaved)),
-            Effect::Forget { path, name } => self.wish(Wish::Forget(path, name)),
+            Effect::Keep(unsaved) => self.request(RecoveryRequest::Keep(unsaved)),
+            Effect::Forget { path, name } => self.request(RecoveryRequest::Forget(path, name)),
             Effect::Mouse(taken) => return screen.take_mouse(taken),
-            Effect::Record => self.tape = self.header(state).map(|header| Tape::start(header, events)),
+            Effect::Record => self.tape = self.header(state).map(|header| ActiveRecording::start(header, events)),
             Effect::StopRecording => self.tape = None,
             Effect::Steer(steer) => self.source.steer(steer),
             Effect::Calibrate(kept, keep) => files::calibrate(self.calibration.clone(), *kept, keep, events),
-            Effect::Alarm(alarm) => {
-                screen.send(&alarm::bytes(&alarm, |name| std::env::var(name).ok()))?;
-                self.commands.send(*alarm);
+            Effect::Alert(alert) => {
+                screen.send(&alert_output::bytes(&alert, |name| std::env::var(name).ok()))?;
+                self.commands.send(*alert);
             }
             Effect::End { meant, forced } => end(meant, forced, events),
         }
         Ok(())
     }
 
-    fn wish(&self, wish: Wish) {
+    fn request(&self, request: RecoveryRequest) {
         if let Some(keeper) = &self.keeper {
-            keeper.wish(wish);
+            keeper.request(request);
         }
     }
 
     /// What a recording that begins now says of itself.
     fn header(&self, state: &State) -> Option<Header> {
-        let Source::Running(source) = &state.monitor.source else { return None };
+        let SourceState::Running(source) = &state.monitor.source else { return None };
         let plan = PlanText::new(state.plans.editor.name(), state.plans.editor.text(), state.plans.editor.hf_config());
         let attach = state.monitor.attached.as_ref().map(|attached| attached.pid);
         let header = Header::new(self.clock.now(), self.every, source.clone());
@@ -282,19 +283,19 @@ impl Hands {
     }
 }
 
-fn next(happening: &mut Receiver<Event>, reported: &mut Receiver<Report>) -> Option<Vec<Event>> {
-    happening.try_recv().ok().map(|event| vec![event]).or_else(|| reported.try_recv().ok().map(told))
+fn next(happening: &mut Receiver<Event>, reported: &mut Receiver<SourceReport>) -> Option<Vec<Event>> {
+    happening.try_recv().ok().map(|event| vec![event]).or_else(|| reported.try_recv().ok().map(report_events))
 }
 
-fn told(report: Report) -> Vec<Event> {
+fn report_events(report: SourceReport) -> Vec<Event> {
     let sample = |sample| Event::Sample(Box::new(sample));
     match report {
-        Report::Started(info) => vec![Event::SourceStarted(info)],
-        Report::Sample(seen) => vec![sample(seen)],
-        Report::Played(playback, samples) => {
+        SourceReport::Started(info) => vec![Event::SourceStarted(info)],
+        SourceReport::Sample(seen) => vec![sample(seen)],
+        SourceReport::Played(playback, samples) => {
             std::iter::once(Event::Played(playback)).chain(samples.into_iter().map(sample)).collect()
         }
-        Report::Failed(why) => vec![Event::SourceFailed(why)],
+        SourceReport::Failed(why) => vec![Event::SourceFailed(why)],
     }
 }
 
@@ -322,7 +323,7 @@ async fn read_terminal(events: Sender<Event>, pointers: Sender<Pointer>) {
 }
 
 /// Sends a signal on a thread that may block: looking at a process can.
-fn end(meant: Meant, forced: bool, events: Sender<Event>) {
+fn end(meant: TargetProcess, forced: bool, events: Sender<Event>) {
     let how = if forced { End::Forced } else { End::Asked };
     tokio::task::spawn_blocking(move || {
         let event = match observe::end(meant.pid, meant.started, how) {

@@ -1,7 +1,7 @@
 //! What may befall a run that does what its plan says: the machine, its neighbours, its data.
 
 use crate::compare::evidence::Evidence;
-use crate::compare::expected::Expected;
+use crate::compare::expected::Expectation;
 use crate::units::{Bytes, Fraction, Seconds};
 
 /// Something outside the plan that changes what a run shows.
@@ -63,7 +63,7 @@ impl Circumstance {
 
     /// What `plain` becomes under it, with how far that stretches belief: the size of the
     /// effect is read from the evidence. None where the evidence speaks against it.
-    pub fn applied(self, plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+    pub fn applied(self, plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
         match self {
             Self::OtherProcess => other_process(plain, evidence),
             Self::DataLoading => data_loading(plain, evidence),
@@ -76,7 +76,7 @@ impl Circumstance {
 
 /// How much longer a step takes than it should, from the step or, without one, from the
 /// rate at which the matrix units work.
-fn delay(plain: &Expected, evidence: &Evidence) -> Option<Seconds> {
+fn delay(plain: &Expectation, evidence: &Evidence) -> Option<Seconds> {
     let step = evidence.step.value().copied();
     let by_tokens = || evidence.tokens.value().filter(|rate| rate.0 > 0.0).map(|rate| Seconds(plain.tokens / rate.0));
     let by_rate = || evidence.compute.value().filter(|rate| rate.0 > 0.0).map(|rate| Seconds(plain.flops.0 / rate.0));
@@ -84,20 +84,20 @@ fn delay(plain: &Expected, evidence: &Evidence) -> Option<Seconds> {
     Some(step - plain.step).filter(|delay| delay.0 > 0.0)
 }
 
-fn other_process(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+fn other_process(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
     let others = evidence.others.value().copied().filter(|others| *others > Bytes::ZERO)?;
     let device_used = plain.device_used + others;
     // Whether it computes too nobody can tell: its memory is what is certain.
-    Some((Expected { device_used, others, ..*plain }, 0.0))
+    Some((Expectation { device_used, others, ..*plain }, 0.0))
 }
 
-fn data_loading(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+fn data_loading(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
     let step = plain.step + delay(plain, evidence)?;
     let busy = Fraction(plain.busy.0 * plain.step.0 / step.0);
-    Some((Expected { step, busy, ..*plain }, FREE))
+    Some((Expectation { step, busy, ..*plain }, FREE))
 }
 
-fn throttling(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+fn throttling(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
     if evidence.slowed.value() == Some(&false) {
         return None;
     }
@@ -115,20 +115,20 @@ fn throttling(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> 
     }
     let step = plain.step + plain.compute * (plain.clock.0 / clock.0 - 1.0);
     let free = if evidence.clock.value().is_some() { 0.0 } else { FREE };
-    Some((Expected { step, clock, ..*plain }, if said { free } else { free + 1.0 }))
+    Some((Expectation { step, clock, ..*plain }, if said { free } else { free + 1.0 }))
 }
 
-fn slow_link(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+fn slow_link(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
     if plain.gpus < 2 {
         return None;
     }
     let delay = delay(plain, evidence)?;
     let (step, communication) = (plain.step + delay, plain.communication + delay);
     // Kernels of collectives spin while they wait: the device looks busy.
-    Some((Expected { step, communication, ..*plain }, FREE))
+    Some((Expectation { step, communication, ..*plain }, FREE))
 }
 
-fn fragmentation(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64)> {
+fn fragmentation(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
     let observed = evidence.reserved.value().zip(Some(plain.reserved));
     let (seen, expected) = observed.or_else(|| evidence.device_used.value().zip(Some(plain.device_used)))?;
     let worst = plain.reserved.as_f64() * WORST_FRAGMENTATION;
@@ -141,5 +141,5 @@ fn fragmentation(plain: &Expected, evidence: &Evidence) -> Option<(Expected, f64
     let (device_used, reserved) = (plain.device_used + extra, plain.reserved + extra);
     // Seen from outside alone, fragmentation is a name for anything that holds more memory.
     let blind = if evidence.allocated.value().is_some() { 0.0 } else { 2.0 };
-    Some((Expected { device_used, reserved, ..*plain }, FREE + blind))
+    Some((Expectation { device_used, reserved, ..*plain }, FREE + blind))
 }

@@ -17,7 +17,7 @@ use super::bands::Bands;
 use super::calibration::Calibration;
 use super::comparison::is_met;
 use super::evidence::{Evidence, Misfit};
-use super::expected::Expected;
+use super::expected::Expectation;
 use crate::catalog::Catalog;
 use crate::plan::{Change, Document, HfConfig, ModelTrace};
 use crate::predict::{self, Fragmentation, Job, Prediction, StageMemory};
@@ -54,7 +54,7 @@ pub struct Explanation {
     /// How much of the belief falls on it, among everything that was tried.
     pub share: Fraction,
     /// What the run would show.
-    pub expected: Expected,
+    pub expected: Expectation,
     /// Every figure that is observed lies within the bands of what the run would show.
     pub fits: bool,
 }
@@ -122,13 +122,13 @@ impl Subject<'_> {
         })
     }
 
-    fn expected(&self, change: &Change, fragmentation: Fragmentation) -> Option<Expected> {
+    fn expected(&self, change: &Change, fragmentation: Fragmentation) -> Option<Expectation> {
         let document = self.document.changed(change).ok()?;
         Some(self.shown(&predict::predict(&self.job(&document)?.with_fragmentation(fragmentation))))
     }
 
-    fn shown(&self, prediction: &Prediction) -> Expected {
-        self.calibration.applied(&Expected::of(prediction, self.stage_of(prediction)))
+    fn shown(&self, prediction: &Prediction) -> Expectation {
+        self.calibration.applied(&Expectation::of(prediction, self.stage_of(prediction)))
     }
 
     fn stage_of<'p>(&self, prediction: &'p Prediction) -> &'p StageMemory {
@@ -168,15 +168,15 @@ const SAME: f64 = 0.004;
 
 /// A candidate and how well it does.
 #[derive(Debug, Clone)]
-struct Tried {
+struct CauseTrial {
     causes: Vec<Cause>,
-    expected: Expected,
+    expected: Expectation,
     /// What it takes beyond the plan, as a negative log-probability.
     assumed: f64,
     misfit: Misfit,
 }
 
-impl Tried {
+impl CauseTrial {
     /// Misfit and what it assumes.
     fn cost(&self) -> f64 {
         self.misfit.sum + self.assumed
@@ -190,33 +190,33 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
     let prediction = predict::predict(&job);
     let plain = subject.shown(&prediction);
     let expected = |change: &Change| subject.expected(change, prediction.fragmentation);
-    let misfit = |expected: &Expected| expected.misfit(evidence, bands);
+    let misfit = |expected: &Expectation| expected.misfit(evidence, bands);
     let at_plan = misfit(&plain);
     let nothing = at_plan.sum;
     if nothing < CONVINCING {
         // No cause could be convincing: the search would be for nothing.
         return Vec::new();
     }
-    let befallen = |circumstances: &[Circumstance], to: &Tried| {
+    let befallen = |circumstances: &[Circumstance], to: &CauseTrial| {
         let mut tried = Vec::new();
         for circumstance in circumstances {
             let Some((expected, free)) = circumstance.applied(&to.expected, evidence) else { continue };
             let assumed = to.assumed + free + if to.causes.is_empty() { 0.0 } else { SECOND };
             let causes = to.causes.iter().cloned().chain([Cause::outside(*circumstance)]).collect();
-            tried.push(Tried { causes, misfit: misfit(&expected), expected, assumed });
+            tried.push(CauseTrial { causes, misfit: misfit(&expected), expected, assumed });
         }
         tried
     };
-    let single: Vec<Tried> = plan_causes::of(&job)
+    let single: Vec<CauseTrial> = plan_causes::of(&job)
         .into_iter()
         .filter(|cause| !cause.change.as_ref().is_some_and(|change| subject.contradicts(change)))
         .filter_map(|cause| {
             let expected = expected(cause.change.as_ref()?)?;
-            Some(Tried { misfit: misfit(&expected), expected, assumed: 0.0, causes: vec![cause] })
+            Some(CauseTrial { misfit: misfit(&expected), expected, assumed: 0.0, causes: vec![cause] })
         })
         .filter(|tried| !same(&tried.expected, &plain))
         .collect();
-    let as_planned = Tried { causes: Vec::new(), expected: plain, assumed: 0.0, misfit: at_plan };
+    let as_planned = CauseTrial { causes: Vec::new(), expected: plain, assumed: 0.0, misfit: at_plan };
     let mut tried = Vec::new();
     for (index, first) in Circumstance::ALL.iter().enumerate() {
         for one in befallen(&[*first], &as_planned) {
@@ -233,12 +233,12 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
 /// Two changes of the plan together. What both do is estimated as what each does, one
 /// after the other; those that come out best are predicted.
 fn pairs(
-    expected: &impl Fn(&Change) -> Option<Expected>,
-    single: &[Tried],
-    plain: &Expected,
-    misfit: &impl Fn(&Expected) -> Misfit,
-) -> Vec<Tried> {
-    let mut estimated: Vec<(f64, &Tried, &Tried)> = Vec::new();
+    expected: &impl Fn(&Change) -> Option<Expectation>,
+    single: &[CauseTrial],
+    plain: &Expectation,
+    misfit: &impl Fn(&Expectation) -> Misfit,
+) -> Vec<CauseTrial> {
+    let mut estimated: Vec<(f64, &CauseTrial, &CauseTrial)> = Vec::new();
     for (index, first) in single.iter().enumerate() {
         for second in &single[index + 1..] {
             estimated.push((misfit(&together(&first.expected, &second.expected, plain)).sum, first, second));
@@ -255,16 +255,16 @@ fn pairs(
         .take(PAIRS)
         .filter_map(|(causes, change)| {
             let expected = expected(&change)?;
-            Some(Tried { misfit: misfit(&expected), expected, assumed: SECOND, causes })
+            Some(CauseTrial { misfit: misfit(&expected), expected, assumed: SECOND, causes })
         })
         .collect()
 }
 
 /// What each of two does to `plain`, multiplied.
-fn together(one: &Expected, other: &Expected, plain: &Expected) -> Expected {
-    let bytes = |of: fn(&Expected) -> f64| of(one) * of(other) / of(plain).max(1.0);
-    let time = |of: fn(&Expected) -> f64| if of(plain) > 0.0 { of(one) * of(other) / of(plain) } else { of(plain) };
-    Expected {
+fn together(one: &Expectation, other: &Expectation, plain: &Expectation) -> Expectation {
+    let bytes = |of: fn(&Expectation) -> f64| of(one) * of(other) / of(plain).max(1.0);
+    let time = |of: fn(&Expectation) -> f64| if of(plain) > 0.0 { of(one) * of(other) / of(plain) } else { of(plain) };
+    Expectation {
         device_used: crate::units::Bytes::from_f64(bytes(|e| e.device_used.as_f64())),
         reserved: crate::units::Bytes::from_f64(bytes(|e| e.reserved.as_f64())),
         allocated: crate::units::Bytes::from_f64(bytes(|e| e.allocated.as_f64())),
@@ -277,7 +277,7 @@ fn together(one: &Expected, other: &Expected, plain: &Expected) -> Expected {
 }
 
 /// Whether nothing that is observed could tell one from the other.
-fn same(one: &Expected, other: &Expected) -> bool {
+fn same(one: &Expectation, other: &Expectation) -> bool {
     let close = |one: f64, other: f64| (one - other).abs() <= SAME * one.abs().max(other.abs());
     [
         (one.device_used.as_f64(), other.device_used.as_f64()),
@@ -296,7 +296,7 @@ fn same(one: &Expected, other: &Expected) -> bool {
 }
 
 /// Orders what was tried, puts alike ones together, and keeps what convinces.
-fn ranked(mut tried: Vec<Tried>, nothing: f64, fits: &impl Fn(&Expected) -> bool) -> Vec<Explanation> {
+fn ranked(mut tried: Vec<CauseTrial>, nothing: f64, fits: &impl Fn(&Expectation) -> bool) -> Vec<Explanation> {
     tried.sort_by(|one, other| {
         one.cost()
             .total_cmp(&other.cost())
@@ -309,11 +309,11 @@ fn ranked(mut tried: Vec<Tried>, nothing: f64, fits: &impl Fn(&Expected) -> bool
         // Nothing that was tried is an explanation: the nearest says at least where to look.
         tried.truncate(1);
     }
-    let Some(best) = tried.first().map(Tried::cost) else { return Vec::new() };
+    let Some(best) = tried.first().map(CauseTrial::cost) else { return Vec::new() };
     if nothing - best < CONVINCING {
         return Vec::new();
     }
-    let mut kept: Vec<(Tried, Vec<Cause>)> = Vec::new();
+    let mut kept: Vec<(CauseTrial, Vec<Cause>)> = Vec::new();
     for one in tried {
         match kept.iter_mut().find(|(known, _)| same(&known.expected, &one.expected)) {
             // Two causes that show what one does explain nothing more.

@@ -11,9 +11,9 @@ pub use operands::Operands;
 pub use products::is_covered;
 
 use super::element::{Element, Group};
-use super::frozen::Frozen;
-use super::tape::{Flow, Home, Id, Spec, Tape, Tensor};
-use super::weight::{Collective, Meets, Part, Weight};
+use super::frozen::FrozenParts;
+use super::tape::{Flow, Home, Spec, Tape, Tensor, TensorId};
+use super::weight::{Collective, Part, TiedGrad, Weight};
 
 /// Adapters on linear layers (peft).
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Adapters {
 pub struct Types {
     /// Type of the weights as the modules see them.
     pub weight: Element,
-    /// The type to which autocast takes matrix products, where autocast is on.
+    /// The type to which autocast takes matrix multiplications, where autocast is on.
     pub autocast: Option<Element>,
     /// Whether autocast keeps its copies of weights.
     pub weight_cache: bool,
@@ -53,20 +53,20 @@ pub struct Builder<'a> {
     types: &'a Types,
     adapters: Option<&'a Adapters>,
     /// Parts without gradients; beside adapters no other weight has any.
-    pub frozen: Frozen,
+    pub frozen: FrozenParts,
     /// Biases are added by an operator of their own, without autocast (models/falcon, `FalconLinear`).
     pub bias_apart: bool,
     /// Which term the next tensors belong to.
     pub group: Group,
     /// What a function that runs has names for.
-    pub held: Vec<Id>,
+    pub held: Vec<TensorId>,
     /// What the block has names for until it returns.
-    pub named: Vec<Id>,
+    pub named: Vec<TensorId>,
 }
 
 /// What a pointwise operator keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeps {
+pub enum Stash {
     /// Nothing.
     Nothing,
     /// Its input.
@@ -97,7 +97,7 @@ impl<'a> Builder<'a> {
             tape: Tape::with_room(),
             types,
             adapters,
-            frozen: Frozen::default(),
+            frozen: FrozenParts::default(),
             bias_apart: false,
             group: Group::Residual,
             held: Vec::new(),
@@ -105,13 +105,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn local(&mut self, numel: u64, element: Element, grad: bool) -> Id {
+    fn local(&mut self, numel: u64, element: Element, grad: bool) -> TensorId {
         let group = self.group;
         self.tape.tensor(Tensor { numel, element, group, home: Home::Local, grad, cached: false, view_of: None })
     }
 
     /// The hidden state that comes in.
-    pub fn input(&mut self, numel: u64, element: Element, grad: bool) -> Id {
+    pub fn input(&mut self, numel: u64, element: Element, grad: bool) -> TensorId {
         self.tape.tensor(Tensor {
             numel,
             element,
@@ -123,22 +123,22 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn grad(&self, id: Id) -> bool {
+    fn grad(&self, id: TensorId) -> bool {
         self.tape.get(id).grad
     }
 
     /// Type of a tensor.
-    pub fn element(&self, id: Id) -> Element {
+    pub fn element(&self, id: TensorId) -> Element {
         self.tape.get(id).element
     }
 
     /// Elements of a tensor.
-    pub fn numel(&self, id: Id) -> u64 {
+    pub fn numel(&self, id: TensorId) -> u64 {
         self.tape.get(id).numel
     }
 
     /// A parameter of `numel` elements.
-    pub fn weight(&mut self, part: Part, rows: u64, columns: u64) -> Id {
+    pub fn weight(&mut self, part: Part, rows: u64, columns: u64) -> TensorId {
         self.weights(part, rows, columns, 1, 1)
     }
 
@@ -148,21 +148,21 @@ impl<'a> Builder<'a> {
     }
 
     /// The output matrix; a tied one is the embedding, held, counted and frozen with that.
-    pub fn output_matrix(&mut self, rows: u64, columns: u64, tied: bool) -> Id {
+    pub fn output_matrix(&mut self, rows: u64, columns: u64, tied: bool) -> TensorId {
         let trained = self.is_trained(if tied { Part::Embedding } else { Part::Head });
         let numel = rows.saturating_mul(columns);
         let part = Part::Head;
-        let meets = if tied { Meets::Later } else { Meets::Nothing };
+        let meets = if tied { TiedGrad::Later } else { TiedGrad::Nothing };
         let weight = Weight { numel, copies: 1, active: 1, part, trained, tied, rows, window: None, meets };
         self.tape.weight(weight, self.types.weight)
     }
 
     /// `copies` parameters alike, of which a token passes `active`.
-    pub fn weights(&mut self, part: Part, rows: u64, columns: u64, copies: u64, active: u64) -> Id {
+    pub fn weights(&mut self, part: Part, rows: u64, columns: u64, copies: u64, active: u64) -> TensorId {
         let trained = part == Part::Adapter || self.is_trained(part);
         let numel = rows.saturating_mul(columns);
         let weight =
-            Weight { numel, copies, active, part, trained, tied: false, rows, window: None, meets: Meets::Nothing };
+            Weight { numel, copies, active, part, trained, tied: false, rows, window: None, meets: TiedGrad::Nothing };
         let element = match (part, self.adapters) {
             (Part::Adapter, Some(adapters)) => adapters.element,
             _ => self.types.weight,
@@ -171,7 +171,7 @@ impl<'a> Builder<'a> {
     }
 
     /// `_to_copy`: nothing when the type is the same already.
-    pub fn cast(&mut self, name: &'static str, x: Id, element: Element) -> Id {
+    pub fn cast(&mut self, name: &'static str, x: TensorId, element: Element) -> TensorId {
         if self.element(x) == element {
             return x;
         }
@@ -206,23 +206,23 @@ impl<'a> Builder<'a> {
     }
 
     /// What autocast does before an operator of its lower-precision list.
-    pub fn lower(&mut self, name: &'static str, x: Id) -> Id {
+    pub fn lower(&mut self, name: &'static str, x: TensorId) -> TensorId {
         self.types.autocast.map_or(x, |element| self.cast(name, x, element))
     }
 
     /// What autocast does before an operator of its fp32 list.
-    pub fn upper(&mut self, name: &'static str, x: Id) -> Id {
+    pub fn upper(&mut self, name: &'static str, x: TensorId) -> TensorId {
         if self.types.autocast.is_some() { self.cast(name, x, Element::F32) } else { x }
     }
 
     /// An operator on each element of one tensor.
-    pub fn pointwise(&mut self, name: &'static str, x: Id, keeps: Keeps) -> Id {
+    pub fn pointwise(&mut self, name: &'static str, x: TensorId, keeps: Stash) -> TensorId {
         let (numel, element, grad) = (self.numel(x), self.element(x), self.grad(x));
         let out = self.local(numel, element, grad);
         let saved = match keeps {
-            Keeps::Input => &[x][..],
-            Keeps::Output => &[out][..],
-            Keeps::Nothing => &[][..],
+            Stash::Input => &[x][..],
+            Stash::Output => &[out][..],
+            Stash::Nothing => &[][..],
         };
         let saved = if grad { saved } else { &[] };
         self.tape.push(&Spec {
@@ -237,23 +237,23 @@ impl<'a> Builder<'a> {
     }
 
     /// An operator on one tensor whose output has a size and type of its own.
-    pub fn unary(&mut self, name: &'static str, x: (Id, Flow), out: (u64, Element), keeps: Keeps) -> Id {
+    pub fn unary(&mut self, name: &'static str, x: (TensorId, Flow), out: (u64, Element), keeps: Stash) -> TensorId {
         let grad = self.grad(x.0);
         let made = self.local(out.0, out.1, grad);
         let kept = match keeps {
-            Keeps::Input => x.0,
+            Stash::Input => x.0,
             _ => made,
         };
         let saved = [kept];
-        let saved = if grad && keeps != Keeps::Nothing { &saved[..] } else { &[] };
+        let saved = if grad && keeps != Stash::Nothing { &saved[..] } else { &[] };
         self.tape.push(&Spec { name, inputs: &[x], outputs: &[made], saved, elementwise: true, ..Spec::default() });
         made
     }
 
     /// `pow`: saves its input; its backward makes two tensors more before the gradient.
-    pub fn pow(&mut self, name: &'static str, x: Id) -> Id {
+    pub fn pow(&mut self, name: &'static str, x: TensorId) -> TensorId {
         let x = self.upper(name, x);
-        let out = self.pointwise(name, x, Keeps::Input);
+        let out = self.pointwise(name, x, Stash::Input);
         let scratch = self.tape.get(x).allocated().saturating_mul(2);
         if let Some(op) = self.tape.ops.last_mut() {
             op.scratch_backward = scratch;
@@ -262,19 +262,20 @@ impl<'a> Builder<'a> {
     }
 
     /// `a + b`: nothing saved, the gradient passes through.
-    pub fn add(&mut self, name: &'static str, a: Id, b: Id) -> Id {
+    pub fn add(&mut self, name: &'static str, a: TensorId, b: TensorId) -> TensorId {
         let element = self.element(a).promoted(self.element(b));
         let numel = self.numel(a).max(self.numel(b));
         let grad = self.grad(a) || self.grad(b);
         let out = self.local(numel, element, grad);
-        let flow = |id: Id| if self.element(id) == element && self.numel(id) == numel { Flow::Pass } else { Flow::New };
+        let flow =
+            |id: TensorId| if self.element(id) == element && self.numel(id) == numel { Flow::Pass } else { Flow::New };
         let inputs = [(a, flow(a)), (b, flow(b))];
         self.tape.push(&Spec { name, inputs: &inputs, outputs: &[out], elementwise: true, ..Spec::default() });
         out
     }
 
     /// `a * b`: each saved for the other's gradient.
-    pub fn mul(&mut self, name: &'static str, a: Id, b: Id) -> Id {
+    pub fn mul(&mut self, name: &'static str, a: TensorId, b: TensorId) -> TensorId {
         let element = self.element(a).promoted(self.element(b));
         let numel = self.numel(a).max(self.numel(b));
         let (needs_a, needs_b) = (self.grad(a), self.grad(b));
@@ -307,7 +308,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Views of consecutive parts of `x`; their gradients are gathered into one tensor.
-    pub fn split<const N: usize>(&mut self, name: &'static str, x: Id, parts: [u64; N]) -> [Id; N] {
+    pub fn split<const N: usize>(&mut self, name: &'static str, x: TensorId, parts: [u64; N]) -> [TensorId; N] {
         let whole = *self.tape.get(x);
         let root = self.tape.storage(x);
         let views = parts.map(|numel| {
@@ -318,13 +319,13 @@ impl<'a> Builder<'a> {
     }
 
     /// A contiguous copy; its gradient is a view of the output's.
-    pub fn copy(&mut self, name: &'static str, x: Id) -> Id {
+    pub fn copy(&mut self, name: &'static str, x: TensorId) -> TensorId {
         let numel = self.numel(x);
         self.copy_of(name, x, numel)
     }
 
     /// A copy that repeats `x` (or takes part of it) to `numel` elements.
-    pub fn copy_of(&mut self, name: &'static str, x: Id, numel: u64) -> Id {
+    pub fn copy_of(&mut self, name: &'static str, x: TensorId, numel: u64) -> TensorId {
         let (element, grad) = (self.element(x), self.grad(x));
         let out = self.local(numel, element, grad);
         let flow = if numel == self.numel(x) { Flow::Pass } else { Flow::New };
@@ -333,7 +334,7 @@ impl<'a> Builder<'a> {
     }
 
     /// `native_dropout`: its output and a mask of one byte an element. Nothing at probability 0.
-    pub fn dropout(&mut self, name: &'static str, x: Id, probability: f64) -> Id {
+    pub fn dropout(&mut self, name: &'static str, x: TensorId, probability: f64) -> TensorId {
         if probability <= 0.0 {
             return x;
         }
@@ -358,18 +359,18 @@ impl<'a> Builder<'a> {
     }
 
     /// A tensor for an operator of one's own.
-    pub fn make(&mut self, numel: u64, element: Element, grad: bool) -> Id {
+    pub fn make(&mut self, numel: u64, element: Element, grad: bool) -> TensorId {
         self.local(numel, element, grad)
     }
 
     /// A tensor that stays for later tokens.
-    pub fn remembered(&mut self, numel: u64, element: Element) -> Id {
+    pub fn remembered(&mut self, numel: u64, element: Element) -> TensorId {
         let (group, home) = (Group::KvCache, Home::Local);
         self.tape.tensor(Tensor { numel, element, group, home, grad: false, cached: true, view_of: None })
     }
 
     /// Whether a gradient flows to it.
-    pub fn needs_grad(&self, id: Id) -> bool {
+    pub fn needs_grad(&self, id: TensorId) -> bool {
         self.grad(id)
     }
 
@@ -379,7 +380,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The tape, with what leaves it.
-    pub fn finish(mut self, output: Id) -> Tape {
+    pub fn finish(mut self, output: TensorId) -> Tape {
         self.block_returns();
         self.tape.output = Some(output);
         self.tape

@@ -1,14 +1,14 @@
-//! Linear layers: products with a parameter, in 16 bit, fp32 or FP8, and the adapters beside them.
+//! Linear layers: matmuls with a parameter, in 16 bit, fp32 or FP8, and the adapters beside them.
 
-use super::{Builder, Keeps, Linear, Operands};
+use super::{Builder, Linear, Operands, Stash};
 use crate::model::element::{Element, Group};
-use crate::model::tape::{Flow, Id, Spec, Unit, rounded};
+use crate::model::tape::{Flow, Spec, TensorId, Unit, rounded};
 use crate::model::weight::Part;
-use crate::model::work::{Product, Work};
+use crate::model::work::{MatMul, Work};
 
 impl Builder<'_> {
     /// `linear`: saves its input for the weight's gradient and its weight for the input's.
-    pub fn linear(&mut self, x: Id, rows: u64, layer: Linear) -> Id {
+    pub fn linear(&mut self, x: TensorId, rows: u64, layer: Linear) -> TensorId {
         let weight = self.weight(layer.part, layer.to, layer.from);
         let bias = layer.bias.then(|| self.weight(layer.part, layer.to, 1));
         let (inside, apart) = if self.bias_apart { (None, bias) } else { (bias, None) };
@@ -21,15 +21,15 @@ impl Builder<'_> {
         self.adapted(x, out, rows, layer)
     }
 
-    /// The matrix product of a linear layer within a block, whose recipe may be FP8.
+    /// The matrix multiplication of a linear layer within a block, whose recipe may be FP8.
     pub fn block_matrix(
         &mut self,
         name: &'static str,
-        x: Id,
-        (weight, part): (Id, Part),
-        bias: Option<Id>,
+        x: TensorId,
+        (weight, part): (TensorId, Part),
+        bias: Option<TensorId>,
         shape: (u64, u64, u64),
-    ) -> Id {
+    ) -> TensorId {
         let operands = self.types.fp8.filter(|_| is_covered(part));
         let bits = self.adapters.and_then(|adapters| adapters.base_bits);
         let quantised = bits.filter(|_| is_covered(part) && !self.grad(weight));
@@ -41,10 +41,10 @@ impl Builder<'_> {
         out
     }
 
-    /// The quantised matrix of the product written last is made whole in the type of the computation while it multiplies,
+    /// The quantised matrix of the matmul written last is made whole in the type of the computation while it multiplies,
     /// and saved as it lies: 4 bits in both passes (bitsandbytes 0.50, autograd/_functions.py, `MatMul4Bit`; torchao 0.14,
     /// dtypes/nf4tensor.py, `LinearNF4`), 8 bits in the backward pass alone (`MatMul8bitLt`).
-    fn unpacked(&mut self, weight: Id, bits: u64) {
+    fn unpacked(&mut self, weight: TensorId, bits: u64) {
         let lower = self.types.autocast.unwrap_or(self.types.weight);
         let bytes = rounded(self.numel(weight).saturating_mul(lower.bytes()));
         if let Some(op) = self.tape.ops.last_mut() {
@@ -53,23 +53,30 @@ impl Builder<'_> {
         }
     }
 
-    /// The matrix product of a linear layer, with given weights; `shape` is rows, inner, columns.
-    pub fn matrix(&mut self, name: &'static str, x: Id, weight: Id, bias: Option<Id>, shape: (u64, u64, u64)) -> Id {
+    /// The matrix multiplication of a linear layer, with given weights; `shape` is rows, inner, columns.
+    pub fn matrix(
+        &mut self,
+        name: &'static str,
+        x: TensorId,
+        weight: TensorId,
+        bias: Option<TensorId>,
+        shape: (u64, u64, u64),
+    ) -> TensorId {
         self.product(name, x, (weight, bias), shape, None, false)
     }
 
     /// With FP8 operands a copy of the input is read and kept in its place; the gradient of the output is turned into
-    /// FP8 as well before the backward products (Transformer Engine, pytorch/module/layernorm_linear.py, linear.py and
+    /// FP8 as well before the backward matmuls (Transformer Engine, pytorch/module/layernorm_linear.py, linear.py and
     /// grouped_linear.py).
     fn product(
         &mut self,
         name: &'static str,
-        x: Id,
-        (weight, bias): (Id, Option<Id>),
+        x: TensorId,
+        (weight, bias): (TensorId, Option<TensorId>),
         shape: (u64, u64, u64),
         operands: Option<Operands>,
         quantised: bool,
-    ) -> Id {
+    ) -> TensorId {
         let a = self.lower(name, x);
         let bias = bias.map(|bias| self.lower(name, bias));
         let w = if quantised { weight } else { self.lower(name, weight) };
@@ -101,7 +108,7 @@ impl Builder<'_> {
         self.tape.push(&Spec {
             name,
             unit: Unit::Matrix(element),
-            work: Work::Product(Product { batch: 1, rows: shape.0, inner: shape.1, columns: shape.2, layer: false }),
+            work: Work::Product(MatMul { batch: 1, rows: shape.0, inner: shape.1, columns: shape.2, layer: false }),
             inputs: &inputs[..if bias.is_some() { 3 } else { 2 }],
             outputs: &[out, copy.unwrap_or(out)][..if copy.is_some() { 2 } else { 1 }],
             saved,
@@ -113,7 +120,7 @@ impl Builder<'_> {
         out
     }
 
-    /// The product written last stands in a block, if its matrix is of attention, a feed-forward block or an expert:
+    /// The matmul written last stands in a block, if its matrix is of attention, a feed-forward block or an expert:
     /// those are what FP8 recipes cover (Transformer Engine's modules; torchao's filter leaves out the head).
     pub fn in_block(&mut self, part: Part) {
         let covered = is_covered(part);
@@ -137,12 +144,19 @@ impl Builder<'_> {
     }
 
     /// peft's adapter beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).
-    fn adapted(&mut self, x: Id, out: Id, rows: u64, layer: Linear) -> Id {
+    fn adapted(&mut self, x: TensorId, out: TensorId, rows: u64, layer: Linear) -> TensorId {
         self.adapted_each(x, out, rows, layer, (1, 1))
     }
 
     /// An adapter beside each of so many linear layers alike, of which a token passes some.
-    pub fn adapted_each(&mut self, x: Id, out: Id, rows: u64, layer: Linear, (copies, active): (u64, u64)) -> Id {
+    pub fn adapted_each(
+        &mut self,
+        x: TensorId,
+        out: TensorId,
+        rows: u64,
+        layer: Linear,
+        (copies, active): (u64, u64),
+    ) -> TensorId {
         let Some(adapters) = self.adapters.filter(|adapters| adapters.targets.contains(&layer.name)) else {
             return out;
         };
@@ -156,7 +170,7 @@ impl Builder<'_> {
         let b = self.weights(Part::Adapter, layer.to, adapters.rank, copies, active);
         let outer = self.matrix("lora.b", inner, b, None, (rows, adapters.rank, layer.to));
         self.each_its_share(rows, copies);
-        let scaled = self.pointwise("lora.scale", outer, Keeps::Nothing);
+        let scaled = self.pointwise("lora.scale", outer, Stash::Nothing);
         let sum = self.add("lora.add", out, scaled);
         self.group = group;
         let element = self.element(out);
@@ -166,7 +180,7 @@ impl Builder<'_> {
         out
     }
 
-    /// The product written last is one of each of so many experts, which share the rows evenly.
+    /// The matmul written last is one of each of so many experts, which share the rows evenly.
     pub fn each_its_share(&mut self, rows: u64, experts: u64) {
         if let Some(op) = self.tape.ops.last_mut().filter(|_| experts > 1) {
             op.launches = experts;

@@ -1,13 +1,13 @@
 //! Attention with its projections and positions.
 
-use super::Ctx;
+use super::DecoderContext;
 use super::kernels::Core;
 use super::mlp::scratch;
 use crate::framework::{Rope, SplitHeads};
 use crate::model::architecture::{Family, QkNorm};
-use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::element::{Element, Group};
-use crate::model::tape::{Flow, Id, Spec};
+use crate::model::tape::{Flow, Spec, TensorId};
 use crate::model::weight::Part;
 use crate::plan::keywords::Position;
 
@@ -16,9 +16,9 @@ pub fn product(sizes: &[u64]) -> u64 {
     sizes.iter().fold(1, |product, size| product.saturating_mul(*size))
 }
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// Attention with its projections.
-    pub fn attention(&self, b: &mut Builder<'_>, x: Id, windowed: bool) -> Id {
+    pub fn attention(&self, b: &mut Builder<'_>, x: TensorId, windowed: bool) -> TensorId {
         b.group = Group::Attention;
         if self.d.mla.is_some() {
             return self.latent_attention(b, x);
@@ -48,7 +48,7 @@ impl Ctx<'_> {
     }
 
     /// Queries, keys and values; views of one tensor where one matrix makes them.
-    fn projections(&self, b: &mut Builder<'_>, x: Id, rows: u64, core: &Core) -> [Id; 3] {
+    fn projections(&self, b: &mut Builder<'_>, x: TensorId, rows: u64, core: &Core) -> [TensorId; 3] {
         let d = self.d;
         let (wide, narrow) = (core.heads.saturating_mul(core.dim), core.kv_heads.saturating_mul(core.dim));
         let part = Part::Attention;
@@ -68,7 +68,7 @@ impl Ctx<'_> {
         let q = b.linear(x, rows, linear("attention.q_proj", wide));
         let q = self.head_norm(b, q, "attention.q_norm");
         // OPTAttention scales queries after projecting them (models/opt/modeling_opt.py).
-        let q = if self.family == Family::Opt { b.pointwise("attention.scale", q, Keeps::Nothing) } else { q };
+        let q = if self.family == Family::Opt { b.pointwise("attention.scale", q, Stash::Nothing) } else { q };
         let k = b.linear(x, rows, linear("attention.k_proj", narrow));
         let k = self.head_norm(b, k, "attention.k_norm");
         let v = b.linear(x, rows, linear("attention.v_proj", narrow));
@@ -78,7 +78,7 @@ impl Ctx<'_> {
 
     /// Falcon takes its few keys and values out of the projection by index; its new decoder repeats them to the number
     /// of query heads, those of a single group by a view (models/falcon/modeling_falcon.py, `_split_heads`).
-    fn falcon_heads(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: Core) -> ([Id; 3], Core) {
+    fn falcon_heads(&self, b: &mut Builder<'_>, qkv: [TensorId; 3], core: Core) -> ([TensorId; 3], Core) {
         let few = core.kv_heads < core.heads;
         if self.family != Family::Falcon || !few || self.run.modules.fused_projections.is {
             return (qkv, core);
@@ -100,7 +100,7 @@ impl Ctx<'_> {
         ([q, k, v], Core { kv_heads: core.heads, ..core })
     }
 
-    fn head_norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+    fn head_norm(&self, b: &mut Builder<'_>, x: TensorId, name: &'static str) -> TensorId {
         let width = match self.d.qk_norm {
             QkNorm::No => return x,
             QkNorm::PerHead => self.d.head_dim,
@@ -112,7 +112,7 @@ impl Ctx<'_> {
     }
 
     /// Positions in queries and keys.
-    fn positions(&self, b: &mut Builder<'_>, q: Id, k: Id) -> (Id, Id) {
+    fn positions(&self, b: &mut Builder<'_>, q: TensorId, k: TensorId) -> (TensorId, TensorId) {
         if self.d.position != Position::Rope {
             return (q, k);
         }
@@ -122,31 +122,31 @@ impl Ctx<'_> {
 
     /// A rotary embedding of a share of the channels of `x`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub(super) fn rotate(&self, b: &mut Builder<'_>, x: Id, share: f64) -> Id {
+    pub(super) fn rotate(&self, b: &mut Builder<'_>, x: TensorId, share: f64) -> TensorId {
         let name = "attention.rope";
         let numel = b.numel(x);
         let partial = (numel as f64 * share) as u64;
         match self.run.modules.rope.is {
             Rope::Fused => {
                 let element = b.element(x);
-                b.unary(name, (x, Flow::New), (numel, element), Keeps::Nothing)
+                b.unary(name, (x, Flow::New), (numel, element), Stash::Nothing)
             }
             Rope::Complex => {
                 let element = b.element(x);
                 let wide = b.cast(name, x, Element::F32);
                 // A complex product with a table that needs no gradient saves the table alone.
-                let turned = b.pointwise(name, wide, Keeps::Nothing);
+                let turned = b.pointwise(name, wide, Stash::Nothing);
                 b.cast(name, turned, element)
             }
             Rope::Eager => {
                 // The table has the type of the hidden state: fp32 under autocast, so that the product is.
                 let element = b.element(x).promoted(self.stream_element());
                 let own = b.element(x);
-                let cos = b.unary(name, (x, Flow::New), (partial, element), Keeps::Nothing);
-                let turned = b.unary(name, (x, Flow::New), (partial, own), Keeps::Nothing);
+                let cos = b.unary(name, (x, Flow::New), (partial, element), Stash::Nothing);
+                let turned = b.unary(name, (x, Flow::New), (partial, own), Stash::Nothing);
                 let half = partial.saturating_mul(own.bytes()) / 2;
                 scratch(b, half, half.saturating_mul(2));
-                let sin = b.unary(name, (turned, Flow::New), (partial, element), Keeps::Nothing);
+                let sin = b.unary(name, (turned, Flow::New), (partial, element), Stash::Nothing);
                 let sum = b.add(name, cos, sin);
                 if partial == numel && !self.joins_rotated() {
                     return sum;

@@ -1,14 +1,14 @@
 //! Keys and values that are kept for later tokens, and attention of one token over them.
 
-use super::Ctx;
+use super::DecoderContext;
 use super::attention::product;
 use super::kernels::Core;
 use crate::model::architecture::Mla;
 use crate::model::builder::Builder;
 use crate::model::element::Element;
-use crate::model::tape::{Flow, Id, Spec, Unit};
+use crate::model::tape::{Flow, Spec, TensorId, Unit};
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// Whether one token is made from a cache, rather than a prompt read.
     pub(super) fn is_decoding(&self) -> bool {
         self.run.cache.is_some_and(|cache| cache.past > 0)
@@ -26,7 +26,7 @@ impl Ctx<'_> {
     }
 
     /// The attention core, with keys and values kept where there is a cache.
-    pub(super) fn remembering(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core, windowed: bool) -> Id {
+    pub(super) fn remembering(&self, b: &mut Builder<'_>, qkv: [TensorId; 3], core: &Core, windowed: bool) -> TensorId {
         let [q, k, v] = qkv;
         let Some(element) = self.cache_element() else { return self.attend(b, q, k, v, core) };
         let tokens = self.cached_tokens(windowed);
@@ -54,7 +54,13 @@ impl Ctx<'_> {
 
     /// Keeps the compressed keys and values with the rotated key (arXiv 2405.04434, section 2.1.2): one for all
     /// heads, so on every tensor-parallel rank.
-    pub(super) fn remember_latent(&self, b: &mut Builder<'_>, low: Id, rope_key: Id, mla: &Mla) -> Option<Id> {
+    pub(super) fn remember_latent(
+        &self,
+        b: &mut Builder<'_>,
+        low: TensorId,
+        rope_key: TensorId,
+        mla: &Mla,
+    ) -> Option<TensorId> {
         let element = self.cache_element()?;
         let width = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
         let latent = b.remembered(product(&[self.run.batch, self.cached_tokens(false), width]), element);
@@ -72,7 +78,14 @@ impl Ctx<'_> {
 
     /// Attention over latents: the up projections of keys and values are applied to queries and outputs instead
     /// (arXiv 2405.04434, section 2.1.2), which costs one token what `kv_b_proj` does.
-    pub(super) fn latent_core(&self, b: &mut Builder<'_>, q: Id, latent: Id, core: &Core, mla: &Mla) -> Id {
+    pub(super) fn latent_core(
+        &self,
+        b: &mut Builder<'_>,
+        q: TensorId,
+        latent: TensorId,
+        core: &Core,
+        mla: &Mla,
+    ) -> TensorId {
         let in_latents = Core {
             keys: self.cached_tokens(false),
             dim: mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim),
@@ -83,10 +96,10 @@ impl Ctx<'_> {
     }
 
     /// One token's attention: reads the whole cache once.
-    fn cached_core(&self, b: &mut Builder<'_>, q: Id, caches: &[Id], core: &Core, numel: u64) -> Id {
+    fn cached_core(&self, b: &mut Builder<'_>, q: TensorId, caches: &[TensorId], core: &Core, numel: u64) -> TensorId {
         let element = b.element(q);
         let out = b.make(numel, element, false);
-        let inputs: Vec<(Id, Flow)> = [&[q], caches].concat().into_iter().map(|id| (id, Flow::Stop)).collect();
+        let inputs: Vec<(TensorId, Flow)> = [&[q], caches].concat().into_iter().map(|id| (id, Flow::Stop)).collect();
         b.op(&Spec {
             name: "attention.core",
             unit: Unit::Attention(element),

@@ -1,52 +1,52 @@
 //! gpt-oss in transformers: its router, its loop over experts and its attention sinks
 //! (transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py).
 
-use super::Ctx;
+use super::DecoderContext;
 use super::attention::product;
 use super::experts::best;
 use super::kernels::Core;
 use super::mlp::scratch_backward;
 use crate::framework::Experts;
 use crate::model::architecture::{Act, Moe};
-use crate::model::builder::{Builder, Keeps};
+use crate::model::builder::{Builder, Stash};
 use crate::model::element::Element;
-use crate::model::tape::{Flow, Id, Spec};
+use crate::model::tape::{Flow, Spec, TensorId};
 use crate::model::weight::Part;
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// Whether transformers' gpt-oss modules run.
     pub(super) fn is_clamped_loop(&self) -> bool {
         self.d.act == Act::ClampedSwiglu && self.run.modules.experts.is == Experts::Loop
     }
 
     /// The best logits, then a softmax over those alone (`GptOssTopKRouter`).
-    pub(super) fn route_best(&self, b: &mut Builder<'_>, logits: Id, moe: &Moe) -> Id {
+    pub(super) fn route_best(&self, b: &mut Builder<'_>, logits: TensorId, moe: &Moe) -> TensorId {
         let rows = self.run.stream_tokens();
         let element = b.element(logits);
         let top = best(b, logits, rows.saturating_mul(moe.per_token));
-        let weights = b.pointwise("moe.softmax", top, Keeps::Output);
-        b.unary("moe.scatter", (weights, Flow::New), (rows.saturating_mul(moe.experts), element), Keeps::Nothing)
+        let weights = b.pointwise("moe.softmax", top, Stash::Output);
+        b.unary("moe.scatter", (weights, Flow::New), (rows.saturating_mul(moe.experts), element), Stash::Nothing)
     }
 
     /// The matrices of the experts over `rows` tokens, with biases added apart and both halves clamped
     /// (`GptOssExperts.forward`).
-    pub(super) fn clamped_mlp(&self, b: &mut Builder<'_>, x: Id, rows: u64, moe: &Moe) -> Id {
+    pub(super) fn clamped_mlp(&self, b: &mut Builder<'_>, x: TensorId, rows: u64, moe: &Moe) -> TensorId {
         let d = self.d;
         let (name, half) = ("moe.act", rows.saturating_mul(moe.intermediate));
         let both = self.biased(b, x, moe, (rows, d.hidden, moe.intermediate.saturating_mul(2)));
         let [gate, up] = b.split(name, both, [half, half]);
-        let gate = b.pointwise(name, gate, Keeps::Input);
-        let up = b.pointwise(name, up, Keeps::Input);
-        let scaled = b.pointwise(name, gate, Keeps::Nothing);
-        let sigmoid = b.pointwise(name, scaled, Keeps::Output);
+        let gate = b.pointwise(name, gate, Stash::Input);
+        let up = b.pointwise(name, up, Stash::Input);
+        let scaled = b.pointwise(name, gate, Stash::Nothing);
+        let sigmoid = b.pointwise(name, scaled, Stash::Output);
         let active = b.mul(name, gate, sigmoid);
-        let up = b.pointwise(name, up, Keeps::Nothing);
+        let up = b.pointwise(name, up, Stash::Nothing);
         let gated = b.mul(name, up, active);
         self.biased(b, gated, moe, (rows, moe.intermediate, d.hidden))
     }
 
     /// One matrix of each expert, and its bias in the type that it is stored in.
-    fn biased(&self, b: &mut Builder<'_>, x: Id, moe: &Moe, shape: (u64, u64, u64)) -> Id {
+    fn biased(&self, b: &mut Builder<'_>, x: TensorId, moe: &Moe, shape: (u64, u64, u64)) -> TensorId {
         let plain = Moe { expert_bias: false, ..moe.clone() };
         let out = self.expert_matrix(b, x, &plain, moe.experts, shape, "moe.experts");
         // Each expert's gradient is put into one of all experts' size, and that added to those before.
@@ -60,15 +60,15 @@ impl Ctx<'_> {
 
     /// Scaled and masked scores with a sink beside each row, the largest subtracted, and a softmax in their own type,
     /// of which the sink is cut off (`eager_attention_forward`).
-    pub(super) fn with_sinks(&self, b: &mut Builder<'_>, scores: Id, core: &Core) -> (Id, Vec<Id>) {
+    pub(super) fn with_sinks(&self, b: &mut Builder<'_>, scores: TensorId, core: &Core) -> (TensorId, Vec<TensorId>) {
         let name = "attention.sinks";
         let grad = b.needs_grad(scores);
-        let scaled = b.pointwise("attention.core", scores, Keeps::Nothing);
+        let scaled = b.pointwise("attention.core", scores, Stash::Nothing);
         let masked = self.masked(b, scaled);
         let element = b.element(masked);
         let rows = product(&[core.batch, core.heads, core.queries]);
         let joined =
-            b.unary(name, (masked, Flow::New), (b.numel(masked).saturating_add(rows), element), Keeps::Nothing);
+            b.unary(name, (masked, Flow::New), (b.numel(masked).saturating_add(rows), element), Stash::Nothing);
         let shifted = b.make(b.numel(joined), element, grad);
         let index = b.make(rows, Element::I64, false);
         let saved = [index];
@@ -80,7 +80,7 @@ impl Ctx<'_> {
             elementwise: true,
             ..Spec::default()
         });
-        let softmax = b.pointwise("attention.softmax", shifted, Keeps::Output);
+        let softmax = b.pointwise("attention.softmax", shifted, Stash::Output);
         b.of_rows();
         // The name of the masked scores goes to the dropped out ones.
         b.op(&Spec { name, inputs: &[(masked, Flow::Stop)], launches: 0, ..Spec::default() });

@@ -2,12 +2,12 @@
 //! kernel. Each rank holds the same number of queries; of the ranks that a causal mask makes unequal the one that
 //! needs most is meant.
 
-use super::Ctx;
+use super::DecoderContext;
 use super::attention::product;
 use super::kernels::Core;
 use crate::framework::SharedSequence;
 use crate::model::builder::Builder;
-use crate::model::tape::Id;
+use crate::model::tape::TensorId;
 use crate::model::weight::{Collective, CollectiveKind, RankGroup};
 use crate::plan::keywords::CpComm;
 
@@ -18,9 +18,9 @@ const PAIR: u64 = 2;
 /// What a shared sequence changes about a fused attention operator.
 pub(super) struct Exchange {
     /// Queries, keys and values as they are saved; the last are one buffer with the ring.
-    pub saved: [Id; 3],
+    pub saved: [TensorId; 3],
     /// Tensors that it makes and saves.
-    pub made: Vec<Id>,
+    pub made: Vec<TensorId>,
     /// The output leaves as a copy of the saved one.
     pub output_sent: bool,
     /// Bytes that it needs while it runs forward.
@@ -29,7 +29,7 @@ pub(super) struct Exchange {
     pub backward: u64,
 }
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// Keys and values that context parallel exchanges.
     pub(super) fn exchange(&self, b: &mut Builder<'_>, core: &Core) {
         let context = self.run.cut.context;
@@ -47,12 +47,12 @@ impl Ctx<'_> {
     }
 
     /// The exchange around the kernel over `qkv`; none where one rank holds whole sequences.
-    pub(super) fn context_exchange(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Option<Exchange> {
+    pub(super) fn context_exchange(&self, b: &mut Builder<'_>, qkv: [TensorId; 3], core: &Core) -> Option<Exchange> {
         let ranks = self.run.cut.context;
         if ranks < 2 {
             return None;
         }
-        let of = |b: &Builder<'_>, id: Id| b.numel(id).saturating_mul(b.element(id).bytes());
+        let of = |b: &Builder<'_>, id: TensorId| b.numel(id).saturating_mul(b.element(id).bytes());
         let [query, key, value] = qkv.map(|id| of(b, id));
         let both = key.saturating_add(value);
         let out = core.output().saturating_mul(b.element(qkv[0]).bytes());
@@ -105,10 +105,10 @@ impl Ctx<'_> {
 /// are merged. Backward: two pairs of such a buffer and its gradient's, a step's gradients, and those of keys and values
 /// put together. Where ranks send each other heads for tokens before, in pairs, queries are tensors of their own, and the
 /// output is saved as the kernels made it.
-fn ring(b: &mut Builder<'_>, qkv: [Id; 3], bytes: [u64; 4], (ranks, in_pairs): (u64, bool)) -> Exchange {
+fn ring(b: &mut Builder<'_>, qkv: [TensorId; 3], bytes: [u64; 4], (ranks, in_pairs): (u64, bool)) -> Exchange {
     let [query, both, out, sums] = bytes;
     let steps = if in_pairs { ranks.div_ceil(PAIR) } else { ranks };
-    let like = |b: &mut Builder<'_>, id: Id, numel: u64| {
+    let like = |b: &mut Builder<'_>, id: TensorId, numel: u64| {
         let element = b.element(id);
         b.make(numel / element.bytes(), element, false)
     };

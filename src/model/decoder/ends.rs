@@ -1,18 +1,18 @@
 //! Before the layers and behind them: embedding, head, loss.
 
-use super::Ctx;
+use super::DecoderContext;
 use super::attention::product;
 use super::mlp::scratch_backward;
-use crate::model::architecture::{Family, Says};
-use crate::model::builder::{Builder, Keeps};
+use crate::model::architecture::{DecoderOutput, Family};
+use crate::model::builder::{Builder, Stash};
 use crate::model::element::{Element, Group};
-use crate::model::tape::{Flow, GRANULE, Id, Spec, Tape, Unit};
+use crate::model::tape::{Flow, GRANULE, Spec, Tape, TensorId, Unit};
 use crate::model::walk::{Kernel, LossRule};
 use crate::model::weight::Part;
-use crate::model::work::{Product, Work};
+use crate::model::work::{MatMul, Work};
 use crate::plan::keywords::Position;
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// Rows of the embedding on one rank.
     pub fn vocab_rows(&self) -> u64 {
         self.split(self.d.padded_vocab(self.run.vocab_multiple))
@@ -36,7 +36,7 @@ impl Ctx<'_> {
             b.matrix("embedding.project_in", x, project, None, (tokens, d.embedding_dim, d.hidden))
         };
         let x = if matches!(self.family, Family::Gemma | Family::Gemma2 | Family::Gemma3Text) {
-            b.pointwise("embedding.scale", x, Keeps::Nothing)
+            b.pointwise("embedding.scale", x, Stash::Nothing)
         } else {
             x
         };
@@ -56,7 +56,7 @@ impl Ctx<'_> {
     }
 
     /// This rank's tokens of a state that every tensor-parallel rank has.
-    pub fn split_along_sequence(&self, b: &mut Builder<'_>, x: Id) -> Id {
+    pub fn split_along_sequence(&self, b: &mut Builder<'_>, x: TensorId) -> TensorId {
         let (tokens, stream) = (self.run.tokens(), self.run.stream_tokens());
         if stream == tokens {
             return x;
@@ -66,7 +66,7 @@ impl Ctx<'_> {
         scattered
     }
 
-    fn learned_positions(&self, b: &mut Builder<'_>, x: Id) -> Id {
+    fn learned_positions(&self, b: &mut Builder<'_>, x: TensorId) -> TensorId {
         let d = self.d;
         if d.position != Position::Learned {
             return x;
@@ -82,7 +82,7 @@ impl Ctx<'_> {
     }
 
     /// A row for each token: the gradient is as large as the table.
-    pub fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: Id, numel: u64) -> Id {
+    pub fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: TensorId, numel: u64) -> TensorId {
         let (element, grad) = (b.element(table), b.needs_grad(table));
         let out = b.make(numel, element, grad);
         b.op(&Spec { name, inputs: &[(table, Flow::New)], outputs: &[out], ..Spec::default() });
@@ -169,7 +169,7 @@ impl Ctx<'_> {
             let project = b.weight(Part::Embedding, d.embedding_dim, d.hidden);
             b.matrix("head.project_out", x, project, None, (tokens, d.hidden, d.embedding_dim))
         };
-        if d.says != Says::Tokens {
+        if d.says != DecoderOutput::Tokens {
             return self.class_head(b, x);
         }
         let x = self.gather(&mut b, x, Part::Head);
@@ -207,17 +207,17 @@ impl Ctx<'_> {
     }
 
     /// `tanh(logits / cap) * cap`.
-    fn capped(&self, b: &mut Builder<'_>, logits: Id) -> Id {
+    fn capped(&self, b: &mut Builder<'_>, logits: TensorId) -> TensorId {
         if !self.d.logit_softcap {
             return logits;
         }
-        let scaled = b.pointwise("head.softcap", logits, Keeps::Nothing);
-        let tanh = b.pointwise("head.softcap", scaled, Keeps::Output);
-        b.pointwise("head.softcap", tanh, Keeps::Nothing)
+        let scaled = b.pointwise("head.softcap", logits, Stash::Nothing);
+        let tanh = b.pointwise("head.softcap", scaled, Stash::Output);
+        b.pointwise("head.softcap", tanh, Stash::Nothing)
     }
 
     /// The loss over logits in memory.
-    pub fn loss(&self, b: &mut Builder<'_>, logits: Id, tokens: u64, rule: LossRule) -> Id {
+    pub fn loss(&self, b: &mut Builder<'_>, logits: TensorId, tokens: u64, rule: LossRule) -> TensorId {
         match rule {
             LossRule::VocabParallel => vocab_parallel_loss(b, logits, tokens, 0),
             // The compiled functions write the exponentials beside the fp32 logits instead of over them
@@ -249,7 +249,7 @@ impl Ctx<'_> {
     }
 
     /// What the training loop, or the model's own function, holds while the loss works on a copy of the logits.
-    fn hold(&self, b: &mut Builder<'_>, held: Id) {
+    fn hold(&self, b: &mut Builder<'_>, held: TensorId) {
         if !self.run.modules.logits_held.is {
             return;
         }
@@ -262,7 +262,7 @@ impl Ctx<'_> {
     /// Liger's fused linear cross-entropy (liger_kernel/ops/fused_linear_cross_entropy.py): gradients of
     /// input and weight are made in the forward pass, over chunks of tokens whose logits take about as
     /// much as the input.
-    fn fused_loss(&self, b: &mut Builder<'_>, x: Id, head: Id, tokens: u64, rows: u64) -> Id {
+    fn fused_loss(&self, b: &mut Builder<'_>, x: TensorId, head: TensorId, tokens: u64, rows: u64) -> TensorId {
         let columns = self.d.embedding_dim;
         let chunk = tokens.div_ceil(rows.div_ceil(columns.max(1)).max(1)).checked_next_power_of_two().unwrap_or(tokens);
         let chunk = chunk.min(tokens).max(1);
@@ -275,8 +275,8 @@ impl Ctx<'_> {
         b.op(&Spec {
             name: "loss.fused",
             unit: Unit::Matrix(element),
-            // Logits, the input's gradient and the weight's: three products of the same size.
-            work: Work::Product(Product { batch: 3, rows: tokens, inner: columns, columns: rows, layer: false }),
+            // Logits, the input's gradient and the weight's: three matmuls of the same size.
+            work: Work::Product(MatMul { batch: 3, rows: tokens, inner: columns, columns: rows, layer: false }),
             inputs: &[(x, Flow::New), (head, Flow::New)],
             outputs: &[loss, grad_x, grad_w],
             saved: if b.needs_grad(head) { &saved } else { &saved[..1] },
@@ -291,7 +291,15 @@ impl Ctx<'_> {
     /// their place (torchtune, modules/loss/ce_chunked_output_loss.py). One chunk's fp32 copy is transient; compiled,
     /// upcast and reductions are one kernel, and a chunk's gradient in the logits' own type is all that is made
     /// (torchtune, training/_compile.py, compile_loss).
-    fn chunked_loss(&self, b: &mut Builder<'_>, x: Id, head: Id, shape: (u64, u64), chunks: u64, compiled: bool) -> Id {
+    fn chunked_loss(
+        &self,
+        b: &mut Builder<'_>,
+        x: TensorId,
+        head: TensorId,
+        shape: (u64, u64),
+        chunks: u64,
+        compiled: bool,
+    ) -> TensorId {
         let (tokens, rows) = shape;
         let columns = self.d.embedding_dim;
         let logits = b.matrix("head", x, head, None, (tokens, columns, rows));
@@ -320,8 +328,8 @@ impl Ctx<'_> {
 
 /// `log_softmax` and `nll_loss`. Under autocast the first keeps the logits' own type and only
 /// the second is in fp32 (`cross_entropy_loss` passes the type on).
-pub fn cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
-    let log_softmax = b.pointwise("loss.log_softmax", logits, Keeps::Output);
+pub fn cross_entropy(b: &mut Builder<'_>, logits: TensorId) -> TensorId {
+    let log_softmax = b.pointwise("loss.log_softmax", logits, Stash::Output);
     b.of_rows();
     let log_softmax = b.upper("loss.nll", log_softmax);
     let loss = b.make(1, Element::F32, true);
@@ -340,7 +348,7 @@ pub fn cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
 /// PyTorch's loss over logits sharded along the vocabulary (torch/distributed/tensor/parallel/loss.py): forward the
 /// shifted logits beside their exponentials or the result; backward the one-hot gradient, the exponentials and their
 /// sum.
-fn sharded_cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
+fn sharded_cross_entropy(b: &mut Builder<'_>, logits: TensorId) -> TensorId {
     let copy = b.tape.get(logits).allocated();
     let loss = cross_entropy(b, logits);
     for op in b.tape.ops.iter_mut().filter(|op| op.name == "loss.log_softmax") {
@@ -352,7 +360,7 @@ fn sharded_cross_entropy(b: &mut Builder<'_>, logits: Id) -> Id {
 
 /// Megatron's vocabulary-parallel cross-entropy (core/tensor_parallel/cross_entropy.py): an fp32 copy whose
 /// exponentials are kept and become the gradient in place.
-fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64, scratch_forward: u64) -> Id {
+fn vocab_parallel_loss(b: &mut Builder<'_>, logits: TensorId, tokens: u64, scratch_forward: u64) -> TensorId {
     let softmax = b.make(b.numel(logits), Element::F32, false);
     let mask = b.make(tokens, Element::Bool, false);
     let target = b.make(tokens, Element::I64, false);
@@ -371,7 +379,7 @@ fn vocab_parallel_loss(b: &mut Builder<'_>, logits: Id, tokens: u64, scratch_for
 }
 
 /// Transformer Engine's cross-entropy (pytorch/triton/cross_entropy.py): the logits are overwritten by their gradient.
-fn te_loss(b: &mut Builder<'_>, logits: Id, tokens: u64) -> Id {
+fn te_loss(b: &mut Builder<'_>, logits: TensorId, tokens: u64) -> TensorId {
     let statistics = b.make(tokens.saturating_mul(3), Element::F32, false);
     let loss = b.make(tokens, Element::F32, true);
     let saved = [logits, statistics];

@@ -1,18 +1,18 @@
 //! Mixtures of experts. Routing is taken as perfectly balanced: each expert gets
 //! tokens x experts-per-token / experts.
 
-use super::Ctx;
+use super::DecoderContext;
 use super::attention::product;
 use crate::framework::{Experts, Gate};
 use crate::model::architecture::{Family, Moe};
-use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::element::{Element, Group};
-use crate::model::tape::{Flow, Id, Spec};
+use crate::model::tape::{Flow, Spec, TensorId};
 use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// Router, routed experts and shared experts.
-    pub(super) fn experts(&self, b: &mut Builder<'_>, x: Id) -> Id {
+    pub(super) fn experts(&self, b: &mut Builder<'_>, x: TensorId) -> TensorId {
         let Some(moe) = &self.d.moe else { return x };
         b.group = Group::Experts;
         let weights = self.route(b, x, moe);
@@ -32,7 +32,7 @@ impl Ctx<'_> {
             let rows = self.run.stream_tokens();
             let layer = Linear { name: "moe.shared_gate", from: self.d.hidden, to: 1, bias: false, part: Part::Router };
             let gate = b.linear(x, rows, layer);
-            let gate = b.pointwise("moe.shared_gate", gate, Keeps::Output);
+            let gate = b.pointwise("moe.shared_gate", gate, Stash::Output);
             b.mul("moe.shared_gate", gate, shared)
         } else {
             shared
@@ -41,7 +41,7 @@ impl Ctx<'_> {
     }
 
     /// Router logits to the weights of the chosen experts.
-    fn route(&self, b: &mut Builder<'_>, x: Id, moe: &Moe) -> Id {
+    fn route(&self, b: &mut Builder<'_>, x: TensorId, moe: &Moe) -> TensorId {
         if self.family == Family::DeepseekV3 && self.run.modules.experts.is == Experts::Loop {
             return self.route_by_sigmoid(b, x, moe);
         }
@@ -61,7 +61,7 @@ impl Ctx<'_> {
             return self.route_best(b, logits, moe);
         }
         let wide = b.cast("moe.router", logits, Element::F32);
-        let softmax = b.pointwise("moe.softmax", wide, Keeps::Output);
+        let softmax = b.pointwise("moe.softmax", wide, Stash::Output);
         let top = best(b, softmax, rows.saturating_mul(moe.per_token));
         let sum = b.copy_of("moe.normalise", top, rows);
         let normed = b.mul("moe.normalise", top, sum);
@@ -71,24 +71,24 @@ impl Ctx<'_> {
 
     /// DeepSeek V3's router, in fp32 (models/deepseek_v3/modeling_deepseek_v3.py, `DeepseekV3TopkRouter`): the choice
     /// is made without gradients, and its scores are picked out by index.
-    fn route_by_sigmoid(&self, b: &mut Builder<'_>, x: Id, moe: &Moe) -> Id {
+    fn route_by_sigmoid(&self, b: &mut Builder<'_>, x: TensorId, moe: &Moe) -> TensorId {
         let rows = self.run.stream_tokens();
         let x = b.cast("moe.router", x, Element::F32);
         let matrix = b.weight(Part::Router, moe.experts, self.d.hidden);
         let matrix = b.cast("moe.router", matrix, Element::F32);
         let logits = b.matrix("moe.router", x, matrix, None, (rows, self.d.hidden, moe.experts));
-        let scores = b.pointwise("moe.sigmoid", logits, Keeps::Output);
+        let scores = b.pointwise("moe.sigmoid", logits, Stash::Output);
         let element = b.element(scores);
         let top = best(b, scores, rows.saturating_mul(moe.per_token));
         let wide = b.upper("moe.normalise", top);
         let sum = b.copy_of("moe.normalise", wide, rows);
         let normed = b.mul("moe.normalise", top, sum);
         let normed = b.cast("moe.normalise", normed, element);
-        b.pointwise("moe.scale", normed, Keeps::Nothing)
+        b.pointwise("moe.scale", normed, Stash::Nothing)
     }
 
     /// transformers' loop: each expert's tokens indexed, its output weighted and added in.
-    fn looped(&self, b: &mut Builder<'_>, x: Id, weights: Id, moe: &Moe) -> Id {
+    fn looped(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe) -> TensorId {
         let (tokens, element) = (self.run.tokens(), b.element(x));
         let routed = tokens.saturating_mul(moe.per_token);
         let one_hot = b.make(routed.saturating_mul(moe.experts), Element::I64, false);
@@ -119,7 +119,7 @@ impl Ctx<'_> {
     }
 
     /// The tokens of one expert; the indices that its gather and its scatter keep are those tokens and their ranks.
-    fn chosen(&self, b: &mut Builder<'_>, x: Id, one_hot: Id, rows: u64) -> Id {
+    fn chosen(&self, b: &mut Builder<'_>, x: TensorId, one_hot: TensorId, rows: u64) -> TensorId {
         let index = b.make(rows.saturating_mul(2), Element::I64, false);
         let tokens = b.copy_of("moe.dispatch", x, rows.saturating_mul(self.d.hidden));
         b.op(&Spec {
@@ -132,8 +132,8 @@ impl Ctx<'_> {
         tokens
     }
 
-    /// Tokens permuted (and sent to their ranks), one grouped product a matrix, and back.
-    fn grouped(&self, b: &mut Builder<'_>, x: Id, weights: Id, moe: &Moe) -> Id {
+    /// Tokens permuted (and sent to their ranks), one grouped matmul a matrix, and back.
+    fn grouped(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe) -> TensorId {
         let d = self.d;
         let cut = self.run.cut;
         let routed = self.run.stream_tokens().saturating_mul(moe.per_token);
@@ -175,7 +175,7 @@ impl Ctx<'_> {
     /// The tokens of all ranks that share the experts, gathered into a buffer that stays; those of the experts here are
     /// taken out of it, and put among all again, which are summed over the ranks (core/transformer/moe/
     /// token_dispatcher.py, `MoEAllGatherTokenDispatcher`).
-    fn gathered_tokens(&self, b: &mut Builder<'_>, x: Id, weights: Id, moe: &Moe, local: u64) -> Id {
+    fn gathered_tokens(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe, local: u64) -> TensorId {
         let (hidden, cut, element) = (self.d.hidden, self.run.cut, b.element(x));
         let rows = self.run.stream_tokens().saturating_mul(hidden);
         let all = rows.saturating_mul(cut.expert).saturating_mul(cut.expert_tensor);
@@ -194,7 +194,14 @@ impl Ctx<'_> {
     }
 
     /// The matrices of the routed experts over `rows` tokens, weighted in between where `weights` are there.
-    pub(super) fn expert_mlp(&self, b: &mut Builder<'_>, x: Id, rows: u64, moe: &Moe, weights: Option<Id>) -> Id {
+    pub(super) fn expert_mlp(
+        &self,
+        b: &mut Builder<'_>,
+        x: TensorId,
+        rows: u64,
+        moe: &Moe,
+        weights: Option<TensorId>,
+    ) -> TensorId {
         let d = self.d;
         let cut = self.run.cut;
         let local = moe.experts.div_ceil(cut.expert);
@@ -229,12 +236,12 @@ impl Ctx<'_> {
     pub(super) fn expert_matrix(
         &self,
         b: &mut Builder<'_>,
-        x: Id,
+        x: TensorId,
         moe: &Moe,
         local: u64,
         (rows, from, to): (u64, u64, u64),
         name: &'static str,
-    ) -> Id {
+    ) -> TensorId {
         let part = Part::Expert;
         let active = moe.per_token.min(local);
         let weight = b.weights(part, to, from, local, active);
@@ -250,7 +257,7 @@ impl Ctx<'_> {
 }
 
 /// The `chosen` best of some scores: their indices are kept.
-pub(super) fn best(b: &mut Builder<'_>, scores: Id, chosen: u64) -> Id {
+pub(super) fn best(b: &mut Builder<'_>, scores: TensorId, chosen: u64) -> TensorId {
     let (element, grad) = (b.element(scores), b.needs_grad(scores));
     let (top, index) = (b.make(chosen, element, grad), b.make(chosen, Element::I64, false));
     let saved = [index];
@@ -266,7 +273,7 @@ pub(super) fn best(b: &mut Builder<'_>, scores: Id, chosen: u64) -> Id {
 
 /// Tokens added up where they came from: the indices alone are kept
 /// (core/transformer/moe/moe_utils.py, unpermute).
-fn unpermuted(b: &mut Builder<'_>, x: Id, routed: u64, numel: u64) -> Id {
+fn unpermuted(b: &mut Builder<'_>, x: TensorId, routed: u64, numel: u64) -> TensorId {
     let (element, grad) = (b.element(x), b.needs_grad(x));
     let index = b.make(routed, Element::I64, false);
     let kept = [index];
@@ -283,7 +290,7 @@ fn unpermuted(b: &mut Builder<'_>, x: Id, routed: u64, numel: u64) -> Id {
 
 /// Gate and probabilities in one function that keeps what comes in
 /// (core/fusions/fused_bias_swiglu.py, WeightedSwiGLUFunction).
-fn weighted_gate(b: &mut Builder<'_>, both: Id, weights: Id) -> Id {
+fn weighted_gate(b: &mut Builder<'_>, both: TensorId, weights: TensorId) -> TensorId {
     let (half, element) = (b.numel(both) / 2, b.element(both));
     let grad = b.needs_grad(both) || b.needs_grad(weights);
     let out = b.make(half, element, grad);
@@ -300,7 +307,7 @@ fn weighted_gate(b: &mut Builder<'_>, both: Id, weights: Id) -> Id {
 }
 
 /// Probabilities go the way of their tokens.
-fn sent_weights(b: &mut Builder<'_>, weights: Id, local: u64) -> Id {
+fn sent_weights(b: &mut Builder<'_>, weights: TensorId, local: u64) -> TensorId {
     let sent = b.copy_of("moe.all_to_all", weights, local);
     b.sent();
     sent
@@ -308,18 +315,18 @@ fn sent_weights(b: &mut Builder<'_>, weights: Id, local: u64) -> Id {
 
 /// Tokens in another order (core/transformer/moe/moe_utils.py, `sort_chunks_by_idxs`). Its time is in what experts'
 /// measured runs take: the curves of configs/efficiency.yaml were fitted with it.
-fn sorted_tokens(b: &mut Builder<'_>, x: Id) -> Id {
+fn sorted_tokens(b: &mut Builder<'_>, x: TensorId) -> TensorId {
     let (numel, element) = (b.numel(x), b.element(x));
-    let out = b.unary("moe.sort", (x, Flow::New), (numel, element), Keeps::Nothing);
+    let out = b.unary("moe.sort", (x, Flow::New), (numel, element), Stash::Nothing);
     b.sent();
     out
 }
 
 /// Tokens sent between ranks; their gradients go back into a tensor of their own
 /// (megatron-core, core/tensor_parallel/mappings.py, _AllToAll).
-fn sent_tokens(b: &mut Builder<'_>, x: Id, numel: u64) -> Id {
+fn sent_tokens(b: &mut Builder<'_>, x: TensorId, numel: u64) -> TensorId {
     let element = b.element(x);
-    let out = b.unary("moe.all_to_all", (x, Flow::New), (numel, element), Keeps::Nothing);
+    let out = b.unary("moe.all_to_all", (x, Flow::New), (numel, element), Stash::Nothing);
     b.sent();
     out
 }

@@ -1,12 +1,12 @@
 //! The attention core: its sizes, which kernel computes it, and what each kernel keeps.
 
-use super::Ctx;
+use super::DecoderContext;
 use super::attention::product;
 use crate::framework::{Rope, Softmax};
 use crate::model::architecture::Family;
-use crate::model::builder::{Builder, Keeps};
+use crate::model::builder::{Builder, Stash};
 use crate::model::element::Element;
-use crate::model::tape::{Flow, Id, Spec, Unit};
+use crate::model::tape::{Flow, Spec, TensorId, Unit};
 use crate::model::walk::{AttentionChoice, Kernel};
 use crate::model::work::{Scores, Work};
 use crate::plan::keywords::Position;
@@ -49,7 +49,7 @@ impl Core {
         product(&[self.batch, self.heads, self.queries, self.keys])
     }
 
-    /// A product broadcasts a single head of one sample by a view.
+    /// A matmul broadcasts a single head of one sample by a view.
     pub(super) const fn is_view(&self) -> bool {
         self.kv_heads == 1 && self.batch == 1
     }
@@ -58,7 +58,7 @@ impl Core {
         product(&[self.batch, self.heads, self.queries])
     }
 
-    /// Operations of the five products of a fused backward pass: scores again, and gradients of scores, queries, keys
+    /// Operations of the five matmuls of a fused backward pass: scores again, and gradients of scores, queries, keys
     /// and values.
     fn flops_backward(&self) -> f64 {
         2.0 * self.rows() as f64 * self.keys as f64 * (3 * self.dim + 2 * self.value_dim) as f64
@@ -75,13 +75,13 @@ impl Core {
         })
     }
 
-    /// Operations of both products, not halved for causality.
+    /// Operations of both matmuls, not halved for causality.
     pub(super) fn flops(&self) -> f64 {
         2.0 * self.rows() as f64 * self.keys as f64 * (self.dim + self.value_dim) as f64
     }
 }
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// Sizes of the core in a layer with or without a window.
     pub fn core(&self, windowed: bool) -> Core {
         let (d, run) = (self.d, self.run);
@@ -145,7 +145,7 @@ impl Ctx<'_> {
     }
 
     /// The attention core; its output lies as the output matrix reads it.
-    pub fn attend(&self, b: &mut Builder<'_>, q: Id, k: Id, v: Id, core: &Core) -> Id {
+    pub fn attend(&self, b: &mut Builder<'_>, q: TensorId, k: TensorId, v: TensorId, core: &Core) -> TensorId {
         match self.kernel(core) {
             kernel @ (Kernel::Flash | Kernel::Efficient) => self.fused(b, [q, k, v], core, kernel),
             Kernel::Math => self.math(b, [q, k, v], core),
@@ -155,7 +155,7 @@ impl Ctx<'_> {
     }
 
     /// A fused kernel: saves queries, keys, values, its output and the log-sum of each row.
-    fn fused(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core, kernel: Kernel) -> Id {
+    fn fused(&self, b: &mut Builder<'_>, qkv: [TensorId; 3], core: &Core, kernel: Kernel) -> TensorId {
         let name = "attention.core";
         if kernel == Kernel::Flash && !core.dim.is_multiple_of(FLASH_DIM) {
             return self.widened(b, qkv, core);
@@ -218,7 +218,7 @@ impl Ctx<'_> {
 
     /// Flash attention of heads that are filled up to a size that it has, and the result without what was filled up
     /// (aten/src/ATen/native/transformers/attention.cpp, `pad_last_dim`).
-    fn widened(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+    fn widened(&self, b: &mut Builder<'_>, qkv: [TensorId; 3], core: &Core) -> TensorId {
         let dim = core.dim.next_multiple_of(FLASH_DIM);
         let qkv = qkv.map(|x| {
             let x = b.lower("attention.pad", x);
@@ -229,24 +229,24 @@ impl Ctx<'_> {
         b.copy_of("attention.merge", out, core.output())
     }
 
-    pub(super) fn repeated(&self, b: &mut Builder<'_>, x: Id, core: &Core) -> Id {
+    pub(super) fn repeated(&self, b: &mut Builder<'_>, x: TensorId, core: &Core) -> TensorId {
         self.repeated_as(b, "attention.repeat_kv", x, core)
     }
 
     /// A copy with as many heads as queries have.
-    pub(super) fn repeated_as(&self, b: &mut Builder<'_>, name: &'static str, x: Id, core: &Core) -> Id {
+    pub(super) fn repeated_as(&self, b: &mut Builder<'_>, name: &'static str, x: TensorId, core: &Core) -> TensorId {
         let numel = (b.numel(x) / core.kv_heads.max(1)).saturating_mul(core.heads);
         b.copy_of(name, x, numel)
     }
 
     /// Keys or values repeated to the number of query heads: those of a single head by a view, of which autocast's
     /// cast makes a whole copy.
-    fn repeated_once(&self, b: &mut Builder<'_>, x: Id, core: &Core) -> Id {
+    fn repeated_once(&self, b: &mut Builder<'_>, x: TensorId, core: &Core) -> TensorId {
         let lower = self.run.compute();
         if core.kv_heads > 1 {
             self.repeated(b, x, core)
         } else if self.run.types.autocast.is_some() && b.element(x) != lower {
-            b.unary("attention.repeat_kv", (x, Flow::New), (core.query(), lower), Keeps::Nothing)
+            b.unary("attention.repeat_kv", (x, Flow::New), (core.query(), lower), Stash::Nothing)
         } else {
             x
         }

@@ -1,16 +1,16 @@
 //! Multi-head latent attention (`DeepSeek` V2 and V3): queries, keys and values through low ranks.
 
-use super::Ctx;
+use super::DecoderContext;
 use super::attention::product;
 use crate::framework::SplitHeads;
 use crate::model::builder::{Builder, Linear};
 use crate::model::element::Group;
-use crate::model::tape::{Flow, Id, Spec};
+use crate::model::tape::{Flow, Spec, TensorId};
 use crate::model::weight::Part;
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// Latent attention with its projections (models/deepseek_v2, deepseek_v3; core/transformer/multi_latent_attention.py).
-    pub(super) fn latent_attention(&self, b: &mut Builder<'_>, x: Id) -> Id {
+    pub(super) fn latent_attention(&self, b: &mut Builder<'_>, x: TensorId) -> TensorId {
         let d = self.d;
         let Some(mla) = &d.mla else { return x };
         let rows = self.run.tokens();
@@ -61,7 +61,7 @@ impl Ctx<'_> {
 }
 
 /// Heads put together from a plain and a rotated part.
-fn joined(b: &mut Builder<'_>, plain: Id, rotated: Id, numel: u64) -> Id {
+fn joined(b: &mut Builder<'_>, plain: TensorId, rotated: TensorId, numel: u64) -> TensorId {
     let element = b.element(plain).promoted(b.element(rotated));
     let grad = b.needs_grad(plain) || b.needs_grad(rotated);
     let out = b.make(numel, element, grad);

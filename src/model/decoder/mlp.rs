@@ -1,16 +1,16 @@
 //! Feed-forward blocks.
 
-use super::{Ctx, Gathered};
+use super::{DecoderContext, GatheredBytes};
 use crate::framework::{Gate, Gather, PointwiseAct};
 use crate::model::architecture::{Act, Family};
-use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::element::Group;
-use crate::model::tape::{Flow, Id, Spec};
+use crate::model::tape::{Flow, Spec, TensorId};
 use crate::model::weight::Part;
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// A dense feed-forward block.
-    pub fn mlp(&self, b: &mut Builder<'_>, x: Id, width: u64, _name: &'static str) -> Id {
+    pub fn mlp(&self, b: &mut Builder<'_>, x: TensorId, width: u64, _name: &'static str) -> TensorId {
         b.group = Group::Mlp;
         let d = self.d;
         let (rows, inner) = (self.run.tokens(), self.split(width));
@@ -42,7 +42,7 @@ impl Ctx<'_> {
     }
 
     /// The gathered input of the matrix that was written last; backward its gradient too, before the reduce-scatter.
-    pub(super) fn gathered(&self, b: &mut Builder<'_>, bytes: Gathered, head: bool) {
+    pub(super) fn gathered(&self, b: &mut Builder<'_>, bytes: GatheredBytes, head: bool) {
         let kept = match self.run.modules.gather.is {
             Gather::Saved | Gather::KeptByHead => head,
             Gather::Kept => true,
@@ -55,7 +55,7 @@ impl Ctx<'_> {
     }
 
     /// A row-parallel matrix's output after its reduce-scatter: this rank's tokens only.
-    pub fn reduced(&self, b: &mut Builder<'_>, out: Id) -> Id {
+    pub fn reduced(&self, b: &mut Builder<'_>, out: TensorId) -> TensorId {
         if self.run.cut.sequence && self.run.cut.tensor > 1 {
             let numel = self.run.stream_tokens().saturating_mul(self.d.hidden);
             let scattered = b.copy_of("reduce_scatter", out, numel);
@@ -66,28 +66,34 @@ impl Ctx<'_> {
     }
 
     /// The activation function of `x`.
-    pub fn act(&self, b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+    pub fn act(&self, b: &mut Builder<'_>, x: TensorId, name: &'static str) -> TensorId {
         let fused = self.run.modules.act.is == PointwiseAct::Fused;
         match self.d.act {
-            Act::Relu => b.pointwise(name, x, Keeps::Output),
+            Act::Relu => b.pointwise(name, x, Stash::Output),
             Act::Relu2 if !fused => {
-                let positive = b.pointwise(name, x, Keeps::Output);
+                let positive = b.pointwise(name, x, Stash::Output);
                 b.pow(name, positive)
             }
             Act::GeluNew if !fused => gelu_new(b, x, name),
             Act::GeluFast if !fused => gelu_fast(b, x, name),
             Act::QuickGelu if !fused => {
-                let scaled = b.pointwise(name, x, Keeps::Nothing);
-                let gate = b.pointwise(name, scaled, Keeps::Output);
+                let scaled = b.pointwise(name, x, Stash::Nothing);
+                let gate = b.pointwise(name, scaled, Stash::Output);
                 b.mul(name, x, gate)
             }
             Act::GeluBloom if !fused => gelu_bloom(b, x, name),
-            _ => b.pointwise(name, x, Keeps::Input),
+            _ => b.pointwise(name, x, Stash::Input),
         }
     }
 
     /// `act(gate) * up` of two tensors.
-    pub(super) fn gate_of_two(&self, b: &mut Builder<'_>, gate: Id, up: Id, name: &'static str) -> Id {
+    pub(super) fn gate_of_two(
+        &self,
+        b: &mut Builder<'_>,
+        gate: TensorId,
+        up: TensorId,
+        name: &'static str,
+    ) -> TensorId {
         match self.run.modules.gate.is {
             Gate::Eager => {
                 let active = self.act(b, gate, name);
@@ -112,10 +118,10 @@ impl Ctx<'_> {
     }
 
     /// `act(gate) * up` of one tensor that holds both.
-    pub(super) fn gate_of_one(&self, b: &mut Builder<'_>, both: Id, name: &'static str) -> Id {
+    pub(super) fn gate_of_one(&self, b: &mut Builder<'_>, both: TensorId, name: &'static str) -> TensorId {
         let (half, element) = (b.numel(both) / 2, b.element(both));
         if self.run.modules.gate.is == Gate::Fused {
-            return b.unary(name, (both, Flow::New), (half, element), Keeps::Input);
+            return b.unary(name, (both, Flow::New), (half, element), Stash::Input);
         }
         let [gate, up] = b.split(name, both, [half, half]);
         let active = self.act(b, gate, name);
@@ -124,35 +130,35 @@ impl Ctx<'_> {
 }
 
 /// `0.5 * x * (1 + tanh(c * (x + 0.044715 * x^3)))` as transformers writes it (activations.py, NewGELUActivation).
-fn gelu_new(b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
-    let half = b.pointwise(name, x, Keeps::Nothing);
+fn gelu_new(b: &mut Builder<'_>, x: TensorId, name: &'static str) -> TensorId {
+    let half = b.pointwise(name, x, Stash::Nothing);
     let cube = b.pow(name, x);
-    let scaled = b.pointwise(name, cube, Keeps::Nothing);
+    let scaled = b.pointwise(name, cube, Stash::Nothing);
     let sum = b.add(name, x, scaled);
-    let inner = b.pointwise(name, sum, Keeps::Nothing);
-    let tanh = b.pointwise(name, inner, Keeps::Output);
-    let one_plus = b.pointwise(name, tanh, Keeps::Nothing);
+    let inner = b.pointwise(name, sum, Stash::Nothing);
+    let tanh = b.pointwise(name, inner, Stash::Output);
+    let one_plus = b.pointwise(name, tanh, Stash::Nothing);
     b.mul(name, half, one_plus)
 }
 
 /// `0.5 * x * (1 + tanh(x * c * (1 + 0.044715 * x * x)))` (activations.py, FastGELUActivation).
-fn gelu_fast(b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
-    let half = b.pointwise(name, x, Keeps::Nothing);
-    let scaled = b.pointwise(name, x, Keeps::Nothing);
-    let small = b.pointwise(name, x, Keeps::Nothing);
+fn gelu_fast(b: &mut Builder<'_>, x: TensorId, name: &'static str) -> TensorId {
+    let half = b.pointwise(name, x, Stash::Nothing);
+    let scaled = b.pointwise(name, x, Stash::Nothing);
+    let small = b.pointwise(name, x, Stash::Nothing);
     let square = b.mul(name, small, x);
-    let sum = b.pointwise(name, square, Keeps::Nothing);
+    let sum = b.pointwise(name, square, Stash::Nothing);
     let inner = b.mul(name, scaled, sum);
-    let tanh = b.pointwise(name, inner, Keeps::Output);
-    let one_plus = b.pointwise(name, tanh, Keeps::Nothing);
+    let tanh = b.pointwise(name, inner, Stash::Output);
+    let one_plus = b.pointwise(name, tanh, Stash::Nothing);
     b.mul(name, half, one_plus)
 }
 
 /// One function that saves its input (models/bloom/modeling_bloom.py, GeLUFunction): written out it holds four tensors
 /// forward and five backward at one time.
-fn gelu_bloom(b: &mut Builder<'_>, x: Id, name: &'static str) -> Id {
+fn gelu_bloom(b: &mut Builder<'_>, x: TensorId, name: &'static str) -> TensorId {
     let bytes = b.tape.get(x).allocated();
-    let out = b.pointwise(name, x, Keeps::Input);
+    let out = b.pointwise(name, x, Stash::Input);
     scratch(b, bytes.saturating_mul(3), bytes.saturating_mul(4));
     out
 }

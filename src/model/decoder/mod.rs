@@ -7,44 +7,44 @@ mod classes;
 mod context;
 mod ends;
 mod experts;
+mod explicit_attention;
 mod kernels;
 mod latent;
 mod mlp;
 mod norm;
 mod prediction;
 mod sorted;
-mod written;
 
 pub use attention::product;
 pub use ends::cross_entropy;
 pub(super) use kernels::Core;
 pub use norm::layer_norm;
 
-use super::architecture::{Decoder, Family, Says};
+use super::architecture::{Decoder, DecoderOutput, Family};
 use super::builder::{Builder, is_covered};
 use super::element::{Element, Group};
-use super::tape::{GRANULE, Id, Tape, rounded};
-use super::walk::{LossRule, Run, Walk};
+use super::tape::{GRANULE, Tape, TensorId, rounded};
+use super::walk::{LossRule, MicroBatch, Walk};
 use super::weight::{Collective, CollectiveKind, Part, RankGroup};
 use crate::framework::Gather;
 use crate::plan::keywords::Position;
 
 /// A stack of blocks, the module family that runs it, and one micro-batch.
-pub(super) struct Ctx<'a> {
+pub(super) struct DecoderContext<'a> {
     pub d: &'a Decoder,
     pub family: Family,
-    pub run: &'a Run<'a>,
+    pub run: &'a MicroBatch<'a>,
     /// No token attends to later ones.
     pub causal: bool,
 }
 
 /// The tapes of a decoder.
-pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
-    let ctx = Ctx { d, family, run, causal: true };
+pub fn walk(d: &Decoder, family: Family, run: &MicroBatch<'_>) -> Walk {
+    let ctx = DecoderContext { d, family, run, causal: true };
     let stream = ctx.stream_element();
     let (kinds, order) = ctx.layers(stream);
     let (first, shared) = ctx.embedding();
-    let labels = if matches!(d.says, Says::TextClass(_)) { run.batch } else { run.tokens() };
+    let labels = if matches!(d.says, DecoderOutput::TextClass(_)) { run.batch } else { run.tokens() };
     let inputs = ctx.token_inputs(labels);
     let (last, buffers) = (ctx.head(stream), ctx.buffers());
     let masks = ctx.masks();
@@ -68,12 +68,12 @@ pub fn walk(d: &Decoder, family: Family, run: &Run<'_>) -> Walk {
 
 /// Bytes of a gathered input, and of its gradient before the reduce-scatter.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Gathered {
+pub(super) struct GatheredBytes {
     input: u64,
     gradient: u64,
 }
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// A tape for each kind of layer, and the kind of each layer.
     pub(super) fn layers(&self, stream: Element) -> (Vec<(&'static str, Tape)>, Vec<usize>) {
         let (d, ctx) = (self.d, self);
@@ -154,7 +154,7 @@ impl Ctx<'_> {
     }
 
     /// Attention and feed-forward, each behind a norm.
-    fn pre_norm_body(&self, b: &mut Builder<'_>, x: Id, experts: bool, windowed: bool) -> Id {
+    fn pre_norm_body(&self, b: &mut Builder<'_>, x: TensorId, experts: bool, windowed: bool) -> TensorId {
         let d = self.d;
         let normed = if d.input_norms { self.norm(b, x, "input_norm", d.hidden) } else { x };
         let gathered = self.gather(b, normed, Part::Attention);
@@ -175,7 +175,7 @@ impl Ctx<'_> {
     }
 
     /// A block with its norms behind the residual additions (BERT).
-    fn post_norm_block(&self, mut b: Builder<'_>, x: Id) -> Tape {
+    fn post_norm_block(&self, mut b: Builder<'_>, x: TensorId) -> Tape {
         let d = self.d;
         let gathered = self.gather(&mut b, x, Part::Attention);
         let attended = self.attention(&mut b, gathered, false);
@@ -187,7 +187,13 @@ impl Ctx<'_> {
     }
 
     /// `BertSelfOutput` and `BertOutput`, which have names for what they add until the norm of the sum is there.
-    fn added_and_normed(&self, b: &mut Builder<'_>, x: Id, branch: Id, [added, normed]: [&'static str; 2]) -> Id {
+    fn added_and_normed(
+        &self,
+        b: &mut Builder<'_>,
+        x: TensorId,
+        branch: TensorId,
+        [added, normed]: [&'static str; 2],
+    ) -> TensorId {
         let branch = self.dropout(b, added, branch);
         b.group = Group::Residual;
         let sum = b.add(added, x, branch);
@@ -199,7 +205,7 @@ impl Ctx<'_> {
     }
 
     /// A block whose attention and feed-forward read the same input (GPT-NeoX, Falcon, Phi).
-    fn parallel_block(&self, mut b: Builder<'_>, x: Id, windowed: bool) -> Tape {
+    fn parallel_block(&self, mut b: Builder<'_>, x: TensorId, windowed: bool) -> Tape {
         let d = self.d;
         let first = self.norm(&mut b, x, "input_norm", d.hidden);
         let second = if d.shared_norm { first } else { self.norm(&mut b, x, "mlp_norm", d.hidden) };
@@ -215,13 +221,13 @@ impl Ctx<'_> {
         b.finish(sum)
     }
 
-    fn dropout(&self, b: &mut Builder<'_>, name: &'static str, x: Id) -> Id {
+    fn dropout(&self, b: &mut Builder<'_>, name: &'static str, x: TensorId) -> TensorId {
         b.group = Group::Residual;
         b.dropout(name, x, self.run.dropout_or(self.d.hidden_dropout))
     }
 
     /// Dropout and addition to the residual stream.
-    pub fn residual(&self, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
+    pub fn residual(&self, b: &mut Builder<'_>, name: &'static str, x: TensorId, branch: TensorId) -> TensorId {
         let branch = self.dropout(b, name, branch);
         b.group = Group::Residual;
         b.add(name, x, branch)
@@ -229,7 +235,7 @@ impl Ctx<'_> {
 
     /// What tensor parallel does before a column-parallel matrix: with sequence parallel the shards are gathered.
     /// Autograd keeps what a plain collective made; Megatron's matrices keep the shard and gather it again.
-    pub fn gather(&self, b: &mut Builder<'_>, x: Id, part: Part) -> Id {
+    pub fn gather(&self, b: &mut Builder<'_>, x: TensorId, part: Part) -> TensorId {
         let cut = self.run.cut;
         if cut.tensor < 2 {
             return x;
@@ -241,7 +247,7 @@ impl Ctx<'_> {
             b.collective(Collective { kind: CollectiveKind::AllReduce, group, bytes, forward: 1, backward: 1 });
             return x;
         }
-        // Inputs are gathered forward, and gradients of the branch's result backward, as the products read them; what
+        // Inputs are gathered forward, and gradients of the branch's result backward, as the matmuls read them; what
         // is summed and scattered, the result and the input's gradient, keeps its precision.
         let saved = self.run.modules.gather.is == Gather::Saved;
         let again = u32::from(!saved);
@@ -259,14 +265,14 @@ impl Ctx<'_> {
 
     /// What a column-parallel matrix that reads `x` needs for its gathered input
     /// where that is not a tensor of its own: in FP8 where the matrix multiplies so.
-    fn gathered_bytes(&self, b: &Builder<'_>, x: Id, part: Part) -> Gathered {
+    fn gathered_bytes(&self, b: &Builder<'_>, x: TensorId, part: Part) -> GatheredBytes {
         if !self.run.cut.sequence || self.run.cut.tensor < 2 || self.run.modules.gather.is == Gather::Saved {
-            return Gathered::default();
+            return GatheredBytes::default();
         }
         let numel = b.numel(x).saturating_mul(self.run.cut.tensor);
         let gradient = numel.saturating_mul(b.element(x).bytes());
         let operands = self.run.types.fp8.filter(|_| is_covered(part));
-        Gathered { input: operands.map_or(gradient, |operands| operands.bytes(numel)), gradient }
+        GatheredBytes { input: operands.map_or(gradient, |operands| operands.bytes(numel)), gradient }
     }
 
     /// `hf` where the class's own loss takes the logits as they are.

@@ -1,17 +1,17 @@
 //! Norms.
 
-use super::Ctx;
+use super::DecoderContext;
 use crate::framework::RmsNorm;
-use crate::model::builder::{Builder, Keeps};
+use crate::model::builder::{Builder, Stash};
 use crate::model::element::{Element, Group};
-use crate::model::tape::{Flow, Id, Spec};
+use crate::model::tape::{Flow, Spec, TensorId};
 use crate::model::weight::Part;
 use crate::model::work::Work;
 use crate::plan::keywords::Norm;
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// A norm over the last `width` channels of `x`.
-    pub fn norm(&self, b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+    pub fn norm(&self, b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
         b.group = Group::Norm;
         match (self.d.norm, self.run.modules.rms_norm.is) {
             (Norm::Layernorm, _) if !self.d.norm_weight => bare_norm(b, x, name, width),
@@ -25,14 +25,14 @@ impl Ctx<'_> {
 }
 
 /// `native_layer_norm`: saves its input, the mean and the reciprocal deviation (fp32, one each a row).
-pub fn layer_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64, bias: bool) -> Id {
+pub fn layer_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64, bias: bool) -> TensorId {
     // autocast lists layer_norm for fp32.
     let x = b.upper(name, x);
     native_norm(b, x, name, width, if bias { 2 } else { 1 }, 2)
 }
 
 /// A norm of an fp32 copy, without weights (models/olmo/modeling_olmo.py, `OlmoLayerNorm`).
-fn bare_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+fn bare_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     let element = b.element(x);
     let wide = b.cast(name, x, Element::F32);
     let normed = native_norm(b, wide, name, width, 0, 2);
@@ -40,11 +40,18 @@ fn bare_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
 }
 
 /// One operator: saves its input and the reciprocal deviation.
-fn fused_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+fn fused_rms_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     native_norm(b, x, name, width, 1, 1)
 }
 
-fn native_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64, vectors: u64, statistics: u64) -> Id {
+fn native_norm(
+    b: &mut Builder<'_>,
+    x: TensorId,
+    name: &'static str,
+    width: u64,
+    vectors: u64,
+    statistics: u64,
+) -> TensorId {
     let weight = (vectors > 0).then(|| b.weights(Part::Norm, width, 1, vectors, vectors));
     let (numel, element) = (b.numel(x), b.element(x));
     let rows = numel / width.max(1);
@@ -67,7 +74,7 @@ fn native_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64, vecto
 }
 
 /// `weight * (x32 * rsqrt(mean(x32^2) + eps)).to(x.dtype)`.
-fn eager_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+fn eager_rms_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     let element = b.element(x);
     let normed = normalised(b, x, name, width);
     let back = b.cast(name, normed, element);
@@ -76,7 +83,7 @@ fn eager_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) ->
 }
 
 /// `(weight * x32 * rsqrt(mean(x32^2) + eps)).to(x.dtype)`.
-fn wide_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+fn wide_rms_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     let element = b.element(x);
     let normed = normalised(b, x, name, width);
     let weight = b.weight(Part::Norm, width, 1);
@@ -85,24 +92,24 @@ fn wide_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> 
 }
 
 /// `(x32 * rsqrt(mean(x32^2) + eps) * (1 + weight32)).to(x.dtype)`.
-fn one_plus_rms_norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+fn one_plus_rms_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     let element = b.element(x);
     let normed = normalised(b, x, name, width);
     let weight = b.weight(Part::Norm, width, 1);
     let wide = b.cast(name, weight, Element::F32);
-    let one_plus = b.pointwise(name, wide, Keeps::Nothing);
+    let one_plus = b.pointwise(name, wide, Stash::Nothing);
     let scaled = b.mul(name, normed, one_plus);
     b.cast(name, scaled, element)
 }
 
-fn normalised(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+fn normalised(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     let wide = b.cast(name, x, Element::F32);
     let square = b.pow(name, wide);
     let rows = b.numel(x) / width.max(1);
     let grad = b.needs_grad(x);
     let mean = b.make(rows, Element::F32, grad);
     b.op(&Spec { name, inputs: &[(square, Flow::New)], outputs: &[mean], elementwise: true, ..Spec::default() });
-    let shifted = b.pointwise(name, mean, Keeps::Nothing);
-    let deviation = b.pointwise(name, shifted, Keeps::Output);
+    let shifted = b.pointwise(name, mean, Stash::Nothing);
+    let deviation = b.pointwise(name, shifted, Stash::Output);
     b.mul(name, wide, deviation)
 }

@@ -1,13 +1,13 @@
 //! Multi-token prediction: modules behind the last layer that each predict one token further
 //! (arXiv 2412.19437, section 2.2; megatron-core, core/transformer/multi_token_prediction.py).
 
-use super::Ctx;
+use super::DecoderContext;
 use crate::model::builder::{Builder, Linear};
 use crate::model::element::Group;
-use crate::model::tape::{Flow, Home, Id, Spec, Tensor};
+use crate::model::tape::{Flow, Home, Spec, Tensor, TensorId};
 use crate::model::weight::Part;
 
-impl Ctx<'_> {
+impl DecoderContext<'_> {
     /// Whether such modules run.
     pub(super) fn predicts_further(&self) -> bool {
         self.d.mtp_layers > 0 && self.run.modules.prediction.is && !self.run.head_only
@@ -15,7 +15,7 @@ impl Ctx<'_> {
 
     /// The modules over the last layer's normed result, and their losses over the output matrix `head`; what comes out
     /// is that result, whose gradient brings theirs along (`MTPLossAutoScaler`).
-    pub(super) fn predicted_further(&self, b: &mut Builder<'_>, x: Id, head: Id) -> Id {
+    pub(super) fn predicted_further(&self, b: &mut Builder<'_>, x: TensorId, head: TensorId) -> TensorId {
         let mut states = vec![x];
         for _ in 0..self.d.mtp_layers {
             let before = states[states.len() - 1];
@@ -40,7 +40,7 @@ impl Ctx<'_> {
 
     /// One module: the next token's embedding and the hidden state, both normed, through a matrix into a layer like
     /// the model's last.
-    fn prediction_module(&self, b: &mut Builder<'_>, x: Id, head: Id) -> Id {
+    fn prediction_module(&self, b: &mut Builder<'_>, x: TensorId, head: TensorId) -> TensorId {
         let d = self.d;
         let tokens = self.run.tokens();
         b.group = Group::Embedding;
@@ -77,7 +77,7 @@ impl Ctx<'_> {
 }
 
 /// Embedding and hidden state side by side.
-fn joined(b: &mut Builder<'_>, ahead: Id, x: Id) -> Id {
+fn joined(b: &mut Builder<'_>, ahead: TensorId, x: TensorId) -> TensorId {
     let (numel, element) = (b.numel(ahead).saturating_add(b.numel(x)), b.element(x));
     let out = b.make(numel, element, true);
     let inputs = [(ahead, Flow::Pass), (x, Flow::Pass)];
@@ -86,7 +86,7 @@ fn joined(b: &mut Builder<'_>, ahead: Id, x: Id) -> Id {
 }
 
 /// `x` itself, whose gradient passes on and starts that of `loss`.
-fn scaled(b: &mut Builder<'_>, x: Id, loss: Id) -> Id {
+fn scaled(b: &mut Builder<'_>, x: TensorId, loss: TensorId) -> TensorId {
     let root = b.tape.storage(x);
     let whole = *b.tape.get(x);
     let out = b.tape.tensor(Tensor { home: Home::Local, cached: false, view_of: Some(root), ..whole });

@@ -3,13 +3,13 @@
 
 use super::{silu, squared_error};
 use crate::model::architecture::Family;
-use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::convolution::{Conv, conv};
-use crate::model::decoder::{Ctx, product};
+use crate::model::decoder::{DecoderContext, product};
 use crate::model::element::{Element, Group};
 use crate::model::families::DiT;
-use crate::model::tape::{Flow, Id, Spec, Tape, rounded};
-use crate::model::walk::{Run, Walk};
+use crate::model::tape::{Flow, Spec, Tape, TensorId, rounded};
+use crate::model::walk::{MicroBatch, Walk};
 use crate::model::weight::Part;
 
 /// Channels of the sinusoids of a time step.
@@ -17,12 +17,12 @@ const FREQUENCIES: u64 = 256;
 
 struct Site<'a> {
     net: &'a DiT,
-    ctx: Ctx<'a>,
+    ctx: DecoderContext<'a>,
 }
 
 /// The tapes of a diffusion transformer.
-pub fn walk(net: &DiT, family: Family, run: &Run<'_>) -> Walk {
-    let site = Site { net, ctx: Ctx { d: &net.block, family, run, causal: false } };
+pub fn walk(net: &DiT, family: Family, run: &MicroBatch<'_>) -> Walk {
+    let site = Site { net, ctx: DecoderContext { d: &net.block, family, run, causal: false } };
     let bytes = run.types.weight.bytes();
     let latents = product(&[run.batch, net.channels, run.image, run.image, bytes]);
     let noise = product(&[run.batch, net.out_channels(), run.image, run.image, bytes]);
@@ -79,12 +79,12 @@ impl Site<'_> {
         b.group = Group::Embedding;
         // Positions have the weights' type, so the sum has too.
         let x = b.cast("embedding.position", x, stream);
-        let x = b.pointwise("embedding.position", x, Keeps::Nothing);
+        let x = b.pointwise("embedding.position", x, Stash::Nothing);
         b.finish(x)
     }
 
     /// `SiLU` and a linear layer on the condition: `parts` vectors of the stream's width a sample.
-    fn condition<const N: usize>(&self, b: &mut Builder<'_>) -> [Id; N] {
+    fn condition<const N: usize>(&self, b: &mut Builder<'_>) -> [TensorId; N] {
         let (d, run) = (self.ctx.d, self.ctx.run);
         b.group = Group::Norm;
         let one = run.batch.saturating_mul(d.hidden);
@@ -95,7 +95,14 @@ impl Site<'_> {
     }
 
     /// A norm without weights of its own, then `x * (1 + scale) + shift`.
-    fn modulated(&self, b: &mut Builder<'_>, x: Id, name: &'static str, scale: Id, shift: Id) -> Id {
+    fn modulated(
+        &self,
+        b: &mut Builder<'_>,
+        x: TensorId,
+        name: &'static str,
+        scale: TensorId,
+        shift: TensorId,
+    ) -> TensorId {
         let d = self.ctx.d;
         b.group = Group::Norm;
         let x = b.upper(name, x);
@@ -105,7 +112,7 @@ impl Site<'_> {
         let [mean, deviation] = [0, 1].map(|_| b.make(rows, Element::F32, false));
         let (outputs, saved) = ([normed, mean, deviation], [x, mean, deviation]);
         b.op(&Spec { name, inputs: &[(x, Flow::New)], outputs: &outputs, saved: &saved, ..Spec::default() });
-        let one_plus = b.pointwise("modulate", scale, Keeps::Nothing);
+        let one_plus = b.pointwise("modulate", scale, Stash::Nothing);
         let scaled = b.mul("modulate", normed, one_plus);
         b.add("modulate", scaled, shift)
     }

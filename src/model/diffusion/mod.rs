@@ -7,12 +7,12 @@ mod unet;
 pub use dit::walk as walk_dit;
 pub use unet::walk as walk_unet;
 
-use super::builder::{Builder, Keeps};
+use super::builder::{Builder, Stash};
 use super::element::{Element, Group};
-use super::tape::{Flow, Id, Spec};
+use super::tape::{Flow, Spec, TensorId};
 
 /// Mean squared error: keeps the prediction and the target, which is an input.
-fn squared_error(b: &mut Builder<'_>, x: Id) -> Id {
+fn squared_error(b: &mut Builder<'_>, x: TensorId) -> TensorId {
     b.group = Group::Logits;
     // autocast lists mse_loss for fp32.
     let x = b.upper("loss.mse", x);
@@ -22,6 +22,6 @@ fn squared_error(b: &mut Builder<'_>, x: Id) -> Id {
 }
 
 /// `silu`: saves its input.
-fn silu(b: &mut Builder<'_>, name: &'static str, x: Id) -> Id {
-    b.pointwise(name, x, Keeps::Input)
+fn silu(b: &mut Builder<'_>, name: &'static str, x: TensorId) -> TensorId {
+    b.pointwise(name, x, Stash::Input)
 }

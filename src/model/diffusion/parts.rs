@@ -3,27 +3,27 @@
 
 use super::silu;
 use crate::model::architecture::{Decoder, Family};
-use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::convolution::{Conv, conv};
-use crate::model::decoder::{Core, Ctx, layer_norm, product};
+use crate::model::decoder::{Core, DecoderContext, layer_norm, product};
 use crate::model::element::{Element, Group};
 use crate::model::families::Unet;
-use crate::model::tape::{Flow, Id, Spec, Tape};
-use crate::model::walk::Run;
+use crate::model::tape::{Flow, Spec, Tape, TensorId};
+use crate::model::walk::MicroBatch;
 use crate::model::weight::Part;
 use crate::model::work::Work;
 
 /// A UNet and one micro-batch.
 pub(super) struct Site<'a> {
     pub net: &'a Unet,
-    pub run: &'a Run<'a>,
+    pub run: &'a MicroBatch<'a>,
     /// Whether a gradient flows to the map that the next module reads: with adapters, not before the first of them.
     pub reached: bool,
 }
 
 /// What the attention of a level is.
 #[derive(Clone, Copy)]
-pub(super) struct Attends {
+pub(super) struct LevelAttention {
     pub heads: u64,
     pub text_width: u64,
     /// The first one reads the text as well.
@@ -52,13 +52,19 @@ impl Site<'_> {
         self.run.compute()
     }
 
-    pub(super) fn conv(&self, b: &mut Builder<'_>, name: &'static str, x: Id, shape: (u64, u64, u64, u64)) -> Id {
+    pub(super) fn conv(
+        &self,
+        b: &mut Builder<'_>,
+        name: &'static str,
+        x: TensorId,
+        shape: (u64, u64, u64, u64),
+    ) -> TensorId {
         let (from, to, kernel, side) = shape;
         conv(b, x, Conv { name, from, to, kernel, bias: true, positions: product(&[self.run.batch, side, side]) })
     }
 
     /// `native_group_norm`: saves its input, and mean and reciprocal deviation of each group.
-    pub(super) fn group_norm(&self, b: &mut Builder<'_>, name: &'static str, x: Id, channels: u64) -> Id {
+    pub(super) fn group_norm(&self, b: &mut Builder<'_>, name: &'static str, x: TensorId, channels: u64) -> TensorId {
         // autocast lists group_norm for fp32.
         let x = b.upper(name, x);
         b.group = Group::Convolution;
@@ -94,7 +100,7 @@ impl Site<'_> {
         let hidden = self.conv(&mut b, "resnet.conv2", active, (to, to, 9, side));
         let identity = if from == to { x } else { self.conv(&mut b, "resnet.shortcut", x, (from, to, 1, side)) };
         let sum = b.add("resnet.add", identity, hidden);
-        let out = b.pointwise("resnet.scale", sum, Keeps::Nothing);
+        let out = b.pointwise("resnet.scale", sum, Stash::Nothing);
         b.finish(out)
     }
 
@@ -135,13 +141,13 @@ impl Site<'_> {
     }
 
     /// `BasicTransformerBlock`: attention within the map, attention to the text, a gated feed-forward block.
-    pub(super) fn transformer_block(&self, channels: u64, side: u64, attends: Attends) -> Tape {
-        let Attends { heads, text_width, only_cross } = attends;
+    pub(super) fn transformer_block(&self, channels: u64, side: u64, attends: LevelAttention) -> Tape {
+        let LevelAttention { heads, text_width, only_cross } = attends;
         let rows = product(&[self.run.batch, side, side]);
         let mut b = self.builder();
         let x = b.input(self.map(channels, side), self.compute(), self.reached);
         let d = Decoder::plain(channels, 1, heads);
-        let ctx = Ctx { d: &d, family: Family::Unet, run: self.run, causal: false };
+        let ctx = DecoderContext { d: &d, family: Family::Unet, run: self.run, causal: false };
         let core = Core { queries: side.saturating_mul(side), keys: side.saturating_mul(side), ..ctx.core(false) };
         b.group = Group::Attention;
         let states = product(&[self.run.batch, self.run.sequence, text_width]);
@@ -163,7 +169,7 @@ impl Site<'_> {
         let both = b.linear(normed, rows, linear("mlp.gate_up_proj", channels, inner.saturating_mul(2), true));
         let half = rows.saturating_mul(inner);
         let [up, gate] = b.split("mlp.split", both, [half, half]);
-        let gate = b.pointwise("mlp.act", gate, Keeps::Input);
+        let gate = b.pointwise("mlp.act", gate, Stash::Input);
         let middle = b.mul("mlp.act", up, gate);
         let out = b.linear(middle, rows, linear("mlp.down_proj", inner, channels, true));
         b.group = Group::Residual;
@@ -172,7 +178,14 @@ impl Site<'_> {
     }
 
     /// `AttnProcessor2_0`: its result is divided by a factor, be it 1.
-    fn attention(&self, ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, source: (Id, u64), core: Core) -> Id {
+    fn attention(
+        &self,
+        ctx: &DecoderContext<'_>,
+        b: &mut Builder<'_>,
+        x: TensorId,
+        source: (TensorId, u64),
+        core: Core,
+    ) -> TensorId {
         b.group = Group::Attention;
         let channels = ctx.d.hidden;
         let (rows, keys) = (product(&[core.batch, core.queries]), product(&[core.batch, core.keys]));
@@ -181,7 +194,7 @@ impl Site<'_> {
         let v = b.linear(source.0, keys, linear("attention.v_proj", source.1, channels, false));
         let out = ctx.attend(b, q, k, v, &core);
         let out = b.linear(out, rows, linear("attention.o_proj", channels, channels, true));
-        let out = b.pointwise("attention.scale", out, Keeps::Nothing);
+        let out = b.pointwise("attention.scale", out, Stash::Nothing);
         b.group = Group::Residual;
         out
     }
@@ -191,7 +204,7 @@ impl Site<'_> {
         let mut b = self.builder();
         let x = b.input(self.map(channels, side), self.compute(), self.reached);
         let x = if to_side > side {
-            b.unary("upsample", (x, Flow::New), (self.map(channels, to_side), self.compute()), Keeps::Nothing)
+            b.unary("upsample", (x, Flow::New), (self.map(channels, to_side), self.compute()), Stash::Nothing)
         } else {
             x
         };

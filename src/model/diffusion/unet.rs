@@ -2,14 +2,14 @@
 //! unet_2d_blocks.py): down, across, up. Each module is a layer; the maps of the way down
 //! are joined to those of the way up, and their gradients wait for the way back.
 
-use super::parts::{Attends, Site};
+use super::parts::{LevelAttention, Site};
 use super::{silu, squared_error};
 use crate::model::builder::{Builder, Linear};
 use crate::model::decoder::product;
 use crate::model::element::Group;
 use crate::model::families::Unet;
-use crate::model::tape::{Flow, Id, Spec, Tape, rounded};
-use crate::model::walk::{Pending, Run, Walk};
+use crate::model::tape::{Flow, Spec, Tape, TensorId, rounded};
+use crate::model::walk::{MicroBatch, Pending, Walk};
 use crate::model::weight::Part;
 
 /// A map of the way down: the layer that made it (none: what runs before the layers), channels, side.
@@ -33,7 +33,7 @@ struct Route<'a> {
 }
 
 /// The tapes of a UNet.
-pub fn walk(net: &Unet, run: &Run<'_>) -> Walk {
+pub fn walk(net: &Unet, run: &MicroBatch<'_>) -> Walk {
     let site = Site { net, run, reached: run.adapters.is_none() };
     let first = start(&site);
     let mut route = Route {
@@ -104,7 +104,7 @@ fn start(site: &Site<'_>) -> Tape {
 }
 
 /// `TimestepEmbedding`: two linear layers with a `SiLU` between them.
-fn embedded(b: &mut Builder<'_>, rows: u64, x: Id, (from, to): (u64, u64)) -> Id {
+fn embedded(b: &mut Builder<'_>, rows: u64, x: TensorId, (from, to): (u64, u64)) -> TensorId {
     let linear = |from| Linear { name: "time", from, to, bias: true, part: Part::Embedding };
     let x = b.linear(x, rows, linear(from));
     let x = silu(b, "time.act", x);
@@ -153,7 +153,7 @@ impl Route<'_> {
         let net = self.site.net;
         let at = |list: &[u64]| list.get(level).copied().unwrap_or(1);
         for _ in 0..at(&net.transformer_layers) {
-            let attends = Attends { heads: at(&net.heads), text_width: at(&net.cross_widths), only_cross };
+            let attends = LevelAttention { heads: at(&net.heads), text_width: at(&net.cross_widths), only_cross };
             let tape = self.site.transformer_block(channels, side, attends);
             self.push("transformer block", tape);
         }

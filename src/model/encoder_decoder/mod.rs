@@ -4,14 +4,14 @@
 mod standard;
 mod t5;
 
-use super::architecture::{Decoder, Family, Shape};
-use super::builder::{Builder, Keeps};
-use super::decoder::{Ctx, product};
+use super::architecture::{Decoder, Family, ModelShape};
+use super::builder::{Builder, Stash};
+use super::decoder::{DecoderContext, product};
 use super::element::{Element, Group};
 use super::families::{EncoderDecoder, Start};
-use super::tape::{Id, Spec, Tape, rounded};
-use super::walk::{AttentionChoice, Pending, Run, Walk};
-use super::weight::{Meets, Part};
+use super::tape::{Spec, Tape, TensorId, rounded};
+use super::walk::{AttentionChoice, MicroBatch, Pending, Walk};
+use super::weight::{Part, TiedGrad};
 use crate::plan::keywords::Position;
 
 /// A model and one micro-batch, seen from its encoder and from its decoder.
@@ -19,8 +19,8 @@ struct Site<'a> {
     model: &'a EncoderDecoder,
     family: Family,
     encoder_block: Decoder,
-    encoder_run: Run<'a>,
-    decoder_run: Run<'a>,
+    encoder_run: MicroBatch<'a>,
+    decoder_run: MicroBatch<'a>,
 }
 
 /// Tapes of one stack: its first layer, and the others.
@@ -37,13 +37,13 @@ struct Stack {
 
 /// An encoder-decoder of explicit fields: Megatron's T5 (core/models/T5/t5_model.py), whose output matrix has a bias
 /// where it is the embedding.
-pub fn of_block(shape: Shape, encoder_layers: Option<u64>, said: &mut Vec<String>) -> Shape {
-    let Shape::Decoder(block) = shape else { return shape };
+pub fn of_block(shape: ModelShape, encoder_layers: Option<u64>, said: &mut Vec<String>) -> ModelShape {
+    let ModelShape::Decoder(block) = shape else { return shape };
     let encoder_layers = encoder_layers.unwrap_or_else(|| {
         said.push(format!("model.architecture.num_encoder_layers: {}", block.layers));
         block.layers
     });
-    Shape::EncoderDecoder(EncoderDecoder {
+    ModelShape::EncoderDecoder(EncoderDecoder {
         encoder_layers,
         encoder_heads: block.heads,
         encoder_intermediate: block.intermediate,
@@ -53,7 +53,7 @@ pub fn of_block(shape: Shape, encoder_layers: Option<u64>, said: &mut Vec<String
 }
 
 /// The tapes of an encoder-decoder.
-pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
+pub fn walk(model: &EncoderDecoder, family: Family, run: &MicroBatch<'_>) -> Walk {
     let d = &model.block;
     let site = Site {
         model,
@@ -70,7 +70,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &Run<'_>) -> Walk {
             ..d.clone()
         },
         encoder_run: run.clone(),
-        decoder_run: Run { sequence: run.target, ..run.clone() },
+        decoder_run: MicroBatch { sequence: run.target, ..run.clone() },
     };
     let relative = matches!(model.start, Start::Relative { .. });
     let (encoder, decoder) = if relative { site.t5_stacks() } else { site.standard_stacks() };
@@ -128,12 +128,12 @@ fn order(bridge: usize, last: usize) -> Vec<usize> {
 }
 
 impl Site<'_> {
-    fn encoder(&self) -> Ctx<'_> {
-        Ctx { d: &self.encoder_block, family: self.family, run: &self.encoder_run, causal: false }
+    fn encoder(&self) -> DecoderContext<'_> {
+        DecoderContext { d: &self.encoder_block, family: self.family, run: &self.encoder_run, causal: false }
     }
 
-    fn decoder(&self) -> Ctx<'_> {
-        Ctx { d: &self.model.block, family: self.family, run: &self.decoder_run, causal: true }
+    fn decoder(&self) -> DecoderContext<'_> {
+        DecoderContext { d: &self.model.block, family: self.family, run: &self.decoder_run, causal: true }
     }
 
     /// Whether a gradient flows to what comes into a stack's layers: with adapters, or behind a frozen embedding, not
@@ -148,7 +148,7 @@ impl Site<'_> {
         self.encoder_run.types.weight
     }
 
-    /// Whether the encoder's output is kept for the backward pass: autocast's copies of it are, which the products of
+    /// Whether the encoder's output is kept for the backward pass: autocast's copies of it are, which the matmuls of
     /// each layer read, and checkpoints keep it itself.
     fn keeps_states(&self) -> bool {
         self.encoder_run.types.autocast.is_none() || self.encoder_run.checkpointed
@@ -179,11 +179,11 @@ impl Site<'_> {
                 let sounds = self.stem(&mut b, mel_bins);
                 // Sinusoids, held as a parameter that is not trained.
                 b.frozen(Part::Embedding, positions, d.hidden);
-                b.pointwise("embedding.add", sounds, Keeps::Nothing)
+                b.pointwise("embedding.add", sounds, Stash::Nothing)
             }
             Start::Relative { .. } | Start::Learned => {
                 let table = b.weight(Part::Embedding, ctx.vocab_rows(), d.hidden);
-                b.meets(Meets::Waiting { view: false });
+                b.meets(TiedGrad::Waiting { view: false });
                 let x = ctx.lookup(&mut b, "embedding", table, numel);
                 self.positions(&ctx, &mut b, x, false)
             }
@@ -194,7 +194,7 @@ impl Site<'_> {
     }
 
     /// Learned positions, one row for each token of a sequence.
-    fn positions(&self, ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, decoder: bool) -> Id {
+    fn positions(&self, ctx: &DecoderContext<'_>, b: &mut Builder<'_>, x: TensorId, decoder: bool) -> TensorId {
         if matches!(self.model.start, Start::Relative { .. }) {
             return x;
         }
@@ -234,7 +234,7 @@ impl Site<'_> {
         if d.tie_embeddings {
             b.waits_for_head();
         } else if shared {
-            b.meets(Meets::Later);
+            b.meets(TiedGrad::Later);
         }
         // The ids that the decoder reads are the labels shifted by one: a tensor of their own that the lookup saves.
         let ids = b.make(tokens, Element::I64, false);
@@ -261,7 +261,7 @@ impl Site<'_> {
             let normed = t5::norm(&mut b, x, "final_norm", d.hidden);
             let x = b.dropout("decoder.dropout", normed, run.dropout_or(d.hidden_dropout));
             // T5 scales by hidden^-0.5 where the head is the embedding.
-            (x, if d.tie_embeddings { b.pointwise("head.scale", x, Keeps::Nothing) } else { x })
+            (x, if d.tie_embeddings { b.pointwise("head.scale", x, Stash::Nothing) } else { x })
         } else {
             let x = ctx.norm(&mut b, x, "final_norm", d.hidden);
             (x, ctx.gather(&mut b, x, Part::Head))

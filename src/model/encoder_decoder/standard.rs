@@ -1,24 +1,24 @@
 //! Layers with norms before the matrices and scaled attention: Megatron's T5 and Whisper.
 
 use super::{Site, Stack};
-use crate::model::builder::{Builder, Keeps, Linear};
+use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::convolution::{Conv, conv};
-use crate::model::decoder::{Core, Ctx, product};
+use crate::model::decoder::{Core, DecoderContext, product};
 use crate::model::element::{Element, Group};
 use crate::model::families::Start;
-use crate::model::tape::{Id, Tape};
+use crate::model::tape::{Tape, TensorId};
 use crate::model::weight::Part;
 
 impl Site<'_> {
     pub(super) fn standard_stacks(&self) -> (Stack, Stack) {
-        let stack = |ctx: &Ctx<'_>, decoder: bool| {
+        let stack = |ctx: &DecoderContext<'_>, decoder: bool| {
             let block = |first| self.standard_block(ctx, decoder, first);
             Stack { first: block(true), other: block(false), bias: 0, learned: 0, leaf: 0 }
         };
         (stack(&self.encoder(), false), stack(&self.decoder(), true))
     }
 
-    fn standard_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
+    fn standard_block(&self, ctx: &DecoderContext<'_>, decoder: bool, first: bool) -> Tape {
         let d = ctx.d;
         let mut b = ctx.builder();
         let x = b.input(product(&[ctx.run.stream_tokens(), d.hidden]), self.stream(), self.reaches(first, decoder));
@@ -40,13 +40,19 @@ impl Site<'_> {
         let mut out = ctx.residual(&mut b, "mlp.residual", x, out);
         // `WhisperEncoderLayer.forward`.
         if !decoder && matches!(self.model.start, Start::Audio { .. }) && b.element(out) == Element::F16 {
-            out = b.pointwise("clamp", out, Keeps::Input);
+            out = b.pointwise("clamp", out, Stash::Input);
         }
         b.finish(out)
     }
 
     /// Attention to the stream itself, or to the encoder's output.
-    fn attention(&self, ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id, states: Option<Id>) -> Id {
+    fn attention(
+        &self,
+        ctx: &DecoderContext<'_>,
+        b: &mut Builder<'_>,
+        x: TensorId,
+        states: Option<TensorId>,
+    ) -> TensorId {
         let d = ctx.d;
         let audio = matches!(self.model.start, Start::Audio { .. });
         if states.is_none() && !audio {
@@ -62,7 +68,7 @@ impl Site<'_> {
         let linear = |name, from, to, bias| Linear { name, from, to, bias, part: Part::Attention };
         let q = b.linear(x, rows, linear("attention.q_proj", d.hidden, inner, d.qkv_bias));
         // WhisperAttention scales the queries; its keys have no bias.
-        let q = if audio { b.pointwise("attention.scale", q, Keeps::Nothing) } else { q };
+        let q = if audio { b.pointwise("attention.scale", q, Stash::Nothing) } else { q };
         let (k, v) = if self.encoder_run.modules.fused_projections.is {
             let both =
                 b.linear(source, keys, linear("attention.kv_proj", d.hidden, inner.saturating_mul(2), d.qkv_bias));
@@ -83,7 +89,7 @@ impl Site<'_> {
     }
 
     /// Two convolutions over the spectrum, the second halves its length (`WhisperEncoder.forward`).
-    pub(super) fn stem(&self, b: &mut Builder<'_>, mel_bins: u64) -> Id {
+    pub(super) fn stem(&self, b: &mut Builder<'_>, mel_bins: u64) -> TensorId {
         let ctx = self.encoder();
         let (d, run) = (ctx.d, ctx.run);
         b.group = Group::Convolution;
@@ -91,9 +97,9 @@ impl Site<'_> {
         let x = b.elsewhere(frames.saturating_mul(mel_bins), self.stream(), false);
         let first = Conv { name: "conv1", from: mel_bins, to: d.hidden, kernel: 3, bias: true, positions: frames };
         let x = conv(b, x, first);
-        let x = b.pointwise("conv1.act", x, Keeps::Input);
+        let x = b.pointwise("conv1.act", x, Stash::Input);
         let second = Conv { name: "conv2", from: d.hidden, positions: run.tokens(), ..first };
         let x = conv(b, x, second);
-        b.pointwise("conv2.act", x, Keeps::Input)
+        b.pointwise("conv2.act", x, Stash::Input)
     }
 }

@@ -2,23 +2,23 @@
 //! learned bias by distance is added to them in place, norms scale only.
 
 use super::{Site, Stack};
-use crate::model::builder::{Builder, Keeps, Linear};
-use crate::model::decoder::{Core, Ctx, product};
+use crate::model::builder::{Builder, Linear, Stash};
+use crate::model::decoder::{Core, DecoderContext, product};
 use crate::model::element::{Element, Group};
 use crate::model::families::Start;
-use crate::model::tape::{Flow, Id, Spec, Tape, rounded};
+use crate::model::tape::{Flow, Spec, Tape, TensorId, rounded};
 use crate::model::weight::Part;
 
 /// `T5LayerNorm`: the variance in fp32, the product with its root in the promoted type, cast back to a 16-bit
 /// weight's type.
-pub(super) fn norm(b: &mut Builder<'_>, x: Id, name: &'static str, width: u64) -> Id {
+pub(super) fn norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     b.group = Group::Norm;
     let wide = b.cast(name, x, Element::F32);
     let square = b.pow(name, wide);
     let rows = b.numel(x) / width.max(1);
-    let mean = b.unary(name, (square, Flow::New), (rows, Element::F32), Keeps::Nothing);
-    let shifted = b.pointwise(name, mean, Keeps::Nothing);
-    let root = b.pointwise(name, shifted, Keeps::Output);
+    let mean = b.unary(name, (square, Flow::New), (rows, Element::F32), Stash::Nothing);
+    let shifted = b.pointwise(name, mean, Stash::Nothing);
+    let root = b.pointwise(name, shifted, Stash::Output);
     let normed = b.mul(name, x, root);
     let weight = b.weight(Part::Norm, width, 1);
     let element = b.element(weight);
@@ -83,7 +83,7 @@ impl Site<'_> {
     }
 
     /// `T5Block`.
-    fn t5_block(&self, ctx: &Ctx<'_>, decoder: bool, first: bool) -> Tape {
+    fn t5_block(&self, ctx: &DecoderContext<'_>, decoder: bool, first: bool) -> Tape {
         let d = ctx.d;
         let mut b = ctx.builder();
         let x = b.input(product(&[ctx.run.tokens(), d.hidden]), self.stream(), self.reaches(first, decoder));
@@ -116,13 +116,13 @@ impl Site<'_> {
 
     fn t5_attention(
         &self,
-        ctx: &Ctx<'_>,
+        ctx: &DecoderContext<'_>,
         b: &mut Builder<'_>,
-        (x, source): (Id, Id),
+        (x, source): (TensorId, TensorId),
         core: Core,
         bias: Bias,
-        carried: &mut Vec<Id>,
-    ) -> Id {
+        carried: &mut Vec<TensorId>,
+    ) -> TensorId {
         let d = ctx.d;
         b.group = Group::Attention;
         let inner = d.heads.saturating_mul(d.head_dim);
@@ -139,7 +139,7 @@ impl Site<'_> {
         let scores = b.add_in_place("attention.bias", scores, bias);
         let element = b.element(scores);
         let wide = b.cast("attention.softmax", scores, Element::F32);
-        let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+        let softmax = b.pointwise("attention.softmax", wide, Stash::Output);
         b.of_rows();
         let probabilities = b.cast("attention.softmax", softmax, element);
         let dropout = ctx.run.dropout_or(d.attention_dropout);
@@ -154,7 +154,7 @@ impl Site<'_> {
     }
 
     /// The bias for each pair of positions, with the mask: as large as the scores.
-    fn bias(&self, b: &mut Builder<'_>, core: &Core, bias: Bias, carried: &mut Vec<Id>) -> Id {
+    fn bias(&self, b: &mut Builder<'_>, core: &Core, bias: Bias, carried: &mut Vec<TensorId>) -> TensorId {
         let name = "attention.bias";
         let (numel, stream) = (core.scores(), self.stream());
         let pairs = core.queries.saturating_mul(core.keys);
@@ -168,7 +168,7 @@ impl Site<'_> {
                 if run.checkpointed {
                     carried.push(zeros);
                 }
-                b.unary(name, (zeros, Flow::New), (numel, stream), Keeps::Nothing)
+                b.unary(name, (zeros, Flow::New), (numel, stream), Stash::Nothing)
             }
             Bias::Learned => {
                 let Start::Relative { buckets } = self.model.start else { return b.make(0, stream, false) };
@@ -179,7 +179,7 @@ impl Site<'_> {
                 let values = b.make(one, stream, grad);
                 let inputs = [(table, Flow::New), (ids, Flow::Stop)];
                 b.op(&Spec { name, inputs: &inputs, outputs: &[values], saved: &[ids], ..Spec::default() });
-                b.unary(name, (values, Flow::New), (numel, stream), Keeps::Nothing)
+                b.unary(name, (values, Flow::New), (numel, stream), Stash::Nothing)
             }
         };
         carried.push(made);
@@ -188,15 +188,21 @@ impl Site<'_> {
 }
 
 /// Dropout and addition; in fp16 the sum is clamped, which saves it.
-fn residual(ctx: &Ctx<'_>, b: &mut Builder<'_>, name: &'static str, x: Id, branch: Id) -> Id {
+fn residual(
+    ctx: &DecoderContext<'_>,
+    b: &mut Builder<'_>,
+    name: &'static str,
+    x: TensorId,
+    branch: TensorId,
+) -> TensorId {
     b.group = Group::Residual;
     let branch = b.dropout(name, branch, ctx.run.dropout_or(ctx.d.hidden_dropout));
     let sum = b.add(name, x, branch);
-    if b.element(sum) == Element::F16 { b.pointwise("clamp", sum, Keeps::Input) } else { sum }
+    if b.element(sum) == Element::F16 { b.pointwise("clamp", sum, Stash::Input) } else { sum }
 }
 
 /// `T5DenseActDense` and `T5DenseGatedActDense`.
-fn feed_forward(ctx: &Ctx<'_>, b: &mut Builder<'_>, x: Id) -> Id {
+fn feed_forward(ctx: &DecoderContext<'_>, b: &mut Builder<'_>, x: TensorId) -> TensorId {
     let d = ctx.d;
     b.group = Group::Mlp;
     let rows = ctx.run.tokens();

@@ -1,7 +1,7 @@
 //! Image models from a plan's explicit fields.
 
 use super::fault;
-use crate::model::architecture::{Architecture, Decoder, Encoder, Ends, Family, ImageHead, Shape};
+use crate::model::architecture::{Architecture, Decoder, Encoder, Ends, Family, ImageHead, ModelShape};
 use crate::model::families::{DiT, ResidualNet};
 use crate::plan::keywords::ModelType;
 use crate::plan::{ArchitecturePart, Fault};
@@ -38,11 +38,11 @@ pub(super) fn of_fields(part: &ArchitecturePart, kind: ModelType) -> Result<(Arc
         }
         // One matrix for queries, keys and values (timm, layers/attention.py).
         let block = Decoder { fused_qkv: true, ..block };
-        ("DiT", Family::Dit, Shape::DiT(DiT { block, image, patch, channels, classes, learn_sigma }))
+        ("DiT", Family::Dit, ModelShape::DiT(DiT { block, image, patch, channels, classes, learn_sigma }))
     } else {
         let stack = Decoder { final_norm: true, ..block };
         let ends = Ends::Image { image, patch, channels, head: ImageHead::Classes(classes) };
-        ("ViT", Family::Vit, Shape::Encoder(Encoder { stack, ends }))
+        ("ViT", Family::Vit, ModelShape::Encoder(Encoder { stack, ends }))
     };
     Ok((Architecture { name: format!("{name} {layers} x {hidden}"), family, shape }, said))
 }
@@ -80,5 +80,5 @@ fn residual_net(part: &ArchitecturePart, said: &mut Vec<String>) -> Architecture
         widths,
     };
     let name = format!("residual network of {} blocks", net.blocks());
-    Architecture { name, family: Family::Resnet, shape: Shape::ResidualNet(net) }
+    Architecture { name, family: Family::Resnet, shape: ModelShape::ResidualNet(net) }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
-use crate::model::architecture::{Architecture, Family, Shape};
+use crate::model::architecture::{Architecture, Family, ModelShape};
 use crate::model::families::Unet;
 use crate::plan::Fault;
 
@@ -23,7 +23,7 @@ pub fn read(config: &Map<String, Value>, class: &str) -> Result<Architecture, Fa
     let net = unet(Keys::of(config))?;
     let first = net.widths.first().copied().unwrap_or(0);
     let name = format!("UNet {} levels x {first}", net.widths.len());
-    Ok(Architecture { name, family: Family::Unet, shape: Shape::Unet(net) })
+    Ok(Architecture { name, family: Family::Unet, shape: ModelShape::Unet(net) })
 }
 
 /// One number for each level, be it written once for all.

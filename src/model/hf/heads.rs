@@ -1,7 +1,7 @@
 //! What a model is trained for, which the name of its class says (`architectures`).
 
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
-use crate::model::architecture::{Decoder, Family, ImageHead, Says, TextHead};
+use crate::model::architecture::{Decoder, DecoderOutput, Family, ImageHead, TextHead};
 use crate::plan::Fault;
 
 /// A decoder with the head of `class` (transformers 4.57.6, modeling_layers.py, `GenericForSequenceClassification` and
@@ -9,7 +9,7 @@ use crate::plan::Fault;
 pub fn of_decoder(d: Decoder, keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<Decoder, Fault> {
     let class = class.unwrap_or("ForCausalLM");
     let says = if class.ends_with("ForSequenceClassification") {
-        Says::TextClass(labels(keys)?)
+        DecoderOutput::TextClass(labels(keys)?)
     } else if class.ends_with("ForTokenClassification") {
         // Bloom's and Falcon's configurations have a hidden_dropout of 0.
         let own = if matches!(family, Family::Bloom | Family::Falcon) { 0.0 } else { 0.1 };
@@ -17,12 +17,12 @@ pub fn of_decoder(d: Decoder, keys: Keys<'_>, family: Family, class: Option<&str
             Family::GptNeox => &["classifier_dropout"],
             _ => &["classifier_dropout", "hidden_dropout"],
         };
-        Says::TokenClass { classes: labels(keys)?, dropout: keys.share(names, own)? }
+        DecoderOutput::TokenClass { classes: labels(keys)?, dropout: keys.share(names, own)? }
     } else if class.ends_with("ForQuestionAnswering") {
         // Where an answer starts and where it ends.
-        Says::TokenClass { classes: 2, dropout: 0.0 }
+        DecoderOutput::TokenClass { classes: 2, dropout: 0.0 }
     } else if gives_states(Some(class)) {
-        Says::States
+        DecoderOutput::States
     } else {
         return Ok(d);
     };

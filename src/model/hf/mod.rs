@@ -8,11 +8,11 @@ mod encoder_decoder;
 mod heads;
 mod image;
 mod keys;
-mod near;
+mod related;
 
 use serde_json::{Map, Value};
 
-use super::{Architecture, Family, Shape};
+use super::{Architecture, Family, ModelShape};
 use crate::plan::Fault;
 use keys::Keys;
 
@@ -36,7 +36,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     }
     let model_type = keys.text(&["model_type"]).or_else(|| outer.text(&["model_type"]));
     let class = outer.first_text("architectures");
-    let near = model_type.and_then(near::of);
+    let near = model_type.and_then(related::of);
     let (family, known) = match near {
         Some(near) => (near.family, true),
         None => family_of(keys, model_type)?,
@@ -53,16 +53,16 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         assumptions.push(format!("model.hf_config.model_type: {name} read as {} by its keys", model_name(family)));
     }
     let shape = match family {
-        Family::Bert | Family::Roberta | Family::Vit => Shape::Encoder(encoder::read(keys, family, class)?),
-        Family::T5 | Family::Whisper => Shape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
-        Family::Resnet => Shape::ResidualNet(image::residual_net(keys, class)?),
+        Family::Bert | Family::Roberta | Family::Vit => ModelShape::Encoder(encoder::read(keys, family, class)?),
+        Family::T5 | Family::Whisper => ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
+        Family::Resnet => ModelShape::ResidualNet(image::residual_net(keys, class)?),
         _ => {
             let stack = decoder::read(keys, family)?;
             let stack = match near {
                 Some(near) => (near.fields)(stack, keys)?,
                 None => stack,
             };
-            Shape::Decoder(heads::of_decoder(stack, keys, family, class)?)
+            ModelShape::Decoder(heads::of_decoder(stack, keys, family, class)?)
         }
     };
     let mut architecture = Architecture { name: String::new(), family, shape };

@@ -5,11 +5,11 @@ mod trained;
 
 use std::sync::Arc;
 
-use super::architecture::{Architecture, Family, Shape};
+use super::architecture::{Architecture, Family, ModelShape};
 use super::element::Element;
 use super::families::Input;
 use super::tape::{Tape, rounded};
-use super::walk::{Pending, Run, Walk};
+use super::walk::{MicroBatch, Pending, Walk};
 use crate::plan::keywords::ModelType;
 use crate::plan::traced::{Axis, Trace, TracedElement, TracedModel, TracedWork, intern};
 use segment::Site;
@@ -21,12 +21,12 @@ pub fn of_trace(model: &Arc<TracedModel>) -> Architecture {
     Architecture {
         name: crate::printable::printable(&model.name),
         family: Family::Traced,
-        shape: Shape::Traced(Arc::clone(model)),
+        shape: ModelShape::Traced(Arc::clone(model)),
     }
 }
 
 /// The trace whose types are those of the run; else another, for what does not depend on types.
-fn trace_of<'a>(model: &'a TracedModel, run: &Run<'_>) -> Option<&'a Trace> {
+fn trace_of<'a>(model: &'a TracedModel, run: &MicroBatch<'_>) -> Option<&'a Trace> {
     let traces = &model.traces;
     let wanted = match (run.types.autocast, run.types.weight) {
         (Some(_), _) => &traces.mixed,
@@ -37,7 +37,7 @@ fn trace_of<'a>(model: &'a TracedModel, run: &Run<'_>) -> Option<&'a Trace> {
 }
 
 /// The element of a tensor in a run: traces are in bf16, whichever 16-bit type the run has.
-pub(super) fn element_of(element: TracedElement, run: &Run<'_>) -> Element {
+pub(super) fn element_of(element: TracedElement, run: &MicroBatch<'_>) -> Element {
     match element {
         TracedElement::I64 => Element::I64,
         TracedElement::F32 => Element::F32,
@@ -51,7 +51,7 @@ pub(super) fn element_of(element: TracedElement, run: &Run<'_>) -> Element {
 }
 
 /// The tapes of a traced model.
-pub fn walk(model: &TracedModel, run: &Run<'_>) -> Walk {
+pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
     let Some(trace) = trace_of(model, run) else { return Walk::default() };
     let sizes = model.sizes_at(|axis| match axis {
         Axis::Batch => run.batch,

@@ -1,10 +1,10 @@
 //! A segment of a traced model as a tape.
 
 use super::super::element::{Element, Group};
-use super::super::tape::{Flow, Home, Id, Spec, Tape, Tensor, Unit};
-use super::super::walk::Run;
-use super::super::weight::{Meets, Weight};
-use super::super::work::{Convolution, Product, Scores, Work};
+use super::super::tape::{Flow, Home, Spec, Tape, Tensor, TensorId, Unit};
+use super::super::walk::MicroBatch;
+use super::super::weight::{TiedGrad, Weight};
+use super::super::work::{Convolution, MatMul, Scores, Work};
 use super::element_of;
 use super::trained::part_of;
 use crate::plan::traced::{Segment, TracedGroup, TracedOp, TracedTensor, TracedWeight, TracedWork, intern};
@@ -12,7 +12,7 @@ use crate::plan::traced::{Segment, TracedGroup, TracedOp, TracedTensor, TracedWe
 /// Sizes of a run.
 pub(super) struct Site<'a> {
     pub sizes: &'a [u64],
-    pub run: &'a Run<'a>,
+    pub run: &'a MicroBatch<'a>,
 }
 
 impl Site<'_> {
@@ -31,8 +31,8 @@ impl Site<'_> {
         tape.plain = !segment.block;
         tape.borrows = segment.borrows;
         tape.says_views = true;
-        tape.output = segment.output.map(Id);
-        tape.also = segment.also.iter().copied().map(Id).collect();
+        tape.output = segment.output.map(TensorId);
+        tape.also = segment.also.iter().copied().map(TensorId).collect();
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));
         for tensor in &segment.tensors {
             let made = self.tensor(tensor, &tape, reaches);
@@ -65,9 +65,9 @@ impl Site<'_> {
             rows: shape.first().copied().unwrap_or(1),
             window,
             meets: match meets {
-                1 => Meets::Later,
-                2 => Meets::Waiting { view: false },
-                _ => Meets::Nothing,
+                1 => TiedGrad::Later,
+                2 => TiedGrad::Waiting { view: false },
+                _ => TiedGrad::Nothing,
             },
         }
     }
@@ -91,7 +91,7 @@ impl Site<'_> {
             home,
             grad,
             cached: *cached != 0 && self.run.types.weight_cache,
-            view_of: view_of.map(Id),
+            view_of: view_of.map(TensorId),
         }
     }
 
@@ -104,9 +104,9 @@ impl Site<'_> {
             2 => Flow::New,
             _ => Flow::View,
         };
-        let inputs: Vec<(Id, Flow)> = inputs.iter().map(|(id, way)| (Id(*id), flow(*way))).collect();
-        let outputs: Vec<Id> = outputs.iter().copied().map(Id).collect();
-        let mut kept: Vec<Id> = saved.iter().copied().map(Id).collect();
+        let inputs: Vec<(TensorId, Flow)> = inputs.iter().map(|(id, way)| (TensorId(*id), flow(*way))).collect();
+        let outputs: Vec<TensorId> = outputs.iter().copied().map(TensorId).collect();
+        let mut kept: Vec<TensorId> = saved.iter().copied().map(TensorId).collect();
         let work = self.work(work.as_ref());
         let (mut flops, mut scratch) = (self.size(*backward) as f64, self.size(*behind));
         if frozen {
@@ -163,7 +163,7 @@ impl Site<'_> {
         let size = |at: usize| sizes.get(at).map_or(0, |size| self.size(*size));
         match kind {
             TracedWork::Product => {
-                Work::Product(Product { batch: size(0), rows: size(1), inner: size(2), columns: size(3), layer: false })
+                Work::Product(MatMul { batch: size(0), rows: size(1), inner: size(2), columns: size(3), layer: false })
             }
             TracedWork::Convolution => Work::Convolution(Convolution {
                 positions: size(0),
@@ -187,7 +187,7 @@ impl Site<'_> {
 
 /// What an operator makes of nothing that is trained needs no gradient.
 fn stop_at_frozen(tape: &mut Tape, op: &TracedOp) {
-    let trained = op.5.iter().any(|(id, flow)| *flow != 0 && tape.get(Id(*id)).grad);
+    let trained = op.5.iter().any(|(id, flow)| *flow != 0 && tape.get(TensorId(*id)).grad);
     if !trained {
         for id in &op.6 {
             tape.tensors[*id as usize].grad = false;

@@ -1,7 +1,7 @@
 //! How far gradients reach in a traced model, some of whose parts are frozen.
 
 use super::super::tape::{Home, Tape};
-use super::super::walk::Run;
+use super::super::walk::MicroBatch;
 use super::super::weight::Part;
 use crate::plan::traced::{Segment, TracedPart};
 
@@ -27,7 +27,7 @@ pub(super) struct Reached {
 
 impl Reached {
     /// Whether a gradient flows to what comes into `segment`.
-    pub(super) fn by(self, segment: &Segment, run: &Run<'_>) -> bool {
+    pub(super) fn by(self, segment: &Segment, run: &MicroBatch<'_>) -> bool {
         let came_in = segment.tensors.iter().any(|tensor| tensor.3 == 1 && tensor.4 != 0);
         came_in && (self.trains || run.frozen.is_nothing())
     }

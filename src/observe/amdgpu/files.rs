@@ -49,11 +49,11 @@ impl Folder {
     }
 }
 
-/// Why a file gives nothing. What a card lacks has no file, or one that refuses.
+/// Why a file gives nothing. What a GPU lacks has no file, or one that refuses.
 pub fn absence(error: &io::Error) -> Absence {
     /// `EOPNOTSUPP` and `EINVAL`: the driver's answers for a sensor that this chip has not.
     const REFUSED: [i32; 2] = [95, 22];
-    /// `ENODEV`: the card is off the bus.
+    /// `ENODEV`: the GPU is off the bus.
     const NO_DEVICE: i32 = 19;
     match (error.kind(), error.raw_os_error()) {
         (ErrorKind::NotFound | ErrorKind::Unsupported, _) => Absence::NotSupported,

@@ -25,7 +25,7 @@ use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
 /// AMD's number among the makers of PCI devices.
 const VENDOR: &str = "0x1002";
 
-/// Names of cards whose maker wrote none into them, by PCI device id
+/// Names of GPUs whose maker wrote none into them, by PCI device id
 /// (<https://gitlab.freedesktop.org/mesa/drm/-/blob/main/data/amdgpu.ids>).
 const NAMES: [(&str, &str); 8] = [
     ("0x738c", "AMD Instinct MI100"),
@@ -40,14 +40,14 @@ const NAMES: [(&str, &str); 8] = [
 
 /// The AMD GPUs of this machine.
 pub struct Amdgpu {
-    cards: Vec<Card>,
+    cards: Vec<AmdDevice>,
     clients: Clients,
     hosts: HostFacts,
 }
 
-/// One card: where its files are, and what does not change.
+/// One GPU: where its files are, and what does not change.
 #[derive(Debug)]
-struct Card {
+struct AmdDevice {
     device: Folder,
     hwmon: Option<Folder>,
     /// Its PCI address, by which processes name it.
@@ -63,19 +63,19 @@ struct Card {
 }
 
 impl Amdgpu {
-    /// The cards under `root`, which is `/` but in tests.
+    /// The GPUs under `root`, which is `/` but in tests.
     ///
     /// # Errors
     /// Where there is none.
     pub fn open(root: &Path, catalog: &Catalog) -> Result<Self, String> {
         let drm = root.join("sys/class/drm");
-        let mut cards: Vec<Card> = fs::read_dir(&drm)
+        let mut cards: Vec<AmdDevice> = fs::read_dir(&drm)
             .into_iter()
             .flatten()
             .flatten()
             // `card0`, not its connectors `card0-DP-1`.
             .filter(|entry| entry.file_name().to_string_lossy().strip_prefix("card").is_some_and(is_number))
-            .filter_map(|entry| Card::at(entry.path().join("device"), catalog))
+            .filter_map(|entry| AmdDevice::at(entry.path().join("device"), catalog))
             .collect();
         if cards.is_empty() {
             return Err(format!("no AMD GPU: the amdgpu driver shows none under {}", drm.display()));
@@ -115,8 +115,8 @@ impl Source for Amdgpu {
     }
 }
 
-impl Card {
-    /// The card at that folder, if it is one of amdgpu's.
+impl AmdDevice {
+    /// The GPU at that folder, if it is one of amdgpu's.
     fn at(path: PathBuf, catalog: &Catalog) -> Option<Self> {
         let device = Folder::at(path);
         let event = device.text("uevent").unwrap_or_default();
@@ -216,7 +216,7 @@ impl Card {
     }
 }
 
-/// A fact that was read when the card was found, before any sample.
+/// A fact that was read when the GPU was found, before any sample.
 fn fact<T>(read: Result<T, Absence>) -> Reading<T> {
     read.map_or_else(Reading::Absent, |value| Reading::measured(value, Moment::default()))
 }
@@ -239,7 +239,7 @@ fn hwmon(device: &Path) -> Option<Folder> {
     Some(Folder::at(folder.path()))
 }
 
-/// What is written into the card, else what its number stands for, else the number.
+/// What is written into the GPU, else what its number stands for, else the number.
 fn name(device: &Folder) -> Option<String> {
     let written = device.text("product_name").ok().filter(|name| !name.is_empty());
     written.or_else(|| {

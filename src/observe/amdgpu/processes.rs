@@ -16,8 +16,8 @@ const SEARCH_EVERY: u64 = 5_000;
 /// Where the kernel's files of GPUs are.
 const DEVICES: &str = "/dev/dri/";
 
-/// Processes on a card.
-pub type Held = BTreeMap<String, Vec<DeviceProcess>>;
+/// Processes on a GPU.
+pub type DeviceProcesses = BTreeMap<String, Vec<DeviceProcess>>;
 
 /// The open files of GPUs.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Clients {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Client {
     driver: Option<String>,
-    /// PCI address of the card.
+    /// PCI address of the GPU.
     address: Option<String>,
     /// The same for every copy of a file, in this process and in those that inherited it.
     id: Option<u64>,
@@ -46,8 +46,8 @@ impl Clients {
         Self { proc_root, open: BTreeMap::new(), searched: None }
     }
 
-    /// The processes on each card, by its PCI address and in order of pid.
-    pub fn held(&mut self, now: Moment) -> Result<Held, Absence> {
+    /// The processes on each GPU, by its PCI address and in order of pid.
+    pub fn held(&mut self, now: Moment) -> Result<DeviceProcesses, Absence> {
         if self.searched.is_none_or(|at| now.since(at).0 * 1000.0 >= SEARCH_EVERY as f64) {
             self.open = search(&self.proc_root)?;
             self.searched = Some(now);
@@ -70,7 +70,7 @@ impl Clients {
                 };
             }
         }
-        let mut held = Held::new();
+        let mut held = DeviceProcesses::new();
         for ((address, pid), memory) in sums {
             let memory = memory.map_or(Reading::Absent(Absence::NotSupported), |bytes| Reading::measured(bytes, now));
             held.entry(address).or_default().push(DeviceProcess::holding(pid, memory));

@@ -1,12 +1,12 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
-use crate::reading::{DeviceProcess, Kind};
+use crate::reading::{DeviceProcess, ReadingKind};
 
 const NOW: Moment = Moment(1_790_000_000_000);
 const GIB: u64 = 1 << 30;
 
-/// A made-up machine: files as amdgpu and the kernel have them.
+/// A simulated machine: files as amdgpu and the kernel have them.
 struct Machine {
     root: tempfile::TempDir,
 }
@@ -24,7 +24,7 @@ impl Machine {
         fs::write(path, format!("{text}\n")).unwrap();
     }
 
-    /// An MI300X as card `number`, at that PCI bus. Figures as its driver tells them: no edge
+    /// An MI300X as GPU `number`, at that PCI bus. Figures as its driver tells them: no edge
     /// temperature, the power of the moment instead of a mean.
     fn mi300x(&self, number: u32, bus: &str) {
         let device = format!("sys/class/drm/card{number}/device");
@@ -102,7 +102,7 @@ fn an_mi300x_is_watched() {
     assert_eq!(card.memory_clock.map(|clock| clock.0.round()), Reading::measured(1300.0, NOW));
     assert_eq!((card.links.pcie_generation.value(), card.links.pcie_width.value()), (Some(&5), Some(&16)));
     // The data sheet's 5.3 TB/s, 40 % of the time busy: a bound of 2.12 TB/s.
-    assert_eq!(card.dram_bandwidth.kind(), Some(Kind::UpperBound));
+    assert_eq!(card.dram_bandwidth.kind(), Some(ReadingKind::UpperBound));
     assert!((card.dram_bandwidth.value().unwrap().0 / 2.12e12 - 1.0).abs() < 0.01);
     assert_eq!(card.tensor_activity, Reading::Absent(Absence::NotSupported));
     assert_eq!(card.processes, Reading::measured(Vec::new(), NOW));
@@ -176,7 +176,7 @@ fn processes_hold_what_their_files_of_the_gpu_say_each_once() {
     let machine = Machine::new();
     machine.mi300x(0, "c1");
     machine.mi300x(1, "c2");
-    // Training with two files of the same client and one of another, on two cards.
+    // Training with two files of the same client and one of another, on two GPUs.
     machine.opens(100, 5, "/dev/dri/renderD128", &client(17, "c1", 1000));
     machine.opens(100, 6, "/dev/dri/renderD128", &client(17, "c1", 1000));
     machine.opens(100, 7, "/dev/dri/renderD128", &client(18, "c1", 24));

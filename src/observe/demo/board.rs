@@ -1,11 +1,11 @@
-//! What a made-up card says beyond its load: what a real one of its generation would.
+//! What a simulated GPU says beyond its load: what a real one of its generation would.
 
 use super::{Demo, Tick, has_counters};
 use crate::catalog::Generation;
 use crate::reading::{Absence, Board, Counters, DeviceSample, Health, Links, NvLinks, Peer, Reading, Xids};
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Joules, MIB};
 
-/// What the driver keeps of a card.
+/// What the driver keeps of a GPU.
 const RESERVED: Bytes = Bytes(600 * MIB);
 
 /// Fills in counters, board, links and errors.
@@ -25,7 +25,7 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
     sample.board = Board {
         pci: Reading::measured(format!("00000000:{:02X}:00.0", 0x1b + index * 0x10), at),
         architecture: Reading::measured(format!("{:?}", demo.card.generation), at),
-        // Made-up cards come without a number.
+        // Simulated GPUs come without a number.
         capability: Reading::Absent(Absence::NotSupported),
         vbios: Reading::Absent(Absence::NotSupported),
         numa_node: Reading::measured(index / 4, at),
@@ -68,7 +68,7 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
     };
 }
 
-/// Tensor work is 16 bit; the pipes do what lies between matrix products.
+/// Tensor work is 16 bit; the pipes do what lies between matrix multiplications.
 fn put_counters(sample: &mut DeviceSample, now: &Tick) {
     let share = |of: &Reading<Fraction>, factor: f64| of.map(|share| Fraction(share.0 * factor));
     let none = || Reading::measured(Fraction(0.0), now.at);

@@ -1,11 +1,11 @@
 //! What the demo's run does otherwise than its plan, so that one can see it found out.
 
-/// What a made-up run does otherwise than its plan.
+/// What a simulated run does otherwise than its plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Departure {
     /// Keys of the plan with other values, `KEY=VALUE`.
     pub changes: Vec<String>,
-    /// Its memory grows until the card is full.
+    /// Its memory grows until the GPU is full.
     pub leak: bool,
 }
 

@@ -1,8 +1,8 @@
 //! The demo: a training run of the loaded plan, made up from its prediction.
 //!
 //! It is as far from its plan as real runs are: some percent more memory, some
-//! percent slower, one card hotter than its neighbours, now and then a power cap. The
-//! readings are marked as the real source of such a card would mark them (a card
+//! percent slower, one GPU hotter than its neighbours, now and then a power cap. The
+//! readings are marked as the real source of such a GPU would mark them (a GPU
 //! without GPM shows a bound, not a measured bandwidth); that nothing here was
 //! measured at all is what [`SourceKind::Demo`] says, and the header with it.
 //!
@@ -11,21 +11,21 @@
 mod board;
 mod departure;
 mod noise;
+mod report;
 mod run;
-mod told;
 
 use std::borrow::Cow;
 
 pub use departure::Departure;
 use noise::{Channel, Noise};
-use run::{Course, Doing, Memory, Step, Work};
-use told::Told;
+use report::DemoReport;
+use run::{DemoStep, GpuActivity, GpuWork, Memory, ProcessTimeline};
 
 use super::Source;
 use crate::catalog::{Generation, Gpu};
 use crate::predict::Prediction;
 use crate::reading::{
-    Absence, DeviceMemory, DeviceProcess, DeviceSample, HostDetail, HostProcess, Moment, Place, Reading, Sample,
+    Absence, DeviceMemory, DeviceProcess, DeviceSample, HostDetail, HostProcess, Moment, ProcessPlace, Reading, Sample,
     SourceInfo, SourceKind,
 };
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, GIB, Megahertz, Seconds, Watts};
@@ -39,7 +39,7 @@ const MORE_MEMORY: f64 = 1.01;
 const FIRST_PID: u32 = 4_200_000;
 /// Data loaders of each process.
 const LOADERS: u32 = 2;
-/// How fast a card warms up: seconds to cover 63 % of the way.
+/// How fast a GPU warms up: seconds to cover 63 % of the way.
 const WARMING: f64 = 45.0;
 /// Board power and clock where the catalogue has none.
 const USUAL_TDP: Watts = Watts(300.0);
@@ -47,17 +47,17 @@ const USUAL_CLOCK: Megahertz = Megahertz(1700.0);
 /// Length of the stretches in which a power cap may bite, in seconds.
 const CAP_STRETCH: f64 = 20.0;
 
-/// A made-up training run of a plan.
+/// A simulated training run of a plan.
 #[derive(Debug)]
 pub struct Demo {
-    gpus: Vec<Card>,
+    gpus: Vec<DemoGpu>,
     card: Gpu,
-    step: Step,
+    step: DemoStep,
     compute_peak: f64,
-    course: Course,
+    timeline: ProcessTimeline,
     noise: Noise,
-    told: Told,
-    /// What a card should draw on average.
+    told: DemoReport,
+    /// What a GPU should draw on average.
     power: Option<Watts>,
     detail: String,
     start: Option<Moment>,
@@ -67,7 +67,7 @@ pub struct Demo {
 
 /// One GPU of the node.
 #[derive(Debug)]
-struct Card {
+struct DemoGpu {
     index: u32,
     memory: Memory,
     /// Degrees above its neighbours.
@@ -78,26 +78,26 @@ struct Card {
 struct Tick {
     at: Moment,
     seconds: f64,
-    doing: Doing,
+    doing: GpuActivity,
     process: u32,
-    rate: Work,
+    rate: GpuWork,
 }
 
 impl Demo {
     /// The run of the plan behind `prediction`, on as many of `card` as one node holds.
     #[must_use]
     pub fn new(prediction: &Prediction, card: &Gpu) -> Self {
-        let step = Step::of(prediction, card.bandwidth);
+        let step = DemoStep::of(prediction, card.bandwidth);
         let capacity = prediction.capacity.bytes.min(card.memory);
-        // A plan that fits on paper must not run out of memory through a made-up deviation.
+        // A plan that fits on paper must not run out of memory through a simulated deviation.
         let fits = prediction.capacity.needed <= capacity;
         let limit = fits.then(|| Bytes::from_f64(capacity.as_f64() * 0.995));
         let noise = Noise::new(SEED);
-        let gpus: Vec<Card> = node(prediction)
+        let gpus: Vec<DemoGpu> = node(prediction)
             .filter_map(|(index, stage)| {
                 let factor = MORE_MEMORY + 0.003 * noise.in_bucket(index, Channel::Card, 0);
                 let memory = Memory::of(prediction.stages.get(stage)?, factor, &step, limit);
-                Some(Card { index, memory, hotter: 2.0 * noise.in_bucket(index, Channel::Card, 1) })
+                Some(DemoGpu { index, memory, hotter: 2.0 * noise.in_bucket(index, Channel::Card, 1) })
             })
             .collect();
         let exceeds = gpus.iter().filter(|_| !fits).filter_map(|gpu| gpu.memory.exceeds(capacity));
@@ -107,9 +107,9 @@ impl Demo {
             card: card.clone(),
             step,
             compute_peak: prediction.roofline.peak.0,
-            course: Course { fails_after },
+            timeline: ProcessTimeline { fails_after },
             noise,
-            told: Told::of(prediction),
+            told: DemoReport::of(prediction),
             power: prediction.time.power,
             detail: "a simulated run of the plan".to_owned(),
             start: None,
@@ -124,14 +124,14 @@ impl Demo {
         demo
     }
 
-    /// The same run with a leak that fills the card within so long a time.
+    /// The same run with a leak that fills the GPU within so long a time.
     #[must_use]
     pub fn leaking(mut self, within: Seconds) -> Self {
         let capacity = self.card.memory;
-        let leaks = |gpu: Card| Card { memory: gpu.memory.leaking(capacity, within.0), ..gpu };
+        let leaks = |gpu: DemoGpu| DemoGpu { memory: gpu.memory.leaking(capacity, within.0), ..gpu };
         self.gpus = self.gpus.into_iter().map(leaks).collect();
         let exceeds = self.gpus.iter().filter_map(|gpu| gpu.memory.exceeds(capacity));
-        self.course = Course { fails_after: exceeds.min_by(f64::total_cmp) };
+        self.timeline = ProcessTimeline { fails_after: exceeds.min_by(f64::total_cmp) };
         self
     }
 
@@ -160,28 +160,28 @@ impl Demo {
     fn instant(&mut self, at: Moment) -> Tick {
         let start = *self.start.get_or_insert(at);
         let seconds = at.since(start).0 + self.head_start;
-        let (process, _, doing) = self.course.at(seconds);
+        let (process, _, doing) = self.timeline.at(seconds);
         // Counters are read twice, and what they say is the mean between.
         let window = self.previous.map_or(1.0, |previous| seconds - previous).clamp(0.05, 60.0);
         self.previous = Some(seconds);
         let rate = match doing {
-            Doing::Stepping(stepping) => {
+            GpuActivity::Stepping(stepping) => {
                 let (now, before) = (self.step.work(stepping), self.step.work(stepping - window));
-                Work { bytes: (now.bytes - before.bytes) / window, flops: (now.flops - before.flops) / window }
+                GpuWork { bytes: (now.bytes - before.bytes) / window, flops: (now.flops - before.flops) / window }
             }
-            Doing::Loading(_) | Doing::Nothing => Work::default(),
+            GpuActivity::Loading(_) | GpuActivity::Nothing => GpuWork::default(),
         };
         Tick { at, seconds, doing, process, rate }
     }
 
-    /// Whether the power cap bites on this card now.
+    /// Whether the power cap bites on this GPU now.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn capped(&self, gpu: &Card, now: &Tick) -> bool {
-        matches!(now.doing, Doing::Stepping(_))
+    fn capped(&self, gpu: &DemoGpu, now: &Tick) -> bool {
+        matches!(now.doing, GpuActivity::Stepping(_))
             && self.noise.in_bucket(gpu.index, Channel::Cap, (now.seconds / CAP_STRETCH) as u64) > 0.96
     }
 
-    fn device(&self, gpu: &Card, now: &Tick) -> DeviceSample {
+    fn device(&self, gpu: &DemoGpu, now: &Tick) -> DeviceSample {
         let at = now.at;
         let used = gpu.memory.at(now.doing).min(self.card.memory);
         let memory = DeviceMemory { total: self.card.memory, used, free: self.card.memory.saturating_sub(used) };
@@ -191,7 +191,7 @@ impl Demo {
             uuid: Reading::measured(format!("GPU-demo-{}", gpu.index), at),
             memory: Reading::measured(memory, at),
             dram_peak: Reading::estimated(self.card.bandwidth, at),
-            // The catalogue does not know it, and a made-up figure would explain nothing.
+            // The catalogue does not know it, and a simulated figure would explain nothing.
             memory_clock: Reading::Absent(Absence::NotSupported),
             processes: Reading::measured(process_on(gpu, now, used), at),
             ..DeviceSample::default()
@@ -202,12 +202,12 @@ impl Demo {
         sample
     }
 
-    /// Utilization, bandwidth, matrix units: what the card's generation has of them.
-    fn put_activity(&self, sample: &mut DeviceSample, gpu: &Card, now: &Tick) {
+    /// Utilization, bandwidth, matrix units: what the GPU's generation has of them.
+    fn put_activity(&self, sample: &mut DeviceSample, gpu: &DemoGpu, now: &Tick) {
         let at = now.at;
         let peak = self.card.bandwidth.0;
         let noise = |channel, period| self.noise.at(gpu.index, channel, now.seconds, period);
-        let working = matches!(now.doing, Doing::Stepping(_));
+        let working = matches!(now.doing, GpuActivity::Stepping(_));
         let slowed = if self.capped(gpu, now) { 0.95 } else { 1.0 };
         let moved = (now.rate.bytes * slowed * (1.0 + 0.02 * noise(Channel::Bandwidth, 2.5))).min(0.94 * peak);
         let tensor = now.rate.flops * slowed * (1.0 + 0.015 * noise(Channel::Tensor, 3.5)) / self.compute_peak;
@@ -230,17 +230,17 @@ impl Demo {
     }
 
     /// Power, temperature, clocks and what holds them down.
-    fn put_power(&self, sample: &mut DeviceSample, gpu: &Card, now: &Tick) {
+    fn put_power(&self, sample: &mut DeviceSample, gpu: &DemoGpu, now: &Tick) {
         let at = now.at;
         let limit = self.card.tdp.unwrap_or(USUAL_TDP).0;
         let clock = self.card.max_sm_clock.or(self.card.boost_clock).unwrap_or(USUAL_CLOCK).0;
         let capped = self.capped(gpu, now);
         let idle = 0.12 * limit;
         let power = match now.doing {
-            Doing::Nothing => idle,
-            Doing::Loading(_) => 0.2 * limit,
-            Doing::Stepping(_) if capped => 0.995 * limit,
-            Doing::Stepping(_) => {
+            GpuActivity::Nothing => idle,
+            GpuActivity::Loading(_) => 0.2 * limit,
+            GpuActivity::Stepping(_) if capped => 0.995 * limit,
+            GpuActivity::Stepping(_) => {
                 let mean = self.step.mean();
                 let moving = (now.rate.bytes - mean.bytes) / self.card.bandwidth.0;
                 let computing = (now.rate.flops - mean.flops) / self.compute_peak;
@@ -252,14 +252,14 @@ impl Demo {
         // Warms towards its load's temperature as a body with one time constant does.
         let (resting, loaded) = (33.0, 62.0 + gpu.hotter);
         let warmed = match now.doing {
-            Doing::Stepping(seconds) => 1.0 - (-seconds / WARMING).exp(),
-            Doing::Loading(_) | Doing::Nothing => 0.0,
+            GpuActivity::Stepping(seconds) => 1.0 - (-seconds / WARMING).exp(),
+            GpuActivity::Loading(_) | GpuActivity::Nothing => 0.0,
         };
         let share_of_clock = match now.doing {
-            Doing::Nothing => 0.18,
-            Doing::Loading(_) => 0.9,
-            Doing::Stepping(_) if capped => 0.85,
-            Doing::Stepping(_) => 0.94 + 0.01 * self.noise.at(gpu.index, Channel::Power, now.seconds, 6.0),
+            GpuActivity::Nothing => 0.18,
+            GpuActivity::Loading(_) => 0.9,
+            GpuActivity::Stepping(_) if capped => 0.85,
+            GpuActivity::Stepping(_) => 0.94 + 0.01 * self.noise.at(gpu.index, Channel::Power, now.seconds, 6.0),
         };
         let steps_of_15 = |megahertz: f64| Megahertz((megahertz / 15.0).round() * 15.0);
         sample.power = Reading::measured(Watts(power.round()), at);
@@ -271,9 +271,9 @@ impl Demo {
         sample.throttle = Reading::measured(reasons, at);
     }
 
-    fn host(&self, gpu: &Card, now: &Tick) -> HostProcess {
+    fn host(&self, gpu: &DemoGpu, now: &Tick) -> HostProcess {
         let at = now.at;
-        let (_, started, _) = self.course.at(now.seconds);
+        let (_, started, _) = self.timeline.at(now.seconds);
         let ago_millis = ((now.seconds - started) * 1000.0).max(0.0);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let started = at.0.saturating_sub(ago_millis as u64) / 1000;
@@ -291,7 +291,7 @@ impl Demo {
                 threads: Reading::estimated(118, at),
                 read: Reading::estimated(BytesPerSec(4e6), at),
                 written: Reading::estimated(BytesPerSec(0.0), at),
-                place: Reading::estimated(Place::Host, at),
+                place: Reading::estimated(ProcessPlace::Host, at),
                 swapped: Reading::estimated(Bytes::ZERO, at),
             },
             ..HostProcess::default()
@@ -299,7 +299,7 @@ impl Demo {
     }
 
     /// Processes that feed a GPU's own with data.
-    fn loaders(&self, gpu: &Card, now: &Tick) -> Vec<HostProcess> {
+    fn loaders(&self, gpu: &DemoGpu, now: &Tick) -> Vec<HostProcess> {
         let parent = self.host(gpu, now);
         (0..LOADERS)
             .map(|number| HostProcess {
@@ -322,7 +322,7 @@ impl Source for Demo {
 
     fn sample(&mut self, now: Moment) -> Sample {
         let now = self.instant(now);
-        let runs = now.doing != Doing::Nothing;
+        let runs = now.doing != GpuActivity::Nothing;
         Sample {
             at: now.at,
             devices: self.gpus.iter().map(|gpu| self.device(gpu, &now)).collect(),
@@ -353,17 +353,17 @@ const fn has_counters(generation: Generation) -> bool {
     matches!(generation, Generation::Hopper | Generation::Blackwell)
 }
 
-fn pid_on(gpu: &Card, now: &Tick) -> u32 {
+fn pid_on(gpu: &DemoGpu, now: &Tick) -> u32 {
     let before = now.process.wrapping_mul(16) % 1_000_000;
     FIRST_PID + before + gpu.index
 }
 
-fn process_on(gpu: &Card, now: &Tick, used: Bytes) -> Vec<DeviceProcess> {
-    if now.doing == Doing::Nothing {
+fn process_on(gpu: &DemoGpu, now: &Tick, used: Bytes) -> Vec<DeviceProcess> {
+    if now.doing == GpuActivity::Nothing {
         return Vec::new();
     }
     let process = DeviceProcess::holding(pid_on(gpu, now), Reading::measured(used, now.at));
-    let share = if matches!(now.doing, Doing::Stepping(_)) { 0.98 } else { 0.0 };
+    let share = if matches!(now.doing, GpuActivity::Stepping(_)) { 0.98 } else { 0.0 };
     vec![DeviceProcess { busy: Reading::measured(Fraction(share), now.at), ..process }]
 }
 

@@ -14,7 +14,7 @@ pub enum Channel {
     Power,
     /// When the power cap bites.
     Cap,
-    /// What a card is born with.
+    /// What a GPU is born with.
     Card,
     /// Host CPU.
     Host,

@@ -1,4 +1,4 @@
-//! The made-up run itself: what one GPU does at a time after the start of its process.
+//! The simulated run itself: what one GPU does at a time after the start of its process.
 
 use crate::predict::{Phase, Prediction, StageMemory, TimelinePoint};
 use crate::units::{Bytes, BytesPerSec};
@@ -22,7 +22,7 @@ struct Part {
 
 /// Work that a GPU has done since its first step began.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Work {
+pub struct GpuWork {
     /// DRAM traffic in bytes.
     pub bytes: f64,
     /// Operations.
@@ -31,11 +31,11 @@ pub struct Work {
 
 /// One step as the run does it: forward, backward, optimizer.
 #[derive(Debug, Clone, Copy)]
-pub struct Step {
+pub struct DemoStep {
     parts: [Part; 3],
 }
 
-impl Step {
+impl DemoStep {
     /// The predicted step, slowed down. Phases share the predicted traffic and operations so
     /// that a whole step has exactly the predicted amounts.
     pub fn of(prediction: &Prediction, peak: BytesPerSec) -> Self {
@@ -65,17 +65,17 @@ impl Step {
     }
 
     /// Work of a second, on average.
-    pub fn mean(&self) -> Work {
+    pub fn mean(&self) -> GpuWork {
         let whole = self.work(self.seconds());
-        Work { bytes: whole.bytes / self.seconds(), flops: whole.flops / self.seconds() }
+        GpuWork { bytes: whole.bytes / self.seconds(), flops: whole.flops / self.seconds() }
     }
 
     /// Work done after `seconds` of stepping.
-    pub fn work(&self, seconds: f64) -> Work {
+    pub fn work(&self, seconds: f64) -> GpuWork {
         let seconds = seconds.max(0.0);
         let whole_steps = (seconds / self.seconds()).floor();
         let mut left = seconds - whole_steps * self.seconds();
-        let mut work = Work::default();
+        let mut work = GpuWork::default();
         for part in &self.parts {
             let share = if part.seconds > 0.0 { (left / part.seconds).clamp(0.0, 1.0) } else { 0.0 };
             left -= part.seconds;
@@ -88,7 +88,7 @@ impl Step {
 
 /// What a GPU is about at some moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Doing {
+pub enum GpuActivity {
     /// No process: the last one ran out of memory, the next has not started.
     Nothing,
     /// Reading and building; the share of it that is done.
@@ -118,7 +118,7 @@ pub struct Memory {
 impl Memory {
     /// The memory of `stage`, `factor` times what was predicted. A plan that fits keeps fitting:
     /// `limit` caps it then.
-    pub fn of(stage: &StageMemory, factor: f64, step: &Step, limit: Option<Bytes>) -> Self {
+    pub fn of(stage: &StageMemory, factor: f64, step: &DemoStep, limit: Option<Bytes>) -> Self {
         let beside = stage.device_used.saturating_sub(stage.peak_allocated);
         let scaled = |allocated: Bytes| (allocated + beside).as_f64() * factor;
         let mut highest = scaled(stage.static_bytes.min(stage.peak_allocated));
@@ -154,14 +154,14 @@ impl Memory {
     }
 
     /// What PyTorch's allocator holds, the most that was in tensors, and what is between steps.
-    pub fn counted(&self, doing: Doing) -> [Bytes; 3] {
+    pub fn counted(&self, doing: GpuActivity) -> [Bytes; 3] {
         let reserved = (self.at(doing).as_f64() - self.beside).max(0.0);
         let leaked = self.leaked(doing);
         [reserved, (self.allocated + leaked).min(reserved), (self.left + leaked).min(reserved)].map(Bytes::from_f64)
     }
 
-    fn leaked(&self, doing: Doing) -> f64 {
-        if let Doing::Stepping(seconds) = doing { self.leak * seconds } else { 0.0 }
+    fn leaked(&self, doing: GpuActivity) -> f64 {
+        if let GpuActivity::Stepping(seconds) = doing { self.leak * seconds } else { 0.0 }
     }
 
     /// What the driver charges to the process.
@@ -169,15 +169,15 @@ impl Memory {
     /// It grows through the first step and then stays: PyTorch keeps what it has reserved, so
     /// the driver never sees the ups and downs within a step. Fragmentation adds a little later on.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub fn at(&self, doing: Doing) -> Bytes {
+    pub fn at(&self, doing: GpuActivity) -> Bytes {
         let bytes = match doing {
-            Doing::Nothing => 0.0,
-            Doing::Loading(share) => self.built * share,
-            Doing::Stepping(seconds) if seconds < self.first_step_seconds => {
+            GpuActivity::Nothing => 0.0,
+            GpuActivity::Loading(share) => self.built * share,
+            GpuActivity::Stepping(seconds) if seconds < self.first_step_seconds => {
                 let position = seconds / self.first_step_seconds * self.first_step.len() as f64;
                 self.first_step.get(position as usize).copied().unwrap_or(self.built)
             }
-            Doing::Stepping(seconds) => {
+            GpuActivity::Stepping(seconds) => {
                 let steps = seconds / self.step_seconds;
                 let grown = if steps < 20.0 {
                     1.0
@@ -217,25 +217,25 @@ fn in_order(timeline: &[TimelinePoint]) -> impl Iterator<Item = &TimelinePoint> 
 /// When processes start and end: once and for all where the plan fits, again and again, as a
 /// launcher restarts it, where it runs out of memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Course {
+pub struct ProcessTimeline {
     /// Seconds from the start of a process to its end.
     pub fails_after: Option<f64>,
 }
 
-impl Course {
+impl ProcessTimeline {
     const RESTART: f64 = 12.0;
 
     /// Which process it is, when it started, and what it does, at `seconds` into the demo.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub fn at(self, seconds: f64) -> (u32, f64, Doing) {
+    pub fn at(self, seconds: f64) -> (u32, f64, GpuActivity) {
         let Some(life) = self.fails_after else { return (0, 0.0, doing(seconds)) };
         let round = life + Self::RESTART;
         let number = (seconds / round).floor();
         let age = seconds - number * round;
-        (number as u32, number * round, if age < life { doing(age) } else { Doing::Nothing })
+        (number as u32, number * round, if age < life { doing(age) } else { GpuActivity::Nothing })
     }
 }
 
-fn doing(age: f64) -> Doing {
-    if age < LOADING { Doing::Loading(age / LOADING) } else { Doing::Stepping(age - LOADING) }
+fn doing(age: f64) -> GpuActivity {
+    if age < LOADING { GpuActivity::Loading(age / LOADING) } else { GpuActivity::Stepping(age - LOADING) }
 }

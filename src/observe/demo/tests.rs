@@ -3,7 +3,7 @@ use crate::catalog::{Peaks, Vendor};
 use crate::predict::{
     Capacity, Fragmentation, Params, Phase, Place, Roofline, StageMemory, StepFlops, StepTime, TimelinePoint, Traffic,
 };
-use crate::reading::Kind;
+use crate::reading::ReadingKind;
 use crate::units::{Flops, FlopsPerSec, Intensity};
 
 const STEP: f64 = 4.0;
@@ -210,7 +210,7 @@ fn a_card_without_counters_shows_a_bound() {
     let plan = prediction(vec![stage(0, 60.0)], 1);
     let run = samples(Demo::new(&plan, &card(Generation::Ampere)).after(Seconds(60.0)), 20);
     for device in run.iter().map(|sample| &sample.devices[0]) {
-        assert_eq!(device.dram_bandwidth.kind(), Some(Kind::UpperBound));
+        assert_eq!(device.dram_bandwidth.kind(), Some(ReadingKind::UpperBound));
         let bound = device.memory_busy.value().unwrap().0 * 3e12;
         assert!((device.dram_bandwidth.value().unwrap().0 - bound).abs() < 1.0);
         assert_eq!(device.tensor_activity, Reading::Absent(Absence::NotSupported));
@@ -230,7 +230,7 @@ fn processes_are_none_that_could_exist_and_say_that_they_are_a_demo() {
         assert!(host.pid > 1 << 22);
         assert_eq!(processes[0].memory.value(), Some(&used(device)));
         assert!(host.command.value().unwrap().contains("demo"));
-        assert_eq!(host.cpu.kind(), Some(Kind::Estimated));
+        assert_eq!(host.cpu.kind(), Some(ReadingKind::Estimated));
         // Started 60 s before the first sample.
         assert_eq!(host.started.value(), Some(&(1_700_000_000 - 60)));
     }

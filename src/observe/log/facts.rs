@@ -5,7 +5,7 @@ use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
 
 /// What one line tells. All of it may be missing.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts {
+pub struct LineFacts {
     /// Optimizer steps done.
     pub step: Option<u64>,
     /// The step is counted from epochs rather than said.
@@ -52,12 +52,12 @@ pub struct MicroStep {
 }
 
 /// A way to read a line.
-pub trait Format: Send {
+pub trait LineFormat: Send {
     /// Whose lines these are.
     fn name(&self) -> LogFormat;
 
     /// What the line tells; none where it is not one of this format's.
-    fn read(&mut self, line: &str) -> Option<Facts>;
+    fn read(&mut self, line: &str) -> Option<LineFacts>;
 }
 
 /// The number at the beginning of `text`, blanks skipped, commas between digits left out

@@ -20,7 +20,7 @@ const NONBLOCK: i32 = 0o4000;
 
 /// How the bytes that were read go on from those before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum LogContinuity {
     /// Right after them.
     Before,
     /// At the beginning of a file.
@@ -31,11 +31,11 @@ pub enum From {
 
 /// What reading brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct LogPiece {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// How they go on.
-    pub from: From,
+    pub from: LogContinuity,
     /// When the file was written to last.
     pub written: Moment,
     /// They were there before anybody followed the file: their time of arrival says nothing.
@@ -46,13 +46,13 @@ pub struct Piece {
 #[derive(Debug)]
 pub struct Follower {
     path: PathBuf,
-    open: Option<Open>,
+    open: Option<OpenLog>,
     /// Something was read already: a file that appears now is a new one.
     begun: bool,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenLog {
     file: File,
     identity: (u64, u64),
     position: u64,
@@ -73,7 +73,7 @@ impl Follower {
     ///
     /// # Errors
     /// Why the file cannot be read now. It is tried again next time.
-    pub fn read(&mut self) -> Result<Option<Piece>, Absence> {
+    pub fn read(&mut self) -> Result<Option<LogPiece>, Absence> {
         let Some(open) = &mut self.open else {
             return self.begin().map_err(absence);
         };
@@ -87,7 +87,7 @@ impl Follower {
         Ok(piece)
     }
 
-    fn begin(&mut self) -> io::Result<Option<Piece>> {
+    fn begin(&mut self) -> io::Result<Option<LogPiece>> {
         let file = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(&self.path)?;
         let meta = file.metadata()?;
         if !meta.is_file() {
@@ -95,36 +95,37 @@ impl Follower {
         }
         let position = if self.begun { 0 } else { meta.len().saturating_sub(TAIL) };
         let old = !std::mem::replace(&mut self.begun, true);
-        let mut open = Open { file, identity: identity(&meta), position };
+        let mut open = OpenLog { file, identity: identity(&meta), position };
         let first = open.more()?.map(|piece| {
-            let from = if position == 0 { From::Start } else { From::Within };
-            Piece { from, old, ..piece }
+            let from = if position == 0 { LogContinuity::Start } else { LogContinuity::Within };
+            LogPiece { from, old, ..piece }
         });
         self.open = Some(open);
         // An empty new file ends whatever was unfinished in the old one.
-        Ok(first
-            .or_else(|| (!old).then(|| Piece { bytes: Vec::new(), from: From::Start, written: written(&meta), old })))
+        Ok(first.or_else(|| {
+            (!old).then(|| LogPiece { bytes: Vec::new(), from: LogContinuity::Start, written: written(&meta), old })
+        }))
     }
 }
 
-impl Open {
-    fn more(&mut self) -> io::Result<Option<Piece>> {
+impl OpenLog {
+    fn more(&mut self) -> io::Result<Option<LogPiece>> {
         let meta = self.file.metadata()?;
-        let mut from = From::Before;
+        let mut from = LogContinuity::Before;
         if meta.len() < self.position {
-            (self.position, from) = (0, From::Start);
+            (self.position, from) = (0, LogContinuity::Start);
         }
         if meta.len() - self.position > MOST {
-            (self.position, from) = (meta.len() - MOST, From::Within);
+            (self.position, from) = (meta.len() - MOST, LogContinuity::Within);
         }
-        if meta.len() == self.position && from == From::Before {
+        if meta.len() == self.position && from == LogContinuity::Before {
             return Ok(None);
         }
         let mut bytes = Vec::new();
         self.file.seek(SeekFrom::Start(self.position))?;
         let read = (&mut self.file).take(MOST).read_to_end(&mut bytes)?;
         self.position += read as u64;
-        Ok(Some(Piece { bytes, from, written: written(&meta), old: false }))
+        Ok(Some(LogPiece { bytes, from, written: written(&meta), old: false }))
     }
 }
 
@@ -162,11 +163,11 @@ mod tests {
     }
 
     /// The bytes as text, and how they go on.
-    fn read(follower: &mut Follower) -> Option<(String, From)> {
+    fn read(follower: &mut Follower) -> Option<(String, LogContinuity)> {
         follower.read().unwrap().map(|piece| (String::from_utf8(piece.bytes).unwrap(), piece.from))
     }
 
-    fn some(text: &str, from: From) -> Option<(String, From)> {
+    fn some(text: &str, from: LogContinuity) -> Option<(String, LogContinuity)> {
         Some((text.to_owned(), from))
     }
 
@@ -177,10 +178,10 @@ mod tests {
         let mut follower = Follower::new(path.clone());
         assert_eq!(follower.read(), Err(Absence::Failed("no such file".into())));
         append(&path, "one\n");
-        assert_eq!(read(&mut follower), some("one\n", From::Start));
+        assert_eq!(read(&mut follower), some("one\n", LogContinuity::Start));
         assert_eq!(read(&mut follower), None);
         append(&path, "two\n");
-        assert_eq!(read(&mut follower), some("two\n", From::Before));
+        assert_eq!(read(&mut follower), some("two\n", LogContinuity::Before));
     }
 
     #[test]
@@ -193,8 +194,8 @@ mod tests {
         append(&path, "last\n");
         rename(&path, folder.path().join("log.1")).unwrap();
         append(&path, "new\n");
-        assert_eq!(read(&mut follower), some("last\n", From::Before));
-        assert_eq!(read(&mut follower), some("new\n", From::Start));
+        assert_eq!(read(&mut follower), some("last\n", LogContinuity::Before));
+        assert_eq!(read(&mut follower), some("new\n", LogContinuity::Start));
         assert_eq!(read(&mut follower), None);
     }
 
@@ -206,7 +207,7 @@ mod tests {
         let mut follower = Follower::new(path.clone());
         read(&mut follower);
         fs::write(&path, "new\n").unwrap();
-        assert_eq!(read(&mut follower), some("new\n", From::Start));
+        assert_eq!(read(&mut follower), some("new\n", LogContinuity::Start));
     }
 
     #[test]
@@ -219,11 +220,11 @@ mod tests {
         append(&path, "\nlast\n");
         let mut follower = Follower::new(path.clone());
         let piece = follower.read().unwrap().unwrap();
-        assert_eq!((piece.bytes.len() as u64, piece.from, piece.old), (TAIL, From::Within, true));
+        assert_eq!((piece.bytes.len() as u64, piece.from, piece.old), (TAIL, LogContinuity::Within, true));
         assert!(piece.bytes.ends_with(b"\nlast\n"));
         file.set_len(16 << 30).unwrap();
         let piece = follower.read().unwrap().unwrap();
-        assert_eq!((piece.bytes.len() as u64, piece.from), (MOST, From::Within));
+        assert_eq!((piece.bytes.len() as u64, piece.from), (MOST, LogContinuity::Within));
         assert_eq!(follower.read(), Ok(None));
     }
 

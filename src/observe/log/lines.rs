@@ -6,14 +6,14 @@ const LONGEST: usize = 16 * 1024;
 
 /// Cuts a stream of bytes into lines.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LineSplitter {
     /// What has come of the line that is not ended.
     pending: Vec<u8>,
     /// The beginning of the line is missing: it is passed over.
     headless: bool,
 }
 
-impl Lines {
+impl LineSplitter {
     /// A stream that begins somewhere within a line.
     pub fn headless() -> Self {
         Self { pending: Vec::new(), headless: true }
@@ -93,7 +93,7 @@ mod tests {
 
     fn lines(parts: &[&[u8]]) -> Vec<String> {
         let mut seen = Vec::new();
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         for part in parts {
             lines.push(part, |line| seen.push(line.to_owned()));
         }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_line_without_its_beginning_is_passed_over() {
         let mut seen = Vec::new();
-        Lines::headless().push(b"1000: loss 3\niter 1001: loss 2\n", |line| seen.push(line.to_owned()));
+        LineSplitter::headless().push(b"1000: loss 3\niter 1001: loss 2\n", |line| seen.push(line.to_owned()));
         assert_eq!(seen, ["iter 1001: loss 2"]);
     }
 }

@@ -2,7 +2,7 @@
 //! tells a step's last alone.
 
 use super::facts::MicroStep;
-use crate::reading::{Kind, Moment, Reading};
+use crate::reading::{Moment, Reading, ReadingKind};
 use crate::units::Seconds;
 
 /// The micro batches so far.
@@ -18,12 +18,12 @@ pub struct Micro {
 
 /// The time of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StepTime {
+pub struct StepDuration {
     time: Seconds,
-    kind: Kind,
+    kind: ReadingKind,
 }
 
-impl StepTime {
+impl StepDuration {
     /// The reading that it is.
     pub const fn reading(self, at: Moment) -> Reading<Seconds> {
         Reading::Known { value: self.time, at, kind: self.kind }
@@ -33,7 +33,7 @@ impl StepTime {
 impl Micro {
     /// Takes in the next micro batch that was told, with the optimizer steps done by then; the time of the step that
     /// it ends, once that is known.
-    pub fn take(&mut self, micro: MicroStep, steps: Option<u64>) -> Option<StepTime> {
+    pub fn take(&mut self, micro: MicroStep, steps: Option<u64>) -> Option<StepDuration> {
         let follows = self.count.is_some_and(|last| last + 1 == micro.count);
         self.count = Some(micro.count);
         self.so_far = self.so_far.filter(|_| follows).map(|sum| Seconds(sum.0 + micro.time.0));
@@ -41,12 +41,12 @@ impl Micro {
             return None;
         }
         let before = steps.and_then(|steps| self.ended.replace((micro.count, steps)).map(|ended| (ended, steps)));
-        let whole = self.so_far.replace(Seconds(0.0)).map(|time| StepTime { time, kind: Kind::Measured });
+        let whole = self.so_far.replace(Seconds(0.0)).map(|time| StepDuration { time, kind: ReadingKind::Measured });
         whole.or_else(|| {
             let ((count, done), steps) = before?;
             let batches =
                 micro.count.checked_sub(count)? as f64 / steps.checked_sub(done).filter(|some| *some > 0)? as f64;
-            Some(StepTime { time: Seconds(micro.time.0 * batches), kind: Kind::Estimated })
+            Some(StepDuration { time: Seconds(micro.time.0 * batches), kind: ReadingKind::Estimated })
         })
     }
 }
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(told.take(micro(4, 250, true), Some(2)), None);
         assert_eq!(told.take(micro(5, 250, false), Some(2)), None);
         let step = told.take(micro(6, 500, true), Some(3));
-        assert_eq!(step, Some(StepTime { time: Seconds(0.75), kind: Kind::Measured }));
+        assert_eq!(step, Some(StepDuration { time: Seconds(0.75), kind: ReadingKind::Measured }));
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(told.take(micro(8, 250, true), Some(1)), None);
         // 16 more in two steps: 8 each.
         let step = told.take(micro(24, 250, true), Some(3));
-        assert_eq!(step, Some(StepTime { time: Seconds(2.0), kind: Kind::Estimated }));
+        assert_eq!(step, Some(StepDuration { time: Seconds(2.0), kind: ReadingKind::Estimated }));
         // A run begun anew.
         assert_eq!(told.take(micro(8, 250, true), Some(1)), None);
     }

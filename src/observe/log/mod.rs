@@ -12,20 +12,20 @@ mod tracker;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use facts::Format;
-use follow::{Follower, From};
-use lines::Lines;
-use tracker::{Tracker, When};
+use facts::LineFormat;
+use follow::{Follower, LogContinuity};
+use lines::LineSplitter;
+use tracker::{LineTime, Tracker};
 
-pub use formats::Own as Pattern;
+pub use formats::CustomPattern as Pattern;
 
 use crate::observe::out_of_memory;
-use crate::reading::{Absence, LogFormat, Moment, OutOfMemory, Progress, ToldBy};
+use crate::reading::{Absence, LogFormat, Moment, OutOfMemory, Progress, ProgressSource};
 
 /// Reads one or more logs of a run on and on.
 pub struct Log {
-    files: Vec<(Follower, Lines)>,
-    formats: Vec<Box<dyn Format>>,
+    files: Vec<(Follower, LineSplitter)>,
+    formats: Vec<Box<dyn LineFormat>>,
     /// What the newest line of a framework was, tried first.
     likely: usize,
     tracker: Tracker,
@@ -43,7 +43,7 @@ impl Log {
         if let Some(own) = own {
             formats.insert(0, Box::new(own));
         }
-        let files = paths.into_iter().map(|path| (Follower::new(path), Lines::default())).collect();
+        let files = paths.into_iter().map(|path| (Follower::new(path), LineSplitter::default())).collect();
         Self {
             files,
             formats,
@@ -78,11 +78,11 @@ impl Log {
                 }
             };
             let mut lines = match piece.from {
-                From::Before => std::mem::take(&mut self.files[at].1),
-                From::Start => Lines::default(),
-                From::Within => Lines::headless(),
+                LogContinuity::Before => std::mem::take(&mut self.files[at].1),
+                LogContinuity::Start => LineSplitter::default(),
+                LogContinuity::Within => LineSplitter::headless(),
             };
-            if piece.from != From::Before {
+            if piece.from != LogContinuity::Before {
                 self.tracker.begin_anew();
             }
             self.written |= !piece.bytes.is_empty();
@@ -111,7 +111,7 @@ impl Log {
             self.out_of_memory = None;
         }
         let name = self.formats[format].name();
-        self.tracker.take(name, &facts, When { at, stamp: stamp::stamp(line), live });
+        self.tracker.take(name, &facts, LineTime { at, stamp: stamp::stamp(line), live });
         true
     }
 
@@ -125,7 +125,7 @@ impl Log {
     #[must_use]
     pub fn format(&self) -> Option<LogFormat> {
         match self.progress().told_by {
-            ToldBy::Log(format) => Some(format),
+            ProgressSource::Log(format) => Some(format),
             _ => None,
         }
     }

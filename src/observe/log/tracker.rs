@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::facts::Facts;
+use super::facts::LineFacts;
 use super::micro::Micro;
-use crate::reading::{Kind, LogFormat, Moment, Progress, Reading, ToldBy};
+use crate::reading::{LogFormat, Moment, Progress, ProgressSource, Reading, ReadingKind};
 use crate::units::{Seconds, TokensPerSec};
 
 /// Steps over which a time is averaged that no line says.
@@ -13,7 +13,7 @@ const WINDOW: usize = 16;
 
 /// When a line was written, as far as that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct When {
+pub struct LineTime {
     /// For the reading: not earlier than the line was written.
     pub at: Moment,
     /// The time that stands in the line, by the log's own clock.
@@ -47,15 +47,15 @@ impl Tracker {
     }
 
     /// Takes in a line.
-    pub fn take(&mut self, format: LogFormat, facts: &Facts, when: When) {
+    pub fn take(&mut self, format: LogFormat, facts: &LineFacts, when: LineTime) {
         let at = when.at;
         let progress = &mut self.progress;
         // A bar is beside the lines of most frameworks: it does not take their name.
-        if format != LogFormat::Bar || matches!(progress.told_by, ToldBy::Nobody) {
-            progress.told_by = ToldBy::Log(format);
+        if format != LogFormat::Bar || matches!(progress.told_by, ProgressSource::Nobody) {
+            progress.told_by = ProgressSource::Log(format);
         }
         if let Some(step) = facts.step {
-            let kind = if facts.step_is_derived { Kind::Estimated } else { Kind::Measured };
+            let kind = if facts.step_is_derived { ReadingKind::Estimated } else { ReadingKind::Measured };
             progress.step = Reading::Known { value: step, at, kind };
         }
         set(&mut progress.total_steps, facts.total_steps, at);
@@ -82,7 +82,7 @@ impl Tracker {
 
     /// Time of a step from how the count moves: by the log's own stamps, or by the times at which
     /// lines arrived.
-    fn pace(&mut self, step: u64, when: When) {
+    fn pace(&mut self, step: u64, when: LineTime) {
         let stamped = when.stamp.and_then(|stamp| self.stamped.note(step, stamp));
         let arrived = when.live.then(|| self.arrived.note(step, when.at.0)).flatten();
         if let Some(time) = stamped.or(arrived.filter(|_| when.stamp.is_none())) {
@@ -128,12 +128,12 @@ impl Marks {
 mod tests {
     use super::*;
 
-    fn step(step: u64) -> Facts {
-        Facts { step: Some(step), ..Facts::default() }
+    fn step(step: u64) -> LineFacts {
+        LineFacts { step: Some(step), ..LineFacts::default() }
     }
 
-    fn at(seconds: u64, live: bool) -> When {
-        When { at: Moment(seconds * 1000), stamp: None, live }
+    fn at(seconds: u64, live: bool) -> LineTime {
+        LineTime { at: Moment(seconds * 1000), stamp: None, live }
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_time_that_is_told_wins() {
         let mut tracker = Tracker::default();
-        let told = Facts { step_time: Some(Seconds(0.5)), ..step(1) };
+        let told = LineFacts { step_time: Some(Seconds(0.5)), ..step(1) };
         tracker.take(LogFormat::Megatron, &told, at(1, true));
         tracker.take(LogFormat::Megatron, &step(2), at(9, true));
         assert_eq!(tracker.progress().step_time, Reading::measured(Seconds(0.5), Moment(1_000)));

@@ -27,27 +27,27 @@ pub fn absence(error: &NvmlError) -> Absence {
     }
 }
 
-/// Makes readings at one moment, until the card turns out to be off the bus: then nothing more
+/// Makes readings at one moment, until the GPU turns out to be off the bus: then nothing more
 /// is asked of it, because each call may take seconds to fail.
 #[derive(Debug)]
-pub struct Reader {
+pub struct MetricReader {
     now: Moment,
     lost: bool,
     in_use: bool,
 }
 
-impl Reader {
+impl MetricReader {
     /// For readings taken at `now`.
     pub const fn new(now: Moment) -> Self {
         Self { now, lost: false, in_use: false }
     }
 
-    /// Whether the card is off the bus.
+    /// Whether the GPU is off the bus.
     pub const fn lost(&self) -> bool {
         self.lost
     }
 
-    /// Whether a call was refused because something else uses the card's counters.
+    /// Whether a call was refused because something else uses the GPU's counters.
     pub const fn in_use(&self) -> bool {
         self.in_use
     }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_lost_card_is_asked_nothing_more() {
-        let mut reader = Reader::new(Moment(1));
+        let mut reader = MetricReader::new(Moment(1));
         assert_eq!(reader.read(|| Ok(5)), Reading::measured(5, Moment(1)));
         assert_eq!(reader.read::<u32>(|| Err(NvmlError::GpuLost)), Reading::Absent(Absence::Gone));
         let mut asked = false;
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_fact_is_asked_again_only_while_it_may_still_come() {
-        let mut reader = Reader::new(Moment(1));
+        let mut reader = MetricReader::new(Moment(1));
         let mut fact = Reading::not_read();
         reader.once::<u32>(&mut fact, || Err(NvmlError::Timeout));
         reader.once(&mut fact, || Ok(5));

@@ -1,4 +1,4 @@
-//! A card looked at closely: board sensors, PCIe, NVLink.
+//! A GPU looked at closely: board sensors, PCIe, NVLink.
 
 use nvml_wrapper::Device;
 use nvml_wrapper::Nvml as Library;
@@ -6,10 +6,10 @@ use nvml_wrapper::enum_wrappers::device::{PcieUtilCounter, PerformanceState};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::structs::device::FieldId;
 
-use super::absence::Reader;
-use super::facts::{CloseFacts, Facts};
+use super::absence::MetricReader;
+use super::cached_answer::CachedAnswer;
+use super::facts::{CloseFacts, DeviceFacts};
 use super::health::field_values;
-use super::slowly::Slowly;
 use super::totals::Totals;
 use crate::reading::{Absence, Board, DeviceSample, Links, Moment, NvLinks, Reading};
 use crate::units::{BytesPerSec, Celsius, Fraction, Joules, Megahertz};
@@ -17,14 +17,14 @@ use crate::units::{BytesPerSec, Celsius, Fraction, Joules, Megahertz};
 /// `NVML_FI_DEV_MEMORY_TEMP`.
 const MEMORY_TEMPERATURE: FieldId = FieldId(82);
 
-/// More links than any card has (18 on Hopper and Blackwell).
+/// More links than any GPU has (18 on Hopper and Blackwell).
 const MOST_LINKS: u32 = 36;
 
-/// What is remembered of a card that is looked at closely.
+/// What is remembered of a GPU that is looked at closely.
 #[derive(Debug, Default)]
 pub struct CloseLook {
     facts: CloseFacts,
-    nvlinks: Slowly<Reading<NvLinks>>,
+    nvlinks: CachedAnswer<Reading<NvLinks>>,
     totals: Totals,
 }
 
@@ -35,8 +35,8 @@ impl CloseLook {
         &mut self,
         library: &'static Library,
         device: &Device<'static>,
-        facts: &Facts,
-        reader: &mut Reader,
+        facts: &DeviceFacts,
+        reader: &mut MetricReader,
         now: Moment,
         sample: &mut DeviceSample,
     ) {
@@ -87,14 +87,14 @@ fn counted_or(counted: Reading<BytesPerSec>, otherwise: impl FnOnce() -> Reading
     }
 }
 
-fn throughput(device: &Device<'static>, way: PcieUtilCounter, reader: &mut Reader) -> Reading<BytesPerSec> {
+fn throughput(device: &Device<'static>, way: PcieUtilCounter, reader: &mut MetricReader) -> Reading<BytesPerSec> {
     reader.read(|| device.pcie_throughput(way)).map(|kilobytes| BytesPerSec(f64::from(*kilobytes) * 1000.0))
 }
 
-fn memory_temperature(device: &Device<'static>, reader: &mut Reader) -> Reading<Celsius> {
+fn memory_temperature(device: &Device<'static>, reader: &mut MetricReader) -> Reading<Celsius> {
     let [degrees] = field_values(device, reader, [MEMORY_TEMPERATURE]);
     match degrees {
-        // What sensorless cards answer.
+        // What sensorless GPUs answer.
         Reading::Known { value: 0, .. } => Reading::Absent(Absence::NotSupported),
         degrees => degrees.map(|degrees| Celsius(*degrees as f64)),
     }
@@ -124,7 +124,7 @@ fn performance_state(device: &Device<'static>) -> Result<u8, NvmlError> {
     (0..).zip(order).find_map(|(number, known)| (known == state).then_some(number)).ok_or(NvmlError::NotSupported)
 }
 
-/// How many links there are and are up. A card without any does not support the question.
+/// How many links there are and are up. A GPU without any does not support the question.
 fn nvlinks(device: &Device<'static>) -> Result<NvLinks, NvmlError> {
     let mut links = NvLinks { active: 0, all: 0, version: None };
     for number in 0..MOST_LINKS {

@@ -19,7 +19,7 @@ const LEAST: Duration = Duration::from_millis(100);
 /// Bytes of a MiB.
 const MIB: f64 = 1_048_576.0;
 
-/// In the order in which [`Figures`] takes them.
+/// In the order in which [`CounterValues`] takes them.
 const METRICS: [GpmMetricId; 14] = [
     GpmMetricId::SmUtil,
     GpmMetricId::AnyTensorUtil,
@@ -39,7 +39,7 @@ const METRICS: [GpmMetricId; 14] = [
 
 /// What the counters say.
 #[derive(Debug, Clone, Default)]
-pub struct Figures {
+pub struct CounterValues {
     /// Share of the multiprocessors that had work.
     pub sm: Reading<Fraction>,
     /// Share of the matrix units' peak.
@@ -58,7 +58,7 @@ pub struct Figures {
     pub nvlink_sent: Reading<BytesPerSec>,
 }
 
-impl Figures {
+impl CounterValues {
     /// Nothing, for one reason.
     pub fn absent(why: &Absence) -> Self {
         Self::from(|| Reading::Absent(why.clone()))
@@ -82,14 +82,14 @@ impl Figures {
     }
 }
 
-/// The counters of one card.
+/// The counters of one GPU.
 #[derive(Debug, Default)]
 pub struct Sampler {
     support: Support,
     // Figures lie between two samples: the older one waits here for the next tick, with the time when it was taken,
     // which may be long after the tick began.
     older: Option<(GpmSample<'static>, Instant)>,
-    last: Figures,
+    last: CounterValues,
 }
 
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ enum Support {
 impl Sampler {
     /// What the counters say now, if anybody wants to know.
     ///
-    /// A card that is `split` by MIG is not sampled: that has made drivers refuse other calls
+    /// A GPU that is `split` by MIG is not sampled: that has made drivers refuse other calls
     /// until a restart.
     pub fn read(
         &mut self,
@@ -112,20 +112,20 @@ impl Sampler {
         now: Moment,
         wanted: bool,
         split: bool,
-    ) -> Figures {
+    ) -> CounterValues {
         if !wanted {
             // Frees the sample: the hardware is shared with profilers.
             self.older = None;
-            self.last = Figures::default();
+            self.last = CounterValues::default();
         } else if split {
             self.older = None;
-            return Figures::absent(&Absence::NotSupported);
+            return CounterValues::absent(&Absence::NotSupported);
         } else if let Some(why) = self.missing(device) {
-            return Figures::absent(&why);
+            return CounterValues::absent(&why);
         } else if self.older.as_ref().is_none_or(|(_, taken)| taken.elapsed() >= LEAST) {
             self.last = self.advance(library, device, now).unwrap_or_else(|error| {
                 self.older = None;
-                Figures::absent(&absence(&error))
+                CounterValues::absent(&absence(&error))
             });
         }
         self.last.clone()
@@ -138,7 +138,7 @@ impl Sampler {
         }
     }
 
-    /// Why this card has no counters, if so. Asked once.
+    /// Why this GPU has no counters, if so. Asked once.
     fn missing(&mut self, device: &Device<'static>) -> Option<Absence> {
         if matches!(self.support, Support::Unknown) {
             self.support = match device.gpm_support() {
@@ -163,14 +163,14 @@ impl Sampler {
         library: &'static Library,
         device: &Device<'static>,
         now: Moment,
-    ) -> Result<Figures, NvmlError> {
+    ) -> Result<CounterValues, NvmlError> {
         let newer = device.gpm_sample()?;
         let Some((older, _)) = self.older.replace((newer, Instant::now())) else {
-            return Ok(Figures::absent(&Absence::TooShort));
+            return Ok(CounterValues::absent(&Absence::TooShort));
         };
-        let Some((newer, _)) = &self.older else { return Ok(Figures::default()) };
+        let Some((newer, _)) = &self.older else { return Ok(CounterValues::default()) };
         let mut metrics = gpm_metrics_get(library, &older, newer, &METRICS)?.into_iter();
-        Ok(Figures::from(|| match metrics.next() {
+        Ok(CounterValues::from(|| match metrics.next() {
             Some(Ok(metric)) => Reading::measured(metric.value, now),
             Some(Err(error)) => Reading::Absent(absence(&error)),
             None => Reading::Absent(Absence::NotSupported),

@@ -1,5 +1,5 @@
 //! Critical errors as the driver reports them (Xid): heard of at once, and not forgotten when the
-//! card that had one is gone.
+//! GPU that had one is gone.
 
 use std::collections::HashMap;
 
@@ -13,21 +13,21 @@ use nvml_wrapper::event::EventSet;
 use super::absence::absence;
 use crate::reading::{Absence, Moment, Reading, Xid, Xids};
 
-/// Events taken in one go: a card in trouble may send them without end.
+/// Events taken in one go: a GPU in trouble may send them without end.
 const MOST: usize = 64;
 
-/// Listens for the errors of all cards.
+/// Listens for the errors of all GPUs.
 #[derive(Debug, Default)]
 pub struct Events {
     set: Option<EventSet<'static>>,
-    /// The cards that are listened to, or would not have it.
+    /// The GPUs that are listened to, or would not have it.
     asked: Vec<u32>,
     refused: HashMap<u32, Absence>,
     heard: HashMap<u32, Xids>,
 }
 
 impl Events {
-    /// Listens to these cards from now on; when there are others than before, anew: a card that
+    /// Listens to these GPUs from now on; when there are others than before, anew: a GPU that
     /// came back is another one to the driver.
     pub fn listen<'a>(
         &mut self,
@@ -40,13 +40,13 @@ impl Events {
         }
         self.refused.retain(|index, _| there.contains(index));
         self.asked = there;
-        // A refusal takes the set with it: once more without the card that would not have it.
+        // A refusal takes the set with it: once more without the GPU that would not have it.
         while let Err((index, why)) = self.register(library, cards.clone()) {
             self.refused.insert(index, why);
         }
     }
 
-    /// A set with all cards that have not refused; else the first that does, and why.
+    /// A set with all GPUs that have not refused; else the first that does, and why.
     fn register<'a>(
         &mut self,
         library: &'static Library,
@@ -85,7 +85,7 @@ impl Events {
                 }
                 Err(NvmlError::Timeout) => return,
                 Err(_) => {
-                    // A card fell off the bus, perhaps: anew next time.
+                    // A GPU fell off the bus, perhaps: anew next time.
                     self.set = None;
                     return;
                 }
@@ -93,7 +93,7 @@ impl Events {
         }
     }
 
-    /// The errors of a card; known to be none where it is listened to and there was none.
+    /// The errors of a GPU; known to be none where it is listened to and there was none.
     pub fn of(&self, index: u32, now: Moment) -> Reading<Xids> {
         match (self.heard.get(&index), self.refused.get(&index)) {
             (Some(xids), _) => Reading::measured(*xids, now),

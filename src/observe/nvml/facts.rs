@@ -1,16 +1,16 @@
-//! What does not change while a card is in its place.
+//! What does not change while a GPU is in its place.
 
 use nvml_wrapper::enum_wrappers::device::{Clock, TopologyLevel};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml as Library};
 
-use super::absence::Reader;
+use super::absence::MetricReader;
 use crate::reading::{Peer, Reading};
 use crate::units::BytesPerSec;
 
 /// What every sample needs.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub struct DeviceFacts {
     pub name: Reading<String>,
     pub uuid: Reading<String>,
     pub sm_clock_max: Reading<u32>,
@@ -18,9 +18,9 @@ pub struct Facts {
     bus_width: Reading<u32>,
 }
 
-impl Facts {
+impl DeviceFacts {
     /// Asks for what is missing.
-    pub fn ask(&mut self, device: &Device<'static>, reader: &mut Reader) {
+    pub fn ask(&mut self, device: &Device<'static>, reader: &mut MetricReader) {
         reader.once(&mut self.name, || device.name());
         reader.once(&mut self.uuid, || device.uuid());
         reader.once(&mut self.sm_clock_max, || device.max_clock_info(Clock::SM));
@@ -40,7 +40,7 @@ impl Facts {
     }
 }
 
-/// What is asked only of a card that is looked at closely.
+/// What is asked only of a GPU that is looked at closely.
 #[derive(Debug, Default)]
 pub struct CloseFacts {
     pub pci: Reading<String>,
@@ -55,7 +55,7 @@ pub struct CloseFacts {
 
 impl CloseFacts {
     /// Asks for what is missing.
-    pub fn ask(&mut self, library: &'static Library, index: u32, device: &Device<'static>, reader: &mut Reader) {
+    pub fn ask(&mut self, library: &'static Library, index: u32, device: &Device<'static>, reader: &mut MetricReader) {
         reader.once(&mut self.pci, || Ok(device.pci_info()?.bus_id));
         reader.once(&mut self.architecture, || Ok(device.architecture()?.to_string()));
         reader.once(&mut self.capability, || {
@@ -70,12 +70,12 @@ impl CloseFacts {
     }
 }
 
-/// The way to every other card.
+/// The way to every other GPU.
 fn peers(library: &'static Library, index: u32, device: &Device<'static>) -> Result<Vec<Peer>, NvmlError> {
     let others = (0..library.device_count()?).filter(|other| *other != index);
     let mut peers = Vec::new();
     for other in others {
-        // A lost one says nothing of this card.
+        // A lost one says nothing of this GPU.
         let Ok(there) = library.device_by_index(other) else { continue };
         match device.topology_common_ancestor(there) {
             Ok(level) => peers.push(Peer { index: other, between: between(&level).to_owned() }),

@@ -1,19 +1,19 @@
-//! Errors of a card's memory: ECC, retired pages, remapped rows.
+//! Errors of a GPU's memory: ECC, retired pages, remapped rows.
 
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError};
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::structs::device::FieldId;
 
-use super::absence::{Reader, absence};
+use super::absence::{MetricReader, absence};
 use crate::reading::{Absence, Health, Reading};
 
 /// `NVML_FI_DEV_RETIRED_SBE`, `_DBE`, `_PENDING`; `NVML_FI_DEV_REMAPPED_COR`, `_UNC`, `_PENDING`, `_FAILURE`.
 const REPAIRS: [FieldId; 7] =
     [FieldId(29), FieldId(30), FieldId(31), FieldId(142), FieldId(143), FieldId(144), FieldId(145)];
 
-/// What the card says of its errors. Its last Xid is somebody else's to tell.
-pub fn health(device: &Device<'static>, reader: &mut Reader) -> Health {
+/// What the GPU says of its errors. Its last Xid is somebody else's to tell.
+pub fn health(device: &Device<'static>, reader: &mut MetricReader) -> Health {
     let errors = |kind| device.total_ecc_errors(kind, EccCounter::Volatile);
     let [single, double, waiting, corrected, uncorrected, pending, failure] = field_values(device, reader, REPAIRS);
     Health {
@@ -22,7 +22,7 @@ pub fn health(device: &Device<'static>, reader: &mut Reader) -> Health {
         uncorrected: reader.read(|| errors(MemoryError::Uncorrected)),
         retired_pages: sum(single, double),
         remapped_rows: sum(corrected, uncorrected),
-        // A card has pages or rows, not both.
+        // A GPU has pages or rows, not both.
         repair_pending: known_or(pending, waiting).map(|flag| *flag != 0),
         repair_failed: failure.map(|flag| *flag != 0),
         xids: Reading::not_read(),
@@ -32,7 +32,7 @@ pub fn health(device: &Device<'static>, reader: &mut Reader) -> Health {
 /// Values of fields, in their order. A field alone may be missing.
 pub fn field_values<const N: usize>(
     device: &Device<'static>,
-    reader: &mut Reader,
+    reader: &mut MetricReader,
     ids: [FieldId; N],
 ) -> [Reading<u64>; N] {
     let mut answers = match reader.read(|| device.field_values_for(&ids)) {

@@ -2,13 +2,13 @@
 
 use nvml_wrapper::Device;
 
-use super::absence::Reader;
+use super::absence::MetricReader;
 use crate::catalog::Catalog;
 use crate::reading::{Absence, DeviceMemory, DeviceProcess, DeviceSample, Reading};
 use crate::units::Bytes;
 
 /// Fills in what the driver says.
-pub fn put(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut Reader) {
+pub fn put(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut MetricReader) {
     let memory = reader.read(|| device.memory_info());
     sample.memory_reserved = memory.map(|memory| Bytes(memory.reserved));
     sample.memory = memory.map(|memory| DeviceMemory {
@@ -18,14 +18,14 @@ pub fn put(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut Rea
     });
 }
 
-/// The size of a card by its name, looked up once.
+/// The size of a GPU by its name, looked up once.
 #[derive(Debug, Default)]
 pub struct KnownSize(Option<Option<Bytes>>);
 
 impl KnownSize {
     /// Drivers before 510 lack `nvmlDeviceGetMemoryInfo_v2`, the only memory function that the
     /// wrapper offers: what the processes hold together, of the size that the catalogue has for
-    /// a card of that name, is an estimate.
+    /// a GPU of that name, is an estimate.
     pub fn estimate(&mut self, sample: &mut DeviceSample) {
         if sample.memory.absence() != Some(&Absence::NotSupported) {
             return;

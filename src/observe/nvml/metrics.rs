@@ -2,7 +2,7 @@
 
 /// When a source asks for something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum QueryInterval {
     /// Until it is known, then never again.
     Once,
     /// In every sample.
@@ -19,7 +19,7 @@ pub enum Asked {
     Processes,
 }
 
-impl Asked {
+impl QueryInterval {
     /// It in words.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -43,10 +43,10 @@ pub struct Metric {
     /// The functions of NVML that it is read with.
     pub symbols: &'static [&'static str],
     /// When.
-    pub asked: Asked,
+    pub asked: QueryInterval,
 }
 
-const fn metric(name: &'static str, symbols: &'static [&'static str], asked: Asked) -> Metric {
+const fn metric(name: &'static str, symbols: &'static [&'static str], asked: QueryInterval) -> Metric {
     Metric { name, symbols, asked }
 }
 
@@ -55,27 +55,31 @@ pub const METRICS: &[Metric] = &[
     metric(
         "the driver and its versions",
         &["nvmlInit_v2", "nvmlSystemGetDriverVersion", "nvmlSystemGetCudaDriverVersion_v2"],
-        Asked::Once,
+        QueryInterval::Once,
     ),
-    metric("the GPUs", &["nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2"], Asked::Once),
-    metric("name, UUID", &["nvmlDeviceGetName", "nvmlDeviceGetUUID"], Asked::Once),
-    metric("highest SM and memory clock", &["nvmlDeviceGetMaxClockInfo"], Asked::Once),
-    metric("peak DRAM bandwidth (~: from bus width and clock)", &["nvmlDeviceGetMemoryBusWidth"], Asked::Once),
-    metric("memory used, free, reserved", &["nvmlDeviceGetMemoryInfo_v2"], Asked::Always),
-    metric("busy, memory busy", &["nvmlDeviceGetUtilizationRates"], Asked::Always),
-    metric("power and its limit", &["nvmlDeviceGetPowerUsage", "nvmlDeviceGetEnforcedPowerLimit"], Asked::Always),
-    metric("GPU temperature", &["nvmlDeviceGetTemperature"], Asked::Always),
-    metric("SM and memory clock", &["nvmlDeviceGetClockInfo"], Asked::Always),
-    metric("why clocks are low", &["nvmlDeviceGetCurrentClocksThrottleReasons"], Asked::Always),
+    metric("the GPUs", &["nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2"], QueryInterval::Once),
+    metric("name, UUID", &["nvmlDeviceGetName", "nvmlDeviceGetUUID"], QueryInterval::Once),
+    metric("highest SM and memory clock", &["nvmlDeviceGetMaxClockInfo"], QueryInterval::Once),
+    metric("peak DRAM bandwidth (~: from bus width and clock)", &["nvmlDeviceGetMemoryBusWidth"], QueryInterval::Once),
+    metric("memory used, free, reserved", &["nvmlDeviceGetMemoryInfo_v2"], QueryInterval::Always),
+    metric("busy, memory busy", &["nvmlDeviceGetUtilizationRates"], QueryInterval::Always),
+    metric(
+        "power and its limit",
+        &["nvmlDeviceGetPowerUsage", "nvmlDeviceGetEnforcedPowerLimit"],
+        QueryInterval::Always,
+    ),
+    metric("GPU temperature", &["nvmlDeviceGetTemperature"], QueryInterval::Always),
+    metric("SM and memory clock", &["nvmlDeviceGetClockInfo"], QueryInterval::Always),
+    metric("why clocks are low", &["nvmlDeviceGetCurrentClocksThrottleReasons"], QueryInterval::Always),
     metric(
         "processes and their memory",
         &["nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3"],
-        Asked::Always,
+        QueryInterval::Always,
     ),
     metric(
         "MIG instances",
         &["nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"],
-        Asked::Slowly,
+        QueryInterval::Slowly,
     ),
     metric(
         "SM activity and occupancy, tensor activity by type, FP pipes, DRAM bandwidth, PCIe and NVLink bytes (GPM)",
@@ -86,14 +90,14 @@ pub const METRICS: &[Metric] = &[
             "nvmlGpmMetricsGet",
             "nvmlGpmSampleFree",
         ],
-        Asked::Counters,
+        QueryInterval::Counters,
     ),
-    metric("ECC mode and errors", &["nvmlDeviceGetEccMode", "nvmlDeviceGetTotalEccErrors"], Asked::Health),
+    metric("ECC mode and errors", &["nvmlDeviceGetEccMode", "nvmlDeviceGetTotalEccErrors"], QueryInterval::Health),
     metric(
         "retired pages, remapped rows; memory temperature, time slowed by power and by heat, NVLink bytes where GPM has \
          none (~: from the first link; while looked at closely)",
         &["nvmlDeviceGetFieldValues"],
-        Asked::Health,
+        QueryInterval::Health,
     ),
     metric(
         "Xid events",
@@ -104,27 +108,27 @@ pub const METRICS: &[Metric] = &[
             "nvmlDeviceGetIndex",
             "nvmlEventSetFree",
         ],
-        Asked::Health,
+        QueryInterval::Health,
     ),
-    metric("energy", &["nvmlDeviceGetTotalEnergyConsumption"], Asked::Closely),
-    metric("fan", &["nvmlDeviceGetFanSpeed_v2"], Asked::Closely),
-    metric("performance state", &["nvmlDeviceGetPerformanceState"], Asked::Closely),
+    metric("energy", &["nvmlDeviceGetTotalEnergyConsumption"], QueryInterval::Closely),
+    metric("fan", &["nvmlDeviceGetFanSpeed_v2"], QueryInterval::Closely),
+    metric("performance state", &["nvmlDeviceGetPerformanceState"], QueryInterval::Closely),
     metric(
         "PCIe generation and width",
         &["nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth"],
-        Asked::Closely,
+        QueryInterval::Closely,
     ),
-    metric("PCIe throughput where GPM has none", &["nvmlDeviceGetPcieThroughput"], Asked::Closely),
-    metric("PCIe replays", &["nvmlDeviceGetPcieReplayCounter"], Asked::Closely),
+    metric("PCIe throughput where GPM has none", &["nvmlDeviceGetPcieThroughput"], QueryInterval::Closely),
+    metric("PCIe replays", &["nvmlDeviceGetPcieReplayCounter"], QueryInterval::Closely),
     metric(
         "NVLink state and version (every 10 s)",
         &["nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkVersion"],
-        Asked::Closely,
+        QueryInterval::Closely,
     ),
     metric(
         "highest PCIe generation and width",
         &["nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth"],
-        Asked::Once,
+        QueryInterval::Once,
     ),
     metric(
         "PCI address, architecture, compute capability, video BIOS, NUMA node",
@@ -135,8 +139,8 @@ pub const METRICS: &[Metric] = &[
             "nvmlDeviceGetVbiosVersion",
             "nvmlDeviceGetNumaNodeId",
         ],
-        Asked::Once,
+        QueryInterval::Once,
     ),
-    metric("topology", &["nvmlDeviceGetTopologyCommonAncestor"], Asked::Once),
-    metric("a process's share of the time", &["nvmlDeviceGetProcessUtilization"], Asked::Processes),
+    metric("topology", &["nvmlDeviceGetTopologyCommonAncestor"], QueryInterval::Once),
+    metric("a process's share of the time", &["nvmlDeviceGetProcessUtilization"], QueryInterval::Processes),
 ];

@@ -1,13 +1,14 @@
 //! The NVIDIA driver, through NVML.
 //!
 //! Every call can fail alone, at any time, or never return. So each has a reading of its own;
-//! a card that falls off the bus keeps its place and is looked for again on every tick; and the
+//! a GPU that falls off the bus keeps its place and is looked for again on every tick; and the
 //! whole source lives on a thread that nobody waits for.
 
 mod absence;
-mod card;
+mod cached_answer;
 mod close;
 mod counters;
+mod device;
 mod events;
 mod facts;
 mod health;
@@ -16,7 +17,6 @@ mod memory;
 mod metrics;
 mod parts;
 mod processes;
-mod slowly;
 mod totals;
 
 use std::path::PathBuf;
@@ -25,23 +25,23 @@ use nvml_wrapper::Nvml as Library;
 
 pub use load::{LIBRARY_VARIABLE, NvmlOpenError};
 
-pub use metrics::{Asked, METRICS, Metric};
+pub use metrics::{METRICS, Metric, QueryInterval};
 
-use card::Card;
+use device::NvmlDevice;
 use events::Events;
 
 use super::process::HostFacts;
-use super::{Source, Wants};
-use crate::reading::{DeviceSample, Moment, Sample, SourceInfo, SourceKind, Wanted};
+use super::{SharedRequirements, Source};
+use crate::reading::{DeviceSample, Moment, RequiredMetrics, Sample, SourceInfo, SourceKind};
 
 /// The NVIDIA GPUs of this machine.
 pub struct Nvml {
     library: &'static Library,
     detail: String,
-    cards: Vec<Card>,
+    cards: Vec<NvmlDevice>,
     events: Events,
     hosts: HostFacts,
-    wants: Wants,
+    requirements: SharedRequirements,
 }
 
 impl Nvml {
@@ -50,7 +50,7 @@ impl Nvml {
     ///
     /// # Errors
     /// When there is no library, no driver or no GPU.
-    pub fn open(library: Option<PathBuf>, wants: Wants) -> Result<Self, NvmlOpenError> {
+    pub fn open(library: Option<PathBuf>, requirements: SharedRequirements) -> Result<Self, NvmlOpenError> {
         let library = load::library(library)?;
         let count = library.device_count().map_err(|error| NvmlOpenError::Other(error.to_string()))?;
         if count == 0 {
@@ -61,16 +61,16 @@ impl Nvml {
         // The library is needed until the program ends, and is opened once: leaking it gives it
         // that lifetime without a self-referential struct.
         let library: &'static Library = Box::leak(Box::new(library));
-        let cards = (0..count).map(Card::new).collect();
-        Ok(Self { library, detail, cards, events: Events::default(), hosts: HostFacts::new(), wants })
+        let cards = (0..count).map(NvmlDevice::new).collect();
+        Ok(Self { library, detail, cards, events: Events::default(), hosts: HostFacts::new(), requirements })
     }
 
-    /// The last critical error of each card, on the card itself.
-    fn put_events(&mut self, devices: &mut [DeviceSample], wanted: &Wanted, now: Moment) {
+    /// The last critical error of each GPU, on the GPU itself.
+    fn put_events(&mut self, devices: &mut [DeviceSample], wanted: &RequiredMetrics, now: Moment) {
         if !wanted.health {
             return self.events.stop();
         }
-        self.events.listen(self.library, self.cards.iter().filter_map(Card::there));
+        self.events.listen(self.library, self.cards.iter().filter_map(NvmlDevice::there));
         self.events.hear(now);
         for device in devices.iter_mut().filter(|device| device.mig.is_none()) {
             device.health.xids = self.events.of(device.index, now);
@@ -84,7 +84,7 @@ impl Source for Nvml {
     }
 
     fn sample(&mut self, now: Moment) -> Sample {
-        let wanted = self.wants.get();
+        let wanted = self.requirements.get();
         let mut devices: Vec<DeviceSample> =
             self.cards.iter_mut().flat_map(|card| card.sample(self.library, now, &wanted)).collect();
         self.put_events(&mut devices, &wanted, now);

@@ -3,21 +3,21 @@
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
 
-use super::absence::Reader;
+use super::absence::MetricReader;
+use super::cached_answer::CachedAnswer;
 use super::memory;
 use super::processes::Processes;
-use super::slowly::Slowly;
 use crate::reading::{Absence, DeviceSample, MigInstance, Moment, Reading};
 
-/// The parts of one card.
+/// The parts of one GPU.
 #[derive(Debug, Default)]
 pub struct Parts {
-    found: Slowly<Found>,
+    found: CachedAnswer<MigLayout>,
 }
 
-/// Whether a card is split, and into what: perhaps nothing yet.
+/// Whether a GPU is split, and into what: perhaps nothing yet.
 #[derive(Debug, Default)]
-struct Found {
+struct MigLayout {
     split: bool,
     parts: Vec<Part>,
 }
@@ -33,26 +33,26 @@ struct Part {
 }
 
 impl Parts {
-    /// What each part says now; none where the card is whole.
+    /// What each part says now; none where the GPU is whole.
     pub fn sample(
         &mut self,
         index: u32,
         device: &Device<'static>,
-        reader: &mut Reader,
+        reader: &mut MetricReader,
         now: Moment,
     ) -> Option<Vec<DeviceSample>> {
         let found = self.found.get(now, || match reader.read(|| find(device)) {
             Reading::Known { value, .. } => value,
-            // A card that cannot be split answers that it is not supported.
-            Reading::Absent(_) => Found::default(),
+            // A GPU that cannot be split answers that it is not supported.
+            Reading::Absent(_) => MigLayout::default(),
         });
         found.split.then(|| found.parts.iter_mut().map(|part| part.sample(index, reader, now)).collect())
     }
 }
 
-/// The parts of a card in their order. Their numbers may have gaps.
-fn find(device: &Device<'static>) -> Result<Found, NvmlError> {
-    let mut found = Found { split: device.mig_mode()?.current != 0, parts: Vec::new() };
+/// The parts of a GPU in their order. Their numbers may have gaps.
+fn find(device: &Device<'static>) -> Result<MigLayout, NvmlError> {
+    let mut found = MigLayout { split: device.mig_mode()?.current != 0, parts: Vec::new() };
     let places = if found.split { device.mig_device_count()? } else { 0 };
     for number in 0..places {
         match device.mig_device_by_index(number) {
@@ -71,9 +71,9 @@ fn find(device: &Device<'static>) -> Result<Found, NvmlError> {
 }
 
 impl Part {
-    /// Memory and processes; utilization, power and the like belong to the whole card, and
+    /// Memory and processes; utilization, power and the like belong to the whole GPU, and
     /// counters of parts have made drivers refuse other calls.
-    fn sample(&mut self, index: u32, reader: &mut Reader, now: Moment) -> DeviceSample {
+    fn sample(&mut self, index: u32, reader: &mut MetricReader, now: Moment) -> DeviceSample {
         let device = &self.device;
         reader.once(&mut self.name, || device.name());
         reader.once(&mut self.uuid, || device.uuid());

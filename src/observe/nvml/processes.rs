@@ -1,4 +1,4 @@
-//! The processes on a card: who computes and who draws, their memory and their share of the time.
+//! The processes on a GPU: who computes and who draws, their memory and their share of the time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,14 +7,14 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{ProcessInfo, ProcessUtilizationSample};
 
-use super::absence::{Reader, absence};
-use crate::reading::{Absence, DeviceProcess, Moment, Reading, Work};
+use super::absence::{MetricReader, absence};
+use crate::reading::{Absence, DeviceProcess, Moment, ProcessWork, Reading};
 use crate::units::{Bytes, Fraction};
 
 /// A share of the time that is older says nothing about now, in milliseconds.
 const STALE: u64 = 5_000;
 
-/// What is remembered of the processes of one card.
+/// What is remembered of the processes of one GPU.
 #[derive(Debug, Default)]
 pub struct Processes {
     /// Drivers before 510 know the second version of the lists alone.
@@ -26,7 +26,12 @@ pub struct Processes {
 
 impl Processes {
     /// Compute and graphics processes, each once.
-    pub fn list(&mut self, device: &Device<'static>, reader: &mut Reader, now: Moment) -> Reading<Vec<DeviceProcess>> {
+    pub fn list(
+        &mut self,
+        device: &Device<'static>,
+        reader: &mut MetricReader,
+        now: Moment,
+    ) -> Reading<Vec<DeviceProcess>> {
         reader.read(|| self.ask(device)).map(|(computing, drawing)| merged(computing, drawing, now))
     }
 
@@ -36,7 +41,7 @@ impl Processes {
             computing = device.running_compute_processes();
             self.second_version = computing.as_ref().is_err_and(|error| absence(error) == Absence::NotSupported);
         }
-        // Not all cards have a graphics list: what computes is what matters here.
+        // Not all GPUs have a graphics list: what computes is what matters here.
         if self.second_version {
             let computing = device.running_compute_processes_v2()?;
             return Ok((computing, device.running_graphics_processes_v2().unwrap_or_default()));
@@ -48,7 +53,7 @@ impl Processes {
     pub fn put_busy(
         &mut self,
         device: &Device<'static>,
-        reader: &mut Reader,
+        reader: &mut MetricReader,
         now: Moment,
         list: &mut Reading<Vec<DeviceProcess>>,
     ) {
@@ -87,8 +92,8 @@ impl Processes {
 }
 
 fn merged(computing: &[ProcessInfo], drawing: &[ProcessInfo], now: Moment) -> Vec<DeviceProcess> {
-    let mut known: BTreeMap<u32, (Option<u64>, Work)> = BTreeMap::new();
-    let lists = [(computing, Work::Compute), (drawing, Work::Graphics)];
+    let mut known: BTreeMap<u32, (Option<u64>, ProcessWork)> = BTreeMap::new();
+    let lists = [(computing, ProcessWork::Compute), (drawing, ProcessWork::Graphics)];
     for (process, work) in lists.into_iter().flat_map(|(list, work)| list.iter().map(move |process| (process, work))) {
         let memory = match process.used_gpu_memory {
             UsedGpuMemory::Used(bytes) => Some(bytes),
@@ -98,7 +103,7 @@ fn merged(computing: &[ProcessInfo], drawing: &[ProcessInfo], now: Moment) -> Ve
         let (most, works) = known.entry(process.pid).or_insert((memory, work));
         *most = (*most).max(memory);
         if *works != work {
-            *works = Work::Both;
+            *works = ProcessWork::Both;
         }
     }
     known
@@ -129,8 +134,11 @@ mod tests {
         let drawing = [process(7, UsedGpuMemory::Used(5)), process(6, UsedGpuMemory::Unavailable)];
         let unknown = || Reading::Absent(Absence::NotSupported);
         let expected = [
-            DeviceProcess { work: Work::Graphics, ..DeviceProcess::holding(6, unknown()) },
-            DeviceProcess { work: Work::Both, ..DeviceProcess::holding(7, Reading::measured(Bytes(5), Moment(1))) },
+            DeviceProcess { work: ProcessWork::Graphics, ..DeviceProcess::holding(6, unknown()) },
+            DeviceProcess {
+                work: ProcessWork::Both,
+                ..DeviceProcess::holding(7, Reading::measured(Bytes(5), Moment(1)))
+            },
             DeviceProcess::holding(8, Reading::measured(Bytes(0), Moment(1))),
             DeviceProcess::holding(9, unknown()),
         ];

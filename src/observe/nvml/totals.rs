@@ -5,7 +5,7 @@ use std::time::Instant;
 use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::FieldId;
 
-use super::absence::Reader;
+use super::absence::MetricReader;
 use super::health::field_values;
 use crate::reading::{Absence, NvLinks, Reading};
 use crate::units::{BytesPerSec, Fraction};
@@ -22,7 +22,7 @@ pub struct Totals {
 
 /// What they grew by.
 #[derive(Debug)]
-pub struct Growth {
+pub struct TotalsGrowth {
     /// Share of the time in which the power limit held the clocks down.
     pub slowed_by_power: Reading<Fraction>,
     /// Share of the time in which heat did.
@@ -35,7 +35,7 @@ pub struct Growth {
 
 impl Totals {
     /// Reads the counters; nothing yet the first time.
-    pub fn read(&mut self, device: &Device<'static>, reader: &mut Reader) -> Growth {
+    pub fn read(&mut self, device: &Device<'static>, reader: &mut MetricReader) -> TotalsGrowth {
         let read = field_values(device, reader, FIELDS);
         let now = Instant::now();
         let before = self.before.replace((now, read.clone()));
@@ -51,11 +51,11 @@ impl Totals {
         // The driver brings them up to date now and then: a little more than all of it is all of it.
         let share = |field| grown(field).map(|nanoseconds| Fraction((nanoseconds / 1e9).min(1.0)));
         let rate = |field| grown(field).map(|kibibytes| BytesPerSec(kibibytes * 1024.0));
-        Growth { slowed_by_power: share(0), slowed_by_heat: share(1), received: rate(2), sent: rate(3) }
+        TotalsGrowth { slowed_by_power: share(0), slowed_by_heat: share(1), received: rate(2), sent: rate(3) }
     }
 }
 
-impl Growth {
+impl TotalsGrowth {
     /// Received and sent over all NVLinks: traffic is spread evenly over those that are up, so
     /// it is as many times what the first carries. Estimated.
     pub fn nvlink(&self, links: &Reading<NvLinks>) -> [Reading<BytesPerSec>; 2] {

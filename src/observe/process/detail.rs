@@ -7,7 +7,7 @@ use procfs::process::{Io, Process};
 use procfs::{ProcError, ProcResult};
 
 use super::cut;
-use crate::reading::{Absence, HostDetail, Moment, Place, Reading};
+use crate::reading::{Absence, HostDetail, Moment, ProcessPlace, Reading};
 use crate::units::{Bytes, BytesPerSec};
 
 /// Digits of a container's number that tell it apart: as `docker ps` prints them.
@@ -16,12 +16,12 @@ const SHORT: usize = 12;
 /// What is remembered of the processes that are looked at.
 #[derive(Debug, Default)]
 pub struct Details {
-    seen: HashMap<u32, Seen>,
+    seen: HashMap<u32, PreviousDetail>,
 }
 
 #[derive(Debug)]
-struct Seen {
-    place: Reading<Place>,
+struct PreviousDetail {
+    place: Reading<ProcessPlace>,
     /// Bytes read and written by then.
     moved: Option<(u64, u64)>,
     at: Moment,
@@ -48,7 +48,7 @@ impl Details {
         let (read, written) = rates(&io, before.as_ref(), now);
         let place = before.map_or_else(|| place(&process, now), |seen| seen.place);
         let moved = io.ok().map(|io| (io.read_bytes, io.write_bytes));
-        self.seen.insert(pid, Seen { place: place.clone(), moved, at: now });
+        self.seen.insert(pid, PreviousDetail { place: place.clone(), moved, at: now });
         HostDetail { threads, read, written, place, swapped }
     }
 
@@ -60,7 +60,11 @@ impl Details {
 
 /// Bytes since the look before. The first look knows nothing yet; of other users' processes the
 /// kernel tells nothing.
-fn rates(io: &ProcResult<Io>, before: Option<&Seen>, now: Moment) -> (Reading<BytesPerSec>, Reading<BytesPerSec>) {
+fn rates(
+    io: &ProcResult<Io>,
+    before: Option<&PreviousDetail>,
+    now: Moment,
+) -> (Reading<BytesPerSec>, Reading<BytesPerSec>) {
     let io = match io {
         Ok(io) => io,
         Err(error) => return (Reading::Absent(absence(error)), Reading::Absent(absence(error))),
@@ -79,11 +83,11 @@ fn absence(error: &ProcError) -> Absence {
     }
 }
 
-fn place(process: &Process, now: Moment) -> Reading<Place> {
+fn place(process: &Process, now: Moment) -> Reading<ProcessPlace> {
     match process.cgroups() {
         Ok(groups) => {
             let named = groups.0.iter().find_map(|group| container(&group.pathname));
-            Reading::measured(named.map_or(Place::Host, Place::Container), now)
+            Reading::measured(named.map_or(ProcessPlace::Host, ProcessPlace::Container), now)
         }
         Err(error) => Reading::Absent(absence(&error)),
     }

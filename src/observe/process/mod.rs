@@ -16,7 +16,7 @@ use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System, Updat
 
 use children::Children;
 use detail::Details;
-use namespace::Elsewhere;
+use namespace::NamespacePids;
 use redaction::Redacted;
 use users::Users;
 
@@ -36,7 +36,7 @@ pub struct HostFacts {
     system: Option<System>,
     users: Users,
     cpu_before: HashMap<u32, CpuTime>,
-    elsewhere: Elsewhere,
+    elsewhere: NamespacePids,
     details: Details,
     children: Children,
     /// Every process is in sight.
@@ -59,7 +59,7 @@ impl HostFacts {
             system: System::new().ok(),
             users: Users::default(),
             cpu_before: HashMap::new(),
-            elsewhere: Elsewhere::default(),
+            elsewhere: NamespacePids::default(),
             details: Details::default(),
             children: Children::default(),
             on_host: namespace::is_the_hosts(),

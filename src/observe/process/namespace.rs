@@ -17,7 +17,7 @@ const LATEST: u64 = 600_000;
 /// The driver tells the pids of its own namespace. One process in sight whose list of pids
 /// (NSpid) has the number is the one; of several, nobody knows which.
 #[derive(Debug, Default)]
-pub struct Elsewhere {
+pub struct NamespacePids {
     found: HashMap<u32, u32>,
     /// Who was asked for by the last walk.
     asked: HashSet<u32>,
@@ -25,7 +25,7 @@ pub struct Elsewhere {
     wait: u64,
 }
 
-impl Elsewhere {
+impl NamespacePids {
     /// The pid that a process of another namespace has in this one. One walk through `root`
     /// answers for all.
     pub fn here(&mut self, root: &Path, pid: u32, now: Moment) -> Option<u32> {
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_pid_of_another_namespace_is_found_by_nspid() {
         let root = proc_with(&[(41, "41"), (42, "42\t1007"), (43, "43\t1008"), (44, "44\t1008")]);
-        let here = |pid| Elsewhere::default().here(root.path(), pid, Moment(0));
+        let here = |pid| NamespacePids::default().here(root.path(), pid, Moment(0));
         assert_eq!(here(1007), Some(42));
         // Two have it: nobody knows which is meant.
         assert_eq!(here(1008), None);
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn many_are_found_in_one_walk_and_those_in_vain_are_looked_for_ever_later() {
         let root = proc_with(&[(42, "42\t1007")]);
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = NamespacePids::default();
         assert_eq!(elsewhere.here(root.path(), 1007, Moment(0)), Some(42));
         // Had a second walk been made for the second pid, the first would be lost.
         fs::remove_dir_all(root.path().join("42")).unwrap();

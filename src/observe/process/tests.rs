@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::users::login_name;
 use super::*;
-use crate::reading::Place;
+use crate::reading::ProcessPlace;
 
 /// A process of this test, ended with it.
-struct Running(Child);
+struct TestProcess(Child);
 
-impl Running {
+impl TestProcess {
     fn shell(script: &str, arguments: &[&str]) -> Self {
         let child = Command::new("sh").args(["-c", script, "sh"]).args(arguments).stdin(Stdio::piped()).spawn();
         Self(child.unwrap())
@@ -20,7 +20,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
@@ -44,7 +44,7 @@ fn look_until(facts: &mut HostFacts, pid: u32, wanted: impl Fn(&HostProcess) -> 
 
 #[test]
 fn a_real_process_is_known_by_name_command_user_and_memory() {
-    let child = Running::shell("read line; :", &["--lr", "3e-4"]);
+    let child = TestProcess::shell("read line; :", &["--lr", "3e-4"]);
     let mut facts = HostFacts::new();
     // Until the shell runs, it is still a copy of this test.
     let seen = look_until(&mut HostFacts::new(), child.pid(), |seen| {
@@ -68,7 +68,7 @@ fn a_real_process_is_known_by_name_command_user_and_memory() {
 
 #[test]
 fn a_busy_process_shows_the_cores_it_uses() {
-    let child = Running::shell("while :; do :; done", &[]);
+    let child = TestProcess::shell("while :; do :; done", &[]);
     let mut facts = HostFacts::new();
     // By its own clock it may get less than a core; but it gets something.
     let seen = look_until(&mut facts, child.pid(), |seen| seen.cpu.value().is_some_and(|cpu| cpu.0 > 0.05));
@@ -77,7 +77,7 @@ fn a_busy_process_shows_the_cores_it_uses() {
 
 #[test]
 fn a_process_that_ended_is_gone() {
-    let mut child = Running::shell("read line; :", &[]);
+    let mut child = TestProcess::shell("read line; :", &[]);
     let pid = child.pid();
     let mut facts = HostFacts::new();
     assert!(facts.of(&[pid], Moment(1000)).remove(0).started.value().is_some());
@@ -98,7 +98,7 @@ fn long_arguments_are_cut_and_bytes_that_are_no_text_are_replaced() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    let child = Running(child);
+    let child = TestProcess(child);
     let seen = look_until(&mut HostFacts::new(), child.pid(), |seen| {
         seen.command.value().is_some_and(|line| line.contains('é'))
     });
@@ -124,7 +124,7 @@ fn accounts_are_found_by_id() {
     assert_eq!(login_name(passwd, 1001), None);
 }
 
-/// A made-up /proc with processes of these pids in this and other namespaces.
+/// A simulated /proc with processes of these pids in this and other namespaces.
 pub fn proc_with(processes: &[(u32, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let own = fs::read_to_string("/proc/self/status").unwrap();
@@ -141,7 +141,7 @@ pub fn proc_with(processes: &[(u32, &str)]) -> tempfile::TempDir {
 
 #[test]
 fn facts_of_a_process_in_another_namespace_carry_the_drivers_pid() {
-    let child = Running::shell("read line; :", &[]);
+    let child = TestProcess::shell("read line; :", &[]);
     // Above the largest pid, so that no process of this machine has it.
     let told = 4_200_123;
     let root = proc_with(&[(child.pid(), &format!("{}\t{told}", child.pid()))]);
@@ -169,7 +169,7 @@ fn a_pid_that_nobody_here_ever_had_is_of_another_namespace_unless_all_are_in_sig
 fn who_is_looked_at_closely_tells_of_threads_and_children() {
     // A loader with a child of its own; all wait for a line.
     let script = "sh -c 'sh -c \"read line; :\" worker; :' loader; :";
-    let child = Running::shell(script, &[]);
+    let child = TestProcess::shell(script, &[]);
     let mut facts = HostFacts::new();
     let start = Instant::now();
     loop {
@@ -177,7 +177,7 @@ fn who_is_looked_at_closely_tells_of_threads_and_children() {
         let mut known = facts.of(&[child.pid()], now);
         let children = facts.closely(&mut known, now);
         assert_eq!(known[0].detail.threads.value(), Some(&1));
-        assert!(matches!(known[0].detail.place.value(), Some(Place::Host | Place::Container(_))));
+        assert!(matches!(known[0].detail.place.value(), Some(ProcessPlace::Host | ProcessPlace::Container(_))));
         if let [loader, worker] = children.as_slice() {
             assert_eq!((loader.parent, worker.parent), (Some(child.pid()), Some(loader.pid)));
             // Its bytes are counted from the second look on.
@@ -192,7 +192,7 @@ fn who_is_looked_at_closely_tells_of_threads_and_children() {
 
 #[test]
 fn ending_means_that_process_and_no_other() {
-    let mut child = Running::shell("trap '' TERM; read line; :", &[]);
+    let mut child = TestProcess::shell("trap '' TERM; read line; :", &[]);
     let pid = child.pid();
     let started = *HostFacts::new().of(&[pid], Moment(1000)).remove(0).started.value().unwrap();
     let refused = end(pid, started + 7, End::Forced).unwrap_err();

@@ -10,7 +10,7 @@ mod page;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use page::{Metric, metrics};
+use page::{MetricLine, metrics};
 
 use super::Source;
 use crate::catalog::Catalog;
@@ -29,12 +29,12 @@ pub struct Prometheus {
     url: String,
     catalog: Catalog,
     /// Every GPU that was ever on the page: one that is missing keeps its place.
-    known: BTreeMap<Place, Identity>,
+    known: BTreeMap<GpuPlace, Identity>,
 }
 
 /// Where a GPU is: host, number there, and which part of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct GpuPlace {
     host: String,
     gpu: u32,
     part: String,
@@ -64,7 +64,7 @@ impl Prometheus {
 
     /// The devices of a page, and those that are no longer on it.
     fn devices(&mut self, page: &str, now: Moment) -> Vec<DeviceSample> {
-        let mut figures: BTreeMap<Place, BTreeMap<&str, Metric<'_>>> = BTreeMap::new();
+        let mut figures: BTreeMap<GpuPlace, BTreeMap<&str, MetricLine<'_>>> = BTreeMap::new();
         for metric in metrics(page).filter(|metric| metric.name.starts_with("DCGM_FI_")) {
             if let Some(place) = place(&metric) {
                 figures.entry(place).or_default().insert(metric.name, metric);
@@ -139,16 +139,16 @@ fn fetch(url: &str) -> Result<String, String> {
 }
 
 /// Of which GPU a metric is; none for what is of no GPU (CPUs, switches, links).
-fn place(metric: &Metric<'_>) -> Option<Place> {
+fn place(metric: &MetricLine<'_>) -> Option<GpuPlace> {
     let gpu = metric.label("gpu")?.parse().ok()?;
     let host = metric.label("Hostname").unwrap_or_default();
-    Some(Place { host, gpu, part: metric.label("GPU_I_ID").unwrap_or_default() })
+    Some(GpuPlace { host, gpu, part: metric.label("GPU_I_ID").unwrap_or_default() })
 }
 
 fn device(
     index: u32,
     identity: &Identity,
-    metrics: &BTreeMap<&str, Metric<'_>>,
+    metrics: &BTreeMap<&str, MetricLine<'_>>,
     catalog: &Catalog,
     now: Moment,
 ) -> DeviceSample {

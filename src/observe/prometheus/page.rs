@@ -6,7 +6,7 @@
 
 /// One line: `name{label="value",…} number [timestamp]`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Metric<'a> {
+pub struct MetricLine<'a> {
     /// Its name.
     pub name: &'a str,
     /// What is between the braces.
@@ -15,7 +15,7 @@ pub struct Metric<'a> {
     pub value: f64,
 }
 
-impl Metric<'_> {
+impl MetricLine<'_> {
     /// The value of a label, its escapes undone.
     pub fn label(&self, wanted: &str) -> Option<String> {
         let mut rest = self.labels;
@@ -32,11 +32,11 @@ impl Metric<'_> {
 }
 
 /// The metrics of a page; lines that are none are left out.
-pub fn metrics(page: &str) -> impl Iterator<Item = Metric<'_>> {
+pub fn metrics(page: &str) -> impl Iterator<Item = MetricLine<'_>> {
     page.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).filter_map(metric)
 }
 
-fn metric(line: &str) -> Option<Metric<'_>> {
+fn metric(line: &str) -> Option<MetricLine<'_>> {
     let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
     let (name, rest) = line.split_at(end);
     let (labels, rest) = match rest.strip_prefix('{') {
@@ -45,7 +45,7 @@ fn metric(line: &str) -> Option<Metric<'_>> {
     };
     let value = rest.trim_start_matches('}').split_whitespace().next()?;
     // Rust reads `NaN`, `+Inf` and `-Inf` as Prometheus writes them.
-    Some(Metric { name, labels, value: value.parse().ok()? })
+    Some(MetricLine { name, labels, value: value.parse().ok()? })
 }
 
 /// Where the braces close, outside of quotes.

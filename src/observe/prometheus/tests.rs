@@ -4,7 +4,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use super::*;
-use crate::reading::Kind;
+use crate::reading::ReadingKind;
 use crate::units::BytesPerSec;
 
 const NOW: Moment = Moment(1_790_000_000_000);
@@ -79,7 +79,7 @@ fn a_page_of_dcgms_exporter_is_read() {
     assert_eq!(first.sm_clock, Reading::measured(Megahertz(1755.0), NOW));
     assert_eq!(first.tensor_activity, Reading::measured(Fraction(0.44), NOW));
     // A quarter of the H100's 3.35 TB/s, derived: not measured as bytes.
-    assert_eq!(first.dram_bandwidth.kind(), Some(Kind::Estimated));
+    assert_eq!(first.dram_bandwidth.kind(), Some(ReadingKind::Estimated));
     assert!((first.dram_bandwidth.value().unwrap().0 / 0.25 / 3.35e12 - 1.0).abs() < 0.01);
     assert_eq!(first.processes, Reading::Absent(Absence::NotExported));
     assert_eq!(first.power_limit, Reading::Absent(Absence::NotExported));

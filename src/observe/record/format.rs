@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::plan::{Document, Fault, HfConfig, Loaded};
+use crate::plan::{Document, Fault, HfConfig, LoadedPlan};
 use crate::reading::{Moment, Reading, Sample, SourceInfo, taken_at};
 
 /// The version of the schema that is written here. A reader knows its own and those before it.
@@ -95,13 +95,13 @@ impl PlanText {
     ///
     /// # Errors
     /// Where the text is no plan for this version of the program.
-    pub fn load(&self) -> Result<Loaded, Vec<Fault>> {
+    pub fn load(&self) -> Result<LoadedPlan, Vec<Fault>> {
         let document = Document::parse(&self.text)?;
         let mut plan = document.plan()?;
         if let (Some(HfConfig::Path(_)), Some(config)) = (&plan.model.hf_config, &self.hf_config) {
             plan.model.hf_config = Some(HfConfig::Inline(config.clone()));
         }
-        Ok(Loaded { document, plan, name: self.name.clone(), path: None })
+        Ok(LoadedPlan { document, plan, name: self.name.clone(), path: None })
     }
 }
 

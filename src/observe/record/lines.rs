@@ -21,7 +21,7 @@ pub const BREAKS_OFF: &str = "the line breaks off";
 
 /// The lines of a file, unpacked where it is packed.
 #[derive(Debug)]
-pub struct Lines {
+pub struct RecordingLines {
     input: Input,
     /// Bytes of unpacked text before the next line.
     pub byte: u64,
@@ -35,7 +35,7 @@ enum Input {
     Gzip(Box<BufReader<MultiGzDecoder<BufReader<File>>>>, u64),
 }
 
-impl Lines {
+impl RecordingLines {
     /// From the first line on.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = BufReader::new(files::open(path)?);

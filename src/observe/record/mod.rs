@@ -14,7 +14,7 @@ mod writer;
 pub use format::{Header, PlanText, VERSION};
 pub use player::Replay;
 pub use reader::{Damage, OpenError, Recording, Samples};
-pub use writer::{Compression, Recorder, Rotation, Written};
+pub use writer::{Compression, Recorder, RecordingTotals, Rotation};
 
 #[cfg(test)]
 mod tests;

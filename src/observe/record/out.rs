@@ -15,14 +15,14 @@ const MODE: u32 = 0o600;
 
 /// A file that counts what goes into it.
 #[derive(Debug)]
-struct Counted {
+struct CountingWriter {
     file: File,
     bytes: u64,
     /// Given up: what is still written, a packer's last bytes, goes nowhere.
     given_up: bool,
 }
 
-impl Write for Counted {
+impl Write for CountingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.given_up {
             return Ok(bytes.len());
@@ -39,7 +39,7 @@ impl Write for Counted {
 
 /// The file, packed or not.
 #[derive(Debug)]
-pub struct Out {
+pub struct RecordingOutput {
     to: To,
     /// Bytes up to the end of the last whole line.
     whole: u64,
@@ -54,12 +54,12 @@ const LAST_BLOCK: [u8; 2] = [0x03, 0x00];
 
 #[derive(Debug)]
 enum To {
-    Plain(Counted),
-    Gzip(GzEncoder<Counted>),
+    Plain(CountingWriter),
+    Gzip(GzEncoder<CountingWriter>),
 }
 
 impl To {
-    fn of(counted: Counted, compression: Compression) -> Self {
+    fn of(counted: CountingWriter, compression: Compression) -> Self {
         match compression {
             Compression::None => Self::Plain(counted),
             // It runs beside training: half the work for a tenth more bytes.
@@ -67,7 +67,7 @@ impl To {
         }
     }
 
-    fn counted(&mut self) -> &mut Counted {
+    fn counted(&mut self) -> &mut CountingWriter {
         match self {
             Self::Plain(out) => out,
             Self::Gzip(out) => out.get_mut(),
@@ -75,13 +75,13 @@ impl To {
     }
 }
 
-impl Out {
+impl RecordingOutput {
     /// A new file; a device or a pipe is written to.
     pub fn create(path: &Path, compression: Compression) -> io::Result<Self> {
         let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
         let file = OpenOptions::new().write(true).create_new(!special).mode(MODE).open(path)?;
         Ok(Self {
-            to: To::of(Counted { file, bytes: 0, given_up: false }, compression),
+            to: To::of(CountingWriter { file, bytes: 0, given_up: false }, compression),
             whole: 0,
             packed: Crc::new(),
             trailer: Vec::new(),
@@ -133,7 +133,7 @@ impl Out {
                 self.trailer.extend(self.packed.sum().to_le_bytes());
                 self.trailer.extend(self.packed.amount().to_le_bytes());
             }
-            self.to = To::of(Counted { file, bytes: whole, given_up: false }, Compression::Gzip);
+            self.to = To::of(CountingWriter { file, bytes: whole, given_up: false }, Compression::Gzip);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::reader::{OpenError, Recording, Samples};
 use crate::observe::Source;
-use crate::reading::playback::{Milestones, Playback, SPEEDS, Steer};
+use crate::reading::playback::{Milestones, Playback, PlaybackCommand, SPEEDS};
 use crate::reading::{Moment, Sample, SourceInfo, SourceKind};
 
 /// A recording as a source.
@@ -145,29 +145,29 @@ impl Source for Replay {
         })
     }
 
-    fn steer(&mut self, steer: Steer) {
+    fn steer(&mut self, steer: PlaybackCommand) {
         match steer {
-            Steer::Pause if self.next().is_none() => {
+            PlaybackCommand::Pause if self.next().is_none() => {
                 self.paused = false;
                 self.go_to(0);
             }
-            Steer::Pause => self.paused = !self.paused,
-            Steer::Step(by) => {
+            PlaybackCommand::Pause => self.paused = !self.paused,
+            PlaybackCommand::Step(by) => {
                 self.paused = true;
                 let last = self.recording().len().saturating_sub(1);
                 self.go_to(self.target().saturating_add_signed(isize::try_from(by).unwrap_or(0)).min(last));
             }
-            Steer::Seek(by) => self.seek(f64::from(by)),
-            Steer::SeekPercent(by) => {
+            PlaybackCommand::Seek(by) => self.seek(f64::from(by)),
+            PlaybackCommand::SeekPercent(by) => {
                 let whole = self.recording().time(usize::MAX).since(self.recording().time(0));
                 self.seek(whole.0 * f64::from(by) / 100.0);
             }
-            Steer::Afresh => {
+            PlaybackCommand::Afresh => {
                 self.until = self.target();
                 self.play_from(0);
             }
-            Steer::Faster => self.speed = (self.speed * 2.0).min(*SPEEDS.end()),
-            Steer::Slower => self.speed = (self.speed / 2.0).max(*SPEEDS.start()),
+            PlaybackCommand::Faster => self.speed = (self.speed * 2.0).min(*SPEEDS.end()),
+            PlaybackCommand::Slower => self.speed = (self.speed / 2.0).max(*SPEEDS.start()),
         }
         self.anchor();
     }

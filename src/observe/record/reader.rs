@@ -10,7 +10,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::format::{Header, VERSION, decode};
-use super::lines::{BREAKS_OFF, Lines};
+use super::lines::{BREAKS_OFF, RecordingLines};
 use super::writer::part_path;
 use crate::files;
 use crate::plan::reason;
@@ -122,7 +122,7 @@ impl Header {
     /// # Errors
     /// Where it is none.
     pub fn read(path: &Path) -> Result<Self, OpenError> {
-        let mut lines = Lines::open(path).map_err(|error| not_opened(path, error))?;
+        let mut lines = RecordingLines::open(path).map_err(|error| not_opened(path, error))?;
         header_of(path, &mut lines)
     }
 }
@@ -133,7 +133,7 @@ impl Recording {
     /// # Errors
     /// Where there is no sample to be played.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let mut lines = Lines::open(path).map_err(|error| not_opened(path, error))?;
+        let mut lines = RecordingLines::open(path).map_err(|error| not_opened(path, error))?;
         let header = header_of(path, &mut lines)?;
         let first = header.part;
         let base = base_of(path, first);
@@ -142,7 +142,7 @@ impl Recording {
         while goes_on {
             let number = first.saturating_add(u32::try_from(recording.parts.len()).unwrap_or(u32::MAX));
             let next = part_path(&base, number);
-            let Ok(mut lines) = Lines::open(&next) else { break };
+            let Ok(mut lines) = RecordingLines::open(&next) else { break };
             match header_of(&next, &mut lines) {
                 Ok(header) if header.started == recording.header.started && header.part == number => {}
                 // Another recording's, or none.
@@ -160,7 +160,7 @@ impl Recording {
 
     /// Notes where the samples of the newest part stand; whether a later part may go on. It may where the last line
     /// of this one breaks off: a program that was killed was started again.
-    fn scan(&mut self, mut lines: Lines) -> bool {
+    fn scan(&mut self, mut lines: RecordingLines) -> bool {
         let part = self.parts.len() - 1;
         // The header is the line before the first.
         for line in 1.. {
@@ -234,7 +234,7 @@ impl Recording {
 #[derive(Debug)]
 pub struct Samples {
     recording: Recording,
-    open: Option<(usize, Lines)>,
+    open: Option<(usize, RecordingLines)>,
     /// What was read ahead, and the place of its first.
     ahead: (usize, VecDeque<Result<Sample, String>>),
 }
@@ -295,7 +295,7 @@ impl Samples {
         let path = &self.recording.parts[entry.part];
         let mut lines = match self.open.take() {
             Some((part, lines)) if part == entry.part => lines,
-            _ => Lines::open(path).map_err(|error| error.to_string())?,
+            _ => RecordingLines::open(path).map_err(|error| error.to_string())?,
         };
         lines.go_to(entry.byte, path).map_err(|error| error.to_string())?;
         let line = lines.next().map_err(|error| error.to_string())?.ok_or("the file has become shorter")?.to_vec();
@@ -314,7 +314,7 @@ fn fault(error: &serde_json::Error) -> String {
 const MOST_HEADER: usize = 400_000;
 
 /// The header of a file.
-fn header_of(path: &Path, lines: &mut Lines) -> Result<Header, OpenError> {
+fn header_of(path: &Path, lines: &mut RecordingLines) -> Result<Header, OpenError> {
     /// What a header of any version says.
     #[derive(Deserialize)]
     struct Version {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::format::{Header, encode};
-use super::out::{Out, is_full};
+use super::out::{RecordingOutput, is_full};
 use crate::reading::{Moment, Sample};
 use crate::units::{Bytes, Seconds};
 
@@ -41,7 +41,7 @@ pub struct Rotation {
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct RecordingTotals {
     /// The first file, or the only one.
     pub path: PathBuf,
     /// Samples in all parts.
@@ -60,7 +60,7 @@ pub struct Written {
     pub span: Option<(Moment, Moment)>,
 }
 
-impl Written {
+impl RecordingTotals {
     /// What became of it, in words.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -88,8 +88,8 @@ pub struct Recorder {
     header: Header,
     compression: Compression,
     rotation: Rotation,
-    out: Out,
-    written: Written,
+    out: RecordingOutput,
+    written: RecordingTotals,
     /// Bytes of the parts before this one.
     before: u64,
 }
@@ -109,7 +109,7 @@ impl Recorder {
         let oldest = earlier.first().copied().unwrap_or(header.part);
         let continued = (!earlier.is_empty()).then_some(header.part);
         let bytes = Bytes(out.bytes());
-        let written = Written {
+        let written = RecordingTotals {
             path: path.to_owned(),
             samples: 0,
             bytes,
@@ -156,7 +156,7 @@ impl Recorder {
 
     /// What has been written so far.
     #[must_use]
-    pub const fn written(&self) -> &Written {
+    pub const fn written(&self) -> &RecordingTotals {
         &self.written
     }
 
@@ -164,7 +164,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Where its last bytes cannot be written.
-    pub fn finish(mut self) -> io::Result<Written> {
+    pub fn finish(mut self) -> io::Result<RecordingTotals> {
         self.out.end()?;
         self.written.bytes = Bytes(self.before + self.out.bytes());
         Ok(self.written)
@@ -196,8 +196,8 @@ impl Recorder {
 }
 
 /// A new file with the header in it; none stays where there is no room for that.
-fn begin(path: &Path, header: &Header, compression: Compression) -> io::Result<Out> {
-    let mut out = Out::create(path, compression)?;
+fn begin(path: &Path, header: &Header, compression: Compression) -> io::Result<RecordingOutput> {
+    let mut out = RecordingOutput::create(path, compression)?;
     match out.line(&serde_json::to_string(header)?) {
         Ok(()) => Ok(out),
         Err(error) => {

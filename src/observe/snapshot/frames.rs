@@ -4,7 +4,7 @@
 //! several of them the innermost layer of the training loop counts: an optimizer's step, then a
 //! collective, then the backward pass, then a module's forward pass, then a module's making.
 
-use crate::reading::Purpose;
+use crate::reading::BlockPurpose;
 
 /// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +44,9 @@ impl Frame {
 }
 
 /// What for, and the named term where the frames tell.
-pub fn purpose(frames: &[Frame]) -> (Purpose, Option<&'static str>) {
+pub fn purpose(frames: &[Frame]) -> (BlockPurpose, Option<&'static str>) {
     if frames.is_empty() {
-        return (Purpose::Unrecorded, None);
+        return (BlockPurpose::Unrecorded, None);
     }
     let any = |rule: fn(&Frame) -> bool| frames.iter().any(rule);
     if any(is_optimizer) {
@@ -54,26 +54,26 @@ pub fn purpose(frames: &[Frame]) -> (Purpose, Option<&'static str>) {
         let makes_states =
             any(|frame| frame.is(&["_init_group", "initialize_state", "init_state", "_init_state", "state_init"]));
         let states = makes_states || !any(|frame| frame.is_in("torch/optim/"));
-        return (if states { Purpose::OptimizerStates } else { Purpose::Temporaries }, None);
+        return (if states { BlockPurpose::OptimizerStates } else { BlockPurpose::Temporaries }, None);
     }
     if any(is_collective) {
-        return (Purpose::CommunicationBuffers, None);
+        return (BlockPurpose::CommunicationBuffers, None);
     }
     if any(is_backward) {
-        return (Purpose::Gradients, None);
+        return (BlockPurpose::Gradients, None);
     }
     if any(|frame| frame.is(&["_call_impl", "forward"])) {
-        return (Purpose::Activations, part(frames));
+        return (BlockPurpose::Activations, part(frames));
     }
     if any(is_making) {
-        return (Purpose::Parameters, None);
+        return (BlockPurpose::Parameters, None);
     }
     if frames.iter().all(Frame::is_native) {
         // The backward pass runs on threads of its own, where no Python is.
         let autograd = any(|frame| frame.name.contains("autograd"));
-        return (if autograd { Purpose::Gradients } else { Purpose::Unrecorded }, None);
+        return (if autograd { BlockPurpose::Gradients } else { BlockPurpose::Unrecorded }, None);
     }
-    (Purpose::Other, None)
+    (BlockPurpose::Other, None)
 }
 
 fn is_optimizer(frame: &Frame) -> bool {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     /// Frames, what they are for, and the named term.
-    type Case<'a> = (&'a [(&'a str, &'a str)], Purpose, Option<&'a str>);
+    type Case<'a> = (&'a [(&'a str, &'a str)], BlockPurpose, Option<&'a str>);
 
     fn frames(stack: &[(&str, &str)]) -> Vec<Frame> {
         stack.iter().map(|(file, name)| Frame { file: (*file).to_owned(), name: (*name).to_owned(), line: 7 }).collect()
@@ -194,7 +194,7 @@ mod tests {
                     ("/home/me/model.py", "__init__"),
                     ("/home/me/train.py", "<module>"),
                 ],
-                Purpose::Parameters,
+                BlockPurpose::Parameters,
                 None,
             ),
             (
@@ -203,7 +203,7 @@ mod tests {
                     ("torch/nn/modules/module.py", "_apply"),
                     ("/home/me/train.py", "<module>"),
                 ],
-                Purpose::Parameters,
+                BlockPurpose::Parameters,
                 None,
             ),
             (
@@ -213,7 +213,7 @@ mod tests {
                     ("/home/me/model.py", "MLP.forward"),
                     ("/home/me/train.py", "<module>"),
                 ],
-                Purpose::Activations,
+                BlockPurpose::Activations,
                 Some("feed-forward"),
             ),
             (
@@ -222,7 +222,7 @@ mod tests {
                     ("/home/me/model.py", "forward"),
                     ("/home/me/train.py", "<module>"),
                 ],
-                Purpose::Activations,
+                BlockPurpose::Activations,
                 Some("logits and loss"),
             ),
             (
@@ -231,7 +231,7 @@ mod tests {
                     ("torch/_tensor.py", "backward"),
                     ("/home/me/train.py", "<module>"),
                 ],
-                Purpose::Gradients,
+                BlockPurpose::Gradients,
                 None,
             ),
             (
@@ -240,7 +240,7 @@ mod tests {
                     ("torch/optim/adamw.py", "step"),
                     ("/home/me/train.py", "<module>"),
                 ],
-                Purpose::OptimizerStates,
+                BlockPurpose::OptimizerStates,
                 None,
             ),
             (
@@ -249,7 +249,7 @@ mod tests {
                     ("torch/optim/adamw.py", "step"),
                     ("/home/me/train.py", "<module>"),
                 ],
-                Purpose::Temporaries,
+                BlockPurpose::Temporaries,
                 None,
             ),
             (
@@ -257,18 +257,18 @@ mod tests {
                     ("torch/distributed/fsdp/_flat_param.py", "_alloc_padded_unsharded_flat_param"),
                     ("torch/nn/modules/module.py", "_call_impl"),
                 ],
-                Purpose::CommunicationBuffers,
+                BlockPurpose::CommunicationBuffers,
                 None,
             ),
-            (&[("/home/me/data.py", "collate"), ("/home/me/train.py", "<module>")], Purpose::Other, None),
+            (&[("/home/me/data.py", "collate"), ("/home/me/train.py", "<module>")], BlockPurpose::Other, None),
         ];
         for (inner, wanted, term) in cases {
             assert_eq!(purpose(&stack(inner)), (wanted, term), "{inner:?}");
         }
-        assert_eq!(purpose(&[]), (Purpose::Unrecorded, None));
+        assert_eq!(purpose(&[]), (BlockPurpose::Unrecorded, None));
         let native =
             frames(&[("", "c10::cuda::CUDACachingAllocator::malloc"), ("??", "torch::autograd::Engine::thread_main")]);
-        assert_eq!(purpose(&native), (Purpose::Gradients, None));
+        assert_eq!(purpose(&native), (BlockPurpose::Gradients, None));
     }
 
     #[test]

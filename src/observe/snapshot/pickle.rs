@@ -13,7 +13,7 @@ use std::cell::Cell;
 use machine::Machine;
 
 /// The number of a value in the table.
-pub type Id = u32;
+pub type ValueId = u32;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,9 +29,9 @@ pub enum Value {
     /// A text: its bytes within the pickle.
     Text(u32, u32),
     /// A list or a tuple.
-    List(Vec<Id>),
+    List(Vec<ValueId>),
     /// Pairs, in order.
-    Dictionary(Vec<(Id, Id)>),
+    Dictionary(Vec<(ValueId, ValueId)>),
 }
 
 /// A pickle that was read.
@@ -39,7 +39,7 @@ pub enum Value {
 pub struct Pickle<'a> {
     bytes: &'a [u8],
     values: Vec<Value>,
-    root: Id,
+    root: ValueId,
     /// Steps that may still be gone from value to value: see [`Pickle::is_exhausted`].
     steps: Cell<u64>,
 }
@@ -86,7 +86,7 @@ impl<'a> Pickle<'a> {
 
     /// The value of a number.
     #[must_use]
-    pub fn value(&self, id: Id) -> &Value {
+    pub fn value(&self, id: ValueId) -> &Value {
         // Numbers come from the table alone.
         self.values.get(id as usize).unwrap_or(&Value::Nothing)
     }
@@ -99,7 +99,7 @@ impl<'a> Pickle<'a> {
 
     /// The number of a dictionary's value of that key.
     #[must_use]
-    pub fn get_id(&self, dictionary: &Value, key: &str) -> Option<Id> {
+    pub fn get_id(&self, dictionary: &Value, key: &str) -> Option<ValueId> {
         let Value::Dictionary(pairs) = dictionary else { return None };
         if !self.step(1 + pairs.len()) {
             return None;
@@ -109,7 +109,7 @@ impl<'a> Pickle<'a> {
 
     /// A list's values.
     pub fn items<'b>(&'b self, list: Option<&'b Value>) -> impl Iterator<Item = &'b Value> {
-        let ids: &[Id] = match list {
+        let ids: &[ValueId] = match list {
             Some(Value::List(ids)) if self.step(1 + ids.len()) => ids,
             _ => &[],
         };

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::frames::{self, Frame};
-use super::pickle::{Id, Pickle, Value};
-use crate::reading::{DeviceSnapshot, Purpose, SnapshotTerm};
+use super::pickle::{Pickle, Value, ValueId};
+use crate::reading::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
 use crate::units::Bytes;
 
 /// Frames of a stack that are looked at.
@@ -51,14 +51,14 @@ pub fn read(bytes: &[u8]) -> Result<Vec<DeviceSnapshot>, String> {
 
 /// What a block's stack comes to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Origin {
-    purpose: Purpose,
+struct BlockOrigin {
+    purpose: BlockPurpose,
     part: Option<&'static str>,
     place: String,
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct BlockTotals {
     reserved: u64,
     allocated: u64,
     pending: u64,
@@ -68,15 +68,15 @@ struct Found {
     segments: u64,
     expandable: bool,
     largest_split: u64,
-    terms: HashMap<Origin, (u64, u64)>,
+    terms: HashMap<BlockOrigin, (u64, u64)>,
     failed: Vec<(Bytes, Option<Bytes>)>,
 }
 
 struct Reader<'a, 'b> {
     pickle: &'b Pickle<'a>,
     /// Stacks that were looked at, by their place in the pickle: blocks share them.
-    stacks: HashMap<Id, Origin>,
-    devices: BTreeMap<u32, Found>,
+    stacks: HashMap<ValueId, BlockOrigin>,
+    devices: BTreeMap<u32, BlockTotals>,
 }
 
 impl Reader<'_, '_> {
@@ -92,7 +92,7 @@ impl Reader<'_, '_> {
             return Ok(());
         }
         let active = blocks.iter().any(|block| self.state(block) != State::Free);
-        let origins: Vec<Option<Origin>> =
+        let origins: Vec<Option<BlockOrigin>> =
             blocks.iter().map(|block| (self.state(block) == State::Allocated).then(|| self.origin(block))).collect();
         let found = self.devices.entry(device).or_default();
         found.segments += 1;
@@ -120,7 +120,7 @@ impl Reader<'_, '_> {
         state(self.pickle, block)
     }
 
-    fn origin(&mut self, block: &Value) -> Origin {
+    fn origin(&mut self, block: &Value) -> BlockOrigin {
         let pickle = self.pickle;
         // Until 2.0 the frames stood in a history of the block, the newest entry first.
         let frames = pickle.get_id(block, "frames").or_else(|| {
@@ -183,12 +183,12 @@ fn state(pickle: &Pickle<'_>, block: &Value) -> State {
     }
 }
 
-fn origin(stack: &[Frame]) -> Origin {
+fn origin(stack: &[Frame]) -> BlockOrigin {
     let (purpose, part) = frames::purpose(stack);
-    Origin { purpose, part, place: frames::place(stack) }
+    BlockOrigin { purpose, part, place: frames::place(stack) }
 }
 
-impl Found {
+impl BlockTotals {
     fn free(&mut self, size: u64, state: State, beside_others: bool) {
         let into = match (state, beside_others) {
             (State::Pending, _) => &mut self.pending,
@@ -205,7 +205,7 @@ impl Found {
         let mut terms: Vec<SnapshotTerm> = self
             .terms
             .into_iter()
-            .map(|(Origin { purpose, part, place }, (blocks, bytes))| SnapshotTerm {
+            .map(|(BlockOrigin { purpose, part, place }, (blocks, bytes))| SnapshotTerm {
                 purpose,
                 part,
                 place,

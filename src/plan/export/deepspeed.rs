@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-use super::shape::{self, Degrees};
-use super::{Exported, recomputation_name};
+use super::shape::{self, ExportDegrees};
+use super::{ExportedPlan, recomputation_name};
 use crate::plan::keywords::{CpuOffload, Dtype, Engine, Optimizer, Precision, Sharding};
 use crate::plan::types::{Checkpointing, Plan};
 
 /// The configuration.
-pub fn json(plan: &Plan) -> Exported {
+pub fn json(plan: &Plan) -> ExportedPlan {
     let mut notes = Vec::new();
     let mut root = Map::new();
-    let degrees = Degrees::of(plan);
+    let degrees = ExportDegrees::of(plan);
     let (micro, steps, global) = shape::batch(plan, degrees.data);
     for (key, value) in [
         ("train_batch_size", global),
@@ -34,7 +34,7 @@ pub fn json(plan: &Plan) -> Exported {
     notes.extend(shape::other_engine(plan, "DeepSpeed", &[Engine::Deepspeed]));
     unsaid(plan, degrees, &mut notes);
     let text = serde_json::to_string_pretty(&Value::Object(root)).unwrap_or_default();
-    Exported { text: format!("{text}\n"), notes }
+    ExportedPlan { text: format!("{text}\n"), notes }
 }
 
 fn zero(plan: &Plan) -> Value {
@@ -102,7 +102,7 @@ fn optimizer(root: &mut Map<String, Value>, plan: &Plan, notes: &mut Vec<String>
 }
 
 /// What the script says, or nobody.
-fn unsaid(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) {
+fn unsaid(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) {
     notes.push("model, sequence length and attention are the script's".to_owned());
     for (key, degree) in [("pipeline_parallel", degrees.pipeline), ("context_parallel", degrees.context)] {
         if degree > 1 {

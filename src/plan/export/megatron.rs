@@ -1,7 +1,7 @@
 //! A plan as arguments of Megatron-LM (`megatron/training/arguments.py`).
 
-use super::shape::{self, Degrees};
-use super::{Exported, recomputation_name};
+use super::shape::{self, ExportDegrees};
+use super::{ExportedPlan, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::keywords::{
     Activation, Attention, CpComm, CpuOffload, Dtype, Engine, Loss, ModelType, MoeDispatcher, Norm, Optimizer,
@@ -11,12 +11,12 @@ use crate::plan::types::{ArchitecturePart, Checkpointing, Plan};
 
 /// Arguments as they come together.
 #[derive(Debug, Default)]
-pub struct Arguments {
+pub struct MegatronArguments {
     lines: Vec<String>,
     notes: Vec<String>,
 }
 
-impl Arguments {
+impl MegatronArguments {
     fn flag(&mut self, name: &str, on: bool) {
         if on {
             self.lines.push(format!("--{name}"));
@@ -35,25 +35,25 @@ impl Arguments {
 }
 
 /// The arguments, one option a line.
-pub fn arguments(plan: &Plan, catalog: &Catalog) -> Exported {
-    let Arguments { lines, notes } = list(plan, catalog);
-    Exported { text: lines.iter().map(|line| format!("{line}\n")).collect(), notes }
+pub fn arguments(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
+    let MegatronArguments { lines, notes } = list(plan, catalog);
+    ExportedPlan { text: lines.iter().map(|line| format!("{line}\n")).collect(), notes }
 }
 
 /// The same for a command.
 pub fn lines(plan: &Plan, catalog: &Catalog) -> (Vec<String>, Vec<String>) {
-    let Arguments { lines, notes } = list(plan, catalog);
+    let MegatronArguments { lines, notes } = list(plan, catalog);
     (lines, notes)
 }
 
-fn list(plan: &Plan, catalog: &Catalog) -> Arguments {
-    let mut list = Arguments::default();
+fn list(plan: &Plan, catalog: &Catalog) -> MegatronArguments {
+    let mut list = MegatronArguments::default();
     let architecture = shape::architecture(plan, catalog);
     match &architecture {
         Some(part) => model(&mut list, part),
         None => list.note("model: these arguments cannot express its shape; --num-layers, --hidden-size and --num-attention-heads are missing"),
     }
-    let degrees = Degrees::of(plan);
+    let degrees = ExportDegrees::of(plan);
     let (micro, _, global) = shape::batch(plan, degrees.data);
     list.value("seq-length", plan.model.sequence_length);
     // It refuses fewer positions than the sequence has (megatron/training/arguments.py, validate_args).
@@ -69,7 +69,7 @@ fn list(plan: &Plan, catalog: &Catalog) -> Arguments {
 }
 
 /// What Megatron takes for granted where the plan says or means something else.
-fn assumed(list: &mut Arguments, plan: &Plan, catalog: &Catalog, degrees: Degrees) {
+fn assumed(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog, degrees: ExportDegrees) {
     let part = shape::architecture(plan, catalog);
     if let Some(kind) = plan.model.model_type.filter(|kind| *kind != ModelType::TransformerDecoder) {
         list.note(format!("model.type: {kind}; these arguments are those of a decoder, pretrain_gpt.py"));
@@ -97,7 +97,7 @@ fn assumed(list: &mut Arguments, plan: &Plan, catalog: &Catalog, degrees: Degree
 /// What Megatron pads the vocabulary to, a tensor rank.
 const PADDING: u64 = 128;
 
-fn model(list: &mut Arguments, part: &ArchitecturePart) {
+fn model(list: &mut MegatronArguments, part: &ArchitecturePart) {
     list.value("num-layers", part.num_layers);
     list.value("hidden-size", part.hidden_size);
     list.value("ffn-hidden-size", part.intermediate_size);
@@ -149,7 +149,7 @@ fn model(list: &mut Arguments, part: &ArchitecturePart) {
     }
 }
 
-fn training(list: &mut Arguments, plan: &Plan, catalog: &Catalog) {
+fn training(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog) {
     let part = &plan.training;
     precision(list, plan);
     kernels(list, plan);
@@ -176,7 +176,7 @@ fn training(list: &mut Arguments, plan: &Plan, catalog: &Catalog) {
 }
 
 /// Optimizer, attention and loss.
-fn kernels(list: &mut Arguments, plan: &Plan) {
+fn kernels(list: &mut MegatronArguments, plan: &Plan) {
     let part = &plan.training;
     match part.optimizer {
         None | Some(Optimizer::Adamw | Optimizer::AdamwFused) => {}
@@ -208,7 +208,7 @@ fn kernels(list: &mut Arguments, plan: &Plan) {
 }
 
 /// The types of Adam's moments, which its precision-aware optimizer takes; fp32 otherwise.
-fn states(list: &mut Arguments, plan: &Plan) {
+fn states(list: &mut MegatronArguments, plan: &Plan) {
     let Some(kind) = plan.training.optimizer_state_dtype.filter(|kind| *kind != Dtype::Fp32) else { return };
     if shape::sharding(plan) == Sharding::Zero1 && kind != Dtype::Int8 {
         list.flag("use-precision-aware-optimizer", true);
@@ -219,7 +219,7 @@ fn states(list: &mut Arguments, plan: &Plan) {
     }
 }
 
-fn recomputation(list: &mut Arguments, plan: &Plan) {
+fn recomputation(list: &mut MegatronArguments, plan: &Plan) {
     match &plan.training.activation_checkpointing {
         None | Some(Checkpointing::None) => {}
         Some(Checkpointing::Selective) => list.value("recompute-granularity", Some("selective")),
@@ -239,7 +239,7 @@ fn recomputation(list: &mut Arguments, plan: &Plan) {
     }
 }
 
-fn precision(list: &mut Arguments, plan: &Plan) {
+fn precision(list: &mut MegatronArguments, plan: &Plan) {
     let part = &plan.training;
     match part.precision {
         None | Some(Precision::Bf16Fp32Master) => list.flag("bf16", true),
@@ -261,7 +261,7 @@ fn precision(list: &mut Arguments, plan: &Plan) {
     list.flag("grad-reduce-in-bf16", part.gradient_dtype == Some(Dtype::Bf16));
 }
 
-fn distribution(list: &mut Arguments, plan: &Plan, degrees: Degrees) {
+fn distribution(list: &mut MegatronArguments, plan: &Plan, degrees: ExportDegrees) {
     let part = &plan.distribution;
     list.value("tensor-model-parallel-size", Some(degrees.tensor));
     list.value("pipeline-model-parallel-size", Some(degrees.pipeline));
@@ -314,7 +314,7 @@ fn distribution(list: &mut Arguments, plan: &Plan, degrees: Degrees) {
 }
 
 /// Keys that have no argument.
-fn unsaid(list: &mut Arguments, plan: &Plan) {
+fn unsaid(list: &mut MegatronArguments, plan: &Plan) {
     let training = &plan.training;
     for (key, set) in [
         ("training.lora", training.lora.is_some()),

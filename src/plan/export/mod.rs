@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::plan::keywords::Mode;
 use crate::plan::types::{Checkpointing, Plan};
 
-pub use shape::Degrees;
+pub use shape::ExportDegrees;
 
 /// What a plan can be written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +72,14 @@ impl Target {
 
 /// A plan in another's words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Exported {
+pub struct ExportedPlan {
     /// The text.
     pub text: String,
     /// What it does not say, one line each.
     pub notes: Vec<String>,
 }
 
-impl Exported {
+impl ExportedPlan {
     /// What it does not say stands in the text too, as comments above it, where `target` has those.
     #[must_use]
     pub fn with_notes(mut self, target: Target) -> Self {
@@ -93,7 +93,7 @@ impl Exported {
 
 /// Writes `plan` for `target`. A preset's shape comes from the catalogue.
 #[must_use]
-pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> Exported {
+pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> ExportedPlan {
     let mut exported = match target {
         Target::Megatron => megatron::arguments(plan, catalog),
         Target::Torchrun => torchrun::command(plan, catalog),

@@ -8,7 +8,7 @@ use crate::plan::types::{ArchitecturePart, HfConfig, MlaPart, MoePart, Plan};
 
 /// GPUs and how they are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Degrees {
+pub struct ExportDegrees {
     /// All of them.
     pub gpus: u64,
     /// Of one node.
@@ -25,7 +25,7 @@ pub struct Degrees {
     pub context: u64,
 }
 
-impl Degrees {
+impl ExportDegrees {
     /// Of a plan: a degree that is absent is 1, data parallelism what the others leave.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {

@@ -1,14 +1,14 @@
 //! The command that starts a plan's run.
 
-use super::shape::Degrees;
-use super::{Exported, megatron};
+use super::shape::ExportDegrees;
+use super::{ExportedPlan, megatron};
 use crate::catalog::Catalog;
 use crate::plan::keywords::Framework;
 use crate::plan::types::Plan;
 
 /// torchrun with the program of the plan's framework.
-pub fn command(plan: &Plan, catalog: &Catalog) -> Exported {
-    let degrees = Degrees::of(plan);
+pub fn command(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
+    let degrees = ExportDegrees::of(plan);
     let mut notes = Vec::new();
     let mut lines = vec!["torchrun".to_owned(), format!("--nproc-per-node {}", degrees.per_node)];
     if degrees.nodes > 1 {
@@ -33,5 +33,5 @@ pub fn command(plan: &Plan, catalog: &Catalog) -> Exported {
             notes.push("train.py: the plan's framework takes its settings from the script".to_owned());
         }
     }
-    Exported { text: format!("{}\n", lines.join(" \\\n    ")), notes }
+    ExportedPlan { text: format!("{}\n", lines.join(" \\\n    ")), notes }
 }

@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-use super::shape::{self, Degrees};
-use super::{Exported, recomputation_name};
+use super::shape::{self, ExportDegrees};
+use super::{ExportedPlan, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::import::flavor_of;
 use crate::plan::keywords::{CpuOffload, Engine, Optimizer, Precision, Schedule, Sharding};
 use crate::plan::types::{Checkpointing, Plan};
 
 /// The file.
-pub fn toml(plan: &Plan, catalog: &Catalog) -> Exported {
+pub fn toml(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
     let mut text = String::new();
     let mut notes = Vec::new();
-    let degrees = Degrees::of(plan);
+    let degrees = ExportDegrees::of(plan);
     section(&mut text, "model", &model(plan, catalog, &mut notes));
     section(&mut text, "optimizer", &optimizer(plan, &mut notes));
     section(&mut text, "training", &training(plan, degrees, &mut notes));
@@ -22,7 +22,7 @@ pub fn toml(plan: &Plan, catalog: &Catalog) -> Exported {
     let compile = vec![("enable", plan.training.compile.unwrap_or(false).to_string())];
     section(&mut text, "compile", &compile);
     unsaid(plan, &mut notes);
-    Exported { text, notes }
+    ExportedPlan { text, notes }
 }
 
 type Lines = Vec<(&'static str, String)>;
@@ -73,7 +73,7 @@ fn optimizer(plan: &Plan, notes: &mut Vec<String>) -> Lines {
 }
 
 /// A rank's samples of one step of accumulation go through a pipeline in pieces of the micro batch.
-fn training(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines {
+fn training(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> Lines {
     let mut lines = Vec::new();
     let (micro, steps, global) = shape::batch(plan, degrees.data);
     let local = if degrees.pipeline > 1 {
@@ -99,7 +99,7 @@ fn training(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines {
     lines
 }
 
-fn parallelism(plan: &Plan, degrees: Degrees, notes: &mut Vec<String>) -> Lines {
+fn parallelism(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> Lines {
     notes.extend(shape::other_engine(plan, "torchtitan", &[Engine::Fsdp2, Engine::Ddp]));
     let (replicas, shards) = match shape::sharding(plan) {
         Sharding::Zero3 => {

@@ -1,11 +1,11 @@
 //! accelerate: `accelerate launch`'s arguments, its YAML, and the variables that it sets for
 //! the processes that it starts (`src/accelerate/utils/launch.py` at 16cb6eb8).
 
-use super::common::Context;
+use super::common::ImportContext;
 use super::deepspeed;
-use super::imported::Imported;
-use super::launch::{Kind, Launcher, World};
-use super::origin::{Found, Origin};
+use super::imported::ImportedPlan;
+use super::launch::{Launcher, LauncherKind, World};
+use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::unread::account_for;
 
@@ -48,21 +48,22 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// The world of a launcher; what accelerate's arguments leave open its YAML says, or the GPUs do.
-pub fn configured(context: &Context, launcher: &Launcher, world: World) -> World {
-    if launcher.kind != Kind::Accelerate {
+pub fn configured(context: &ImportContext, launcher: &Launcher, world: World) -> World {
+    if launcher.kind != LauncherKind::Accelerate {
         return world;
     }
-    let settings = of_launcher(context, launcher, &mut Imported::default());
+    let settings = of_launcher(context, launcher, &mut ImportedPlan::default());
     let gpus = || context.visible_gpus();
     let single = settings.text("distributed_type").filter(|kind| kind.value.eq_ignore_ascii_case("no"));
     let one = single.map(|kind| kind.map(|_| 1));
     let total = settings.whole("num_processes").or(one).or_else(gpus);
-    let default = || Found::new(1, Origin::Default { framework: "accelerate", option: "--num_machines 1".to_owned() });
+    let default =
+        || Setting::new(1, Origin::Default { framework: "accelerate", option: "--num_machines 1".to_owned() });
     World { total, nodes: settings.whole("num_machines").or_else(|| Some(default())), per_node: None }.completed()
 }
 
 /// A launcher's own settings: its YAML, and its arguments over that.
-fn of_launcher(context: &Context, launcher: &Launcher, imported: &mut Imported) -> Settings {
+fn of_launcher(context: &ImportContext, launcher: &Launcher, imported: &mut ImportedPlan) -> Settings {
     let mut settings = Settings::default();
     let path = launcher.options.text("config_file").map(|found| found.value).or_else(|| default_config(context));
     if let Some(path) = path {
@@ -79,15 +80,15 @@ fn of_launcher(context: &Context, launcher: &Launcher, imported: &mut Imported) 
 }
 
 /// Where `accelerate config` writes.
-fn default_config(context: &Context) -> Option<String> {
+fn default_config(context: &ImportContext) -> Option<String> {
     let variable = |name: &str| context.variable(name).map(|found| found.value);
     let home = variable("HF_HOME").or_else(|| variable("HOME").map(|home| format!("{home}/.cache/huggingface")))?;
     Some(format!("{home}/accelerate/default_config.yaml"))
 }
 
 /// What accelerate is told: by its launcher, or by the variables that one sets.
-pub fn settings(context: &Context, imported: &mut Imported) -> Option<Settings> {
-    let launcher = context.launchers.iter().find(|launcher| launcher.kind == Kind::Accelerate);
+pub fn settings(context: &ImportContext, imported: &mut ImportedPlan) -> Option<Settings> {
+    let launcher = context.launchers.iter().find(|launcher| launcher.kind == LauncherKind::Accelerate);
     let mut settings = launcher.map(|launcher| of_launcher(context, launcher, imported)).unwrap_or_default();
     for (variable, name) in VARIABLES {
         if let Some(found) = context.variable(variable) {
@@ -99,8 +100,8 @@ pub fn settings(context: &Context, imported: &mut Imported) -> Option<Settings> 
 }
 
 /// The plan of a YAML alone.
-pub fn of_file(settings: &Settings, context: &Context) -> Imported {
-    let mut imported = Imported::of("accelerate");
+pub fn of_file(settings: &Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("accelerate");
     imported.set("cluster.num_gpus", settings.whole("num_processes"));
     imported.set("cluster.nodes", settings.whole("num_machines"));
     set(&mut imported, settings, context, true);
@@ -111,7 +112,7 @@ pub fn of_file(settings: &Settings, context: &Context) -> Imported {
 
 /// Sets what accelerate decides: precision where `weights` are fp32 (else autocast changes
 /// nothing that is stored), sharding, offloading.
-pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, weights: bool) {
+pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, weights: bool) {
     let mixed = settings.text("mixed_precision");
     if let Some(found) = mixed.filter(|_| weights) {
         let word = match found.value.to_lowercase().as_str() {
@@ -155,7 +156,7 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, weig
 }
 
 /// Sharding as FSDP's settings have it, by their names with or without `fsdp_`.
-pub fn set_fsdp(imported: &mut Imported, settings: &Settings) {
+pub fn set_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
     let text = |name: &str| settings.text(&format!("fsdp_{name}")).or_else(|| settings.text(name));
     let flag = |name: &str| settings.flag(&format!("fsdp_{name}")).or_else(|| settings.flag(name));
     let strategy = text("sharding_strategy").map(|found| found.map(|name| strategy(&name)));
@@ -167,14 +168,14 @@ pub fn set_fsdp(imported: &mut Imported, settings: &Settings) {
             _ => "zero3",
         })
     });
-    let default = Found::new(
+    let default = Setting::new(
         "zero3",
         Origin::Default { framework: "accelerate", option: "fsdp_sharding_strategy FULL_SHARD".to_owned() },
     );
     imported.set("distribution.sharding", Some(strategy.or(reshard).unwrap_or(default)));
     let version = text("version").or_else(|| settings.text("fsdp_version"));
     let first = Origin::Default { framework: "accelerate", option: "fsdp_version 1".to_owned() };
-    let engine = version.map_or(Found::new("fsdp1", first), |found| {
+    let engine = version.map_or(Setting::new("fsdp1", first), |found| {
         found.map(|version| if version == "2" { "fsdp2" } else { "fsdp1" })
     });
     imported.set("distribution.engine", Some(engine));
@@ -198,7 +199,7 @@ pub fn strategy(name: &str) -> &'static str {
     }
 }
 
-fn deepspeed_part(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     imported.say("distribution.engine", "deepspeed", Origin::Derived("accelerate's DeepSpeed plugin".to_owned()));
     if let Some(path) = settings.text("deepspeed_config.deepspeed_config_file") {
         if let Some(file) = context.settings(&path.value, imported) {
@@ -206,7 +207,7 @@ fn deepspeed_part(imported: &mut Imported, settings: &Settings, context: &Contex
         }
         return;
     }
-    let default = || Found::new(2, Origin::Default { framework: "accelerate", option: "--zero_stage 2".to_owned() });
+    let default = || Setting::new(2, Origin::Default { framework: "accelerate", option: "--zero_stage 2".to_owned() });
     let stage = settings.whole("deepspeed_config.zero_stage").unwrap_or_else(default);
     let gradients = stage.value > 0;
     imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));

@@ -3,31 +3,31 @@
 use super::accelerate;
 use super::adapters;
 use super::arguments;
-use super::common::Context;
+use super::common::ImportContext;
 use super::deepspeed;
-use super::imported::Imported;
+use super::imported::ImportedPlan;
 use super::launch::World;
 use super::model;
-use super::origin::{Found, Origin};
-use super::settings::{Plain, Settings};
-use super::trainer::{self, Stored};
+use super::origin::{Origin, Setting};
+use super::settings::{DefaultValue, Settings};
+use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "axolotl 0.13";
 
-const DEFAULTS: &[(&str, Plain)] = &[
-    ("sequence_len", Plain::Whole(512)),
-    ("micro_batch_size", Plain::Whole(1)),
-    ("gradient_accumulation_steps", Plain::Whole(1)),
-    ("optimizer", Plain::Text("adamw_torch_fused")),
-    ("weight_decay", Plain::Number(0.0)),
-    ("max_grad_norm", Plain::Number(1.0)),
-    ("gradient_checkpointing", Plain::Flag(false)),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("sequence_len", DefaultValue::Whole(512)),
+    ("micro_batch_size", DefaultValue::Whole(1)),
+    ("gradient_accumulation_steps", DefaultValue::Whole(1)),
+    ("optimizer", DefaultValue::Text("adamw_torch_fused")),
+    ("weight_decay", DefaultValue::Number(0.0)),
+    ("max_grad_norm", DefaultValue::Number(1.0)),
+    ("gradient_checkpointing", DefaultValue::Flag(false)),
 ];
 
 /// Whether the program is axolotl.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let program = context.program;
     let command = program.words.iter().find(|word| !word.starts_with('-')).map_or("", String::as_str);
     (program.name() == "axolotl" && command == "train")
@@ -45,8 +45,8 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("axolotl");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("axolotl");
     let given = arguments::read(&context.program.words);
     let path = given.words.iter().find(|word| word.ends_with(".yml") || word.ends_with(".yaml"));
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
@@ -64,7 +64,7 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The world of a command that starts a launcher by itself.
-pub fn self_launched(imported: &mut Imported, context: &Context, why: &str) {
+pub fn self_launched(imported: &mut ImportedPlan, context: &ImportContext, why: &str) {
     let Some(gpus) = context.visible_gpus() else {
         return imported.miss("cluster.num_gpus", format!("{why}, and none is"));
     };
@@ -72,10 +72,10 @@ pub fn self_launched(imported: &mut Imported, context: &Context, why: &str) {
     let per_node =
         context.variable("NPROC_PER_NODE").and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
     let per_node =
-        per_node.unwrap_or_else(|| Found::new(gpus.value, Origin::Derived(format!("{why} ({})", gpus.origin))));
+        per_node.unwrap_or_else(|| Setting::new(gpus.value, Origin::Derived(format!("{why} ({})", gpus.origin))));
     let world = World {
         total: None,
-        nodes: Some(nodes.unwrap_or_else(|| Found::new(1, Origin::Derived("one node".to_owned())))),
+        nodes: Some(nodes.unwrap_or_else(|| Setting::new(1, Origin::Derived("one node".to_owned())))),
         per_node: Some(per_node),
     };
     let world = world.completed();
@@ -85,8 +85,8 @@ pub fn self_launched(imported: &mut Imported, context: &Context, why: &str) {
 }
 
 /// The plan of a file alone.
-pub fn of_file(file: Settings, context: &Context) -> Imported {
-    let mut imported = Imported::of("axolotl");
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("axolotl");
     imported.say("model.framework", "pytorch", Origin::Program("axolotl's own keys".to_owned()));
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     set(&mut imported, &settings, context);
@@ -94,7 +94,7 @@ pub fn of_file(file: Settings, context: &Context) -> Imported {
     imported
 }
 
-fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let named = settings.first_text(&["base_model", "base_model_config"]);
     match named {
         Some(found) => model::set(imported, context, found),
@@ -104,7 +104,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
     lora(imported, settings);
     let arguments = as_arguments(settings, context);
     // Weights are loaded in the type that is computed in.
-    trainer::set(imported, &arguments, context, Stored::Half);
+    trainer::set(imported, &arguments, context, WeightStorage::Half);
     if let Some(global) = settings.whole("batch_size").filter(|_| !settings.is_set("gradient_accumulation_steps")) {
         let micro = settings.whole("micro_batch_size").map_or(1, |found| found.value.max(1));
         imported.set("training.gradient_accumulation_steps", Some(global.map(|batch| (batch / micro).max(1))));
@@ -122,7 +122,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// axolotl's keys by the names that `TrainingArguments` have.
-fn as_arguments(settings: &Settings, context: &Context) -> Settings {
+fn as_arguments(settings: &Settings, context: &ImportContext) -> Settings {
     const NAMES: &[(&str, &str)] = &[
         ("micro_batch_size", "per_device_train_batch_size"),
         ("gradient_accumulation_steps", "gradient_accumulation_steps"),
@@ -155,7 +155,7 @@ fn as_arguments(settings: &Settings, context: &Context) -> Settings {
             arguments.set("dtype", word.into(), found.origin);
         }
     }
-    // `auto`: bf16 where the card has it, which is all but the oldest two generations.
+    // `auto`: bf16 where the GPU has it, which is all but the oldest two generations.
     let auto = settings.get("bf16").is_none_or(|found| found.value == "auto") || settings.is("bfloat16");
     if auto && !settings.is("fp16") && !settings.is("float16") {
         let old = context.run.gpus.iter().any(|name| name.contains("V100") || name.contains("T4"));
@@ -177,7 +177,7 @@ fn as_arguments(settings: &Settings, context: &Context) -> Settings {
     arguments
 }
 
-fn lora(imported: &mut Imported, settings: &Settings) {
+fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(kind) = settings.text("adapter").filter(|found| ["lora", "qlora", "dora"].contains(&found.value.as_str()))
     else {
         return;
@@ -198,8 +198,8 @@ fn lora(imported: &mut Imported, settings: &Settings) {
     }
 }
 
-fn degrees(imported: &mut Imported, settings: &Settings) {
-    let above_one = |found: &Found<u64>| found.value > 1;
+fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
+    let above_one = |found: &Setting<u64>| found.value > 1;
     imported.set("distribution.tensor_parallel", settings.whole("tensor_parallel_size").filter(above_one));
     let context = settings.first_whole(&["context_parallel_size", "sequence_parallel_degree"]).filter(above_one);
     imported.set("distribution.context_parallel", context);
@@ -209,7 +209,7 @@ fn degrees(imported: &mut Imported, settings: &Settings) {
         let ranks = shard.as_ref().and_then(|shard| shard.value.checked_mul(replicas.value));
         imported.set(
             "distribution.data_parallel",
-            ranks.map(|ranks| Found::new(ranks, Origin::Derived("dp_replicate_size x dp_shard_size".to_owned()))),
+            ranks.map(|ranks| Setting::new(ranks, Origin::Derived("dp_replicate_size x dp_shard_size".to_owned()))),
         );
         imported.set("distribution.shard_group", shard);
     } else {
@@ -231,7 +231,7 @@ fn degrees(imported: &mut Imported, settings: &Settings) {
 
 /// `deepspeed_configs/zero3_bf16.json` comes with axolotl: where the file is not at hand, its
 /// name tells the stage.
-fn deepspeed_stage_of_name(settings: &Settings) -> Option<Found<u64>> {
+fn deepspeed_stage_of_name(settings: &Settings) -> Option<Setting<u64>> {
     let path = settings.text("deepspeed")?;
     path.and_then(|path| {
         let at = path.find("zero")? + "zero".len();
@@ -239,7 +239,7 @@ fn deepspeed_stage_of_name(settings: &Settings) -> Option<Found<u64>> {
     })
 }
 
-fn loss(imported: &mut Imported, settings: &Settings) {
+fn loss(imported: &mut ImportedPlan, settings: &Settings) {
     let on = |name: &str| settings.on(name);
     let fused = ["liger_fused_linear_cross_entropy", "cut_cross_entropy", "unsloth_cross_entropy_loss"]
         .iter()

@@ -3,34 +3,38 @@
 
 use super::adapters;
 use super::arguments;
-use super::common::Context;
-use super::imported::Imported;
-use super::launch::Kind;
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
+use super::launch::LauncherKind;
 use super::model;
-use super::origin::{Found, Origin};
-use super::rows::{As, Row, not_modelled, take};
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "ColossalAI 0.4";
 
-const ROWS: &[Row] = &[
-    (&["batch_size", "micro_batch_size"], "training.micro_batch_size", As::Whole),
-    (&["accumulation_steps", "gradient_accumulation_steps"], "training.gradient_accumulation_steps", As::Whole),
-    (&["max_len", "max_length"], "model.sequence_length", As::Whole),
-    (&["grad_clip"], "training.gradient_clipping", As::Clipped),
-    (&["weight_decay"], "training.weight_decay", As::Share),
-    (&["tp"], "distribution.tensor_parallel", As::Several),
-    (&["pp"], "distribution.pipeline_parallel", As::Several),
-    (&["sp"], "distribution.context_parallel", As::Several),
+const ROWS: &[SettingRow] = &[
+    (&["batch_size", "micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
+    (
+        &["accumulation_steps", "gradient_accumulation_steps"],
+        "training.gradient_accumulation_steps",
+        SettingKind::Whole,
+    ),
+    (&["max_len", "max_length"], "model.sequence_length", SettingKind::Whole),
+    (&["grad_clip"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["tp"], "distribution.tensor_parallel", SettingKind::Several),
+    (&["pp"], "distribution.pipeline_parallel", SettingKind::Several),
+    (&["sp"], "distribution.context_parallel", SettingKind::Several),
 ];
 
 /// Whether the program is one of ColossalAI's.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let options = arguments::read(&context.program.words).options;
     let plugin = options.text("plugin").is_some_and(|found| known(&found.value).is_some());
     let named = options.holds("pretrained") || options.holds("pretrain");
-    let launched = context.launchers.iter().any(|launcher| launcher.kind == Kind::Colossal);
+    let launched = context.launchers.iter().any(|launcher| launcher.kind == LauncherKind::Colossal);
     plugin && (named || launched)
 }
 
@@ -48,8 +52,8 @@ fn known(plugin: &str) -> Option<(&'static str, Option<&'static str>)> {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("ColossalAI");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("ColossalAI");
     let settings = arguments::read(&context.program.words).options;
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     match settings.first_text(&["pretrained", "pretrain", "model_path"]) {
@@ -61,7 +65,7 @@ pub fn import(context: &Context) -> Imported {
     take(&mut imported, &settings, ROWS);
     imported.miss("training.micro_batch_size", "the script's own default, which is not read");
     imported.miss("model.sequence_length", "the script's own default, which is not read");
-    let mixed = settings.text("mixed_precision").unwrap_or_else(|| Found::new("fp16".to_owned(), default("fp16")));
+    let mixed = settings.text("mixed_precision").unwrap_or_else(|| Setting::new("fp16".to_owned(), default("fp16")));
     let plugin = settings.text("plugin");
     let ddp = plugin.as_ref().is_some_and(|found| known(&found.value).is_some_and(|(word, _)| word == "none"));
     match (mixed.value.as_str(), ddp) {
@@ -74,7 +78,7 @@ pub fn import(context: &Context) -> Imported {
     }
     if let Some(found) = plugin {
         if let Some((word, offload)) = known(&found.value) {
-            imported.set("training.cpu_offload", offload.map(|word| Found::new(word, found.origin.clone())));
+            imported.set("training.cpu_offload", offload.map(|word| Setting::new(word, found.origin.clone())));
             if found.value.starts_with("gemini") {
                 not_modelled(&mut imported, "gemini: where chunks of parameters lie as it runs; counted as zero3");
             }
@@ -84,7 +88,7 @@ pub fn import(context: &Context) -> Imported {
         }
     }
     let recompute = ["grad_checkpoint", "use_grad_checkpoint"].iter().find_map(|name| settings.on(name));
-    let none = Found::new("none", default("no --grad_checkpoint"));
+    let none = Setting::new("none", default("no --grad_checkpoint"));
     imported.set("training.activation_checkpointing", Some(recompute.map_or(none, |found| found.map(|_| "full"))));
     let flash = settings.on("use_flash_attn").map(|found| found.map(|_| "flash"));
     imported.set("training.attention", flash);

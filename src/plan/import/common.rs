@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use super::Run;
-use super::imported::Imported;
+use super::ProcessView;
+use super::imported::ImportedPlan;
 use super::launch::{Launcher, Program, World};
-use super::origin::{Found, Origin};
+use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::text;
 use crate::catalog::Catalog;
 
 /// Everything that is known of a run.
-pub struct Context<'a> {
+pub struct ImportContext<'a> {
     /// The run.
-    pub run: &'a Run<'a>,
+    pub run: &'a ProcessView<'a>,
     /// Models and GPUs by name.
     pub catalog: &'a Catalog,
     /// What is run.
@@ -27,29 +27,29 @@ pub struct Context<'a> {
     pub world: World,
 }
 
-impl Context<'_> {
+impl ImportContext<'_> {
     /// A variable of the environment that is not empty.
-    pub fn variable(&self, name: &str) -> Option<Found<String>> {
+    pub fn variable(&self, name: &str) -> Option<Setting<String>> {
         let value = self.variables.get(name).filter(|value| !value.trim().is_empty())?;
-        Some(Found::new(value.clone(), Origin::Environment(name.to_owned())))
+        Some(Setting::new(value.clone(), Origin::Environment(name.to_owned())))
     }
 
     /// How many GPUs a process here can see.
-    pub fn visible_gpus(&self) -> Option<Found<u64>> {
+    pub fn visible_gpus(&self) -> Option<Setting<u64>> {
         if let Some(list) = self.variable("CUDA_VISIBLE_DEVICES") {
             // The driver stops at the first that is none.
             let count = list.value.split(',').take_while(|gpu| !gpu.trim().is_empty() && gpu.trim() != "-1").count();
-            return (count > 0).then(|| Found::new(count as u64, list.origin));
+            return (count > 0).then(|| Setting::new(count as u64, list.origin));
         }
         let count = self.run.gpus.len() as u64;
         let per_node =
             self.variable("SLURM_GPUS_ON_NODE").and_then(|found| found.and_then(|text| text.trim().parse().ok()));
-        per_node.or_else(|| (count > 0).then(|| Found::new(count, Origin::Gpu(format!("{count} GPUs in sight")))))
+        per_node.or_else(|| (count > 0).then(|| Setting::new(count, Origin::Gpu(format!("{count} GPUs in sight")))))
     }
 
     /// The file that says what a framework does. Where it cannot be read, nobody knows which of the framework's
     /// defaults hold: none is taken.
-    pub fn configuration(&self, path: &str, imported: &mut Imported) -> Option<Settings> {
+    pub fn configuration(&self, path: &str, imported: &mut ImportedPlan) -> Option<Settings> {
         let settings = self.settings(path, imported);
         if settings.is_none() {
             imported.unread = Some(path.to_owned());
@@ -58,7 +58,7 @@ impl Context<'_> {
     }
 
     /// A file of settings; the kind by its name. A file that cannot be read is noted.
-    pub fn settings(&self, path: &str, imported: &mut Imported) -> Option<Settings> {
+    pub fn settings(&self, path: &str, imported: &mut ImportedPlan) -> Option<Settings> {
         let read = self.run.files.read(path).and_then(|text| {
             let read = match path.rsplit('.').next() {
                 Some("toml") => text::toml(path, &text),
@@ -77,7 +77,7 @@ impl Context<'_> {
 }
 
 /// Fills in what the surroundings say: GPUs, their number, the degrees and batches that follow.
-pub fn surroundings(imported: &mut Imported, context: &Context) {
+pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     let world = &context.world;
     // One process of a command that nothing starts several times; but who may not look cannot tell.
     let launched = !context.launchers.is_empty();
@@ -101,7 +101,7 @@ pub fn surroundings(imported: &mut Imported, context: &Context) {
     match context.run.gpus.first() {
         Some(name) => match context.catalog.gpu(name) {
             Some(gpu) => imported
-                .fill("hardware.gpu_type", Some(Found::new(gpu.name.clone(), Origin::Gpu(format!("NVML: {name}"))))),
+                .fill("hardware.gpu_type", Some(Setting::new(gpu.name.clone(), Origin::Gpu(format!("NVML: {name}"))))),
             None => imported.miss("hardware.gpu_type", format!("the catalogue has no {name}")),
         },
         None => imported.miss("hardware.gpu_type", "no GPU in sight"),
@@ -111,7 +111,7 @@ pub fn surroundings(imported: &mut Imported, context: &Context) {
 }
 
 /// Whether the number of GPUs was told, or looked for in vain, by the framework's own rules.
-fn unsettled(imported: &Imported) -> bool {
+fn unsettled(imported: &ImportedPlan) -> bool {
     imported.get("cluster.num_gpus").is_some()
         || imported.missing.iter().any(|missing| missing.key == "cluster.num_gpus")
 }
@@ -122,7 +122,7 @@ const MODEL_DEGREES: [&str; 3] =
 
 /// Where nobody tells the number of GPUs, three batch sizes do: each replica takes its part of the
 /// global batch (DeepSpeed refuses to start with any other number).
-fn ranks(imported: &mut Imported) {
+fn ranks(imported: &mut ImportedPlan) {
     let whole = |key| imported.whole(key).filter(|number| *number > 0);
     let (Some(global), Some(micro), Some(steps)) =
         (whole("model.batch_size"), whole("training.micro_batch_size"), whole("training.gradient_accumulation_steps"))
@@ -143,7 +143,7 @@ fn ranks(imported: &mut Imported) {
 }
 
 /// Data parallelism: what the other degrees leave of the GPUs.
-fn degrees(imported: &mut Imported) {
+fn degrees(imported: &mut ImportedPlan) {
     let others: Vec<u64> = MODEL_DEGREES.iter().map(|key| imported.whole(key).unwrap_or(1).max(1)).collect();
     let share = others.iter().try_fold(1_u64, |product, degree| product.checked_mul(*degree));
     let (Some(gpus), Some(share)) = (imported.whole("cluster.num_gpus"), share) else { return };
@@ -172,7 +172,7 @@ fn degrees(imported: &mut Imported) {
 }
 
 /// Global batch = micro batch x accumulation x data parallel, whichever is not said.
-fn batches(imported: &mut Imported) {
+fn batches(imported: &mut ImportedPlan) {
     const GLOBAL: &str = "model.batch_size";
     const MICRO: &str = "training.micro_batch_size";
     const STEPS: &str = "training.gradient_accumulation_steps";
@@ -248,7 +248,7 @@ pub fn optimizer(name: &str) -> Option<&'static str> {
 }
 
 /// Sets the optimizer by a framework's name for it; one without a word in plans is noted.
-pub fn set_optimizer(imported: &mut Imported, found: Option<Found<String>>) {
+pub fn set_optimizer(imported: &mut ImportedPlan, found: Option<Setting<String>>) {
     let Some(found) = found else { return };
     match optimizer(&found.value) {
         Some(word) => {

@@ -1,9 +1,9 @@
 //! DeepSpeed's JSON (<https://www.deepspeed.ai/docs/config-json/>).
 
 use super::arguments;
-use super::common::{self, Context};
-use super::imported::Imported;
-use super::origin::{Found, Origin};
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
 use super::settings::{Settings, text};
 use super::unread::account_for;
 use super::{file, model};
@@ -12,19 +12,19 @@ use super::{file, model};
 const VERSION: &str = "DeepSpeed 0.18";
 
 /// Whether the program takes a DeepSpeed configuration.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     config_path(context).is_some()
 }
 
-fn config_path(context: &Context) -> Option<Found<String>> {
+fn config_path(context: &ImportContext) -> Option<Setting<String>> {
     let options = arguments::read(&context.program.words).options;
     let path = options.first_text(&["deepspeed_config", "ds_config", "deepspeed"])?;
     path.value.ends_with(".json").then_some(path)
 }
 
 /// The plan of a script of one's own that DeepSpeed trains.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("DeepSpeed");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("DeepSpeed");
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     if let Some(settings) = config_path(context).and_then(|path| context.settings(&path.value, &mut imported)) {
         set(&mut imported, &settings);
@@ -58,8 +58,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of the file alone.
-pub fn of_file(settings: &Settings) -> Imported {
-    let mut imported = Imported::of("DeepSpeed");
+pub fn of_file(settings: &Settings) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("DeepSpeed");
     set(&mut imported, settings);
     account_for(&mut imported, settings);
     imported.miss("model.preset", "a DeepSpeed configuration names no model");
@@ -77,7 +77,7 @@ pub fn stage(stage: u64) -> &'static str {
 }
 
 /// Sets what a DeepSpeed configuration says. `auto` says nothing: whoever fills it in does.
-pub fn set(imported: &mut Imported, settings: &Settings) {
+pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say("distribution.engine", "deepspeed", Origin::Derived("a DeepSpeed configuration".to_owned()));
     imported.set("training.micro_batch_size", settings.whole("train_micro_batch_size_per_gpu"));
     imported.set("model.batch_size", settings.whole("train_batch_size"));
@@ -86,7 +86,9 @@ pub fn set(imported: &mut Imported, settings: &Settings) {
     let level = stages.as_ref().map_or(0, |found| found.value);
     imported.set(
         "distribution.sharding",
-        Some(stages.map_or_else(|| Found::new("none", default("zero_optimization.stage 0")), |found| found.map(stage))),
+        Some(
+            stages.map_or_else(|| Setting::new("none", default("zero_optimization.stage 0")), |found| found.map(stage)),
+        ),
     );
     precision(imported, settings, level);
     if let Some(found) = settings.text("optimizer.type") {
@@ -141,7 +143,7 @@ fn default(option: &str) -> Origin {
 
 /// 16-bit weights with fp32 masters and states. Gradients stay in the weights' type where ZeRO
 /// shards them (`engine.get_data_types`: fp32 only for bf16 without ZeRO).
-fn precision(imported: &mut Imported, settings: &Settings, stage: u64) {
+fn precision(imported: &mut ImportedPlan, settings: &Settings, stage: u64) {
     let on = |names: &[&str]| names.iter().find_map(|name| settings.flag(name)).filter(|found| found.value);
     let (word, gradients) = if let Some(found) = on(&["bf16.enabled", "bfloat16.enabled"]) {
         (found.map(|_| "bf16-fp32-master"), Some("bf16").filter(|_| stage > 0))
@@ -153,7 +155,7 @@ fn precision(imported: &mut Imported, settings: &Settings, stage: u64) {
         if ["bf16.enabled", "fp16.enabled"].into_iter().any(auto) {
             return;
         }
-        (Found::new("fp32", default("neither bf16 nor fp16 enabled")), None)
+        (Setting::new("fp32", default("neither bf16 nor fp16 enabled")), None)
     };
     if let Some(gradients) = gradients {
         let said = format!("gradients in the weights' type, ZeRO stage {stage}");
@@ -163,7 +165,7 @@ fn precision(imported: &mut Imported, settings: &Settings, stage: u64) {
 }
 
 /// Adam is `FusedAdam`, unless told to take PyTorch's.
-fn optimizer(imported: &mut Imported, settings: &Settings, found: Found<String>) {
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings, found: Setting<String>) {
     let name = found.value.to_lowercase();
     let torch = settings.is("optimizer.params.torch_adam");
     if (name == "adam" || name == "adamw") && !torch {

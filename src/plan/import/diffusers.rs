@@ -1,10 +1,10 @@
 //! The training scripts of diffusers (`examples/*/train_*.py` at 58eb52c0).
 
-use super::common::{self, Context};
-use super::imported::Imported;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
 use super::launch::base;
-use super::origin::{Found, Origin};
-use super::rows::{As, Row, not_modelled, take};
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 
 use super::unread::account_for;
@@ -13,11 +13,11 @@ use super::{accelerate, adapters, arguments, model};
 /// The version whose defaults are meant.
 const VERSION: &str = "diffusers 0.37";
 
-const ROWS: &[Row] = &[
-    (&["train_batch_size"], "training.micro_batch_size", As::Whole),
-    (&["gradient_accumulation_steps"], "training.gradient_accumulation_steps", As::Whole),
-    (&["max_grad_norm"], "training.gradient_clipping", As::Clipped),
-    (&["adam_weight_decay"], "training.weight_decay", As::Share),
+const ROWS: &[SettingRow] = &[
+    (&["train_batch_size"], "training.micro_batch_size", SettingKind::Whole),
+    (&["gradient_accumulation_steps"], "training.gradient_accumulation_steps", SettingKind::Whole),
+    (&["max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["adam_weight_decay"], "training.weight_decay", SettingKind::Share),
 ];
 
 /// Starts of the names of those scripts.
@@ -36,13 +36,13 @@ const SCRIPTS: [&str; 12] = [
     "train_vqgan",
 ];
 
-fn stem<'a>(context: &'a Context<'a>) -> &'a str {
+fn stem<'a>(context: &'a ImportContext<'a>) -> &'a str {
     let name = base(&context.program.path);
     name.strip_suffix(".py").unwrap_or(name)
 }
 
 /// Whether the program is one of them.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let options = arguments::read(&context.program.words).options;
     let named = SCRIPTS.iter().any(|name| stem(context).starts_with(name));
     (named && (options.holds("resolution") || options.holds("train_batch_size")))
@@ -50,8 +50,8 @@ pub fn runs(context: &Context) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("diffusers");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("diffusers");
     let settings = arguments::read(&context.program.words).options;
     let script = stem(context).to_owned();
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
@@ -72,7 +72,7 @@ pub fn import(context: &Context) -> Imported {
     precision(&mut imported, &settings, context, lora);
     optimizer(&mut imported, &settings);
     let recompute = settings.on("gradient_checkpointing").map(|found| found.map(|_| "full"));
-    let none = Found::new("none", default("no --gradient_checkpointing"));
+    let none = Setting::new("none", default("no --gradient_checkpointing"));
     imported.set("training.activation_checkpointing", Some(recompute.unwrap_or(none)));
     imported.say("training.attention", "sdpa", default("AttnProcessor2_0"));
     beside(&mut imported, &settings, &script);
@@ -85,7 +85,7 @@ fn default(option: &str) -> Origin {
 }
 
 /// The pipeline's denoiser; a pipeline of another kind than Stable Diffusion's is not known here.
-fn unet(imported: &mut Imported, context: &Context, found: Found<String>) {
+fn unet(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<String>) {
     let name = base(found.value.trim_end_matches('/')).to_lowercase();
     let preset = match name.as_str() {
         "stable-diffusion-v1-5" | "stable-diffusion-v1-4" | "stable-diffusion-v1-3" => Some("stable-diffusion-1.5"),
@@ -106,26 +106,26 @@ fn unet(imported: &mut Imported, context: &Context, found: Found<String>) {
 }
 
 /// Pixels; the denoiser sees latents of an eighth.
-fn resolution(imported: &mut Imported, settings: &Settings, script: &str) {
+fn resolution(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
     let usual = if script.contains("sdxl") { 1024 } else { 512 };
     let pixels = settings.whole("resolution");
-    let pixels = pixels.unwrap_or_else(|| Found::new(usual, default(&format!("--resolution {usual}"))));
+    let pixels = pixels.unwrap_or_else(|| Setting::new(usual, default(&format!("--resolution {usual}"))));
     let origin = Origin::Derived(format!("{}: {} pixels / 8", pixels.origin, pixels.value));
     imported.say("model.image_size", pixels.value / 8, origin);
 }
 
-fn low_rank(imported: &mut Imported, settings: &Settings, lora: bool) {
+fn low_rank(imported: &mut ImportedPlan, settings: &Settings, lora: bool) {
     if !lora {
         return;
     }
-    let rank = settings.whole("rank").unwrap_or_else(|| Found::new(4, default("--rank 4")));
+    let rank = settings.whole("rank").unwrap_or_else(|| Setting::new(4, default("--rank 4")));
     adapters::set(imported, Some(rank), (VERSION, 4), None);
     let targets = ["to_k", "to_q", "to_v", "to_out.0"].map(str::to_owned).to_vec();
-    adapters::set_targets(imported, Some(Found::new(targets, default("attention of the U-Net"))));
+    adapters::set_targets(imported, Some(Setting::new(targets, default("attention of the U-Net"))));
 }
 
 /// Trained weights are kept in fp32 and autocast; under adapters the base is cast.
-fn precision(imported: &mut Imported, settings: &Settings, context: &Context, lora: bool) {
+fn precision(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, lora: bool) {
     let launched = accelerate::settings(context, imported).unwrap_or_default();
     let found = settings.text("mixed_precision").or_else(|| launched.text("mixed_precision"));
     let word = found.map(|found| {
@@ -138,16 +138,16 @@ fn precision(imported: &mut Imported, settings: &Settings, context: &Context, lo
         })
     });
     imported
-        .set("training.precision", Some(word.unwrap_or_else(|| Found::new("fp32", default("no --mixed_precision")))));
-    let mut sharded = Imported::default();
+        .set("training.precision", Some(word.unwrap_or_else(|| Setting::new("fp32", default("no --mixed_precision")))));
+    let mut sharded = ImportedPlan::default();
     accelerate::set(&mut sharded, &launched, context, false);
     for key in ["distribution.sharding", "training.cpu_offload", "training.compile"] {
         let inferred = sharded.get(key).cloned();
-        imported.set(key, inferred.map(|inferred| Found::new(inferred.value, inferred.origin)));
+        imported.set(key, inferred.map(|inferred| Setting::new(inferred.value, inferred.origin)));
     }
 }
 
-fn optimizer(imported: &mut Imported, settings: &Settings) {
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     if let Some(found) = settings.on("use_8bit_adam") {
         return imported.set("training.optimizer", Some(found.map(|_| "adamw-8bit")));
     }
@@ -161,7 +161,7 @@ fn optimizer(imported: &mut Imported, settings: &Settings) {
     }
 }
 
-fn beside(imported: &mut Imported, settings: &Settings, script: &str) {
+fn beside(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
     let mut what = vec!["the image encoder and the text encoders beside the denoiser"];
     if settings.is("train_text_encoder") {
         what.push("the text encoder's training");

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::common::{self, Context};
-use super::imported::Imported;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
 use super::launch::{self, Program};
 use super::origin::Origin;
 use super::refused::Refused;
 use super::settings::Settings;
 use super::{
-    Run, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt, nanotron, nemo,
-    olmo, python_calls, run, shell, text, told, torchtitan, torchtune, trainer,
+    ProcessView, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt, nanotron,
+    nemo, olmo, python_calls, run, shell, stated_world, text, torchtitan, torchtune, trainer,
 };
 use crate::catalog::Catalog;
 
@@ -19,16 +19,16 @@ use crate::catalog::Catalog;
 ///
 /// # Errors
 /// That it cannot be read, or is none of these.
-pub fn file(name: &str, content: &str, around: &Run, catalog: &Catalog) -> Result<Imported, Refused> {
+pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
     let program = Program::default();
     let variables = BTreeMap::new();
-    let context = Context {
+    let context = ImportContext {
         run: around,
         catalog,
         program: &program,
         launchers: Vec::new(),
         variables: &variables,
-        world: told(around).unwrap_or_default(),
+        world: stated_world(around).unwrap_or_default(),
     };
     let unreadable = |why: String| Refused::Unreadable(format!("{name}:{why}"));
     let read = match name.rsplit('.').next().unwrap_or("").to_lowercase().as_str() {
@@ -64,7 +64,7 @@ fn documents(name: &str, content: &str) -> Result<Settings, String> {
     parts.into_iter().find(|settings| jobs::of_settings(settings).is_some()).map_or(whole, Ok)
 }
 
-fn of_python(name: &str, content: &str, context: &Context) -> Option<Imported> {
+fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
     let settings = text::python(name, content);
     if nanogpt::is_config(&settings) {
         return Some(nanogpt::of_file(settings, context));
@@ -95,7 +95,7 @@ pub fn is_plan(settings: &Settings) -> bool {
     names.peek().is_some() && names.all(|name| SECTIONS.contains(&name))
 }
 
-type Reader = fn(Settings, &str, &Context) -> Imported;
+type Reader = fn(Settings, &str, &ImportContext) -> ImportedPlan;
 
 /// Who reads settings, by what is in them.
 fn kind(settings: &Settings) -> Option<Reader> {
@@ -120,7 +120,7 @@ fn kind(settings: &Settings) -> Option<Reader> {
     KINDS.iter().find(|(is, _)| is(settings)).map(|(_, read)| *read)
 }
 
-fn of_settings(settings: Settings, name: &str, context: &Context) -> Option<Imported> {
+fn of_settings(settings: Settings, name: &str, context: &ImportContext) -> Option<ImportedPlan> {
     kind(&settings).map(|read| read(settings, name, context))
 }
 
@@ -141,8 +141,8 @@ fn is_hugging_face(settings: &Settings) -> bool {
     named && sized.iter().any(|key| settings.holds(key))
 }
 
-fn hugging_face(_: Settings, name: &str, context: &Context) -> Imported {
-    let mut imported = Imported::of("Hugging Face");
+fn hugging_face(_: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("Hugging Face");
     let origin = Origin::Program("the configuration of a model".to_owned());
     imported.say("model.hf_config", context.run.files.absolute(name), origin);
     imported.miss("training", "a model's configuration says nothing about its training");
@@ -153,17 +153,17 @@ fn of_script(
     name: &str,
     content: &str,
     scheduled: &BTreeMap<String, String>,
-    around: &Run,
+    around: &ProcessView,
     catalog: &Catalog,
-) -> Result<Imported, Refused> {
+) -> Result<ImportedPlan, Refused> {
     let variables: BTreeMap<String, String> =
         scheduled.iter().chain(&around.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
     let known = |variable: &str| variables.get(variable).cloned();
-    let mut found: Vec<(String, Imported)> = Vec::new();
+    let mut found: Vec<(String, ImportedPlan)> = Vec::new();
     let mut others = Vec::new();
     for command in commands(content, &known) {
         let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
-        let inner = Run {
+        let inner = ProcessView {
             command,
             variables: variables.clone(),
             ancestors: Vec::new(),
@@ -209,7 +209,7 @@ const MOST_COMMANDS: usize = 64;
 pub fn commands(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Vec<String>> {
     let all = shell::read(content, known).commands;
     let starts = |words: &Vec<String>| {
-        let launch::Launched { launchers, program, .. } = launch::take_apart(words);
+        let launch::LaunchCommand { launchers, program, .. } = launch::take_apart(words);
         !launchers.is_empty() || (program.python && !program.words.is_empty()) || trains_by_itself(&program)
     };
     all.into_iter().filter(starts).take(MOST_COMMANDS).collect()

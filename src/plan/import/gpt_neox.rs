@@ -2,55 +2,55 @@
 //! (`megatron/neox_arguments`, `megatron/model/transformer.py` at ea7aefd8).
 
 use super::arguments;
-use super::common::Context;
+use super::common::ImportContext;
 use super::deepspeed;
-use super::imported::Imported;
-use super::origin::{Found, Origin};
-use super::rows::{As, Row, not_modelled, take};
-use super::settings::{Plain, Settings};
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "GPT-NeoX 2.0";
 
-const DEFAULTS: &[(&str, Plain)] = &[
-    ("pipe_parallel_size", Plain::Whole(0)),
-    ("model_parallel_size", Plain::Whole(1)),
-    ("norm", Plain::Text("layernorm")),
-    ("pos_emb", Plain::Text("learned")),
-    ("activation", Plain::Text("gelu")),
-    ("no_weight_tying", Plain::Flag(false)),
-    ("gpt_j_residual", Plain::Flag(false)),
-    ("use_bias_in_mlp", Plain::Flag(true)),
-    ("use_bias_in_norms", Plain::Flag(true)),
-    ("hidden_dropout", Plain::Number(0.0)),
-    ("weight_decay", Plain::Number(0.1)),
-    ("gradient_accumulation_steps", Plain::Whole(1)),
-    ("checkpoint_activations", Plain::Flag(false)),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("pipe_parallel_size", DefaultValue::Whole(0)),
+    ("model_parallel_size", DefaultValue::Whole(1)),
+    ("norm", DefaultValue::Text("layernorm")),
+    ("pos_emb", DefaultValue::Text("learned")),
+    ("activation", DefaultValue::Text("gelu")),
+    ("no_weight_tying", DefaultValue::Flag(false)),
+    ("gpt_j_residual", DefaultValue::Flag(false)),
+    ("use_bias_in_mlp", DefaultValue::Flag(true)),
+    ("use_bias_in_norms", DefaultValue::Flag(true)),
+    ("hidden_dropout", DefaultValue::Number(0.0)),
+    ("weight_decay", DefaultValue::Number(0.1)),
+    ("gradient_accumulation_steps", DefaultValue::Whole(1)),
+    ("checkpoint_activations", DefaultValue::Flag(false)),
 ];
 
-const ROWS: &[Row] = &[
-    (&["num_layers"], "model.architecture.num_layers", As::Whole),
-    (&["hidden_size"], "model.architecture.hidden_size", As::Whole),
-    (&["num_attention_heads"], "model.architecture.num_attention_heads", As::Whole),
-    (&["num_kv_heads"], "model.architecture.num_kv_heads", As::Whole),
-    (&["max_position_embeddings"], "model.architecture.max_position_embeddings", As::Whole),
-    (&["no_weight_tying"], "model.architecture.tie_embeddings", As::Not),
-    (&["gpt_j_residual"], "model.architecture.parallel_block", As::Flag),
-    (&["use_bias_in_mlp"], "model.architecture.linear_bias", As::Flag),
-    (&["use_bias_in_attn_linear"], "model.architecture.qkv_bias", As::Flag),
-    (&["use_bias_in_norms"], "model.architecture.norm_bias", As::Flag),
-    (&["use_qk_layernorm"], "model.architecture.qk_norm", As::Flag),
-    (&["sliding_window_width"], "model.architecture.sliding_window", As::Whole),
-    (&["padded_vocab_size"], "model.architecture.vocab_size", As::Whole),
-    (&["seq_length"], "model.sequence_length", As::Whole),
-    (&["hidden_dropout"], "training.dropout", As::Share),
-    (&["weight_decay"], "training.weight_decay", As::Share),
-    (&["gradient_clipping", "clip_grad"], "training.gradient_clipping", As::Clipped),
-    (&["attention_softmax_in_fp32"], "training.attention_softmax_fp32", As::Flag),
-    (&["model_parallel_size"], "distribution.tensor_parallel", As::Whole),
-    (&["context_parallel_size"], "distribution.context_parallel", As::Several),
-    (&["global_num_gpus"], "cluster.num_gpus", As::Whole),
+const ROWS: &[SettingRow] = &[
+    (&["num_layers"], "model.architecture.num_layers", SettingKind::Whole),
+    (&["hidden_size"], "model.architecture.hidden_size", SettingKind::Whole),
+    (&["num_attention_heads"], "model.architecture.num_attention_heads", SettingKind::Whole),
+    (&["num_kv_heads"], "model.architecture.num_kv_heads", SettingKind::Whole),
+    (&["max_position_embeddings"], "model.architecture.max_position_embeddings", SettingKind::Whole),
+    (&["no_weight_tying"], "model.architecture.tie_embeddings", SettingKind::Not),
+    (&["gpt_j_residual"], "model.architecture.parallel_block", SettingKind::Flag),
+    (&["use_bias_in_mlp"], "model.architecture.linear_bias", SettingKind::Flag),
+    (&["use_bias_in_attn_linear"], "model.architecture.qkv_bias", SettingKind::Flag),
+    (&["use_bias_in_norms"], "model.architecture.norm_bias", SettingKind::Flag),
+    (&["use_qk_layernorm"], "model.architecture.qk_norm", SettingKind::Flag),
+    (&["sliding_window_width"], "model.architecture.sliding_window", SettingKind::Whole),
+    (&["padded_vocab_size"], "model.architecture.vocab_size", SettingKind::Whole),
+    (&["seq_length"], "model.sequence_length", SettingKind::Whole),
+    (&["hidden_dropout"], "training.dropout", SettingKind::Share),
+    (&["weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["gradient_clipping", "clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["attention_softmax_in_fp32"], "training.attention_softmax_fp32", SettingKind::Flag),
+    (&["model_parallel_size"], "distribution.tensor_parallel", SettingKind::Whole),
+    (&["context_parallel_size"], "distribution.context_parallel", SettingKind::Several),
+    (&["global_num_gpus"], "cluster.num_gpus", SettingKind::Whole),
 ];
 
 /// Whether settings, under names of one spelling, are GPT-NeoX's.
@@ -63,13 +63,13 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// Whether the program is GPT-NeoX's launcher, or a rank that it started.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     context.program.name() == "deepy.py" || context.program.words.iter().any(|word| word == "--megatron_config")
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("GPT-NeoX");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("GPT-NeoX");
     let given = arguments::read(&context.program.words);
     // `deepy.py train.py -d configs 125M.yml local_setup.yml`
     let folder = given.options.texts("d").or_else(|| given.options.texts("conf_dir"));
@@ -97,8 +97,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a file alone.
-pub fn of_file(file: &Settings) -> Imported {
-    let mut imported = Imported::of("GPT-NeoX");
+pub fn of_file(file: &Settings) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("GPT-NeoX");
     imported.say("model.framework", "megatron", Origin::Program("GPT-NeoX's own keys".to_owned()));
     set(&mut imported, file);
     // A model's file is put together with one of training and one of the cluster.
@@ -109,7 +109,7 @@ pub fn of_file(file: &Settings) -> Imported {
     imported
 }
 
-fn set(imported: &mut Imported, file: &Settings) {
+fn set(imported: &mut ImportedPlan, file: &Settings) {
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     // Both spellings are allowed: `pipe-parallel-size`.
     settings.adopt_all(file, |name| {
@@ -145,7 +145,7 @@ fn default(option: &str) -> Origin {
 }
 
 /// `precision: bfloat16` stands for DeepSpeed's own section.
-fn precision(imported: &mut Imported, settings: &Settings) {
+fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(found) = settings.text("precision") else { return };
     let word = match found.value.as_str() {
         "fp16" => "fp16-fp32-master",
@@ -156,7 +156,7 @@ fn precision(imported: &mut Imported, settings: &Settings) {
     imported.set("training.precision", Some(found.map(|_| word)));
 }
 
-fn shape(imported: &mut Imported, settings: &Settings) {
+fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     let activation = settings.text("activation");
     let gated = ["swiglu", "geglu", "reglu", "bilinear", "glu"];
     let is_gated = activation.as_ref().is_some_and(|found| gated.contains(&found.value.as_str()));
@@ -166,7 +166,7 @@ fn shape(imported: &mut Imported, settings: &Settings) {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
         Some(factor.map(|factor| (factor * hidden as f64) as u64))
     });
-    let wide = wide.unwrap_or_else(|| Found::new(hidden.saturating_mul(4), default("intermediate_size 4 x hidden")));
+    let wide = wide.unwrap_or_else(|| Setting::new(hidden.saturating_mul(4), default("intermediate_size 4 x hidden")));
     let multiple = settings.whole("mlp_multiple_of").map_or(1, |found| found.value.max(1));
     let inner = |wide: u64| {
         // A gated MLP has as many parameters as one without: two thirds, half of that each way.
@@ -209,16 +209,16 @@ fn shape(imported: &mut Imported, settings: &Settings) {
             imported,
             settings,
             &[
-                (&["moe_num_experts"], "model.architecture.moe.num_experts", As::Whole),
-                (&["moe_top_k"], "model.architecture.moe.experts_per_token", As::Whole),
-                (&["moe_expert_interval"], "model.architecture.moe.layer_frequency", As::Several),
+                (&["moe_num_experts"], "model.architecture.moe.num_experts", SettingKind::Whole),
+                (&["moe_top_k"], "model.architecture.moe.experts_per_token", SettingKind::Whole),
+                (&["moe_expert_interval"], "model.architecture.moe.layer_frequency", SettingKind::Several),
             ],
         );
     }
 }
 
 /// `[[["flash"], 12]]`: kinds of attention, over the layers in turn.
-fn attention(imported: &mut Imported, settings: &Settings) {
+fn attention(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(found) = settings.get("attention_config").cloned() else {
         return imported.say("training.attention", "eager", default("attention_config global"));
     };
@@ -233,7 +233,7 @@ fn attention(imported: &mut Imported, settings: &Settings) {
     imported.set("training.attention", Some(found.map(|_| if flash { "flash" } else { "eager" })));
 }
 
-fn vocabulary(imported: &mut Imported, settings: &Settings) {
+fn vocabulary(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = "model.architecture.vocab_size";
     let multiple = settings.whole("make_vocab_size_divisible_by").filter(|found| found.value != 128);
     let tensor = settings.whole("model_parallel_size").map_or(1, |found| found.value.max(1));
@@ -244,7 +244,7 @@ fn vocabulary(imported: &mut Imported, settings: &Settings) {
     if imported.get(KEY).is_some() {
         return;
     }
-    let file = settings.text("vocab_file").unwrap_or_else(|| Found::new(String::new(), default("no vocab_file")));
+    let file = settings.text("vocab_file").unwrap_or_else(|| Setting::new(String::new(), default("no vocab_file")));
     let kind = settings.text("tokenizer_type");
     let size = match kind.as_ref().map_or("GPT2BPETokenizer", |found| found.value.as_str()) {
         // 50 254 entries and those that are added behind them.
@@ -260,7 +260,7 @@ fn vocabulary(imported: &mut Imported, settings: &Settings) {
     }
 }
 
-fn degrees(imported: &mut Imported, settings: &Settings) {
+fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
     let stages = settings.whole("pipe_parallel_size");
     imported.set("distribution.pipeline_parallel", stages.map(|found| found.map(|stages| stages.max(1))));
     if imported.whole("distribution.pipeline_parallel").unwrap_or(1) > 1 {
@@ -271,7 +271,7 @@ fn degrees(imported: &mut Imported, settings: &Settings) {
     imported.set("distribution.sequence_parallel", sequence);
 }
 
-fn kinds(imported: &mut Imported, settings: &Settings) {
+fn kinds(imported: &mut ImportedPlan, settings: &Settings) {
     if let Some(found) = settings.text("train_impl").filter(|found| found.value != "normal") {
         not_modelled(imported, &format!("train_impl {}: what it holds beside the model", found.value));
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
-use super::origin::{Found, Origin};
+use super::origin::{Origin, Setting};
 use crate::plan::render::needs_quotes;
 use crate::plan::types::Plan;
 use crate::plan::{Document, Fault, schema};
@@ -13,24 +13,24 @@ use crate::printable::printable;
 
 /// A plan from elsewhere.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Imported {
+pub struct ImportedPlan {
     /// Whose it was: `Megatron-LM`; empty where nobody was recognised.
     pub tool: String,
     /// Its values, each key once.
-    pub values: Vec<Inferred>,
+    pub values: Vec<InferredValue>,
     /// What could not be told.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingKey>,
     /// What a plan has no word for, and what was passed over.
     pub notes: Vec<String>,
     /// A file that says what the framework does and could not be read.
     pub(super) unread: Option<String>,
     /// Bits of its weights, where the model's name tells them.
-    pub(super) quantised: Option<Found<u64>>,
+    pub(super) quantised: Option<Setting<u64>>,
 }
 
 /// One value of a plan and what said so.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Inferred {
+pub struct InferredValue {
     /// The plan's key: `training.micro_batch_size`.
     pub key: &'static str,
     /// Its value.
@@ -41,24 +41,24 @@ pub struct Inferred {
 
 /// A key that could not be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingKey {
     /// The plan's key.
     pub key: &'static str,
     /// Why, in one line.
     pub why: String,
 }
 
-impl Imported {
+impl ImportedPlan {
     /// Nothing yet, of that tool.
     pub(super) fn of(tool: impl Into<String>) -> Self {
         Self { tool: tool.into(), ..Self::default() }
     }
 
     /// Sets a key, where something was found for it. What was there is gone.
-    pub(super) fn set<T: Into<Value>>(&mut self, key: &'static str, found: Option<Found<T>>) {
+    pub(super) fn set<T: Into<Value>>(&mut self, key: &'static str, found: Option<Setting<T>>) {
         let Some(found) = found else { return };
         let found = found.into_value();
-        let inferred = Inferred { key, value: found.value, origin: found.origin };
+        let inferred = InferredValue { key, value: found.value, origin: found.origin };
         self.missing.retain(|missing| missing.key != key);
         match self.values.iter_mut().find(|old| old.key == key) {
             Some(old) => *old = inferred,
@@ -68,11 +68,11 @@ impl Imported {
 
     /// Sets a key.
     pub(super) fn say(&mut self, key: &'static str, value: impl Into<Value>, origin: Origin) {
-        self.set(key, Some(Found::new(value.into(), origin)));
+        self.set(key, Some(Setting::new(value.into(), origin)));
     }
 
     /// Sets a key where it has no value yet.
-    pub(super) fn fill<T: Into<Value>>(&mut self, key: &'static str, found: Option<Found<T>>) {
+    pub(super) fn fill<T: Into<Value>>(&mut self, key: &'static str, found: Option<Setting<T>>) {
         if self.get(key).is_none() {
             self.set(key, found);
         }
@@ -86,7 +86,7 @@ impl Imported {
     /// Says why a key has no value, unless it has one.
     pub(super) fn miss(&mut self, key: &'static str, why: impl Into<String>) {
         if self.get(key).is_none() && !self.missing.iter().any(|missing| missing.key == key) {
-            self.missing.push(Missing { key, why: why.into() });
+            self.missing.push(MissingKey { key, why: why.into() });
         }
     }
 
@@ -119,7 +119,7 @@ impl Imported {
     #[must_use]
     pub fn stated(&self) -> Vec<(&'static str, String)> {
         const FOLLOWING: [&str; 2] = ["model.batch_size", "training.gradient_accumulation_steps"];
-        let sure = |inferred: &&Inferred| match inferred.origin {
+        let sure = |inferred: &&InferredValue| match inferred.origin {
             Origin::Argument(_) | Origin::File { .. } | Origin::Environment(_) => true,
             Origin::Derived(_) => FOLLOWING.contains(&inferred.key),
             _ => false,
@@ -142,7 +142,7 @@ impl Imported {
 
     /// The value of a key.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Inferred> {
+    pub fn get(&self, key: &str) -> Option<&InferredValue> {
         self.values.iter().find(|inferred| inferred.key == key)
     }
 

@@ -9,7 +9,7 @@ use super::settings::{Settings, text};
 
 /// A command that a job file holds, as a shell script, and the variables that its scheduler sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Job {
+pub struct JobScript {
     /// The script.
     pub script: String,
     /// Variables by name.
@@ -20,7 +20,7 @@ pub struct Job {
 const DEEPEST: usize = 16;
 
 /// The job of a YAML file, if it is a scheduler's.
-pub fn of_settings(settings: &Settings) -> Option<Job> {
+pub fn of_settings(settings: &Settings) -> Option<JobScript> {
     if settings.holds("apiVersion") && settings.holds("kind") {
         return kubernetes(settings);
     }
@@ -29,8 +29,8 @@ pub fn of_settings(settings: &Settings) -> Option<Job> {
     Some(skypilot(settings, run.value))
 }
 
-fn skypilot(settings: &Settings, script: String) -> Job {
-    let mut job = Job { script, ..Job::default() };
+fn skypilot(settings: &Settings, script: String) -> JobScript {
+    let mut job = JobScript { script, ..JobScript::default() };
     for (name, found) in settings.iter() {
         let Some(variable) = name.strip_prefix("envs.").or_else(|| name.strip_prefix("secrets.")) else { continue };
         if let Some(value) = text(&found.value) {
@@ -56,8 +56,8 @@ fn skypilot(settings: &Settings, script: String) -> Job {
 }
 
 /// The first container with a command, wherever the kind of job has its template.
-fn kubernetes(settings: &Settings) -> Option<Job> {
-    let mut job = Job::default();
+fn kubernetes(settings: &Settings) -> Option<JobScript> {
+    let mut job = JobScript::default();
     for (_, found) in settings.iter() {
         if let Some(container) = container(&found.value, 0) {
             job.script = script(container)?;

@@ -4,26 +4,26 @@
 use super::adapters;
 use super::arguments;
 use super::axolotl::self_launched;
-use super::common::{self, Context};
-use super::imported::Imported;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
 use super::launch::{World, base};
 use super::model;
-use super::origin::{Found, Origin};
-use super::settings::{Plain, Settings};
+use super::origin::{Origin, Setting};
+use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "litgpt 0.5";
 
 /// What every command has where nothing is said.
-const DEFAULTS: &[(&str, Plain)] = &[
+const DEFAULTS: &[(&str, DefaultValue)] = &[
     // get_default_supported_precision(training=True)
-    ("precision", Plain::Text("bf16-mixed")),
-    ("num_nodes", Plain::Whole(1)),
+    ("precision", DefaultValue::Text("bf16-mixed")),
+    ("num_nodes", DefaultValue::Whole(1)),
 ];
 
 /// Whether the program is litgpt.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     const TRAINING: [&str; 3] = ["pretrain", "finetune", "finetune_"];
     let program = context.program;
     let command = program.words.first().map_or("", String::as_str);
@@ -43,8 +43,8 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("litgpt");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("litgpt");
     let given = arguments::read(&context.program.words);
     let mut words = given.words.iter();
     let command = words.next().cloned().unwrap_or_else(|| context.program.name().to_owned());
@@ -66,8 +66,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a file alone: what it does its keys tell.
-pub fn of_file(file: Settings, context: &Context) -> Imported {
-    let mut imported = Imported::of("litgpt");
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("litgpt");
     imported.say("model.framework", "torchtitan", Origin::Program("litgpt's own keys".to_owned()));
     let command = if file.holds("model_name") {
         "pretrain"
@@ -87,19 +87,24 @@ fn defaults(command: &str) -> Settings {
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     let pretraining = command.starts_with("pretrain");
     let (micro, batch) = if pretraining { (4, 512) } else { (1, 16) };
-    let more: [(&str, Plain); 2] =
-        [("train.micro_batch_size", Plain::Whole(micro)), ("train.global_batch_size", Plain::Whole(batch))];
+    let more: [(&str, DefaultValue); 2] = [
+        ("train.micro_batch_size", DefaultValue::Whole(micro)),
+        ("train.global_batch_size", DefaultValue::Whole(batch)),
+    ];
     settings.over(Settings::defaults(VERSION, &more));
     if pretraining {
-        settings.over(Settings::defaults(VERSION, &[("devices", Plain::Text("auto"))]));
+        settings.over(Settings::defaults(VERSION, &[("devices", DefaultValue::Text("auto"))]));
     } else {
-        settings.over(Settings::defaults(VERSION, &[("devices", Plain::Whole(1)), ("lora_r", Plain::Whole(8))]));
+        settings.over(Settings::defaults(
+            VERSION,
+            &[("devices", DefaultValue::Whole(1)), ("lora_r", DefaultValue::Whole(8))],
+        ));
     }
     settings
 }
 
 /// Lightning starts its own processes: as many as `devices` says.
-fn devices(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn devices(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     if context.world.total.is_some() {
         return;
     }
@@ -114,7 +119,7 @@ fn devices(imported: &mut Imported, settings: &Settings, context: &Context) {
     }
 }
 
-fn set(imported: &mut Imported, settings: &Settings, context: &Context, command: &str) {
+fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, command: &str) {
     let named = settings.first_text(&["model_name", "checkpoint_dir", "initial_checkpoint_dir"]);
     match named.map(|found| found.map(|path| hub_name(&path))) {
         Some(found) => model::set(imported, context, found),
@@ -123,7 +128,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, command:
     // Fine-tuning goes by its longest sample.
     let own = || {
         let origin = Origin::Default { framework: VERSION, option: "max_seq_length: the model's".to_owned() };
-        model::longest(imported, context).filter(|_| command == "pretrain").map(|tokens| Found::new(tokens, origin))
+        model::longest(imported, context).filter(|_| command == "pretrain").map(|tokens| Setting::new(tokens, origin))
     };
     let length = settings.whole("train.max_seq_length").or_else(own);
     imported.set("model.sequence_length", length);
@@ -141,8 +146,9 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, command:
     });
     imported.set("training.precision", word);
     let optimizer = settings.first_text(&["optimizer.class_path", "optimizer"]);
-    let default =
-        || Found::new("AdamW".to_owned(), Origin::Default { framework: VERSION, option: "optimizer AdamW".to_owned() });
+    let default = || {
+        Setting::new("AdamW".to_owned(), Origin::Default { framework: VERSION, option: "optimizer AdamW".to_owned() })
+    };
     common::set_optimizer(imported, Some(optimizer.unwrap_or_else(default)));
     imported.set(
         "training.weight_decay",
@@ -173,7 +179,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, command:
     imported.say("training.loss", "chunked", fsdp("chunked_cross_entropy"));
 }
 
-fn adapters(imported: &mut Imported, settings: &Settings) {
+fn adapters(imported: &mut ImportedPlan, settings: &Settings) {
     let bits = settings.text("quantize").and_then(|found| {
         found.and_then(|name| if name.contains('4') { Some(4) } else { name.contains('8').then_some(8) })
     });
@@ -195,7 +201,7 @@ fn adapters(imported: &mut Imported, settings: &Settings) {
         || Origin::Default { framework: VERSION, option: "lora_query, lora_value".to_owned() },
         |found| found.origin.clone(),
     );
-    adapters::set_targets(imported, Some(Found::new(targets, origin)));
+    adapters::set_targets(imported, Some(Setting::new(targets, origin)));
     imported.set(
         "training.lora.dropout",
         settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),

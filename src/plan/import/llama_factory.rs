@@ -3,27 +3,27 @@
 use super::adapters;
 use super::arguments;
 use super::axolotl::self_launched;
-use super::common::Context;
-use super::imported::Imported;
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
 use super::model;
-use super::origin::{Found, Origin};
-use super::settings::{Plain, Settings};
-use super::trainer::{self, Stored};
+use super::origin::{Origin, Setting};
+use super::settings::{DefaultValue, Settings};
+use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "LLaMA-Factory 0.9";
 
-const DEFAULTS: &[(&str, Plain)] = &[
-    ("cutoff_len", Plain::Whole(2048)),
-    ("finetuning_type", Plain::Text("lora")),
-    ("lora_target", Plain::Text("all")),
-    ("lora_dropout", Plain::Number(0.0)),
-    ("flash_attn", Plain::Text("auto")),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("cutoff_len", DefaultValue::Whole(2048)),
+    ("finetuning_type", DefaultValue::Text("lora")),
+    ("lora_target", DefaultValue::Text("all")),
+    ("lora_dropout", DefaultValue::Number(0.0)),
+    ("flash_attn", DefaultValue::Text("auto")),
 ];
 
 /// Whether the program is LLaMA-Factory.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let program = context.program;
     let command = program.words.first().map_or("", String::as_str);
     let launched = ["llamafactory-cli", "lmf", "llamafactory", "llamafactory.cli"].contains(&program.name());
@@ -40,7 +40,7 @@ pub fn runs(context: &Context) -> bool {
                 .is_some_and(|path| context.run.files.read(&path).is_ok_and(|text| text.contains("finetuning_type:"))))
 }
 
-fn config(context: &Context) -> Option<String> {
+fn config(context: &ImportContext) -> Option<String> {
     let endings = [".yaml", ".yml", ".json"];
     let words = context.program.words.iter().take_while(|word| !word.starts_with("--"));
     words.filter(|word| endings.iter().any(|ending| word.ends_with(ending))).last().cloned()
@@ -54,8 +54,8 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("LLaMA-Factory");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("LLaMA-Factory");
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     if let Some(file) = config(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
@@ -73,8 +73,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a file alone.
-pub fn of_file(file: Settings, context: &Context) -> Imported {
-    let mut imported = Imported::of("LLaMA-Factory");
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("LLaMA-Factory");
     imported.say("model.framework", "pytorch", Origin::Program("LLaMA-Factory's own keys".to_owned()));
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     set(&mut imported, &settings, context);
@@ -122,7 +122,7 @@ fn renamed(settings: &Settings) -> Settings {
     now
 }
 
-fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     if !is_v1(settings) {
         return set_arguments(imported, settings, context);
     }
@@ -138,7 +138,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
 
 /// Megatron's core trains where the environment says `USE_MCA` or `USE_MEGATRON_BRIDGE`, and only then do
 /// its arguments count.
-fn on_megatron(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn on_megatron(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let asked = ["USE_MCA", "USE_MEGATRON_BRIDGE"].iter().find_map(|name| context.variable(name));
     let degrees = [
         ("tensor_model_parallel_size", "distribution.tensor_parallel"),
@@ -158,7 +158,7 @@ fn on_megatron(imported: &mut Imported, settings: &Settings, context: &Context) 
     imported.set("training.distributed_optimizer", settings.flag("use_distributed_optimizer"));
     imported.set("training.moe_grouped_gemm", settings.flag("moe_grouped_gemm"));
     let recomputed = settings.text("recompute_granularity").filter(|found| found.value != "none");
-    let nothing = Found::new("none".to_owned(), Origin::Derived("no recompute_granularity".to_owned()));
+    let nothing = Setting::new("none".to_owned(), Origin::Derived("no recompute_granularity".to_owned()));
     imported.set("training.activation_checkpointing", Some(recomputed.unwrap_or(nothing)));
     imported.say("training.optimizer", "adamw-fused", origin.clone());
     imported.say("training.attention", "flash", origin.clone());
@@ -167,7 +167,7 @@ fn on_megatron(imported: &mut Imported, settings: &Settings, context: &Context) 
     imported.drop("distribution.engine");
 }
 
-fn set_arguments(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     match settings.text("model_name_or_path") {
         Some(found) => model::set(imported, context, found),
         None => imported.miss("model.preset", "no model_name_or_path"),
@@ -194,7 +194,7 @@ fn set_arguments(imported: &mut Imported, settings: &Settings, context: &Context
     if let Some(found) = &pure {
         arguments.set("bf16", true.into(), found.origin.clone());
     }
-    let stored = if adapted || pure.is_some() { Stored::Half } else { Stored::Full };
+    let stored = if adapted || pure.is_some() { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
     let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
     imported.set("training.optimizer", muon);
@@ -204,7 +204,7 @@ fn set_arguments(imported: &mut Imported, settings: &Settings, context: &Context
     }
 }
 
-fn lora(imported: &mut Imported, settings: &Settings) {
+fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(kind) = settings.text("finetuning_type") else { return };
     match kind.value.as_str() {
         "lora" | "oft" => {

@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::accelerate;
 use super::adapters;
 use super::arguments;
-use super::common::{self, Context};
-use super::imported::Imported;
-use super::launch::Kind;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
+use super::launch::LauncherKind;
 use super::model;
-use super::origin::{Found, Origin};
+use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::text;
 use super::unread::account_for;
@@ -25,9 +25,9 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// Whether the program trains by such a file.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let path = &context.program.path;
-    let composer = context.launchers.iter().any(|launcher| launcher.kind == Kind::Composer);
+    let composer = context.launchers.iter().any(|launcher| launcher.kind == LauncherKind::Composer);
     path.starts_with("llmfoundry.command_utils.train")
         || (composer && path.ends_with("train/train.py"))
         || config(context).is_some_and(|path| {
@@ -36,14 +36,14 @@ pub fn runs(context: &Context) -> bool {
         })
 }
 
-fn config(context: &Context) -> Option<String> {
+fn config(context: &ImportContext) -> Option<String> {
     let mut words = context.program.words.iter().filter(|word| arguments::override_of(word).is_none());
     words.rfind(|word| word.ends_with(".yaml") || word.ends_with(".yml")).cloned()
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("llm-foundry");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("llm-foundry");
     let mut settings = Settings::default();
     if let Some(file) = config(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
@@ -55,8 +55,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a file alone.
-pub fn of_file(file: Settings, context: &Context) -> Imported {
-    let mut imported = Imported::of("llm-foundry");
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("llm-foundry");
     imported.say("model.framework", "llm-foundry", Origin::Program("llm-foundry's own keys".to_owned()));
     set(&mut imported, file, context);
     imported
@@ -66,13 +66,13 @@ fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
 }
 
-fn set(imported: &mut Imported, mut settings: Settings, context: &Context) {
+fn set(imported: &mut ImportedPlan, mut settings: Settings, context: &ImportContext) {
     settings.interpolate();
     set_interpolated(imported, &settings, context);
     account_for(imported, &settings);
 }
 
-fn set_interpolated(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn set_interpolated(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     if let Some(found) = settings.first_text(&["model.pretrained_model_name_or_path"]) {
         model::set(imported, context, found);
         imported.say("model.framework", "pytorch", Origin::Derived("a Hugging Face model under Composer".to_owned()));
@@ -110,12 +110,12 @@ fn set_interpolated(imported: &mut Imported, settings: &Settings, context: &Cont
     imported.set("training.gradient_clipping", clipped.map(|found| found.map(|norm| norm > 0.0)));
     imported.set(
         "training.compile",
-        Some(settings.holds("compile_config")).filter(|on| *on).map(|on| Found::new(on, default("compile_config"))),
+        Some(settings.holds("compile_config")).filter(|on| *on).map(|on| Setting::new(on, default("compile_config"))),
     );
 }
 
 /// An MPT model: `llmfoundry/models/mpt/configuration_mpt.py`.
-fn shape(imported: &mut Imported, settings: &Settings) {
+fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     for (name, key, usual) in [
         ("d_model", "model.architecture.hidden_size", 2048),
         ("n_layers", "model.architecture.num_layers", 24),
@@ -123,7 +123,7 @@ fn shape(imported: &mut Imported, settings: &Settings) {
         ("vocab_size", "model.architecture.vocab_size", 50_368),
         ("max_seq_len", "model.architecture.max_position_embeddings", 2048),
     ] {
-        let stood_in = || Found::new(usual, default(&format!("model.{name} {usual}")));
+        let stood_in = || Setting::new(usual, default(&format!("model.{name} {usual}")));
         imported.set(key, Some(settings.whole(&format!("model.{name}")).unwrap_or_else(stood_in)));
     }
     imported.set("model.architecture.num_kv_heads", settings.whole("model.attn_config.kv_n_heads"));
@@ -133,7 +133,7 @@ fn shape(imported: &mut Imported, settings: &Settings) {
     let hidden = imported.whole("model.architecture.hidden_size").unwrap_or(2048);
     let wide = settings.whole("model.ffn_config.ffn_hidden_size").or_else(|| {
         let ratio = settings.whole("model.expansion_ratio");
-        let ratio = ratio.unwrap_or_else(|| Found::new(4, default("model.expansion_ratio 4")));
+        let ratio = ratio.unwrap_or_else(|| Setting::new(4, default("model.expansion_ratio 4")));
         ratio.and_then(|ratio| ratio.checked_mul(hidden))
     });
     imported.set("model.architecture.intermediate_size", wide);
@@ -142,33 +142,33 @@ fn shape(imported: &mut Imported, settings: &Settings) {
     let learned =
         settings.flag("model.learned_pos_emb").filter(|found| !found.value).map(|found| found.map(|_| "none"));
     let position =
-        alibi.or(rope).or(learned).unwrap_or_else(|| Found::new("learned", default("model.learned_pos_emb true")));
+        alibi.or(rope).or(learned).unwrap_or_else(|| Setting::new("learned", default("model.learned_pos_emb true")));
     imported.set("model.architecture.position", Some(position));
     let tied = settings.flag("model.tie_word_embeddings");
     imported.set(
         "model.architecture.tie_embeddings",
-        Some(tied.unwrap_or_else(|| Found::new(true, default("model.tie_word_embeddings true")))),
+        Some(tied.unwrap_or_else(|| Setting::new(true, default("model.tie_word_embeddings true")))),
     );
     let bias = settings.flag("model.no_bias").map(|found| found.map(|off| !off));
-    let bias = bias.unwrap_or_else(|| Found::new(true, default("model.no_bias false")));
+    let bias = bias.unwrap_or_else(|| Setting::new(true, default("model.no_bias false")));
     for key in ["model.architecture.linear_bias", "model.architecture.norm_bias"] {
         imported.set(key, Some(bias.clone()));
     }
     let gated = settings.text("model.ffn_config.ffn_type").filter(|found| found.value.contains("glu"));
     let activation =
-        gated.map(|found| found.map(|_| "swiglu")).unwrap_or_else(|| Found::new("gelu", default("mptmlp")));
+        gated.map(|found| found.map(|_| "swiglu")).unwrap_or_else(|| Setting::new("gelu", default("mptmlp")));
     imported.set("model.architecture.activation", Some(activation));
     let norm = settings
         .text("model.norm_type")
         .map(|found| found.map(|name| if name.contains("rms") { "rmsnorm" } else { "layernorm" }));
     imported.set(
         "model.architecture.norm",
-        Some(norm.unwrap_or_else(|| Found::new("layernorm", default("low_precision_layernorm")))),
+        Some(norm.unwrap_or_else(|| Setting::new("layernorm", default("low_precision_layernorm")))),
     );
     experts(imported, settings);
 }
 
-fn experts(imported: &mut Imported, settings: &Settings) {
+fn experts(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(experts) = settings.whole("model.ffn_config.moe_num_experts").filter(|found| found.value > 1) else {
         return;
     };
@@ -180,9 +180,10 @@ fn experts(imported: &mut Imported, settings: &Settings) {
 }
 
 /// Weights are fp32 shards; FSDP casts what it gathers.
-fn precision(imported: &mut Imported, settings: &Settings) {
-    let found =
-        settings.text("precision").unwrap_or_else(|| Found::new("amp_bf16".to_owned(), default("precision amp_bf16")));
+fn precision(imported: &mut ImportedPlan, settings: &Settings) {
+    let found = settings
+        .text("precision")
+        .unwrap_or_else(|| Setting::new("amp_bf16".to_owned(), default("precision amp_bf16")));
     let word = found.map(|name| match name.as_str() {
         "amp_bf16" => "bf16-mixed",
         "amp_fp16" => "fp16-mixed",
@@ -192,7 +193,7 @@ fn precision(imported: &mut Imported, settings: &Settings) {
     imported.set("training.precision", Some(word));
 }
 
-fn optimizer(imported: &mut Imported, settings: &Settings) {
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     common::set_optimizer(imported, settings.text("optimizer.name"));
     imported.set(
         "training.weight_decay",
@@ -200,22 +201,22 @@ fn optimizer(imported: &mut Imported, settings: &Settings) {
     );
 }
 
-fn attention(imported: &mut Imported, settings: &Settings) {
+fn attention(imported: &mut ImportedPlan, settings: &Settings) {
     let word = settings
         .text("model.attn_config.attn_impl")
         .map(|found| found.map(|name| if name == "torch" { "eager" } else { "flash" }));
     let hugging = settings.is("model.use_flash_attention_2");
     let default = if hugging || imported.get("model.architecture.hidden_size").is_some() {
-        Found::new("flash", default("attn_impl flash"))
+        Setting::new("flash", default("attn_impl flash"))
     } else {
-        Found::new("sdpa", default("attn_implementation sdpa"))
+        Setting::new("sdpa", default("attn_implementation sdpa"))
     };
     imported.set("training.attention", Some(word.unwrap_or(default)));
     let fused = settings.text("model.loss_fn").map(|found| found.map(|_| Value::from("plain")));
     imported.set("training.loss", fused);
 }
 
-fn sharding(imported: &mut Imported, settings: &Settings) {
+fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
     if !settings.holds("fsdp_config") {
         imported.say("distribution.engine", "ddp", default("no fsdp_config: DDP"));
         return imported.say("distribution.sharding", "none", default("no fsdp_config: DDP"));
@@ -225,7 +226,7 @@ fn sharding(imported: &mut Imported, settings: &Settings) {
         settings.text("fsdp_config.sharding_strategy").map(|found| found.map(|name| accelerate::strategy(&name)));
     imported.set(
         "distribution.sharding",
-        Some(strategy.unwrap_or_else(|| Found::new("zero3", default("fsdp_config.sharding_strategy FULL_SHARD")))),
+        Some(strategy.unwrap_or_else(|| Setting::new("zero3", default("fsdp_config.sharding_strategy FULL_SHARD")))),
     );
     let mixed = settings
         .text("fsdp_config.mixed_precision")
@@ -235,7 +236,7 @@ fn sharding(imported: &mut Imported, settings: &Settings) {
     let recompute = settings.flag("fsdp_config.activation_checkpointing");
     imported.set(
         "training.activation_checkpointing",
-        Some(recompute.map_or(Found::new("none", default("fsdp_config.activation_checkpointing false")), |found| {
+        Some(recompute.map_or(Setting::new("none", default("fsdp_config.activation_checkpointing false")), |found| {
             found.map(|on| if on { "full" } else { "none" })
         })),
     );

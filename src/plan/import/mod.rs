@@ -45,12 +45,12 @@ mod verl;
 use std::collections::BTreeMap;
 
 use crate::catalog::Catalog;
-use common::Context;
-use launch::{Around, Launched, Launcher, Program, World};
+use common::ImportContext;
+use launch::{LaunchCommand, LaunchEnvironment, Launcher, Program, World};
 
 pub use file::{file, is_foreign};
-pub use imported::{Imported, Inferred, Missing};
-pub use origin::{Found, Origin};
+pub use imported::{ImportedPlan, InferredValue, MissingKey};
+pub use origin::{Origin, Setting};
 pub use refused::Refused;
 pub use torchtitan::flavor_of;
 
@@ -67,7 +67,7 @@ pub trait Files {
 }
 
 /// A training run as it looks from outside.
-pub struct Run<'a> {
+pub struct ProcessView<'a> {
     /// The words of its command.
     pub command: Vec<String>,
     /// Its environment.
@@ -86,7 +86,7 @@ pub struct Run<'a> {
     pub files: &'a dyn Files,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ProcessView<'a> {
     /// A command and nothing else.
     #[must_use]
     pub fn of(command: Vec<String>, files: &'a dyn Files) -> Self {
@@ -103,21 +103,21 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a run says about its plan. What nobody says is in [`Imported::missing`].
+/// What a run says about its plan. What nobody says is in [`ImportedPlan::missing`].
 #[must_use]
-pub fn run(run: &Run, catalog: &Catalog) -> Imported {
+pub fn run(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
     let mut launched = launch::take_apart(&run.command);
     if let Some(inner) = script_command(run, &launched.program) {
         let outer = std::mem::take(&mut launched.launchers);
         launched = launch::take_apart(&inner);
         launched.launchers.splice(0..0, outer);
     }
-    let Launched { launchers: own, program, variables } = launched;
+    let LaunchCommand { launchers: own, program, variables } = launched;
     let mut all = run.variables.clone();
     all.extend(variables);
     let above = run.ancestors.iter().rev().flat_map(|words| launch::take_apart(words).launchers);
     let inherited: Vec<Launcher> = above.collect();
-    let mut context = Context {
+    let mut context = ImportContext {
         run,
         catalog,
         program: &program,
@@ -137,7 +137,7 @@ pub fn run(run: &Run, catalog: &Catalog) -> Imported {
 }
 
 /// The training command in a shell script that is being run.
-fn script_command(run: &Run, program: &Program) -> Option<Vec<String>> {
+fn script_command(run: &ProcessView, program: &Program) -> Option<Vec<String>> {
     let may_be = !program.python && !program.module && !program.path.is_empty();
     let text = may_be.then(|| run.files.read(&program.path).ok())??;
     let first = text.lines().next().unwrap_or("");
@@ -155,21 +155,22 @@ fn script_command(run: &Run, program: &Program) -> Option<Vec<String>> {
 }
 
 /// What the user says.
-fn told(run: &Run) -> Option<World> {
-    let total = Some(Found::new(run.world?, Origin::Argument("--gpus".to_owned())));
+fn stated_world(run: &ProcessView) -> Option<World> {
+    let total = Some(Setting::new(run.world?, Origin::Argument("--gpus".to_owned())));
     Some(World { total, ..World::default() })
 }
 
 /// How many processes there are: what the rank itself was told, else its launcher, else a
 /// launcher among its ancestors, else Slurm.
-fn world(context: &Context, own: &[Launcher], inherited: &[Launcher]) -> World {
-    if let Some(told) = told(context.run) {
+fn world(context: &ImportContext, own: &[Launcher], inherited: &[Launcher]) -> World {
+    if let Some(told) = stated_world(context.run) {
         return told;
     }
     let variable = |name: &str| context.variable(name);
     let file = |path: &str| context.run.files.read(path).ok();
-    let around = Around { variable: &variable, gpus: context.visible_gpus(), file: &file };
-    let starts = |launcher: &&Launcher| !matches!(launcher.kind, launch::Kind::Srun | launch::Kind::Mpirun);
+    let around = LaunchEnvironment { variable: &variable, gpus: context.visible_gpus(), file: &file };
+    let starts =
+        |launcher: &&Launcher| !matches!(launcher.kind, launch::LauncherKind::Srun | launch::LauncherKind::Mpirun);
     // srun around torchrun starts one torchrun a node: the inner launcher counts.
     let inner = own.iter().rev().find(starts).or_else(|| own.last());
     if let Some(launcher) = inner {
@@ -190,8 +191,8 @@ fn world(context: &Context, own: &[Launcher], inherited: &[Launcher]) -> World {
 }
 
 /// The framework that runs, by its program's name and arguments.
-fn framework(context: &Context) -> Imported {
-    type Reader = (fn(&Context) -> bool, fn(&Context) -> Imported);
+fn framework(context: &ImportContext) -> ImportedPlan {
+    type Reader = (fn(&ImportContext) -> bool, fn(&ImportContext) -> ImportedPlan);
     const READERS: &[Reader] = &[
         (swift::runs, swift::import),
         (gpt_neox::runs, gpt_neox::import),
@@ -221,8 +222,8 @@ fn framework(context: &Context) -> Imported {
 }
 
 /// A program of nobody's: what stands around it is still told.
-fn unknown(context: &Context) -> Imported {
-    let mut imported = Imported::default();
+fn unknown(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::default();
     imported.miss("model", format!("`{}` is of no framework that is known", context.program.shown()));
     imported
 }

@@ -1,10 +1,10 @@
 //! Models by the names that training commands have for them: a folder, a name on the Hugging
 //! Face hub, a preset.
 
-use super::common::Context;
-use super::imported::Imported;
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
 use super::launch::base;
-use super::origin::{Found, Origin};
+use super::origin::{Origin, Setting};
 
 const CONFIG: &str = "config.json";
 
@@ -46,10 +46,10 @@ const VARIANTS: [&str; 32] = [
 
 /// Sets the model that `found` names: a folder with a `config.json` or that file, a name of the
 /// catalogue, a configuration in the hub's cache; else a size that the name tells.
-pub fn set(imported: &mut Imported, context: &Context, found: Found<String>) {
+pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<String>) {
     let name = found.value.trim().trim_end_matches('/').to_owned();
     let origin = found.origin;
-    imported.quantised = bits(&name).map(|bits| Found::new(bits, Origin::Derived(format!("the name {name}"))));
+    imported.quantised = bits(&name).map(|bits| Setting::new(bits, Origin::Derived(format!("the name {name}"))));
     if let Some(path) = folder(context, &name) {
         return imported.say("model.hf_config", path, origin);
     }
@@ -80,14 +80,14 @@ fn named(origin: &Origin, name: &str) -> Origin {
 }
 
 /// The configuration of a folder or file on this machine.
-fn folder(context: &Context, name: &str) -> Option<String> {
+fn folder(context: &ImportContext, name: &str) -> Option<String> {
     let files = context.run.files;
     let path = if name.ends_with(".json") { name.to_owned() } else { format!("{name}/{CONFIG}") };
     files.read(&path).is_ok().then(|| files.absolute(&path))
 }
 
 /// The catalogue's name of a model.
-pub fn preset(context: &Context, name: &str) -> Option<String> {
+pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
     let known = |name: &str| context.catalog.model(name).map(|model| model.name.clone());
     let plain = base(name).to_lowercase();
     known(name).or_else(|| known(&plain)).or_else(|| {
@@ -104,7 +104,7 @@ pub fn preset(context: &Context, name: &str) -> Option<String> {
 }
 
 /// A configuration that the hub's library has stored: `hub/models--A--B/snapshots/HASH/config.json`.
-fn cached(context: &Context, name: &str) -> Option<String> {
+fn cached(context: &ImportContext, name: &str) -> Option<String> {
     let variable = |name: &str| context.variable(name).map(|found| found.value);
     let hub = ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE"].iter().find_map(|name| variable(name));
     let hub = hub
@@ -156,7 +156,7 @@ fn billions(name: &str) -> Option<f64> {
 }
 
 /// The longest sequence of a preset.
-pub fn longest(imported: &Imported, context: &Context) -> Option<u64> {
+pub fn longest(imported: &ImportedPlan, context: &ImportContext) -> Option<u64> {
     let preset = imported.get("model.preset")?.value.as_str()?.to_owned();
     let config = &context.catalog.model(&preset)?.hf_config;
     ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64())

@@ -3,33 +3,33 @@
 
 use serde_json::Value;
 
-use super::common::Context;
-use super::imported::Imported;
-use super::origin::{Found, Origin};
-use super::settings::{Plain, Settings};
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
+use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "nanoGPT train.py";
 
-const DEFAULTS: &[(&str, Plain)] = &[
-    ("gradient_accumulation_steps", Plain::Whole(40)),
-    ("batch_size", Plain::Whole(12)),
-    ("block_size", Plain::Whole(1024)),
-    ("n_layer", Plain::Whole(12)),
-    ("n_head", Plain::Whole(12)),
-    ("n_embd", Plain::Whole(768)),
-    ("dropout", Plain::Number(0.0)),
-    ("bias", Plain::Flag(false)),
-    ("init_from", Plain::Text("scratch")),
-    ("dataset", Plain::Text("openwebtext")),
-    ("weight_decay", Plain::Number(0.1)),
-    ("grad_clip", Plain::Number(1.0)),
-    ("compile", Plain::Flag(true)),
-    ("dtype", Plain::Text("bfloat16")),
-    ("device", Plain::Text("cuda")),
-    ("max_iters", Plain::Whole(600_000)),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("gradient_accumulation_steps", DefaultValue::Whole(40)),
+    ("batch_size", DefaultValue::Whole(12)),
+    ("block_size", DefaultValue::Whole(1024)),
+    ("n_layer", DefaultValue::Whole(12)),
+    ("n_head", DefaultValue::Whole(12)),
+    ("n_embd", DefaultValue::Whole(768)),
+    ("dropout", DefaultValue::Number(0.0)),
+    ("bias", DefaultValue::Flag(false)),
+    ("init_from", DefaultValue::Text("scratch")),
+    ("dataset", DefaultValue::Text("openwebtext")),
+    ("weight_decay", DefaultValue::Number(0.1)),
+    ("grad_clip", DefaultValue::Number(1.0)),
+    ("compile", DefaultValue::Flag(true)),
+    ("dtype", DefaultValue::Text("bfloat16")),
+    ("device", DefaultValue::Text("cuda")),
+    ("max_iters", DefaultValue::Whole(600_000)),
 ];
 
 /// Names that no other framework has together.
@@ -45,7 +45,7 @@ const OWN: [&str; 8] = [
 ];
 
 /// Whether the program is nanoGPT's `train.py`.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let words = &context.program.words;
     let script = context.program.name();
     if script != "train.py" && script != "bench.py" {
@@ -72,7 +72,7 @@ pub fn runs(context: &Context) -> bool {
     named || config || script_says_so(context)
 }
 
-fn script_says_so(context: &Context) -> bool {
+fn script_says_so(context: &ImportContext) -> bool {
     context
         .run
         .files
@@ -81,8 +81,8 @@ fn script_says_so(context: &Context) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("nanoGPT");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("nanoGPT");
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     if let Ok(script) = context.run.files.read(&context.program.path)
         && script.contains("n_embd")
@@ -108,8 +108,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a configuration file alone.
-pub fn of_file(file: Settings, context: &Context) -> Imported {
-    let mut imported = Imported::of("nanoGPT");
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("nanoGPT");
     imported.say("model.framework", "nanogpt", Origin::Program("nanoGPT's own names".to_owned()));
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     set(&mut imported, &settings, context);
@@ -129,7 +129,7 @@ fn known(all: &Settings) -> Settings {
     kept
 }
 
-fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let start = settings.text("init_from");
     match start.filter(|found| found.value.starts_with("gpt2")) {
         Some(found) => imported.set("model.preset", Some(found)),
@@ -171,7 +171,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
     tokens(imported, settings);
 }
 
-fn shape(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn shape(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     for (name, key) in [
         ("n_embd", "model.architecture.hidden_size"),
         ("n_layer", "model.architecture.num_layers"),
@@ -195,9 +195,9 @@ fn shape(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// The data set's own vocabulary (`data/*/prepare.py`), else GPT-2's rounded up to 64.
-fn vocabulary(settings: &Settings, context: &Context) -> Found<u64> {
+fn vocabulary(settings: &Settings, context: &ImportContext) -> Setting<u64> {
     let Some(dataset) = settings.text("dataset") else {
-        return Found::new(50_304, Origin::Default { framework: VERSION, option: "vocabulary 50304".to_owned() });
+        return Setting::new(50_304, Origin::Default { framework: VERSION, option: "vocabulary 50304".to_owned() });
     };
     // meta.pkl is a pickle: read it nobody does, but that it is there tells characters from BPE.
     if dataset.value == "shakespeare_char" {
@@ -209,11 +209,11 @@ fn vocabulary(settings: &Settings, context: &Context) -> Found<u64> {
     } else {
         Origin::Default { framework: VERSION, option: "vocabulary 50304".to_owned() }
     };
-    Found::new(50_304, origin)
+    Setting::new(50_304, origin)
 }
 
 /// The steps are shared out among the ranks.
-fn accumulation(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn accumulation(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let Some(steps) = settings.whole("gradient_accumulation_steps") else { return };
     let ranks = context.world.total.as_ref().map_or(1, |found| found.value);
     match steps.value.checked_div(ranks) {
@@ -226,11 +226,11 @@ fn accumulation(imported: &mut Imported, settings: &Settings, context: &Context)
     }
 }
 
-fn tokens(imported: &mut Imported, settings: &Settings) {
+fn tokens(imported: &mut ImportedPlan, settings: &Settings) {
     let all = ["max_iters", "batch_size", "gradient_accumulation_steps", "block_size"];
     let product = all.iter().try_fold(1_u64, |product, name| product.checked_mul(settings.whole(name)?.value));
     if let (Some(tokens), true) = (product, settings.is_set("max_iters")) {
         let origin = settings.whole("max_iters").map(|found| found.origin);
-        imported.set("run.total_tokens", origin.map(|origin| Found::new(tokens, origin)));
+        imported.set("run.total_tokens", origin.map(|origin| Setting::new(tokens, origin)));
     }
 }

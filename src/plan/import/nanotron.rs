@@ -1,54 +1,54 @@
 //! nanotron: `run_train.py --config-file CONFIG.yaml` (`src/nanotron/config` at 2411b022).
 
 use super::arguments;
-use super::common::{self, Context};
-use super::imported::Imported;
-use super::origin::{Found, Origin};
-use super::rows::{As, Row, take};
-use super::settings::{Plain, Settings};
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, take};
+use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "nanotron 0.4";
 
-const DEFAULTS: &[(&str, Plain)] = &[
-    ("model.model_config.hidden_act", Plain::Text("silu")),
-    ("model.model_config.tie_word_embeddings", Plain::Flag(false)),
-    ("model.model_config.attention_bias", Plain::Flag(false)),
-    ("model.make_vocab_size_divisible_by", Plain::Whole(1)),
-    ("model.dtype", Plain::Text("float32")),
-    ("parallelism.pp_engine", Plain::Text("afab")),
-    ("parallelism.tp_mode", Plain::Text("ALL_REDUCE")),
-    ("parallelism.tp_linear_async_communication", Plain::Flag(false)),
-    ("parallelism.recompute_layer", Plain::Flag(false)),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("model.model_config.hidden_act", DefaultValue::Text("silu")),
+    ("model.model_config.tie_word_embeddings", DefaultValue::Flag(false)),
+    ("model.model_config.attention_bias", DefaultValue::Flag(false)),
+    ("model.make_vocab_size_divisible_by", DefaultValue::Whole(1)),
+    ("model.dtype", DefaultValue::Text("float32")),
+    ("parallelism.pp_engine", DefaultValue::Text("afab")),
+    ("parallelism.tp_mode", DefaultValue::Text("ALL_REDUCE")),
+    ("parallelism.tp_linear_async_communication", DefaultValue::Flag(false)),
+    ("parallelism.recompute_layer", DefaultValue::Flag(false)),
 ];
 
-const ROWS: &[Row] = &[
-    (&["model.model_config.hidden_size"], "model.architecture.hidden_size", As::Whole),
-    (&["model.model_config.num_hidden_layers"], "model.architecture.num_layers", As::Whole),
-    (&["model.model_config.num_attention_heads"], "model.architecture.num_attention_heads", As::Whole),
+const ROWS: &[SettingRow] = &[
+    (&["model.model_config.hidden_size"], "model.architecture.hidden_size", SettingKind::Whole),
+    (&["model.model_config.num_hidden_layers"], "model.architecture.num_layers", SettingKind::Whole),
+    (&["model.model_config.num_attention_heads"], "model.architecture.num_attention_heads", SettingKind::Whole),
     (
         &["model.model_config.num_key_value_heads", "model.model_config.num_kv_heads"],
         "model.architecture.num_kv_heads",
-        As::Whole,
+        SettingKind::Whole,
     ),
-    (&["model.model_config.intermediate_size"], "model.architecture.intermediate_size", As::Whole),
-    (&["model.model_config.vocab_size"], "model.architecture.vocab_size", As::Whole),
-    (&["model.model_config.max_position_embeddings"], "model.architecture.max_position_embeddings", As::Whole),
-    (&["model.model_config.tie_word_embeddings"], "model.architecture.tie_embeddings", As::Flag),
-    (&["model.model_config.attention_bias"], "model.architecture.qkv_bias", As::Flag),
-    (&["model.model_config.sliding_window_size"], "model.architecture.sliding_window", As::Whole),
-    (&["tokens.sequence_length"], "model.sequence_length", As::Whole),
-    (&["tokens.micro_batch_size"], "training.micro_batch_size", As::Whole),
-    (&["tokens.batch_accumulation_per_replica"], "training.gradient_accumulation_steps", As::Whole),
-    (&["optimizer.weight_decay"], "training.weight_decay", As::Share),
-    (&["optimizer.clip_grad"], "training.gradient_clipping", As::Clipped),
-    (&["parallelism.dp"], "distribution.data_parallel", As::Whole),
-    (&["parallelism.tp"], "distribution.tensor_parallel", As::Whole),
-    (&["parallelism.pp"], "distribution.pipeline_parallel", As::Whole),
-    (&["parallelism.context_parallel_size"], "distribution.context_parallel", As::Several),
-    (&["parallelism.expert_parallel_size"], "distribution.expert_parallel", As::Several),
+    (&["model.model_config.intermediate_size"], "model.architecture.intermediate_size", SettingKind::Whole),
+    (&["model.model_config.vocab_size"], "model.architecture.vocab_size", SettingKind::Whole),
+    (&["model.model_config.max_position_embeddings"], "model.architecture.max_position_embeddings", SettingKind::Whole),
+    (&["model.model_config.tie_word_embeddings"], "model.architecture.tie_embeddings", SettingKind::Flag),
+    (&["model.model_config.attention_bias"], "model.architecture.qkv_bias", SettingKind::Flag),
+    (&["model.model_config.sliding_window_size"], "model.architecture.sliding_window", SettingKind::Whole),
+    (&["tokens.sequence_length"], "model.sequence_length", SettingKind::Whole),
+    (&["tokens.micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
+    (&["tokens.batch_accumulation_per_replica"], "training.gradient_accumulation_steps", SettingKind::Whole),
+    (&["optimizer.weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["optimizer.clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["parallelism.dp"], "distribution.data_parallel", SettingKind::Whole),
+    (&["parallelism.tp"], "distribution.tensor_parallel", SettingKind::Whole),
+    (&["parallelism.pp"], "distribution.pipeline_parallel", SettingKind::Whole),
+    (&["parallelism.context_parallel_size"], "distribution.context_parallel", SettingKind::Several),
+    (&["parallelism.expert_parallel_size"], "distribution.expert_parallel", SettingKind::Several),
 ];
 
 /// Whether settings are nanotron's.
@@ -56,12 +56,12 @@ pub fn is_config(settings: &Settings) -> bool {
     settings.holds("model.model_config") && settings.holds("parallelism.dp") && settings.holds("tokens")
 }
 
-fn config(context: &Context) -> Option<String> {
+fn config(context: &ImportContext) -> Option<String> {
     arguments::read(&context.program.words).options.text("config_file").map(|found| found.value)
 }
 
 /// Whether the program trains by such a file.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     context.program.name() == "run_train.py" && config(context).is_some()
         || config(context).is_some_and(|path| {
             let text = context.run.files.read(&path).unwrap_or_default();
@@ -70,8 +70,8 @@ pub fn runs(context: &Context) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("nanotron");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("nanotron");
     let file = config(context).and_then(|path| context.configuration(&path, &mut imported));
     imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
     match file {
@@ -82,8 +82,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a file alone: the degrees tell the number of GPUs.
-pub fn of_file(file: Settings) -> Imported {
-    let mut imported = Imported::of("nanotron");
+pub fn of_file(file: Settings) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("nanotron");
     imported.say("model.framework", "megatron", Origin::Program("nanotron's own keys".to_owned()));
     set(&mut imported, file);
     imported
@@ -93,7 +93,7 @@ fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
 }
 
-fn set(imported: &mut Imported, file: Settings) {
+fn set(imported: &mut ImportedPlan, file: Settings) {
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.note("nanotron's modules are counted as Megatron's without Transformer Engine");
     imported.say("model.transformer_impl", "local", default("layers of its own"));
@@ -121,7 +121,7 @@ fn set(imported: &mut Imported, file: Settings) {
     account_for(imported, settings);
 }
 
-fn shape(imported: &mut Imported, settings: &Settings) {
+fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     let config = settings.below("model.model_config");
     let starcoder = config.holds("activation_function");
     let words: [(&'static str, &'static str); 3] = if starcoder {
@@ -176,7 +176,7 @@ fn shape(imported: &mut Imported, settings: &Settings) {
 }
 
 /// Weights of `dtype`; with `accumulate_grad_in_fp32` fp32 masters and gradients beside them.
-fn precision(imported: &mut Imported, settings: &Settings) {
+fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(dtype) = settings.text("model.dtype") else { return };
     let masters = settings.is("optimizer.accumulate_grad_in_fp32");
     let word = match (dtype.value.trim_start_matches("torch."), masters) {
@@ -190,7 +190,7 @@ fn precision(imported: &mut Imported, settings: &Settings) {
     imported.set("training.precision", Some(dtype.map(|_| word)));
 }
 
-fn optimizer(imported: &mut Imported, settings: &Settings) {
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     let name = settings.first_text(&["optimizer.optimizer_factory.name", "optimizer.name"]);
     let fused = settings.is("optimizer.optimizer_factory.torch_adam_is_fused");
     match name {
@@ -204,7 +204,7 @@ fn optimizer(imported: &mut Imported, settings: &Settings) {
         .set("distribution.sharding", stage.map(|found| found.map(|stage| if stage == 0 { "none" } else { "zero1" })));
 }
 
-fn degrees(imported: &mut Imported, settings: &Settings) {
+fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
     let whole = |key: &str| imported.whole(key).unwrap_or(1);
     let tensor = whole("distribution.tensor_parallel");
     let stages = whole("distribution.pipeline_parallel");
@@ -213,7 +213,7 @@ fn degrees(imported: &mut Imported, settings: &Settings) {
         .iter()
         .try_fold(data, |product, degree| product.checked_mul(*degree));
     let origin = Origin::Derived("dp x tp x pp x context".to_owned());
-    imported.set("cluster.num_gpus", gpus.map(|gpus| Found::new(gpus, origin)));
+    imported.set("cluster.num_gpus", gpus.map(|gpus| Setting::new(gpus, origin)));
     if tensor > 1 {
         let mode = settings.text("parallelism.tp_mode");
         imported.set(

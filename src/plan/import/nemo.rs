@@ -4,39 +4,43 @@
 use serde_json::Value;
 
 use super::arguments;
-use super::common::Context;
-use super::imported::Imported;
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
 use super::launch::World;
 use super::megatron;
 use super::model;
-use super::origin::{Found, Origin};
-use super::rows::{As, Row, take};
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, take};
 use super::settings::Settings;
 use super::torchtune;
 use super::unread::account_for;
 
 /// Overrides of Megatron-Bridge by their names; what is not said the recipe decides.
-const BRIDGE: &[Row] = &[
-    (&["model.seq_length", "dataset.seq_length", "dataset.sequence_length"], "model.sequence_length", As::Whole),
-    (&["train.global_batch_size"], "model.batch_size", As::Whole),
-    (&["train.micro_batch_size"], "training.micro_batch_size", As::Whole),
-    (&["optimizer.weight_decay"], "training.weight_decay", As::Share),
-    (&["optimizer.clip_grad"], "training.gradient_clipping", As::Clipped),
-    (&["model.tensor_model_parallel_size"], "distribution.tensor_parallel", As::Whole),
-    (&["model.pipeline_model_parallel_size"], "distribution.pipeline_parallel", As::Whole),
-    (&["model.virtual_pipeline_model_parallel_size"], "distribution.virtual_pipeline", As::Several),
-    (&["model.context_parallel_size"], "distribution.context_parallel", As::Whole),
-    (&["model.expert_model_parallel_size"], "distribution.expert_parallel", As::Whole),
-    (&["model.expert_tensor_parallel_size"], "distribution.expert_tensor_parallel", As::Whole),
-    (&["model.sequence_parallel"], "distribution.sequence_parallel", As::Flag),
-    (&["model.moe_grouped_gemm"], "training.moe_grouped_gemm", As::Flag),
-    (&["model.gradient_accumulation_fusion"], "training.gradient_accumulation_fusion", As::Flag),
-    (&["ddp.overlap_grad_reduce"], "distribution.overlap_grad_reduce", As::Flag),
-    (&["ddp.overlap_param_gather"], "distribution.overlap_param_gather", As::Flag),
-    (&["ddp.use_distributed_optimizer"], "training.distributed_optimizer", As::Flag),
-    (&["ddp.fp8_param_gather", "mixed_precision.fp8_param_gather"], "training.fp8_param_gather", As::Flag),
-    (&["ddp.num_distributed_optimizer_instances"], "distribution.optimizer_instances", As::Several),
-    (&["comm_overlap.tp_comm_overlap"], "distribution.overlap_tensor_parallel", As::Flag),
+const BRIDGE: &[SettingRow] = &[
+    (
+        &["model.seq_length", "dataset.seq_length", "dataset.sequence_length"],
+        "model.sequence_length",
+        SettingKind::Whole,
+    ),
+    (&["train.global_batch_size"], "model.batch_size", SettingKind::Whole),
+    (&["train.micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
+    (&["optimizer.weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["optimizer.clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["model.tensor_model_parallel_size"], "distribution.tensor_parallel", SettingKind::Whole),
+    (&["model.pipeline_model_parallel_size"], "distribution.pipeline_parallel", SettingKind::Whole),
+    (&["model.virtual_pipeline_model_parallel_size"], "distribution.virtual_pipeline", SettingKind::Several),
+    (&["model.context_parallel_size"], "distribution.context_parallel", SettingKind::Whole),
+    (&["model.expert_model_parallel_size"], "distribution.expert_parallel", SettingKind::Whole),
+    (&["model.expert_tensor_parallel_size"], "distribution.expert_tensor_parallel", SettingKind::Whole),
+    (&["model.sequence_parallel"], "distribution.sequence_parallel", SettingKind::Flag),
+    (&["model.moe_grouped_gemm"], "training.moe_grouped_gemm", SettingKind::Flag),
+    (&["model.gradient_accumulation_fusion"], "training.gradient_accumulation_fusion", SettingKind::Flag),
+    (&["ddp.overlap_grad_reduce"], "distribution.overlap_grad_reduce", SettingKind::Flag),
+    (&["ddp.overlap_param_gather"], "distribution.overlap_param_gather", SettingKind::Flag),
+    (&["ddp.use_distributed_optimizer"], "training.distributed_optimizer", SettingKind::Flag),
+    (&["ddp.fp8_param_gather", "mixed_precision.fp8_param_gather"], "training.fp8_param_gather", SettingKind::Flag),
+    (&["ddp.num_distributed_optimizer_instances"], "distribution.optimizer_instances", SettingKind::Several),
+    (&["comm_overlap.tp_comm_overlap"], "distribution.overlap_tensor_parallel", SettingKind::Flag),
 ];
 
 /// Whether settings are Megatron-Bridge's.
@@ -58,7 +62,7 @@ pub fn is_nemo(settings: &Settings) -> bool {
 }
 
 /// Whether the program takes recipes.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let program = context.program;
     let has = |name: &str| program.words.iter().any(|word| word.split('=').next() == Some(name));
     let recipe = program.name() == "run_recipe.py" && (has("--recipe") || has("--model_recipe_name"));
@@ -67,16 +71,16 @@ pub fn runs(context: &Context) -> bool {
     recipe || factory || first || (program.path.contains("Megatron-Bridge") && recipe_of(context).is_some())
 }
 
-fn recipe_of(context: &Context) -> Option<Found<String>> {
+fn recipe_of(context: &ImportContext) -> Option<Setting<String>> {
     arguments::read(&context.program.words).options.first_text(&["recipe", "model_recipe_name", "factory"])
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
+pub fn import(context: &ImportContext) -> ImportedPlan {
     let given = arguments::read(&context.program.words);
     let overrides = arguments::overrides(&context.program.words);
     if context.program.name().starts_with("megatron_") && overrides.holds("model") {
-        let mut imported = Imported::of("NeMo");
+        let mut imported = ImportedPlan::of("NeMo");
         let file =
             given.options.text("config_path").zip(given.options.text("config_name")).and_then(|(folder, name)| {
                 let ending = if name.value.ends_with(".yaml") { "" } else { ".yaml" };
@@ -90,7 +94,7 @@ pub fn import(context: &Context) -> Imported {
         return imported;
     }
     let nemo = context.program.name().starts_with("nemo");
-    let mut imported = Imported::of(if nemo { "NeMo" } else { "Megatron-Bridge" });
+    let mut imported = ImportedPlan::of(if nemo { "NeMo" } else { "Megatron-Bridge" });
     imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
     if let Some(found) = recipe_of(context) {
         recipe(&mut imported, context, &found);
@@ -108,8 +112,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of an override file alone.
-pub fn of_bridge(file: &Settings) -> Imported {
-    let mut imported = Imported::of("Megatron-Bridge");
+pub fn of_bridge(file: &Settings) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("Megatron-Bridge");
     imported.say("model.framework", "megatron", Origin::Program("Megatron-Bridge's own keys".to_owned()));
     imported.miss("model.preset", "an override file names no recipe, and the recipe has the model");
     bridge(&mut imported, file);
@@ -117,7 +121,7 @@ pub fn of_bridge(file: &Settings) -> Imported {
 }
 
 /// `llama3_8b_pretrain_config`: the model's name, and what is done with it.
-fn recipe(imported: &mut Imported, context: &Context, found: &Found<String>) {
+fn recipe(imported: &mut ImportedPlan, context: &ImportContext, found: &Setting<String>) {
     const ENDINGS: [&str; 8] = [
         "_pretrain_config",
         "_finetune_config",
@@ -150,7 +154,7 @@ fn recipe(imported: &mut Imported, context: &Context, found: &Found<String>) {
     imported.note(format!("{}: what the recipe itself decides is not read", found.value));
 }
 
-fn bridge(imported: &mut Imported, settings: &Settings) {
+fn bridge(imported: &mut ImportedPlan, settings: &Settings) {
     take(imported, settings, BRIDGE);
     let granularity = settings.text("model.recompute_granularity");
     match granularity.as_ref().map(|found| found.value.as_str()) {
@@ -204,7 +208,7 @@ fn bridge(imported: &mut Imported, settings: &Settings) {
     account_for(imported, settings);
 }
 
-fn world(imported: &mut Imported, settings: &Settings) {
+fn world(imported: &mut ImportedPlan, settings: &Settings) {
     let nodes = settings.first_whole(&["trainer.num_nodes"]);
     let per_node = settings.first_whole(&["trainer.devices"]);
     if per_node.is_none() {
@@ -217,15 +221,15 @@ fn world(imported: &mut Imported, settings: &Settings) {
 }
 
 /// The plan of NeMo 1's YAML alone.
-pub fn of_nemo(file: Settings, context: &Context) -> Imported {
-    let mut imported = Imported::of("NeMo");
+pub fn of_nemo(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("NeMo");
     imported.say("model.framework", "megatron", Origin::Program("NeMo's own keys".to_owned()));
     nemo(&mut imported, &file, context);
     imported
 }
 
 /// NeMo 1's names as Megatron's arguments.
-fn nemo(imported: &mut Imported, file: &Settings, context: &Context) {
+fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
     const NAMES: &[(&str, &str)] = &[
         ("encoder_seq_length", "seq_length"),
         ("activations_checkpoint_granularity", "recompute_granularity"),
@@ -245,7 +249,7 @@ fn nemo(imported: &mut Imported, file: &Settings, context: &Context) {
         let renamed = NAMES.iter().find(|(theirs, _)| *theirs == inner).map_or(inner, |(_, ours)| *ours);
         Some(renamed.to_owned())
     });
-    let say = |settings: &mut Settings, name: &str, found: &Found<String>| {
+    let say = |settings: &mut Settings, name: &str, found: &Setting<String>| {
         settings.set(name, Value::Bool(true), found.origin.clone());
     };
     if let Some(found) = file.text("model.activation") {

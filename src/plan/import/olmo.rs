@@ -3,53 +3,53 @@
 
 use super::accelerate;
 use super::arguments;
-use super::common::{self, Context};
-use super::imported::Imported;
-use super::origin::{Found, Origin};
-use super::rows::{As, Row, not_modelled, take};
-use super::settings::{Plain, Settings};
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "OLMo 0.6";
 
-const DEFAULTS: &[(&str, Plain)] = &[
-    ("model.d_model", Plain::Whole(768)),
-    ("model.n_heads", Plain::Whole(12)),
-    ("model.n_layers", Plain::Whole(12)),
-    ("model.mlp_ratio", Plain::Whole(4)),
-    ("model.activation_type", Plain::Text("swiglu")),
-    ("model.layer_norm_type", Plain::Text("default")),
-    ("model.max_sequence_length", Plain::Whole(1024)),
-    ("model.embedding_size", Plain::Whole(50_304)),
-    ("model.weight_tying", Plain::Flag(true)),
-    ("model.include_bias", Plain::Flag(true)),
-    ("model.residual_dropout", Plain::Number(0.1)),
-    ("model.flash_attention", Plain::Flag(false)),
-    ("global_train_batch_size", Plain::Whole(512)),
-    ("device_train_microbatch_size", Plain::Whole(16)),
-    ("optimizer.name", Plain::Text("lionw")),
-    ("optimizer.weight_decay", Plain::Number(0.01)),
-    ("distributed_strategy", Plain::Text("fsdp")),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("model.d_model", DefaultValue::Whole(768)),
+    ("model.n_heads", DefaultValue::Whole(12)),
+    ("model.n_layers", DefaultValue::Whole(12)),
+    ("model.mlp_ratio", DefaultValue::Whole(4)),
+    ("model.activation_type", DefaultValue::Text("swiglu")),
+    ("model.layer_norm_type", DefaultValue::Text("default")),
+    ("model.max_sequence_length", DefaultValue::Whole(1024)),
+    ("model.embedding_size", DefaultValue::Whole(50_304)),
+    ("model.weight_tying", DefaultValue::Flag(true)),
+    ("model.include_bias", DefaultValue::Flag(true)),
+    ("model.residual_dropout", DefaultValue::Number(0.1)),
+    ("model.flash_attention", DefaultValue::Flag(false)),
+    ("global_train_batch_size", DefaultValue::Whole(512)),
+    ("device_train_microbatch_size", DefaultValue::Whole(16)),
+    ("optimizer.name", DefaultValue::Text("lionw")),
+    ("optimizer.weight_decay", DefaultValue::Number(0.01)),
+    ("distributed_strategy", DefaultValue::Text("fsdp")),
 ];
 
-const ROWS: &[Row] = &[
-    (&["model.d_model"], "model.architecture.hidden_size", As::Whole),
-    (&["model.n_heads"], "model.architecture.num_attention_heads", As::Whole),
-    (&["model.n_kv_heads"], "model.architecture.num_kv_heads", As::Whole),
-    (&["model.n_layers"], "model.architecture.num_layers", As::Whole),
-    (&["model.max_sequence_length"], "model.architecture.max_position_embeddings", As::Whole),
-    (&["model.max_sequence_length"], "model.sequence_length", As::Whole),
-    (&["model.weight_tying"], "model.architecture.tie_embeddings", As::Flag),
-    (&["model.include_bias"], "model.architecture.linear_bias", As::Flag),
-    (&["model.bias_for_layer_norm", "model.include_bias"], "model.architecture.norm_bias", As::Flag),
-    (&["model.attention_layer_norm"], "model.architecture.qk_norm", As::Flag),
-    (&["global_train_batch_size"], "model.batch_size", As::Whole),
-    (&["device_train_microbatch_size"], "training.micro_batch_size", As::Whole),
-    (&["model.residual_dropout"], "training.dropout", As::Share),
-    (&["optimizer.weight_decay"], "training.weight_decay", As::Share),
-    (&["max_grad_norm", "max_grad_norm_ratio"], "training.gradient_clipping", As::Clipped),
+const ROWS: &[SettingRow] = &[
+    (&["model.d_model"], "model.architecture.hidden_size", SettingKind::Whole),
+    (&["model.n_heads"], "model.architecture.num_attention_heads", SettingKind::Whole),
+    (&["model.n_kv_heads"], "model.architecture.num_kv_heads", SettingKind::Whole),
+    (&["model.n_layers"], "model.architecture.num_layers", SettingKind::Whole),
+    (&["model.max_sequence_length"], "model.architecture.max_position_embeddings", SettingKind::Whole),
+    (&["model.max_sequence_length"], "model.sequence_length", SettingKind::Whole),
+    (&["model.weight_tying"], "model.architecture.tie_embeddings", SettingKind::Flag),
+    (&["model.include_bias"], "model.architecture.linear_bias", SettingKind::Flag),
+    (&["model.bias_for_layer_norm", "model.include_bias"], "model.architecture.norm_bias", SettingKind::Flag),
+    (&["model.attention_layer_norm"], "model.architecture.qk_norm", SettingKind::Flag),
+    (&["global_train_batch_size"], "model.batch_size", SettingKind::Whole),
+    (&["device_train_microbatch_size"], "training.micro_batch_size", SettingKind::Whole),
+    (&["model.residual_dropout"], "training.dropout", SettingKind::Share),
+    (&["optimizer.weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["max_grad_norm", "max_grad_norm_ratio"], "training.gradient_clipping", SettingKind::Clipped),
 ];
 
 /// Whether settings are OLMo's.
@@ -58,13 +58,13 @@ pub fn is_config(settings: &Settings) -> bool {
     batches && settings.holds("model.d_model") && !settings.holds("train_loader") && !settings.holds("model.name")
 }
 
-fn config(context: &Context) -> Option<String> {
+fn config(context: &ImportContext) -> Option<String> {
     let mut words = context.program.words.iter().filter(|word| word.ends_with(".yaml") || word.ends_with(".yml"));
     words.next().cloned()
 }
 
 /// Whether the program trains by such a file.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     config(context).is_some_and(|path| {
         let text = context.run.files.read(&path).unwrap_or_default();
         text.contains("d_model") && text::yaml(&path, &text).is_ok_and(|settings| is_config(&settings))
@@ -72,8 +72,8 @@ pub fn runs(context: &Context) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("OLMo");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("OLMo");
     let file = config(context).and_then(|path| context.configuration(&path, &mut imported)).unwrap_or_default();
     let words: Vec<String> = context.program.words.iter().map(|word| word.trim_start_matches('-').to_owned()).collect();
     imported.say("model.framework", "llm-foundry", Origin::Program(context.program.shown()));
@@ -82,8 +82,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a file alone.
-pub fn of_file(file: Settings) -> Imported {
-    let mut imported = Imported::of("OLMo");
+pub fn of_file(file: Settings) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("OLMo");
     imported.say("model.framework", "llm-foundry", Origin::Program("OLMo's own keys".to_owned()));
     set(&mut imported, file);
     imported
@@ -93,7 +93,7 @@ fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
 }
 
-fn set(imported: &mut Imported, file: Settings) {
+fn set(imported: &mut ImportedPlan, file: Settings) {
     let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     settings.interpolate();
     let settings = &settings;
@@ -109,7 +109,7 @@ fn set(imported: &mut Imported, file: Settings) {
         settings.flag("model.flash_attention").map(|found| found.map(|on| if on { "flash" } else { "sdpa" })),
     );
     let fused = settings.on("fused_loss").map(|found| found.map(|_| "te_fused"));
-    imported.set("training.loss", fused.or_else(|| Some(Found::new("plain", default("cross_entropy_loss")))));
+    imported.set("training.loss", fused.or_else(|| Some(Setting::new("plain", default("cross_entropy_loss")))));
     let compiled = settings.holds("compile");
     imported.say("training.compile", compiled, default("compile"));
     for name in ["compile.fullgraph", "compile.mode", "compile.backend", "compile.dynamic"] {
@@ -118,7 +118,7 @@ fn set(imported: &mut Imported, file: Settings) {
     account_for(imported, settings);
 }
 
-fn shape(imported: &mut Imported, settings: &Settings) {
+fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     let one = settings.on("model.multi_query_attention").map(|found| found.map(|_| 1));
     imported.set("model.architecture.num_kv_heads", one);
     // A size of the embedding that is null is the vocabulary's.
@@ -152,7 +152,7 @@ fn shape(imported: &mut Imported, settings: &Settings) {
     }
     let alibi = settings.on("model.alibi").map(|found| found.map(|_| "alibi"));
     let rope = settings.on("model.rope").map(|found| found.map(|_| "rope"));
-    let learned = Found::new("learned", default("neither rope nor alibi"));
+    let learned = Setting::new("learned", default("neither rope nor alibi"));
     imported.set("model.architecture.position", Some(alibi.or(rope).unwrap_or(learned)));
     if let Some(found) = settings.text("model.block_type").filter(|found| found.value == "parallel") {
         imported.set("model.architecture.parallel_block", Some(found.map(|_| true)));
@@ -163,7 +163,7 @@ fn shape(imported: &mut Imported, settings: &Settings) {
 }
 
 /// Autocast over fp32 shards, which FSDP casts as `fsdp.precision` says.
-fn precision(imported: &mut Imported, settings: &Settings) {
+fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(found) = settings.text("precision") else {
         return imported.say("training.precision", "fp32", default("no precision"));
     };
@@ -178,7 +178,7 @@ fn precision(imported: &mut Imported, settings: &Settings) {
     imported.set("distribution.reduce_dtype", mixed.map(|found| found.map(|_| "fp32")));
 }
 
-fn sharding(imported: &mut Imported, settings: &Settings) {
+fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = "distribution.sharding";
     let Some(found) = settings.text("distributed_strategy") else { return };
     match found.value.as_str() {
@@ -192,7 +192,7 @@ fn sharding(imported: &mut Imported, settings: &Settings) {
                 settings.text("fsdp.sharding_strategy").map(|found| found.map(|name| accelerate::strategy(&name)));
             imported.set(
                 KEY,
-                Some(strategy.unwrap_or_else(|| Found::new("zero3", default("sharding_strategy FULL_SHARD")))),
+                Some(strategy.unwrap_or_else(|| Setting::new("zero3", default("sharding_strategy FULL_SHARD")))),
             );
         }
         _ => settings.refuse("distributed_strategy"),
@@ -202,7 +202,7 @@ fn sharding(imported: &mut Imported, settings: &Settings) {
     }
 }
 
-fn recomputation(imported: &mut Imported, settings: &Settings) {
+fn recomputation(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = "training.activation_checkpointing";
     let Some(found) = settings.text("activation_checkpointing") else {
         return imported.say(KEY, "none", default("no activation_checkpointing"));
@@ -224,15 +224,15 @@ fn recomputation(imported: &mut Imported, settings: &Settings) {
 }
 
 /// Whether the program is OLMo-core's.
-pub fn runs_core(context: &Context) -> bool {
+pub fn runs_core(context: &ImportContext) -> bool {
     let path = &context.program.path;
     let named = path.contains("olmo_core/") || path.starts_with("olmo_core.") || path.contains("src/scripts/train/");
     named || context.run.files.read(path).is_ok_and(|text| text.contains("from olmo_core."))
 }
 
 /// What can be told of a configuration that is a program.
-pub fn import_core(context: &Context) -> Imported {
-    let mut imported = Imported::of("OLMo-core");
+pub fn import_core(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("OLMo-core");
     let words: Vec<String> = context.program.words.iter().map(|word| word.trim_start_matches('-').to_owned()).collect();
     let settings = arguments::overrides(&words);
     imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
@@ -246,7 +246,7 @@ pub fn import_core(context: &Context) -> Imported {
 }
 
 /// OLMo-core counts batches in tokens.
-fn tokens(imported: &mut Imported, settings: &Settings, name: &str, key: &'static str) {
+fn tokens(imported: &mut ImportedPlan, settings: &Settings, name: &str, key: &'static str) {
     let (Some(tokens), Some(length)) = (settings.whole(name), imported.whole("model.sequence_length")) else { return };
     if length > 0 && tokens.value.is_multiple_of(length) {
         imported.set(key, Some(tokens.map(|tokens| tokens / length)));

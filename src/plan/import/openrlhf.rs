@@ -2,12 +2,12 @@
 //! (`--model.model_name_or_path`); `openrlhf/cli` at v0.5.0, v0.9.9 and 3c3be623.
 
 use super::arguments;
-use super::common::{self, Context};
-use super::imported::Imported;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
 use super::launch::World;
 use super::model;
-use super::origin::{Found, Origin};
-use super::rows::{As, Row, not_modelled, take};
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
 use super::{adapters, deepspeed};
@@ -15,33 +15,33 @@ use super::{adapters, deepspeed};
 /// The version whose defaults are meant.
 const VERSION: &str = "OpenRLHF 0.9";
 
-const ROWS: &[Row] = &[
-    (&["train.batch_size", "train_batch_size"], "model.batch_size", As::Whole),
-    (&["train.micro_batch_size", "micro_train_batch_size"], "training.micro_batch_size", As::Whole),
-    (&["max_norm", "actor.max_norm"], "training.gradient_clipping", As::Clipped),
-    (&["adam.weight_decay", "actor.adam.weight_decay", "l2"], "training.weight_decay", As::Share),
-    (&["ds.tensor_parallel_size", "ds_tensor_parallel_size"], "distribution.tensor_parallel", As::Several),
-    (&["ds.ring_attn_size", "ring_attn_size"], "distribution.context_parallel", As::Several),
-    (&["ds.deepcompile", "deepcompile"], "training.compile", As::Flag),
-    (&["ds.overlap_comm", "overlap_comm"], "distribution.overlap_grad_reduce", As::Flag),
-    (&["ds.use_liger_kernel", "use_liger_kernel"], "training.loss", As::On("fused")),
+const ROWS: &[SettingRow] = &[
+    (&["train.batch_size", "train_batch_size"], "model.batch_size", SettingKind::Whole),
+    (&["train.micro_batch_size", "micro_train_batch_size"], "training.micro_batch_size", SettingKind::Whole),
+    (&["max_norm", "actor.max_norm"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["adam.weight_decay", "actor.adam.weight_decay", "l2"], "training.weight_decay", SettingKind::Share),
+    (&["ds.tensor_parallel_size", "ds_tensor_parallel_size"], "distribution.tensor_parallel", SettingKind::Several),
+    (&["ds.ring_attn_size", "ring_attn_size"], "distribution.context_parallel", SettingKind::Several),
+    (&["ds.deepcompile", "deepcompile"], "training.compile", SettingKind::Flag),
+    (&["ds.overlap_comm", "overlap_comm"], "distribution.overlap_grad_reduce", SettingKind::Flag),
+    (&["ds.use_liger_kernel", "use_liger_kernel"], "training.loss", SettingKind::On("fused")),
 ];
 
 /// The way of training that the module's name tells.
-fn method<'a>(context: &'a Context<'a>) -> Option<&'a str> {
+fn method<'a>(context: &'a ImportContext<'a>) -> Option<&'a str> {
     let path = context.program.path.trim_end_matches(".py").replace('/', ".");
     let own = path.contains("openrlhf.cli.train_");
     own.then(|| context.program.path.trim_end_matches(".py").rsplit_once("train_").map(|(_, method)| method)).flatten()
 }
 
 /// Whether the program is OpenRLHF.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     method(context).is_some()
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("OpenRLHF");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("OpenRLHF");
     let settings = arguments::read(&context.program.words).options;
     let method = method(context).unwrap_or("").to_owned();
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
@@ -68,7 +68,7 @@ fn default(option: &str) -> Origin {
 }
 
 /// What the parsers of the commands have where nothing is said.
-fn batches(imported: &mut Imported, settings: &Settings, method: &str) {
+fn batches(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
     imported.say("model.batch_size", 128, default("--train_batch_size 128"));
     let dotted = settings.iter().any(|(name, _)| name.contains('.'));
     let micro = match method {
@@ -83,13 +83,13 @@ fn batches(imported: &mut Imported, settings: &Settings, method: &str) {
     let whole = |name: &str| settings.whole(name);
     let both = whole("prompt_max_len").zip(whole("generate_max_len")).map(|(prompt, answer)| {
         let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
-        Found::new(prompt.value.saturating_add(answer.value), origin)
+        Setting::new(prompt.value.saturating_add(answer.value), origin)
     });
     let usual = if matches!(method, "dpo" | "rm" | "kto" | "kd") { 512 } else { 2048 };
     let length = settings.first_whole(&["data.max_len", "max_len"]).or(both);
     imported.set(
         "model.sequence_length",
-        Some(length.unwrap_or_else(|| Found::new(usual, default(&format!("--max_len {usual}"))))),
+        Some(length.unwrap_or_else(|| Setting::new(usual, default(&format!("--max_len {usual}"))))),
     );
     if settings.is("train.dynamic_batch_enable") || settings.is("use_dynamic_batch") {
         imported.drop("training.micro_batch_size");
@@ -98,15 +98,15 @@ fn batches(imported: &mut Imported, settings: &Settings, method: &str) {
 }
 
 /// DeepSpeed keeps fp32 masters; since 0.8 the type is an argument with bf16 as its default.
-fn precision(imported: &mut Imported, settings: &Settings) {
+fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let named = settings.first_text(&["ds.param_dtype", "param_dtype"]);
     let old = settings.on("bf16").map(|found| found.map(|_| "bf16".to_owned()));
-    let dtype = named.or(old).unwrap_or_else(|| Found::new("bf16".to_owned(), default("--param_dtype bf16")));
+    let dtype = named.or(old).unwrap_or_else(|| Setting::new("bf16".to_owned(), default("--param_dtype bf16")));
     let stage = settings.first_whole(&["ds.zero_stage", "zero_stage"]);
-    let stage = stage.unwrap_or_else(|| Found::new(2, default("--zero_stage 2")));
+    let stage = stage.unwrap_or_else(|| Setting::new(2, default("--zero_stage 2")));
     let kept = settings.first_text(&["ds.grad_accum_dtype", "grad_accum_dtype"]);
     if stage.value > 0 {
-        let kept = kept.unwrap_or_else(|| Found::new(dtype.value.clone(), default("gradients in the weights' type")));
+        let kept = kept.unwrap_or_else(|| Setting::new(dtype.value.clone(), default("gradients in the weights' type")));
         imported.set("training.gradient_dtype", Some(kept));
     }
     imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
@@ -114,19 +114,19 @@ fn precision(imported: &mut Imported, settings: &Settings) {
     imported.set("training.precision", Some(dtype.map(|name| format!("{name}-fp32-master"))));
 }
 
-fn memory(imported: &mut Imported, settings: &Settings) {
+fn memory(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = "training.activation_checkpointing";
     let names =
         ["model.gradient_checkpointing_enable", "actor.gradient_checkpointing_enable", "gradient_checkpointing"];
     let recompute = names.iter().find_map(|name| settings.on(name)).map(|found| found.map(|_| "full"));
-    imported.set(KEY, Some(recompute.unwrap_or_else(|| Found::new("none", default("no gradient checkpointing")))));
+    imported.set(KEY, Some(recompute.unwrap_or_else(|| Setting::new("none", default("no gradient checkpointing")))));
     let offload = settings.on("ds.adam_offload").or_else(|| settings.on("adam_offload"));
     let optimizer = settings.first_text(&["optim", "actor.optim"]);
     let word = match (&offload, optimizer) {
         (_, Some(found)) if found.value != "adam" => return common::set_optimizer(imported, Some(found)),
-        (Some(found), _) => Found::new("adamw", found.origin.clone()),
+        (Some(found), _) => Setting::new("adamw", found.origin.clone()),
         (None, Some(found)) => found.map(|_| "adamw-fused"),
-        (None, None) => Found::new("adamw-fused", default("FusedAdam")),
+        (None, None) => Setting::new("adamw-fused", default("FusedAdam")),
     };
     imported.set("training.optimizer", Some(word));
     imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
@@ -136,13 +136,14 @@ fn memory(imported: &mut Imported, settings: &Settings) {
     // Up to 0.7 attention was eager without --flash_attn; since then FlashAttention 2 is the default.
     let packed = settings.is("packing_samples") || settings.is("ds.packing_samples");
     let usual = if packed { "flash" } else { "sdpa" };
-    imported.set("training.attention", Some(word.unwrap_or_else(|| Found::new(usual, default("attn_implementation")))));
+    imported
+        .set("training.attention", Some(word.unwrap_or_else(|| Setting::new(usual, default("attn_implementation")))));
     for name in ["ds.packing_samples", "packing_samples"] {
         settings.accept(name);
     }
 }
 
-fn low_rank(imported: &mut Imported, settings: &Settings) {
+fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     let bits = settings.on("ds.load_in_4bit").or_else(|| settings.on("load_in_4bit")).map(|found| found.map(|_| 4));
     let rank = settings.first_whole(&["ds.lora.rank", "lora_rank"]).filter(|found| found.value > 0);
     if rank.is_none() {
@@ -151,12 +152,12 @@ fn low_rank(imported: &mut Imported, settings: &Settings) {
     adapters::set(imported, rank, (VERSION, 8), bits);
     let targets = settings.texts("ds.lora.target_modules").or_else(|| settings.texts("target_modules"));
     let targets =
-        targets.unwrap_or_else(|| Found::new(vec!["all-linear".to_owned()], default("target_modules all-linear")));
+        targets.unwrap_or_else(|| Setting::new(vec!["all-linear".to_owned()], default("target_modules all-linear")));
     adapters::set_targets(imported, Some(targets));
-    take(imported, settings, &[(&["ds.lora.dropout", "lora_dropout"], "training.lora.dropout", As::Share)]);
+    take(imported, settings, &[(&["ds.lora.dropout", "lora_dropout"], "training.lora.dropout", SettingKind::Share)]);
 }
 
-fn kinds(imported: &mut Imported, settings: &Settings, method: &str) {
+fn kinds(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
     match method {
         "dpo" => not_modelled(imported, "dpo: the reference model, and chosen and rejected run together"),
         "rm" => not_modelled(imported, "reward model: chosen and rejected run together, a head of one value"),
@@ -174,9 +175,9 @@ fn kinds(imported: &mut Imported, settings: &Settings, method: &str) {
 }
 
 /// Ray starts the actor on GPUs of its own.
-fn actor(imported: &mut Imported, settings: &Settings) {
+fn actor(imported: &mut ImportedPlan, settings: &Settings) {
     let whole = |dotted: &str, old: &str, option: &str, usual: u64| {
-        settings.first_whole(&[dotted, old]).unwrap_or_else(|| Found::new(usual, default(option)))
+        settings.first_whole(&[dotted, old]).unwrap_or_else(|| Setting::new(usual, default(option)))
     };
     let nodes = whole("actor.num_nodes", "actor_num_nodes", "--actor_num_nodes 1", 1);
     let per_node = whole("actor.num_gpus_per_node", "actor_num_gpus_per_node", "--actor_num_gpus_per_node 8", 8);

@@ -50,33 +50,33 @@ impl fmt::Display for Origin {
 
 /// A value and what said so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found<T> {
+pub struct Setting<T> {
     /// The value.
     pub value: T,
     /// What said so.
     pub origin: Origin,
 }
 
-impl<T> Found<T> {
+impl<T> Setting<T> {
     /// `value`, as `origin` says.
     pub const fn new(value: T, origin: Origin) -> Self {
         Self { value, origin }
     }
 
     /// Another value out of this one, said by the same.
-    pub fn map<U>(self, to: impl FnOnce(T) -> U) -> Found<U> {
-        Found { value: to(self.value), origin: self.origin }
+    pub fn map<U>(self, to: impl FnOnce(T) -> U) -> Setting<U> {
+        Setting { value: to(self.value), origin: self.origin }
     }
 
     /// Another value out of this one, where there is one.
-    pub fn and_then<U>(self, to: impl FnOnce(T) -> Option<U>) -> Option<Found<U>> {
-        to(self.value).map(|value| Found { value, origin: self.origin })
+    pub fn and_then<U>(self, to: impl FnOnce(T) -> Option<U>) -> Option<Setting<U>> {
+        to(self.value).map(|value| Setting { value, origin: self.origin })
     }
 }
 
-impl<T: Into<Value>> Found<T> {
+impl<T: Into<Value>> Setting<T> {
     /// As a value of a plan.
-    pub fn into_value(self) -> Found<Value> {
+    pub fn into_value(self) -> Setting<Value> {
         self.map(Into::into)
     }
 }

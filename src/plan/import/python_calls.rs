@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
-use super::common::Context;
+use super::common::ImportContext;
 use super::expression;
-use super::imported::Imported;
-use super::origin::{Found, Origin};
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
 use super::settings::{Settings, UNKNOWN};
 use super::text::{self, python_literal};
-use super::trainer::{self, Stored};
+use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::{adapters, model};
 
@@ -48,7 +48,7 @@ pub fn is_script(content: &str) -> bool {
 }
 
 /// Whether the program is such a script, without arguments of its own that may say otherwise.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let program = context.program;
     program.python
         && !program.module
@@ -57,7 +57,7 @@ pub fn runs(context: &Context) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
+pub fn import(context: &ImportContext) -> ImportedPlan {
     let path = &context.program.path;
     let content = context.run.files.read(path).unwrap_or_default();
     let mut imported = of_file(path, &content, context);
@@ -68,9 +68,9 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a script.
-pub fn of_file(name: &str, content: &str, context: &Context) -> Imported {
+pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPlan {
     let unsloth = content.contains("from unsloth import");
-    let mut imported = Imported::of(if unsloth { "unsloth" } else { "transformers" });
+    let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
     imported.say("model.framework", "pytorch", Origin::Program(format!("calls in {name}")));
     let reader = Reader { name, content, globals: text::python(name, content) };
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS);
@@ -110,17 +110,21 @@ pub fn of_file(name: &str, content: &str, context: &Context) -> Imported {
     imported
 }
 
-fn stored(made: &Settings, unsloth: bool) -> Stored {
+fn stored(made: &Settings, unsloth: bool) -> WeightStorage {
     let dtype = made.first_text(&["torch_dtype", "dtype"]).map(|found| found.value).unwrap_or_default();
-    if unsloth || ["bfloat16", "float16"].iter().any(|name| dtype.contains(name)) { Stored::Half } else { Stored::Full }
+    if unsloth || ["bfloat16", "float16"].iter().any(|name| dtype.contains(name)) {
+        WeightStorage::Half
+    } else {
+        WeightStorage::Full
+    }
 }
 
-fn low_rank(imported: &mut Imported, made: &Settings, adapted: &Settings, unsloth: bool) {
+fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, unsloth: bool) {
     if adapted.iter().next().is_none() {
         return;
     }
     let default = Origin::Default { framework: "unsloth", option: "load_in_4bit True".to_owned() };
-    let four = made.flag("load_in_4bit").or_else(|| unsloth.then(|| Found::new(true, default)));
+    let four = made.flag("load_in_4bit").or_else(|| unsloth.then(|| Setting::new(true, default)));
     let bits = four.filter(|found| found.value).map(|found| found.map(|_| 4));
     let eight = made.on("load_in_8bit").map(|found| found.map(|_| 8));
     adapters::set(
@@ -179,7 +183,7 @@ impl Reader<'_> {
         if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             return arguments(list).iter().filter_map(|item| python_literal(item.trim())).collect();
         }
-        // What a card of today can do.
+        // What a GPU of today can do.
         let supported = text.ends_with("is_bfloat16_supported()") || text.ends_with("is_bf16_supported()");
         if supported {
             return Value::Bool(!text.starts_with("not "));

@@ -1,11 +1,11 @@
 //! Settings that mean a key of a plan as they stand, as tables.
 
-use super::imported::Imported;
+use super::imported::ImportedPlan;
 use super::settings::Settings;
 
 /// How a setting's value becomes a plan's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum As {
+pub enum SettingKind {
     /// A whole number.
     Whole,
     /// A whole number; one and less are the default and say nothing.
@@ -23,25 +23,27 @@ pub enum As {
 }
 
 /// Names of a setting, the first that is there counts; the plan's key; how it is read.
-pub type Row = (&'static [&'static str], &'static str, As);
+pub type SettingRow = (&'static [&'static str], &'static str, SettingKind);
 
 /// Sets the keys of `rows` that `settings` have.
-pub fn take(imported: &mut Imported, settings: &Settings, rows: &[Row]) {
+pub fn take(imported: &mut ImportedPlan, settings: &Settings, rows: &[SettingRow]) {
     for (names, key, how) in rows {
         let Some(name) = names.iter().find(|name| settings.get(name).is_some()) else { continue };
         match how {
-            As::Whole => imported.set(key, settings.whole(name)),
-            As::Several => imported.set(key, settings.whole(name).filter(|found| found.value > 1)),
-            As::Flag => imported.set(key, settings.flag(name)),
-            As::Not => imported.set(key, settings.flag(name).map(|found| found.map(|on| !on))),
-            As::Share => imported.set(key, settings.number(name).filter(|found| (0.0..=1.0).contains(&found.value))),
-            As::Clipped => imported.set(key, settings.number(name).map(|found| found.map(|norm| norm > 0.0))),
-            As::On(word) => imported.set(key, settings.on(name).map(|found| found.map(|_| *word))),
+            SettingKind::Whole => imported.set(key, settings.whole(name)),
+            SettingKind::Several => imported.set(key, settings.whole(name).filter(|found| found.value > 1)),
+            SettingKind::Flag => imported.set(key, settings.flag(name)),
+            SettingKind::Not => imported.set(key, settings.flag(name).map(|found| found.map(|on| !on))),
+            SettingKind::Share => {
+                imported.set(key, settings.number(name).filter(|found| (0.0..=1.0).contains(&found.value)))
+            }
+            SettingKind::Clipped => imported.set(key, settings.number(name).map(|found| found.map(|norm| norm > 0.0))),
+            SettingKind::On(word) => imported.set(key, settings.on(name).map(|found| found.map(|_| *word))),
         }
     }
 }
 
 /// Notes what prediction does not count of a run.
-pub fn not_modelled(imported: &mut Imported, what: &str) {
+pub fn not_modelled(imported: &mut ImportedPlan, what: &str) {
     imported.note(format!("not modelled: {what}"));
 }

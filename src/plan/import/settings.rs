@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::origin::{Found, Origin};
+use super::origin::{Origin, Setting};
 
 /// Settings by dotted name.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Settings {
 /// One setting, and what has become of it. Copies under other names share the latter.
 #[derive(Debug, Clone)]
 struct Entry {
-    found: Found<Value>,
+    found: Setting<Value>,
     fate: Rc<Cell<Fate>>,
 }
 
@@ -41,7 +41,7 @@ pub enum Fate {
 
 /// A framework's default, for a table of them.
 #[derive(Debug, Clone, Copy)]
-pub enum Plain {
+pub enum DefaultValue {
     /// A whole number.
     Whole(u64),
     /// A number.
@@ -52,20 +52,20 @@ pub enum Plain {
     Text(&'static str),
 }
 
-impl From<Plain> for Value {
-    fn from(plain: Plain) -> Self {
+impl From<DefaultValue> for Value {
+    fn from(plain: DefaultValue) -> Self {
         match plain {
-            Plain::Whole(value) => value.into(),
-            Plain::Number(value) => value.into(),
-            Plain::Flag(value) => value.into(),
-            Plain::Text(value) => value.into(),
+            DefaultValue::Whole(value) => value.into(),
+            DefaultValue::Number(value) => value.into(),
+            DefaultValue::Flag(value) => value.into(),
+            DefaultValue::Text(value) => value.into(),
         }
     }
 }
 
 impl Settings {
     /// What a framework does where nobody says otherwise.
-    pub fn defaults(framework: &'static str, table: &[(&str, Plain)]) -> Self {
+    pub fn defaults(framework: &'static str, table: &[(&str, DefaultValue)]) -> Self {
         let mut settings = Self::default();
         for (name, value) in table {
             let option = (*name).to_owned();
@@ -76,7 +76,7 @@ impl Settings {
 
     /// Sets a value; one that was there is gone.
     pub fn set(&mut self, name: &str, value: Value, origin: Origin) {
-        let entry = Entry { found: Found { value, origin }, fate: Rc::new(Cell::new(Fate::Unread)) };
+        let entry = Entry { found: Setting { value, origin }, fate: Rc::new(Cell::new(Fate::Unread)) };
         self.entries.insert(name.to_owned(), entry);
     }
 
@@ -109,7 +109,7 @@ impl Settings {
     }
 
     /// The value, where there is one that is not null.
-    pub fn get(&self, name: &str) -> Option<&Found<Value>> {
+    pub fn get(&self, name: &str) -> Option<&Setting<Value>> {
         self.entry(name).map(|entry| &entry.found)
     }
 
@@ -132,7 +132,7 @@ impl Settings {
     }
 
     /// What somebody, not the framework itself, has set, and what has become of it.
-    pub fn fates(&self) -> impl Iterator<Item = (&str, &Found<Value>, Fate)> {
+    pub fn fates(&self) -> impl Iterator<Item = (&str, &Setting<Value>, Fate)> {
         let set = |entry: &&Entry| {
             !matches!(entry.found.origin, Origin::Default { .. } | Origin::Derived(_)) && !entry.found.value.is_null()
         };
@@ -155,27 +155,27 @@ impl Settings {
     }
 
     /// Every setting by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Found<Value>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Setting<Value>)> {
         self.entries.iter().map(|(name, entry)| (name.as_str(), &entry.found))
     }
 
     /// A whole number, also where it is written as `8.0`, `1e3` or in quotes.
-    pub fn whole(&self, name: &str) -> Option<Found<u64>> {
+    pub fn whole(&self, name: &str) -> Option<Setting<u64>> {
         self.read(name, whole)
     }
 
     /// A number.
-    pub fn number(&self, name: &str) -> Option<Found<f64>> {
+    pub fn number(&self, name: &str) -> Option<Setting<f64>> {
         self.read(name, number)
     }
 
     /// A truth value, as YAML 1.1, JSON, Python and argparse write them.
-    pub fn flag(&self, name: &str) -> Option<Found<bool>> {
+    pub fn flag(&self, name: &str) -> Option<Setting<bool>> {
         self.read(name, truth)
     }
 
     /// A truth value that is true.
-    pub fn on(&self, name: &str) -> Option<Found<bool>> {
+    pub fn on(&self, name: &str) -> Option<Setting<bool>> {
         self.flag(name).filter(|found| found.value)
     }
 
@@ -185,12 +185,12 @@ impl Settings {
     }
 
     /// A text, or a number as one.
-    pub fn text(&self, name: &str) -> Option<Found<String>> {
+    pub fn text(&self, name: &str) -> Option<Setting<String>> {
         self.read(name, text)
     }
 
     /// A list of texts: a list, or words separated by commas or blanks.
-    pub fn texts(&self, name: &str) -> Option<Found<Vec<String>>> {
+    pub fn texts(&self, name: &str) -> Option<Setting<Vec<String>>> {
         self.read(name, |value| match value {
             Value::Array(items) => items.iter().map(text).collect(),
             other => text(other).map(|line| words(&line)),
@@ -198,16 +198,16 @@ impl Settings {
     }
 
     /// The first of several names that has a whole number.
-    pub fn first_whole(&self, names: &[&str]) -> Option<Found<u64>> {
+    pub fn first_whole(&self, names: &[&str]) -> Option<Setting<u64>> {
         names.iter().find_map(|name| self.whole(name))
     }
 
     /// The first of several names that has a text.
-    pub fn first_text(&self, names: &[&str]) -> Option<Found<String>> {
+    pub fn first_text(&self, names: &[&str]) -> Option<Setting<String>> {
         names.iter().find_map(|name| self.text(name))
     }
 
-    fn read<T>(&self, name: &str, read: impl Fn(&Value) -> Option<T>) -> Option<Found<T>> {
+    fn read<T>(&self, name: &str, read: impl Fn(&Value) -> Option<T>) -> Option<Setting<T>> {
         let Entry { found, fate } = self.entry(name)?;
         let first = found.value.as_array().and_then(|items| items.first());
         let value = read(&found.value).or_else(|| read(first?));
@@ -217,7 +217,7 @@ impl Settings {
             None if fate.get() == Fate::Unread => fate.set(Fate::Misread),
             None => {}
         }
-        value.map(|value| Found { value, origin: found.origin.clone() })
+        value.map(|value| Setting { value, origin: found.origin.clone() })
     }
 
     /// Settings below `section`, by what is left of their names.

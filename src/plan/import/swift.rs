@@ -3,48 +3,48 @@
 
 use serde_json::Value;
 
-use super::common::Context;
-use super::imported::Imported;
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
 use super::launch::World;
-use super::origin::{Found, Origin};
+use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
-use super::settings::{Plain, Settings};
-use super::trainer::{self, Stored};
+use super::settings::{DefaultValue, Settings};
+use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::{adapters, arguments, megatron, model};
 
 /// The version whose defaults are meant.
 const VERSION: &str = "ms-swift 4";
 
-const DEFAULTS: &[(&str, Plain)] = &[
-    ("per_device_train_batch_size", Plain::Whole(1)),
-    ("gradient_checkpointing", Plain::Flag(true)),
-    ("tuner_type", Plain::Text("lora")),
-    ("lora_rank", Plain::Whole(8)),
-    ("lora_dropout", Plain::Number(0.05)),
-    ("target_modules", Plain::Text("all-linear")),
-    ("weight_decay", Plain::Number(0.1)),
-    ("max_grad_norm", Plain::Number(1.0)),
-    ("optim", Plain::Text("adamw_torch_fused")),
-    ("torch_dtype", Plain::Text("bfloat16")),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("per_device_train_batch_size", DefaultValue::Whole(1)),
+    ("gradient_checkpointing", DefaultValue::Flag(true)),
+    ("tuner_type", DefaultValue::Text("lora")),
+    ("lora_rank", DefaultValue::Whole(8)),
+    ("lora_dropout", DefaultValue::Number(0.05)),
+    ("target_modules", DefaultValue::Text("all-linear")),
+    ("weight_decay", DefaultValue::Number(0.1)),
+    ("max_grad_norm", DefaultValue::Number(1.0)),
+    ("optim", DefaultValue::Text("adamw_torch_fused")),
+    ("torch_dtype", DefaultValue::Text("bfloat16")),
 ];
 
-const ON_MEGATRON: &[(&str, Plain)] = &[
-    ("micro_batch_size", Plain::Whole(1)),
-    ("global_batch_size", Plain::Whole(16)),
-    ("recompute_granularity", Plain::Text("selective")),
-    ("cross_entropy_loss_fusion", Plain::Flag(true)),
-    ("weight_decay", Plain::Number(0.1)),
-    ("tuner_type", Plain::Text("full")),
-    ("lora_rank", Plain::Whole(8)),
-    ("lora_dropout", Plain::Number(0.05)),
-    ("target_modules", Plain::Text("all-linear")),
-    ("bf16", Plain::Flag(true)),
-    ("use_distributed_optimizer", Plain::Flag(true)),
+const ON_MEGATRON: &[(&str, DefaultValue)] = &[
+    ("micro_batch_size", DefaultValue::Whole(1)),
+    ("global_batch_size", DefaultValue::Whole(16)),
+    ("recompute_granularity", DefaultValue::Text("selective")),
+    ("cross_entropy_loss_fusion", DefaultValue::Flag(true)),
+    ("weight_decay", DefaultValue::Number(0.1)),
+    ("tuner_type", DefaultValue::Text("full")),
+    ("lora_rank", DefaultValue::Whole(8)),
+    ("lora_dropout", DefaultValue::Number(0.05)),
+    ("target_modules", DefaultValue::Text("all-linear")),
+    ("bf16", DefaultValue::Flag(true)),
+    ("use_distributed_optimizer", DefaultValue::Flag(true)),
 ];
 
 /// The command and whether Megatron's core trains: `swift sft`, `megatron pt`, `python swift/cli/sft.py`.
-fn command<'a>(context: &'a Context<'a>) -> Option<(&'a str, bool)> {
+fn command<'a>(context: &'a ImportContext<'a>) -> Option<(&'a str, bool)> {
     const TRAINING: [&str; 3] = ["sft", "pt", "rlhf"];
     let program = context.program;
     let first = program.words.first().map_or("", String::as_str);
@@ -61,13 +61,13 @@ fn command<'a>(context: &'a Context<'a>) -> Option<(&'a str, bool)> {
 }
 
 /// Whether the program is ms-swift.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     command(context).is_some()
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("ms-swift");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("ms-swift");
     let (name, on_megatron) = command(context).map_or((String::new(), false), |(name, core)| (name.to_owned(), core));
     let given = arguments::read(&context.program.words);
     let mut settings = Settings::defaults(VERSION, if on_megatron { ON_MEGATRON } else { DEFAULTS });
@@ -99,13 +99,13 @@ fn default(option: &str) -> Origin {
 }
 
 /// It starts torchrun itself where `NPROC_PER_NODE` or `NNODES` says so, else one process.
-fn world(imported: &mut Imported, context: &Context) {
+fn world(imported: &mut ImportedPlan, context: &ImportContext) {
     if context.world.total.is_some() || !context.launchers.is_empty() {
         return;
     }
     let whole =
         |name: &str| context.variable(name).and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
-    let one = |what: &str| Found::new(1, default(what));
+    let one = |what: &str| Setting::new(1, default(what));
     let nodes = whole("NNODES").unwrap_or_else(|| one("NNODES 1"));
     let per_node = whole("NPROC_PER_NODE").unwrap_or_else(|| one("no NPROC_PER_NODE: one process"));
     let told = context.variable("NPROC_PER_NODE").is_some_and(|found| found.value.trim().parse::<u64>().is_err());
@@ -122,7 +122,7 @@ fn world(imported: &mut Imported, context: &Context) {
     imported.set("cluster.gpus_per_node", world.per_node);
 }
 
-fn named(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     match settings.first_text(&["model", "model_id_or_path"]) {
         Some(found) => model::set(imported, context, found),
         None => imported.miss("model.preset", "no --model"),
@@ -142,7 +142,7 @@ fn named(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// The Trainer, by swift's defaults.
-fn trained(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn trained(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     named(imported, settings, context);
     let mut arguments = settings.clone();
@@ -171,7 +171,7 @@ fn trained(imported: &mut Imported, settings: &Settings, context: &Context) {
     bundled(&mut arguments, settings);
     // Under half precision with full training the weights are raised to fp32 (`_check_... float16`), not in bf16.
     let half = settings.text("torch_dtype").is_some_and(|found| found.value == "bfloat16");
-    let stored = if half || !full { Stored::Half } else { Stored::Full };
+    let stored = if half || !full { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
     let sequence = settings.whole("sequence_parallel_size").filter(|found| found.value > 1);
     imported.set("distribution.cp_comm", sequence.clone().map(|found| found.map(|_| "a2a")));
@@ -181,7 +181,7 @@ fn trained(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// Where nobody says it, a step is of 16 samples: `ceil(16 / batch / ranks)`.
-fn accumulation(arguments: &mut Settings, settings: &Settings, imported: &Imported, context: &Context) {
+fn accumulation(arguments: &mut Settings, settings: &Settings, imported: &ImportedPlan, context: &ImportContext) {
     if settings.is_set("gradient_accumulation_steps") {
         return;
     }
@@ -220,7 +220,7 @@ fn bundled(arguments: &mut Settings, settings: &Settings) {
     }
 }
 
-fn low_rank(imported: &mut Imported, settings: &Settings) {
+fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(kind) = settings.text("tuner_type") else { return };
     match kind.value.as_str() {
         "full" => {}
@@ -252,7 +252,7 @@ fn low_rank(imported: &mut Imported, settings: &Settings) {
 }
 
 /// Megatron's core with a model of the hub.
-fn core(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn core(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
     named(imported, settings, context);
     megatron::train(imported, settings, context);
@@ -261,7 +261,7 @@ fn core(imported: &mut Imported, settings: &Settings, context: &Context) {
     imported.set("training.activation_checkpointing", none);
 }
 
-fn kinds(imported: &mut Imported, settings: &Settings, name: &str) {
+fn kinds(imported: &mut ImportedPlan, settings: &Settings, name: &str) {
     if name != "rlhf" {
         return;
     }

@@ -7,7 +7,7 @@ use super::expression;
 use super::origin::Origin;
 use super::settings::Settings;
 use crate::plan::document::Document;
-use crate::plan::node::{Node, Shape};
+use crate::plan::node::{Node, NodeShape};
 
 /// The largest TOML file, and the largest YAML file with merge keys: their readers need some hundred times as much.
 const MAX_MERGED: usize = 1_000_000;
@@ -65,7 +65,7 @@ fn flatten(node: &Node, above: &str, file: &str, settings: &mut Settings) {
     for entry in node.entries() {
         let name = if above.is_empty() { entry.key.clone() } else { format!("{above}.{}", entry.key) };
         match entry.value.shape {
-            Shape::Mapping { .. } => flatten(&entry.value, &name, file, settings),
+            NodeShape::Mapping { .. } => flatten(&entry.value, &name, file, settings),
             _ => {
                 let origin = Origin::File { name: file.to_owned(), line: Some(entry.at.line), key: name.clone() };
                 settings.set(&name, entry.value.to_json(), origin);

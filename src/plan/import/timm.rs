@@ -1,25 +1,25 @@
 //! timm's `train.py` (pytorch-image-models).
 
 use super::arguments;
-use super::common::{self, Context};
-use super::imported::Imported;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
 use super::model;
-use super::origin::{Found, Origin};
-use super::rows::{As, Row, take};
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, take};
 use super::settings::Settings;
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "timm 1.0";
 
-const ROWS: &[Row] = &[
-    (&["batch_size", "b"], "training.micro_batch_size", As::Whole),
-    (&["grad_accum_steps"], "training.gradient_accumulation_steps", As::Whole),
-    (&["img_size"], "model.image_size", As::Whole),
-    (&["weight_decay"], "training.weight_decay", As::Share),
-    (&["clip_grad"], "training.gradient_clipping", As::Clipped),
-    (&["channels_last"], "training.channels_last", As::Flag),
-    (&["grad_checkpointing"], "training.activation_checkpointing", As::On("full")),
+const ROWS: &[SettingRow] = &[
+    (&["batch_size", "b"], "training.micro_batch_size", SettingKind::Whole),
+    (&["grad_accum_steps"], "training.gradient_accumulation_steps", SettingKind::Whole),
+    (&["img_size"], "model.image_size", SettingKind::Whole),
+    (&["weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["channels_last"], "training.channels_last", SettingKind::Flag),
+    (&["grad_checkpointing"], "training.activation_checkpointing", SettingKind::On("full")),
 ];
 
 /// Names of timm, and the catalogue's for the same shape.
@@ -54,7 +54,7 @@ const OWN: [&str; 12] = [
 ];
 
 /// Whether the program is timm's.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let options = arguments::read(&context.program.words).options;
     let own = OWN.iter().filter(|name| options.holds(name)).count();
     context.program.name() == "train.py"
@@ -64,8 +64,8 @@ pub fn runs(context: &Context) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("timm");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("timm");
     let settings = arguments::read(&context.program.words).options;
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     match settings.text("model") {
@@ -81,7 +81,7 @@ pub fn import(context: &Context) -> Imported {
     take(&mut imported, &settings, ROWS);
     precision(&mut imported, &settings);
     optimizer(&mut imported, &settings);
-    let compiled = settings.get("torchcompile").map(|found| Found::new(true, found.origin.clone()));
+    let compiled = settings.get("torchcompile").map(|found| Setting::new(true, found.origin.clone()));
     settings.accept("torchcompile");
     imported.set("training.compile", compiled);
     for name in
@@ -96,7 +96,7 @@ pub fn import(context: &Context) -> Imported {
     imported
 }
 
-fn network(imported: &mut Imported, context: &Context, found: Found<String>) {
+fn network(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<String>) {
     let plain = found.value.split('.').next().unwrap_or("").to_owned();
     match MODELS.iter().find(|(name, _)| *name == plain) {
         Some((_, preset)) => imported.set("model.preset", Some(found.map(|_| (*preset).to_owned()))),
@@ -107,21 +107,21 @@ fn network(imported: &mut Imported, context: &Context, found: Found<String>) {
     }
 }
 
-fn precision(imported: &mut Imported, settings: &Settings) {
+fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let half = settings.text("amp_dtype").is_some_and(|found| found.value.contains("bf"));
     let stored = settings.text("model_dtype");
     let on = settings.on("amp").or_else(|| settings.on("apex_amp")).or_else(|| settings.on("native_amp"));
     let word = match (stored, on) {
         (Some(found), _) if found.value.contains("bf") => found.map(|_| "bf16"),
         (_, Some(found)) => found.map(|_| if half { "bf16-mixed" } else { "fp16-mixed" }),
-        _ => Found::new("fp32", Origin::Default { framework: VERSION, option: "no --amp".to_owned() }),
+        _ => Setting::new("fp32", Origin::Default { framework: VERSION, option: "no --amp".to_owned() }),
     };
     imported.set("training.precision", Some(word));
 }
 
-fn optimizer(imported: &mut Imported, settings: &Settings) {
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     let usual = || Origin::Default { framework: VERSION, option: "--opt sgd".to_owned() };
-    let found = settings.text("opt").unwrap_or_else(|| Found::new("sgd".to_owned(), usual()));
+    let found = settings.text("opt").unwrap_or_else(|| Setting::new("sgd".to_owned(), usual()));
     match found.value.as_str() {
         "sgd" | "nesterov" | "momentum" | "fusedsgd" => {
             imported.set("training.optimizer", Some(found.map(|_| "sgd-momentum")))

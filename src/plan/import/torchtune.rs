@@ -2,11 +2,11 @@
 
 use super::adapters;
 use super::arguments;
-use super::common::{self, Context};
-use super::imported::Imported;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
 use super::launch::base;
 use super::model;
-use super::origin::{Found, Origin};
+use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::unread::account_for;
 
@@ -26,7 +26,7 @@ const RECIPES: [&str; 8] = [
 ];
 
 /// Whether the program is one of torchtune's recipes.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let name = context.program.name();
     let configured = context.program.words.iter().any(|word| word == "--config" || word.starts_with("--config="));
     configured && RECIPES.iter().any(|recipe| name.starts_with(recipe))
@@ -38,8 +38,8 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("torchtune");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("torchtune");
     let given = arguments::read(&context.program.words);
     let mut settings = Settings::default();
     match given.options.text("config") {
@@ -56,8 +56,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a file alone.
-pub fn of_file(mut file: Settings, name: &str, context: &Context) -> Imported {
-    let mut imported = Imported::of("torchtune");
+pub fn of_file(mut file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("torchtune");
     imported.say("model.framework", "torchtitan", Origin::Program("torchtune's own keys".to_owned()));
     file.interpolate();
     let single = name.contains("single_device");
@@ -71,7 +71,7 @@ pub fn of_file(mut file: Settings, name: &str, context: &Context) -> Imported {
 
 /// A file, or a configuration that comes with the recipes: beside the recipe's script, or in
 /// the environment of the process.
-fn config(context: &Context, name: &str, imported: &mut Imported) -> Option<Settings> {
+fn config(context: &ImportContext, name: &str, imported: &mut ImportedPlan) -> Option<Settings> {
     if name.ends_with(".yaml") || name.ends_with(".yml") {
         return context.settings(name, imported);
     }
@@ -90,7 +90,7 @@ fn config(context: &Context, name: &str, imported: &mut Imported) -> Option<Sett
     context.settings(&path, imported)
 }
 
-fn set(imported: &mut Imported, settings: &Settings, context: &Context, distributed: bool) {
+fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, distributed: bool) {
     architecture(imported, settings, context);
     let length = settings.first_whole(&["tokenizer.max_seq_len", "dataset.max_seq_len", "max_seq_len"]);
     imported.set("model.sequence_length", length);
@@ -100,7 +100,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, distribu
     let steps = settings.whole("gradient_accumulation_steps");
     imported.set(
         "training.gradient_accumulation_steps",
-        Some(steps.unwrap_or_else(|| Found::new(1, default("gradient_accumulation_steps 1")))),
+        Some(steps.unwrap_or_else(|| Setting::new(1, default("gradient_accumulation_steps 1")))),
     );
     let word = settings.text("dtype").map(|found| {
         found.map(|name| match name.as_str() {
@@ -124,12 +124,12 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context, distribu
 }
 
 /// Recomputation, offloading, compilation.
-fn memory(imported: &mut Imported, settings: &Settings) {
+fn memory(imported: &mut ImportedPlan, settings: &Settings) {
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     let recompute = settings.flag("enable_activation_checkpointing");
     imported.set(
         "training.activation_checkpointing",
-        Some(recompute.map_or(Found::new("none", default("no activation checkpointing")), |found| {
+        Some(recompute.map_or(Setting::new("none", default("no activation checkpointing")), |found| {
             found.map(|on| if on { "full" } else { "none" })
         })),
     );
@@ -142,14 +142,14 @@ fn memory(imported: &mut Imported, settings: &Settings) {
     imported.set("training.cpu_offload", offload.or(parameters));
 }
 
-fn sharding(imported: &mut Imported, settings: &Settings) {
-    let above_one = |found: &Found<u64>| found.value > 1;
+fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
+    let above_one = |found: &Setting<u64>| found.value > 1;
     imported.set("distribution.tensor_parallel", settings.whole("tensor_parallel_dim").filter(above_one));
     imported.set("distribution.context_parallel", settings.whole("context_parallel_dim").filter(above_one));
     let kept =
         settings.flag("fsdp_reshard_after_forward").filter(|found| !found.value).map(|found| found.map(|_| "zero2"));
     let default =
-        Found::new("zero3", Origin::Default { framework: VERSION, option: "FSDP2 over all ranks".to_owned() });
+        Setting::new("zero3", Origin::Default { framework: VERSION, option: "FSDP2 over all ranks".to_owned() });
     imported.set("distribution.sharding", Some(kept.unwrap_or(default.clone())));
     imported.set("distribution.engine", Some(default.map(|_| "fsdp2")));
     if settings.whole("data_parallel_replicate_dim").filter(above_one).is_some() {
@@ -158,7 +158,7 @@ fn sharding(imported: &mut Imported, settings: &Settings) {
 }
 
 /// `torchtune.models.llama3_1.qlora_llama3_1_8b`: a builder's name tells model and adapters.
-fn architecture(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let Some(component) = settings.text("model._component_") else {
         return imported.miss("model.preset", "no model._component_");
     };
@@ -175,7 +175,7 @@ fn architecture(imported: &mut Imported, settings: &Settings, context: &Context)
     }
 }
 
-fn named(found: Found<String>, builder: &str) -> Origin {
+fn named(found: Setting<String>, builder: &str) -> Origin {
     match found.origin {
         Origin::File { name, line, key } => Origin::File { name, line, key: format!("{key}: {builder}") },
         other => other,
@@ -210,7 +210,7 @@ pub fn names(builder: &str) -> Vec<String> {
     vec![full(minor, &size), full(None, &rest.join(".")), format!("{family}-{}", rest.join("-"))]
 }
 
-fn optimizer(imported: &mut Imported, settings: &Settings) {
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(component) = settings.text("optimizer._component_") else { return };
     let fused = settings.on("optimizer.fused");
     let name = component.clone().map(|name| name.rsplit('.').next().unwrap_or("").to_owned());
@@ -224,14 +224,14 @@ fn optimizer(imported: &mut Imported, settings: &Settings) {
     );
 }
 
-fn lora(imported: &mut Imported, settings: &Settings) {
+fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(component) = settings.text("model._component_") else { return };
     let builder = component.value.rsplit('.').next().unwrap_or("").to_owned();
     if !builder.contains("lora_") {
         return;
     }
     let quantised = settings.is("model.quantize_base") || builder.starts_with("qlora");
-    let bits = quantised.then(|| Found::new(4, component.origin.clone()));
+    let bits = quantised.then(|| Setting::new(4, component.origin.clone()));
     adapters::set(imported, settings.whole("model.lora_rank"), (VERSION, 8), bits);
     let modules = settings.texts("model.lora_attn_modules").map(|found| {
         found.map(|names| {

@@ -5,21 +5,21 @@
 use serde_json::Value;
 
 use super::arguments;
-use super::common::Context;
-use super::imported::Imported;
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
 use super::launch::{World, base};
-use super::origin::{Found, Origin};
-use super::settings::{Plain, Settings};
+use super::origin::{Origin, Setting};
+use super::settings::{DefaultValue, Settings};
 
 /// The version whose defaults are meant.
 const VERSION: &str = "TRL";
 
 /// What TRL's own configurations change of `TrainingArguments`, and its `ModelConfig`.
-const DEFAULTS: &[(&str, Plain)] = &[
-    ("gradient_checkpointing", Plain::Flag(true)),
-    ("bf16", Plain::Flag(true)),
-    ("lora_r", Plain::Whole(16)),
-    ("lora_dropout", Plain::Number(0.05)),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("gradient_checkpointing", DefaultValue::Flag(true)),
+    ("bf16", DefaultValue::Flag(true)),
+    ("lora_r", DefaultValue::Whole(16)),
+    ("lora_dropout", DefaultValue::Number(0.05)),
 ];
 
 /// Ways of training that have a script of that name, and the longest sample where nobody says it.
@@ -43,7 +43,7 @@ const METHODS: &[(&str, Option<u64>)] = &[
 pub const LAUNCH: &str = "launch";
 
 /// How TRL trains here, if it does: `sft`, `dpo`, …
-pub fn method(context: &Context) -> Option<&'static str> {
+pub fn method(context: &ImportContext) -> Option<&'static str> {
     let program = context.program;
     let named = if is_command(context) {
         program.words.first()?.as_str()
@@ -56,7 +56,7 @@ pub fn method(context: &Context) -> Option<&'static str> {
 }
 
 /// Whether it is the command itself, which starts accelerate.
-fn is_command(context: &Context) -> bool {
+fn is_command(context: &ImportContext) -> bool {
     matches!(context.program.name(), "trl" | "trl.cli" | "trl.cli.main")
 }
 
@@ -64,14 +64,14 @@ fn is_command(context: &Context) -> bool {
 pub fn defaults(method: &str) -> Settings {
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     if let Some((_, Some(longest))) = METHODS.iter().find(|(name, _)| *name == method) {
-        settings.over(Settings::defaults(VERSION, &[("max_length", Plain::Whole(*longest))]));
+        settings.over(Settings::defaults(VERSION, &[("max_length", DefaultValue::Whole(*longest))]));
     }
     settings
 }
 
 /// What follows from what was said: half precision of one kind alone, the length of a rollout, the
 /// launcher that `trl` starts.
-pub fn complete(settings: &mut Settings, context: &Context, imported: &mut Imported) {
+pub fn complete(settings: &mut Settings, context: &ImportContext, imported: &mut ImportedPlan) {
     let Some(method) = method(context) else { return };
     // `bf16` is on unless `fp16` is.
     if settings.is("fp16") && !settings.is_set("bf16") {
@@ -95,7 +95,7 @@ pub fn complete(settings: &mut Settings, context: &Context, imported: &mut Impor
 
 /// `trl` hands what its parser does not know to `accelerate launch`: `--num_processes`, and by
 /// `--accelerate_config` a file or one of its own.
-fn launcher(settings: &mut Settings, context: &Context, imported: &mut Imported) {
+fn launcher(settings: &mut Settings, context: &ImportContext, imported: &mut ImportedPlan) {
     let mut told = Settings::default();
     if let Some(named) = settings.text("accelerate_config").or_else(|| settings.text("config_file")) {
         told = bundled(&named).or_else(|| context.settings(&named.value, imported)).unwrap_or_default();
@@ -108,7 +108,8 @@ fn launcher(settings: &mut Settings, context: &Context, imported: &mut Imported)
         if total.is_none() {
             imported.miss("cluster.num_gpus", "trl starts accelerate on every GPU in sight, and none is");
         }
-        let one = || Found::new(1, Origin::Default { framework: "accelerate", option: "--num_machines 1".to_owned() });
+        let one =
+            || Setting::new(1, Origin::Default { framework: "accelerate", option: "--num_machines 1".to_owned() });
         let nodes = told.whole("num_machines").or_else(|| Some(one()));
         let world = World { total, nodes, per_node: None }.completed();
         imported.set("cluster.num_gpus", world.total);
@@ -119,7 +120,7 @@ fn launcher(settings: &mut Settings, context: &Context, imported: &mut Imported)
 }
 
 /// The configurations of accelerate that come with TRL: each for eight GPUs of a node, in bf16.
-fn bundled(named: &Found<String>) -> Option<Settings> {
+fn bundled(named: &Setting<String>) -> Option<Settings> {
     let own: &[(&str, Value)] = match named.value.as_str() {
         "single_gpu" => &[("distributed_type", "NO".into()), ("num_processes", 1.into())],
         "multi_gpu" => &[("distributed_type", "MULTI_GPU".into())],
@@ -147,7 +148,7 @@ fn bundled(named: &Found<String>) -> Option<Settings> {
 }
 
 /// The file of arguments that such a command names.
-pub fn config_file(context: &Context) -> Option<String> {
+pub fn config_file(context: &ImportContext) -> Option<String> {
     method(context)?;
     arguments::read(&context.program.words).options.text("config").map(|found| found.value)
 }

@@ -1,7 +1,7 @@
 //! What a reader asked for and did not understand, and what nobody asked for: both are said.
 
-use super::imported::Imported;
-use super::origin::{Found, Origin};
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
 use super::settings::{Fate, Settings, text};
 use serde_json::Value;
 
@@ -121,7 +121,7 @@ const MOST_NAMES: usize = 12;
 
 /// Notes what of `settings` was not understood, and what was not read. A default that such a setting may have gone
 /// over is taken out again.
-pub fn account_for(imported: &mut Imported, settings: &Settings) {
+pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     let mut unread = Vec::new();
     for (name, found, fate) in settings.fates() {
         match fate {
@@ -140,7 +140,7 @@ pub fn account_for(imported: &mut Imported, settings: &Settings) {
     imported.note(format!("not read, a plan has no key for it: {}{more}", unread.join(", ")));
 }
 
-fn misread(imported: &mut Imported, name: &str, found: &Found<Value>) {
+fn misread(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     // `auto`: whoever is told so decides by itself; its reader knows.
     let value = text(&found.value).unwrap_or_else(|| match &found.value {
         Value::Array(_) | Value::Object(_) => found.value.to_string(),

@@ -1,62 +1,66 @@
 //! verl: `-m verl.trainer.main_ppo KEY=VALUE…` and its supervised trainers (`verl/trainer/config` at b178a3cd).
 
 use super::arguments;
-use super::common::Context;
-use super::imported::Imported;
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
 use super::launch::World;
-use super::origin::{Found, Origin};
-use super::rows::{As, Row, not_modelled, take};
-use super::settings::{Plain, Settings};
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, model};
 
 /// The version whose defaults are meant.
 const VERSION: &str = "verl 0.7";
 
-const SFT: &[(&str, Plain)] = &[
-    ("data.train_batch_size", Plain::Whole(256)),
-    ("data.micro_batch_size_per_gpu", Plain::Whole(4)),
-    ("data.max_length", Plain::Whole(1024)),
-    ("model.enable_gradient_checkpointing", Plain::Flag(true)),
-    ("model.strategy", Plain::Text("fsdp2")),
-    ("model.fsdp_config.model_dtype", Plain::Text("fp32")),
-    ("optim.weight_decay", Plain::Number(0.01)),
-    ("optim.clip_grad", Plain::Number(1.0)),
+const SFT: &[(&str, DefaultValue)] = &[
+    ("data.train_batch_size", DefaultValue::Whole(256)),
+    ("data.micro_batch_size_per_gpu", DefaultValue::Whole(4)),
+    ("data.max_length", DefaultValue::Whole(1024)),
+    ("model.enable_gradient_checkpointing", DefaultValue::Flag(true)),
+    ("model.strategy", DefaultValue::Text("fsdp2")),
+    ("model.fsdp_config.model_dtype", DefaultValue::Text("fp32")),
+    ("optim.weight_decay", DefaultValue::Number(0.01)),
+    ("optim.clip_grad", DefaultValue::Number(1.0)),
 ];
 
-const PPO: &[(&str, Plain)] = &[
-    ("data.max_prompt_length", Plain::Whole(512)),
-    ("data.max_response_length", Plain::Whole(512)),
-    ("actor_rollout_ref.actor.ppo_mini_batch_size", Plain::Whole(256)),
-    ("actor_rollout_ref.rollout.n", Plain::Whole(1)),
-    ("actor_rollout_ref.model.enable_gradient_checkpointing", Plain::Flag(true)),
-    ("actor_rollout_ref.actor.strategy", Plain::Text("fsdp")),
-    ("actor_rollout_ref.actor.optim.weight_decay", Plain::Number(0.01)),
-    ("actor_rollout_ref.actor.grad_clip", Plain::Number(1.0)),
-    ("trainer.nnodes", Plain::Whole(1)),
-    ("trainer.n_gpus_per_node", Plain::Whole(8)),
+const PPO: &[(&str, DefaultValue)] = &[
+    ("data.max_prompt_length", DefaultValue::Whole(512)),
+    ("data.max_response_length", DefaultValue::Whole(512)),
+    ("actor_rollout_ref.actor.ppo_mini_batch_size", DefaultValue::Whole(256)),
+    ("actor_rollout_ref.rollout.n", DefaultValue::Whole(1)),
+    ("actor_rollout_ref.model.enable_gradient_checkpointing", DefaultValue::Flag(true)),
+    ("actor_rollout_ref.actor.strategy", DefaultValue::Text("fsdp")),
+    ("actor_rollout_ref.actor.optim.weight_decay", DefaultValue::Number(0.01)),
+    ("actor_rollout_ref.actor.grad_clip", DefaultValue::Number(1.0)),
+    ("trainer.nnodes", DefaultValue::Whole(1)),
+    ("trainer.n_gpus_per_node", DefaultValue::Whole(8)),
 ];
 
-const SFT_ROWS: &[Row] = &[
-    (&["data.train_batch_size"], "model.batch_size", As::Whole),
-    (&["data.max_length"], "model.sequence_length", As::Whole),
-    (&["optim.weight_decay"], "training.weight_decay", As::Share),
-    (&["optim.clip_grad"], "training.gradient_clipping", As::Clipped),
-    (&["model.use_liger"], "training.loss", As::On("fused")),
-    (&["model.fsdp_config.offload_params"], "training.cpu_offload", As::On("parameters")),
-    (&["ulysses_sequence_parallel_size"], "distribution.context_parallel", As::Several),
+const SFT_ROWS: &[SettingRow] = &[
+    (&["data.train_batch_size"], "model.batch_size", SettingKind::Whole),
+    (&["data.max_length"], "model.sequence_length", SettingKind::Whole),
+    (&["optim.weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["optim.clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["model.use_liger"], "training.loss", SettingKind::On("fused")),
+    (&["model.fsdp_config.offload_params"], "training.cpu_offload", SettingKind::On("parameters")),
+    (&["ulysses_sequence_parallel_size"], "distribution.context_parallel", SettingKind::Several),
 ];
 
-const PPO_ROWS: &[Row] = &[
-    (&["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"], "training.micro_batch_size", As::Whole),
-    (&["actor_rollout_ref.actor.optim.weight_decay"], "training.weight_decay", As::Share),
-    (&["actor_rollout_ref.actor.grad_clip"], "training.gradient_clipping", As::Clipped),
-    (&["actor_rollout_ref.model.use_liger"], "training.loss", As::On("fused")),
-    (&["actor_rollout_ref.actor.ulysses_sequence_parallel_size"], "distribution.context_parallel", As::Several),
+const PPO_ROWS: &[SettingRow] = &[
+    (&["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"], "training.micro_batch_size", SettingKind::Whole),
+    (&["actor_rollout_ref.actor.optim.weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["actor_rollout_ref.actor.grad_clip"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["actor_rollout_ref.model.use_liger"], "training.loss", SettingKind::On("fused")),
+    (
+        &["actor_rollout_ref.actor.ulysses_sequence_parallel_size"],
+        "distribution.context_parallel",
+        SettingKind::Several,
+    ),
 ];
 
 /// How verl trains here: `sft` or `ppo`.
-fn method(context: &Context) -> Option<&'static str> {
+fn method(context: &ImportContext) -> Option<&'static str> {
     let path = context.program.path.trim_end_matches(".py").replace('/', ".");
     let last = path.rsplit('.').next().unwrap_or("");
     let own = path.starts_with("verl.") || path.contains(".verl.") || path.starts_with("recipe.");
@@ -70,13 +74,13 @@ fn method(context: &Context) -> Option<&'static str> {
 }
 
 /// Whether the program is verl.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     method(context).is_some()
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("verl");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("verl");
     let given = arguments::read(&context.program.words);
     let named = given.options.first_text(&["config_name"]);
     let settings = arguments::overrides(&context.program.words);
@@ -94,7 +98,7 @@ fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
 }
 
-fn supervised(imported: &mut Imported, settings: Settings, context: &Context) {
+fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportContext) {
     let settings = &settings;
     match settings.first_text(&["model.partial_pretrain", "model.path"]) {
         Some(found) => model::set(imported, context, found),
@@ -122,10 +126,10 @@ fn supervised(imported: &mut Imported, settings: Settings, context: &Context) {
 
 /// What both trainers do: FSDP over fp32 shards, computing in bf16.
 fn shared(
-    imported: &mut Imported,
-    recompute: Option<Found<bool>>,
-    dtype: Option<Found<String>>,
-    strategy: Option<Found<String>>,
+    imported: &mut ImportedPlan,
+    recompute: Option<Setting<bool>>,
+    dtype: Option<Setting<String>>,
+    strategy: Option<Setting<String>>,
 ) {
     imported.set(
         "training.activation_checkpointing",
@@ -135,7 +139,7 @@ fn shared(
     let word = half.map(|found| found.map(|_| "bf16"));
     imported.set(
         "training.precision",
-        Some(word.unwrap_or_else(|| Found::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")))),
+        Some(word.unwrap_or_else(|| Setting::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")))),
     );
     imported.say("training.optimizer", "adamw", default("torch.optim.AdamW"));
     imported.say("training.attention", "flash", default("attn_implementation flash_attention_2"));
@@ -153,17 +157,17 @@ fn shared(
     }
 }
 
-fn low_rank(imported: &mut Imported, settings: &Settings, section: &str) {
+fn low_rank(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
     let Some(rank) = settings.whole(&format!("{section}.lora_rank")).filter(|found| found.value > 0) else { return };
     adapters::set(imported, Some(rank), (VERSION, 8), None);
     let targets = settings.texts(&format!("{section}.target_modules"));
     let targets =
-        targets.unwrap_or_else(|| Found::new(vec!["all-linear".to_owned()], default("target_modules all-linear")));
+        targets.unwrap_or_else(|| Setting::new(vec!["all-linear".to_owned()], default("target_modules all-linear")));
     adapters::set_targets(imported, Some(targets));
 }
 
 /// The actor of a reinforcement learning run; Ray starts it on every GPU of the pool.
-fn actor(imported: &mut Imported, settings: Settings, megatron: bool, context: &Context) {
+fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, context: &ImportContext) {
     let settings = &settings;
     match settings.text("actor_rollout_ref.model.path") {
         Some(found) => model::set(imported, context, found),
@@ -225,25 +229,37 @@ fn actor(imported: &mut Imported, settings: Settings, megatron: bool, context: &
     account_for(imported, settings);
 }
 
-fn on_megatron(imported: &mut Imported, settings: &Settings) {
-    const ROWS: &[Row] = &[
-        (&["actor_rollout_ref.actor.megatron.tensor_model_parallel_size"], "distribution.tensor_parallel", As::Whole),
+fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
+    const ROWS: &[SettingRow] = &[
+        (
+            &["actor_rollout_ref.actor.megatron.tensor_model_parallel_size"],
+            "distribution.tensor_parallel",
+            SettingKind::Whole,
+        ),
         (
             &["actor_rollout_ref.actor.megatron.pipeline_model_parallel_size"],
             "distribution.pipeline_parallel",
-            As::Whole,
+            SettingKind::Whole,
         ),
-        (&["actor_rollout_ref.actor.megatron.context_parallel_size"], "distribution.context_parallel", As::Several),
-        (&["actor_rollout_ref.actor.megatron.expert_model_parallel_size"], "distribution.expert_parallel", As::Several),
+        (
+            &["actor_rollout_ref.actor.megatron.context_parallel_size"],
+            "distribution.context_parallel",
+            SettingKind::Several,
+        ),
+        (
+            &["actor_rollout_ref.actor.megatron.expert_model_parallel_size"],
+            "distribution.expert_parallel",
+            SettingKind::Several,
+        ),
         (
             &["actor_rollout_ref.actor.megatron.expert_tensor_parallel_size"],
             "distribution.expert_tensor_parallel",
-            As::Whole,
+            SettingKind::Whole,
         ),
         (
             &["actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size"],
             "distribution.virtual_pipeline",
-            As::Several,
+            SettingKind::Several,
         ),
     ];
     imported.say("model.framework", "megatron", default("actor.strategy megatron"));
@@ -257,7 +273,7 @@ fn on_megatron(imported: &mut Imported, settings: &Settings) {
     let granularity = settings
         .text(&format!("{section}.recompute_granularity"))
         .or_else(|| settings.text(&format!("+{section}.recompute_granularity")));
-    let none = Found::new("none".to_owned(), default("no recompute_granularity"));
+    let none = Setting::new("none".to_owned(), default("no recompute_granularity"));
     imported.set("training.activation_checkpointing", Some(granularity.unwrap_or(none)));
     for name in ["recompute_method", "recompute_num_layers", "recompute_modules"] {
         settings.accept(&format!("{section}.{name}"));

@@ -4,58 +4,58 @@
 /// The kind of a key, for the schema.
 macro_rules! kind {
     (whole($max:expr)) => {
-        Kind::Whole { min: 1, max: $max }
+        ValueKind::Whole { min: 1, max: $max }
     };
     (from_zero($max:expr)) => {
-        Kind::Whole { min: 0, max: $max }
+        ValueKind::Whole { min: 0, max: $max }
     };
     (wholes($max:expr)) => {
-        Kind::Wholes { min: 1, max: $max }
+        ValueKind::Wholes { min: 1, max: $max }
     };
     (choice($choices:expr)) => {
-        Kind::Choice($choices)
+        ValueKind::Choice($choices)
     };
     (positive($max:expr)) => {
-        Kind::Positive { max: $max }
+        ValueKind::Positive { max: $max }
     };
     (amount($max:expr)) => {
-        Kind::Amount { max: $max }
+        ValueKind::Amount { max: $max }
     };
     (share()) => {
-        Kind::Share
+        ValueKind::Share
     };
     (flag()) => {
-        Kind::Flag
+        ValueKind::Flag
     };
     (flag_or_amount()) => {
-        Kind::FlagOrAmount
+        ValueKind::FlagOrAmount
     };
     (text()) => {
-        Kind::Text
+        ValueKind::Text
     };
     (texts()) => {
-        Kind::Texts
+        ValueKind::Texts
     };
     (word($words:ident)) => {
-        Kind::Word($words::WORDS)
+        ValueKind::Word($words::WORDS)
     };
     (words($words:ident)) => {
-        Kind::Words($words::WORDS)
+        ValueKind::Words($words::WORDS)
     };
     (section($read:path)) => {
-        Kind::Section
+        ValueKind::Section
     };
     (maybe_empty($read:path)) => {
-        Kind::Section
+        ValueKind::Section
     };
     (recomputation()) => {
-        Kind::WordOrSection(RecomputeWord::WORDS)
+        ValueKind::WordOrSection(RecomputeWord::WORDS)
     };
     (hf_config()) => {
-        Kind::PathOrKeys
+        ValueKind::PathOrKeys
     };
     (trace()) => {
-        Kind::Text
+        ValueKind::Text
     };
 }
 
@@ -170,13 +170,13 @@ macro_rules! section {
     ($table:ident, $read:ident, $part:ident, $section:literal, {
         $( $field:ident $(as $name:literal)? : $kind:ident($($arg:tt)*), $line:literal; )*
     }) => {
-        const $table: &[Key] = &[ $( Key {
+        const $table: &[PlanKey] = &[ $( PlanKey {
             path: path!($section, $field $(, $name)?),
             kind: kind!($kind($($arg)*)),
             line: $line,
         }, )* ];
 
-        fn $read(reader: &mut Reader<'_>) -> $part {
+        fn $read(reader: &mut PlanReader<'_>) -> $part {
             $part { $( $field: take!(reader, path!($section, $field $(, $name)?), $kind($($arg)*)), )* }
         }
 

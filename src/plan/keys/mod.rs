@@ -9,8 +9,8 @@ use super::keywords::{
     MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule, RecomputeWord, Schedule, Sharding, Strategy,
     TransformerImpl,
 };
-use super::read::Reader;
-use super::schema::{Key, Kind};
+use super::read::PlanReader;
+use super::schema::{PlanKey, ValueKind};
 use super::types::{
     AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
     ModelPart, ModelTrace, MoePart, Plan, RunPart, TrainingPart,
@@ -139,13 +139,13 @@ section!(TRAINING, training, TrainingPart, "training", {
 });
 
 /// Instead of a word in `training.activation_checkpointing`.
-const RECOMPUTATION: &[Key] = &[
-    Key {
+const RECOMPUTATION: &[PlanKey] = &[
+    PlanKey {
         path: "training.activation_checkpointing.every",
         kind: kind!(whole(most::LAYERS)),
         line: "every K-th block is recomputed",
     },
-    Key {
+    PlanKey {
         path: "training.activation_checkpointing.modules",
         kind: kind!(words(RecomputeModule)),
         line: "Megatron's modules that are recomputed",
@@ -179,8 +179,8 @@ section!(CUSTOM, custom, CustomGpu, "hardware.custom", {
     fp8 as "peak_tflops.fp8": positive(1e6), "dense FP8 peak in TFLOP/s";
 });
 
-const PEAKS: Key =
-    Key { path: "hardware.custom.peak_tflops", kind: Kind::Section, line: "dense peaks in TFLOP/s, by type" };
+const PEAKS: PlanKey =
+    PlanKey { path: "hardware.custom.peak_tflops", kind: ValueKind::Section, line: "dense peaks in TFLOP/s, by type" };
 
 section!(CLUSTER, cluster, ClusterPart, "cluster", {
     num_gpus: whole(most::GPUS), "GPUs in all";
@@ -232,8 +232,8 @@ section!(ANALYSIS, analysis, AnalysisPart, "analysis", {
 });
 
 /// Every key, each section before what stands in it.
-pub fn all() -> Vec<Key> {
-    let top = |path, line| Key { path, kind: Kind::Section, line };
+pub fn all() -> Vec<PlanKey> {
+    let top = |path, line| PlanKey { path, kind: ValueKind::Section, line };
     let mut keys = vec![top("model", "what is trained")];
     keys.extend(MODEL.iter().chain(ARCHITECTURE).chain(MOE).chain(MLA));
     keys.push(top("training", "how it is trained"));
@@ -252,7 +252,7 @@ pub fn all() -> Vec<Key> {
 }
 
 /// The whole plan.
-pub fn plan(reader: &mut Reader<'_>) -> Plan {
+pub fn plan(reader: &mut PlanReader<'_>) -> Plan {
     Plan {
         model: model(reader),
         training: training(reader),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::plan::schema::{self, Kind};
+use crate::plan::schema::{self, ValueKind};
 use crate::plan::{Document, EXAMPLES};
 
 fn edited(text: &str, key: &str, value: &str) -> String {
@@ -211,22 +211,22 @@ fn keys_go_with_their_lines_and_emptied_sections() {
 
 /// A key and a good value of its kind.
 pub fn change() -> impl Strategy<Value = (&'static str, String)> {
-    let keys: Vec<_> = schema::keys().iter().filter(|key| key.kind != Kind::Section).collect();
+    let keys: Vec<_> = schema::keys().iter().filter(|key| key.kind != ValueKind::Section).collect();
     (prop::sample::select(keys), 1..100_u64).prop_map(|(key, seed)| {
         let words = key.kind.words();
         let word = |at: u64| words[usize::try_from(at).unwrap() % words.len()].name;
         let value = match key.kind {
-            Kind::Section | Kind::PathOrKeys | Kind::Text => {
+            ValueKind::Section | ValueKind::PathOrKeys | ValueKind::Text => {
                 format!("it's #{seed}: {}", "ä \"b\", ".repeat(usize::try_from(seed % 3).unwrap()))
             }
-            Kind::Word(_) | Kind::WordOrSection(_) => word(seed).to_owned(),
-            Kind::Words(_) => format!("[{}, {}]", word(seed), word(seed + 1)),
-            Kind::Whole { .. } => seed.to_string(),
-            Kind::Choice(choices) => choices[0].to_string(),
-            Kind::Wholes { .. } => format!("[{seed}]"),
-            Kind::Positive { .. } | Kind::Amount { .. } | Kind::Share => format!("0.{seed}"),
-            Kind::Flag | Kind::FlagOrAmount => (seed % 2 == 0).to_string(),
-            Kind::Texts => "[q_proj, 'v: proj']".to_owned(),
+            ValueKind::Word(_) | ValueKind::WordOrSection(_) => word(seed).to_owned(),
+            ValueKind::Words(_) => format!("[{}, {}]", word(seed), word(seed + 1)),
+            ValueKind::Whole { .. } => seed.to_string(),
+            ValueKind::Choice(choices) => choices[0].to_string(),
+            ValueKind::Wholes { .. } => format!("[{seed}]"),
+            ValueKind::Positive { .. } | ValueKind::Amount { .. } | ValueKind::Share => format!("0.{seed}"),
+            ValueKind::Flag | ValueKind::FlagOrAmount => (seed % 2 == 0).to_string(),
+            ValueKind::Texts => "[q_proj, 'v: proj']".to_owned(),
         };
         (key.path, value)
     })

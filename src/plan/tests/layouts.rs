@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::editing::{change, comments};
 use crate::plan::Document;
-use crate::plan::schema::{self, Key, Kind};
+use crate::plan::schema::{self, PlanKey, ValueKind};
 
 /// How one section is written.
 #[derive(Debug, Clone)]
 struct Section {
-    key: &'static Key,
+    key: &'static PlanKey,
     form: u8,
     /// Which of its keys: each picks one out of those left.
     picks: Vec<prop::sample::Index>,
@@ -17,7 +17,7 @@ struct Section {
     gap: bool,
 }
 
-fn section(key: &'static Key) -> impl Strategy<Value = Section> {
+fn section(key: &'static PlanKey) -> impl Strategy<Value = Section> {
     let picks = prop::collection::vec(any::<prop::sample::Index>(), 1..5);
     (0..8_u8, picks, any::<[bool; 4]>(), any::<bool>()).prop_map(move |(form, picks, comments, gap)| Section {
         key,
@@ -29,22 +29,22 @@ fn section(key: &'static Key) -> impl Strategy<Value = Section> {
 }
 
 /// A value that its kind allows, written as people do.
-fn value(kind: Kind) -> &'static str {
+fn value(kind: ValueKind) -> &'static str {
     match kind {
-        Kind::Word(words) | Kind::WordOrSection(words) => words[0].name,
-        Kind::Words(_) | Kind::Texts | Kind::Wholes { .. } => "[]",
-        Kind::Whole { .. } => "1_0",
-        Kind::Choice(_) => "4",
-        Kind::Positive { .. } | Kind::Amount { .. } | Kind::Share => "0.5",
-        Kind::Flag | Kind::FlagOrAmount => "true",
-        Kind::Text | Kind::PathOrKeys | Kind::Section => "'a #b'",
+        ValueKind::Word(words) | ValueKind::WordOrSection(words) => words[0].name,
+        ValueKind::Words(_) | ValueKind::Texts | ValueKind::Wholes { .. } => "[]",
+        ValueKind::Whole { .. } => "1_0",
+        ValueKind::Choice(_) => "4",
+        ValueKind::Positive { .. } | ValueKind::Amount { .. } | ValueKind::Share => "0.5",
+        ValueKind::Flag | ValueKind::FlagOrAmount => "true",
+        ValueKind::Text | ValueKind::PathOrKeys | ValueKind::Section => "'a #b'",
     }
 }
 
 impl Section {
-    fn keys(&self) -> Vec<&'static Key> {
+    fn keys(&self) -> Vec<&'static PlanKey> {
         let mut left: Vec<_> = schema::children(self.key.path)
-            .filter(|key| !key.kind.holds_keys() && key.kind != Kind::PathOrKeys)
+            .filter(|key| !key.kind.holds_keys() && key.kind != ValueKind::PathOrKeys)
             .collect();
         let picked = self.picks.iter().map(|pick| (!left.is_empty()).then(|| left.remove(pick.index(left.len()))));
         picked.flatten().collect()

@@ -1,6 +1,6 @@
 //! Texts that are odd in themselves: line ends, tabs, quotes, size, depth, aliases.
 
-use crate::plan::node::{Node, Shape, Style};
+use crate::plan::node::{Node, NodeShape, Style};
 use crate::plan::{Document, EXAMPLES, Fault};
 
 fn refused(text: &str) -> Vec<String> {
@@ -18,19 +18,19 @@ fn check_spans(document: &Document, node: &Node) {
         assert_eq!((node.at.line, node.at.column), (line, column), "{:?}", &text[node.span.clone()]);
     }
     match &node.shape {
-        Shape::Scalar { text: value, style: Style::Plain } => assert_eq!(&text[node.span.clone()], value),
-        Shape::Scalar { style: Style::Single, .. } => {
+        NodeShape::Scalar { text: value, style: Style::Plain } => assert_eq!(&text[node.span.clone()], value),
+        NodeShape::Scalar { style: Style::Single, .. } => {
             assert!(text[node.span.clone()].starts_with('\'') && text[node.span.clone()].ends_with('\''));
         }
-        Shape::Scalar { style: Style::Double, .. } => {
+        NodeShape::Scalar { style: Style::Double, .. } => {
             assert!(text[node.span.clone()].starts_with('"') && text[node.span.clone()].ends_with('"'));
         }
-        Shape::Scalar { .. } => {}
-        Shape::Sequence { items, flow } => {
+        NodeShape::Scalar { .. } => {}
+        NodeShape::Sequence { items, flow } => {
             assert!(!flow || (text[node.span.clone()].starts_with('[') && text[node.span.clone()].ends_with(']')));
             items.iter().for_each(|item| check_spans(document, item));
         }
-        Shape::Mapping { entries, flow } => {
+        NodeShape::Mapping { entries, flow } => {
             assert!(!flow || (text[node.span.clone()].starts_with('{') && text[node.span.clone()].ends_with('}')));
             for entry in entries {
                 assert_eq!(text[entry.span.clone()].trim_matches(['"', '\'']), entry.key);

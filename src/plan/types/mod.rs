@@ -105,7 +105,7 @@ pub struct TrainingPart {
     pub moe_capacity_factor: Option<f64>,
 }
 
-/// `hardware.custom:` a card of the user's own, or single figures that override the catalogue's.
+/// `hardware.custom:` a GPU of the user's own, or single figures that override the catalogue's.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CustomGpu {
     /// `name`

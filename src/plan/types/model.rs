@@ -164,7 +164,7 @@ pub enum Checkpointing {
     None,
     /// The attention core recomputed.
     Selective,
-    /// torchtitan's: every second matrix product kept.
+    /// torchtitan's: every second matrix multiplication kept.
     SelectiveOp,
     /// Each block recomputed.
     Full,

@@ -1,7 +1,7 @@
 //! The peak as a list of named terms that sum to device-used, to the byte.
 
-pub(in crate::predict) mod stored;
-pub(in crate::predict) mod wording;
+pub(in crate::predict) mod activation_formulas;
+pub(in crate::predict) mod state_formulas;
 
 use crate::model::Group;
 use crate::plan::keywords::{Mode, Sharding};
@@ -11,7 +11,7 @@ use crate::predict::memory::StageRun;
 use crate::predict::memory::overhead::{
     Constant, NCCL_PER_COMMUNICATOR, communicators, context, libraries, outside, workspaces,
 };
-use crate::predict::memory::reserved::{Beyond, beyond};
+use crate::predict::memory::reserved::{ReservedExcess, beyond};
 use crate::predict::prediction::{Component, Layer, Phase, Term, Words, words};
 use crate::units::Bytes;
 
@@ -68,7 +68,7 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
     resident(job, run, &mut terms);
     moment(job, layers, run, &mut terms);
     let allocated: u64 = terms.list.iter().map(|term| term.bytes.0).sum();
-    let Beyond { bytes: slack, formula, source } = beyond(job, run, allocated);
+    let ReservedExcess { bytes: slack, formula, source } = beyond(job, run, allocated);
     terms.add("fragmentation", Component::Overhead, slack, formula, source, Layer::Reserved);
     let Constant { bytes, source } = context(job.hardware.gpu.generation);
     let formula = "one CUDA context with lazily loaded kernels";
@@ -89,7 +89,7 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
 
 /// What [`account`] comes to, without the names: allocated and device-used bytes.
 pub(in crate::predict) fn figures(job: &Job, run: &StageRun) -> (Bytes, Bytes) {
-    let allocated = run.summit.total;
+    let allocated = run.peak.total;
     let device = allocated.saturating_add(beyond(job, run, allocated).bytes).saturating_add(outside(job));
     (Bytes(allocated), Bytes(device))
 }
@@ -97,8 +97,15 @@ pub(in crate::predict) fn figures(job: &Job, run: &StageRun) -> (Bytes, Bytes) {
 /// What the stage holds in every phase.
 fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     let held = &run.resident;
-    let types = stored::source(job);
-    terms.add("weights", Component::Parameters, held.weights, stored::weights(job, held), types, Layer::Allocated);
+    let types = state_formulas::source(job);
+    terms.add(
+        "weights",
+        Component::Parameters,
+        held.weights,
+        state_formulas::weights(job, held),
+        types,
+        Layer::Allocated,
+    );
     terms.add(
         "FP8 copies of weights",
         Component::Parameters,
@@ -112,14 +119,14 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "master weights",
         Component::OptimizerStates,
         held.masters,
-        words![held.trained, " parameters x 4 B (fp32)"].then(stored::shared(job, &all)),
+        words![held.trained, " parameters x 4 B (fp32)"].then(state_formulas::shared(job, &all)),
         types,
         Layer::Allocated,
     );
     terms.add(
         "KV cache",
         Component::KvCache,
-        held.kv_cache_waiting.saturating_add(run.summit.groups[Group::KvCache as usize]),
+        held.kv_cache_waiting.saturating_add(run.peak.groups[Group::KvCache as usize]),
         cache_formula(job, held.kv_cache),
         cache_source(job),
         Layer::Allocated,
@@ -129,7 +136,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "optimizer states",
         Component::OptimizerStates,
         held.states,
-        stored::states(job, held),
+        state_formulas::states(job, held),
         row.source,
         Layer::Allocated,
     );
@@ -169,9 +176,9 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         workspaces(job.hardware.gpu.generation, libraries(job)).source,
         Layer::Allocated,
     );
-    let (outputs, source) = wording::outputs(job);
+    let (outputs, source) = activation_formulas::outputs(job);
     terms.add("outputs kept", Component::Temporaries, run.kept, outputs, source, Layer::Allocated);
-    let (inputs, source) = wording::inputs(job);
+    let (inputs, source) = activation_formulas::inputs(job);
     terms.add("inputs and buffers", Component::Temporaries, run.inputs, inputs, source, Layer::Allocated);
 }
 
@@ -203,42 +210,35 @@ fn cache_source(job: &Job) -> &'static str {
 
 /// What is alive only at the peak.
 fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
-    let summit = &run.summit;
-    let gradient = stored::adapters(job).unwrap_or(job.storage.gradient);
+    let peak = &run.peak;
+    let gradient = state_formulas::adapters(job).unwrap_or(job.storage.gradient);
     terms.add(
         "gradients",
         Component::Gradients,
-        summit.gradients,
+        peak.gradients,
         words!["those that exist of ", run.resident.trained, " parameters x ", gradient.bytes(), " B"],
-        stored::gradient_source(job),
+        state_formulas::gradient_source(job),
         Layer::Allocated,
     );
     // The cache is a term of its own, with what other requests hold of it.
     for group in Group::ALL.into_iter().filter(|group| *group != Group::KvCache) {
         let (name, component) = group_term(group);
-        let bytes = summit.groups[group as usize];
-        let formula = wording::formula(job, group, bytes, layers);
-        terms.add(name, component, bytes, formula, wording::source(job, group), Layer::Allocated);
+        let bytes = peak.groups[group as usize];
+        let formula = activation_formulas::formula(job, group, bytes, layers);
+        terms.add(name, component, bytes, formula, activation_formulas::source(job, group), Layer::Allocated);
     }
-    if summit.shared > 0 {
+    if peak.shared > 0 {
         let source = job.modules.rope.source;
-        let formula = wording::rotary(job);
-        terms.add("rotary tables", Component::Activations, summit.shared, formula, source, Layer::Allocated);
+        let formula = activation_formulas::rotary(job);
+        terms.add("rotary tables", Component::Activations, peak.shared, formula, source, Layer::Allocated);
     }
-    if summit.in_flight > 0 {
+    if peak.in_flight > 0 {
         let source = "arXiv 2104.04473, section 2.2; megatron-core, pipeline_parallel/schedules.py";
-        let formula = wording::in_flight(job, summit.in_flight);
-        terms.add(
-            "micro-batches in flight",
-            Component::Activations,
-            summit.in_flight,
-            formula,
-            source,
-            Layer::Allocated,
-        );
+        let formula = activation_formulas::in_flight(job, peak.in_flight);
+        terms.add("micro-batches in flight", Component::Activations, peak.in_flight, formula, source, Layer::Allocated);
     }
     // They are part of what sharding adds while the passes run, but gradients to whoever reads the account.
-    let whole = if summit.phase == Phase::Optimizer { 0 } else { run.resident.accumulated };
+    let whole = if peak.phase == Phase::Optimizer { 0 } else { run.resident.accumulated };
     terms.add(
         "whole gradients",
         Component::Gradients,
@@ -247,16 +247,16 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         "PyTorch, torch/distributed/pipelining/stage.py, backward_maybe_with_nosync (reduced behind the last backward pass)",
         Layer::Allocated,
     );
-    let buffers = summit.buffers - whole;
+    let buffers = peak.buffers - whole;
     if buffers > 0 {
-        let (formula, source) = wording::sharding(job, run.resident.root, run.resident.unsharded_layer);
+        let (formula, source) = activation_formulas::sharding(job, run.resident.root, run.resident.unsharded_layer);
         let component = Component::CommunicationBuffers;
         terms.add("sharding buffers", component, buffers, formula, source, Layer::Allocated);
     }
     terms.add(
         "optimizer temporaries",
         Component::Temporaries,
-        summit.optimizer,
+        peak.optimizer,
         "what the optimizer's kernels make while they step",
         rule(job.training.optimizer, &job.profile.optimizer).source,
         Layer::Allocated,

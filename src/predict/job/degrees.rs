@@ -2,7 +2,7 @@
 
 use super::Notes;
 use crate::framework::Profile;
-use crate::model::{Architecture, Shape, Start};
+use crate::model::{Architecture, ModelShape, Start};
 use crate::plan::Plan;
 use crate::plan::keywords::{CpComm, Engine, Mode, MoeDispatcher, Schedule, Sharding, Strategy};
 
@@ -284,21 +284,21 @@ fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
 fn check_family(degrees: &Degrees, architecture: &Architecture, profile: &Profile, notes: &mut Notes) {
     // Megatron's encoder runs through the same parallel layers as its decoders.
     let parallel = match &architecture.shape {
-        Shape::Decoder(_) => return,
-        Shape::Encoder(encoder) => profile.support.splits_encoders.is && !encoder.stack.post_norm,
-        Shape::EncoderDecoder(model) => profile.support.splits_encoders.is && model.start == Start::Learned,
+        ModelShape::Decoder(_) => return,
+        ModelShape::Encoder(encoder) => profile.support.splits_encoders.is && !encoder.stack.post_norm,
+        ModelShape::EncoderDecoder(model) => profile.support.splits_encoders.is && model.start == Start::Learned,
         _ => false,
     };
     let kind = architecture.kind();
     let given = [
         ("tensor_parallel", degrees.tensor, parallel),
-        ("pipeline_parallel", degrees.pipeline, parallel && matches!(architecture.shape, Shape::Encoder(_))),
+        ("pipeline_parallel", degrees.pipeline, parallel && matches!(architecture.shape, ModelShape::Encoder(_))),
         ("context_parallel", degrees.context, false),
         ("expert_parallel", degrees.expert, false),
         (
             "sequence_parallel",
             if degrees.sequence_parallel { degrees.tensor } else { 1 },
-            parallel && matches!(architecture.shape, Shape::EncoderDecoder(_)),
+            parallel && matches!(architecture.shape, ModelShape::EncoderDecoder(_)),
         ),
     ];
     for (key, degree, _) in given.iter().filter(|(_, degree, is)| *degree > 1 && !is) {

@@ -1,14 +1,14 @@
-//! The card and the links.
+//! The GPU and the links.
 
 use super::Notes;
 use crate::catalog::{Catalog, Generation, Gpu, Link, Peaks, Scope, Vendor};
 use crate::plan::{CustomGpu, Plan};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
 
-/// The card and the links.
+/// The GPU and the links.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hardware {
-    /// The card, with the plan's own figures in place of the catalogue's.
+    /// The GPU, with the plan's own figures in place of the catalogue's.
     pub gpu: Gpu,
     /// What the job may use of its memory.
     pub capacity: Bytes,
@@ -26,7 +26,7 @@ pub struct Hardware {
     pub node_gpus: u64,
 }
 
-/// Finds the card and its links.
+/// Finds the GPU and its links.
 pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Option<Hardware> {
     let gpu = gpu(plan, catalog, notes)?;
     let limit = plan.hardware.memory_limit_gb.map(|gb| Bytes::from_f64(gb * 1e9));
@@ -100,7 +100,7 @@ fn overridden(gpu: &mut Gpu, custom: &CustomGpu) {
     };
 }
 
-/// A card that only the plan knows.
+/// A GPU that only the plan knows.
 fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
     let peaks = [custom.fp32, custom.tf32, custom.fp16, custom.bf16, custom.fp8];
     let mut missing = |there: bool, key: &str| {

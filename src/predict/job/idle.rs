@@ -2,7 +2,7 @@
 
 use super::{Degrees, Notes};
 use crate::framework::Profile;
-use crate::model::{Architecture, Input, Shape};
+use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keywords::{Mode, Precision, Sharding};
 use crate::plan::{Plan, TrainingPart};
 
@@ -15,8 +15,8 @@ pub(super) fn note(
 ) {
     let image = architecture.image().is_some();
     let both = matches!(architecture.input(), Input::Pair(..));
-    let text = both || matches!(architecture.shape, Shape::Unet(_));
-    let plain = matches!(architecture.shape, Shape::ResidualNet(_));
+    let text = both || matches!(architecture.shape, ModelShape::Unet(_));
+    let plain = matches!(architecture.shape, ModelShape::ResidualNet(_));
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let reads = |key: &str| profile.support.own_keys.is.contains(&key);
     let inference = t.mode == Some(Mode::Inference);
@@ -26,7 +26,7 @@ pub(super) fn note(
     let shards_in_fp8 = in_fp8 && profile.modules.fp8_shards.is;
     let stacked = matches!(
         architecture.shape,
-        Shape::Decoder(_) | Shape::Encoder(_) | Shape::EncoderDecoder(_) | Shape::Traced(_)
+        ModelShape::Decoder(_) | ModelShape::Encoder(_) | ModelShape::EncoderDecoder(_) | ModelShape::Traced(_)
     );
     if !stacked && t.frozen.as_ref().is_some_and(|parts| !parts.is_empty()) {
         let kind = architecture.kind();

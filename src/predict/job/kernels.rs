@@ -1,4 +1,4 @@
-//! Kernels that a card lacks: what runs in their place, or that nothing does.
+//! Kernels that a GPU lacks: what runs in their place, or that nothing does.
 
 use super::{Notes, Storage, Training};
 use crate::catalog::{Generation, Gpu};
@@ -10,7 +10,7 @@ pub const fn is_before_ampere(generation: Generation) -> bool {
     matches!(generation, Generation::Volta | Generation::Turing)
 }
 
-/// Says what the card has no kernels for.
+/// Says what the GPU has no kernels for.
 pub(super) fn note(gpu: &Gpu, training: &Training, storage: &Storage, notes: &mut Notes) {
     let old = is_before_ampere(gpu.generation);
     let half = storage.compute.bytes() < 4;

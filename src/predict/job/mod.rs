@@ -57,7 +57,7 @@ pub struct Job {
     pub degrees: Degrees,
     /// Layers of each pipeline stage.
     pub stages: Vec<StageLayers>,
-    /// The card and its links.
+    /// The GPU and its links.
     pub hardware: Arc<Hardware>,
     /// What decides how fast it runs.
     pub speed: Speed,
@@ -120,7 +120,7 @@ impl Job {
         };
         let modules = model::modules_of(profile, architecture.family);
         let modules = if plan.training.compile == Some(true) { modules.compiled() } else { modules };
-        let what = Fixed {
+        let what = LayoutIndependent {
             profile,
             architecture: Arc::new(architecture),
             modules: Arc::new(modules),
@@ -131,14 +131,14 @@ impl Job {
     }
 
     /// The job of `plan`, where that differs from the plan of this one in `distribution`, in batches, checkpointing and
-    /// offload only: what model and card are is not looked up again.
+    /// offload only: what model and GPU are is not looked up again.
     ///
     /// # Errors
     /// As [`Job::resolve`].
     pub fn rearranged(&self, plan: &Plan, catalog: &Catalog) -> Result<Self, Vec<Fault>> {
         let mut notes = Notes::default();
         let Some(degrees) = degrees::resolve(plan, self.profile, &mut notes) else { return Err(notes.faults) };
-        let what = Fixed {
+        let what = LayoutIndependent {
             profile: self.profile,
             architecture: Arc::clone(&self.architecture),
             modules: Arc::clone(&self.modules),
@@ -183,8 +183,8 @@ impl Job {
     }
 }
 
-/// What a plan's model and card come to, however GPUs share the work.
-struct Fixed {
+/// What a plan's model and GPU come to, however GPUs share the work.
+struct LayoutIndependent {
     profile: &'static Profile,
     architecture: Arc<Architecture>,
     modules: Arc<Modules>,
@@ -193,7 +193,7 @@ struct Fixed {
     counted: Option<(u64, Count)>,
 }
 
-impl Fixed {
+impl LayoutIndependent {
     /// Decides the rest.
     fn arranged(self, plan: &Plan, degrees: Degrees, catalog: &Catalog, mut notes: Notes) -> Result<Job, Vec<Fault>> {
         let Self { profile, architecture, modules, hardware, counted } = self;
@@ -252,7 +252,7 @@ fn padded(architecture: &Architecture, modules: &Modules, degrees: &Degrees) -> 
     let multiple = modules.vocab_multiple.is;
     let multiple = if multiple > 1 { multiple.saturating_mul(degrees.tensor) } else { degrees.tensor };
     let rows = match &architecture.shape {
-        model::Shape::Decoder(decoder) => decoder.padded_vocab(multiple),
+        model::ModelShape::Decoder(decoder) => decoder.padded_vocab(multiple),
         _ => multiple,
     };
     (multiple, rows)
@@ -272,7 +272,7 @@ fn total_tokens(
     let by_law = training.mode == Mode::Train
         && training.lora.is_none()
         && training.frozen.is_nothing()
-        && matches!(architecture.shape, model::Shape::Decoder(_));
+        && matches!(architecture.shape, model::ModelShape::Decoder(_));
     plan.run.total_tokens.or_else(|| {
         let tokens = TOKENS_A_PARAMETER * params.active as f64;
         by_law.then(|| {
@@ -283,11 +283,11 @@ fn total_tokens(
 }
 
 /// The formula of MFU counts more than runs where most scores are masked, or weights are frozen: then it may pass what a
-/// card can do.
+/// GPU can do.
 fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (&Count, &Batch), notes: &mut Notes) {
     // Less of it is within what MFU is read for.
     const SHARE: f64 = 0.2;
-    let model::Shape::Decoder(decoder) = &architecture.shape else { return };
+    let model::ModelShape::Decoder(decoder) = &architecture.shape else { return };
     if training.mode == Mode::Inference {
         return;
     }

@@ -6,7 +6,7 @@ use crate::plan::keywords::Optimizer;
 
 /// What an optimizer holds beside weights and gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rule {
+pub struct OptimizerMemory {
     /// Full-size states in the plan's state type.
     pub moments: u64,
     /// Two moments of one byte an element, a 4-byte scale for each block of 256.
@@ -44,22 +44,22 @@ pub enum Temporary {
 
 /// The row of `optimizer` as a framework with these rules runs it.
 #[must_use]
-pub const fn rule(optimizer: Optimizer, rules: &OptimizerRules) -> Rule {
+pub const fn rule(optimizer: Optimizer, rules: &OptimizerRules) -> OptimizerMemory {
     match optimizer {
         Optimizer::AdamwFused if rules.counts_on_host.is => {
-            Rule { device_step: false, source: rules.counts_on_host.source, ..row(optimizer) }
+            OptimizerMemory { device_step: false, source: rules.counts_on_host.source, ..row(optimizer) }
         }
         // Compiled for each parameter: Inductor writes both moments' normalised values, which the search for their
         // codes reads many times, to memory before it.
         Optimizer::Adamw8bit if matches!(rules.eight_bit.is, EightBit::Torchao) => {
-            Rule { temporary: Temporary::LargestWide(2), source: rules.eight_bit.source, ..row(optimizer) }
+            OptimizerMemory { temporary: Temporary::LargestWide(2), source: rules.eight_bit.source, ..row(optimizer) }
         }
         _ => row(optimizer),
     }
 }
 
-const fn row(optimizer: Optimizer) -> Rule {
-    let adam = Rule {
+const fn row(optimizer: Optimizer) -> OptimizerMemory {
+    let adam = OptimizerMemory {
         moments: 2,
         eight_bit: false,
         factored: false,
@@ -69,50 +69,50 @@ const fn row(optimizer: Optimizer) -> Rule {
     };
     match optimizer {
         Optimizer::Adamw => adam,
-        Optimizer::AdamwFused => Rule {
+        Optimizer::AdamwFused => OptimizerMemory {
             device_step: true,
             temporary: Temporary::Nothing,
             source: "PyTorch 2.9, torch/optim/adam.py, _fused_adam",
             ..adam
         },
-        Optimizer::AdamwLoop => Rule {
+        Optimizer::AdamwLoop => OptimizerMemory {
             temporary: Temporary::Largest(2),
             source: "PyTorch 2.9, torch/optim/adam.py, _single_tensor_adam",
             ..adam
         },
-        Optimizer::Adamw8bit => Rule {
+        Optimizer::Adamw8bit => OptimizerMemory {
             moments: 0,
             eight_bit: true,
             temporary: Temporary::Nothing,
             source: "bitsandbytes, optim/optimizer.py, Optimizer2State (block-wise)",
             ..adam
         },
-        Optimizer::Adafactor => Rule {
+        Optimizer::Adafactor => OptimizerMemory {
             moments: 0,
             factored: true,
             temporary: Temporary::LargestUpcast(2),
             source: "transformers 4.57.6, optimization.py, Adafactor.step",
             ..adam
         },
-        Optimizer::Lion => Rule {
+        Optimizer::Lion => OptimizerMemory {
             moments: 1,
             temporary: Temporary::Largest(2),
             source: "lion-pytorch 0.2, lion_pytorch/lion_pytorch.py, update_fn (exp_avg.clone().mul_().add())",
             ..adam
         },
-        Optimizer::Muon => Rule {
+        Optimizer::Muon => OptimizerMemory {
             moments: 1,
             temporary: Temporary::NewtonSchulz,
             source: "PyTorch 2.9, torch/optim/_muon.py, _zeropower_via_newtonschulz",
             ..adam
         },
-        Optimizer::Sgd => Rule {
+        Optimizer::Sgd => OptimizerMemory {
             moments: 0,
             temporary: Temporary::DecayedGradients,
             source: "PyTorch 2.9, torch/optim/sgd.py, _multi_tensor_sgd",
             ..adam
         },
-        Optimizer::SgdMomentum => Rule {
+        Optimizer::SgdMomentum => OptimizerMemory {
             moments: 1,
             temporary: Temporary::DecayedGradients,
             source: "PyTorch 2.9, torch/optim/sgd.py, _multi_tensor_sgd",
@@ -121,7 +121,7 @@ const fn row(optimizer: Optimizer) -> Rule {
     }
 }
 
-impl Rule {
+impl OptimizerMemory {
     /// fp32 tensors of a parameter's size while it is its turn.
     #[must_use]
     pub const fn turn(&self, state: Element) -> u64 {
@@ -154,7 +154,7 @@ pub const fn rounded(bytes: u64) -> u64 {
 
 /// State bytes of one tensor of `weight`, of which a rank holds `numel` elements.
 #[must_use]
-pub const fn state_bytes(rule: &Rule, weight: &Weight, numel: u64, state: Element) -> u64 {
+pub const fn state_bytes(rule: &OptimizerMemory, weight: &Weight, numel: u64, state: Element) -> u64 {
     let step = if rule.device_step { GRANULE } else { 0 };
     if rule.eight_bit {
         // bitsandbytes keeps tensors below 4096 elements in fp32 (min_8bit_size).

@@ -12,9 +12,9 @@ use crate::plan::keywords::{CudaGraph, Fp8Recipe, Mode, MoeDispatcher, Precision
 /// What kernels and collectives reach, and what runs beside what.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Speed {
-    /// Kernels of the card's generation.
+    /// Kernels of the GPU's generation.
     pub curves: Arc<Curves>,
-    /// How the framework drives the card.
+    /// How the framework drives the GPU.
     pub stack: Arc<Stack>,
     /// Collectives within a node.
     pub node: Arc<LinkCurve>,
@@ -28,7 +28,7 @@ pub struct Speed {
     pub overlap_gradients: bool,
     /// Weights are gathered while the forward pass runs.
     pub overlap_weights: bool,
-    /// Tensor-parallel collectives run in pieces beside the products that they feed.
+    /// Tensor-parallel collectives run in pieces beside the matmuls that they feed.
     pub overlap_tensor: bool,
     /// The plan says so: buffers for it are counted.
     pub userbuffers: bool,

@@ -27,11 +27,11 @@ pub struct Storage {
     pub master: Option<Element>,
     /// Optimizer states.
     pub state: Element,
-    /// Operands of matrix products.
+    /// Operands of matrix multiplications.
     pub compute: Element,
     /// torch.autocast casts them.
     pub autocast: bool,
-    /// FP32 products run on TF32 units.
+    /// FP32 matmuls run on TF32 units.
     pub tf32: bool,
     /// Linear layers multiply in FP8; an inference server holds their weights so.
     pub fp8: bool,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Batch, Degrees, Notes, Storage};
 use crate::framework::Profile;
-use crate::model::{Architecture, Shape};
+use crate::model::{Architecture, ModelShape};
 use crate::plan::Plan;
 use crate::plan::keywords::{Attention, Loss, Mode, Precision};
 use crate::plan::traced::{Axis, TracedModel};
@@ -16,7 +16,7 @@ pub(super) fn check(
     architecture: &Architecture,
     notes: &mut Notes,
 ) {
-    let Shape::Traced(model) = &architecture.shape else { return };
+    let ModelShape::Traced(model) = &architecture.shape else { return };
     for (degree, key, instead) in [
         (degrees.tensor, "distribution.tensor_parallel", "shard it: distribution.sharding: fsdp"),
         (degrees.pipeline, "distribution.pipeline_parallel", "shard it: distribution.sharding: fsdp"),
@@ -75,7 +75,7 @@ fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
 
 /// Sizes that only the traced batch has, and types that were not traced.
 pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch: &Batch, notes: &mut Notes) {
-    let Shape::Traced(model) = &architecture.shape else { return };
+    let ModelShape::Traced(model) = &architecture.shape else { return };
     let (wanted, name) = match (storage.autocast, storage.seen.bytes()) {
         (true, _) => (&model.traces.mixed, "mixed precision"),
         (false, 4) => (&model.traces.fp32, "fp32"),

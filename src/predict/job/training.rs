@@ -2,7 +2,7 @@
 
 use super::Notes;
 use crate::framework::Profile;
-use crate::model::{FROZEN_PARTS, Frozen};
+use crate::model::{FROZEN_PARTS, FrozenParts};
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan};
 
@@ -51,7 +51,7 @@ pub struct Training {
     /// Adapters.
     pub lora: Option<Lora>,
     /// Parts without gradients.
-    pub frozen: Frozen,
+    pub frozen: FrozenParts,
     /// Weight decay.
     pub weight_decay: f64,
     /// Gradients clipped by their norm.
@@ -66,9 +66,9 @@ pub struct Training {
     pub channels_last: bool,
     /// Deterministic algorithms.
     pub deterministic: bool,
-    /// Experts' products run grouped.
+    /// Experts' matmuls run grouped.
     pub grouped_experts: bool,
-    /// Weight gradients are added to the main gradients by the product itself (Megatron).
+    /// Weight gradients are added to the main gradients by the matmul itself (Megatron).
     pub gradient_accumulation_fusion: bool,
 }
 
@@ -122,8 +122,8 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
 }
 
 /// The parts that a plan names.
-fn frozen(names: &[String], notes: &mut Notes) -> Frozen {
-    names.iter().fold(Frozen::default(), |frozen, name| {
+fn frozen(names: &[String], notes: &mut Notes) -> FrozenParts {
+    names.iter().fold(FrozenParts::default(), |frozen, name| {
         frozen.and(name).unwrap_or_else(|| {
             notes.fault("training.frozen", format!("`{name}` is not a part of a model; known: {FROZEN_PARTS}"));
             frozen

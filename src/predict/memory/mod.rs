@@ -3,25 +3,25 @@
 
 pub(in crate::predict) mod buffers;
 pub(in crate::predict) mod overhead;
+pub(in crate::predict) mod peak;
 pub(in crate::predict) mod replay;
 pub(in crate::predict) mod reserved;
 pub(in crate::predict) mod resident;
 pub(in crate::predict) mod shards;
-pub(in crate::predict) mod summit;
 
 use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::predict::job::Job;
 use crate::predict::memory::buffers::Buffers;
-use crate::predict::memory::replay::{Beside, reserved};
+use crate::predict::memory::peak::Peak;
+use crate::predict::memory::replay::{CompanionBytes, reserved};
 use crate::predict::memory::reserved::hole;
 use crate::predict::memory::resident::Resident;
-use crate::predict::memory::summit::Summit;
 use crate::predict::prediction::{Phase, Place, TimelinePoint};
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::predict::step::outputs::kept;
 use crate::predict::step::pipeline::{in_flight, inputs, left_over, received};
-use crate::predict::step::play::{Groups, Peak, Played, WeightGradients};
+use crate::predict::step::play::{Groups, PassPeak, TapePlay, WeightGradients};
 use crate::predict::step::prefill::looked_up;
 use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
@@ -35,7 +35,7 @@ pub(in crate::predict) struct StageRun {
     pub kept: u64,
     /// What the last block and the loss free and the loss cannot use.
     pub hole: u64,
-    pub summit: Summit,
+    pub peak: Peak,
     pub activations_end_of_forward: u64,
     pub static_bytes: u64,
     pub timeline: Vec<TimelinePoint>,
@@ -53,7 +53,7 @@ pub(in crate::predict) const START: &str = "start";
 const BEHIND: u64 = u64::MAX - 1;
 
 struct Player<'a> {
-    step: &'a Step,
+    step: &'a StepTapes,
     train: bool,
     resident: Resident,
     /// What is there in every phase.
@@ -67,7 +67,7 @@ struct Player<'a> {
     by_module: bool,
     /// Layers from this one on keep theirs.
     offload_until: u64,
-    summit: Summit,
+    peak: Peak,
     timeline: Vec<TimelinePoint>,
     /// The timeline is wanted.
     curve: bool,
@@ -80,7 +80,7 @@ struct Player<'a> {
 }
 
 /// Plays stage `index`; with a `curve` of its course over the step.
-pub(in crate::predict) fn stage(job: &Job, step: &Step, index: usize, workspaces: u64, curve: bool) -> StageRun {
+pub(in crate::predict) fn stage(job: &Job, step: &StepTapes, index: usize, workspaces: u64, curve: bool) -> StageRun {
     let layers = &job.stages[index];
     let list = job.stages[index].layers();
     let (first, last) = (index == 0, index + 1 == job.stages.len());
@@ -111,12 +111,12 @@ pub(in crate::predict) fn stage(job: &Job, step: &Step, index: usize, workspaces
         player.backward(&held);
         player.optimizer();
     }
-    if player.summit.total == 0 {
+    if player.peak.total == 0 {
         // A stage without layers between others: it holds what it has.
-        player.meet(Phase::Forward, Place::Named("no layers"), &Peak::NONE, player.buffers.gathered(0), true);
+        player.meet(Phase::Forward, Place::Named("no layers"), &PassPeak::NONE, player.buffers.gathered(0), true);
     }
     player.show_summit();
-    let beside = Beside { workspaces, inputs, kept };
+    let beside = CompanionBytes { workspaces, inputs, kept };
     StageRun {
         reserved: reserved(&held, &beside),
         resident,
@@ -124,7 +124,7 @@ pub(in crate::predict) fn stage(job: &Job, step: &Step, index: usize, workspaces
         inputs,
         kept,
         hole: if last && train { hole(step, held.layers.last().map(|layer| step.layer(*layer))) } else { 0 },
-        summit: player.summit,
+        peak: player.peak,
         activations_end_of_forward,
         static_bytes,
         timeline: player.timeline,
@@ -147,7 +147,7 @@ impl<'a> Player<'a> {
             offload: train && job.training.cpu_offload == CpuOffload::Activations,
             by_module: !job.training.offload_modules.is_empty(),
             offload_until: job.training.offload_layers.unwrap_or(u64::MAX),
-            summit: Summit::none(),
+            peak: Peak::none(),
             timeline: Vec::new(),
             curve: true,
             stride: (held.layers.len() as u64).div_ceil(24).max(1),
@@ -166,7 +166,7 @@ impl<'a> Player<'a> {
         let mut groups = [0; GROUPS];
         groups[Group::Residual as usize] = left;
         let waiting = std::mem::take(&mut self.in_flight);
-        self.meet(Phase::Forward, Place::Named(START), &Peak { total: left, groups, at: START }, 0, false);
+        self.meet(Phase::Forward, Place::Named(START), &PassPeak { total: left, groups, at: START }, 0, false);
         self.in_flight = waiting;
     }
 
@@ -271,9 +271,9 @@ impl<'a> Player<'a> {
     }
 
     /// What comes back from host memory while `played` runs backward: modules of the layer before, as Megatron leaves
-    /// those of the last layer on the card, so that each module's pass fetches what is needed one layer on (megatron-core,
+    /// those of the last layer on the GPU, so that each module's pass fetches what is needed one layer on (megatron-core,
     /// pipeline_parallel/fine_grained_activation_offload.py, `post_warmup_callback` and `on_group_start_backward`).
-    fn reloaded(&self, played: &Played, layer: u64) -> Groups {
+    fn reloaded(&self, played: &TapePlay, layer: u64) -> Groups {
         if self.offload && self.by_module && layer < self.offload_until { played.offloaded } else { [0; GROUPS] }
     }
 
@@ -304,10 +304,10 @@ impl<'a> Player<'a> {
         if self.curve {
             self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total) });
         }
-        if total > self.summit.total {
+        if total > self.peak.total {
             let mut groups = [0; GROUPS];
             groups[Group::Residual as usize] = self.left;
-            self.summit = Summit {
+            self.peak = Peak {
                 total,
                 phase: Phase::Optimizer,
                 at,
@@ -315,13 +315,13 @@ impl<'a> Player<'a> {
                 gradients,
                 optimizer: resident.optimizer_temporary,
                 buffers: resident.buckets,
-                ..Summit::none()
+                ..Peak::none()
             };
         }
     }
 
     /// Gradients that a tape leaves, unless they exist already: what it made, or its part of what ranks share out.
-    fn new_gradients(&self, played: &Played, parameters: u64) -> u64 {
+    fn new_gradients(&self, played: &TapePlay, parameters: u64) -> u64 {
         if self.resident.gradients_before || self.resident.accumulated > 0 {
             return played.waiting;
         }
@@ -333,7 +333,7 @@ impl<'a> Player<'a> {
         u64::try_from(part).unwrap_or(self.resident.gradients).saturating_add(played.waiting)
     }
 
-    fn keep(&mut self, played: &Played, layer: u64, times: u64) {
+    fn keep(&mut self, played: &TapePlay, layer: u64, times: u64) {
         let here = played.stays_here(self.offload && layer < self.offload_until, self.by_module);
         for (sum, bytes) in self.retained.iter_mut().zip(here) {
             *sum = sum.saturating_add(bytes.saturating_mul(times));
@@ -342,7 +342,7 @@ impl<'a> Player<'a> {
 
     /// A tape's own saved tensors are part of its backward peak: they are taken off before, `times` over where as many
     /// alike are passed.
-    fn drop_kept(&mut self, played: &Played, layer: u64, times: u64) {
+    fn drop_kept(&mut self, played: &TapePlay, layer: u64, times: u64) {
         let here = played.stays_here(self.offload && layer < self.offload_until, self.by_module);
         let copies = Group::WeightCopy as usize;
         for (group, (sum, bytes)) in self.retained.iter_mut().zip(here).enumerate() {
@@ -353,7 +353,7 @@ impl<'a> Player<'a> {
 
     /// Puts the peak on the timeline where the layer that makes it is between two points.
     fn show_summit(&mut self) {
-        let Summit { phase, at, total, missing, .. } = self.summit;
+        let Peak { phase, at, total, missing, .. } = self.peak;
         if let Some(index) = missing.filter(|_| self.curve) {
             self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total) });
         }
@@ -364,7 +364,7 @@ impl<'a> Player<'a> {
     }
 
     /// Sets a tape's peak on top of what is there.
-    fn meet(&mut self, phase: Phase, place: Place, peak: &Peak, buffers: u64, shown: bool) {
+    fn meet(&mut self, phase: Phase, place: Place, peak: &PassPeak, buffers: u64, shown: bool) {
         let mine: u64 = self.retained.iter().sum();
         let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers]
             .iter()
@@ -372,12 +372,12 @@ impl<'a> Player<'a> {
         if shown && self.curve {
             self.timeline.push(TimelinePoint { phase, at: place, allocated: Bytes(total) });
         }
-        if total > self.summit.total {
+        if total > self.peak.total {
             let mut groups = self.retained;
             for (sum, bytes) in groups.iter_mut().zip(peak.groups) {
                 *sum = sum.saturating_add(bytes);
             }
-            self.summit = Summit {
+            self.peak = Peak {
                 total,
                 phase,
                 at: place,

@@ -49,9 +49,9 @@ pub struct Libraries {
     pub deterministic: bool,
     /// Transformer Engine multiplies.
     pub engine: bool,
-    /// Its grouped products run, each on one of four streams.
+    /// Its grouped matmuls run, each on one of four streams.
     pub grouped: bool,
-    /// Its products overlap with tensor-parallel collectives, on up to three streams.
+    /// Its matmuls overlap with tensor-parallel collectives, on up to three streams.
     pub userbuffers: bool,
 }
 

@@ -5,15 +5,15 @@
 //! on its all-gather and reduce-scatter streams stays reserved for them when it is free. And a hole that a
 //! smaller tensor left is no room for a larger one. Everything else is a share that replays measured.
 
-use crate::model::{GRANULE, Group, Home, Id, Tape, Tensor};
+use crate::model::{GRANULE, Group, Home, Tape, Tensor, TensorId};
 use crate::plan::keywords::{Mode, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::StageRun;
 use crate::predict::memory::overhead::FRAGMENTATION_PER_MILLE;
 use crate::predict::memory::replay;
 use crate::predict::prediction::{Phase, Words, words};
-use crate::predict::step::Step;
-use crate::predict::step::play::{Played, Recompute};
+use crate::predict::step::StepTapes;
+use crate::predict::step::play::{Recompute, TapePlay};
 use crate::units::Bytes;
 
 /// Granule of segments.
@@ -23,23 +23,23 @@ const SEGMENT: u64 = 2 << 20;
 const REPLAYED: &str = "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (pools, best fit, splitting)";
 
 /// Bytes reserved beyond the allocated ones, and why.
-pub(in crate::predict) struct Beyond {
+pub(in crate::predict) struct ReservedExcess {
     pub bytes: u64,
     pub formula: Words,
     pub source: &'static str,
 }
 
 /// What is reserved beyond `allocated` bytes.
-pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> Beyond {
+pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> ReservedExcess {
     if let Some(reserved) = run.reserved {
-        return Beyond {
+        return ReservedExcess {
             bytes: reserved.saturating_sub(allocated),
             formula: Words::Plain("two steps replayed through the caching allocator, tensor by tensor"),
             source: REPLAYED,
         };
     }
     if let Some(bytes) = job.fragmentation.beyond(allocated).filter(|_| replay::applies(job)) {
-        return Beyond {
+        return ReservedExcess {
             bytes,
             formula: Words::Plain("the share that a replay of the plan beside it left"),
             source: REPLAYED,
@@ -48,19 +48,19 @@ pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> B
     let streams = job.profile.allocator.stream_pools.is && job.degrees.sharding == Sharding::Zero3;
     if !streams || job.training.mode == Mode::Inference {
         let (per_mille, source) = FRAGMENTATION_PER_MILLE;
-        return Beyond {
+        return ReservedExcess {
             bytes: Bytes(allocated / 1000 * per_mille).round_up(SEGMENT).0,
             formula: words![per_mille / 10, ".", per_mille % 10, " % of allocated, in 2 MiB segments"],
             source,
         };
     }
-    let (resident, summit) = (&run.resident, &run.summit);
+    let (resident, peak) = (&run.resident, &run.peak);
     // Beside a running block one gathered layer is among the allocated bytes.
-    let gathered = if summit.in_block { resident.unsharded_layer } else { 0 };
+    let gathered = if peak.in_block { resident.unsharded_layer } else { 0 };
     let idle = resident.gathered.saturating_sub(gathered);
-    let gradients = resident.gradients.saturating_sub(summit.gradients);
-    let hole = if summit.in_loss && summit.phase == Phase::Backward { run.hole } else { 0 };
-    Beyond {
+    let gradients = resident.gradients.saturating_sub(peak.gradients);
+    let hole = if peak.in_loss && peak.phase == Phase::Backward { run.hole } else { 0 };
+    ReservedExcess {
         bytes: Bytes(idle.saturating_add(gradients).saturating_add(hole)).round_up(SEGMENT).0,
         formula: Words::Plain(
             "pools of the all-gather stream (root and one layer) and of the reduce-scatter stream (sharded gradients), \
@@ -73,14 +73,14 @@ pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> B
 }
 
 /// Room that the last block and the loss leave and that the loss cannot use.
-pub(in crate::predict) fn hole(step: &Step, block: Option<&Played>) -> u64 {
+pub(in crate::predict) fn hole(step: &StepTapes, block: Option<&TapePlay>) -> u64 {
     let interleaved = block.filter(|_| step.every == 0 || step.recompute != Recompute::All);
     block_hole(&step.walk.last, interleaved).saturating_add(loss_hole(&step.walk.last, &step.last))
 }
 
 /// Room between a block's saved tensors that what it frees leaves, where no tensor of the logits' size fits in. What
 /// a block frees that keeps its input alone lies above that, where the segment grows.
-fn block_hole(tape: &Tape, block: Option<&Played>) -> u64 {
+fn block_hole(tape: &Tape, block: Option<&TapePlay>) -> u64 {
     let freed = block.map_or(0, |block| block.forward.total.saturating_sub(block.retained_bytes() + block.output));
     let logits = tape.tensors.iter().filter(|tensor| tensor.home == Home::Local && tensor.group == Group::Logits);
     let fits = logits.map(Tensor::allocated).any(|bytes| bytes > GRANULE && bytes <= freed);
@@ -89,8 +89,8 @@ fn block_hole(tape: &Tape, block: Option<&Played>) -> u64 {
 
 /// Room that the logits of a loss's forward pass leave and that its backward pass, which needs whole tensors of
 /// the largest size, cannot use.
-fn loss_hole(tape: &Tape, played: &Played) -> u64 {
-    let saved: Vec<Id> = tape.ops.iter().flat_map(|op| tape.ids(op.saved)).map(|id| tape.storage(*id)).collect();
+fn loss_hole(tape: &Tape, played: &TapePlay) -> u64 {
+    let saved: Vec<TensorId> = tape.ops.iter().flat_map(|op| tape.ids(op.saved)).map(|id| tape.storage(*id)).collect();
     let (mut freed, mut largest) = (0_u64, 1_u64);
     for (at, tensor) in tape.tensors.iter().enumerate() {
         if tensor.home != Home::Local || tensor.view_of.is_some() || tensor.group != Group::Logits {

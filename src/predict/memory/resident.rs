@@ -90,7 +90,7 @@ impl Resident {
 
 /// What the optimizer's step of single parameters comes to.
 #[derive(Debug, Clone, Copy, Default)]
-struct Stepped {
+struct StepTemporaries {
     /// Bytes of the largest parameter in the states' type.
     largest: u64,
     /// Most bytes that one matrix needs to be made orthogonal.
@@ -113,7 +113,7 @@ impl StageTapes<'_> {
     pub fn on_card(&self) -> Resident {
         let job = self.job;
         let mut sum = Resident::default();
-        let mut stepped = Stepped::default();
+        let mut stepped = StepTemporaries::default();
         let mut shapes: Vec<(u64, u64)> = Vec::with_capacity(8);
         for (tape, times) in self.tapes() {
             for weight in &tape.weights {
@@ -224,7 +224,7 @@ impl StageTapes<'_> {
         }
     }
 
-    fn add(&self, weight: &Weight, times: u64, sum: &mut Resident, stepped: &mut Stepped) {
+    fn add(&self, weight: &Weight, times: u64, sum: &mut Resident, stepped: &mut StepTemporaries) {
         let job = self.job;
         let storage = &job.storage;
         let (degrees, sharding) = (&job.degrees, job.degrees.sharding);
@@ -276,7 +276,7 @@ impl StageTapes<'_> {
         stepped.previous = part;
     }
 
-    fn temporaries(&self, sum: &mut Resident, stepped: Stepped) {
+    fn temporaries(&self, sum: &mut Resident, stepped: StepTemporaries) {
         let largest = stepped.largest;
         let training = &self.job.training;
         let states_full = sum.states / 2;
@@ -298,7 +298,7 @@ impl StageTapes<'_> {
     }
 }
 
-/// What is left on the card of `sum` where the host holds a part.
+/// What is left on the GPU of `sum` where the host holds a part.
 fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
     let deepspeed = job.degrees.is_deepspeed();
     match offload {

@@ -10,7 +10,7 @@ pub use memory::{Component, Layer, Phase, StageMemory, Term, TimelinePoint};
 pub use roofline::{Bound, Roofline, RooflineOp};
 pub use time::{Bottleneck, StepTime};
 pub(super) use words::words;
-pub use words::{Piece, Place, Words};
+pub use words::{Place, Words, WordsPiece};
 
 use crate::predict::job::Fragmentation;
 use crate::units::{Bytes, Flops, Joules};
@@ -30,7 +30,7 @@ pub struct LayerGroup {
     pub saved: Bytes,
 }
 
-/// How a plan stands against the card's capacity.
+/// How a plan stands against the GPU's capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// At least 5 % headroom.
@@ -41,10 +41,10 @@ pub enum Verdict {
     DoesNotFit,
 }
 
-/// What the card has, against what the plan needs.
+/// What the GPU has, against what the plan needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// What NVML reports as total for the card, or the plan's own limit.
+    /// What NVML reports as total for the GPU, or the plan's own limit.
     pub bytes: Bytes,
     /// Device-used bytes of the stage that needs most.
     pub needed: Bytes,
@@ -112,9 +112,9 @@ impl Traffic {
 pub struct Prediction {
     /// The architecture by name ("llama-2-13b", "gpt2 12 x 768").
     pub model: String,
-    /// The card, as the catalogue names it.
+    /// The GPU, as the catalogue names it.
     pub gpu: String,
-    /// The card's short name, for a header.
+    /// The GPU's short name, for a header.
     pub gpu_short: String,
     /// Number of GPUs.
     pub num_gpus: u64,
@@ -126,7 +126,7 @@ pub struct Prediction {
     pub largest_stage: usize,
     /// That stage's layers in the order of the forward pass.
     pub layers: Vec<LayerGroup>,
-    /// Against the card.
+    /// Against the GPU.
     pub capacity: Capacity,
     /// For plans that are compared with this one.
     pub fragmentation: Fragmentation,
@@ -159,7 +159,7 @@ impl Prediction {
         self.time.total_hours.map(|hours| hours * self.num_gpus as f64)
     }
 
-    /// Energy that the cards draw for the whole training; the rest of the machines comes on top.
+    /// Energy that the GPUs draw for the whole training; the rest of the machines comes on top.
     #[must_use]
     pub fn energy(&self) -> Option<Joules> {
         self.gpu_hours().zip(self.time.power).map(|(hours, power)| Joules(hours * 3600.0 * power.0))

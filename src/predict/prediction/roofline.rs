@@ -1,4 +1,4 @@
-//! The roofline in a prediction: the card's roofs, and the operators under them.
+//! The roofline in a prediction: the GPU's roofs, and the operators under them.
 
 use std::borrow::Cow;
 
@@ -48,7 +48,7 @@ pub struct RooflineOp {
 /// The roofs and the operators under them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Roofline {
-    /// DRAM bandwidth of the card.
+    /// DRAM bandwidth of the GPU.
     pub bandwidth: BytesPerSec,
     /// Dense peak of the matrix type that the plan computes in.
     pub peak: FlopsPerSec,
@@ -56,7 +56,7 @@ pub struct Roofline {
     pub peak_name: &'static str,
     /// Peak over bandwidth.
     pub ridge: Intensity,
-    /// Peaks of each type that the card has units for, lowest first.
+    /// Peaks of each type that the GPU has units for, lowest first.
     pub roofs: Vec<(&'static str, FlopsPerSec)>,
     /// Bandwidth of the L2 cache, where the catalogue has it: the roof of what stays in it.
     pub l2: Option<BytesPerSec>,

@@ -15,7 +15,7 @@ pub struct StepTime {
     pub communication: Seconds,
     /// Waiting for other pipeline stages.
     pub bubble: Seconds,
-    /// The card waiting for the host to launch kernels.
+    /// The GPU waiting for the host to launch kernels.
     pub launch: Seconds,
     /// Of all GPUs; none for plans without tokens.
     pub tokens_per_s: Option<f64>,
@@ -31,13 +31,13 @@ pub struct StepTime {
     pub hfu: Option<f64>,
     /// DRAM traffic over the step time.
     pub bandwidth: BytesPerSec,
-    /// That over the card's peak.
+    /// That over the GPU's peak.
     pub mbu: f64,
     /// Hours to train `run.total_tokens`. None where there is no such figure.
     pub total_hours: Option<f64>,
     /// What those cost. None without a price.
     pub total_cost: Option<f64>,
-    /// What one card draws on average over the step. None where its board power is not known.
+    /// What one GPU draws on average over the step. None where its board power is not known.
     pub power: Option<Watts>,
 }
 
@@ -52,7 +52,7 @@ pub enum Bottleneck {
     Link,
     /// Waiting for other pipeline stages.
     Bubble,
-    /// The card waiting for the host to launch kernels.
+    /// The GPU waiting for the host to launch kernels.
     Launch,
 }
 

@@ -11,12 +11,12 @@ pub enum Words {
     /// Words alone.
     Plain(&'static str),
     /// One after another.
-    Pieces(Vec<Piece>),
+    Pieces(Vec<WordsPiece>),
 }
 
 /// A part of [`Words`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece {
+pub enum WordsPiece {
     /// As it stands.
     Text(&'static str),
     /// A number.
@@ -35,12 +35,14 @@ impl Words {
         match (self, more) {
             (Self::NONE, more) | (more, Self::NONE) => more,
             (Self::Pieces(mut pieces), Self::Plain(text)) => {
-                pieces.push(Piece::Text(text));
+                pieces.push(WordsPiece::Text(text));
                 Self::Pieces(pieces)
             }
-            (Self::Plain(text), Self::Plain(more)) => Self::Pieces(vec![Piece::Text(text), Piece::Text(more)]),
+            (Self::Plain(text), Self::Plain(more)) => {
+                Self::Pieces(vec![WordsPiece::Text(text), WordsPiece::Text(more)])
+            }
             (Self::Plain(text), Self::Pieces(mut pieces)) => {
-                pieces.insert(0, Piece::Text(text));
+                pieces.insert(0, WordsPiece::Text(text));
                 Self::Pieces(pieces)
             }
             (Self::Pieces(mut pieces), Self::Pieces(more)) => {
@@ -57,25 +59,25 @@ impl From<&'static str> for Words {
     }
 }
 
-impl From<&'static str> for Piece {
+impl From<&'static str> for WordsPiece {
     fn from(text: &'static str) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<u64> for Piece {
+impl From<u64> for WordsPiece {
     fn from(count: u64) -> Self {
         Self::Count(count)
     }
 }
 
-impl From<Bytes> for Piece {
+impl From<Bytes> for WordsPiece {
     fn from(size: Bytes) -> Self {
         Self::Size(size)
     }
 }
 
-impl fmt::Display for Piece {
+impl fmt::Display for WordsPiece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
@@ -98,7 +100,7 @@ impl fmt::Display for Words {
 macro_rules! words {
     ($($piece:expr),+ $(,)?) => {{
         let mut pieces = Vec::with_capacity(12);
-        pieces.extend([$($crate::predict::Piece::from($piece)),+]);
+        pieces.extend([$($crate::predict::WordsPiece::from($piece)),+]);
         $crate::predict::Words::Pieces(pieces)
     }};
 }

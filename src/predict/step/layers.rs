@@ -2,12 +2,12 @@
 
 use crate::predict::job::Job;
 use crate::predict::prediction::LayerGroup;
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::units::Bytes;
 
 /// Runs of layers that are alike, in the order of the forward pass; what stands before and
 /// behind them where the stage has it. `ends`: the stage is the first, the last.
-pub(in crate::predict) fn of_stage(job: &Job, step: &Step, layers: &[u64], ends: (bool, bool)) -> Vec<LayerGroup> {
+pub(in crate::predict) fn of_stage(job: &Job, step: &StepTapes, layers: &[u64], ends: (bool, bool)) -> Vec<LayerGroup> {
     let mut groups = Vec::new();
     if ends.0 {
         let (parameters, saved) = (step.walk.first.parameters(), step.first.retained_bytes());

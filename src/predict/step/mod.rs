@@ -1,8 +1,8 @@
 //! One micro-batch of a job on one GPU: its tapes, played.
 
-pub(in crate::predict) mod handed;
 pub(in crate::predict) mod layers;
 pub(in crate::predict) mod outputs;
+pub(in crate::predict) mod pending;
 pub(in crate::predict) mod pipeline;
 pub(in crate::predict) mod play;
 pub(in crate::predict) mod prefill;
@@ -11,21 +11,23 @@ pub(in crate::predict) mod stage;
 
 use crate::catalog::Generation;
 use crate::framework::AdapterType;
-use crate::model::{Adapters, AttentionChoice, Cache, Cut, Element, LossRule, Run, Shape, Tape, Types, Walk};
+use crate::model::{
+    Adapters, AttentionChoice, Cache, Cut, Element, LossRule, MicroBatch, ModelShape, Tape, Types, Walk,
+};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Attention, Fp8Recipe, Loss, Mode, RecomputeModule, Sharding};
 use crate::predict::job::optimizer::rule;
 use crate::predict::job::{Job, is_before_ampere};
-use crate::predict::step::play::{Modules, Offload, Played, Recompute, WeightGradients, play};
+use crate::predict::step::play::{Offload, Recompute, RecomputedModules, TapePlay, WeightGradients, play};
 use crate::predict::step::prefill::play_inference;
 
 /// The tapes of a job, and each as played.
-pub(in crate::predict) struct Step {
+pub(in crate::predict) struct StepTapes {
     pub walk: Walk,
-    pub first: Played,
+    pub first: TapePlay,
     /// Each kind of layer: with and without recomputation.
-    pub kinds: Vec<[Played; 2]>,
-    pub last: Played,
+    pub kinds: Vec<[TapePlay; 2]>,
+    pub last: TapePlay,
     /// What is recomputed of a checkpointed layer.
     pub recompute: Recompute,
     /// Each how many-th layer is checkpointed; 0: none.
@@ -38,7 +40,7 @@ pub(in crate::predict) struct Step {
     parameters: Vec<u64>,
 }
 
-impl Step {
+impl StepTapes {
     /// Walks and plays `job`.
     pub fn of(job: &Job) -> Self {
         let types = types(job);
@@ -102,7 +104,7 @@ impl Step {
 
     /// A forward pass that saves nothing.
     fn of_inference(walk: Walk) -> Self {
-        let twice = |one: Played| [one.clone(), one];
+        let twice = |one: TapePlay| [one.clone(), one];
         let kinds = walk.kinds.iter().map(|(_, tape)| twice(play_inference(tape))).collect();
         let (first, last) = (play_inference(&walk.first), play_inference(&walk.last));
         let gradients = WeightGradients::InPlace;
@@ -125,7 +127,7 @@ impl Step {
     }
 
     /// Layer `index` as played.
-    pub fn layer(&self, index: u64) -> &Played {
+    pub fn layer(&self, index: u64) -> &TapePlay {
         &self.kinds[self.kind(index)][usize::from(self.is_checkpointed(index))]
     }
 
@@ -165,7 +167,7 @@ pub(in crate::predict) fn gathers_fp8(job: &Job) -> bool {
 pub(in crate::predict) fn adapter_element(job: &Job) -> Element {
     match job.modules.adapters.is {
         AdapterType::Model => job.storage.weight,
-        AdapterType::Fp32 if matches!(job.architecture.shape, Shape::Unet(_)) => job.storage.weight,
+        AdapterType::Fp32 if matches!(job.architecture.shape, ModelShape::Unet(_)) => job.storage.weight,
         AdapterType::Fp32 => Element::F32,
     }
 }
@@ -188,13 +190,13 @@ fn trains(job: &Job) -> bool {
 
 /// Keys and values are kept by decoders that answer.
 fn cache(job: &Job) -> Option<Cache> {
-    let generates = !trains(job) && job.training.use_cache && matches!(job.architecture.shape, Shape::Decoder(_));
+    let generates = !trains(job) && job.training.use_cache && matches!(job.architecture.shape, ModelShape::Decoder(_));
     generates.then_some(Cache { element: job.storage.kv_cache, past: job.batch.past })
 }
 
-fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Run<'a> {
+fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> MicroBatch<'a> {
     let degrees = &job.degrees;
-    Run {
+    MicroBatch {
         modules: &job.modules,
         types,
         adapters,
@@ -261,10 +263,12 @@ fn recompute(job: &Job) -> (Recompute, u64) {
         Checkpointing::Full => (Recompute::All, 1),
         Checkpointing::Every(each) => (Recompute::All, (*each).max(1)),
         Checkpointing::SelectiveOp => (Recompute::SelectiveOp { compiled: job.training.compile }, 1),
-        Checkpointing::Selective => (Recompute::Modules(Modules { core: true, ..Modules::default() }), 1),
+        Checkpointing::Selective => {
+            (Recompute::Modules(RecomputedModules { core: true, ..RecomputedModules::default() }), 1)
+        }
         Checkpointing::Modules(list) => {
             let has = |module| list.contains(&module);
-            let modules = Modules {
+            let modules = RecomputedModules {
                 core: has(RecomputeModule::CoreAttn),
                 mlp: has(RecomputeModule::Mlp),
                 moe: has(RecomputeModule::Moe),

@@ -3,13 +3,13 @@
 use crate::model::{Group, Tape, Tensor, Unit};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::predict::step::pipeline::trains_in_stages;
 
 /// Bytes of the logits, and of an encoder's hidden states, that a loop's variable holds until the next forward pass has
 /// returned: beside those of that pass, and through its backward pass and the optimizer's step. Megatron's model
 /// returns its loss alone.
-pub(in crate::predict) fn kept(job: &Job, step: &Step, last: bool) -> u64 {
+pub(in crate::predict) fn kept(job: &Job, step: &StepTapes, last: bool) -> u64 {
     if last && trains_in_stages(job) {
         // A pipeline's last stage holds what it returned for every micro-batch until the next step begins
         // (torch/distributed/pipelining/stage.py, `output_chunks`); the one that is played has its own.

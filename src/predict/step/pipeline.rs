@@ -5,14 +5,14 @@ use crate::model::{Home, Tensor};
 use crate::plan::keywords::{CpuOffload, Mode, Schedule, Sharding};
 use crate::predict::job::optimizer::rounded;
 use crate::predict::job::{Job, StageLayers};
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::predict::step::rounds::Rounds;
 use crate::predict::step::stage::StageTapes;
 
 /// What a pipeline's step leaves behind until the next one: each of Megatron's model chunks keeps the hidden state
 /// that it was sent last, whose gradient is retained with it (megatron-core 0.16, transformer/transformer_block.py,
 /// `set_input_tensor`; pipeline_parallel/schedules.py, `input_tensor.retain_grad()`).
-pub(in crate::predict) fn left_over(job: &Job, step: &Step, layers: &StageLayers, first: bool) -> u64 {
+pub(in crate::predict) fn left_over(job: &Job, step: &StepTapes, layers: &StageLayers, first: bool) -> u64 {
     if !job.profile.pipeline.keeps_last_received.is || job.stages.len() < 2 || job.training.mode == Mode::Inference {
         return 0;
     }
@@ -36,7 +36,7 @@ pub(in crate::predict) fn is_whole(job: &Job) -> bool {
 /// Buffers of a stage for what its neighbours send: PyTorch's stages have one for each micro-batch's activations and one
 /// for its gradients from the first step on (torch/distributed/pipelining/stage.py, `_prepare_forward_infra` and
 /// `_create_grad_recv_info`). Inputs of micro-batches under way lie in theirs, and count as saved.
-pub(in crate::predict) fn received(job: &Job, step: &Step, index: usize) -> u64 {
+pub(in crate::predict) fn received(job: &Job, step: &StepTapes, index: usize) -> u64 {
     if !trains_in_stages(job) {
         return 0;
     }
@@ -50,14 +50,14 @@ pub(in crate::predict) fn received(job: &Job, step: &Step, index: usize) -> u64 
 }
 
 /// Bytes that a stage sends on for a micro-batch.
-fn sent(step: &Step) -> u64 {
+fn sent(step: &StepTapes) -> u64 {
     let tape = step.walk.kinds.first().map(|(_, tape)| tape);
     let state = tape.and_then(|tape| tape.tensors.iter().find(|tensor| tensor.home == Home::Input));
     state.map_or(0, Tensor::allocated)
 }
 
 /// The micro-batch's ids, labels and masks on a stage.
-pub(in crate::predict) fn inputs(job: &Job, step: &Step, first: bool, last: bool) -> u64 {
+pub(in crate::predict) fn inputs(job: &Job, step: &StepTapes, first: bool, last: bool) -> u64 {
     if !loaded_by_stage(job) {
         return step.walk.inputs;
     }

@@ -6,27 +6,27 @@
 //! stay to the end of the call; the model's own frame holds the embedding.)
 
 use crate::model::{GROUPS, Group, Home, Tape};
-use crate::predict::step::play::{Alive, Groups, Peak, Played, Recompute, Uses, forward, uses};
+use crate::predict::step::play::{Groups, LiveBytes, PassPeak, Recompute, TapePlay, Uses, forward, uses};
 
 /// Plays a tape whose caller holds its input. What is retained are copies that autocast keeps, and keys and values.
 #[must_use]
-pub fn play_inference(tape: &Tape) -> Played {
+pub fn play_inference(tape: &Tape) -> TapePlay {
     let mut uses = uses(tape, Recompute::Nothing);
     uses.saves.fill(0);
     hold_arguments(tape, &mut uses);
-    let mut alive = Alive::of([0; GROUPS]);
+    let mut alive = LiveBytes::of([0; GROUPS]);
     forward(tape, &uses, &mut alive, Recompute::Nothing);
     let mut retained: Groups = [0; GROUPS];
     for kept in [Group::WeightCopy, Group::KvCache] {
         retained[kept as usize] = alive.groups[kept as usize];
     }
-    Played {
+    TapePlay {
         forward: alive.peak,
         until_exit: retained[Group::WeightCopy as usize],
         retained,
         offloaded: [0; GROUPS],
         output: tape.output.map_or(0, |id| tape.get(id).allocated()),
-        backward: Peak::NONE,
+        backward: PassPeak::NONE,
         weight_gradients: 0,
         waiting: 0,
     }

@@ -1,13 +1,13 @@
 //! One stage of the pipeline: its layers, and which ends of the model it has.
 
-use super::Step;
+use super::StepTapes;
 use crate::model::Tape;
 use crate::predict::job::Job;
 
 /// Layers and ends of a stage.
 pub(in crate::predict) struct StageTapes<'a> {
     pub job: &'a Job,
-    pub step: &'a Step,
+    pub step: &'a StepTapes,
     pub layers: Vec<u64>,
     pub first: bool,
     pub last: bool,

@@ -12,7 +12,7 @@ const TREE: f64 = 0.92;
 
 /// Ranks that talk: `ranks` of them, `stride` GPUs apart.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::predict) struct Group {
+pub(in crate::predict) struct LinkGroup {
     pub ranks: u64,
     pub stride: u64,
 }
@@ -20,14 +20,14 @@ pub(in crate::predict) struct Group {
 /// The links under a group.
 struct Path<'a> {
     job: &'a Job,
-    group: Group,
+    group: LinkGroup,
     /// Ranks of the group in one domain of the fast link.
     near: f64,
     /// How many such domains.
     domains: f64,
 }
 
-impl Group {
+impl LinkGroup {
     fn path(self, job: &Job) -> Path<'_> {
         let domain = job.hardware.node_gpus;
         let near = (domain / self.stride.max(1)).clamp(1, self.ranks.max(1)) as f64;

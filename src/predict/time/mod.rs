@@ -1,41 +1,41 @@
-//! Time of a step: passes of the stages, collectives that nothing hides, the host where it is slower than the card,
+//! Time of a step: passes of the stages, collectives that nothing hides, the host where it is slower than the GPU,
 //! and the pipeline's bubble.
 
+pub(in crate::predict) mod collectives;
 pub(in crate::predict) mod cost;
 pub(in crate::predict) mod decode;
-pub(in crate::predict) mod exchange;
 pub(in crate::predict) mod link;
 pub(in crate::predict) mod offload;
-pub(in crate::predict) mod ways;
+pub(in crate::predict) mod pass_costs;
 
 use crate::model::{CollectiveKind, Input, Tape, Unit};
 use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};
 use crate::predict::job::Job;
 use crate::predict::prediction::StepTime;
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::predict::step::pipeline::warm_up;
+use crate::predict::time::collectives::{OverlappedCollectives, Weights, between, sharded, within};
 use crate::predict::time::cost::{Cost, Pass, Passes, peak};
-use crate::predict::time::exchange::{Beside, Weights, between, sharded, within};
-use crate::predict::time::link::Group;
-use crate::predict::time::ways::Ways;
+use crate::predict::time::link::LinkGroup;
+use crate::predict::time::pass_costs::PassCosts;
 use crate::units::{BytesPerSec, Flops, Seconds, Watts};
 
 /// One micro-batch through one stage, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stage {
     /// Its kernels.
-    card: Ways,
+    card: PassCosts,
     /// The host, to launch them.
-    host: Ways,
+    host: PassCosts,
     /// Collectives beside the passes.
-    beside: Beside,
-    /// Waiting for the host to read what the card routed.
+    beside: OverlappedCollectives,
+    /// Waiting for the host to read what the GPU routed.
     reads: f64,
     weights: Weights,
 }
 
 impl Stage {
-    fn add(&mut self, job: &Job, step: &Step, tape: &Tape, (pass, again): (&Pass, bool)) {
+    fn add(&mut self, job: &Job, step: &StepTapes, tape: &Tape, (pass, again): (&Pass, bool)) {
         let train = job.training.mode == Mode::Train;
         let weights = Weights::of(job, tape);
         let within = within(job, step, tape, pass, (train, again));
@@ -58,9 +58,9 @@ impl Stage {
         self.weights.add(one.weights, count);
     }
 
-    /// Seconds that the card waits for the host to launch its kernels. The passes follow each other, so that one of
+    /// Seconds that the GPU waits for the host to launch its kernels. The passes follow each other, so that one of
     /// them may wait and the other not.
-    fn late(&self, job: &Job) -> Ways {
+    fn late(&self, job: &Job) -> PassCosts {
         let captured = match job.speed.cuda_graph {
             CudaGraph::None => 1.0,
             CudaGraph::TransformerEngine | CudaGraph::Local => 0.2,
@@ -69,12 +69,12 @@ impl Stage {
         (self.host * captured).beyond(self.card + self.beside.waits)
     }
 
-    /// Seconds that the card waits for the host, to launch and to read.
+    /// Seconds that the GPU waits for the host, to launch and to read.
     fn gap(&self, job: &Job) -> f64 {
         self.reads + self.late(job).all()
     }
 
-    /// Seconds of the card, with its collectives.
+    /// Seconds of the GPU, with its collectives.
     fn busy(&self) -> f64 {
         (self.card + self.beside.waits).all()
     }
@@ -83,7 +83,7 @@ impl Stage {
         self.busy() + self.gap(job)
     }
 
-    /// Seconds that the step waits for the exchange of its gradients and weights. It also runs while the card waits for
+    /// Seconds that the step waits for the exchange of its gradients and weights. It also runs while the GPU waits for
     /// the host.
     fn exchange(&self, job: &Job) -> f64 {
         between(job, self.weights, self.beside.left(self.card) + self.late(job))
@@ -94,7 +94,7 @@ impl Stage {
 type Counts = Vec<[u64; 2]>;
 
 /// Stages that follow each other and hold the same layers.
-struct Alike {
+struct StageGroup {
     /// The first of them.
     index: usize,
     /// How many there are.
@@ -104,7 +104,7 @@ struct Alike {
 }
 
 /// One micro-batch through every stage.
-fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
+fn stages(job: &Job, step: &StepTapes, passes: &Passes) -> Vec<StageGroup> {
     let of_layer = |kind: usize, again: usize| {
         let mut one = Stage::default();
         if let Some(passed) = &passes.kinds[kind][again] {
@@ -114,9 +114,9 @@ fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
     };
     let layers: Vec<[Stage; 2]> =
         (0..passes.kinds.len()).map(|kind| [0, 1].map(|again| of_layer(kind, again))).collect();
-    let boundary = Beside::bare(if interleaves(job) { Ways::default() } else { boundary(job) });
+    let boundary = OverlappedCollectives::bare(if interleaves(job) { PassCosts::default() } else { boundary(job) });
     let last = job.stages.len() - 1;
-    let mut alike: Vec<Alike> = Vec::with_capacity(4);
+    let mut alike: Vec<StageGroup> = Vec::with_capacity(4);
     let (mut counts, mut before): (Counts, Counts) = (vec![[0; 2]; layers.len()], Vec::with_capacity(layers.len()));
     for index in 0..job.stages.len() {
         count(job, step, index, &mut counts);
@@ -135,14 +135,14 @@ fn stages(job: &Job, step: &Step, passes: &Passes) -> Vec<Alike> {
         if index == last {
             stage.add(job, step, &step.walk.last, (&passes.last.pass, false));
         }
-        alike.push(Alike { index, count: 1, stage });
+        alike.push(StageGroup { index, count: 1, stage });
         before.clone_from(&counts);
     }
     alike
 }
 
 /// Counts the layers of stage `index` by kind.
-fn count(job: &Job, step: &Step, index: usize, counts: &mut Counts) {
+fn count(job: &Job, step: &StepTapes, index: usize, counts: &mut Counts) {
     counts.fill([0; 2]);
     for layer in job.stages[index].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)) {
         counts[step.kind(layer)][usize::from(step.is_checkpointed(layer))] += 1;
@@ -155,11 +155,11 @@ fn interleaves(job: &Job) -> bool {
 }
 
 /// Seconds in which activations pass one boundary between stages, and their gradients.
-fn boundary(job: &Job) -> Ways {
+fn boundary(job: &Job) -> PassCosts {
     let stages = job.stages.len() as u64;
     let degrees = &job.degrees;
     if stages < 2 {
-        return Ways::default();
+        return PassCosts::default();
     }
     let width = job.decoder().map_or(0, |decoder| decoder.hidden);
     let cut = if degrees.sequence_parallel { degrees.tensor } else { 1 } * degrees.context;
@@ -168,17 +168,17 @@ fn boundary(job: &Job) -> Ways {
     // Where all tensor-parallel ranks hold the same, each of Megatron's sends a part, which those behind gather
     // (arXiv 2104.04473, section 4.1; so does DeepSpeed, runtime/pipe/engine.py, `is_pipe_partitioned`).
     let parts = if job.profile.pipeline.sends_parts.is && !degrees.sequence_parallel { degrees.tensor } else { 1 };
-    let sent = Group { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes / parts as f64);
-    let gathered = Group { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes);
+    let sent = LinkGroup { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes / parts as f64);
+    let gathered = LinkGroup { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes);
     let forward = sent + gathered;
-    Ways { forward, backward: if job.training.mode == Mode::Train { forward } else { 0.0 } }
+    PassCosts { forward, backward: if job.training.mode == Mode::Train { forward } else { 0.0 } }
 }
 
 /// Seconds of a step that the first of interleaved stages waits for what chunks send each other. Once it has made its
 /// first pass backward a send runs beside the other way's pass of another chunk; before, and after its last pass forward,
 /// nothing hides one (Megatron: --overlap-p2p-communication is its default, --overlap-p2p-communication-warmup-flush is
 /// not). `passes` are those of a micro-batch through the slowest stage.
-fn sends(job: &Job, passes: Ways) -> f64 {
+fn sends(job: &Job, passes: PassCosts) -> f64 {
     if !interleaves(job) {
         return 0.0;
     }
@@ -186,13 +186,13 @@ fn sends(job: &Job, passes: Ways) -> f64 {
     let chunks = job.degrees.virtual_pipeline;
     let bare = warm_up(job, 0);
     let beside = job.batch.accumulation.saturating_mul(chunks).saturating_sub(bare);
-    let hides = Ways { forward: passes.backward, backward: passes.forward } * (1.0 / chunks as f64);
+    let hides = PassCosts { forward: passes.backward, backward: passes.forward } * (1.0 / chunks as f64);
     sent.all() * bare as f64 + sent.beyond(hides).all() * beside as f64
 }
 
 /// Seconds that one micro-batch spends at least in a layer of that kind: its kernels, and the collectives that nothing
 /// hides.
-pub(in crate::predict) fn of_layer(job: &Job, step: &Step, passes: &Passes, (kind, again): (usize, bool)) -> f64 {
+pub(in crate::predict) fn of_layer(job: &Job, step: &StepTapes, passes: &Passes, (kind, again): (usize, bool)) -> f64 {
     let mut one = Stage::default();
     if let Some(passed) = &passes.kinds[kind][usize::from(again)] {
         one.add(job, step, &step.walk.kinds[kind].1, (&passed.pass, again));
@@ -201,8 +201,8 @@ pub(in crate::predict) fn of_layer(job: &Job, step: &Step, passes: &Passes, (kin
 }
 
 /// A step but for its optimizer and for what lies in host memory: what it takes at least.
-pub struct Course {
-    stages: Vec<Alike>,
+pub struct StepTimeline {
+    stages: Vec<StageGroup>,
     /// Seconds of all micro-batches through all stages.
     pipeline: f64,
     /// Seconds of that in which chunks wait for what others send.
@@ -212,22 +212,22 @@ pub struct Course {
 }
 
 /// Seconds that the step waits for a stage's exchange.
-fn exchange(job: &Job, stage: &Stage) -> f64 {
+fn collectives(job: &Job, stage: &Stage) -> f64 {
     if job.training.mode == Mode::Train { stage.exchange(job) } else { 0.0 }
 }
 
-impl Course {
-    pub(in crate::predict) fn of(job: &Job, step: &Step, passes: &Passes) -> Self {
+impl StepTimeline {
+    pub(in crate::predict) fn of(job: &Job, step: &StepTapes, passes: &Passes) -> Self {
         let stages = stages(job, step, passes);
         let (mut through, mut slowest, mut waits) = (0.0, 0.0, 0.0_f64);
-        let mut passes = Ways::default();
-        for Alike { stage, count, .. } in &stages {
+        let mut passes = PassCosts::default();
+        for StageGroup { stage, count, .. } in &stages {
             let seconds = stage.seconds(job);
             through += seconds * *count as f64;
             if seconds > slowest {
                 (slowest, passes) = (seconds, stage.card);
             }
-            waits = waits.max(exchange(job, stage));
+            waits = waits.max(collectives(job, stage));
         }
         let sends = sends(job, passes);
         // The slowest stage sets the pace; the others are passed once on the way in and out, a chunk of each at a time
@@ -244,11 +244,11 @@ impl Course {
     }
 
     /// Seconds that host memory adds, as `job` uses it.
-    pub(in crate::predict) fn host(&self, job: &Job, step: &Step) -> f64 {
+    pub(in crate::predict) fn host(&self, job: &Job, step: &StepTapes) -> f64 {
         if job.training.cpu_offload == CpuOffload::None && job.training.offload_modules.is_empty() {
             return 0.0;
         }
-        let moved = |Alike { index, stage, .. }: &Alike| {
+        let moved = |StageGroup { index, stage, .. }: &StageGroup| {
             let layers = job.stages[*index].layers();
             offload::seconds(job, step, &layers, stage.weights, stage.card)
         };
@@ -256,7 +256,7 @@ impl Course {
     }
 
     /// The step's time and what comes of it; `largest` is the stage whose GPU the parts are of.
-    pub(in crate::predict) fn finish(&self, (job, step): (&Job, &Step), cost: &Cost, largest: usize) -> StepTime {
+    pub(in crate::predict) fn finish(&self, (job, step): (&Job, &StepTapes), cost: &Cost, largest: usize) -> StepTime {
         let host = self.host(job, step);
         let seconds = self.seconds().0 + host + cost.optimizer.0;
         let own = self.stages.iter().rfind(|alike| alike.index <= largest);
@@ -264,7 +264,7 @@ impl Course {
         let micro_batches = job.batch.accumulation as f64;
         let kernels = cost.compute.0 + cost.memory_bound.0;
         let launch = own.gap(job) * micro_batches;
-        let communication = own.beside.waits.all() * micro_batches + self.sends + exchange(job, &own) + host;
+        let communication = own.beside.waits.all() * micro_batches + self.sends + collectives(job, &own) + host;
         // What is left of rounding is no wait.
         let bubble = seconds - kernels - launch - communication;
         let bubble = if bubble > 1e-9 * seconds { bubble } else { 0.0 };
@@ -316,13 +316,13 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble, launch]: [f64
     }
 }
 
-/// Share of its dynamic power that a card draws while DRAM bandwidth bounds its kernels, and while it waits.
-/// Training draws the board's limit in its products and falls between them (POLCA, arXiv 2308.12908, section 3: GPUs at
+/// Share of its dynamic power that a GPU draws while DRAM bandwidth bounds its kernels, and while it waits.
+/// Training draws the board's limit in its matmuls and falls between them (POLCA, arXiv 2308.12908, section 3: GPUs at
 /// or above their power limit in compute-bound phases, at 50 to 75 % in others, near idle at synchronisation points).
 const DRAM_POWER: f64 = 0.6;
 const WAITING_POWER: f64 = 0.15;
 
-/// Average power of one card over a step of `seconds`.
+/// Average power of one GPU over a step of `seconds`.
 fn power(job: &Job, cost: &Cost, seconds: f64) -> Option<Watts> {
     let board = job.hardware.gpu.tdp?.0;
     let limit = job.hardware.power_limit_w.map_or(board, |limit| limit.min(board));

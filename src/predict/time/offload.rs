@@ -1,17 +1,23 @@
-//! What lies in host memory and moves to the card each step, and the update that the host computes itself.
+//! What lies in host memory and moves to the GPU each step, and the update that the host computes itself.
 
 use crate::plan::keywords::{CpuOffload, Mode, Sharding};
 use crate::predict::job::Job;
-use crate::predict::step::Step;
-use crate::predict::time::exchange::Weights;
-use crate::predict::time::ways::Ways;
+use crate::predict::step::StepTapes;
+use crate::predict::time::collectives::Weights;
+use crate::predict::time::pass_costs::PassCosts;
 
 /// Seconds in which the host updates a parameter: 0.24 s a billion with DeepSpeed's vectorised Adam (ZeRO-Offload,
 /// arXiv 2101.06840, table 4).
 const UPDATE: f64 = 0.24e-9;
 
 /// Seconds of a step that transfers and the host's update take beyond what the passes of a micro-batch hide.
-pub(in crate::predict) fn seconds(job: &Job, step: &Step, layers: &[u64], weights: Weights, passes: Ways) -> f64 {
+pub(in crate::predict) fn seconds(
+    job: &Job,
+    step: &StepTapes,
+    layers: &[u64],
+    weights: Weights,
+    passes: PassCosts,
+) -> f64 {
     let rate = job.hardware.gpu.host_link.0;
     let train = job.training.mode == Mode::Train;
     let all = weights.dense + weights.expert;
@@ -25,7 +31,7 @@ pub(in crate::predict) fn seconds(job: &Job, step: &Step, layers: &[u64], weight
     let update = own * UPDATE * degrees.num_gpus.min(job.hardware.gpus_per_node.max(1)) as f64;
     let out_and_in = |bytes: u64| {
         let one_way = bytes as f64 / rate;
-        micro_batches * Ways { forward: one_way, backward: one_way }.beyond(passes).all()
+        micro_batches * PassCosts { forward: one_way, backward: one_way }.beyond(passes).all()
     };
     match job.training.cpu_offload {
         // Modules send what they save by themselves.

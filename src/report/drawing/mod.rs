@@ -8,7 +8,7 @@ pub use font::width;
 pub use png::DrawingError;
 
 /// A place in pixels from the left and from the top.
-pub type At = (f64, f64);
+pub type PixelPoint = (f64, f64);
 
 /// A colour: red, green, blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +27,13 @@ pub enum Anchor {
 
 /// One thing to draw.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub enum DrawnShape {
     /// A straight line.
     Line {
         /// From here.
-        from: At,
+        from: PixelPoint,
         /// To here.
-        to: At,
+        to: PixelPoint,
         /// In this colour.
         ink: Ink,
         /// So many pixels wide.
@@ -44,7 +44,7 @@ pub enum Shape {
     /// A circle.
     Dot {
         /// Its middle.
-        at: At,
+        at: PixelPoint,
         /// Its radius in pixels.
         radius: f64,
         /// Its outline's colour.
@@ -55,7 +55,7 @@ pub enum Shape {
     /// Words on one line.
     Words {
         /// Their place on the line that letters stand on.
-        at: At,
+        at: PixelPoint,
         /// Which end of them is there.
         anchor: Anchor,
         /// Height of the letters in pixels.
@@ -73,7 +73,7 @@ pub struct Drawing {
     /// Width and height in pixels.
     pub size: (f64, f64),
     /// What is drawn.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<DrawnShape>,
 }
 
 impl Drawing {

@@ -4,7 +4,7 @@ use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Stroke, Strok
 use ttf_parser::{Face, OutlineBuilder};
 
 use super::font::{face, glyphs, scale};
-use super::{Anchor, At, Drawing, Ink, Shape};
+use super::{Anchor, Drawing, DrawnShape, Ink, PixelPoint};
 use crate::printable::printable;
 
 /// Pixels of the picture for each of the drawing's.
@@ -43,20 +43,20 @@ struct Canvas {
 }
 
 impl Canvas {
-    fn add(&mut self, shape: &Shape) {
+    fn add(&mut self, shape: &DrawnShape) {
         match shape {
-            Shape::Line { from, to, ink, width, dashed } => {
+            DrawnShape::Line { from, to, ink, width, dashed } => {
                 let mut line = Outline::at((0.0, 0.0), 1.0);
                 line.path.move_to(single(from.0), single(from.1));
                 line.path.line_to(single(to.0), single(to.1));
                 self.stroke(line.path.finish(), *ink, *width, *dashed);
             }
-            Shape::Dot { at, radius, ink, fill } => {
+            DrawnShape::Dot { at, radius, ink, fill } => {
                 let circle = PathBuilder::from_circle(single(at.0), single(at.1), single(*radius));
                 self.fill(circle.clone(), *fill);
                 self.stroke(circle, *ink, 1.0, false);
             }
-            Shape::Words { at, anchor, size, ink, words } => {
+            DrawnShape::Words { at, anchor, size, ink, words } => {
                 let outline = self.words(&printable(words), *at, *anchor, *size);
                 self.fill(outline, *ink);
             }
@@ -64,7 +64,7 @@ impl Canvas {
     }
 
     /// The outline of words.
-    fn words(&self, words: &str, (x, y): At, anchor: Anchor, size: f64) -> Option<Path> {
+    fn words(&self, words: &str, (x, y): PixelPoint, anchor: Anchor, size: f64) -> Option<Path> {
         let scale = scale(&self.face, size);
         let whole: f64 = glyphs(&self.face, words).map(|(_, advance)| advance * scale).sum();
         let before = match anchor {
@@ -114,12 +114,12 @@ const fn single(pixels: f64) -> f32 {
 /// A path in pixels, out of outlines in the font's units, whose ordinates go up.
 struct Outline {
     path: PathBuilder,
-    origin: At,
+    origin: PixelPoint,
     scale: f64,
 }
 
 impl Outline {
-    fn at(origin: At, scale: f64) -> Self {
+    fn at(origin: PixelPoint, scale: f64) -> Self {
         Self { path: PathBuilder::new(), origin, scale }
     }
 
@@ -162,7 +162,7 @@ mod tests {
     const BLACK: Ink = Ink(0, 0, 0);
     const RED: Ink = Ink(255, 0, 0);
 
-    fn picture(shapes: Vec<Shape>) -> Pixmap {
+    fn picture(shapes: Vec<DrawnShape>) -> Pixmap {
         Pixmap::decode_png(&Drawing { size: (100.0, 40.0), shapes }.png().unwrap()).unwrap()
     }
 
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn shapes_lie_where_they_are_said_to_in_their_colour() {
-        let line = Shape::Line { from: (10.0, 20.0), to: (60.0, 20.0), ink: RED, width: 2.0, dashed: false };
+        let line = DrawnShape::Line { from: (10.0, 20.0), to: (60.0, 20.0), ink: RED, width: 2.0, dashed: false };
         let drawn = picture(vec![line]);
         assert_eq!((drawn.width(), drawn.height()), (200, 80));
         let pixel = drawn.pixel(80, 40).unwrap();
@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn words_are_drawn_without_fonts_of_the_system_and_end_where_they_shall() {
-        let words = |anchor| Shape::Words { at: (50.0, 30.0), anchor, size: 12.0, ink: BLACK, words: "TFLOP/s".into() };
+        let words =
+            |anchor| DrawnShape::Words { at: (50.0, 30.0), anchor, size: 12.0, ink: BLACK, words: "TFLOP/s".into() };
         let long = super::super::width("TFLOP/s", 12.0);
         // Seven letters of about half their height.
         assert!(long > 35.0 && long < 60.0, "{long}");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Anchor, Drawing, Ink, Shape};
+use super::{Anchor, Drawing, DrawnShape, Ink};
 use crate::printable::printable;
 
 pub(super) fn svg(drawing: &Drawing) -> String {
@@ -19,22 +19,22 @@ pub(super) fn svg(drawing: &Drawing) -> String {
     svg
 }
 
-fn add(svg: &mut String, shape: &Shape) {
+fn add(svg: &mut String, shape: &DrawnShape) {
     let _ = match shape {
-        Shape::Line { from: (x1, y1), to: (x2, y2), ink, width, dashed } => writeln!(
+        DrawnShape::Line { from: (x1, y1), to: (x2, y2), ink, width, dashed } => writeln!(
             svg,
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{}\" \
              stroke-width=\"{width}\"{}/>",
             colour(*ink),
             if *dashed { " stroke-dasharray=\"3 4\"" } else { "" }
         ),
-        Shape::Dot { at: (x, y), radius, ink, fill } => writeln!(
+        DrawnShape::Dot { at: (x, y), radius, ink, fill } => writeln!(
             svg,
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{}\" stroke=\"{}\"/>",
             colour(*fill),
             colour(*ink)
         ),
-        Shape::Words { at: (x, y), anchor, size, ink, words } => {
+        DrawnShape::Words { at: (x, y), anchor, size, ink, words } => {
             let anchor = match anchor {
                 Anchor::Start => "start",
                 Anchor::Middle => "middle",

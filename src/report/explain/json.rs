@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::component;
-use crate::advise::{Beside, Fix, shortage};
+use crate::advise::{Fix, ShortagePlan, shortage};
 use crate::predict::Prediction;
-use crate::reading::{DeviceSnapshot, OutOfMemory, Purpose, SnapshotTerm};
+use crate::reading::{BlockPurpose, DeviceSnapshot, OutOfMemory, SnapshotTerm};
 use crate::report::json::number;
 use crate::units::Bytes;
 
@@ -15,7 +15,7 @@ fn bytes(bytes: Option<Bytes>) -> Value {
 
 /// An out-of-memory message: its figures, what follows from them, and changes of the plan that would help.
 #[must_use]
-pub fn out_of_memory(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> Value {
+pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value {
     let others = oom.others.iter().map(|(pid, held)| json!({"pid": pid, "bytes": held.0})).collect::<Vec<_>>();
     let relief = plan.map_or_else(Vec::new, |plan| {
         let one = |relief: &Fix| {
@@ -78,7 +78,7 @@ fn one_device(device: &DeviceSnapshot, plan: Option<&Prediction>) -> Value {
             "bytes": term.bytes.0,
         })
     };
-    let mut purposes: Vec<Purpose> = Vec::new();
+    let mut purposes: Vec<BlockPurpose> = Vec::new();
     for term in &device.terms {
         if !purposes.contains(&term.purpose) {
             purposes.push(term.purpose);

@@ -4,10 +4,10 @@ pub mod json;
 
 use std::fmt::Write as _;
 
-use crate::advise::{Beside, shortage};
+use crate::advise::{ShortagePlan, shortage};
 use crate::predict::{Component, Prediction};
 use crate::printable::printable;
-use crate::reading::{DeviceSnapshot, OutOfMemory, Purpose};
+use crate::reading::{BlockPurpose, DeviceSnapshot, OutOfMemory};
 use crate::report::table::{Align, Table};
 use crate::units::{Bytes, three_figures};
 
@@ -16,7 +16,7 @@ const TOP: usize = 12;
 
 /// An out-of-memory message: what was asked, what was held and by whom, what would help.
 #[must_use]
-pub fn out_of_memory(oom: &OutOfMemory, plan: Option<Beside<'_>>) -> String {
+pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> String {
     let shortage = shortage(oom, plan);
     let mut text = shortage.headline;
     text.push('\n');
@@ -94,28 +94,28 @@ fn states(device: &DeviceSnapshot) -> Table {
 }
 
 /// The component that a purpose is predicted as.
-const fn component(purpose: Purpose) -> Option<Component> {
+const fn component(purpose: BlockPurpose) -> Option<Component> {
     match purpose {
-        Purpose::Parameters => Some(Component::Parameters),
-        Purpose::Gradients => Some(Component::Gradients),
-        Purpose::OptimizerStates => Some(Component::OptimizerStates),
-        Purpose::Activations => Some(Component::Activations),
-        Purpose::Temporaries => Some(Component::Temporaries),
-        Purpose::CommunicationBuffers => Some(Component::CommunicationBuffers),
-        Purpose::Unrecorded | Purpose::Other => None,
+        BlockPurpose::Parameters => Some(Component::Parameters),
+        BlockPurpose::Gradients => Some(Component::Gradients),
+        BlockPurpose::OptimizerStates => Some(Component::OptimizerStates),
+        BlockPurpose::Activations => Some(Component::Activations),
+        BlockPurpose::Temporaries => Some(Component::Temporaries),
+        BlockPurpose::CommunicationBuffers => Some(Component::CommunicationBuffers),
+        BlockPurpose::Unrecorded | BlockPurpose::Other => None,
     }
 }
 
 fn purposes(device: &DeviceSnapshot, plan: Option<&Prediction>) -> Table {
-    const ALL: [Purpose; 8] = [
-        Purpose::Parameters,
-        Purpose::Gradients,
-        Purpose::OptimizerStates,
-        Purpose::Activations,
-        Purpose::Temporaries,
-        Purpose::CommunicationBuffers,
-        Purpose::Other,
-        Purpose::Unrecorded,
+    const ALL: [BlockPurpose; 8] = [
+        BlockPurpose::Parameters,
+        BlockPurpose::Gradients,
+        BlockPurpose::OptimizerStates,
+        BlockPurpose::Activations,
+        BlockPurpose::Temporaries,
+        BlockPurpose::CommunicationBuffers,
+        BlockPurpose::Other,
+        BlockPurpose::Unrecorded,
     ];
     let stage = plan.map(Prediction::largest);
     let mut table = Table::new([
@@ -137,7 +137,7 @@ fn purposes(device: &DeviceSnapshot, plan: Option<&Prediction>) -> Table {
             continue;
         }
         line(purpose.word().to_owned(), held, planned);
-        if purpose == Purpose::Activations {
+        if purpose == BlockPurpose::Activations {
             for (part, held) in parts(device) {
                 let planned = stage.map(|stage| {
                     stage.terms.iter().filter(|term| term.name == part).map(|term| term.bytes).sum::<Bytes>()
@@ -152,7 +152,7 @@ fn purposes(device: &DeviceSnapshot, plan: Option<&Prediction>) -> Table {
 /// Activations by named term, the most first.
 fn parts(device: &DeviceSnapshot) -> Vec<(&'static str, Bytes)> {
     let mut parts: Vec<(&'static str, Bytes)> = Vec::new();
-    for term in device.terms.iter().filter(|term| term.purpose == Purpose::Activations) {
+    for term in device.terms.iter().filter(|term| term.purpose == BlockPurpose::Activations) {
         let name = term.part.unwrap_or("elsewhere in the model");
         match parts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, bytes)) => *bytes += term.bytes,

@@ -57,8 +57,8 @@ struct Mark {
     share: Option<f64>,
 }
 
-/// The chart of one plan on its card.
-pub struct Chart {
+/// The chart of one plan on its GPU.
+pub struct RooflineChart {
     title: String,
     bandwidth: BytesPerSec,
     ridge: Intensity,
@@ -69,8 +69,8 @@ pub struct Chart {
     marks: Vec<Mark>,
 }
 
-impl Chart {
-    /// The chart of `prediction`, under the peaks of its card, with operators of the user's own as high as the plan's
+impl RooflineChart {
+    /// The chart of `prediction`, under the peaks of its GPU, with operators of the user's own as high as the plan's
     /// roof lets them get.
     #[must_use]
     pub fn of(plan: &str, prediction: &Prediction, mut roofs: Vec<(&'static str, FlopsPerSec)>, own: &[OwnOp]) -> Self {
@@ -234,10 +234,10 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    fn chart(own: &[&str]) -> Chart {
+    fn chart(own: &[&str]) -> RooflineChart {
         let own: Vec<OwnOp> = own.iter().map(|text| OwnOp::parse(text).unwrap()).collect();
         let roofs = vec![("fp32", FlopsPerSec(66.9e12)), ("bf16", FlopsPerSec(989.4e12))];
-        Chart::of("a.yaml", &sample::two_stages(), roofs, &own)
+        RooflineChart::of("a.yaml", &sample::two_stages(), roofs, &own)
     }
 
     #[test]
@@ -264,13 +264,13 @@ mod tests {
 
     #[test]
     fn no_two_labels_of_the_drawing_lie_on_each_other() {
-        use crate::report::drawing::{Anchor, Shape, width};
+        use crate::report::drawing::{Anchor, DrawnShape, width};
         let own = ["one=1e12:1e10", "two=1.1e12:1.1e10", "three=1.2e12:1e10", "four=1e12:1.3e10", "five=1e12:1e11"];
         let shapes = chart(&own).drawing().shapes;
         let boxes: Vec<(f64, f64, f64, &str)> = shapes
             .iter()
             .filter_map(|shape| match shape {
-                Shape::Words { at, anchor: Anchor::Start, size: 12.0, words, .. } => {
+                DrawnShape::Words { at, anchor: Anchor::Start, size: 12.0, words, .. } => {
                     Some((at.0, at.0 + width(words, 12.0), at.1, words.as_str()))
                 }
                 _ => None,

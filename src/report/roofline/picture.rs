@@ -1,8 +1,8 @@
 //! The roofline drawn.
 
-use super::{Chart, DECADES, power};
+use super::{DECADES, RooflineChart, power};
 use crate::predict::Bound;
-use crate::report::drawing::{Anchor, At, Drawing, Ink, Shape, width};
+use crate::report::drawing::{Anchor, Drawing, DrawnShape, Ink, PixelPoint, width};
 use crate::report::text::shortened;
 
 /// Pixels of the picture, and of the plot's margins: left, top, right, bottom.
@@ -23,7 +23,7 @@ const RADIUS: f64 = 4.0;
 const LETTERS: f64 = 12.0;
 const LINE: f64 = 14.0;
 
-impl Chart {
+impl RooflineChart {
     /// The chart as a drawing.
     #[must_use]
     pub fn drawing(&self) -> Drawing {
@@ -35,7 +35,7 @@ impl Chart {
         let mut along = SIZE.0 - 20.0 - width(hollow, LETTERS);
         for (said, fill) in [(hollow, WHITE), (filled, OPERATOR)] {
             out.push(words((along, top - 14.0), Anchor::Start, LETTERS, GREY, said));
-            out.push(Shape::Dot { at: (along - 10.0, top - 18.0), radius: RADIUS, ink: OPERATOR, fill });
+            out.push(DrawnShape::Dot { at: (along - 10.0, top - 18.0), radius: RADIUS, ink: OPERATOR, fill });
             along -= 30.0 + width(filled, LETTERS);
         }
         self.axes(out);
@@ -46,12 +46,12 @@ impl Chart {
     }
 
     /// A point of the plot in pixels.
-    fn pixel(&self, intensity: f64, rate: f64) -> At {
+    fn pixel(&self, intensity: f64, rate: f64) -> PixelPoint {
         inside(self.place(intensity, rate))
     }
 
     #[allow(clippy::cast_possible_truncation)]
-    fn axes(&self, out: &mut Vec<Shape>) {
+    fn axes(&self, out: &mut Vec<DrawnShape>) {
         for decade in DECADES.0 as i32..=DECADES.1 as i32 {
             let x = self.place(10_f64.powi(decade), 1.0).0;
             let foot = inside((x, 1.0));
@@ -71,7 +71,7 @@ impl Chart {
         out.push(words((corner.0 - 8.0, corner.1 - 10.0), Anchor::End, 13.0, BLACK, "TFLOP/s"));
     }
 
-    fn draw_roofs(&self, out: &mut Vec<Shape>, labels: &mut Labels) {
+    fn draw_roofs(&self, out: &mut Vec<DrawnShape>, labels: &mut Labels) {
         let is_own = |peak: f64| (peak / self.own.0 - 1.0).abs() < 1e-9;
         // Types of one peak have one roof.
         let mut levels: Vec<(String, f64)> = Vec::new();
@@ -106,15 +106,15 @@ impl Chart {
         out.push(words(at, Anchor::Start, LETTERS, GREY, &ridge));
     }
 
-    fn draw_marks(&self, out: &mut Vec<Shape>, labels: &mut Labels) {
-        let mut dots: Vec<Shape> = Vec::new();
+    fn draw_marks(&self, out: &mut Vec<DrawnShape>, labels: &mut Labels) {
+        let mut dots: Vec<DrawnShape> = Vec::new();
         // Operators that lie on each other share a label.
-        let mut places: Vec<(At, String)> = Vec::new();
+        let mut places: Vec<(PixelPoint, String)> = Vec::new();
         for mark in &self.marks {
             let at = self.pixel(mark.intensity.0, mark.rate.0);
             let fill = if mark.bound == Bound::Compute { OPERATOR } else { WHITE };
-            dots.push(Shape::Dot { at, radius: RADIUS, ink: OPERATOR, fill });
-            let near = |known: &At| (known.0 - at.0).abs() < RADIUS && (known.1 - at.1).abs() < RADIUS;
+            dots.push(DrawnShape::Dot { at, radius: RADIUS, ink: OPERATOR, fill });
+            let near = |known: &PixelPoint| (known.0 - at.0).abs() < RADIUS && (known.1 - at.1).abs() < RADIUS;
             match places.iter_mut().find(|(known, _)| near(known)) {
                 Some((_, names)) => *names = format!("{names}, {}", mark.name),
                 None => places.push((at, mark.name.clone())),
@@ -136,12 +136,12 @@ impl Chart {
 
 /// Where labels lie: the left end of each on its line, and how long it is.
 struct Labels {
-    taken: Vec<(At, f64)>,
+    taken: Vec<(PixelPoint, f64)>,
 }
 
 impl Labels {
     /// A free place for words of a length to the right of a dot: on its line, or the nearest below; else above.
-    fn place(&mut self, (x, y): At, long: f64) -> At {
+    fn place(&mut self, (x, y): PixelPoint, long: f64) -> PixelPoint {
         let left = (x + 9.0).min(SIZE.0 - 6.0 - long);
         let (top, bottom) = (MARGINS.1, SIZE.1 - MARGINS.3);
         let free = |line: &f64| {
@@ -159,15 +159,15 @@ impl Labels {
 }
 
 /// A point of the plot, as shares of its sides, in pixels.
-fn inside((x, y): (f64, f64)) -> At {
+fn inside((x, y): (f64, f64)) -> PixelPoint {
     let (left, top, right, bottom) = MARGINS;
     (left + x * (SIZE.0 - left - right), top + y * (SIZE.1 - top - bottom))
 }
 
-const fn line(from: At, to: At, ink: Ink, width: f64, dashed: bool) -> Shape {
-    Shape::Line { from, to, ink, width, dashed }
+const fn line(from: PixelPoint, to: PixelPoint, ink: Ink, width: f64, dashed: bool) -> DrawnShape {
+    DrawnShape::Line { from, to, ink, width, dashed }
 }
 
-fn words(at: At, anchor: Anchor, size: f64, ink: Ink, words: &str) -> Shape {
-    Shape::Words { at, anchor, size, ink, words: words.to_owned() }
+fn words(at: PixelPoint, anchor: Anchor, size: f64, ink: Ink, words: &str) -> DrawnShape {
+    DrawnShape::Words { at, anchor, size, ink, words: words.to_owned() }
 }

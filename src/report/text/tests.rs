@@ -1,7 +1,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
-use crate::predict::{Piece, Words};
+use crate::predict::{Words, WordsPiece};
 use crate::report::sample;
 
 fn of(prediction: &Prediction, verbose: bool) -> String {
@@ -86,7 +86,7 @@ fn no_line_is_wider_than_a_terminal() {
     prediction.roofline.ops[0].name = "attention.".repeat(10).into();
     for stage in &mut prediction.stages {
         stage.peak_cause = "cause ".repeat(40).into();
-        stage.terms[0].formula = Words::Pieces(vec![Piece::Text("1 + "); 90]);
+        stage.terms[0].formula = Words::Pieces(vec![WordsPiece::Text("1 + "); 90]);
     }
     for line in of(&prediction, true).lines() {
         assert!(line.width() <= WIDTH, "{line}");

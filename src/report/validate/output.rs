@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Outcome, Row, Summary, summaries};
+use super::{ErrorSummary, ValidationOutcome, ValidationRow, summaries};
 use crate::report::csv::{cell, table};
 use crate::report::json::number;
 use crate::report::table::{Align, Table};
@@ -13,7 +13,7 @@ use crate::units::{Bytes, Flops, Fraction, Seconds, three_figures};
 
 /// The object that the contract fixes.
 #[must_use]
-pub fn json(outcome: &Outcome) -> Value {
+pub fn json(outcome: &ValidationOutcome) -> Value {
     let rows: Vec<Value> = outcome.rows.iter().map(row_json).collect();
     let summary: Map<String, Value> = summaries(&outcome.rows, |row| row.quantity.as_str())
         .into_iter()
@@ -24,7 +24,7 @@ pub fn json(outcome: &Outcome) -> Value {
     json!({"rows": rows, "summary": summary, "failed": failed})
 }
 
-fn row_json(row: &Row) -> Value {
+fn row_json(row: &ValidationRow) -> Value {
     json!({
         "id": row.id,
         "group": row.group,
@@ -36,7 +36,7 @@ fn row_json(row: &Row) -> Value {
     })
 }
 
-fn summary_json<K>(summary: &Summary<K>) -> Value {
+fn summary_json<K>(summary: &ErrorSummary<K>) -> Value {
     json!({
         "n": summary.n,
         "mean_abs_pct": number(summary.mean_abs_pct),
@@ -51,7 +51,7 @@ fn summary_json<K>(summary: &Summary<K>) -> Value {
 ///
 /// # Errors
 /// None that rows of equal length can raise.
-pub fn csv(outcome: &Outcome) -> Result<String, csv::Error> {
+pub fn csv(outcome: &ValidationOutcome) -> Result<String, csv::Error> {
     table(outcome.rows.iter().map(|row| {
         let Value::Object(object) = row_json(row) else { return Vec::new() };
         object.iter().map(|(key, value)| (key.clone(), cell(value))).collect()
@@ -61,7 +61,7 @@ pub fn csv(outcome: &Outcome) -> Result<String, csv::Error> {
 /// Rows, then the errors by group and quantity, then by quantity over all groups. The
 /// entries of a list count as one quantity.
 #[must_use]
-pub fn text(outcome: &Outcome) -> String {
+pub fn text(outcome: &ValidationOutcome) -> String {
     let mut rows = Table::new([
         ("case", Align::Left),
         ("quantity", Align::Left),
@@ -91,7 +91,9 @@ pub fn text(outcome: &Outcome) -> String {
     }
     if !by_group.is_empty() {
         text.push_str("\nabsolute error in percent by quantity\n");
-        text.push_str(&summary_table(&summaries(&outcome.rows, Row::family), |quantity| (*quantity).to_owned()));
+        text.push_str(&summary_table(&summaries(&outcome.rows, ValidationRow::family), |quantity| {
+            (*quantity).to_owned()
+        }));
     }
     if !outcome.failed.is_empty() {
         let _ = writeln!(text, "\n{} failed", outcome.failed.len());
@@ -99,7 +101,7 @@ pub fn text(outcome: &Outcome) -> String {
     text
 }
 
-fn summary_table<K>(summaries: &[Summary<K>], name: impl Fn(&K) -> String) -> String {
+fn summary_table<K>(summaries: &[ErrorSummary<K>], name: impl Fn(&K) -> String) -> String {
     let mut table = Table::new([
         ("", Align::Left),
         ("n", Align::Right),
@@ -151,14 +153,14 @@ mod tests {
     use crate::report::sample;
     use crate::report::validate::read;
 
-    fn outcome() -> Outcome {
+    fn outcome() -> ValidationOutcome {
         let cases = json!([
             {"id": "a", "group": "one", "plan": {"model": {}}, "measured": {"step_time_s": 0.4, "hfu": 0.5}},
             {"id": "b, \"b\"", "group": "two", "plan": {"model": {}},
              "measured": {"peak_allocated_bytes_by_rank": [8_589_934_593_u64, 8_589_934_593_u64], "fits": false}},
             {"id": "c", "plan": {}, "measured": {}},
         ]);
-        let mut outcome = Outcome::default();
+        let mut outcome = ValidationOutcome::default();
         for case in read(&cases.to_string()).unwrap() {
             outcome.add(
                 case,

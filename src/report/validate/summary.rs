@@ -1,11 +1,11 @@
 //! What errors amount to.
 
-use super::Row;
+use super::ValidationRow;
 
 /// The errors of the graded rows that share a key, in percent. Without any, all but the
 /// counts is none.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Summary<K> {
+pub struct ErrorSummary<K> {
     /// What the rows share.
     pub key: K,
     /// Graded rows.
@@ -25,8 +25,11 @@ pub struct Summary<K> {
 }
 
 /// One summary a key, in the order in which keys first appear.
-pub fn summaries<'a, K: PartialEq>(rows: &'a [Row], key: impl Fn(&'a Row) -> K) -> Vec<Summary<K>> {
-    let mut groups: Vec<(K, Vec<&Row>)> = Vec::new();
+pub fn summaries<'a, K: PartialEq>(
+    rows: &'a [ValidationRow],
+    key: impl Fn(&'a ValidationRow) -> K,
+) -> Vec<ErrorSummary<K>> {
+    let mut groups: Vec<(K, Vec<&ValidationRow>)> = Vec::new();
     for row in rows {
         let key = key(row);
         match groups.iter_mut().find(|(known, _)| *known == key) {
@@ -37,11 +40,11 @@ pub fn summaries<'a, K: PartialEq>(rows: &'a [Row], key: impl Fn(&'a Row) -> K) 
     groups.into_iter().map(|(key, members)| summary(key, &members)).collect()
 }
 
-fn summary<K>(key: K, rows: &[&Row]) -> Summary<K> {
+fn summary<K>(key: K, rows: &[&ValidationRow]) -> ErrorSummary<K> {
     let signed: Vec<f64> = rows.iter().filter_map(|row| row.error_pct).collect();
     let mut absolute: Vec<f64> = signed.iter().map(|error| error.abs()).collect();
     absolute.sort_by(f64::total_cmp);
-    Summary {
+    ErrorSummary {
         key,
         n: signed.len(),
         unanswered: rows.iter().filter(|row| row.predicted.is_none()).count(),
@@ -72,8 +75,8 @@ mod tests {
 
     use super::*;
 
-    fn row(quantity: &str, error_pct: Option<f64>) -> Row {
-        Row {
+    fn row(quantity: &str, error_pct: Option<f64>) -> ValidationRow {
+        ValidationRow {
             id: "a".to_owned(),
             group: None,
             quantity: quantity.to_owned(),

@@ -8,9 +8,9 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
 use super::scroll;
-use crate::app::{Monitor, Pane, Plans, Selected, Span, State};
+use crate::app::{HistorySpan, Monitor, Pane, Plans, SelectedRow, State};
 use crate::printable::printable;
-use crate::reading::{DeviceSample, Figure, Reading, Spread};
+use crate::reading::{DeviceMetric, DeviceSample, Reading, Spread};
 use crate::ui::Look;
 use crate::ui::header::terabytes;
 use crate::ui::text::{fit, left, right, width_of};
@@ -28,7 +28,7 @@ pub fn title(monitor: &Monitor) -> String {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let devices = state.monitor.devices();
-    let charts = Figure::ALL.len() as u16;
+    let charts = DeviceMetric::ALL.len() as u16;
     // Every GPU its line, as long as the charts keep three rows each.
     let room = (area.height as usize).saturating_sub(2 + 1 + usize::from(charts) * 3);
     let rows = if devices.len() > 1 && room >= devices.len().min(3) { devices.len().min(room) } else { 0 };
@@ -39,7 +39,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     draw_head(state, look, head, buffer);
     let shown = (body.height / LEAST).clamp(1, charts);
     let places = Layout::vertical((0..shown).map(|_| Constraint::Fill(1))).split(body);
-    for (figure, place) in Figure::ALL.into_iter().zip(places.iter()) {
+    for (figure, place) in DeviceMetric::ALL.into_iter().zip(places.iter()) {
         draw_chart(state, figure, look, *place, buffer);
     }
     draw_axis(&state.monitor, look, axis, buffer);
@@ -54,7 +54,7 @@ fn draw_head(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let monitor = &state.monitor;
     let Some(device) = monitor.devices().get(monitor.shown_device()) else { return };
     let mut spans = vec![Text::styled(format!(" GPU {} ", device.index), theme.text())];
-    for span in Span::ALL {
+    for span in HistorySpan::ALL {
         let (text, style) = if span == monitor.span {
             (format!("‹ {} › ", span.word()), theme.accent())
         } else {
@@ -79,41 +79,41 @@ fn draw_head(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     Line::from(spans).render(area, buffer);
 }
 
-/// The top of a figure's axis: what the card can do, else the highest that was seen.
-fn top(plans: &Plans, figure: Figure, device: &DeviceSample, seen: Option<Spread>) -> f64 {
+/// The top of a figure's axis: what the GPU can do, else the highest that was seen.
+fn top(plans: &Plans, figure: DeviceMetric, device: &DeviceSample, seen: Option<Spread>) -> f64 {
     let prediction = plans.compared().prediction();
     let full = match figure {
-        Figure::Memory => device.memory.value().map(|memory| memory.total.as_f64()),
-        Figure::Bandwidth => {
+        DeviceMetric::Memory => device.memory.value().map(|memory| memory.total.as_f64()),
+        DeviceMetric::Bandwidth => {
             let planned = || prediction.map(|prediction| prediction.roofline.bandwidth.0);
             device.dram_peak.value().map(|peak| peak.0).or_else(planned)
         }
-        Figure::Tensor => Some(1.0),
-        Figure::Power => device.power_limit.value().map(|limit| limit.0),
+        DeviceMetric::Tensor => Some(1.0),
+        DeviceMetric::Power => device.power_limit.value().map(|limit| limit.0),
     };
     let highest = seen.map_or(0.0, |seen| seen.high);
     full.unwrap_or(0.0).max(highest)
 }
 
-fn words(figure: Figure, value: f64) -> String {
+fn words(figure: DeviceMetric, value: f64) -> String {
     match figure {
-        Figure::Memory => Bytes::from_f64(value).in_gib(),
-        Figure::Bandwidth => terabytes(BytesPerSec(value)),
-        Figure::Tensor => Fraction(value).to_string().replace(' ', ""),
-        Figure::Power => format!("{:.0}", Watts(value).0),
+        DeviceMetric::Memory => Bytes::from_f64(value).in_gib(),
+        DeviceMetric::Bandwidth => terabytes(BytesPerSec(value)),
+        DeviceMetric::Tensor => Fraction(value).to_string().replace(' ', ""),
+        DeviceMetric::Power => format!("{:.0}", Watts(value).0),
     }
 }
 
-const fn unit(figure: Figure) -> &'static str {
+const fn unit(figure: DeviceMetric) -> &'static str {
     match figure {
-        Figure::Memory => "GiB",
-        Figure::Bandwidth => "TB/s",
-        Figure::Tensor => "",
-        Figure::Power => "W",
+        DeviceMetric::Memory => "GiB",
+        DeviceMetric::Bandwidth => "TB/s",
+        DeviceMetric::Tensor => "",
+        DeviceMetric::Power => "W",
     }
 }
 
-fn draw_chart(state: &State, figure: Figure, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_chart(state: &State, figure: DeviceMetric, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let monitor = &state.monitor;
     let position = monitor.shown_device();
@@ -169,14 +169,14 @@ fn draw_chart(state: &State, figure: Figure, look: &Look, area: Rect, buffer: &m
 }
 
 /// The most memory since attached, or since the start.
-fn watermark(state: &State, figure: Figure) -> Option<Bytes> {
+fn watermark(state: &State, figure: DeviceMetric) -> Option<Bytes> {
     let monitor = &state.monitor;
-    monitor.peaks.get(monitor.shown_device()).copied().flatten().filter(|_| figure == Figure::Memory)
+    monitor.peaks.get(monitor.shown_device()).copied().flatten().filter(|_| figure == DeviceMetric::Memory)
 }
 
 /// From the lowest to the highest of each column, joined with the one before: a peak of a moment
 /// is as high as it was.
-fn draw_plot(state: &State, figure: Figure, top: f64, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_plot(state: &State, figure: DeviceMetric, top: f64, look: &Look, area: Rect, buffer: &mut Buffer) {
     let monitor = &state.monitor;
     // A braille cell is two dots wide.
     let columns = usize::from(area.width) * 2;
@@ -221,17 +221,17 @@ fn draw_axis(monitor: &Monitor, look: &Look, area: Rect, buffer: &mut Buffer) {
 fn draw_list(state: &State, devices: &[DeviceSample], look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let monitor = &state.monitor;
-    let figures = Figure::ALL.len();
+    let figures = DeviceMetric::ALL.len();
     let width = (area.width as usize).saturating_sub(5) / figures;
-    let head: String = Figure::ALL.map(|figure| left(figure.word(), width)).concat();
+    let head: String = DeviceMetric::ALL.map(|figure| left(figure.word(), width)).concat();
     let mut lines = vec![Line::styled(format!("  #  {head}"), theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let first = scroll(monitor.shown_device(), devices.len(), room);
     for (position, device) in devices.iter().enumerate().skip(first).take(room) {
-        let chosen = state.views.focus == Pane::Monitor && monitor.selected == Selected::Device(position);
+        let chosen = state.views.focus == Pane::Monitor && monitor.selected == SelectedRow::Device(position);
         let style = if chosen { theme.selected() } else { theme.text() };
         let mut spans = vec![Text::styled(format!("{}{:>2}  ", if chosen { "▸" } else { " " }, device.index), style)];
-        for figure in Figure::ALL {
+        for figure in DeviceMetric::ALL {
             let whole = monitor.spans.whole(position, monitor.span, figure);
             let top = top(&state.plans, figure, device, whole);
             let seen = monitor.spans.columns(position, monitor.span, figure, width.saturating_sub(2));

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::scroll;
-use crate::app::{Field, Follow, Origin, Pane, Plans, Standing, State, Step};
+use crate::app::{DependentChange, Field, FieldOrigin, FieldStep, Pane, Plans, ReadingState, State};
 use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{fit, left, right, signed_percent, width_of, wrapped};
@@ -23,7 +23,7 @@ pub fn title(plans: &Plans) -> String {
     if plans.editor.prediction().is_none() {
         parts.push("no good plan yet".to_owned());
     }
-    if plans.editor.standing() != Standing::Read {
+    if plans.editor.standing() != ReadingState::Read {
         parts.push("reading".to_owned());
     }
     let own = plans.editor.name();
@@ -78,8 +78,8 @@ fn is_a_knob(field: Field) -> bool {
 fn draw_beside(plans: &Plans, look: &Look, area: Rect, buffer: &mut Buffer) {
     let columns: [Rect; 2] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(area);
     let (first, room) = visible(plans, area.height);
-    let faster = |step: &&Step| step.outcome.fits && step.outcome.speed > WORTH_TELLING;
-    let by_speed = |a: &&Step, b: &&Step| a.outcome.speed.total_cmp(&b.outcome.speed);
+    let faster = |step: &&FieldStep| step.outcome.fits && step.outcome.speed > WORTH_TELLING;
+    let by_speed = |a: &&FieldStep, b: &&FieldStep| a.outcome.speed.total_cmp(&b.outcome.speed);
     let fields = plans.form.fields(&plans.editor);
     let same_work =
         plans.form.around.iter().zip(&fields).filter(|(_, field)| is_a_knob(**field)).map(|(steps, _)| steps);
@@ -151,8 +151,8 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     let origin = editor.origin(field);
     let style = match origin {
         _ if editor.lacking().is_some_and(|(lacking, _)| lacking == field) => theme.warning(),
-        Origin::Plan => theme.text(),
-        Origin::Derived(_) | Origin::Assumed => theme.dim(),
+        FieldOrigin::Plan => theme.text(),
+        FieldOrigin::Derived(_) | FieldOrigin::Assumed => theme.dim(),
     };
     let shown = editor.shown(field);
     let value = fit(&printable(&shown), room);
@@ -162,7 +162,7 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
         spans.push(Span::styled(lower, theme.accent()));
         spans.push(Span::styled(value, theme.selected()));
         spans.push(Span::styled(upper, theme.accent()));
-    } else if origin == Origin::Assumed {
+    } else if origin == FieldOrigin::Assumed {
         spans.push(Span::styled(format!(" ({value})"), style));
     } else {
         spans.push(Span::raw("  "));
@@ -204,9 +204,9 @@ fn remark<'a>(plans: &Plans, look: &Look, width: usize) -> Option<Line<'a>> {
         return Some(Line::styled(fit(&printable(caveat), width), theme.warning()));
     }
     let own = match plans.editor.origin(field) {
-        Origin::Assumed => Some("assumed".to_owned()),
-        Origin::Derived(key) => Some(format!("from {}", key.rsplit('.').next().unwrap_or(key))),
-        Origin::Plan => None,
+        FieldOrigin::Assumed => Some("assumed".to_owned()),
+        FieldOrigin::Derived(key) => Some(format!("from {}", key.rsplit('.').next().unwrap_or(key))),
+        FieldOrigin::Plan => None,
     };
     let along = taken_along(plans, width.saturating_sub(own.as_ref().map_or(0, |own| own.len() + 2)));
     let said = match (own, along.is_empty()) {
@@ -221,11 +221,11 @@ fn remark<'a>(plans: &Plans, look: &Look, width: usize) -> Option<Line<'a>> {
 /// `also GPUs 512: ‹ 256 › 1024`: the figures that the steps would change too, as many as there is room for.
 fn taken_along(plans: &Plans, width: usize) -> String {
     let [lower, upper] = [&plans.form.lower, &plans.form.upper]
-        .map(|step| step.as_ref().map_or(&[] as &[Follow], |step| step.follows.as_slice()));
+        .map(|step| step.as_ref().map_or(&[] as &[DependentChange], |step| step.follows.as_slice()));
     let only_lower = lower.iter().filter(|one| upper.iter().all(|other| other.what != one.what));
     let mut said = String::new();
     for follow in upper.iter().chain(only_lower) {
-        let to = |steps: &[Follow], arrow| {
+        let to = |steps: &[DependentChange], arrow| {
             let found = steps.iter().find(|one| one.what == follow.what);
             found.map_or_else(String::new, |one| format!(" {arrow} {}", one.to))
         };
@@ -255,18 +255,18 @@ fn typed_notes<'a>(plans: &'a Plans, look: &Look, width: usize) -> Vec<Line<'a>>
 }
 
 /// The same with what changes along, where there is room: `› 16  GPUs 8→16  -12.3 GiB  +90 %`.
-fn whole_note<'a>(arrow: &'a str, step: &Step, look: &Look, width: usize) -> Line<'a> {
+fn whole_note<'a>(arrow: &'a str, step: &FieldStep, look: &Look, width: usize) -> Line<'a> {
     let along =
         step.follows.first().map(|follow| format!("  {} {}{}{}", follow.what, follow.from, look.arrow(), follow.to));
     effect_note(arrow, step, &along.unwrap_or_default(), look, width)
 }
 
 /// `› 4096  +2.10 GiB  -3 %`: the value, memory, speed.
-fn step_note<'a>(arrow: &'a str, step: &Step, look: &Look, width: usize) -> Line<'a> {
+fn step_note<'a>(arrow: &'a str, step: &FieldStep, look: &Look, width: usize) -> Line<'a> {
     effect_note(arrow, step, "", look, width)
 }
 
-fn effect_note<'a>(arrow: &'a str, step: &Step, along: &str, look: &Look, width: usize) -> Line<'a> {
+fn effect_note<'a>(arrow: &'a str, step: &FieldStep, along: &str, look: &Look, width: usize) -> Line<'a> {
     let theme = &look.theme;
     let outcome = &step.outcome;
     let speed = if outcome.fits { signed_percent(outcome.speed) } else { "too big".to_owned() };

@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 
 use crate::app::State;
 use crate::printable::printable;
-use crate::reading::{LogFormat, Progress, Reading, ToldBy};
+use crate::reading::{LogFormat, Progress, ProgressSource, Reading};
 use crate::ui::Look;
 use crate::ui::header::tokens;
 use crate::ui::text::{fit, width_of};
@@ -63,7 +63,7 @@ fn parts(progress: &Progress, style: Style, alarm: Style) -> Vec<(String, Style)
     let left = progress.remaining();
     add(shown(&left, |left| left.roughly()).map(|left| format!("ETA {}", left.trim_start_matches('~'))));
     add(shown(&progress.step_time, ToString::to_string).map(|text| match progress.told_by {
-        ToldBy::Rhythm => format!("step time {text}"),
+        ProgressSource::Rhythm => format!("step time {text}"),
         _ => text,
     }));
     let told = |reading: &Reading<TokensPerSec>| shown(reading, |rate| tokens(rate.0));
@@ -94,11 +94,11 @@ fn shown<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) -> Option<Str
 
 const fn told_by(progress: &Progress) -> &'static str {
     match progress.told_by {
-        ToldBy::Nobody => "",
-        ToldBy::Log(LogFormat::Bar) => "by its bar",
-        ToldBy::Log(_) => "by its log",
-        ToldBy::Hook => "by its hook",
-        ToldBy::Rhythm => "by the rhythm of its GPU",
+        ProgressSource::Nobody => "",
+        ProgressSource::Log(LogFormat::Bar) => "by its bar",
+        ProgressSource::Log(_) => "by its log",
+        ProgressSource::Hook => "by its hook",
+        ProgressSource::Rhythm => "by the rhythm of its GPU",
     }
 }
 

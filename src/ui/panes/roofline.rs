@@ -1,4 +1,4 @@
-//! The roofline: what the card can do at each arithmetic intensity, and where the plan's
+//! The roofline: what the GPU can do at each arithmetic intensity, and where the plan's
 //! operators and the run stand below that.
 
 mod axes;
@@ -13,7 +13,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke, Points};
 
 use super::say;
-use crate::app::{OpKind, Run, State, TRAIL};
+use crate::app::{OpKind, RunState, State, TRAIL};
 use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
@@ -71,7 +71,7 @@ fn draw_chart(state: &State, roofline: &Roofline, selected: usize, look: &Look, 
     draw_caption(roofline, selected, state, look, caption, buffer);
 }
 
-/// The card's dense peaks besides the plan's own, where those are to be shown.
+/// The GPU's dense peaks besides the plan's own, where those are to be shown.
 fn roofs(state: &State, roofline: &Roofline) -> Vec<(&'static str, FlopsPerSec)> {
     let Some(job) = state.plans.editor.job().filter(|_| state.views.roofline.every_roof) else { return Vec::new() };
     let Peaks { fp32, tf32, fp16, bf16, fp8, int8: _, fp4 } = job.hardware.gpu.peaks;
@@ -297,7 +297,7 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
 }
 
 /// Why the run is not on the chart.
-fn no_point(run: &Run) -> String {
+fn no_point(run: &RunState) -> String {
     let Some(comparison) = &run.comparison else { return "no sample yet".to_owned() };
     let missing = [
         ("tensor activity", comparison.compute.observed.absence()),

@@ -1,4 +1,4 @@
-//! The predicted memory of one GPU, part by part, against the card and the run.
+//! The predicted memory of one GPU, part by part, against the GPU and the run.
 
 mod layers;
 mod stages;
@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::{progress, say};
-use crate::app::{MemoryView, Plans, Source, State};
+use crate::app::{MemoryView, Plans, SourceState, State};
 use crate::predict::{Component, Phase, Prediction, StageMemory, Verdict};
 use crate::reading::Reading;
 use crate::ui::Look;
@@ -83,7 +83,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
             }
         }
         Reading::Absent(why) => {
-            let failed = matches!(state.monitor.source, Source::Failed(_));
+            let failed = matches!(state.monitor.source, SourceState::Failed(_));
             let why = if failed { "no source".to_owned() } else { why.to_string() };
             let held = peak.value().map(|peak| format!(", held {} at most", peak.in_gib())).unwrap_or_default();
             run.push(Span::styled(format!(" – {why}{held}"), theme.dim()));

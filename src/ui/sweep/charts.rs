@@ -1,26 +1,26 @@
-//! Throughput, and memory under the card's size, along the values of one key, with both walls.
+//! Throughput, and memory under the GPU's size, along the values of one key, with both walls.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{fits, heads, outline};
-use crate::advise::{Capacity, Throughput, throughput};
+use crate::advise::{BandwidthWall, CapacityWall, throughput};
 use crate::app::{Field, SweepView};
 use crate::predict::Outline;
 use crate::printable::printable;
 use crate::ui::Look;
-use crate::ui::chart::{Chart, Mark, Wall, round_up};
+use crate::ui::chart::{Chart, ChartMark, ChartWall, round_up};
 use crate::ui::header::tokens;
 use crate::units::three_figures;
 
 /// The points of a sweep along one axis, the others as the selected point has them.
-pub struct Along<'a> {
+pub struct SweepLine<'a> {
     view: &'a SweepView,
     axis: usize,
     points: Vec<usize>,
 }
 
-impl<'a> Along<'a> {
+impl<'a> SweepLine<'a> {
     /// Those through the selected point.
     pub fn of(view: &'a SweepView, axis: usize) -> Self {
         Self { view, axis, points: view.line(axis) }
@@ -48,12 +48,12 @@ impl<'a> Along<'a> {
         let outlines = self.points.iter().filter_map(|index| outline(self.view, *index));
         let mut caps: Vec<f64> = outlines.map(|outline| outline.capacity.bytes.gib()).collect();
         caps.dedup();
-        // Where cards are what varies, each has its own, and the marks tell which fit.
+        // Where GPUs are what varies, each has its own, and the marks tell which fit.
         let cap = caps.first().copied().filter(|_| caps.len() == 1);
         let bytes = self.chart(|outline| outline.capacity.needed.gib(), three_figures, look);
         // What is many times too much need not be told apart: what fits should be.
         let most = cap.map_or(bytes.y.1, |cap| bytes.y.1.clamp(cap, 2.0 * cap));
-        let level = cap.map(|at| Wall { at, name: format!("GPU {}", three_figures(at)) });
+        let level = cap.map(|at| ChartWall { at, name: format!("GPU {}", three_figures(at)) });
         let clipped = bytes.marks.iter().any(|mark| mark.at.1 > round_up(most));
         let title = self.title("GiB a GPU") + if clipped { " · ↑ above" } else { "" };
         Chart { title, y: (0.0, round_up(most)), level, ..bytes }.draw(look, area, buffer);
@@ -71,7 +71,7 @@ impl<'a> Along<'a> {
             _ => None,
         });
         let chosen = |at: usize| points[at] == view.selected;
-        let mut marks: Vec<(usize, Mark)> = values
+        let mut marks: Vec<(usize, ChartMark)> = values
             .iter()
             .enumerate()
             .filter_map(|(at, value)| {
@@ -80,7 +80,7 @@ impl<'a> Along<'a> {
                     true => ("●", theme.good()),
                     false => ("×", theme.danger()),
                 };
-                Some((at, Mark { at: place(at, (*value)?), symbol, style }))
+                Some((at, ChartMark { at: place(at, (*value)?), symbol, style }))
             })
             .collect();
         // The selected one is over the others, and its name is under the axis before all.
@@ -103,16 +103,16 @@ impl<'a> Along<'a> {
     }
 
     /// The memory's wall lies between the last that fits and the next.
-    fn walls(&self) -> Vec<Wall> {
+    fn walls(&self) -> Vec<ChartWall> {
         let place = |point: usize| self.points.iter().position(|index| *index == point).unwrap_or_default() as f64;
         let mut walls = Vec::new();
         for found in self.view.walls_here().filter(|wall| wall.axis == self.axis) {
-            if let Capacity::Between { fits, too_large } = found.capacity {
+            if let CapacityWall::Between { fits, too_large } = found.capacity {
                 let at = f64::midpoint(place(fits), place(too_large));
-                walls.push(Wall { at, name: "capacity wall".to_owned() });
+                walls.push(ChartWall { at, name: "capacity wall".to_owned() });
             }
-            if let Throughput::Flat { from, .. } = found.throughput {
-                walls.push(Wall { at: place(from), name: "bandwidth wall".to_owned() });
+            if let BandwidthWall::Flat { from, .. } = found.throughput {
+                walls.push(ChartWall { at: place(from), name: "bandwidth wall".to_owned() });
             }
         }
         walls

@@ -17,7 +17,7 @@ use crate::advise::throughput;
 use crate::app::{Baseline, Field, SweepView};
 use crate::predict::{Outline, Verdict};
 use crate::printable::printable;
-use charts::Along;
+use charts::SweepLine;
 
 /// Cells of the table of one key.
 const TABLE: u16 = 76;
@@ -66,7 +66,7 @@ fn draw_wide(view: &SweepView, base: Option<&Baseline>, left: u16, look: &Look, 
     } else {
         draw_table(view, base, look, points, buffer);
         let [upper, lower] = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts);
-        let along = Along::of(view, 0);
+        let along = SweepLine::of(view, 0);
         along.draw_rate(look, upper, buffer);
         along.draw_memory(look, lower, buffer);
     }
@@ -82,7 +82,7 @@ fn draw_wide(view: &SweepView, base: Option<&Baseline>, left: u16, look: &Look, 
 fn draw_cross(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let rows: [Rect; 2] = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(area);
     for (axis, row) in rows.into_iter().enumerate() {
-        let along = Along::of(view, axis);
+        let along = SweepLine::of(view, axis);
         let [one, other] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(1).areas(row);
         match (area.width >= 2 * CHARTS, view.memory) {
             (true, _) => {
@@ -105,7 +105,7 @@ fn draw_narrow(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rec
         let [table, charts] = Layout::vertical([Constraint::Length(rows), Constraint::Fill(1)]).areas(body);
         draw_table(view, base, look, table, buffer);
         let [rate, memory] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(1).areas(charts);
-        let along = Along::of(view, 0);
+        let along = SweepLine::of(view, 0);
         along.draw_rate(look, rate, buffer);
         along.draw_memory(look, memory, buffer);
     }

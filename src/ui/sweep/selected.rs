@@ -3,8 +3,8 @@
 use ratatui::text::{Line, Span};
 
 use super::{fits, heads};
-use crate::advise::{Capacity, Throughput, Wall, throughput};
-use crate::app::{Baseline, Outcome, SweepView};
+use crate::advise::{AxisWalls, BandwidthWall, CapacityWall, throughput};
+use crate::app::{Baseline, StepOutcome, SweepView};
 use crate::predict::{Outline, StepTime};
 use crate::printable::printable;
 use crate::ui::Look;
@@ -24,26 +24,26 @@ pub fn walls<'a>(view: &SweepView, look: &Look, width: usize) -> Vec<Line<'a>> {
     lines.into_iter().map(|line| Line::styled(format!(" {line}"), look.theme.warning())).collect()
 }
 
-fn wall_in_words(view: &SweepView, wall: &Wall) -> String {
+fn wall_in_words(view: &SweepView, wall: &AxisWalls) -> String {
     let value = |index: usize| view.sweep.points.get(index).map_or("", |point| view.sweep.value(point, wall.axis));
     let label = view.fields.get(wall.axis).map_or("", |field| field.label());
     let memory = match wall.capacity {
-        Capacity::Between { fits, too_large } => format!("{} fits, {} does not", value(fits), value(too_large)),
-        Capacity::AllFit => "all fit".to_owned(),
-        Capacity::NoneFits => "none fits".to_owned(),
+        CapacityWall::Between { fits, too_large } => format!("{} fits, {} does not", value(fits), value(too_large)),
+        CapacityWall::AllFit => "all fit".to_owned(),
+        CapacityWall::NoneFits => "none fits".to_owned(),
     };
     let speed = match wall.throughput {
-        Throughput::Flat { from, gain, end } if wall.throughput.falls() && gain <= 0.0 => {
+        BandwidthWall::Flat { from, gain, end } if wall.throughput.falls() && gain <= 0.0 => {
             format!("throughput is highest at {} and falls beyond, by {}", value(from), lost(end))
         }
-        Throughput::Flat { from, gain, end } if wall.throughput.falls() => {
+        BandwidthWall::Flat { from, gain, end } if wall.throughput.falls() => {
             let gain = signed_percent(gain);
             format!("throughput hardly grows from {} ({gain} at most), then falls by {}", value(from), lost(end))
         }
-        Throughput::Flat { from, gain, .. } => {
+        BandwidthWall::Flat { from, gain, .. } => {
             format!("throughput is flat from {}: more brings {} at most", value(from), signed_percent(gain.max(0.0)))
         }
-        Throughput::Grows => "throughput grows to the end".to_owned(),
+        BandwidthWall::Grows => "throughput grows to the end".to_owned(),
     };
     format!("{label}: {memory}; {speed}")
 }
@@ -113,7 +113,7 @@ pub fn account<'a>(view: &SweepView, base: Option<&Baseline>, look: &Look, width
         add("in all", &format!("{}{cost}", Seconds(hours * 3600.0).roughly()), theme.text());
     }
     if let Some(now) = view.now.filter(|now| *now != view.selected).and_then(|now| super::outline(view, now)) {
-        add("to now", &in_words(&Outcome::since(now, outline)), theme.text());
+        add("to now", &in_words(&StepOutcome::since(now, outline)), theme.text());
     }
     if let Some(base) = base {
         add("to base", &in_words(&base.outcome_of(outline)), theme.warning());

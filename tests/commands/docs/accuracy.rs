@@ -3,7 +3,7 @@
 
 use memwall::plan::Document;
 use memwall::predict;
-use memwall::report::validate::{Outcome, Row, read, summaries};
+use memwall::report::validate::{ValidationOutcome, ValidationRow, read, summaries};
 use serde_json::Value;
 
 use super::hold_part;
@@ -48,9 +48,9 @@ const QUANTITIES: [(&str, &[&str]); 6] = [
     ("step time or rate", &["step_time_s", "tokens_per_s_per_gpu", "samples_per_s_per_gpu"]),
 ];
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<ValidationRow> {
     let catalog = catalog();
-    let mut outcome = Outcome::default();
+    let mut outcome = ValidationOutcome::default();
     let rest = ["megatron", "simumax", "torchtitan", "torchtune", "llm-foundry", "bridge", "mlperf", "vtrain"];
     for file in ["allocator", "ours", "published"].into_iter().chain(rest) {
         for case in read(&truth::text(&format!("{file}.json"))).unwrap() {

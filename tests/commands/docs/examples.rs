@@ -1,7 +1,7 @@
 //! Commands, options, plan keys and files that a page shows exist.
 
 use clap::{CommandFactory, Parser};
-use memwall::app::{Keymap, Rules};
+use memwall::app::{AlertRules, Keymap};
 use memwall::cli::Cli;
 use memwall::manual;
 use memwall::plan::{Document, schema};
@@ -131,7 +131,7 @@ fn every_yaml_that_is_shown_is_read() {
             let yaml = lines.join("\n");
             let faults = match page.as_str() {
                 "configs/help/keys.md" => Keymap::parse(&yaml).err(),
-                "configs/help/alerts.md" => Rules::parse(&yaml).err(),
+                "configs/help/alerts.md" => AlertRules::parse(&yaml).err(),
                 _ => Document::parse(&yaml)
                     .and_then(|document| document.plan())
                     .err()

@@ -8,7 +8,7 @@ use memwall::catalog::{Catalog, Scope};
 use memwall::manual::TOPICS;
 use memwall::observe::{LIBRARY_VARIABLE, METRICS, ROOT_VARIABLE};
 use memwall::plan::keywords::{Engine, Framework, Sharding};
-use memwall::plan::schema::{Key, Kind, children};
+use memwall::plan::schema::{PlanKey, ValueKind, children};
 
 use super::{hold_part, path, read};
 
@@ -47,7 +47,7 @@ fn the_links_are_those_of_the_catalogue() {
 /// A section's keys, then those of the sections in it.
 fn section(table: &mut String, path: &str) {
     writeln!(table, "### {path}\n\n| key | value | meaning |\n|---|---|---|").unwrap();
-    let keys: Vec<&Key> = children(path).collect();
+    let keys: Vec<&PlanKey> = children(path).collect();
     for key in &keys {
         writeln!(table, "| `{}` | {} | {} |", key.name(), key.kind, key.line).unwrap();
     }
@@ -60,7 +60,7 @@ fn section(table: &mut String, path: &str) {
     if keys.iter().any(|key| !key.kind.words().is_empty()) {
         table.push('\n');
     }
-    for key in keys.into_iter().filter(|key| matches!(key.kind, Kind::Section | Kind::WordOrSection(_))) {
+    for key in keys.into_iter().filter(|key| matches!(key.kind, ValueKind::Section | ValueKind::WordOrSection(_))) {
         section(table, key.path);
     }
 }

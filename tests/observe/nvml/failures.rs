@@ -1,4 +1,4 @@
-//! Drivers that fail, hang, lose a card, are too old or do not start.
+//! Drivers that fail, hang, lose a GPU, are too old or do not start.
 
 use super::*;
 
@@ -16,7 +16,7 @@ faults:
   - { call: nvmlDeviceGetComputeRunningProcesses_v3, error: 77 }
 ";
     in_child("nvml::failures::each_call_fails_alone_and_says_how", &format!("{H100}{faults}"), None, |_| {
-        let device = nvml(&Wants::nothing()).sample(now()).devices.remove(0);
+        let device = nvml(&SharedRequirements::nothing()).sample(now()).devices.remove(0);
         let failed = |why: &str| Some(Absence::Failed(why.to_owned().into()));
         assert_eq!(device.memory.absence().cloned(), failed("an internal driver error occurred"));
         assert_eq!(device.busy.absence(), Some(&Absence::NotSupported));
@@ -44,7 +44,7 @@ faults:
   - { call: nvmlDeviceGetName, when: { until_call: 3 }, error: 999 }
 ";
     in_child("nvml::failures::a_failure_passes_when_the_driver_recovers", &format!("{H100}{faults}"), None, |_| {
-        let mut source = nvml(&Wants::nothing());
+        let mut source = nvml(&SharedRequirements::nothing());
         let samples: Vec<Sample> = (0..4).map(|tick| source.sample(Moment(tick * 1000))).collect();
         let memory: Vec<bool> = samples.iter().map(|sample| sample.devices[0].memory.value().is_some()).collect();
         assert_eq!(memory, [true, false, false, true]);
@@ -64,7 +64,7 @@ gpus:
 fn a_card_off_the_bus_keeps_its_place_and_is_taken_back() {
     let there = TWO.replace(" LOST", "");
     in_child("nvml::failures::a_card_off_the_bus_keeps_its_place_and_is_taken_back", &there, None, |scenario| {
-        let mut source = nvml(&Wants::nothing());
+        let mut source = nvml(&SharedRequirements::nothing());
         assert_eq!(source.sample(now()).devices[0].power.value(), Some(&Watts(1.0)));
 
         scenario.write(&TWO.replace(" LOST", ", lost: {}"));
@@ -81,7 +81,7 @@ fn a_card_off_the_bus_keeps_its_place_and_is_taken_back() {
             assert_eq!(sample.devices[1].power.value(), Some(&Watts(2.0)));
         }
 
-        // Another card comes back in its place.
+        // Another GPU comes back in its place.
         scenario.write(&there.replace("first", "third").replace("1000", "3000"));
         let sample = source.sample(now());
         assert_eq!(sample.devices[0].power.value(), Some(&Watts(3.0)));
@@ -96,9 +96,9 @@ fn a_lost_card_is_not_asked_call_by_call() {
         &TWO.replace(" LOST", ", lost: {}"),
         None,
         |scenario| {
-            let wants = Wants::nothing();
-            wants.set(Wanted { closely: Closely::None, ..Wanted::everything() });
-            let mut source = nvml(&wants);
+            let requirements = SharedRequirements::nothing();
+            requirements.set(RequiredMetrics { closely: DetailTarget::None, ..RequiredMetrics::everything() });
+            let mut source = nvml(&requirements);
             for tick in 0..3 {
                 let sample = source.sample(Moment(tick * 1000));
                 assert_eq!(sample.devices[0].name, Reading::Absent(Absence::Gone));
@@ -119,7 +119,7 @@ faults:
 ";
     let text = format!("{}{faults}", TWO.replace(" LOST", ""));
     in_child("nvml::failures::a_card_that_may_not_be_touched_says_so", &text, None, |_| {
-        let sample = nvml(&Wants::nothing()).sample(now());
+        let sample = nvml(&SharedRequirements::nothing()).sample(now());
         assert_eq!(sample.devices[0].power.value(), Some(&Watts(1.0)));
         assert_eq!(sample.devices[1].name.absence(), Some(&Absence::NoPermission));
         assert_eq!(sample.devices[1].memory.absence(), Some(&Absence::NoPermission));
@@ -138,14 +138,14 @@ faults:
         None,
         |scenario| {
             let open = || {
-                let source: Box<dyn Source> = Box::new(nvml(&Wants::nothing()));
+                let source: Box<dyn Source> = Box::new(nvml(&SharedRequirements::nothing()));
                 Ok(source)
             };
             let (sender, mut receiver) = mpsc::channel(16);
             let stopper = spawn(open, Duration::from_millis(1), now, sender).unwrap();
-            assert!(matches!(receiver.blocking_recv(), Some(Report::Started(_))));
+            assert!(matches!(receiver.blocking_recv(), Some(SourceReport::Started(_))));
             for _ in 0..2 {
-                assert!(matches!(receiver.blocking_recv(), Some(Report::Sample(_))));
+                assert!(matches!(receiver.blocking_recv(), Some(SourceReport::Sample(_))));
             }
             wait_for("the call that hangs", || scenario.called("nvmlDeviceGetPowerUsage") == 3);
             assert!(receiver.try_recv().is_err());
@@ -160,12 +160,12 @@ const H100_SIZE: Bytes = Bytes(81_559 * 1_048_576);
 
 /// What an older driver has: everything of H100 that its functions cover.
 fn check_old(device: &DeviceSample) {
-    // What its processes hold, of what the catalogue says that such a card has.
+    // What its processes hold, of what the catalogue says that such a GPU has.
     let memory = DeviceMemory { total: H100_SIZE, used: Bytes(20), free: Bytes(H100_SIZE.0 - 20) };
-    assert_eq!((device.memory.value(), device.memory.kind()), (Some(&memory), Some(Kind::Estimated)));
+    assert_eq!((device.memory.value(), device.memory.kind()), (Some(&memory), Some(ReadingKind::Estimated)));
     assert_eq!(device.processes.value().unwrap()[0].pid, 4_194_400);
     assert_eq!(device.sm_activity, Reading::Absent(Absence::NotSupported));
-    assert_eq!(device.dram_bandwidth.kind(), Some(Kind::UpperBound));
+    assert_eq!(device.dram_bandwidth.kind(), Some(ReadingKind::UpperBound));
     assert_eq!(device.power.value(), Some(&Watts(612.345)));
 }
 
@@ -175,7 +175,7 @@ fn an_older_driver_lacks_functions() {
     in_child("nvml::failures::an_older_driver_lacks_functions", &text, None, |scenario| {
         let missing = ["nvmlGpm", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3"];
         let old = library_without(&missing, scenario.folder());
-        let mut source = Nvml::open(Some(old), Wants::everything()).unwrap();
+        let mut source = Nvml::open(Some(old), SharedRequirements::everything()).unwrap();
         check_old(&source.sample(now()).devices[0]);
     });
 }
@@ -186,14 +186,14 @@ fn functions_that_answer_that_they_are_missing_are_missing() {
         "missing: [nvmlGpmQueryDeviceSupport, nvmlDeviceGetMemoryInfo_v2, nvmlDeviceGetComputeRunningProcesses_v3]";
     let text = format!("{H100}    processes: [{{ pid: 4194400, memory: 20 }}]\n{missing}\n");
     in_child("nvml::failures::functions_that_answer_that_they_are_missing_are_missing", &text, None, |_| {
-        check_old(&nvml(&Wants::everything()).sample(now()).devices[0]);
+        check_old(&nvml(&SharedRequirements::everything()).sample(now()).devices[0]);
     });
 }
 
 #[test]
 fn a_driver_that_does_not_start_says_why() {
     in_child("nvml::failures::a_driver_that_does_not_start_says_why", "init: 9", None, |scenario| {
-        let error = || Nvml::open(Some(library()), Wants::nothing()).err().unwrap();
+        let error = || Nvml::open(Some(library()), SharedRequirements::nothing()).err().unwrap();
         assert!(matches!(error(), NvmlOpenError::NotLoaded));
         assert_eq!(error().plain(), "NVIDIA driver not loaded");
         scenario.write("init: 18");
@@ -205,14 +205,14 @@ fn a_driver_that_does_not_start_says_why() {
         scenario.write("gpus: []");
         assert!(matches!(error(), NvmlOpenError::NoDevices));
         scenario.write(H100);
-        assert!(Nvml::open(Some(library()), Wants::nothing()).is_ok());
+        assert!(Nvml::open(Some(library()), SharedRequirements::nothing()).is_ok());
     });
 }
 
 #[test]
 fn a_library_that_is_none_is_named() {
     in_child("nvml::failures::a_library_that_is_none_is_named", H100, None, |scenario| {
-        let error = |path: &Path| Nvml::open(Some(path.to_owned()), Wants::nothing()).err().unwrap();
+        let error = |path: &Path| Nvml::open(Some(path.to_owned()), SharedRequirements::nothing()).err().unwrap();
         let text = scenario.folder().join("text.so");
         std::fs::write(&text, "not a library").unwrap();
         assert!(matches!(error(&text), NvmlOpenError::BadLibrary { path, .. } if path == text));

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use memwall::observe::{Asked, METRICS};
+use memwall::observe::{METRICS, QueryInterval};
 use memwall::reading::{NvLinks, Peer, Xid, Xids};
 use memwall::units::Joules;
 
 use super::*;
 
-/// What [`H100`] has beyond its load, and a second card.
+/// What [`H100`] has beyond its load, and a second GPU.
 const MORE: &str = "
     energy: 512345678
     fan: 40
@@ -38,7 +38,7 @@ fn full() -> String {
     format!("{H100}{}", MORE.trim_start_matches('\n'))
 }
 
-fn symbols(asked: impl Fn(Asked) -> bool) -> BTreeSet<String> {
+fn symbols(asked: impl Fn(QueryInterval) -> bool) -> BTreeSet<String> {
     let metrics = METRICS.iter().filter(|metric| asked(metric.asked));
     metrics.flat_map(|metric| metric.symbols).map(|symbol| (*symbol).to_owned()).collect()
 }
@@ -50,14 +50,14 @@ fn called(scenario: &Steered) -> BTreeSet<String> {
 #[test]
 fn what_is_called_is_what_the_table_says() {
     in_child("nvml::metrics::what_is_called_is_what_the_table_says", &full(), None, |scenario| {
-        let mut source = nvml(&Wants::everything());
+        let mut source = nvml(&SharedRequirements::everything());
         let start = now();
         drop(source.sample(start));
         // Counters want two samples, and a time between.
         wait_for("the counters", || source.sample(now()).devices[0].sm_activity.value().is_some());
         // Without counters the traffic is asked for; without a wish the samples are freed.
         scenario.write(&full().replace("gpm:", "gpm: { unsupported: true } #"));
-        drop(nvml(&Wants::everything()).sample(now()));
+        drop(nvml(&SharedRequirements::everything()).sample(now()));
         drop(source);
         // The source is never closed: the table has everything else.
         assert_eq!(called(scenario), symbols(|_| true));
@@ -67,12 +67,16 @@ fn what_is_called_is_what_the_table_says() {
 #[test]
 fn nothing_is_asked_that_nobody_wants() {
     in_child("nvml::metrics::nothing_is_asked_that_nobody_wants", &full(), None, |scenario| {
-        let mut source = nvml(&Wants::nothing());
+        let mut source = nvml(&SharedRequirements::nothing());
         for tick in 0..3 {
             drop(source.sample(Moment(tick * 1000)));
         }
-        let unwanted =
-            symbols(|asked| matches!(asked, Asked::Counters | Asked::Health | Asked::Closely | Asked::Processes));
+        let unwanted = symbols(|asked| {
+            matches!(
+                asked,
+                QueryInterval::Counters | QueryInterval::Health | QueryInterval::Closely | QueryInterval::Processes
+            )
+        });
         assert_eq!(called(scenario).intersection(&unwanted).collect::<Vec<_>>(), Vec::<&String>::new());
     });
 }
@@ -80,9 +84,13 @@ fn nothing_is_asked_that_nobody_wants() {
 #[test]
 fn one_card_is_looked_at_closely_and_slow_facts_slowly() {
     in_child("nvml::metrics::one_card_is_looked_at_closely_and_slow_facts_slowly", &full(), None, |scenario| {
-        let wants = Wants::nothing();
-        wants.set(Wanted { closely: Closely::Device(0), health: true, ..Wanted::default() });
-        let mut source = nvml(&wants);
+        let requirements = SharedRequirements::nothing();
+        requirements.set(RequiredMetrics {
+            closely: DetailTarget::Device(0),
+            health: true,
+            ..RequiredMetrics::default()
+        });
+        let mut source = nvml(&requirements);
         for tick in 0..11 {
             drop(source.sample(Moment(tick * 1000)));
         }
@@ -102,7 +110,7 @@ fn one_card_is_looked_at_closely_and_slow_facts_slowly() {
 fn board_links_and_errors_arrive_in_the_units_of_the_house() {
     let text = full().replace("gpm:", "gpm: { unsupported: true } #");
     in_child("nvml::metrics::board_links_and_errors_arrive_in_the_units_of_the_house", &text, None, |_| {
-        let device = nvml(&Wants::everything()).sample(Moment(5000)).devices.remove(0);
+        let device = nvml(&SharedRequirements::everything()).sample(Moment(5000)).devices.remove(0);
         assert_eq!(device.memory_reserved, Reading::measured(Bytes(617_611_264), Moment(5000)));
         let board = &device.board;
         assert_eq!(board.pci.value().unwrap(), "00000000:1B:00.0");
@@ -142,7 +150,7 @@ fn board_links_and_errors_arrive_in_the_units_of_the_house() {
 #[test]
 fn counters_tell_types_and_traffic() {
     in_child("nvml::metrics::counters_tell_types_and_traffic", &full(), None, |scenario| {
-        let mut source = nvml(&Wants::everything());
+        let mut source = nvml(&SharedRequirements::everything());
         let device = sample_until(&mut source, "the second sample", |device| device.sm_activity.value().is_some());
         let counters = &device.counters;
         for (reading, percent) in [
@@ -169,7 +177,7 @@ fn counters_tell_types_and_traffic() {
 #[test]
 fn parts_of_a_card_are_devices_after_it() {
     in_child("nvml::metrics::parts_of_a_card_are_devices_after_it", &full(), None, |scenario| {
-        let mut source = nvml(&Wants::nothing());
+        let mut source = nvml(&SharedRequirements::nothing());
         let devices = source.sample(now()).devices;
         let labels: Vec<String> = devices.iter().map(DeviceSample::label).collect();
         assert_eq!(labels, ["0", "1", "1:0", "1:1"]);
@@ -179,7 +187,7 @@ fn parts_of_a_card_are_devices_after_it() {
         // Not twice.
         assert_eq!(devices[1].processes.value(), Some(&Vec::new()));
         assert_eq!(devices[3].power.absence(), Some(&Absence::NotSupported));
-        // Counters of a split card are left alone: they have made drivers refuse other calls.
+        // Counters of a split GPU are left alone: they have made drivers refuse other calls.
         assert_eq!(scenario.called_like("nvmlGpmSampleGet 1"), 0);
     });
 }
@@ -187,7 +195,7 @@ fn parts_of_a_card_are_devices_after_it() {
 #[test]
 fn an_error_is_remembered_when_its_card_is_gone() {
     in_child("nvml::metrics::an_error_is_remembered_when_its_card_is_gone", &full(), None, |scenario| {
-        let mut source = nvml(&Wants::everything());
+        let mut source = nvml(&SharedRequirements::everything());
         drop(source.sample(Moment(1000)));
         scenario.write(&full().replace("    energy:", "    lost: {}\n    energy:"));
         let device = source.sample(Moment(2000)).devices.remove(0);
@@ -201,7 +209,7 @@ fn an_error_is_remembered_when_its_card_is_gone() {
 fn a_card_without_events_says_so() {
     let text = full().replace("xids: [{ code: 48 }, { code: 79 }]", "no_events: true");
     in_child("nvml::metrics::a_card_without_events_says_so", &text, None, |_| {
-        let devices = nvml(&Wants::everything()).sample(Moment(1000)).devices;
+        let devices = nvml(&SharedRequirements::everything()).sample(Moment(1000)).devices;
         assert_eq!(devices[0].health.xids, Reading::Absent(Absence::NotSupported));
         // The others are listened to all the same.
         assert_eq!(devices[1].health.xids, Reading::measured(Xids::default(), Moment(1000)));
@@ -212,14 +220,14 @@ fn a_card_without_events_says_so() {
 fn every_call_may_fail_with_every_code() {
     // nvmlReturn_t: all that nvml.h has, and one that it has not.
     let codes: Vec<u32> = (1..=30).chain([77, 999]).collect();
-    let functions = symbols(|asked| asked != Asked::Once);
+    let functions = symbols(|asked| asked != QueryInterval::Once);
     in_child("nvml::metrics::every_call_may_fail_with_every_code", &full(), None, |scenario| {
-        let mut source = nvml(&Wants::everything());
+        let mut source = nvml(&SharedRequirements::everything());
         for function in &functions {
             for code in &codes {
                 scenario.write(&format!("{}faults: [{{ call: {function}, error: {code} }}]\n", full()));
                 let devices = source.sample(now()).devices;
-                // A card stays in its place, with its name, and no value is made up.
+                // A GPU stays in its place, with its name, and no value is made up.
                 assert!(devices.len() >= 2, "{function} {code}");
                 assert!(devices[0].name.value().is_some(), "{function} {code}");
             }
@@ -237,7 +245,7 @@ fn what_only_grows_is_told_as_what_it_grew_by() {
                   138: { ramp: [0, 5.0e7, 100000] } }";
     let text = full().replace("gpm:", "gpm: { unsupported: true } #").replace("fields: {", &format!("{fields} #"));
     in_child("nvml::metrics::what_only_grows_is_told_as_what_it_grew_by", &text, None, |_| {
-        let mut source = nvml(&Wants::everything());
+        let mut source = nvml(&SharedRequirements::everything());
         let first = source.sample(now()).devices.remove(0);
         assert_eq!(first.board.slowed_by_power, Reading::Absent(Absence::TooShort));
         assert_eq!(first.links.nvlink_received, Reading::Absent(Absence::TooShort));
@@ -251,6 +259,6 @@ fn what_only_grows_is_told_as_what_it_grew_by() {
         let links = &device.links;
         near(links.nvlink_received.value().unwrap().0, 16.0 * 1e6 * 1024.0);
         near(links.nvlink_sent.value().unwrap().0, 16.0 * 5e5 * 1024.0);
-        assert_eq!(links.nvlink_sent.kind(), Some(Kind::Estimated));
+        assert_eq!(links.nvlink_sent.kind(), Some(ReadingKind::Estimated));
     });
 }

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::support::standin::{RealProcess, Steered, in_child, library, library_without, wait_for};
-use memwall::observe::{Nvml, NvmlOpenError, Report, Source, Wants, spawn};
+use memwall::observe::{Nvml, NvmlOpenError, SharedRequirements, Source, SourceReport, spawn};
 use memwall::reading::{
-    Absence, Closely, DeviceMemory, DeviceProcess, DeviceSample, Kind, Moment, Reading, Sample, SourceKind, Wanted,
-    Work,
+    Absence, DetailTarget, DeviceMemory, DeviceProcess, DeviceSample, Moment, ProcessWork, Reading, ReadingKind,
+    RequiredMetrics, Sample, SourceKind,
 };
 use memwall::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
 use tokio::sync::mpsc;
@@ -40,7 +40,7 @@ gpus:
     throttle: 4
 ";
 
-/// Peak bandwidth of that card: 5120 bits / 8 x 2 x 2619 MHz.
+/// Peak bandwidth of that GPU: 5120 bits / 8 x 2 x 2619 MHz.
 const PEAK: f64 = 640.0 * 2.0 * 2619e6;
 
 fn now() -> Moment {
@@ -48,8 +48,8 @@ fn now() -> Moment {
     Moment(u64::try_from(since.as_millis()).unwrap())
 }
 
-fn nvml(wants: &Wants) -> Nvml {
-    Nvml::open(Some(library()), wants.clone()).unwrap_or_else(|error| panic!("{error}"))
+fn nvml(requirements: &SharedRequirements) -> Nvml {
+    Nvml::open(Some(library()), requirements.clone()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn at(reading: &Reading<impl PartialEq>) -> Option<Moment> {

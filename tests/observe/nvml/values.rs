@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn values_arrive_as_the_driver_gives_them() {
     in_child("nvml::values::values_arrive_as_the_driver_gives_them", H100, None, |_| {
-        let mut source = nvml(&Wants::nothing());
+        let mut source = nvml(&SharedRequirements::nothing());
         assert_eq!(source.info().kind, SourceKind::Nvml);
         assert_eq!(source.info().detail, "driver 550.54.15, CUDA 12.4");
         let sample = source.sample(Moment(5000));
@@ -38,8 +38,8 @@ fn values_arrive_as_the_driver_gives_them() {
 #[test]
 fn without_counters_the_bandwidth_is_a_bound() {
     in_child("nvml::values::without_counters_the_bandwidth_is_a_bound", H100, None, |_| {
-        let device = nvml(&Wants::everything()).sample(now()).devices.remove(0);
-        assert_eq!(device.dram_bandwidth.kind(), Some(Kind::UpperBound));
+        let device = nvml(&SharedRequirements::everything()).sample(now()).devices.remove(0);
+        assert_eq!(device.dram_bandwidth.kind(), Some(ReadingKind::UpperBound));
         assert!((device.dram_bandwidth.value().unwrap().0 - 0.4 * PEAK).abs() < 1.0);
         assert_eq!(device.sm_activity, Reading::Absent(Absence::NotSupported));
         assert_eq!(device.tensor_activity, Reading::Absent(Absence::NotSupported));
@@ -49,7 +49,7 @@ fn without_counters_the_bandwidth_is_a_bound() {
 #[test]
 fn fixed_facts_are_asked_once() {
     in_child("nvml::values::fixed_facts_are_asked_once", H100, None, |scenario| {
-        let mut source = nvml(&Wants::nothing());
+        let mut source = nvml(&SharedRequirements::nothing());
         for tick in 0..5 {
             drop(source.sample(Moment(tick * 1000)));
         }
@@ -77,7 +77,7 @@ fn with_processes(processes: &str) -> String {
 #[test]
 fn processes_are_real_until_they_vanish() {
     in_child("nvml::values::processes_are_real_until_they_vanish", H100, None, |scenario| {
-        let mut source = nvml(&Wants::nothing());
+        let mut source = nvml(&SharedRequirements::nothing());
         let trainer = RealProcess::start(&["train.py", "--config", "13b.yaml"]);
         let viewer = RealProcess::start(&["viewer"]);
         let (train, view) = (trainer.pid(), viewer.pid());
@@ -87,12 +87,12 @@ fn processes_are_real_until_they_vanish() {
         let sample = source.sample(Moment(1000));
         let mut expected = vec![
             DeviceProcess {
-                work: Work::Both,
+                work: ProcessWork::Both,
                 ..DeviceProcess::holding(train, Reading::measured(Bytes(76_000_000_000), Moment(1000)))
             },
             // The driver does not tell: not 0.
             DeviceProcess {
-                work: Work::Graphics,
+                work: ProcessWork::Graphics,
                 ..DeviceProcess::holding(view, Reading::Absent(Absence::NotSupported))
             },
         ];
@@ -123,7 +123,7 @@ fn processes_are_real_until_they_vanish() {
 #[test]
 fn the_variable_names_the_library() {
     in_child("nvml::values::the_variable_names_the_library", H100, Some(&library()), |_| {
-        let mut source = Nvml::open(None, Wants::nothing()).unwrap();
+        let mut source = Nvml::open(None, SharedRequirements::nothing()).unwrap();
         assert_eq!(source.sample(now()).devices[0].power.value(), Some(&Watts(612.345)));
     });
 }
@@ -138,7 +138,7 @@ gpus:
     power_limit: { ramp: [5000, 5000, 10] }
 ";
     in_child("nvml::values::values_change_as_the_scenario_says", text, None, |scenario: &Steered| {
-        let mut source = nvml(&Wants::nothing());
+        let mut source = nvml(&SharedRequirements::nothing());
         let samples: Vec<Sample> = (0..5).map(|tick| source.sample(Moment(tick))).collect();
         let used: Vec<u64> = samples.iter().map(|sample| sample.devices[0].memory.value().unwrap().used.0).collect();
         assert_eq!(used, [10, 20, 30, 30, 30]);

@@ -3,7 +3,7 @@
 use super::plans::{self, Book};
 use crate::support::catalog;
 use memwall::compare::{
-    Band, Bands, Calibration, Cause, Circumstance, Evidence, Expected, Explanation, Subject, explain,
+    Band, Bands, Calibration, Cause, Circumstance, Evidence, Expectation, Explanation, Subject, explain,
 };
 use memwall::plan::Document;
 use memwall::predict;
@@ -68,8 +68,8 @@ pub struct Scenario {
     text: &'static str,
     deviations: Vec<Deviation>,
     evidence: Evidence,
-    planned: Expected,
-    truth: Expected,
+    planned: Expectation,
+    truth: Expectation,
     noise: f64,
 }
 
@@ -114,9 +114,9 @@ fn changed(text: &str, deviations: &[Deviation]) -> Option<Document> {
     document.plan().ok().map(|_| document)
 }
 
-fn expected(document: &Document) -> Option<Expected> {
+fn expected(document: &Document) -> Option<Expectation> {
     let prediction = predict::of(&document.plan().ok()?, catalog()).ok()?;
-    Some(Expected::of(&prediction, prediction.largest()))
+    Some(Expectation::of(&prediction, prediction.largest()))
 }
 
 impl Scenario {

@@ -1,6 +1,6 @@
 //! What lies over the panes: no larger than what it says, in words that every terminal has.
 
-use memwall::app::{Event, Key, State, offer, update};
+use memwall::app::{Event, KeyPress, State, offer, update};
 use memwall::ui::Look;
 
 use super::{PLAN, go_to, letters, press};
@@ -42,7 +42,7 @@ fn a_long_one_still_fills_the_screen_and_is_scrolled() {
     offer(&mut state, Some(PLAN.to_owned()));
     let shown = screen(&state, &look(), (120, 40));
     assert_eq!(frame(&shown, "unsaved when the dashboard last ended").1, 40 - 2 - 1, "{shown}");
-    press(&mut state, &[Key::Char('d')]);
+    press(&mut state, &[KeyPress::Char('d')]);
     assert_eq!(state.dialogs.overlay, None);
 }
 
@@ -62,14 +62,14 @@ fn without_other_letters_figures_do_not_run_together_and_keys_have_names() {
         assert!(!letters.windows(3).any(joined), "{shown}");
     }
     go_to(&mut state, "training.precision");
-    press(&mut state, &[Key::Char('m')]);
+    press(&mut state, &[KeyPress::Char('m')]);
     assert!(ascii(&state, (80, 24)).contains("Enter takes it into the plan"));
 }
 
 #[test]
 fn a_search_says_in_words_what_its_keys_do() {
     let mut state = open(PLAN);
-    press(&mut state, &[Key::Char('f')]);
+    press(&mut state, &[KeyPress::Char('f')]);
     update(&mut state, Event::Resized(80, 24));
     for (next, keys) in [("fewest GPUs", ""), ("largest model", "a"), ("fastest", "a")] {
         letters(&mut state, keys);

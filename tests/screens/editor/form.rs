@@ -1,6 +1,6 @@
 //! What the form tells of its fields before they are changed, and which keys the bottom line names.
 
-use memwall::app::{Follow, Key, Keymap, Origin, State};
+use memwall::app::{DependentChange, FieldOrigin, KeyPress, Keymap, State};
 
 use super::{go_to, press};
 use crate::support::demo::{self, look, screen};
@@ -20,13 +20,16 @@ fn more_replicas_are_said_to_be_more_gpus_before_they_are_taken() {
     let mut state = open(LARGE);
     go_to(&mut state, "distribution.data_parallel");
     // 32 replicas x 8 x 4; 1024 / 32
-    let expected = [Follow { what: "GPUs", from: 512, to: 1024 }, Follow { what: "acc. steps", from: 64, to: 32 }];
+    let expected = [
+        DependentChange { what: "GPUs", from: 512, to: 1024 },
+        DependentChange { what: "acc. steps", from: 64, to: 32 },
+    ];
     assert_eq!(state.plans.form.upper.as_ref().unwrap().follows, expected);
     for size in [(80, 24), (120, 40), (200, 50)] {
         let shown = screen(&state, &look(), size);
         assert!(shown.contains("also GPUs 512: ‹ 256 › 1024"), "{shown}");
     }
-    press(&mut state, &[Key::Char('z')]);
+    press(&mut state, &[KeyPress::Char('z')]);
     let shown = screen(&state, &look(), (200, 50));
     assert!(shown.contains("› 32  GPUs 512→1024 "), "{shown}");
 }
@@ -50,15 +53,15 @@ fn more_nodes_are_more_gpus_written_or_not() {
             Some(1024),
             "{text}"
         );
-        press(&mut state, &[Key::Char('+')]);
+        press(&mut state, &[KeyPress::Char('+')]);
         assert_eq!(state.plans.editor.faults(), []);
         assert_eq!(state.plans.editor.job().unwrap().degrees.num_gpus, 128 * 8);
         assert_eq!(state.plans.editor.text().contains("num_gpus"), text.contains("num_gpus"));
         go_to(&mut state, "cluster.gpus_per_node");
-        press(&mut state, &[Key::Char('-')]);
+        press(&mut state, &[KeyPress::Char('-')]);
         assert_eq!(state.plans.editor.faults(), []);
         assert_eq!(state.plans.editor.job().unwrap().degrees.num_gpus, 128 * 4);
-        press(&mut state, &[Key::Char('u'), Key::Char('u')]);
+        press(&mut state, &[KeyPress::Char('u'), KeyPress::Char('u')]);
         assert_eq!(state.plans.editor.text(), text);
     }
 }
@@ -67,7 +70,7 @@ fn more_nodes_are_more_gpus_written_or_not() {
 fn nodes_that_cannot_share_the_work_are_said_at_the_field() {
     let mut state = open(LARGE);
     go_to(&mut state, "cluster.nodes");
-    press(&mut state, &[Key::Enter, Key::Char('3'), Key::Enter]);
+    press(&mut state, &[KeyPress::Enter, KeyPress::Char('3'), KeyPress::Enter]);
     // 24 GPUs are no multiple of 8 x 4, and the plan goes on saying 512.
     let fault = &state.plans.editor.faults()[0];
     assert!(fault.message.contains("3 x") || fault.message.contains("= 24"), "{fault}");
@@ -88,8 +91,8 @@ fn what_is_assumed_looks_other_than_what_is_said_without_colours_too() {
     assert!(screen(&state, &look(), (80, 24)).contains("from num_gpus; also GPUs 8"));
     go_to(&mut state, "training.optimizer");
     let field = state.plans.form.field(&state.plans.editor).unwrap();
-    press(&mut state, &[Key::Right]);
-    assert_eq!(state.plans.editor.origin(field), Origin::Plan);
+    press(&mut state, &[KeyPress::Right]);
+    assert_eq!(state.plans.editor.origin(field), FieldOrigin::Plan);
     assert!(!screen(&state, &look(), (80, 24)).contains("assumed; ←→"));
 }
 
@@ -121,7 +124,18 @@ fn what_a_plan_needs_is_in_the_bottom_line_and_keeps_its_place_when_the_plan_cha
     {
         let mut state = if example { demo::open("13b_long_sequence") } else { open(LARGE) };
         let before = footer(&state, size);
-        press(&mut state, &[Key::End, Key::Up, Key::Left, Key::Right, Key::Home, Key::Down, Key::Right]);
+        press(
+            &mut state,
+            &[
+                KeyPress::End,
+                KeyPress::Up,
+                KeyPress::Left,
+                KeyPress::Right,
+                KeyPress::Home,
+                KeyPress::Down,
+                KeyPress::Right,
+            ],
+        );
         assert!(state.plans.editor.modified());
         let after = footer(&state, size);
         for key in ["←→ value", "⏎ set", "m max batch", "tab pane", "z zoom", "? help", "q quit"] {
@@ -130,7 +144,7 @@ fn what_a_plan_needs_is_in_the_bottom_line_and_keeps_its_place_when_the_plan_cha
         }
         assert!(after.contains("s save"), "{after}");
         // What is unsaved is saved from any pane.
-        press(&mut state, &[Key::Char('3')]);
+        press(&mut state, &[KeyPress::Char('3')]);
         assert!(footer(&state, size).contains("^S save"), "{}", footer(&state, size));
     }
 }

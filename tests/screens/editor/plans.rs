@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use memwall::app::{Conflict, Effect, Event, InTheWay, Key, Overlay, offer, update};
+use memwall::app::{Conflict, Effect, Event, KeyPress, Overlay, SaveObstacle, offer, update};
 
 use super::{PLAN, go_to, letters, press};
 use crate::support::plan::open;
@@ -10,56 +10,56 @@ use crate::support::plan::open;
 #[test]
 fn a_baseline_tells_what_changed_and_is_let_go() {
     let mut state = open(PLAN);
-    press(&mut state, &[Key::Char('b')]);
+    press(&mut state, &[KeyPress::Char('b')]);
     let needed = state.plans.editor.prediction().unwrap().capacity.needed;
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Right]);
+    press(&mut state, &[KeyPress::Right]);
     let prediction = state.plans.editor.prediction().unwrap();
     let outcome = state.plans.baseline.as_ref().unwrap().outcome(prediction);
     assert_eq!(outcome.memory, prediction.capacity.needed - needed);
     // Pinned again it moves here; then it is let go.
-    press(&mut state, &[Key::Char('b')]);
+    press(&mut state, &[KeyPress::Char('b')]);
     assert_eq!(state.plans.baseline.as_ref().unwrap().outcome(state.plans.editor.prediction().unwrap()).memory.0, 0);
-    press(&mut state, &[Key::Char('b')]);
+    press(&mut state, &[KeyPress::Char('b')]);
     assert!(state.plans.baseline.is_none());
 }
 
 #[test]
 fn copies_are_tabs_of_their_own() {
     let mut state = open(PLAN);
-    press(&mut state, &[Key::Char('d')]);
+    press(&mut state, &[KeyPress::Char('d')]);
     assert_eq!((state.plans.editor.name(), state.plans.tabs.place()), ("test-2", (1, 2)));
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Right]);
+    press(&mut state, &[KeyPress::Right]);
     assert!(state.plans.editor.text().contains("4096"));
-    press(&mut state, &[Key::Char('[')]);
+    press(&mut state, &[KeyPress::Char('[')]);
     assert_eq!((state.plans.editor.name(), state.plans.editor.text()), ("test", PLAN));
-    press(&mut state, &[Key::Char('='), Key::Down, Key::Enter]);
+    press(&mut state, &[KeyPress::Char('='), KeyPress::Down, KeyPress::Enter]);
     assert_eq!((state.plans.editor.name(), state.dialogs.overlay), ("test-2", None));
     // With unsaved changes it is not closed; leaving asks about it wherever one is.
-    press(&mut state, &[Key::Ctrl('w')]);
+    press(&mut state, &[KeyPress::Ctrl('w')]);
     assert_eq!(state.plans.tabs.place().1, 2);
-    press(&mut state, &[Key::Char(']'), Key::Char('q')]);
+    press(&mut state, &[KeyPress::Char(']'), KeyPress::Char('q')]);
     assert_eq!((state.plans.editor.name(), state.dialogs.overlay), ("test-2", Some(Overlay::ConfirmQuit)));
-    assert_eq!(press(&mut state, &[Key::Char('q')]).last(), Some(&Effect::Quit));
+    assert_eq!(press(&mut state, &[KeyPress::Char('q')]).last(), Some(&Effect::Quit));
 }
 
 #[test]
 fn a_plan_is_opened_from_the_list_beside_the_first() {
     let mut state = open(PLAN);
-    assert_eq!(press(&mut state, &[Key::Char('o')]), [Effect::ListPlans]);
+    assert_eq!(press(&mut state, &[KeyPress::Char('o')]), [Effect::ListPlans]);
     update(
         &mut state,
         Event::PlansListed(["plans/big.yaml", "small.yaml"].map(|path| (path.into(), "file".into())).to_vec()),
     );
     letters(&mut state, "big");
-    assert_eq!(press(&mut state, &[Key::Enter]), [Effect::Open(PathBuf::from("plans/big.yaml"))]);
+    assert_eq!(press(&mut state, &[KeyPress::Enter]), [Effect::Open(PathBuf::from("plans/big.yaml"))]);
     let (name, path) = ("big".to_owned(), PathBuf::from("plans/big.yaml"));
     let text = "model: {preset: gpt2}\n".to_owned();
     update(&mut state, Event::Opened { name: name.clone(), path: path.clone(), text: text.clone(), recovered: None });
     assert_eq!((state.plans.editor.name(), state.plans.tabs.place()), ("big", (1, 2)));
     // A second time it comes to the front as it is.
-    press(&mut state, &[Key::Char('[')]);
+    press(&mut state, &[KeyPress::Char('[')]);
     update(&mut state, Event::Opened { name, path, text, recovered: None });
     assert_eq!((state.plans.editor.name(), state.plans.tabs.place()), ("big", (1, 2)));
     // What is no plan yet is opened as text, at its fault.
@@ -73,16 +73,16 @@ fn a_plan_is_opened_from_the_list_beside_the_first() {
 fn unsaved_text_is_kept_until_it_is_saved_or_taken_back() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    let effects = press(&mut state, &[Key::Right]);
+    let effects = press(&mut state, &[KeyPress::Right]);
     let [Effect::Keep(kept)] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(kept.text, PLAN.replace("2048", "4096"));
-    assert_eq!(press(&mut state, &[Key::Down]), [], "it is kept already");
-    assert!(matches!(press(&mut state, &[Key::Char('u')]).as_slice(), [Effect::Forget { .. }]));
+    assert_eq!(press(&mut state, &[KeyPress::Down]), [], "it is kept already");
+    assert!(matches!(press(&mut state, &[KeyPress::Char('u')]).as_slice(), [Effect::Forget { .. }]));
     // The terminal goes: what is unsaved was kept before.
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
     state.plans.form.upper.as_ref().unwrap();
-    let effects = press(&mut state, &[Key::Right]);
+    let effects = press(&mut state, &[KeyPress::Right]);
     assert!(matches!(effects.as_slice(), [Effect::Keep(_)]));
     assert_eq!(update(&mut state, Event::TerminalGone), [Effect::Quit]);
 }
@@ -93,42 +93,42 @@ fn what_was_kept_is_offered_and_taken_back_as_an_edit() {
     let kept = PLAN.replace("2048", "8192");
     offer(&mut state, Some(kept.clone()));
     assert_eq!(state.dialogs.overlay, Some(Overlay::Recovered(0)));
-    press(&mut state, &[Key::Char('r')]);
+    press(&mut state, &[KeyPress::Char('r')]);
     assert_eq!((state.plans.editor.text(), state.plans.editor.modified()), (kept.as_str(), true));
-    press(&mut state, &[Key::Char('u')]);
+    press(&mut state, &[KeyPress::Char('u')]);
     assert_eq!(state.plans.editor.text(), PLAN);
     offer(&mut state, Some(PLAN.to_owned()));
     assert_eq!(state.dialogs.overlay, None, "nothing is different");
     offer(&mut state, Some(kept));
     // It is not passed by: the next edit would take its place.
-    press(&mut state, &[Key::Down]);
+    press(&mut state, &[KeyPress::Down]);
     assert_eq!(state.dialogs.overlay, Some(Overlay::Recovered(1)));
-    press(&mut state, &[Key::Esc]);
+    press(&mut state, &[KeyPress::Esc]);
     assert!(state.dialogs.overlay.is_some());
-    assert!(matches!(press(&mut state, &[Key::Char('d')]).as_slice(), [Effect::Forget { .. }]));
+    assert!(matches!(press(&mut state, &[KeyPress::Char('d')]).as_slice(), [Effect::Forget { .. }]));
 }
 
 /// Somebody else wrote that to the plan's file.
 fn newer(theirs: &str) -> Event {
-    Event::SaveRefused(Conflict { path: "test.yaml".into(), found: InTheWay::Newer(Some(theirs.to_owned())) })
+    Event::SaveRefused(Conflict { path: "test.yaml".into(), found: SaveObstacle::Newer(Some(theirs.to_owned())) })
 }
 
 #[test]
 fn both_sets_of_changes_are_merged() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Right, Key::Char('s'), Key::Char('s')]);
+    press(&mut state, &[KeyPress::Right, KeyPress::Char('s'), KeyPress::Char('s')]);
     // The neighbouring line: lines meet, values do not.
     let theirs = PLAN.replace("batch_size: 32", "batch_size: 64 # theirs");
     update(&mut state, newer(&theirs));
-    press(&mut state, &[Key::Char('m')]);
+    press(&mut state, &[KeyPress::Char('m')]);
     assert_eq!(state.plans.editor.text(), theirs.replace("2048", "4096"));
     assert_eq!(state.plans.editor.saved_text(), theirs);
     // The same value twice: both stand there, between marks.
-    press(&mut state, &[Key::Char('s'), Key::Char('s')]);
+    press(&mut state, &[KeyPress::Char('s'), KeyPress::Char('s')]);
     let again = theirs.replace("2048", "1024");
     update(&mut state, newer(&again));
-    press(&mut state, &[Key::Char('m')]);
+    press(&mut state, &[KeyPress::Char('m')]);
     let text = state.plans.editor.text();
     assert!(text.contains("<<<<<<<") && text.contains("4096") && text.contains("1024"), "{text}");
     assert!(state.plans.text.is_some() && !state.plans.editor.faults().is_empty());

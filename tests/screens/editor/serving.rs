@@ -1,6 +1,6 @@
 //! A plan that answers requests: what it is judged by, and no word of training.
 
-use memwall::app::Key;
+use memwall::app::KeyPress;
 
 use super::press;
 use crate::support::demo::{self, look, screen};
@@ -13,7 +13,7 @@ fn no_pane_of_a_server_speaks_of_training() {
     demo::run(&mut state, 120);
     let words = ["ETA", "gradient", "optimizer", "backward", "loss", "checkpoint", "MFU", "saved each", "step 1"];
     for pane in ['1', '2', '3', '4', '5'] {
-        press(&mut state, &[Key::Char(pane)]);
+        press(&mut state, &[KeyPress::Char(pane)]);
         // All views of the pane but the formulas of the terms.
         for view in 0..4 {
             for size in SIZES {
@@ -21,7 +21,7 @@ fn no_pane_of_a_server_speaks_of_training() {
                 let found = words.into_iter().find(|word| shown.contains(word));
                 assert_eq!(found, None, "pane {pane}, view {view}:\n{shown}");
             }
-            press(&mut state, &[Key::Char('v')]);
+            press(&mut state, &[KeyPress::Char('v')]);
         }
     }
 }

@@ -1,15 +1,15 @@
 //! What the sweep shows of its walls and of the selected point.
 
-use memwall::app::{Key, State};
+use memwall::app::{KeyPress, State};
 
 use super::{go_to, letters, press};
 use crate::support::demo::{self, look, screen};
 
-/// A sweep of the long sequence, of which the longest need several cards' memory.
+/// A sweep of the long sequence, of which the longest need several GPUs' memory.
 fn swept() -> State {
     let mut state = demo::open("13b_long_sequence");
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Char('w')]);
+    press(&mut state, &[KeyPress::Char('w')]);
     state
 }
 
@@ -44,7 +44,7 @@ fn both_walls_are_named_on_the_axis_and_what_lies_above_the_chart_is_an_arrow() 
         for name in names {
             assert_eq!(shown.matches(name).count(), 2, "{name}:\n{shown}");
         }
-        // 262144 tokens need 264 GiB, more than twice the card: the chart ends before.
+        // 262144 tokens need 264 GiB, more than twice the GPU: the chart ends before.
         assert!(shown.contains("GiB a GPU by sequence · ↑ above"), "{shown}");
         assert_eq!(shown.matches('↑').count(), 3, "the title, the point, the keys:\n{shown}");
     }
@@ -53,9 +53,9 @@ fn both_walls_are_named_on_the_axis_and_what_lies_above_the_chart_is_an_arrow() 
 #[test]
 fn two_keys_use_the_screen_for_the_selected_cell_and_its_lines() {
     let mut state = swept();
-    press(&mut state, &[Key::Char('a')]);
+    press(&mut state, &[KeyPress::Char('a')]);
     letters(&mut state, "tensor");
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     let shown = screen(&state, &look(), (200, 50));
     for said in ["◆ sequence 16384, tensor par. 4", "between steps", "compute", "of the GPU's"] {
         assert!(shown.contains(said), "{said}:\n{shown}");
@@ -65,7 +65,7 @@ fn two_keys_use_the_screen_for_the_selected_cell_and_its_lines() {
     let blank = shown.lines().filter(|line| line.trim_matches(['│', ' ']).is_empty()).count();
     assert!(blank < 3, "{blank} blank lines:\n{shown}");
     // Another cell is another account, against the plan as it is.
-    press(&mut state, &[Key::Up]);
+    press(&mut state, &[KeyPress::Up]);
     let shown = screen(&state, &look(), (200, 50));
     assert!(shown.contains("◆ sequence 8192, tensor par. 4") && shown.contains("to now"), "{shown}");
 }

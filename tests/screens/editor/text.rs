@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use memwall::app::{Conflict, Effect, Event, InTheWay, Key, update};
+use memwall::app::{Conflict, Effect, Event, KeyPress, SaveObstacle, update};
 
 use super::{PLAN, go_to, letters, press};
 use crate::support::plan::open;
@@ -11,14 +11,17 @@ use crate::support::plan::open;
 fn letters_typed_into_the_text_change_the_plan_at_once() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Char('e')]);
+    press(&mut state, &[KeyPress::Char('e')]);
     assert_eq!(state.plans.text.as_ref().unwrap().cursor(), (4, 19), "at the field's value");
     let before = state.plans.editor.prediction().unwrap().capacity.needed;
-    press(&mut state, &[Key::End, Key::Backspace, Key::Backspace, Key::Backspace, Key::Backspace]);
+    press(
+        &mut state,
+        &[KeyPress::End, KeyPress::Backspace, KeyPress::Backspace, KeyPress::Backspace, KeyPress::Backspace],
+    );
     letters(&mut state, "4096");
     assert_eq!(state.plans.editor.text(), PLAN.replace("2048", "4096"));
     assert!(state.plans.editor.prediction().unwrap().capacity.needed > before);
-    press(&mut state, &[Key::Esc]);
+    press(&mut state, &[KeyPress::Esc]);
     assert_eq!(state.plans.form.field(&state.plans.editor).unwrap().key(), "model.sequence_length");
 }
 
@@ -26,20 +29,20 @@ fn letters_typed_into_the_text_change_the_plan_at_once() {
 fn while_the_text_is_broken_the_last_good_plan_stays_and_the_fault_has_its_place() {
     let mut state = open(PLAN);
     let good = state.plans.editor.prediction().unwrap().clone();
-    press(&mut state, &[Key::Char('e'), Key::PageUp, Key::Down, Key::Home]);
+    press(&mut state, &[KeyPress::Char('e'), KeyPress::PageUp, KeyPress::Down, KeyPress::Home]);
     letters(&mut state, "  x: [");
     assert!(state.plans.editor.document().is_none());
     assert_eq!(state.plans.editor.faults()[0].at.map(|at| at.line >= 2), Some(true));
     assert_eq!(state.plans.editor.prediction(), Some(&good));
     // The form says so and changes nothing.
-    press(&mut state, &[Key::Esc]);
+    press(&mut state, &[KeyPress::Esc]);
     let broken = state.plans.editor.text().to_owned();
-    press(&mut state, &[Key::Right]);
+    press(&mut state, &[KeyPress::Right]);
     assert_eq!(state.plans.editor.text(), broken);
     // Opened again, the cursor is at the fault; undo mends it.
-    press(&mut state, &[Key::Char('e')]);
+    press(&mut state, &[KeyPress::Char('e')]);
     while state.plans.editor.modified() {
-        press(&mut state, &[Key::Ctrl('z')]);
+        press(&mut state, &[KeyPress::Ctrl('z')]);
     }
     assert_eq!((state.plans.editor.text(), state.plans.editor.faults()), (PLAN, [].as_slice()));
 }
@@ -48,12 +51,12 @@ fn while_the_text_is_broken_the_last_good_plan_stays_and_the_fault_has_its_place
 fn keys_and_values_are_completed_from_the_schema() {
     let mut state = open(PLAN);
     go_to(&mut state, "training.precision");
-    press(&mut state, &[Key::Char('e'), Key::End, Key::Enter]);
+    press(&mut state, &[KeyPress::Char('e'), KeyPress::End, KeyPress::Enter]);
     letters(&mut state, "optim");
     assert_eq!(state.plans.text.as_ref().unwrap().completion.as_ref().unwrap().choice().unwrap().name, "optimizer");
-    press(&mut state, &[Key::Tab]);
+    press(&mut state, &[KeyPress::Tab]);
     letters(&mut state, "8bit");
-    press(&mut state, &[Key::Tab]);
+    press(&mut state, &[KeyPress::Tab]);
     assert!(state.plans.editor.text().contains("\n  optimizer: adamw-8bit\n"), "{}", state.plans.editor.text());
     assert_eq!(state.plans.editor.faults(), []);
     assert_eq!(state.plans.text.as_ref().unwrap().key().unwrap().path, "training.optimizer");
@@ -89,7 +92,10 @@ fn odd_texts_are_opened_marked_and_kept() {
         // It is there as text, nothing was changed by opening it, and typing is taken back whole.
         assert!(state.plans.text.is_some());
         assert_eq!(state.plans.editor.text(), text);
-        press(&mut state, &[Key::Char('x'), Key::Enter, Key::Ctrl('z'), Key::Ctrl('z'), Key::Ctrl('z')]);
+        press(
+            &mut state,
+            &[KeyPress::Char('x'), KeyPress::Enter, KeyPress::Ctrl('z'), KeyPress::Ctrl('z'), KeyPress::Ctrl('z')],
+        );
         assert!(state.plans.editor.text() == text, "{shown}");
     }
 }
@@ -97,23 +103,23 @@ fn odd_texts_are_opened_marked_and_kept() {
 #[test]
 fn a_key_is_added_and_taken_out() {
     let mut state = open(PLAN);
-    press(&mut state, &[Key::Char('a')]);
+    press(&mut state, &[KeyPress::Char('a')]);
     letters(&mut state, "clipping");
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     if state.dialogs.picker.is_some() {
         letters(&mut state, "true");
     } else {
         letters(&mut state, "1.0");
     }
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     assert!(state.plans.editor.text().contains("gradient_clipping: "), "{}", state.plans.editor.text());
     assert_eq!(state.plans.form.field(&state.plans.editor).unwrap().key(), "training.gradient_clipping");
-    press(&mut state, &[Key::Char('x')]);
+    press(&mut state, &[KeyPress::Char('x')]);
     assert_eq!(state.plans.editor.text(), PLAN);
     // One that is left again is not written.
-    press(&mut state, &[Key::Char('a')]);
+    press(&mut state, &[KeyPress::Char('a')]);
     letters(&mut state, "total_tokens");
-    press(&mut state, &[Key::Enter, Key::Char('3'), Key::Esc]);
+    press(&mut state, &[KeyPress::Enter, KeyPress::Char('3'), KeyPress::Esc]);
     assert_eq!(state.plans.editor.text(), PLAN);
 }
 
@@ -121,13 +127,13 @@ fn a_key_is_added_and_taken_out() {
 fn numbers_take_units_and_say_what_they_would_do() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     letters(&mut state, "8k");
     let step = state.plans.form.typed.as_ref().unwrap();
     assert_eq!(step.value, "8192");
     let announced = step.outcome;
     let before = state.plans.editor.prediction().unwrap().capacity.needed;
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     assert_eq!(state.plans.editor.text(), PLAN.replace("2048", "8192"));
     assert_eq!(state.plans.editor.prediction().unwrap().capacity.needed - before, announced.memory);
 }
@@ -135,7 +141,7 @@ fn numbers_take_units_and_say_what_they_would_do() {
 #[test]
 fn a_configuration_that_is_named_anew_is_asked_for() {
     let mut state = open("model: {preset: gpt2}\n");
-    press(&mut state, &[Key::Char('e'), Key::End, Key::Left]);
+    press(&mut state, &[KeyPress::Char('e'), KeyPress::End, KeyPress::Left]);
     let effects = letters(&mut state, ", hf_config: a.json");
     let named = |effect: &Effect| matches!(effect, Effect::ReadConfig { named, .. } if named == "a.json");
     assert!(effects.iter().any(named), "{effects:?}");
@@ -147,16 +153,16 @@ fn a_configuration_that_is_named_anew_is_asked_for() {
 #[test]
 fn what_was_merged_while_the_text_is_open_stays_when_typing_goes_on() {
     let mut state = open(PLAN);
-    press(&mut state, &[Key::Char('e')]);
+    press(&mut state, &[KeyPress::Char('e')]);
     state.plans.text.as_mut().unwrap().go_to(0, 6);
     letters(&mut state, "!");
     let theirs = PLAN.replace("num_gpus: 8", "num_gpus: 16");
-    let found = InTheWay::Newer(Some(theirs.clone()));
+    let found = SaveObstacle::Newer(Some(theirs.clone()));
     update(&mut state, Event::SaveRefused(Conflict { path: "test.yaml".into(), found }));
-    press(&mut state, &[Key::Char('m')]);
+    press(&mut state, &[KeyPress::Char('m')]);
     assert_eq!(state.plans.editor.text(), theirs.replace("# mine", "# mine!"));
     letters(&mut state, "?");
     assert_eq!(state.plans.editor.text(), theirs.replace("# mine", "# mine!?"));
-    press(&mut state, &[Key::Ctrl('z'), Key::Ctrl('z'), Key::Ctrl('z')]);
+    press(&mut state, &[KeyPress::Ctrl('z'), KeyPress::Ctrl('z'), KeyPress::Ctrl('z')]);
     assert_eq!(state.plans.editor.text(), PLAN);
 }

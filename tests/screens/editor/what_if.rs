@@ -1,7 +1,7 @@
 //! The largest batch, sweeps and searches, taken into the plan.
 
-use memwall::advise::{Progress, throughput};
-use memwall::app::{Effect, Event, Key, Overlay, SearchWish, State, update};
+use memwall::advise::{SearchProgress, throughput};
+use memwall::app::{Effect, Event, KeyPress, Overlay, SearchRequest, State, update};
 use memwall::predict::Verdict;
 
 use super::{PLAN, go_to, letters, press};
@@ -11,12 +11,12 @@ use crate::support::plan::open;
 fn the_largest_batch_that_fits_fits_and_one_more_does_not() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.batch_size");
-    press(&mut state, &[Key::Char('m')]);
+    press(&mut state, &[KeyPress::Char('m')]);
     let found = state.dialogs.largest.clone().unwrap();
     let next = found.next.unwrap();
     assert!(next.capacity.needed > next.capacity.bytes && found.size.capacity.needed <= next.capacity.bytes);
     assert_eq!(state.plans.editor.text(), PLAN, "shown, not taken");
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     let prediction = state.plans.editor.prediction().unwrap();
     assert_ne!(prediction.capacity.verdict(), Verdict::DoesNotFit);
     let job = state.plans.editor.job().unwrap();
@@ -32,7 +32,7 @@ fn the_largest_batch_that_fits_fits_and_one_more_does_not() {
     let said = format!("micro batch {micro}, batch {batch} = {micro} x 8 replicas x 1 accumulation step");
     assert!(state.notice.as_ref().unwrap().text.contains(&said), "{:?}", state.notice);
     // Asked for again, it is that already.
-    press(&mut state, &[Key::Char('m'), Key::Enter]);
+    press(&mut state, &[KeyPress::Char('m'), KeyPress::Enter]);
     assert_eq!(state.plans.editor.job().unwrap().batch.global, batch);
 }
 
@@ -40,24 +40,24 @@ fn the_largest_batch_that_fits_fits_and_one_more_does_not() {
 fn a_point_of_a_sweep_is_taken_as_one_edit() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Char('w')]);
+    press(&mut state, &[KeyPress::Char('w')]);
     assert_eq!(state.dialogs.overlay, Some(Overlay::Sweep));
-    press(&mut state, &[Key::Char('a')]);
+    press(&mut state, &[KeyPress::Char('a')]);
     letters(&mut state, "checkp");
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     let view = state.dialogs.sweep.as_ref().unwrap();
     assert_eq!(
         view.sweep.axes.iter().map(|axis| axis.key.path).collect::<Vec<_>>(),
         ["model.sequence_length", "training.activation_checkpointing"]
     );
     // From 2048 and no checkpointing to 4096 and the last: full.
-    press(&mut state, &[Key::Down, Key::Right, Key::Right, Key::Right, Key::Enter]);
+    press(&mut state, &[KeyPress::Down, KeyPress::Right, KeyPress::Right, KeyPress::Right, KeyPress::Enter]);
     let text = state.plans.editor.text();
     assert!(text.contains("sequence_length: 4096") && text.contains("activation_checkpointing: full"), "{text}");
     let view = state.dialogs.sweep.as_ref().unwrap();
     let point = view.sweep.points[view.selected].outcome.as_ref().unwrap();
     assert_eq!(point.capacity, state.plans.editor.prediction().unwrap().capacity);
-    press(&mut state, &[Key::Char('u')]);
+    press(&mut state, &[KeyPress::Char('u')]);
     assert_eq!(state.plans.editor.text(), PLAN);
 }
 
@@ -66,9 +66,9 @@ fn a_second_key_without_other_values_says_so_over_the_sweep() {
     // One GPU is shared out in one way alone.
     let mut state = open(&PLAN.replace("num_gpus: 8", "num_gpus: 1"));
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Char('w'), Key::Char('a')]);
+    press(&mut state, &[KeyPress::Char('w'), KeyPress::Char('a')]);
     letters(&mut state, "tensor");
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     assert_eq!(state.dialogs.overlay, Some(Overlay::Sweep));
     assert!(state.notice.as_ref().unwrap().text.contains("has no other values to try"), "{:?}", state.notice);
     let screen = crate::support::demo::screen(&state, &crate::support::demo::look(), (80, 24));
@@ -78,41 +78,41 @@ fn a_second_key_without_other_values_says_so_over_the_sweep() {
 /// Answers the search that the keys have asked for, as the loop does on a thread.
 fn searched(state: &mut State, effects: &[Effect]) {
     let Some(Effect::Search(number)) = effects.last() else { panic!("no search: {effects:?}") };
-    let answer = SearchWish::of(state).unwrap().answer(&Progress::default(), &|_| {}).map(Box::new);
+    let answer = SearchRequest::of(state).unwrap().answer(&SearchProgress::default(), &|_| {}).map(Box::new);
     update(state, Event::Searched { number: *number, answer });
 }
 
 #[test]
 fn a_plan_that_a_search_found_is_taken_as_one_edit() {
     let mut state = open(PLAN);
-    let effects = press(&mut state, &[Key::Char('f')]);
+    let effects = press(&mut state, &[KeyPress::Char('f')]);
     searched(&mut state, &effects);
     let view = state.dialogs.search.as_ref().unwrap();
     let rows = view.rows();
     let speeds: Vec<f64> = rows.iter().map(|row| throughput(&row.plan.outline)).collect();
     assert!(speeds.len() > 1 && speeds.is_sorted_by(|a, b| a >= b), "{speeds:?}");
     let wanted = rows[1].plan.outline.capacity;
-    press(&mut state, &[Key::Down, Key::Enter]);
+    press(&mut state, &[KeyPress::Down, KeyPress::Enter]);
     assert_eq!(state.dialogs.overlay, None);
     assert_eq!(state.plans.editor.prediction().unwrap().capacity, wanted);
     assert!(state.plans.editor.text().contains("# the base"));
     // It is there still, around what is the plan no more; then around the new one.
-    press(&mut state, &[Key::Char('u')]);
+    press(&mut state, &[KeyPress::Char('u')]);
     assert_eq!(state.plans.editor.text(), PLAN);
-    assert_eq!(press(&mut state, &[Key::Char('f')]), Vec::new());
+    assert_eq!(press(&mut state, &[KeyPress::Char('f')]), Vec::new());
     assert!(!state.dialogs.search.as_ref().unwrap().rows().is_empty());
 }
 
 #[test]
 fn constraints_hold_for_what_a_search_finds() {
     let mut state = open(PLAN);
-    let effects = press(&mut state, &[Key::Char('f')]);
+    let effects = press(&mut state, &[KeyPress::Char('f')]);
     searched(&mut state, &effects);
-    press(&mut state, &[Key::Char('g'), Key::Ctrl('u')]);
-    let effects = [letters(&mut state, "16"), press(&mut state, &[Key::Enter])].concat();
+    press(&mut state, &[KeyPress::Char('g'), KeyPress::Ctrl('u')]);
+    let effects = [letters(&mut state, "16"), press(&mut state, &[KeyPress::Enter])].concat();
     searched(&mut state, &effects);
-    press(&mut state, &[Key::Char('k')]);
-    let effects = [letters(&mut state, "tensor_par"), press(&mut state, &[Key::Enter])].concat();
+    press(&mut state, &[KeyPress::Char('k')]);
+    let effects = [letters(&mut state, "tensor_par"), press(&mut state, &[KeyPress::Enter])].concat();
     searched(&mut state, &effects);
     let view = state.dialogs.search.as_ref().unwrap();
     let rows = view.rows();
@@ -123,29 +123,29 @@ fn constraints_hold_for_what_a_search_finds() {
     }
     // The plan in front is as it was until one is taken.
     assert_eq!(state.plans.editor.text(), PLAN);
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     assert_eq!(state.plans.editor.said("cluster.num_gpus").as_deref(), Some("16"));
 }
 
 #[test]
 fn the_fewest_gpus_and_the_largest_model_are_taken_with_the_plan_that_was_found() {
     let mut state = open(PLAN);
-    let effects = press(&mut state, &[Key::Char('f'), Key::Char('a')]);
+    let effects = press(&mut state, &[KeyPress::Char('f'), KeyPress::Char('a')]);
     searched(&mut state, &effects);
     let rows = state.dialogs.search.as_ref().unwrap().rows();
     let (label, found) = (rows[0].label.clone(), rows[0].plan.outline.clone());
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     assert_eq!(format!("{} GPUs", state.plans.editor.said("cluster.num_gpus").unwrap()), label);
     assert_eq!(state.plans.editor.prediction().unwrap().capacity, found.capacity);
-    press(&mut state, &[Key::Char('u')]);
+    press(&mut state, &[KeyPress::Char('u')]);
     assert_eq!(state.plans.editor.text(), PLAN);
 
-    press(&mut state, &[Key::Char('f')]);
-    let effects = press(&mut state, &[Key::Char('a')]);
+    press(&mut state, &[KeyPress::Char('f')]);
+    let effects = press(&mut state, &[KeyPress::Char('a')]);
     searched(&mut state, &effects);
     let rows = state.dialogs.search.as_ref().unwrap().rows();
     let (label, found) = (rows[0].label.clone(), rows[0].plan.outline.clone());
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     assert_eq!(state.plans.editor.said("model.preset"), Some(label));
     assert_eq!(state.plans.editor.prediction().unwrap().capacity, found.capacity);
 }
@@ -153,29 +153,29 @@ fn the_fewest_gpus_and_the_largest_model_are_taken_with_the_plan_that_was_found(
 #[test]
 fn an_answer_to_another_search_is_none() {
     let mut state = open(PLAN);
-    press(&mut state, &[Key::Char('f')]);
+    press(&mut state, &[KeyPress::Char('f')]);
     update(&mut state, Event::Searched { number: 7, answer: Err("late".to_owned()) });
     assert!(state.dialogs.search.as_ref().unwrap().under_way.is_some());
     // Left while it is under way, it is stopped.
-    assert_eq!(press(&mut state, &[Key::Esc]), [Effect::CancelSearch]);
+    assert_eq!(press(&mut state, &[KeyPress::Esc]), [Effect::CancelSearch]);
 }
 
 #[test]
 fn both_walls_of_a_sweep_may_stand_at_one_point() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Char('w')]);
+    press(&mut state, &[KeyPress::Char('w')]);
     let view = state.dialogs.sweep.as_ref().unwrap();
     let marks: Vec<_> = (0..view.sweep.points.len()).map(|index| view.marks(index)).collect();
     assert_eq!(marks.iter().filter(|marks| marks.last_that_fits).count(), 1);
     assert_eq!(view.walls_here().count(), 1, "one line, one pair of walls");
     // Over two keys each line has its own; the selected point lies on one line of each.
-    press(&mut state, &[Key::Char('a')]);
+    press(&mut state, &[KeyPress::Char('a')]);
     letters(&mut state, "tensor");
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     let view = state.dialogs.sweep.as_ref().unwrap();
     assert!(view.sweep.walls.len() > 2);
     assert_eq!(view.walls_here().map(|wall| wall.axis).collect::<Vec<_>>(), [0, 1]);
-    press(&mut state, &[Key::Char('v')]);
+    press(&mut state, &[KeyPress::Char('v')]);
     assert!(state.dialogs.sweep.as_ref().unwrap().memory && state.dialogs.overlay == Some(Overlay::Sweep));
 }

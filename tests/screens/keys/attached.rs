@@ -1,7 +1,7 @@
 //! The monitor: processes attached to, lost, ended.
 
-use memwall::app::{AttachedState, Effect, Event, Key, Meant, State, update};
-use memwall::compare::Whose;
+use memwall::app::{AttachedState, Effect, Event, KeyPress, State, TargetProcess, update};
+use memwall::compare::MemoryOwner;
 use memwall::reading::{Absence, HostProcess, Reading, SourceInfo, SourceKind};
 use memwall::units::Bytes;
 
@@ -16,7 +16,7 @@ fn attaching_compares_with_that_process_alone() {
     let whole = state.run.comparison.clone().unwrap();
     assert_eq!(whole.memory.observed.value(), Some(&Bytes::from_mib(40 * 1024)));
     // The rows: GPU 0, process 100, process 200.
-    press(&mut state, &[Key::Char('4'), Key::End, Key::Enter]);
+    press(&mut state, &[KeyPress::Char('4'), KeyPress::End, KeyPress::Enter]);
     let process = state.run.comparison.clone().unwrap();
     assert_eq!(process.memory.observed.value(), Some(&Bytes::from_mib(30 * 1024)));
     // A process before it goes: the attached one stays selected and attached.
@@ -25,7 +25,7 @@ fn attaching_compares_with_that_process_alone() {
     let later = state.run.comparison.clone().unwrap();
     assert_eq!(later.memory_now.value(), Some(&Bytes::from_mib(20 * 1024)));
     assert_eq!(later.memory.observed.value(), Some(&Bytes::from_mib(30 * 1024)));
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     assert_eq!(state.monitor.attached, None);
 }
 
@@ -33,7 +33,7 @@ fn attaching_compares_with_that_process_alone() {
 fn a_run_that_died_keeps_its_peak_and_has_no_rates() {
     let mut state = open(PLAN);
     update(&mut state, sample(1, &[(200, 30)]));
-    press(&mut state, &[Key::Char('4'), Key::Enter]);
+    press(&mut state, &[KeyPress::Char('4'), KeyPress::Enter]);
     update(&mut state, sample(2, &[(200, 75)]));
     update(&mut state, sample(3, &[]));
     let comparison = state.run.comparison.clone().unwrap();
@@ -49,7 +49,7 @@ fn a_process_that_is_awaited_has_no_figures_of_others() {
     state.monitor = memwall::app::Monitor::new(Some(999));
     update(&mut state, sample(1, &[(200, 30)]));
     let comparison = state.run.comparison.clone().unwrap();
-    assert_eq!(comparison.whose, Whose::Process { pid: 999, device: None });
+    assert_eq!(comparison.whose, MemoryOwner::Process { pid: 999, device: None });
     for absence in [comparison.memory.observed.absence(), comparison.bandwidth.observed.absence()] {
         assert_eq!(absence, Some(&Absence::NotThere));
     }
@@ -76,36 +76,36 @@ fn live(state: &mut State, started: u64) {
     let started = Reading::measured(started, seen.at);
     seen.processes = vec![HostProcess { pid: 200, started, ..HostProcess::default() }];
     update(state, Event::Sample(seen));
-    press(state, &[Key::Char('4'), Key::End]);
+    press(state, &[KeyPress::Char('4'), KeyPress::End]);
 }
 
-fn typed(text: &str) -> Vec<Key> {
-    text.chars().map(Key::Char).chain([Key::Enter]).collect()
+fn typed(text: &str) -> Vec<KeyPress> {
+    text.chars().map(KeyPress::Char).chain([KeyPress::Enter]).collect()
 }
 
 #[test]
 fn a_process_is_ended_only_when_its_pid_is_typed_and_asked_before_it_is_forced() {
     let mut state = open(PLAN);
     live(&mut state, 77);
-    let meant = Meant { pid: 200, started: 77 };
+    let meant = TargetProcess { pid: 200, started: 77 };
     for wrong in ["", "20", "2000", "y"] {
-        press(&mut state, &[Key::Char('x')]);
+        press(&mut state, &[KeyPress::Char('x')]);
         assert_eq!(press(&mut state, &typed(wrong)), [], "{wrong}");
     }
-    press(&mut state, &[Key::Char('x')]);
-    assert_eq!(press(&mut state, &[Key::Char('2'), Key::Esc]), []);
-    press(&mut state, &[Key::Char('x')]);
+    press(&mut state, &[KeyPress::Char('x')]);
+    assert_eq!(press(&mut state, &[KeyPress::Char('2'), KeyPress::Esc]), []);
+    press(&mut state, &[KeyPress::Char('x')]);
     assert_eq!(press(&mut state, &typed("200")), [Effect::End { meant, forced: false }]);
     update(&mut state, Event::EndSent { meant, forced: false });
     // It stays: the next time it is not asked, and the pid alone will not do.
-    press(&mut state, &[Key::Char('x')]);
+    press(&mut state, &[KeyPress::Char('x')]);
     assert_eq!(press(&mut state, &typed("200")), []);
-    press(&mut state, &[Key::Char('x')]);
+    press(&mut state, &[KeyPress::Char('x')]);
     assert_eq!(press(&mut state, &typed("kill 200")), [Effect::End { meant, forced: true }]);
     // Another process under the same pid is asked first.
     live(&mut state, 99);
-    press(&mut state, &[Key::Char('x')]);
-    let another = Meant { pid: 200, started: 99 };
+    press(&mut state, &[KeyPress::Char('x')]);
+    let another = TargetProcess { pid: 200, started: 99 };
     assert_eq!(press(&mut state, &typed("200")), [Effect::End { meant: another, forced: false }]);
 }
 
@@ -114,7 +114,7 @@ fn made_up_processes_are_not_ended() {
     let mut state = open(PLAN);
     live(&mut state, 77);
     update(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Demo, detail: String::new() }));
-    press(&mut state, &[Key::Char('x')]);
+    press(&mut state, &[KeyPress::Char('x')]);
     assert!(state.monitor.ending.is_none() && state.notice.is_some());
 }
 
@@ -131,6 +131,6 @@ fn an_attached_process_that_is_none_or_cannot_be_matched_is_said() {
     }
     // Which process it is cannot be told: the GPU's total, 30 GiB, is what there is.
     let comparison = state.run.comparison.clone().unwrap();
-    assert_eq!(comparison.whose, Whose::Device { device: 0 });
+    assert_eq!(comparison.whose, MemoryOwner::Device { device: 0 });
     assert_eq!(comparison.memory_now.value(), Some(&Bytes::from_mib(30 * 1024)));
 }

@@ -1,6 +1,6 @@
 //! The plan's fields.
 
-use memwall::app::{Event, Key, Pane, update};
+use memwall::app::{Event, KeyPress, Pane, update};
 
 use super::{PLAN, changed_lines, go_to, press, type_text};
 use crate::support::plan::open;
@@ -9,9 +9,9 @@ use crate::support::plan::open;
 fn a_step_of_the_sequence_changes_that_value_alone() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Right]);
+    press(&mut state, &[KeyPress::Right]);
     assert_eq!(changed_lines(&state), ["  sequence_length: 4096"]);
-    press(&mut state, &[Key::Left, Key::Left]);
+    press(&mut state, &[KeyPress::Left, KeyPress::Left]);
     assert_eq!(changed_lines(&state), ["  sequence_length: 1024"]);
 }
 
@@ -21,7 +21,7 @@ fn more_tokens_need_more_memory_in_the_same_turn() {
     let before = state.plans.editor.prediction().unwrap().capacity.needed;
     go_to(&mut state, "model.sequence_length");
     let announced = state.plans.form.upper.as_ref().unwrap().outcome.memory;
-    press(&mut state, &[Key::Right]);
+    press(&mut state, &[KeyPress::Right]);
     let after = state.plans.editor.prediction().unwrap().capacity.needed;
     assert!(after > before);
     assert_eq!(after - before, announced);
@@ -31,7 +31,7 @@ fn more_tokens_need_more_memory_in_the_same_turn() {
 fn a_batch_doubles_and_accumulation_follows() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.batch_size");
-    press(&mut state, &[Key::Right]);
+    press(&mut state, &[KeyPress::Right]);
     // 64 = 2 replicas x 4 x 8
     assert_eq!(changed_lines(&state), ["  batch_size: 64", "  gradient_accumulation_steps: 8"]);
 }
@@ -40,7 +40,7 @@ fn a_batch_doubles_and_accumulation_follows() {
 fn tensor_parallel_shares_out_the_gpus_that_there_are() {
     let mut state = open(PLAN);
     go_to(&mut state, "distribution.tensor_parallel");
-    press(&mut state, &[Key::Right]);
+    press(&mut state, &[KeyPress::Right]);
     // 8 GPUs = 1 data x 4 tensor x 2 pipeline; 32 = 1 replica x 4 x 8
     assert_eq!(
         changed_lines(&state),
@@ -52,7 +52,7 @@ fn tensor_parallel_shares_out_the_gpus_that_there_are() {
 fn data_parallel_brings_its_gpus() {
     let mut state = open(PLAN);
     go_to(&mut state, "distribution.data_parallel");
-    press(&mut state, &[Key::Right]);
+    press(&mut state, &[KeyPress::Right]);
     // 4 data x 2 x 2 = 16 GPUs; 32 = 4 replicas x 4 x 2
     assert_eq!(changed_lines(&state), ["  gradient_accumulation_steps: 2", "  num_gpus: 16", "  data_parallel: 4"]);
 }
@@ -61,7 +61,7 @@ fn data_parallel_brings_its_gpus() {
 fn micro_batches_step_through_what_divides_the_batch() {
     let mut state = open(PLAN);
     go_to(&mut state, "training.micro_batch_size");
-    press(&mut state, &[Key::Right]);
+    press(&mut state, &[KeyPress::Right]);
     // 32 / 2 replicas = 16 samples each: after 4 comes 8, twice.
     assert_eq!(changed_lines(&state), ["  micro_batch_size: 8", "  gradient_accumulation_steps: 2"]);
 }
@@ -94,7 +94,7 @@ fn a_broken_value_leaves_the_last_good_prediction_and_says_where() {
     let fault = &state.plans.editor.faults()[0];
     assert!(fault.at.is_some(), "{fault}");
     assert_eq!(state.plans.editor.prediction(), Some(&good));
-    press(&mut state, &[Key::Char('u')]);
+    press(&mut state, &[KeyPress::Char('u')]);
     assert_eq!((state.plans.editor.faults(), state.plans.editor.text()), ([].as_slice(), PLAN));
 }
 
@@ -102,14 +102,14 @@ fn a_broken_value_leaves_the_last_good_prediction_and_says_where() {
 fn undo_and_redo_walk_the_same_path() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Right, Key::Right]);
+    press(&mut state, &[KeyPress::Right, KeyPress::Right]);
     let changed = state.plans.editor.text().to_owned();
-    press(&mut state, &[Key::Char('u'), Key::Char('u')]);
+    press(&mut state, &[KeyPress::Char('u'), KeyPress::Char('u')]);
     assert_eq!(state.plans.editor.text(), PLAN);
     assert!(!state.plans.editor.modified());
-    press(&mut state, &[Key::Char('U'), Key::Ctrl('r')]);
+    press(&mut state, &[KeyPress::Char('U'), KeyPress::Ctrl('r')]);
     assert_eq!(state.plans.editor.text(), changed);
-    press(&mut state, &[Key::Char('U')]);
+    press(&mut state, &[KeyPress::Char('U')]);
     assert!(state.notice.is_some());
 }
 
@@ -117,9 +117,12 @@ fn undo_and_redo_walk_the_same_path() {
 fn digits_are_text_while_a_value_is_typed() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.batch_size");
-    press(&mut state, &[Key::Enter, Key::Char('4'), Key::Char('q'), Key::Backspace, Key::Char('8')]);
+    press(
+        &mut state,
+        &[KeyPress::Enter, KeyPress::Char('4'), KeyPress::Char('q'), KeyPress::Backspace, KeyPress::Char('8')],
+    );
     assert_eq!((state.views.focus, state.plans.form.typing.as_deref()), (Pane::Plan, Some("48")));
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     // 48 = 2 replicas x 4 x 6
     assert_eq!(changed_lines(&state), ["  batch_size: 48", "  gradient_accumulation_steps: 6"]);
 }
@@ -128,10 +131,10 @@ fn digits_are_text_while_a_value_is_typed() {
 fn pasted_text_is_typed_without_its_line_ends() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.batch_size");
-    press(&mut state, &[Key::Enter]);
+    press(&mut state, &[KeyPress::Enter]);
     update(&mut state, Event::Paste("6\u{1b}4\n".to_owned()));
     assert_eq!(state.plans.form.typing.as_deref(), Some("64"));
-    press(&mut state, &[Key::Esc]);
+    press(&mut state, &[KeyPress::Esc]);
     assert_eq!(changed_lines(&state), Vec::<&str>::new());
 }
 

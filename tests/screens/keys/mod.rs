@@ -5,7 +5,7 @@ mod form;
 mod played;
 mod saving;
 
-use memwall::app::{Effect, Event, Key, Pane, State, update};
+use memwall::app::{Effect, Event, KeyPress, Pane, State, update};
 use memwall::reading::{DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample};
 use memwall::units::Bytes;
 
@@ -35,25 +35,26 @@ distribution:
   pipeline_parallel: 2
 ";
 
-fn press(state: &mut State, keys: &[Key]) -> Vec<Effect> {
+fn press(state: &mut State, keys: &[KeyPress]) -> Vec<Effect> {
     let effects = keys.iter().flat_map(|key| update(state, Event::Key(*key)));
     // That unsaved text is kept is another test's.
     effects.filter(|effect| !matches!(effect, Effect::Keep(_) | Effect::Forget { .. })).collect()
 }
 
 fn type_text(state: &mut State, text: &str) {
-    let keys: Vec<Key> = std::iter::once(Key::Enter).chain(text.chars().map(Key::Char)).chain([Key::Enter]).collect();
+    let keys: Vec<KeyPress> =
+        std::iter::once(KeyPress::Enter).chain(text.chars().map(KeyPress::Char)).chain([KeyPress::Enter]).collect();
     press(state, &keys);
 }
 
 /// Moves to the field of that key of the plan.
 fn go_to(state: &mut State, key: &str) {
-    press(state, &[Key::Char('1'), Key::Home]);
+    press(state, &[KeyPress::Char('1'), KeyPress::Home]);
     for _ in 0..30 {
         if state.plans.form.field(&state.plans.editor).unwrap().key() == key {
             return;
         }
-        press(state, &[Key::Down]);
+        press(state, &[KeyPress::Down]);
     }
     panic!("no field for {key}");
 }
@@ -76,13 +77,13 @@ fn the_focus_goes_round_and_the_digits_jump() {
     let mut state = open(PLAN);
     let mut seen = vec![state.views.focus];
     for _ in 0..5 {
-        press(&mut state, &[Key::Tab]);
+        press(&mut state, &[KeyPress::Tab]);
         seen.push(state.views.focus);
     }
     assert_eq!(seen, [Pane::Plan, Pane::Vram, Pane::Roofline, Pane::Monitor, Pane::Compare, Pane::Plan]);
-    press(&mut state, &[Key::BackTab]);
+    press(&mut state, &[KeyPress::BackTab]);
     assert_eq!(state.views.focus, Pane::Compare);
-    press(&mut state, &[Key::Char('3')]);
+    press(&mut state, &[KeyPress::Char('3')]);
     assert_eq!(state.views.focus, Pane::Roofline);
 }
 

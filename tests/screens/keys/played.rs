@@ -1,7 +1,7 @@
 //! Recordings, written and played.
 
-use memwall::app::{Effect, Event, Key, MonitorView, Recording, State, update};
-use memwall::reading::playback::{Playback, Steer};
+use memwall::app::{Effect, Event, KeyPress, MonitorView, RecordingState, State, update};
+use memwall::reading::playback::{Playback, PlaybackCommand};
 use memwall::reading::{DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind};
 use memwall::units::Bytes;
 
@@ -52,7 +52,7 @@ fn a_recording_that_goes_back_a_little_is_as_it_was_then() {
     let mut state = open(PLAN);
     update(&mut state, played(0, 1_000));
     play(&mut state, 0..1100);
-    press(&mut state, &[Key::Char('4'), Key::Char('v')]);
+    press(&mut state, &[KeyPress::Char('4'), KeyPress::Char('v')]);
     // Back to the 901st sample: the first 900 are as they were, and so is how it is looked at.
     assert_eq!(update(&mut state, back_to(1, 900, 901_000)), []);
     let mut once = open(PLAN);
@@ -77,9 +77,9 @@ fn what_was_shown_while_another_process_was_followed_is_played_again() {
     for second in 0..350 {
         update(&mut state, holding(1_000 * (second + 1), 20.0));
     }
-    press(&mut state, &[Key::Char('4'), Key::Enter]);
+    press(&mut state, &[KeyPress::Char('4'), KeyPress::Enter]);
     assert_eq!(state.monitor.attached.as_ref().map(|attached| attached.pid), Some(4711));
-    assert_eq!(update(&mut state, back_to(1, 300, 301_000)), [Effect::Steer(Steer::Afresh)]);
+    assert_eq!(update(&mut state, back_to(1, 300, 301_000)), [Effect::Steer(PlaybackCommand::Afresh)]);
 }
 
 #[test]
@@ -102,12 +102,15 @@ fn a_recording_that_goes_back_is_seen_as_if_played_for_the_first_time() {
 #[test]
 fn a_recording_is_steered_and_not_recorded() {
     let mut state = open(PLAN);
-    assert_eq!(press(&mut state, &[Key::Char(' '), Key::Char('>')]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Char(' '), KeyPress::Char('>')]), []);
     update(&mut state, played(0, 1_000));
-    let steered = press(&mut state, &[Key::Char(' '), Key::Char('>'), Key::Char(','), Key::Char(']')]);
-    let wanted = [Steer::Pause, Steer::Seek(60), Steer::Step(-1), Steer::Faster].map(Effect::Steer);
+    let steered =
+        press(&mut state, &[KeyPress::Char(' '), KeyPress::Char('>'), KeyPress::Char(','), KeyPress::Char(']')]);
+    let wanted =
+        [PlaybackCommand::Pause, PlaybackCommand::Seek(60), PlaybackCommand::Step(-1), PlaybackCommand::Faster]
+            .map(Effect::Steer);
     assert_eq!(steered, wanted);
-    assert_eq!(press(&mut state, &[Key::Char('r')]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Char('r')]), []);
     assert!(state.notice.unwrap().text.contains("recording already"));
 }
 
@@ -117,32 +120,36 @@ fn arrows_seek_wherever_the_pane_has_no_use_for_them() {
     update(&mut state, played(0, 1_000));
     update(&mut state, holding(1_000, 10.0));
     for pane in ['2', '3', '4', '5'] {
-        let steered = press(&mut state, &[Key::Char(pane), Key::Right, Key::Left]);
-        assert_eq!(steered, [Effect::Steer(Steer::Seek(60)), Effect::Steer(Steer::Seek(-60))], "{pane}");
+        let steered = press(&mut state, &[KeyPress::Char(pane), KeyPress::Right, KeyPress::Left]);
+        assert_eq!(
+            steered,
+            [Effect::Steer(PlaybackCommand::Seek(60)), Effect::Steer(PlaybackCommand::Seek(-60))],
+            "{pane}"
+        );
     }
     // The history has spans, and the plan its values.
     let span = state.monitor.span;
-    assert_eq!(press(&mut state, &[Key::Char('4'), Key::Char('h'), Key::Right]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Char('4'), KeyPress::Char('h'), KeyPress::Right]), []);
     assert_ne!(state.monitor.span, span);
-    assert_eq!(press(&mut state, &[Key::Char('1'), Key::Down, Key::Right]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Char('1'), KeyPress::Down, KeyPress::Right]), []);
     assert!(state.plans.editor.modified());
 }
 
 #[test]
 fn r_begins_and_ends_a_recording_and_what_fails_is_told() {
     let mut state = open(PLAN);
-    assert_eq!(press(&mut state, &[Key::Char('r')]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Char('r')]), []);
     assert!(state.notice.as_ref().unwrap().text.contains("nothing to record"));
     let source = SourceInfo { kind: SourceKind::Nvml, detail: String::new() };
     update(&mut state, Event::SourceStarted(source));
-    assert_eq!(press(&mut state, &[Key::Char('r'), Key::Char('r')]), [Effect::Record]);
+    assert_eq!(press(&mut state, &[KeyPress::Char('r'), KeyPress::Char('r')]), [Effect::Record]);
     update(&mut state, Event::Recording("x.ndjson".into()));
-    assert_eq!(press(&mut state, &[Key::Char('r'), Key::Char('r')]), [Effect::StopRecording]);
+    assert_eq!(press(&mut state, &[KeyPress::Char('r'), KeyPress::Char('r')]), [Effect::StopRecording]);
     update(&mut state, Event::Recorded("recorded 5 samples".to_owned()));
-    assert_eq!(press(&mut state, &[Key::Char('r')]), [Effect::Record]);
+    assert_eq!(press(&mut state, &[KeyPress::Char('r')]), [Effect::Record]);
     update(&mut state, Event::RecordFailed("x: no space".to_owned()));
     assert_eq!(
         (state.recordings.recording.clone(), state.notice.unwrap().text.as_str()),
-        (Recording::Off, "x: no space")
+        (RecordingState::Off, "x: no space")
     );
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use memwall::app::{Conflict, Effect, Event, Expected, InTheWay, Key, Overlay, update};
+use memwall::app::{Conflict, Effect, Event, ExpectedFile, KeyPress, Overlay, SaveObstacle, update};
 
 use super::{PLAN, go_to, press};
 use crate::support::plan::open;
@@ -10,26 +10,26 @@ use crate::support::plan::open;
 #[test]
 fn leaving_with_unsaved_changes_asks() {
     let mut state = open(PLAN);
-    assert_eq!(press(&mut state, &[Key::Char('q')]), [Effect::Quit]);
+    assert_eq!(press(&mut state, &[KeyPress::Char('q')]), [Effect::Quit]);
     go_to(&mut state, "model.sequence_length");
-    assert_eq!(press(&mut state, &[Key::Right, Key::Char('q')]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Right, KeyPress::Char('q')]), []);
     assert_eq!(state.dialogs.overlay, Some(Overlay::ConfirmQuit));
-    assert_eq!(press(&mut state, &[Key::Esc]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Esc]), []);
     assert_eq!(state.dialogs.overlay, None);
-    assert_eq!(press(&mut state, &[Key::Char('q'), Key::Char('q')]), [Effect::Quit]);
+    assert_eq!(press(&mut state, &[KeyPress::Char('q'), KeyPress::Char('q')]), [Effect::Quit]);
 }
 
 #[test]
 fn saving_on_the_way_out_leaves_only_when_saved() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Right]);
-    let effects = press(&mut state, &[Key::Char('q'), Key::Char('s')]);
+    press(&mut state, &[KeyPress::Right]);
+    let effects = press(&mut state, &[KeyPress::Char('q'), KeyPress::Char('s')]);
     let [Effect::Save { path: None, text, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     let text = text.clone();
     update(&mut state, Event::SaveFailed("disk full".to_owned()));
     assert!(state.plans.editor.modified());
-    press(&mut state, &[Key::Char('q'), Key::Char('s')]);
+    press(&mut state, &[KeyPress::Char('q'), KeyPress::Char('s')]);
     let path = PathBuf::from("test.yaml");
     assert_eq!(update(&mut state, Event::Saved { path, text }).last(), Some(&Effect::Quit));
     assert!(!state.plans.editor.modified());
@@ -39,40 +39,40 @@ fn saving_on_the_way_out_leaves_only_when_saved() {
 fn a_plan_is_saved_when_its_changes_have_been_shown() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    assert_eq!(press(&mut state, &[Key::Right, Key::Char('s')]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Right, KeyPress::Char('s')]), []);
     assert_eq!(state.dialogs.overlay, Some(Overlay::Diff(0)));
     // Another key goes back.
-    assert_eq!(press(&mut state, &[Key::Esc]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Esc]), []);
     assert_eq!(state.dialogs.overlay, None);
     assert!(matches!(
-        press(&mut state, &[Key::Char('s'), Key::Char('s')]).as_slice(),
-        [Effect::Save { expected: Expected::Nothing, .. }]
+        press(&mut state, &[KeyPress::Char('s'), KeyPress::Char('s')]).as_slice(),
+        [Effect::Save { expected: ExpectedFile::Nothing, .. }]
     ));
     // One save at a time.
-    assert_eq!(press(&mut state, &[Key::Char('s'), Key::Char('s')]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Char('s'), KeyPress::Char('s')]), []);
 }
 
 #[test]
 fn somebody_elses_changes_are_written_over_only_when_asked_for() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    press(&mut state, &[Key::Right, Key::Char('s'), Key::Char('s')]);
+    press(&mut state, &[KeyPress::Right, KeyPress::Char('s'), KeyPress::Char('s')]);
     let theirs = PLAN.replace("the base", "our base");
-    let found = InTheWay::Newer(Some(theirs));
+    let found = SaveObstacle::Newer(Some(theirs));
     update(&mut state, Event::SaveRefused(Conflict { path: "test.yaml".into(), found }));
     assert_eq!(state.dialogs.overlay, Some(Overlay::Conflict(0)));
-    let effects = press(&mut state, &[Key::Char('o')]);
-    assert!(matches!(effects.as_slice(), [Effect::Save { expected: Expected::Anything, .. }]), "{effects:?}");
+    let effects = press(&mut state, &[KeyPress::Char('o')]);
+    assert!(matches!(effects.as_slice(), [Effect::Save { expected: ExpectedFile::Anything, .. }]), "{effects:?}");
 }
 
 #[test]
 fn leaving_while_an_older_text_is_being_written_loses_nothing() {
     let mut state = open(PLAN);
     go_to(&mut state, "model.sequence_length");
-    let effects = press(&mut state, &[Key::Right, Key::Char('s'), Key::Char('s')]);
+    let effects = press(&mut state, &[KeyPress::Right, KeyPress::Char('s'), KeyPress::Char('s')]);
     let [Effect::Save { text: older, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     // Edited again and told to save and leave, before the first save has ended.
-    assert_eq!(press(&mut state, &[Key::Right, Key::Char('q'), Key::Char('s')]), []);
+    assert_eq!(press(&mut state, &[KeyPress::Right, KeyPress::Char('q'), KeyPress::Char('s')]), []);
     let newer = state.plans.editor.text().to_owned();
     let path = PathBuf::from("test.yaml");
     let effects = update(&mut state, Event::Saved { path: path.clone(), text: older.clone() });

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::spot::{Spot, Wanted};
+use super::spot::{Spot, SpotKind};
 use crate::app::editor::Editor;
 use crate::app::editor::field::{FIELDS, Field};
 use crate::app::picker::choice::Choice;
@@ -14,7 +14,7 @@ use crate::plan::schema;
 #[derive(Debug, Clone)]
 pub struct Completion {
     /// Keys or values.
-    pub wanted: Wanted,
+    pub wanted: SpotKind,
     /// What is offered.
     pub choices: Vec<Choice>,
     /// The selected one.
@@ -33,13 +33,13 @@ impl Completion {
             return None;
         }
         let choices = match spot.wanted {
-            Wanted::Key => keys(&spot.section, prefix, editor),
-            Wanted::Value => values(spot.key.as_deref()?, catalog),
-            Wanted::Nothing => return None,
+            SpotKind::Key => keys(&spot.section, prefix, editor),
+            SpotKind::Value => values(spot.key.as_deref()?, catalog),
+            SpotKind::Nothing => return None,
         };
         // A key is typed by its name: one that only has the word in its description would take its place.
         let names: Cow<'_, [Choice]> = match spot.wanted {
-            Wanted::Key => choices.iter().map(|choice| Choice::of(&choice.name, "")).collect(),
+            SpotKind::Key => choices.iter().map(|choice| Choice::of(&choice.name, "")).collect(),
             _ => Cow::Borrowed(&choices),
         };
         let mut shown: Vec<Choice> = ranked(&names, prefix).into_iter().map(|at| choices[at].clone()).collect();
@@ -69,11 +69,11 @@ impl Completion {
     pub fn opens_section(&self) -> bool {
         let path =
             |name: &str| if self.section.is_empty() { name.to_owned() } else { format!("{}.{name}", self.section) };
-        self.wanted == Wanted::Key
+        self.wanted == SpotKind::Key
             && self
                 .choice()
                 .and_then(|choice| schema::key(&path(&choice.name)))
-                .is_some_and(|key| key.kind == schema::Kind::Section)
+                .is_some_and(|key| key.kind == schema::ValueKind::Section)
     }
 }
 

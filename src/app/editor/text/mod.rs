@@ -8,13 +8,13 @@ mod spot;
 use ratatui_textarea::{CursorMove, Input, TextArea};
 
 use super::Editor;
-use crate::app::key::{Key, PAGE};
+use crate::app::key::{KeyPress, PAGE};
 use crate::catalog::Catalog;
-use crate::plan::Mark;
+use crate::plan::TextPosition;
 use crate::plan::schema;
 pub use complete::Completion;
-use splice::{Edited, bom_of};
-pub use spot::{Spot, Wanted};
+use splice::{EditedRows, bom_of};
+pub use spot::{Spot, SpotKind};
 
 /// A column beyond which a line counts as very long.
 const FAR: usize = 60_000;
@@ -33,7 +33,7 @@ pub struct TextView {
     /// A row and the byte of the text at which it begins: near where the last change was.
     anchor: (usize, usize),
     /// What was changed since the text was last told.
-    edited: Option<Edited>,
+    edited: Option<EditedRows>,
     /// What may be written at the cursor, while that is offered.
     pub completion: Option<Completion>,
 }
@@ -41,7 +41,7 @@ pub struct TextView {
 impl TextView {
     /// Opens a text at a place of it.
     #[must_use]
-    pub fn open(text: &str, at: Option<Mark>) -> Self {
+    pub fn open(text: &str, at: Option<TextPosition>) -> Self {
         let (lines, anchor) = (lines_of(text), (0, bom_of(text)));
         let mut view = Self { lines, row: 0, column: 0, anchor, edited: None, completion: None };
         if let Some(at) = at {
@@ -91,7 +91,7 @@ impl TextView {
 
     /// The key that the cursor is on, where the schema knows it.
     #[must_use]
-    pub fn key(&self) -> Option<&'static schema::Key> {
+    pub fn key(&self) -> Option<&'static schema::PlanKey> {
         schema::key(self.spot().key.as_deref()?)
     }
 
@@ -127,40 +127,40 @@ impl TextView {
             before.push_str(&lines[at]);
             lines[at] = before;
         }
-        self.edited = Some(Edited { first: start, before: near.len(), after: lines.len() });
+        self.edited = Some(EditedRows { first: start, before: near.len(), after: lines.len() });
         self.lines.splice(near, lines);
         said
     }
 
     /// Takes a key. Whether the lines are others now.
-    pub fn take(&mut self, key: Key) -> bool {
+    pub fn take(&mut self, key: KeyPress) -> bool {
         if let Some(movement) = movement(key) {
             self.with_area(|area| area.move_cursor(movement));
             return false;
         }
         match key {
-            Key::PageUp | Key::PageDown => {
+            KeyPress::PageUp | KeyPress::PageDown => {
                 let (row, column) = self.cursor();
-                let row = if key == Key::PageUp { row.saturating_sub(PAGE) } else { row + PAGE };
+                let row = if key == KeyPress::PageUp { row.saturating_sub(PAGE) } else { row + PAGE };
                 self.go_to(row.min(self.lines().len().saturating_sub(1)), column);
                 false
             }
-            Key::Home | Key::End => {
-                self.go_to(self.row, if key == Key::Home { 0 } else { usize::MAX });
+            KeyPress::Home | KeyPress::End => {
+                self.go_to(self.row, if key == KeyPress::Home { 0 } else { usize::MAX });
                 false
             }
             // Of a very long line the library has only what is near the cursor.
-            Key::Ctrl('u') if self.column > FAR => {
+            KeyPress::Ctrl('u') if self.column > FAR => {
                 let line = &mut self.lines[self.row];
                 *line = line.chars().skip(self.column).collect();
                 self.column = 0;
-                self.edited = Some(Edited { first: self.row, before: 1, after: 1 });
+                self.edited = Some(EditedRows { first: self.row, before: 1, after: 1 });
                 true
             }
-            Key::Enter => self.new_line(),
-            Key::Ctrl('w') => self.with_area(TextArea::delete_word),
-            Key::Ctrl('k') => self.with_area(TextArea::delete_line_by_end),
-            Key::Ctrl('u') => self.with_area(TextArea::delete_line_by_head),
+            KeyPress::Enter => self.new_line(),
+            KeyPress::Ctrl('w') => self.with_area(TextArea::delete_word),
+            KeyPress::Ctrl('k') => self.with_area(TextArea::delete_line_by_end),
+            KeyPress::Ctrl('u') => self.with_area(TextArea::delete_line_by_head),
             key => input(key).is_some_and(|key| {
                 let input = Input { key, ctrl: false, alt: false, shift: false };
                 self.with_area(|area| area.input_without_shortcuts(input))
@@ -202,8 +202,8 @@ impl TextView {
         let (row, column) = self.cursor();
         let goes_on = self.lines().get(row).is_some_and(|line| line.chars().skip(column).any(|c| c == ':'));
         let text = match completion.wanted {
-            Wanted::Key if goes_on => choice.name.clone(),
-            Wanted::Key => format!("{}: ", choice.name),
+            SpotKind::Key if goes_on => choice.name.clone(),
+            SpotKind::Key => format!("{}: ", choice.name),
             _ => choice.name.clone(),
         };
         // A section goes on below.
@@ -229,24 +229,24 @@ fn lines_of(text: &str) -> Vec<String> {
     body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).to_owned()).collect()
 }
 
-fn movement(key: Key) -> Option<CursorMove> {
+fn movement(key: KeyPress) -> Option<CursorMove> {
     Some(match key {
-        Key::Up => CursorMove::Up,
-        Key::Down => CursorMove::Down,
-        Key::Left => CursorMove::Back,
-        Key::Right => CursorMove::Forward,
-        Key::WordLeft => CursorMove::WordBack,
-        Key::WordRight => CursorMove::WordForward,
+        KeyPress::Up => CursorMove::Up,
+        KeyPress::Down => CursorMove::Down,
+        KeyPress::Left => CursorMove::Back,
+        KeyPress::Right => CursorMove::Forward,
+        KeyPress::WordLeft => CursorMove::WordBack,
+        KeyPress::WordRight => CursorMove::WordForward,
         _ => return None,
     })
 }
 
-fn input(key: Key) -> Option<ratatui_textarea::Key> {
+fn input(key: KeyPress) -> Option<ratatui_textarea::Key> {
     use ratatui_textarea::Key as Typed;
     match key {
-        Key::Char(letter) => Some(Typed::Char(letter)),
-        Key::Backspace => Some(Typed::Backspace),
-        Key::Delete => Some(Typed::Delete),
+        KeyPress::Char(letter) => Some(Typed::Char(letter)),
+        KeyPress::Backspace => Some(Typed::Backspace),
+        KeyPress::Delete => Some(Typed::Delete),
         _ => None,
     }
 }
@@ -265,7 +265,7 @@ mod tests {
         text
     }
 
-    fn typed(text: &str, keys: &[Key]) -> String {
+    fn typed(text: &str, keys: &[KeyPress]) -> String {
         let mut view = TextView::open(text, None);
         keys.iter().fold(text.to_owned(), |text, key| if view.take(*key) { told(&mut view, &text) } else { text })
     }
@@ -273,19 +273,19 @@ mod tests {
     #[test]
     fn what_is_not_touched_keeps_its_bytes() {
         for text in ["", "a: 1", "a: 1\n", "\u{feff}a: 1\r\nb: 2\n\r\n", "a: 1\r\n\tb\r\r\n"] {
-            assert_eq!(typed(text, &[Key::Char('x'), Key::Backspace]), text);
-            assert_eq!(typed(text, &[Key::Down, Key::Down, Key::Char('x'), Key::Backspace]), text);
+            assert_eq!(typed(text, &[KeyPress::Char('x'), KeyPress::Backspace]), text);
+            assert_eq!(typed(text, &[KeyPress::Down, KeyPress::Down, KeyPress::Char('x'), KeyPress::Backspace]), text);
         }
         let text = "\u{feff}a: 1\r\nb: 2\nc: 3";
-        assert_eq!(typed(text, &[Key::Down, Key::End, Key::Char('0')]), "\u{feff}a: 1\r\nb: 20\r\nc: 3");
-        assert_eq!(typed(text, &[Key::End, Key::Char('0')]), "\u{feff}a: 10\r\nb: 2\nc: 3");
+        assert_eq!(typed(text, &[KeyPress::Down, KeyPress::End, KeyPress::Char('0')]), "\u{feff}a: 1\r\nb: 20\r\nc: 3");
+        assert_eq!(typed(text, &[KeyPress::End, KeyPress::Char('0')]), "\u{feff}a: 10\r\nb: 2\nc: 3");
     }
 
     #[test]
     fn the_last_line_is_joined_to_the_one_above() {
-        assert_eq!(typed("a: 1\n", &[Key::Down, Key::Backspace]), "a: 1");
-        assert_eq!(typed("a: 1\nb: 2", &[Key::Down, Key::Backspace]), "a: 1b: 2");
-        assert_eq!(typed("a: 1\nb: 2", &[Key::End, Key::Delete]), "a: 1b: 2");
+        assert_eq!(typed("a: 1\n", &[KeyPress::Down, KeyPress::Backspace]), "a: 1");
+        assert_eq!(typed("a: 1\nb: 2", &[KeyPress::Down, KeyPress::Backspace]), "a: 1b: 2");
+        assert_eq!(typed("a: 1\nb: 2", &[KeyPress::End, KeyPress::Delete]), "a: 1b: 2");
     }
 
     #[test]
@@ -295,12 +295,12 @@ mod tests {
         let mut now = text.clone();
         for row in [40, 3, 4, 49, 50, 0, 17, 16, 39] {
             view.go_to(row, usize::MAX);
-            view.take(Key::Char('x'));
+            view.take(KeyPress::Char('x'));
             now = told(&mut view, &now);
-            view.take(Key::Left);
-            view.take(Key::Enter);
+            view.take(KeyPress::Left);
+            view.take(KeyPress::Enter);
             now = told(&mut view, &now);
-            view.take(Key::Backspace);
+            view.take(KeyPress::Backspace);
             now = told(&mut view, &now);
         }
         assert_eq!(now.matches('x').count(), 9);
@@ -309,10 +309,10 @@ mod tests {
 
     #[test]
     fn a_new_line_ends_as_the_others_do_and_is_indented_alike() {
-        let keys = [Key::End, Key::Enter, Key::Char('x')];
+        let keys = [KeyPress::End, KeyPress::Enter, KeyPress::Char('x')];
         assert_eq!(typed("  a: 1\r\n  b: 2\r\n", &keys), "  a: 1\r\n  x\r\n  b: 2\r\n");
         assert_eq!(typed("a:\n", &keys), "a:\n  x\n");
-        assert_eq!(typed("a: 1", &[Key::End, Key::Enter]), "a: 1\n");
+        assert_eq!(typed("a: 1", &[KeyPress::End, KeyPress::Enter]), "a: 1\n");
     }
 
     #[test]
@@ -334,15 +334,26 @@ mod tests {
     fn a_very_long_line_is_edited_at_its_end() {
         let long = "x".repeat(70_000);
         let text = format!("a: 1\n{long}\nb: 2\n");
-        let keys = [Key::Down, Key::End, Key::Char('y'), Key::Left, Key::Char('z'), Key::Right, Key::Enter];
+        let keys = [
+            KeyPress::Down,
+            KeyPress::End,
+            KeyPress::Char('y'),
+            KeyPress::Left,
+            KeyPress::Char('z'),
+            KeyPress::Right,
+            KeyPress::Enter,
+        ];
         assert_eq!(typed(&text, &keys), format!("a: 1\n{long}zy\n\nb: 2\n"));
         let mut view = TextView::open(&text, None);
         view.go_to(1, 70_000);
-        view.take(Key::Left);
+        view.take(KeyPress::Left);
         assert_eq!(view.cursor(), (1, 69_999));
-        view.take(Key::Ctrl('u'));
+        view.take(KeyPress::Ctrl('u'));
         assert_eq!(told(&mut view, &text), "a: 1\nx\nb: 2\n");
-        assert_eq!(typed(&text, &[Key::Down, Key::End, Key::Right, Key::Backspace]), format!("a: 1\n{long}b: 2\n"));
+        assert_eq!(
+            typed(&text, &[KeyPress::Down, KeyPress::End, KeyPress::Right, KeyPress::Backspace]),
+            format!("a: 1\n{long}b: 2\n")
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub const BOM: char = '\u{feff}';
 
 /// Rows that were edited: so many, from the first on, are now so many others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditedRows {
     /// The first of them.
     pub first: usize,
     /// How many they were.

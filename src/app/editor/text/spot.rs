@@ -6,7 +6,7 @@ pub const INDENT: usize = 2;
 
 /// What may stand at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum SpotKind {
     /// A key.
     Key,
     /// A value.
@@ -23,7 +23,7 @@ pub struct Spot {
     /// Dotted path of the key that stands there or whose value stands there.
     pub key: Option<String>,
     /// What may stand there.
-    pub wanted: Wanted,
+    pub wanted: SpotKind,
     /// What is typed of it before the cursor.
     pub prefix: String,
 }
@@ -41,18 +41,18 @@ pub fn at(lines: &[String], row: usize, column: usize) -> Spot {
     let path = |key: &str| if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
     if scan.comment {
         let key = first_key(line).map(|key| path(&key));
-        return Spot { section, key, wanted: Wanted::Nothing, prefix: String::new() };
+        return Spot { section, key, wanted: SpotKind::Nothing, prefix: String::new() };
     }
     match &scan.key {
         Some(key) => {
             let prefix = scan.token.trim_start_matches([' ', '"', '\'']).to_owned();
-            Spot { key: Some(path(key)), section, wanted: Wanted::Value, prefix }
+            Spot { key: Some(path(key)), section, wanted: SpotKind::Value, prefix }
         }
         None => {
             let prefix = scan.token.trim_start_matches([' ', '-', '"', '\'']).to_owned();
             let rest: String = line.chars().skip(column).take_while(|c| is_name(*c)).collect();
             let whole = format!("{prefix}{rest}");
-            Spot { key: (!whole.is_empty()).then(|| path(&whole)), section, wanted: Wanted::Key, prefix }
+            Spot { key: (!whole.is_empty()).then(|| path(&whole)), section, wanted: SpotKind::Key, prefix }
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
         at(&lines, row, column)
     }
 
-    fn is(text: &str, wanted: Wanted, section: &str, key: Option<&str>, prefix: &str) {
+    fn is(text: &str, wanted: SpotKind, section: &str, key: Option<&str>, prefix: &str) {
         let expected =
             Spot { section: section.to_owned(), key: key.map(str::to_owned), wanted, prefix: prefix.to_owned() };
         assert_eq!(spot(text), expected, "{text}");
@@ -171,34 +171,34 @@ mod tests {
 
     #[test]
     fn keys_stand_in_the_section_that_their_indentation_says() {
-        is("mo|", Wanted::Key, "", Some("mo"), "mo");
-        is("model:\n  # a\n\n  ba|tch_size: 8", Wanted::Key, "model", Some("model.batch_size"), "ba");
-        is("model:\n  architecture:\n    hidden_size: 1\n  pre|", Wanted::Key, "model", Some("model.pre"), "pre");
-        is("model:\n  architecture:\n    |", Wanted::Key, "model.architecture", None, "");
-        is("model:\n  batch_size: 8\n|", Wanted::Key, "", None, "");
+        is("mo|", SpotKind::Key, "", Some("mo"), "mo");
+        is("model:\n  # a\n\n  ba|tch_size: 8", SpotKind::Key, "model", Some("model.batch_size"), "ba");
+        is("model:\n  architecture:\n    hidden_size: 1\n  pre|", SpotKind::Key, "model", Some("model.pre"), "pre");
+        is("model:\n  architecture:\n    |", SpotKind::Key, "model.architecture", None, "");
+        is("model:\n  batch_size: 8\n|", SpotKind::Key, "", None, "");
     }
 
     #[test]
     fn values_stand_behind_a_colon() {
-        is("training:\n  precision: bf|", Wanted::Value, "training", Some("training.precision"), "bf");
-        is("training:\n  precision: |fp8 # x", Wanted::Value, "training", Some("training.precision"), "");
-        is("training:\n  precision: \"bf|", Wanted::Value, "training", Some("training.precision"), "bf");
+        is("training:\n  precision: bf|", SpotKind::Value, "training", Some("training.precision"), "bf");
+        is("training:\n  precision: |fp8 # x", SpotKind::Value, "training", Some("training.precision"), "");
+        is("training:\n  precision: \"bf|", SpotKind::Value, "training", Some("training.precision"), "bf");
     }
 
     #[test]
     fn braces_open_sections_on_one_line() {
-        is("hardware: {gpu|", Wanted::Key, "hardware", Some("hardware.gpu"), "gpu");
-        is("hardware: {gpu_type: NVIDIA H|", Wanted::Value, "hardware", Some("hardware.gpu_type"), "NVIDIA H");
-        is("hardware: {custom: {name: a}, gpu|", Wanted::Key, "hardware", Some("hardware.gpu"), "gpu");
+        is("hardware: {gpu|", SpotKind::Key, "hardware", Some("hardware.gpu"), "gpu");
+        is("hardware: {gpu_type: NVIDIA H|", SpotKind::Value, "hardware", Some("hardware.gpu_type"), "NVIDIA H");
+        is("hardware: {custom: {name: a}, gpu|", SpotKind::Key, "hardware", Some("hardware.gpu"), "gpu");
     }
 
     #[test]
     fn json_is_read_alike() {
-        is("{\n  \"model\": {\n    \"ba|", Wanted::Key, "model", Some("model.ba"), "ba");
+        is("{\n  \"model\": {\n    \"ba|", SpotKind::Key, "model", Some("model.ba"), "ba");
     }
 
     #[test]
     fn comments_want_nothing() {
-        is("model:\n  batch_size: 8 # gl|", Wanted::Nothing, "model", Some("model.batch_size"), "");
+        is("model:\n  batch_size: 8 # gl|", SpotKind::Nothing, "model", Some("model.batch_size"), "");
     }
 }

@@ -3,7 +3,7 @@
 //! nobody's in particular (Trainer, accelerate's and diffusers' scripts). Where there is no room for it the bar itself
 //! is left out, ` 33% 307/938 [`; where the total is not known, Lightning's has neither: `Epoch 0: |   | 512/? [`.
 
-use super::super::facts::{Facts, Format, count, leading_number, number_after, of_total};
+use super::super::facts::{LineFacts, LineFormat, count, leading_number, number_after, of_total};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
@@ -71,25 +71,25 @@ fn field(rest: &str, wanted: &str) -> Option<f64> {
 
 /// `1|52|Loss: 2.3697:   0%|▏    | 52/25880 [00:24<3:55:01,  1.83it/s]`: epoch, step and loss stand before the
 /// bar, which counts the steps of one epoch.
-pub struct Torchtune;
+pub struct TorchtuneBar;
 
-impl Format for Torchtune {
+impl LineFormat for TorchtuneBar {
     fn name(&self) -> LogFormat {
         LogFormat::Torchtune
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         let (_, from_epoch) = line.split_at(line.find(|c: char| c.is_ascii_digit())?);
         let (epoch, rest) = from_epoch.split_once('|')?;
         let (step, rest) = rest.split_once('|')?;
         let (epoch, step) = (epoch.parse::<u64>().ok()?, step.parse().ok()?);
         let bar = bar(rest)?;
-        Some(Facts {
+        Some(LineFacts {
             step: Some(step),
             epoch: Some(epoch.saturating_sub(1) as f64 + bar.done as f64 / bar.total? as f64),
             loss: number_after(bar.label, "Loss: "),
             step_time: bar.each,
-            ..Facts::default()
+            ..LineFacts::default()
         })
     }
 }
@@ -98,35 +98,35 @@ impl Format for Torchtune {
 /// within one.
 pub struct Lightning;
 
-impl Format for Lightning {
+impl LineFormat for Lightning {
     fn name(&self) -> LogFormat {
         LogFormat::Lightning
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         let Some(bar) = bar(line) else { return rich(line) };
         let epoch: u64 = bar.label.strip_prefix("Epoch ")?.parse().ok()?;
         // How long a stream is nobody tells.
         // NeMo tells the optimizer's steps beside the batches of the bar, of which several may make one.
         let told = field(bar.rest, "global_step").and_then(count);
         if told.is_some_and(|step| step.abs_diff(bar.done) > 1) {
-            return Some(Facts { step: told, loss: loss(bar.rest), ..Facts::default() });
+            return Some(LineFacts { step: told, loss: loss(bar.rest), ..LineFacts::default() });
         }
         let before = if epoch == 0 { Some(0) } else { bar.total.and_then(|total| epoch.checked_mul(total)) };
-        Some(Facts {
+        Some(LineFacts {
             step: before.and_then(|before| before.checked_add(bar.done)),
             step_is_derived: true,
             epoch: bar.total.map(|total| epoch as f64 + bar.done as f64 / total as f64),
             loss: loss(bar.rest),
             step_time: bar.each,
-            ..Facts::default()
+            ..LineFacts::default()
         })
     }
 }
 
 /// `Epoch 2/9 ━━━━━━━╸━━━━ 307/938 0:00:05 • 0:00:11 57.95it/s v_num: 0.000 train_loss: 0.198`: Lightning's bar by Rich
 /// (src/lightning/pytorch/callbacks/progress/rich_progress.py).
-fn rich(line: &str) -> Option<Facts> {
+fn rich(line: &str) -> Option<LineFacts> {
     let mut words = line.trim().strip_prefix("Epoch ")?.split_whitespace();
     let epoch: u64 = words.next()?.split('/').next()?.parse().ok()?;
     let mut words = words.skip_while(|word| !word.starts_with(|letter: char| letter.is_ascii_digit()));
@@ -136,29 +136,29 @@ fn rich(line: &str) -> Option<Facts> {
     let fields: Vec<&str> = words.collect();
     let mut pairs = fields.windows(2);
     let loss = pairs.find(|pair| pair[0].ends_with("loss:") || pair[0] == "train_loss_step:");
-    (total > 0 && done <= total).then(|| Facts {
+    (total > 0 && done <= total).then(|| LineFacts {
         step: epoch.checked_mul(total).and_then(|before| before.checked_add(done)),
         step_is_derived: true,
         epoch: Some(epoch as f64 + done as f64 / total as f64),
         loss: loss.and_then(|pair| leading_number(pair[1])),
         step_time: (rate > 0.0).then(|| Seconds(1.0 / rate)),
-        ..Facts::default()
+        ..LineFacts::default()
     })
 }
 
 /// A bar of a training loop without a framework's mark.
 #[derive(Default)]
-pub struct Plain {
+pub struct PlainBar {
     /// The total of the bar that is under way: one with fewer rounds in between is an evaluation.
     under_way: Option<u64>,
 }
 
-impl Format for Plain {
+impl LineFormat for PlainBar {
     fn name(&self) -> LogFormat {
         LogFormat::Bar
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         let bar = bar(line)?;
         let label = bar.label.to_ascii_lowercase();
         let names_training = ["train", "step", "iter"].iter().any(|word| label.contains(word));
@@ -171,12 +171,12 @@ impl Format for Plain {
             return None;
         }
         self.under_way = (bar.done < total).then_some(total);
-        Some(Facts {
+        Some(LineFacts {
             step: Some(bar.done),
             total_steps: Some(total),
             loss: loss(bar.rest),
             step_time: bar.each,
-            ..Facts::default()
+            ..LineFacts::default()
         })
     }
 }

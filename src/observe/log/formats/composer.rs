@@ -3,18 +3,18 @@
 //! samples counts those, `[token=1048576/2000000000]:`, and tells its batches as a metric; throughput from
 //! composer/callbacks/speed_monitor.py, memory in units of 1e9 bytes from memory_monitor.py).
 
-use super::super::facts::{Facts, Format, count, count_after, named_number, of_total};
+use super::super::facts::{LineFacts, LineFormat, count, count_after, named_number, of_total};
 use crate::reading::LogFormat;
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
 
 pub struct Composer;
 
-impl Format for Composer {
+impl LineFormat for Composer {
     fn name(&self) -> LogFormat {
         LogFormat::Composer
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         let line = line.trim();
         if line.starts_with('[') {
             return progress(line);
@@ -25,26 +25,26 @@ impl Format for Composer {
 }
 
 /// `[batch=3/100]`, `[epoch=2][batch=3/100]`.
-fn progress(line: &str) -> Option<Facts> {
+fn progress(line: &str) -> Option<LineFacts> {
     let (_, batch) = line.split_once("[batch=")?;
     let Some((batch, total)) = of_total(batch) else {
-        return Some(Facts { step: Some(count_after(line, "[batch=")?), ..Facts::default() });
+        return Some(LineFacts { step: Some(count_after(line, "[batch=")?), ..LineFacts::default() });
     };
     // In an epoch the batches are counted anew: the run's own count stands in `trainer/…` metrics.
     match count_after(line, "[epoch=") {
-        Some(epoch) if epoch > 0 => Some(Facts {
+        Some(epoch) if epoch > 0 => Some(LineFacts {
             step: Some((epoch - 1).checked_mul(total)?.checked_add(batch)?),
             step_is_derived: true,
             epoch: (total > 0).then(|| (epoch - 1) as f64 + batch as f64 / total as f64),
-            ..Facts::default()
+            ..LineFacts::default()
         }),
-        _ => Some(Facts { step: Some(batch), total_steps: Some(total), ..Facts::default() }),
+        _ => Some(LineFacts { step: Some(batch), total_steps: Some(total), ..LineFacts::default() }),
     }
 }
 
-fn metric(name: &str, number: f64) -> Option<Facts> {
+fn metric(name: &str, number: f64) -> Option<LineFacts> {
     const GB: f64 = 1e9;
-    let mut facts = Facts::default();
+    let mut facts = LineFacts::default();
     let positive = Some(number).filter(|number| number.is_finite() && *number > 0.0);
     match name {
         "loss/train/total" => facts.loss = Some(number),

@@ -4,20 +4,20 @@
 //! (`DeepSpeedEngine._report_progress`); its pipeline engine `steps: 10 loss: 0.8 iter time (s): 0.5 samples/sec: 12.3`
 //! (`PipelineEngine.train_batch` in deepspeed/runtime/pipe/engine.py).
 
-use super::super::facts::{Facts, Format, count_after, number_after, of_total, positive_after};
+use super::super::facts::{LineFacts, LineFormat, count_after, number_after, of_total, positive_after};
 use crate::reading::LogFormat;
 use crate::units::{Bytes, Seconds};
 
 pub struct DeepSpeed;
 
-impl Format for DeepSpeed {
+impl LineFormat for DeepSpeed {
     fn name(&self) -> LogFormat {
         LogFormat::DeepSpeed
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         if line.contains(", skipped=") && line.contains(", lr=") {
-            return Some(Facts { step: Some(count_after(line, "step=")?), ..Facts::default() });
+            return Some(LineFacts { step: Some(count_after(line, "step=")?), ..LineFacts::default() });
         }
         if line.contains(" iter time (s): ") {
             return pipeline(line);
@@ -26,25 +26,25 @@ impl Format for DeepSpeed {
         let step = count_after(line, "global_step=").or_else(|| older_step(before))?;
         let samples =
             positive_after(line, "CurrSamplesPerSec=").or_else(|| positive_after(line, "RunningAvgSamplesPerSec="));
-        Some(Facts {
+        Some(LineFacts {
             step: Some(step),
             samples_per_s: samples.or_else(|| positive_after(line, "SamplesPerSec=")),
             allocated: positive_after(line, ", MemAllocated=").map(Bytes::from_gib),
             peak_allocated: positive_after(line, "MaxMemAllocated=").map(Bytes::from_gib),
-            ..Facts::default()
+            ..LineFacts::default()
         })
     }
 }
 
 /// The pipeline engine's line.
-fn pipeline(line: &str) -> Option<Facts> {
+fn pipeline(line: &str) -> Option<LineFacts> {
     let (_, fields) = line.split_once("steps: ")?;
-    Some(Facts {
+    Some(LineFacts {
         step: Some(count_after(line, "steps: ")?),
         loss: number_after(fields, " loss: "),
         step_time: positive_after(fields, "iter time (s): ").map(Seconds),
         samples_per_s: positive_after(fields, "samples/sec: "),
-        ..Facts::default()
+        ..LineFacts::default()
     })
 }
 

@@ -6,23 +6,23 @@
 
 use serde_json::{Map, Value};
 
-use super::super::facts::{Facts, Format, count, count_after, leading_number};
+use super::super::facts::{LineFacts, LineFormat, count, count_after, leading_number};
 use crate::reading::LogFormat;
 use crate::units::{Bytes, Seconds};
 
 pub struct HuggingFace;
 
-impl Format for HuggingFace {
+impl LineFormat for HuggingFace {
     fn name(&self) -> LogFormat {
         LogFormat::HuggingFace
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         if line.contains("Total optimization steps = ") {
             let total = count_after(line, "Total optimization steps = ")?;
-            return Some(Facts { total_steps: Some(total), ..Facts::default() });
+            return Some(LineFacts { total_steps: Some(total), ..LineFacts::default() });
         }
-        let mut facts = Facts::default();
+        let mut facts = LineFacts::default();
         if line.starts_with("{\"current_steps\":") {
             let fields: Map<String, Value> = serde_json::from_str(line).ok()?;
             for (name, value) in &fields {
@@ -41,7 +41,7 @@ impl Format for HuggingFace {
     }
 }
 
-fn take(facts: &mut Facts, name: &str, number: Option<f64>) {
+fn take(facts: &mut LineFacts, name: &str, number: Option<f64>) {
     let positive = number.filter(|number| number.is_finite() && *number > 0.0);
     match name {
         "loss" | "train_loss" => facts.loss = number,

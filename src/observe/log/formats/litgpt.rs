@@ -3,20 +3,20 @@
 //! stepped, and pretraining tells the last one of a step alone); lit-gpt until 2024:
 //! `iter 76 step 38: loss 10.8259, iter time: 197.87ms (optimizer.step)`.
 
-use super::super::facts::{Facts, Format, MicroStep, count_after, number_after, positive_after};
+use super::super::facts::{LineFacts, LineFormat, MicroStep, count_after, number_after, positive_after};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
 pub struct LitGpt;
 
-impl Format for LitGpt {
+impl LineFormat for LitGpt {
     fn name(&self) -> LogFormat {
         LogFormat::LitGpt
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         let time = positive_after(line, "iter time: ")?;
-        Some(Facts {
+        Some(LineFacts {
             step: Some(count_after(line, " step ")?),
             loss: number_after(line, "loss train: ").or_else(|| number_after(line, ": loss ")),
             micro_step: Some(MicroStep {
@@ -24,7 +24,7 @@ impl Format for LitGpt {
                 time: Seconds(time / 1000.0),
                 last: line.contains("ms (step)") || line.contains("ms (optimizer.step)"),
             }),
-            ..Facts::default()
+            ..LineFacts::default()
         })
     }
 }

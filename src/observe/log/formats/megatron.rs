@@ -3,22 +3,22 @@
 //! seconds, `samples per second` and `TFLOPs`; GPT-NeoX begins the line with `samples/sec: 7.8 |` and
 //! writes `lm_loss`).
 
-use super::super::facts::{Facts, Format, named_number, of_total};
+use super::super::facts::{LineFacts, LineFormat, named_number, of_total};
 use crate::reading::LogFormat;
 use crate::units::{FlopsPerSec, Seconds};
 
 pub struct Megatron;
 
-impl Format for Megatron {
+impl LineFormat for Megatron {
     fn name(&self) -> LogFormat {
         LogFormat::Megatron
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         let (before, from_step) = line.split_once("iteration ")?;
         let mut fields = from_step.split('|');
         let (step, total) = of_total(fields.next()?)?;
-        let mut facts = Facts { step: Some(step), total_steps: Some(total), ..Facts::default() };
+        let mut facts = LineFacts { step: Some(step), total_steps: Some(total), ..LineFacts::default() };
         let mut known = false;
         for field in fields.chain(before.split('|')) {
             let Some((name, number)) = named_number(field, ':') else { continue };
@@ -29,7 +29,7 @@ impl Format for Megatron {
 }
 
 /// Takes in one field; whether it is one of Megatron's own.
-fn take(facts: &mut Facts, name: &str, number: f64) -> bool {
+fn take(facts: &mut LineFacts, name: &str, number: f64) -> bool {
     let positive = Some(number).filter(|number| number.is_finite() && *number > 0.0);
     match name {
         "elapsed time per iteration (ms)" => facts.step_time = positive.map(|time| Seconds(time / 1000.0)),

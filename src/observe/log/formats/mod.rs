@@ -2,21 +2,21 @@
 
 mod bar;
 mod composer;
+mod custom;
 mod deepspeed;
 mod hugging_face;
 mod litgpt;
 mod megatron;
 mod nanogpt;
 mod nemo;
-mod own;
 mod torchtitan;
 mod torchtune;
 
-use super::facts::Format;
-pub use own::Own;
+use super::facts::LineFormat;
+pub use custom::CustomPattern;
 
 /// All that are known, the surest first.
-pub fn all() -> Vec<Box<dyn Format>> {
+pub fn all() -> Vec<Box<dyn LineFormat>> {
     vec![
         Box::new(megatron::Megatron),
         Box::new(torchtitan::Torchtitan),
@@ -27,8 +27,8 @@ pub fn all() -> Vec<Box<dyn Format>> {
         Box::new(composer::Composer),
         Box::new(hugging_face::HuggingFace),
         Box::new(nemo::Nemo),
-        Box::new(bar::Torchtune),
+        Box::new(bar::TorchtuneBar),
         Box::new(bar::Lightning),
-        Box::new(bar::Plain::default()),
+        Box::new(bar::PlainBar::default()),
     ]
 }

@@ -2,18 +2,18 @@
 //! (`MetricsProcessor.log` in torchtitan/components/metrics.py; the memory is the most that was
 //! reserved, tokens are of one device; releases of 2024 said `wps`).
 
-use super::super::facts::{Facts, Format, count_after, number_after, positive_after};
+use super::super::facts::{LineFacts, LineFormat, count_after, number_after, positive_after};
 use crate::reading::LogFormat;
 use crate::units::{Bytes, FlopsPerSec, Fraction};
 
 pub struct Torchtitan;
 
-impl Format for Torchtitan {
+impl LineFormat for Torchtitan {
     fn name(&self) -> LogFormat {
         LogFormat::Torchtitan
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         let (before, fields) = line.split_once("step: ")?;
         if before.ends_with("validate ") {
             return None;
@@ -24,7 +24,7 @@ impl Format for Torchtitan {
             return None;
         }
         let step = count_after(line, "step: ")?;
-        Some(Facts {
+        Some(LineFacts {
             step: Some(step),
             loss: number_after(fields, "loss: "),
             grad_norm: number_after(fields, "grad_norm: "),
@@ -32,7 +32,7 @@ impl Format for Torchtitan {
             mfu: positive_after(fields, "mfu: ").map(|percent| Fraction(percent / 100.0)),
             model_flops_per_gpu: positive_after(fields, "tflops: ").map(FlopsPerSec::from_tera),
             peak_reserved: reserved.map(Bytes::from_gib),
-            ..Facts::default()
+            ..LineFacts::default()
         })
     }
 }

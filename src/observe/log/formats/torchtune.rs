@@ -2,20 +2,20 @@
 //! (`StdoutLogger.log_dict` in torchtune/training/metric_logging.py; memory in GiB, see
 //! `get_memory_stats` in torchtune/training/memory.py). Its bar is among the bars.
 
-use super::super::facts::{Facts, Format, count_after, named_number};
+use super::super::facts::{LineFacts, LineFormat, count_after, named_number};
 use crate::reading::LogFormat;
 use crate::units::Bytes;
 
 pub struct Torchtune;
 
-impl Format for Torchtune {
+impl LineFormat for Torchtune {
     fn name(&self) -> LogFormat {
         LogFormat::Torchtune
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         let (_, metrics) = line.strip_prefix("Step ")?.split_once(" | ")?;
-        let mut facts = Facts { step: Some(count_after(line, "Step ")?), ..Facts::default() };
+        let mut facts = LineFacts { step: Some(count_after(line, "Step ")?), ..LineFacts::default() };
         for (name, number) in metrics.split_whitespace().filter_map(|field| named_number(field, ':')) {
             match name {
                 "loss" => facts.loss = Some(number),

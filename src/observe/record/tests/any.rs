@@ -6,13 +6,13 @@ use proptest::prelude::*;
 
 use super::START;
 use crate::reading::{
-    Absence, DeviceMemory, DeviceProcess, DeviceSample, Health, HostProcess, Kind, Links, MigInstance, Moment, NvLinks,
-    Peer, Reading, Sample, Xid, Xids,
+    Absence, DeviceMemory, DeviceProcess, DeviceSample, Health, HostProcess, Links, MigInstance, Moment, NvLinks, Peer,
+    Reading, ReadingKind, Sample, Xid, Xids,
 };
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Watts};
 
-fn kind() -> impl Strategy<Value = Kind> {
-    prop_oneof![Just(Kind::Measured), Just(Kind::UpperBound), Just(Kind::Estimated)]
+fn kind() -> impl Strategy<Value = ReadingKind> {
+    prop_oneof![Just(ReadingKind::Measured), Just(ReadingKind::UpperBound), Just(ReadingKind::Estimated)]
 }
 
 fn absence() -> impl Strategy<Value = Absence> {

@@ -31,7 +31,7 @@ fn sample(second: u64) -> Sample {
     Sample { at, devices: vec![DeviceSample { power, ..DeviceSample::default() }], ..Sample::default() }
 }
 
-fn write(path: &Path, compression: Compression, rotation: Rotation, samples: &[Sample]) -> Written {
+fn write(path: &Path, compression: Compression, rotation: Rotation, samples: &[Sample]) -> RecordingTotals {
     let mut recorder = Recorder::create(path, header(), compression, rotation).unwrap();
     for sample in samples {
         recorder.write(sample).unwrap();

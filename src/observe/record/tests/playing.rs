@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::{Compression, Replay, Rotation};
 use super::{START, folder, sample, write};
 use crate::observe::Source;
-use crate::reading::playback::Steer;
+use crate::reading::playback::PlaybackCommand;
 use crate::reading::{Moment, Sample};
 
 /// A replay of so many seconds, and how to take from it all that is due.
@@ -31,15 +31,19 @@ fn due(replay: &mut Replay) -> Vec<u64> {
 #[test]
 fn a_step_back_begins_at_the_last_milestone() {
     let (_folder, mut replay) = replay(1000, Compression::None);
-    replay.steer(Steer::Seek(10_000));
+    replay.steer(PlaybackCommand::Seek(10_000));
     due(&mut replay);
     // 900 samples are the third milestone.
-    for (steer, from, to) in [(Steer::Step(-1), 900, 998), (Steer::Seek(-98), 900, 900), (Steer::Step(-1), 600, 899)] {
+    for (steer, from, to) in [
+        (PlaybackCommand::Step(-1), 900, 998),
+        (PlaybackCommand::Seek(-98), 900, 900),
+        (PlaybackCommand::Step(-1), 600, 899),
+    ] {
         replay.steer(steer);
         assert_eq!(due(&mut replay), (from..=to).collect::<Vec<_>>());
         assert_eq!(replay.playback().unwrap().from as u64, from);
     }
-    replay.steer(Steer::Afresh);
+    replay.steer(PlaybackCommand::Afresh);
     assert_eq!(due(&mut replay), (0..=899).collect::<Vec<_>>());
     assert_eq!(replay.playback().unwrap().from, 0);
 }
@@ -49,28 +53,28 @@ fn it_is_paused_stepped_and_sought() {
     for compression in [Compression::None, Compression::Gzip] {
         let (_folder, mut replay) = replay(300, compression);
         assert_eq!(due(&mut replay), [0]);
-        replay.steer(Steer::Pause);
+        replay.steer(PlaybackCommand::Pause);
         assert_eq!(replay.pause(Duration::from_secs(1)), None);
-        replay.steer(Steer::Step(1));
+        replay.steer(PlaybackCommand::Step(1));
         assert_eq!(due(&mut replay), [1]);
         // On to a minute later: all that lies between is seen.
-        replay.steer(Steer::Seek(60));
+        replay.steer(PlaybackCommand::Seek(60));
         assert_eq!(due(&mut replay), (2..=61).collect::<Vec<_>>());
         assert_eq!(replay.playback().unwrap().rewound, 0);
         // Back: from the beginning, as if it had been played to there.
-        replay.steer(Steer::Step(-1));
+        replay.steer(PlaybackCommand::Step(-1));
         assert_eq!(due(&mut replay), (0..=60).collect::<Vec<_>>());
         assert_eq!(replay.playback().unwrap().rewound, 1);
         // Twice at once counts twice. 5 % of 299 s are 14.95 s: from 60 to 74.95 and 88.95.
-        replay.steer(Steer::SeekPercent(5));
-        replay.steer(Steer::SeekPercent(5));
+        replay.steer(PlaybackCommand::SeekPercent(5));
+        replay.steer(PlaybackCommand::SeekPercent(5));
         assert_eq!(due(&mut replay), (61..=88).collect::<Vec<_>>());
-        replay.steer(Steer::Seek(10_000));
+        replay.steer(PlaybackCommand::Seek(10_000));
         assert_eq!(due(&mut replay).last(), Some(&299));
         assert!(replay.playback().unwrap().ended());
-        replay.steer(Steer::Pause);
+        replay.steer(PlaybackCommand::Pause);
         assert_eq!(due(&mut replay), [0], "at the end it begins again");
-        replay.steer(Steer::Seek(-10_000));
+        replay.steer(PlaybackCommand::Seek(-10_000));
         assert_eq!(due(&mut replay), Vec::<u64>::new(), "already there");
     }
 }
@@ -82,12 +86,12 @@ fn it_goes_on_at_its_speed() {
     let left = |replay: &Replay| replay.pause(Duration::from_secs(1)).unwrap().as_secs_f64();
     assert!(left(&replay) > 0.5 && left(&replay) <= 1.0, "{}", left(&replay));
     for _ in 0..2 {
-        replay.steer(Steer::Slower);
+        replay.steer(PlaybackCommand::Slower);
     }
     // A second of the recording takes four.
     assert!(left(&replay) > 3.5 && left(&replay) <= 4.0, "{}", left(&replay));
     for _ in 0..30 {
-        replay.steer(Steer::Faster);
+        replay.steer(PlaybackCommand::Faster);
     }
     assert_eq!(replay.playback().unwrap().speed, 4096.0);
     let start = Instant::now();
@@ -105,7 +109,7 @@ fn a_recording_that_shrinks_while_it_is_played_ends_there() {
     let path = folder.path().join("run.ndjson");
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    replay.steer(Steer::Seek(10_000));
+    replay.steer(PlaybackCommand::Seek(10_000));
     due(&mut replay);
     let playback = replay.playback().unwrap();
     assert!(playback.ended() && playback.damage.is_some(), "{playback:?}");

@@ -1,6 +1,6 @@
 //! The stack machine that a pickle is written for, with the operations of plain data alone.
 
-use super::{Id, Value};
+use super::{Value, ValueId};
 
 /// Memory that any pickle may take, and for each of its bytes besides. A snapshot's block, the densest part of one,
 /// has forty bytes in the file and two hundred here; a hostile file has one and seventy.
@@ -8,17 +8,17 @@ const MOST_BYTES: usize = 112 << 20;
 const MOST_A_BYTE: usize = 8;
 
 /// No value of that number.
-const NOTHING: Id = Id::MAX;
+const NOTHING: ValueId = ValueId::MAX;
 
 /// Where a pickle has got to.
 pub struct Machine<'a> {
     bytes: &'a [u8],
     at: usize,
     values: Vec<Value>,
-    stack: Vec<Id>,
+    stack: Vec<ValueId>,
     /// Heights of the stack at each mark.
     marks: Vec<usize>,
-    memo: Vec<Id>,
+    memo: Vec<ValueId>,
     /// Bytes of memory that are left.
     left: usize,
 }
@@ -28,7 +28,7 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// As [`super::Pickle::read`].
-    pub fn run(bytes: &[u8]) -> Result<(Vec<Value>, Id), String> {
+    pub fn run(bytes: &[u8]) -> Result<(Vec<Value>, ValueId), String> {
         let mut machine = Machine {
             bytes,
             at: 0,
@@ -42,7 +42,7 @@ impl Machine<'_> {
         Ok((machine.values, root))
     }
 
-    fn play(&mut self) -> Result<Id, String> {
+    fn play(&mut self) -> Result<ValueId, String> {
         loop {
             let opcode = self.byte()?;
             if opcode == b'.' {
@@ -219,7 +219,7 @@ impl Machine<'_> {
         let top = *self.stack.last().ok_or("a value is missing")?;
         let slot = slot as usize;
         if slot >= self.memo.len() {
-            self.take_memory((slot + 1 - self.memo.len()).saturating_mul(size_of::<Id>()))?;
+            self.take_memory((slot + 1 - self.memo.len()).saturating_mul(size_of::<ValueId>()))?;
             self.memo.resize(slot + 1, NOTHING);
         }
         self.memo[slot] = top;
@@ -232,8 +232,8 @@ impl Machine<'_> {
         self.put(id)
     }
 
-    fn extend_list(&mut self, items: Vec<Id>) -> Result<(), String> {
-        self.take_memory(collection(items.len(), size_of::<Id>()))?;
+    fn extend_list(&mut self, items: Vec<ValueId>) -> Result<(), String> {
+        self.take_memory(collection(items.len(), size_of::<ValueId>()))?;
         match self.top()? {
             Value::List(list) => list.extend(items),
             _ => return Err("an item has no list".to_owned()),
@@ -241,8 +241,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn extend_dictionary(&mut self, pairs: Vec<(Id, Id)>) -> Result<(), String> {
-        self.take_memory(collection(pairs.len(), size_of::<(Id, Id)>()))?;
+    fn extend_dictionary(&mut self, pairs: Vec<(ValueId, ValueId)>) -> Result<(), String> {
+        self.take_memory(collection(pairs.len(), size_of::<(ValueId, ValueId)>()))?;
         match self.top()? {
             Value::Dictionary(dictionary) => dictionary.extend(pairs),
             _ => return Err("a pair has no dictionary".to_owned()),
@@ -255,7 +255,7 @@ impl Machine<'_> {
         self.values.get_mut(id as usize).ok_or_else(|| "a value is missing".to_owned())
     }
 
-    fn since_mark(&mut self) -> Result<Vec<Id>, String> {
+    fn since_mark(&mut self) -> Result<Vec<ValueId>, String> {
         let height = self.marks.pop().filter(|height| *height <= self.stack.len()).ok_or("a mark is missing")?;
         Ok(self.stack.split_off(height))
     }
@@ -263,18 +263,18 @@ impl Machine<'_> {
     fn push(&mut self, value: Value) -> Result<(), String> {
         self.take_memory(size_of::<Value>())?;
         let items = match &value {
-            Value::List(items) if !items.is_empty() => collection(items.len(), size_of::<Id>()),
-            Value::Dictionary(pairs) if !pairs.is_empty() => collection(pairs.len(), size_of::<(Id, Id)>()),
+            Value::List(items) if !items.is_empty() => collection(items.len(), size_of::<ValueId>()),
+            Value::Dictionary(pairs) if !pairs.is_empty() => collection(pairs.len(), size_of::<(ValueId, ValueId)>()),
             _ => 0,
         };
         self.take_memory(items)?;
-        self.put(Id::try_from(self.values.len()).map_err(|_| "too large")?)?;
+        self.put(ValueId::try_from(self.values.len()).map_err(|_| "too large")?)?;
         self.values.push(value);
         Ok(())
     }
 
-    fn put(&mut self, id: Id) -> Result<(), String> {
-        self.take_memory(size_of::<Id>())?;
+    fn put(&mut self, id: ValueId) -> Result<(), String> {
+        self.take_memory(size_of::<ValueId>())?;
         self.stack.push(id);
         Ok(())
     }
@@ -285,7 +285,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn pop(&mut self) -> Result<Id, String> {
+    fn pop(&mut self) -> Result<ValueId, String> {
         // What stands below a mark is not to be had without it.
         let floor = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= floor {
@@ -327,7 +327,7 @@ fn collection(items: usize, each: usize) -> usize {
     if items == 0 { 0 } else { 32 + 2 * each * items }
 }
 
-fn pairs(items: &[Id]) -> Result<Vec<(Id, Id)>, String> {
+fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>, String> {
     if !items.len().is_multiple_of(2) {
         return Err("a key has no value".to_owned());
     }

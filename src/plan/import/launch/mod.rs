@@ -9,11 +9,11 @@ use super::settings::Settings;
 use super::shell;
 use wrappers::options_of;
 
-pub use world::{Around, World, of_environment, of_slurm};
+pub use world::{LaunchEnvironment, World, of_environment, of_slurm};
 
 /// A command taken apart.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Launched {
+pub struct LaunchCommand {
     /// Launchers, the outermost first.
     pub launchers: Vec<Launcher>,
     /// What they start.
@@ -26,7 +26,7 @@ pub struct Launched {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launcher {
     /// Which.
-    pub kind: Kind,
+    pub kind: LauncherKind,
     /// Its options by name, `-` as `_`.
     pub options: Settings,
 }
@@ -85,7 +85,7 @@ impl Program {
 
 /// The launchers that are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LauncherKind {
     /// `torchrun`, `python -m torch.distributed.run`, `… .launch`.
     Torchrun,
     /// `accelerate launch`.
@@ -117,8 +117,8 @@ fn is_shell(name: &str) -> bool {
 }
 
 /// Takes a command apart.
-pub fn take_apart(words: &[String]) -> Launched {
-    let mut launched = Launched::default();
+pub fn take_apart(words: &[String]) -> LaunchCommand {
+    let mut launched = LaunchCommand::default();
     follow(words.to_vec(), &mut launched, 0);
     launched
 }
@@ -126,7 +126,7 @@ pub fn take_apart(words: &[String]) -> Launched {
 /// More commands in each other than this are none.
 const DEEPEST: usize = 16;
 
-fn follow(words: Vec<String>, launched: &mut Launched, depth: usize) {
+fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
     let mut rest = words.as_slice();
     while let Some((name, value)) = rest.first().and_then(|word| variable(word)) {
         launched.variables.push((name.to_owned(), value.to_owned()));
@@ -168,7 +168,7 @@ fn follow(words: Vec<String>, launched: &mut Launched, depth: usize) {
 /// Of a shell's commands the last that starts Python or a launcher (`torchrun … | tee log`), else the last.
 fn last_that_trains(mut commands: Vec<Vec<String>>, depth: usize) -> Vec<String> {
     let trains = |words: &Vec<String>| {
-        let mut launched = Launched::default();
+        let mut launched = LaunchCommand::default();
         follow(words.clone(), &mut launched, depth + 1);
         launched.program.python || !launched.launchers.is_empty()
     };
@@ -216,7 +216,7 @@ fn interpreted(words: &[String], module: &str) -> (String, bool, Vec<String>) {
 }
 
 /// A program, which may itself be one that starts another.
-fn started(path: String, module: bool, python: bool, words: Vec<String>, launched: &mut Launched, depth: usize) {
+fn started(path: String, module: bool, python: bool, words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
     if depth > DEEPEST {
         return;
     }
@@ -240,7 +240,7 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
         return follow([behind, inner].concat(), launched, depth + 1);
     };
     launched.launchers.push(Launcher { kind, options });
-    if matches!(kind, Kind::Srun | Kind::Mpirun) || plain {
+    if matches!(kind, LauncherKind::Srun | LauncherKind::Mpirun) || plain {
         return follow(inner, launched, depth + 1);
     }
     if let Some((path, words)) = inner.split_first() {
@@ -279,7 +279,7 @@ fn variable(word: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn apart(line: &str) -> (Vec<Kind>, String, usize) {
+    fn apart(line: &str) -> (Vec<LauncherKind>, String, usize) {
         let words: Vec<String> = line.split(' ').map(|word| word.replace('~', " ")).collect();
         let launched = take_apart(&words);
         let kinds = launched.launchers.iter().map(|launcher| launcher.kind).collect();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_stands_around_a_program_is_taken_off() {
-        use Kind::{Accelerate, Composer, Deepspeed, Mpirun, Srun, Torchrun};
+        use LauncherKind::{Accelerate, Composer, Deepspeed, Mpirun, Srun, Torchrun};
         for (line, kinds, path, words) in [
             ("python train.py --a 1", vec![], "train.py", 2),
             ("/usr/bin/python3.11 -u -X dev -m pkg.train x", vec![], "pkg.train", 1),

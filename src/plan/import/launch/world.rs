@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kind, Launcher};
-use crate::plan::import::origin::{Found, Origin};
+use super::{Launcher, LauncherKind};
+use crate::plan::import::origin::{Origin, Setting};
 use crate::plan::import::settings::Settings;
 
 /// How many processes there are.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct World {
     /// Processes, one a GPU.
-    pub total: Option<Found<u64>>,
+    pub total: Option<Setting<u64>>,
     /// Nodes.
-    pub nodes: Option<Found<u64>>,
+    pub nodes: Option<Setting<u64>>,
     /// Processes on a node.
-    pub per_node: Option<Found<u64>>,
+    pub per_node: Option<Setting<u64>>,
 }
 
 impl World {
@@ -26,15 +26,15 @@ impl World {
                     "{} nodes ({}) x {} ({})",
                     nodes.value, nodes.origin, per_node.value, per_node.origin
                 ));
-                self.total = nodes.value.checked_mul(per_node.value).map(|total| Found::new(total, origin));
+                self.total = nodes.value.checked_mul(per_node.value).map(|total| Setting::new(total, origin));
             }
             (Some(total), Some(nodes), None) if nodes.value > 0 && total.value.is_multiple_of(nodes.value) => {
                 let origin = Origin::Derived(format!("{} processes / {} nodes", total.value, nodes.value));
-                self.per_node = Some(Found::new(total.value / nodes.value, origin));
+                self.per_node = Some(Setting::new(total.value / nodes.value, origin));
             }
             (Some(total), None, Some(per_node)) if per_node.value > 0 => {
                 let origin = Origin::Derived(format!("{} processes / {} a node", total.value, per_node.value));
-                self.nodes = Some(Found::new(total.value.div_ceil(per_node.value), origin));
+                self.nodes = Some(Setting::new(total.value.div_ceil(per_node.value), origin));
             }
             _ => {}
         }
@@ -43,41 +43,41 @@ impl World {
 
     /// `n` processes on this machine.
     pub fn here(n: u64, origin: Origin) -> Self {
-        let one = Found::new(1, origin.clone());
-        Self { total: Some(Found::new(n, origin.clone())), nodes: Some(one), per_node: Some(Found::new(n, origin)) }
+        let one = Setting::new(1, origin.clone());
+        Self { total: Some(Setting::new(n, origin.clone())), nodes: Some(one), per_node: Some(Setting::new(n, origin)) }
     }
 }
 
 /// Surroundings that decide how many processes a launcher starts.
-pub struct Around<'a> {
+pub struct LaunchEnvironment<'a> {
     /// A variable of the environment.
-    pub variable: &'a dyn Fn(&str) -> Option<Found<String>>,
+    pub variable: &'a dyn Fn(&str) -> Option<Setting<String>>,
     /// The GPUs that are in sight.
-    pub gpus: Option<Found<u64>>,
+    pub gpus: Option<Setting<u64>>,
     /// A file that the launcher names.
     pub file: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl Launcher {
     /// How many processes it starts.
-    pub fn world(&self, around: &Around) -> World {
+    pub fn world(&self, around: &LaunchEnvironment) -> World {
         let options = &self.options;
         let whole = |names: &[&str]| options.first_whole(names);
         match self.kind {
-            Kind::Torchrun => torchrun(options, around),
-            Kind::Accelerate => {
+            LauncherKind::Torchrun => torchrun(options, around),
+            LauncherKind::Accelerate => {
                 World { total: whole(&["num_processes"]), nodes: whole(&["num_machines"]), per_node: None }
             }
-            Kind::Deepspeed => deepspeed(options, around),
-            Kind::Composer => World {
+            LauncherKind::Deepspeed => deepspeed(options, around),
+            LauncherKind::Composer => World {
                 total: whole(&["world_size"]),
                 nodes: options.get("world_size").is_none().then(|| {
                     let option = "no --world_size: this node".to_owned();
-                    Found::new(1, Origin::Default { framework: "composer", option })
+                    Setting::new(1, Origin::Default { framework: "composer", option })
                 }),
                 per_node: whole(&["n", "nproc"]).or_else(|| around.gpus.clone()),
             },
-            Kind::Srun => {
+            LauncherKind::Srun => {
                 // What is not said again is as the job has it.
                 let job = |names: &[&str]| {
                     let found = names.iter().find_map(|name| (around.variable)(name));
@@ -89,13 +89,13 @@ impl Launcher {
                 let nodes = nodes.or_else(|| job(&["SLURM_NNODES", "SLURM_JOB_NUM_NODES"]));
                 World { total: total.or_else(|| job(&["SLURM_NTASKS"])), nodes, per_node }
             }
-            Kind::Mpirun => mpirun(options),
-            Kind::Colossal => {
+            LauncherKind::Mpirun => mpirun(options),
+            LauncherKind::Colossal => {
                 let hosts = options.text("host").map(|found| found.map(|text| text.split(',').count() as u64));
                 let listed = options.holds("hostfile");
                 let one = || {
                     let option = "no --host: this node".to_owned();
-                    Found::new(1, Origin::Default { framework: "colossalai", option })
+                    Setting::new(1, Origin::Default { framework: "colossalai", option })
                 };
                 let nodes = hosts.or_else(|| (!listed).then(one));
                 World { total: None, nodes, per_node: whole(&["nproc_per_node"]) }
@@ -110,7 +110,7 @@ fn range(text: &str) -> Option<u64> {
     text.rsplit([':', '-']).next()?.trim().parse().ok()
 }
 
-fn torchrun(options: &Settings, around: &Around) -> World {
+fn torchrun(options: &Settings, around: &LaunchEnvironment) -> World {
     const FRAMEWORK: &str = "torchrun";
     let default = |option: &str| Origin::Default { framework: FRAMEWORK, option: option.to_owned() };
     let given = |names: &[&str], variable: &str| options.first_text(names).or_else(|| (around.variable)(variable));
@@ -119,13 +119,13 @@ fn torchrun(options: &Settings, around: &Around) -> World {
     let nodes = match given(&["nnodes", "nnode"], "PET_NNODES") {
         Some(found) => found.and_then(|text| range(&text)),
         None if said(&["nnodes", "nnode"]) => None,
-        None => Some(Found::new(1, default("--nnodes 1"))),
+        None => Some(Setting::new(1, default("--nnodes 1"))),
     };
     let per_node = match given(&["nproc_per_node"], "PET_NPROC_PER_NODE") {
         None if said(&["nproc_per_node"]) => None,
-        None => Some(Found::new(1, default("--nproc-per-node 1"))),
+        None => Some(Setting::new(1, default("--nproc-per-node 1"))),
         Some(found) => match found.value.parse() {
-            Ok(number) => Some(Found::new(number, found.origin)),
+            Ok(number) => Some(Setting::new(number, found.origin)),
             // As many as there are; `cpu` starts no process a GPU.
             Err(_) if matches!(found.value.as_str(), "gpu" | "auto" | "xpu") => around.gpus.clone(),
             Err(_) => None,
@@ -135,7 +135,7 @@ fn torchrun(options: &Settings, around: &Around) -> World {
 }
 
 /// `--num_nodes`, `--num_gpus`, `--include`, `--exclude`, the host file; else every GPU in sight.
-fn deepspeed(options: &Settings, around: &Around) -> World {
+fn deepspeed(options: &Settings, around: &LaunchEnvironment) -> World {
     if let Some(told) = options.text("world_info").and_then(|found| of_world_info(&found)) {
         return told;
     }
@@ -146,34 +146,34 @@ fn deepspeed(options: &Settings, around: &Around) -> World {
     for (names, includes) in [(&["i", "include"], true), (&["e", "exclude"], false)] {
         let Some(filter) = options.first_text(names) else { continue };
         if let Some(left) = filtered(&filter.value, includes, &all) {
-            let nodes = Found::new(left.len() as u64, filter.origin.clone());
+            let nodes = Setting::new(left.len() as u64, filter.origin.clone());
             return World {
-                total: Some(Found::new(left.iter().sum(), filter.origin)),
+                total: Some(Setting::new(left.iter().sum(), filter.origin)),
                 nodes: Some(nodes),
                 per_node: None,
             };
         }
     }
     let from_file = |line: &str| Origin::File { name: hostfile.clone(), line: None, key: line.to_owned() };
-    let positive = |found: &Found<u64>| found.value > 0;
+    let positive = |found: &Setting<u64>| found.value > 0;
     let nodes = options.whole("num_nodes").filter(positive);
     let per_node = options.first_whole(&["num_gpus", "num_accelerators"]).filter(positive);
-    let nodes = nodes.or_else(|| hosts.as_ref().map(|hosts| Found::new(hosts.len() as u64, from_file("hosts"))));
+    let nodes = nodes.or_else(|| hosts.as_ref().map(|hosts| Setting::new(hosts.len() as u64, from_file("hosts"))));
     let per_node = per_node
-        .or_else(|| hosts.as_ref()?.first().map(|(_, slots)| Found::new(*slots, from_file("slots"))))
+        .or_else(|| hosts.as_ref()?.first().map(|(_, slots)| Setting::new(*slots, from_file("slots"))))
         .or_else(|| around.gpus.clone());
     let one =
-        || Found::new(1, Origin::Default { framework: "deepspeed", option: "no host file: this node".to_owned() });
+        || Setting::new(1, Origin::Default { framework: "deepspeed", option: "no host file: this node".to_owned() });
     World { total: None, nodes: nodes.or_else(|| Some(one())), per_node }
 }
 
 /// What DeepSpeed's runner tells its launcher on each node: `{"worker-0": [0, 1]}` in base64 (`deepspeed/launcher/runner.py`).
-fn of_world_info(told: &Found<String>) -> Option<World> {
+fn of_world_info(told: &Setting<String>) -> Option<World> {
     let json = of_base64(&told.value)?;
     let hosts: BTreeMap<String, Vec<u64>> = serde_json::from_slice(&json).ok()?;
     let total = hosts.values().map(|slots| slots.len() as u64).sum();
-    let nodes = Found::new(hosts.len() as u64, told.origin.clone());
-    let all = (total > 0).then(|| Found::new(total, told.origin.clone()))?;
+    let nodes = Setting::new(hosts.len() as u64, told.origin.clone());
+    let all = (total > 0).then(|| Setting::new(total, told.origin.clone()))?;
     Some(World { total: Some(all), nodes: Some(nodes), per_node: None })
 }
 
@@ -244,7 +244,7 @@ fn mpirun(options: &Settings) -> World {
 }
 
 /// The world as the process's own environment tells it.
-pub fn of_environment(variable: &dyn Fn(&str) -> Option<Found<String>>) -> World {
+pub fn of_environment(variable: &dyn Fn(&str) -> Option<Setting<String>>) -> World {
     let whole = |name: &str| variable(name).and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
     // A cluster sets WORLD_SIZE for its launchers too; a rank has only what the launcher has started.
     let rank = ["LOCAL_RANK", "RANK"].iter().any(|name| whole(name).is_some());
@@ -260,7 +260,7 @@ pub fn of_environment(variable: &dyn Fn(&str) -> Option<Found<String>>) -> World
 }
 
 /// The world of a job step of Slurm in which every task is a training process.
-pub fn of_slurm(variable: &dyn Fn(&str) -> Option<Found<String>>) -> World {
+pub fn of_slurm(variable: &dyn Fn(&str) -> Option<Setting<String>>) -> World {
     let whole = |name: &str| variable(name).and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
     let in_step =
         variable("SLURM_PROCID").is_some() && variable("SLURM_STEP_ID").is_none_or(|step| step.value != "batch");

@@ -1,12 +1,12 @@
 //! Commands that start another: their names, and which of their options take no value, so that
 //! what they start is found behind them.
 
-use super::Kind;
+use super::LauncherKind;
 
 /// A command in front of another: its options that take no value; every other takes one.
 pub struct Wrapper {
     names: &'static [&'static str],
-    pub kind: Option<Kind>,
+    pub kind: Option<LauncherKind>,
     flags: &'static [&'static str],
     /// Words that belong to it and are no options (`accelerate launch`, `timeout 10m`).
     pub words: usize,
@@ -15,7 +15,7 @@ pub struct Wrapper {
 const WRAPPERS: &[Wrapper] = &[
     Wrapper {
         names: &["torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher"],
-        kind: Some(Kind::Torchrun),
+        kind: Some(LauncherKind::Torchrun),
         flags: &[
             "standalone",
             "no_python",
@@ -30,25 +30,25 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         names: &["tune"],
-        kind: Some(Kind::Torchrun),
+        kind: Some(LauncherKind::Torchrun),
         flags: &["standalone", "no_python", "m", "module", "run_path", "virtual_local_rank"],
         words: 1,
     },
     Wrapper {
         names: &["accelerate-launch", "accelerate.commands.launch"],
-        kind: Some(Kind::Accelerate),
+        kind: Some(LauncherKind::Accelerate),
         flags: ACCELERATE_FLAGS,
         words: 0,
     },
     Wrapper {
         names: &["accelerate", "accelerate.commands.accelerate_cli"],
-        kind: Some(Kind::Accelerate),
+        kind: Some(LauncherKind::Accelerate),
         flags: ACCELERATE_FLAGS,
         words: 1,
     },
     Wrapper {
         names: &["deepspeed", "ds", "deepspeed.launcher.runner", "deepspeed.pt", "deepspeed.launcher.launch"],
-        kind: Some(Kind::Deepspeed),
+        kind: Some(LauncherKind::Deepspeed),
         flags: &[
             "module",
             "no_python",
@@ -67,11 +67,11 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         names: &["composer", "composer.cli.launcher"],
-        kind: Some(Kind::Composer),
+        kind: Some(LauncherKind::Composer),
         flags: &["v", "verbose", "m", "module_mode", "c", "command_mode"],
         words: 0,
     },
-    Wrapper { names: &["colossalai"], kind: Some(Kind::Colossal), flags: &["standalone", "m"], words: 1 },
+    Wrapper { names: &["colossalai"], kind: Some(LauncherKind::Colossal), flags: &["standalone", "m"], words: 1 },
     Wrapper {
         names: &["docker", "podman", "nvidia-docker"],
         kind: None,
@@ -97,7 +97,7 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { names: &["ray"], kind: None, flags: &["no_wait", "verbose", "v"], words: 2 },
     Wrapper {
         names: &["srun"],
-        kind: Some(Kind::Srun),
+        kind: Some(LauncherKind::Srun),
         flags: &[
             "l",
             "label",
@@ -151,7 +151,7 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         names: &["mpirun", "mpiexec", "orterun", "prun", "mpiexec.hydra", "mpirun.real", "mpirun_rsh"],
-        kind: Some(Kind::Mpirun),
+        kind: Some(LauncherKind::Mpirun),
         flags: &[
             "allow_run_as_root",
             "v",
@@ -296,7 +296,7 @@ pub fn options_of(wrapper: &Wrapper, words: &[String]) -> (Vec<String>, Vec<Stri
             continue;
         }
         // Of short options the value may stand directly behind: `-N4`, `stdbuf -oL`.
-        let short = matches!(wrapper.kind, Some(Kind::Srun) | None);
+        let short = matches!(wrapper.kind, Some(LauncherKind::Srun) | None);
         let joined = !word.starts_with("--") && short && name.len() > 1 && !word.contains('=');
         if joined && !wrapper.flags.contains(&name.as_str()) {
             let (short, value) = name.split_at(name.chars().next().map_or(0, char::len_utf8));
@@ -309,7 +309,7 @@ pub fn options_of(wrapper: &Wrapper, words: &[String]) -> (Vec<String>, Vec<Stri
             own.push(format!("--{name}=true"));
         } else if let Some(value) = words.get(at) {
             own.push(format!("--{}={value}", word.trim_start_matches('-')));
-            at += 1 + usize::from(wrapper.kind == Some(Kind::Mpirun) && name.ends_with("mca"));
+            at += 1 + usize::from(wrapper.kind == Some(LauncherKind::Mpirun) && name.ends_with("mca"));
         }
     }
     (own, words.get(at..).unwrap_or_default().to_vec())

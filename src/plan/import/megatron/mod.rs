@@ -5,31 +5,31 @@ mod shape;
 mod training;
 
 use super::arguments;
-use super::common::Context;
-use super::imported::Imported;
-use super::origin::{Found, Origin};
-use super::settings::{Plain, Settings};
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
+use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "Megatron-LM core 0.15";
 
 /// What `arguments.py` fills in, where it matters here.
-const DEFAULTS: &[(&str, Plain)] = &[
-    ("tensor_model_parallel_size", Plain::Whole(1)),
-    ("pipeline_model_parallel_size", Plain::Whole(1)),
-    ("context_parallel_size", Plain::Whole(1)),
-    ("hidden_dropout", Plain::Number(0.1)),
-    ("optimizer", Plain::Text("adam")),
-    ("normalization", Plain::Text("LayerNorm")),
-    ("position_embedding_type", Plain::Text("learned_absolute")),
-    ("attention_backend", Plain::Text("auto")),
-    ("weight_decay", Plain::Number(0.01)),
-    ("clip_grad", Plain::Number(1.0)),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("tensor_model_parallel_size", DefaultValue::Whole(1)),
+    ("pipeline_model_parallel_size", DefaultValue::Whole(1)),
+    ("context_parallel_size", DefaultValue::Whole(1)),
+    ("hidden_dropout", DefaultValue::Number(0.1)),
+    ("optimizer", DefaultValue::Text("adam")),
+    ("normalization", DefaultValue::Text("LayerNorm")),
+    ("position_embedding_type", DefaultValue::Text("learned_absolute")),
+    ("attention_backend", DefaultValue::Text("auto")),
+    ("weight_decay", DefaultValue::Number(0.01)),
+    ("clip_grad", DefaultValue::Number(1.0)),
 ];
 
 /// Whether the program takes Megatron's arguments.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let words = &context.program.words;
     let has =
         |name: &str| words.iter().any(|word| word.split('=').next().is_some_and(|word| word.replace('_', "-") == name));
@@ -44,8 +44,8 @@ pub fn runs(context: &Context) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("Megatron-LM");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("Megatron-LM");
     let given = arguments::read(&context.program.words).options;
     let settings = Settings::defaults(VERSION, DEFAULTS).with(given);
     imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
@@ -60,7 +60,7 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// Sets everything of a run whose names are Megatron's.
-pub fn all(imported: &mut Imported, given: Settings, context: &Context) {
+pub fn all(imported: &mut ImportedPlan, given: Settings, context: &ImportContext) {
     let settings = Settings::defaults(VERSION, DEFAULTS).with(given);
     let job = Job { context, settings: &settings };
     shape::set(imported, &job);
@@ -70,7 +70,7 @@ pub fn all(imported: &mut Imported, given: Settings, context: &Context) {
 }
 
 /// Sets how Megatron's arguments train, where the model comes from elsewhere.
-pub fn train(imported: &mut Imported, given: &Settings, context: &Context) {
+pub fn train(imported: &mut ImportedPlan, given: &Settings, context: &ImportContext) {
     let settings = Settings::defaults(VERSION, DEFAULTS).with(given.clone());
     let job = Job { context, settings: &settings };
     training::set(imported, &job);
@@ -79,7 +79,7 @@ pub fn train(imported: &mut Imported, given: &Settings, context: &Context) {
 
 /// The settings with what surrounds them.
 struct Job<'a> {
-    context: &'a Context<'a>,
+    context: &'a ImportContext<'a>,
     settings: &'a Settings,
 }
 
@@ -89,7 +89,7 @@ impl Job<'_> {
     }
 
     /// A flag that turns something off (`--no-…`, `--disable-…`): what it leaves.
-    fn unless(&self, name: &str) -> Option<Found<bool>> {
+    fn unless(&self, name: &str) -> Option<Setting<bool>> {
         self.settings.flag(name).map(|found| found.map(|off| !off))
     }
 

@@ -1,16 +1,16 @@
 //! The architecture that Megatron's arguments spell.
 
 use super::Job;
-use crate::plan::import::imported::Imported;
+use crate::plan::import::imported::ImportedPlan;
 use crate::plan::import::launch::base;
 use crate::plan::import::model;
-use crate::plan::import::origin::{Found, Origin};
+use crate::plan::import::origin::{Origin, Setting};
 
 /// Tokenizers whose vocabulary everyone knows: the files that they come with are fixed.
 const VOCABULARIES: [(&str, u64); 2] = [("GPT2BPETokenizer", 50_257), ("Llama2Tokenizer", 32_000)];
 
 /// Sets `model.architecture` and the kind of model.
-pub fn set(imported: &mut Imported, job: &Job) {
+pub fn set(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let script = job.context.program.name().to_owned();
     let kind = match script.as_str() {
@@ -18,7 +18,7 @@ pub fn set(imported: &mut Imported, job: &Job) {
         name if name.contains("t5") => Some("transformer_encoder_decoder"),
         _ => None,
     };
-    imported.set("model.type", kind.map(|kind| Found::new(kind, Origin::Program(script.clone()))));
+    imported.set("model.type", kind.map(|kind| Setting::new(kind, Origin::Program(script.clone()))));
     let pattern = settings.first_text(&["hybrid_layer_pattern", "hybrid_override_pattern"]);
     if pattern.is_some() || script.contains("mamba") {
         imported.note("layers of Mamba have no word in a plan: all are counted as attention and MLP");
@@ -38,7 +38,7 @@ pub fn set(imported: &mut Imported, job: &Job) {
     let untied = job.unless("untie_embeddings_and_output_weights");
     imported.set(
         "model.architecture.tie_embeddings",
-        untied.or_else(|| Some(Found::new(true, Job::default("embeddings tied")))),
+        untied.or_else(|| Some(Setting::new(true, Job::default("embeddings tied")))),
     );
     imported.set("model.architecture.position", position(job));
     imported.set("model.architecture.activation", Some(activation(job)));
@@ -50,7 +50,7 @@ pub fn set(imported: &mut Imported, job: &Job) {
     let bias = job.unless("disable_bias_linear");
     imported.set(
         "model.architecture.linear_bias",
-        bias.or_else(|| Some(Found::new(true, Job::default("biases in linear layers")))),
+        bias.or_else(|| Some(Setting::new(true, Job::default("biases in linear layers")))),
     );
     imported.set("model.architecture.mtp_layers", settings.whole("mtp_num_layers"));
     experts(imported, job);
@@ -61,7 +61,7 @@ pub fn set(imported: &mut Imported, job: &Job) {
 }
 
 /// Attention by its own options.
-fn heads(imported: &mut Imported, job: &Job) {
+fn heads(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     imported.set("model.architecture.num_attention_heads", settings.whole("num_attention_heads"));
     // Megatron-DeepSpeed's name.
@@ -70,7 +70,7 @@ fn heads(imported: &mut Imported, job: &Job) {
         let groups = settings.whole("num_query_groups");
         imported.set(
             "model.architecture.num_kv_heads",
-            groups.or_else(|| Some(Found::new(1, Job::default("--num-query-groups 1")))),
+            groups.or_else(|| Some(Setting::new(1, Job::default("--num-query-groups 1")))),
         );
     }
     imported.set("model.architecture.head_dim", settings.whole("kv_channels"));
@@ -83,20 +83,20 @@ fn heads(imported: &mut Imported, job: &Job) {
 }
 
 /// `ffn_hidden_size`; its default is four times the width, two thirds of that when gated.
-fn feed_forward(job: &Job) -> Option<Found<u64>> {
+fn feed_forward(job: &Job) -> Option<Setting<u64>> {
     let given = job.settings.whole("ffn_hidden_size");
     given.or_else(|| {
         let hidden = job.settings.whole("hidden_size")?.value;
         let wide = hidden.checked_mul(4)?;
         Some(if job.is("swiglu") {
-            Found::new(wide * 2 / 3 / 64 * 64, Job::default("--ffn-hidden-size 8/3 x hidden, to 64"))
+            Setting::new(wide * 2 / 3 / 64 * 64, Job::default("--ffn-hidden-size 8/3 x hidden, to 64"))
         } else {
-            Found::new(wide, Job::default("--ffn-hidden-size 4 x hidden"))
+            Setting::new(wide, Job::default("--ffn-hidden-size 4 x hidden"))
         })
     })
 }
 
-fn vocabulary(imported: &mut Imported, job: &Job) {
+fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     const KEY: &str = "model.architecture.vocab_size";
     let settings = job.settings;
     // A multiple that is not the usual 128 is final: times the tensor ranks, as the code pads.
@@ -121,7 +121,7 @@ fn vocabulary(imported: &mut Imported, job: &Job) {
             model::preset(job.context, base(folder))
         })?;
         let size = job.context.catalog.model(&preset)?.hf_config.get("vocab_size")?.as_u64()?;
-        Some(Found::new(size, Origin::Derived(format!("{}: the vocabulary of {preset}", found.origin))))
+        Some(Setting::new(size, Origin::Derived(format!("{}: the vocabulary of {preset}", found.origin))))
     });
     // A GPT without a word about its tokenizer comes with GPT-2's files.
     let files = settings.text("vocab_file").filter(|_| tokenizer.is_none());
@@ -132,7 +132,7 @@ fn vocabulary(imported: &mut Imported, job: &Job) {
     }
 }
 
-fn position(job: &Job) -> Option<Found<&'static str>> {
+fn position(job: &Job) -> Option<Setting<&'static str>> {
     let given = job.settings.text("position_embedding_type")?;
     let rope =
         ["use_rotary_position_embeddings"].iter().find_map(|name| job.settings.flag(name)).filter(|found| found.value);
@@ -145,7 +145,7 @@ fn position(job: &Job) -> Option<Found<&'static str>> {
     Some(rope.map_or_else(|| given.map(word), |found| found.map(|_| "rope")))
 }
 
-fn activation(job: &Job) -> Found<&'static str> {
+fn activation(job: &Job) -> Setting<&'static str> {
     for (option, word) in
         [("swiglu", "swiglu"), ("quick_geglu", "geglu"), ("geglu", "geglu"), ("squared_relu", "relu2")]
     {
@@ -153,24 +153,24 @@ fn activation(job: &Job) -> Found<&'static str> {
             return found.map(|_| word);
         }
     }
-    Found::new("gelu", Job::default("GELU"))
+    Setting::new("gelu", Job::default("GELU"))
 }
 
-fn experts(imported: &mut Imported, job: &Job) {
+fn experts(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let Some(experts) = settings.whole("num_experts").filter(|found| found.value > 1) else { return };
     imported.set("model.architecture.moe.num_experts", Some(experts));
     let top = settings.whole("moe_router_topk");
     imported.set(
         "model.architecture.moe.experts_per_token",
-        top.or_else(|| Some(Found::new(2, Job::default("--moe-router-topk 2")))),
+        top.or_else(|| Some(Setting::new(2, Job::default("--moe-router-topk 2")))),
     );
     let width = settings.whole("moe_ffn_hidden_size");
     imported.set(
         "model.architecture.moe.intermediate_size",
         width.or_else(|| {
             let origin = Job::default("--moe-ffn-hidden-size as --ffn-hidden-size");
-            feed_forward(job).map(|found| Found::new(found.value, origin))
+            feed_forward(job).map(|found| Setting::new(found.value, origin))
         }),
     );
     imported
@@ -180,11 +180,11 @@ fn experts(imported: &mut Imported, job: &Job) {
         Some((dense, every)) => {
             imported.set(
                 "model.architecture.moe.first_dense_layers",
-                Some(Found::new(dense, frequency.origin.clone())).filter(|found| found.value > 0),
+                Some(Setting::new(dense, frequency.origin.clone())).filter(|found| found.value > 0),
             );
             imported.set(
                 "model.architecture.moe.layer_frequency",
-                Some(Found::new(every, frequency.origin)).filter(|found| found.value > 1),
+                Some(Setting::new(every, frequency.origin)).filter(|found| found.value > 1),
             );
         }
         None => imported.note(format!("--moe-layer-freq {}: a pattern that a plan has no word for", frequency.value)),
@@ -214,7 +214,7 @@ fn pattern(text: &str) -> Option<(u64, u64)> {
     seen_experts.then_some((dense, 1))
 }
 
-fn latent(imported: &mut Imported, job: &Job) {
+fn latent(imported: &mut ImportedPlan, job: &Job) {
     if !job.is("multi_latent_attention") {
         return;
     }
@@ -226,7 +226,7 @@ fn latent(imported: &mut Imported, job: &Job) {
     ];
     for (option, key, default, said) in RANKS {
         let given = job.settings.whole(option);
-        imported.set(key, given.or_else(|| Some(Found::new(default, Job::default(said)))));
+        imported.set(key, given.or_else(|| Some(Setting::new(default, Job::default(said)))));
     }
     imported.set("model.architecture.mla.q_lora_rank", job.settings.whole("q_lora_rank"));
 }

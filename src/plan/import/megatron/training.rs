@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{Job, VERSION};
 use crate::plan::import::common;
 use crate::plan::import::deepspeed;
-use crate::plan::import::imported::Imported;
-use crate::plan::import::origin::{Found, Origin};
+use crate::plan::import::imported::ImportedPlan;
+use crate::plan::import::origin::{Origin, Setting};
 
 /// Options that mean a plan's key as they stand.
 const FLAGS: &[(&str, &str)] = &[
@@ -37,7 +37,7 @@ const WHOLES: &[(&str, &str)] = &[
 ];
 
 /// Sets `training` and what of `model` the run decides.
-pub fn set(imported: &mut Imported, job: &Job) {
+pub fn set(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     for (option, key) in FLAGS {
         imported.set(key, settings.flag(option));
@@ -79,24 +79,24 @@ pub fn set(imported: &mut Imported, job: &Job) {
     tokens(imported, job);
 }
 
-fn precision(imported: &mut Imported, job: &Job) {
+fn precision(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let on = |name: &str| settings.on(name);
     let fp8 = settings.first_text(&["fp8_format", "fp8"]);
     let (word, sixteen) = match (on("bf16"), on("fp16")) {
         (Some(found), _) => (found.map(|_| "bf16-fp32-master"), Some("bf16")),
         (_, Some(found)) => (found.map(|_| "fp16-fp32-master"), Some("fp16")),
-        _ => (Found::new("fp32", Job::default("neither --bf16 nor --fp16")), None),
+        _ => (Setting::new("fp32", Job::default("neither --bf16 nor --fp16")), None),
     };
     let word = match &fp8 {
-        Some(found) => Found::new("fp8-mixed", found.origin.clone()),
+        Some(found) => Setting::new("fp8-mixed", found.origin.clone()),
         None => word,
     };
     imported.set("training.precision", Some(word));
     if fp8.is_some() {
         let recipe = settings
             .text("fp8_recipe")
-            .unwrap_or_else(|| Found::new("delayed".to_owned(), Job::default("--fp8-recipe delayed")));
+            .unwrap_or_else(|| Setting::new("delayed".to_owned(), Job::default("--fp8-recipe delayed")));
         imported.set("training.fp8_recipe", Some(recipe));
     }
     if let Some(found) = settings.first_text(&["fp4_format", "fp4"]) {
@@ -106,7 +106,7 @@ fn precision(imported: &mut Imported, job: &Job) {
         Some("bf16") => on("grad_reduce_in_bf16").map(|found| found.map(|_| "bf16")),
         // Half precision keeps its gradients in it, unless told otherwise.
         Some(_) if on("accumulate_allreduce_grads_in_fp32").is_none() => {
-            Some(Found::new("fp16", Job::default("gradients in --fp16's own type")))
+            Some(Setting::new("fp16", Job::default("gradients in --fp16's own type")))
         }
         _ => None,
     };
@@ -120,7 +120,7 @@ fn precision(imported: &mut Imported, job: &Job) {
     }
 }
 
-fn optimizer(imported: &mut Imported, job: &Job) {
+fn optimizer(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let found = settings.text("optimizer").map(|found| {
         found.map(|name| match name.as_str() {
@@ -143,7 +143,7 @@ fn optimizer(imported: &mut Imported, job: &Job) {
     }
 }
 
-fn attention(imported: &mut Imported, job: &Job) {
+fn attention(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let local = settings.text("transformer_impl").filter(|found| found.value == "local");
     imported.set(
@@ -158,12 +158,12 @@ fn attention(imported: &mut Imported, job: &Job) {
         (Some(backend), ..) => backend.map(|_| "flash"),
         (None, Some(flash), _) => flash.map(|_| "flash"),
         (None, None, Some(local)) => local.map(|_| "eager"),
-        (None, None, None) => Found::new("flash", Job::default("--attention-backend auto")),
+        (None, None, None) => Setting::new("flash", Job::default("--attention-backend auto")),
     };
     imported.set("training.attention", Some(word));
 }
 
-fn recomputation(imported: &mut Imported, job: &Job) {
+fn recomputation(imported: &mut ImportedPlan, job: &Job) {
     const KEY: &str = "training.activation_checkpointing";
     let settings = job.settings;
     let on = |name: &str| settings.on(name);
@@ -200,7 +200,7 @@ fn recomputation(imported: &mut Imported, job: &Job) {
     imported.set(KEY, Some(granularity.map(|_| "full")));
 }
 
-fn loss(imported: &mut Imported, job: &Job) {
+fn loss(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let fused = settings.on("cross_entropy_loss_fusion");
     let word = match fused {
@@ -208,12 +208,12 @@ fn loss(imported: &mut Imported, job: &Job) {
             found.map(|_| "te_fused")
         }
         Some(found) => found.map(|_| "vocab_parallel_fused"),
-        None => Found::new("vocab_parallel", Job::default("no --cross-entropy-loss-fusion")),
+        None => Setting::new("vocab_parallel", Job::default("no --cross-entropy-loss-fusion")),
     };
     imported.set("training.loss", Some(word));
 }
 
-fn cuda_graph(job: &Job) -> Option<Found<String>> {
+fn cuda_graph(job: &Job) -> Option<Setting<String>> {
     let settings = job.settings;
     let old = settings.flag("enable_cuda_graph").map(|found| found.map(|_| "local".to_owned()));
     let external = settings.flag("external_cuda_graph").map(|found| found.map(|_| "transformer_engine".to_owned()));
@@ -221,7 +221,7 @@ fn cuda_graph(job: &Job) -> Option<Found<String>> {
 }
 
 /// The tokens of the whole run.
-fn tokens(imported: &mut Imported, job: &Job) {
+fn tokens(imported: &mut ImportedPlan, job: &Job) {
     let Some(length) = imported.whole("model.sequence_length") else { return };
     let samples = job.settings.whole("train_samples").or_else(|| {
         let steps = job.settings.whole("train_iters")?;
@@ -233,7 +233,7 @@ fn tokens(imported: &mut Imported, job: &Job) {
 }
 
 /// Sets `distribution` beyond the plain degrees.
-pub fn degrees(imported: &mut Imported, job: &Job) {
+pub fn degrees(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let tensor = job.value("tensor_model_parallel_size");
     let stages = job.value("pipeline_model_parallel_size");
@@ -244,14 +244,14 @@ pub fn degrees(imported: &mut Imported, job: &Job) {
     let layers = settings.whole("num_layers_per_virtual_pipeline_stage").and_then(|found| {
         let per_stage = settings.whole("num_layers")?.value / stages;
         let origin = Origin::Derived(format!("{}: {per_stage} layers a stage / {}", found.origin, found.value));
-        per_stage.checked_div(found.value).map(|pieces| Found::new(pieces, origin))
+        per_stage.checked_div(found.value).map(|pieces| Setting::new(pieces, origin))
     });
     let pieces =
         layers.or_else(|| settings.whole("num_virtual_stages_per_pipeline_rank")).filter(|found| found.value > 1);
     if stages > 1 {
         let schedule = match &pieces {
-            Some(found) => Found::new("interleaved", found.origin.clone()),
-            None => Found::new("1f1b", Job::default("1F1B")),
+            Some(found) => Setting::new("interleaved", found.origin.clone()),
+            None => Setting::new("1f1b", Job::default("1F1B")),
         };
         imported.set("distribution.pipeline_schedule", Some(schedule));
         imported.set("distribution.virtual_pipeline", pieces);
@@ -272,12 +272,12 @@ pub fn degrees(imported: &mut Imported, job: &Job) {
             .filter(|found| ["p2p", "all_gather", "a2a", "a2a+p2p"].contains(&found.value.as_str()));
         imported.set(
             "distribution.cp_comm",
-            kind.or_else(|| Some(Found::new("p2p".to_owned(), Job::default("--cp-comm-type p2p")))),
+            kind.or_else(|| Some(Setting::new("p2p".to_owned(), Job::default("--cp-comm-type p2p")))),
         );
     }
 }
 
-fn sharding(imported: &mut Imported, job: &Job) {
+fn sharding(imported: &mut ImportedPlan, job: &Job) {
     const KEY: &str = "distribution.sharding";
     let settings = job.settings;
     let word = |name: String| match name.as_str() {
@@ -297,7 +297,7 @@ fn sharding(imported: &mut Imported, job: &Job) {
         imported.set(
             KEY,
             Some(given.map_or_else(
-                || Found::new("none", Job::default("--data-parallel-sharding-strategy no_shard")),
+                || Setting::new("none", Job::default("--data-parallel-sharding-strategy no_shard")),
                 |found| found.map(word),
             )),
         );
@@ -310,7 +310,7 @@ fn sharding(imported: &mut Imported, job: &Job) {
     }
 }
 
-fn experts(imported: &mut Imported, job: &Job) {
+fn experts(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     if imported.get("model.architecture.moe.num_experts").is_none() {
         return;
@@ -325,6 +325,6 @@ fn experts(imported: &mut Imported, job: &Job) {
     let default = Origin::Default { framework: VERSION, option: "--moe-token-dispatcher-type allgather".to_owned() };
     imported.set(
         "distribution.moe_dispatcher",
-        Some(given.map_or(Found::new("allgather", default), |found| found.map(word))),
+        Some(given.map_or(Setting::new("allgather", default), |found| found.map(word))),
     );
 }

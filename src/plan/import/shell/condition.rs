@@ -2,7 +2,7 @@
 
 /// A condition that is open.
 #[derive(Debug, Clone, Default)]
-struct Open {
+struct OpenCondition {
     /// Of a `case`: the word that is compared, and patterns of `a | b)` that were read already.
     case: Option<(String, Vec<String>)>,
     /// A branch of it has been read already: later ones are passed over.
@@ -14,7 +14,7 @@ struct Open {
 /// Which branches of nested conditions the reader is in.
 #[derive(Debug, Default)]
 pub struct Branches {
-    open: Vec<Open>,
+    open: Vec<OpenCondition>,
 }
 
 impl Branches {
@@ -29,13 +29,13 @@ impl Branches {
             match word {
                 "if" => {
                     let read = holds(after);
-                    self.open.push(Open { case: None, taken: read, reading: read });
+                    self.open.push(OpenCondition { case: None, taken: read, reading: read });
                     return None;
                 }
                 "case" => {
                     let (compared, first) = after.split_once(" in").unwrap_or((after, ""));
                     let case = Some((compared.trim().trim_matches('"').to_owned(), Vec::new()));
-                    self.open.push(Open { case, ..Open::default() });
+                    self.open.push(OpenCondition { case, ..OpenCondition::default() });
                     rest = first.trim();
                     if rest.is_empty() {
                         return None;
@@ -63,7 +63,7 @@ impl Branches {
     /// Behind the pattern of a `case` that a statement begins with, if it does; none where it is no more than
     /// a part of one. The branch is read where the pattern is the word, or `*`.
     fn behind_pattern<'a>(&mut self, statement: &'a str, holds: &impl Fn(&str) -> bool) -> Option<&'a str> {
-        let Some(Open { case: Some((word, patterns)), taken, reading }) = self.open.last_mut() else {
+        let Some(OpenCondition { case: Some((word, patterns)), taken, reading }) = self.open.last_mut() else {
             return Some(statement);
         };
         let end = statement.find([')', '(', ' ', '=']).unwrap_or(statement.len());

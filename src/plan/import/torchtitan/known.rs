@@ -1,23 +1,23 @@
 //! What torchtitan's own code decides: defaults, names that have changed, flavors of models,
 //! and the configurations of its registry.
 
-use crate::plan::import::settings::Plain;
+use crate::plan::import::settings::DefaultValue;
 
 /// The version whose defaults are meant.
 pub const VERSION: &str = "torchtitan 0.2";
 
-pub const DEFAULTS: &[(&str, Plain)] = &[
-    ("model.name", Plain::Text("llama3")),
-    ("model.flavor", Plain::Text("debugmodel")),
-    ("training.local_batch_size", Plain::Whole(8)),
-    ("training.seq_len", Plain::Whole(2048)),
-    ("training.max_norm", Plain::Number(1.0)),
-    ("training.dtype", Plain::Text("float32")),
-    ("training.mixed_precision_param", Plain::Text("bfloat16")),
-    ("optimizer.name", Plain::Text("AdamW")),
-    ("activation_checkpoint.mode", Plain::Text("selective")),
-    ("activation_checkpoint.selective_ac_option", Plain::Text("2")),
-    ("parallelism.pipeline_parallel_schedule", Plain::Text("1F1B")),
+pub const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("model.name", DefaultValue::Text("llama3")),
+    ("model.flavor", DefaultValue::Text("debugmodel")),
+    ("training.local_batch_size", DefaultValue::Whole(8)),
+    ("training.seq_len", DefaultValue::Whole(2048)),
+    ("training.max_norm", DefaultValue::Number(1.0)),
+    ("training.dtype", DefaultValue::Text("float32")),
+    ("training.mixed_precision_param", DefaultValue::Text("bfloat16")),
+    ("optimizer.name", DefaultValue::Text("AdamW")),
+    ("activation_checkpoint.mode", DefaultValue::Text("selective")),
+    ("activation_checkpoint.selective_ac_option", DefaultValue::Text("2")),
+    ("parallelism.pipeline_parallel_schedule", DefaultValue::Text("1F1B")),
 ];
 
 /// Old names of settings, and the ones that they have now.
@@ -73,7 +73,7 @@ pub fn flavor_of(preset: &str) -> Option<(&'static str, &'static str)> {
 
 /// A configuration of the registry: flavor, samples a rank, sequence, tensor and expert ranks, whole
 /// blocks recomputed, compiled, FP8.
-pub struct Registered {
+pub struct RegistryEntry {
     pub name: &'static str,
     pub model: &'static str,
     pub flavor: &'static str,
@@ -88,7 +88,7 @@ pub struct Registered {
 
 macro_rules! registered {
     ($($name:literal $model:literal $flavor:literal $samples:literal x $sequence:literal tp $tensor:literal ep $experts:literal $($flag:ident)*;)+) => {
-        &[$(Registered {
+        &[$(RegistryEntry {
             samples: $samples, sequence: $sequence, tensor: $tensor, experts: $experts,
             $($flag: true,)*
             ..plain($name, $model, $flavor)
@@ -96,8 +96,8 @@ macro_rules! registered {
     };
 }
 
-const fn plain(name: &'static str, model: &'static str, flavor: &'static str) -> Registered {
-    Registered {
+const fn plain(name: &'static str, model: &'static str, flavor: &'static str) -> RegistryEntry {
+    RegistryEntry {
         name,
         model,
         flavor,
@@ -112,7 +112,7 @@ const fn plain(name: &'static str, model: &'static str, flavor: &'static str) ->
 }
 
 /// `torchtitan/models/*/config_registry.py` at b5bcd76c.
-pub const REGISTRY: &[Registered] = registered! {
+pub const REGISTRY: &[RegistryEntry] = registered! {
     "llama3_debugmodel" "llama3" "debugmodel" 8 x 2048 tp 1 ep 1;
     "llama3_8b" "llama3" "8B" 1 x 8192 tp 1 ep 1;
     "llama3_8b_mxfp8" "llama3" "8B" 1 x 8192 tp 1 ep 1 compiled fp8;

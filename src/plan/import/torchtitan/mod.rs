@@ -8,10 +8,10 @@ mod known;
 use serde_json::{Value, json};
 
 use super::arguments;
-use super::common::{self, Context};
-use super::imported::Imported;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
 use super::model;
-use super::origin::{Found, Origin};
+use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::unread::account_for;
 use known::{DEFAULTS, FLAVORS, REGISTRY, RENAMED, VERSION};
@@ -19,7 +19,7 @@ use known::{DEFAULTS, FLAVORS, REGISTRY, RENAMED, VERSION};
 pub use known::flavor_of;
 
 /// Whether the program is torchtitan's.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let program = context.program;
     let words = &program.words;
     let has = |name: &str| words.iter().any(|word| word.split('=').next() == Some(name));
@@ -32,8 +32,8 @@ pub fn runs(context: &Context) -> bool {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("torchtitan");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("torchtitan");
     let given = arguments::read(&context.program.words).options;
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     if let Some(name) = given.text("config") {
@@ -51,8 +51,8 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// The plan of a file alone.
-pub fn of_file(file: Settings, context: &Context) -> Imported {
-    let mut imported = Imported::of("torchtitan");
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("torchtitan");
     imported.say("model.framework", "torchtitan", Origin::Program("torchtitan's own keys".to_owned()));
     let settings = Settings::defaults(VERSION, DEFAULTS).with(renamed(&file));
     set(&mut imported, &settings, context);
@@ -81,7 +81,7 @@ fn renamed(old: &Settings) -> Settings {
     settings
 }
 
-fn registered(settings: &mut Settings, name: &Found<String>, imported: &mut Imported) {
+fn registered(settings: &mut Settings, name: &Setting<String>, imported: &mut ImportedPlan) {
     let known = REGISTRY.iter().find(|entry| entry.name == name.value);
     let Some(entry) = known else {
         return imported.note(format!("--config {}: not among the configurations that are known here", name.value));
@@ -108,7 +108,7 @@ fn registered(settings: &mut Settings, name: &Found<String>, imported: &mut Impo
     }
 }
 
-fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     architecture(imported, settings, context);
     imported.set("model.sequence_length", settings.whole("training.seq_len"));
     degrees(imported, settings, context);
@@ -130,7 +130,7 @@ fn set(imported: &mut Imported, settings: &Settings, context: &Context) {
     imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "parameters")));
 }
 
-fn architecture(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let (Some(name), Some(flavor)) = (settings.text("model.name"), settings.text("model.flavor")) else { return };
     if imported.unread.is_some() && !settings.is_set("model.flavor") {
         return imported.miss("model.preset", "no --model.flavor, and the file that says it was not read");
@@ -167,9 +167,9 @@ fn architecture(imported: &mut Imported, settings: &Settings, context: &Context)
     }
 }
 
-fn degrees(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn degrees(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let degree = |name: &str| settings.whole(&format!("parallelism.{name}_degree")).filter(|found| found.value > 0);
-    let one = |name: &str| Found::new(1, Origin::Default { framework: VERSION, option: format!("{name}_degree 1") });
+    let one = |name: &str| Setting::new(1, Origin::Default { framework: VERSION, option: format!("{name}_degree 1") });
     for (name, key) in [
         ("tensor_parallel", "distribution.tensor_parallel"),
         ("pipeline_parallel", "distribution.pipeline_parallel"),
@@ -184,14 +184,14 @@ fn degrees(imported: &mut Imported, settings: &Settings, context: &Context) {
             degree("expert_tensor_parallel").or_else(|| Some(one("expert_tensor_parallel"))),
         );
     }
-    let value = |imported: &Imported, key: &str| imported.whole(key).unwrap_or(1);
+    let value = |imported: &ImportedPlan, key: &str| imported.whole(key).unwrap_or(1);
     let (tensor, stages) =
         (value(imported, "distribution.tensor_parallel"), value(imported, "distribution.pipeline_parallel"));
     if tensor > 1 {
         let told = settings.flag("parallelism.enable_sequence_parallel");
         let default =
             Origin::Default { framework: VERSION, option: "sequence parallel with tensor parallel".to_owned() };
-        imported.set("distribution.sequence_parallel", told.or_else(|| Some(Found::new(true, default))));
+        imported.set("distribution.sequence_parallel", told.or_else(|| Some(Setting::new(true, default))));
         imported.set("distribution.async_tensor_parallel", settings.flag("parallelism.enable_async_tensor_parallel"));
     }
     if stages > 1 {
@@ -209,7 +209,7 @@ fn degrees(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// Replicas and shards: the shards take what is left where nobody says how many.
-fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, others: u64) {
+fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, others: u64) {
     const KEY: &str = "distribution.sharding";
     let replicas = settings.whole("parallelism.data_parallel_replicate_degree").filter(|found| found.value > 0);
     let given = settings.whole("parallelism.data_parallel_shard_degree").filter(|found| found.value > 0);
@@ -218,7 +218,7 @@ fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, oth
     let shards = given.clone().or_else(|| {
         let origin =
             Origin::Default { framework: VERSION, option: "data_parallel_shard_degree -1: what is left".to_owned() };
-        rest.map(|shards| Found::new(shards, origin))
+        rest.map(|shards| Setting::new(shards, origin))
     });
     match shards {
         Some(shards) => {
@@ -244,13 +244,13 @@ fn sharding(imported: &mut Imported, settings: &Settings, context: &Context, oth
     }
 }
 
-fn engine(imported: &mut Imported, shards: bool) {
+fn engine(imported: &mut ImportedPlan, shards: bool) {
     let option = if shards { "fully_shard" } else { "replicate" };
     let origin = Origin::Default { framework: VERSION, option: option.to_owned() };
     imported.say("distribution.engine", if shards { "fsdp2" } else { "ddp" }, origin);
 }
 
-fn schedule(imported: &mut Imported, settings: &Settings) {
+fn schedule(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(name) = settings.text("parallelism.pipeline_parallel_schedule") else { return };
     let lower = name.value.to_lowercase();
     let word = if lower.contains("gpipe") {
@@ -271,12 +271,12 @@ fn schedule(imported: &mut Imported, settings: &Settings) {
 }
 
 /// `local_batch_size` samples a data-parallel rank and step of accumulation; a pipeline takes them in pieces.
-fn batch(imported: &mut Imported, settings: &Settings) {
+fn batch(imported: &mut ImportedPlan, settings: &Settings) {
     let sequence = settings.whole("training.seq_len").map_or(1, |found| found.value.max(1));
     let tokens = settings.whole("training.num_tokens_per_microbatch_per_dp_rank");
     let samples = tokens.map(|found| {
         let origin = Origin::Derived(format!("{}: {} tokens / {sequence}", found.origin, found.value));
-        Found::new(found.value / sequence, origin)
+        Setting::new(found.value / sequence, origin)
     });
     let newest = samples.is_some();
     let Some(local) = samples.or_else(|| settings.whole("training.local_batch_size")).filter(|found| found.value > 0)
@@ -304,7 +304,7 @@ fn batch(imported: &mut Imported, settings: &Settings) {
 }
 
 /// Into how many pieces a pipeline takes a rank's samples.
-fn pieces(settings: &Settings, local: &Found<u64>, stages: u64, newest: bool) -> Option<Found<u64>> {
+fn pieces(settings: &Settings, local: &Setting<u64>, stages: u64, newest: bool) -> Option<Setting<u64>> {
     if stages < 2 {
         return None;
     }
@@ -316,12 +316,12 @@ fn pieces(settings: &Settings, local: &Found<u64>, stages: u64, newest: bool) ->
     }
     let size = settings.whole("parallelism.pipeline_parallel_microbatch_size").filter(|found| found.value > 0);
     let default = Origin::Default { framework: VERSION, option: "pipeline_parallel_microbatch_size 1".to_owned() };
-    let size = size.unwrap_or_else(|| Found::new(1, default));
-    Some(Found::new(local.value / size.value, size.origin))
+    let size = size.unwrap_or_else(|| Setting::new(1, default));
+    Some(Setting::new(local.value / size.value, size.origin))
 }
 
 /// FSDP2 keeps fp32 shards and casts what it gathers.
-fn precision(imported: &mut Imported, settings: &Settings) {
+fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = "training.precision";
     let on = |name: &str| settings.on(name);
     let converters = settings.texts("model.converters");
@@ -336,7 +336,7 @@ fn precision(imported: &mut Imported, settings: &Settings) {
         let word =
             recipe.map(|found| found.map(|name| if name.starts_with("rowwise") { "rowwise" } else { "tensorwise" }));
         let default = Origin::Default { framework: VERSION, option: "float8 tensorwise".to_owned() };
-        imported.set("training.fp8_recipe", word.or_else(|| Some(Found::new("tensorwise", default))));
+        imported.set("training.fp8_recipe", word.or_else(|| Some(Setting::new("tensorwise", default))));
         return;
     }
     let stored = settings.text("training.dtype").filter(|found| found.value == "bfloat16");
@@ -347,7 +347,7 @@ fn precision(imported: &mut Imported, settings: &Settings) {
     imported.set(KEY, word);
 }
 
-fn optimizer(imported: &mut Imported, settings: &Settings) {
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(name) = settings.text("optimizer.name") else { return };
     let kernels = settings.text("optimizer.implementation");
     let fused = settings.flag("optimizer.fused");
@@ -358,7 +358,7 @@ fn optimizer(imported: &mut Imported, settings: &Settings) {
             _ => "adamw-fused",
         }),
         (Some("adamw"), None, Some(fused)) => fused.map(|fused| if fused { "adamw-fused" } else { "adamw" }),
-        (Some("adamw"), None, None) => Found::new(
+        (Some("adamw"), None, None) => Setting::new(
             "adamw-fused",
             Origin::Default { framework: VERSION, option: "optimizer.implementation fused".to_owned() },
         ),
@@ -369,10 +369,10 @@ fn optimizer(imported: &mut Imported, settings: &Settings) {
     imported.set("training.weight_decay", settings.number("optimizer.weight_decay"));
 }
 
-fn recomputation(imported: &mut Imported, settings: &Settings) -> Found<Value> {
+fn recomputation(imported: &mut ImportedPlan, settings: &Settings) -> Setting<Value> {
     let default = Origin::Default { framework: VERSION, option: "activation_checkpoint.mode selective".to_owned() };
     let mode =
-        settings.text("activation_checkpoint.mode").unwrap_or_else(|| Found::new("selective".to_owned(), default));
+        settings.text("activation_checkpoint.mode").unwrap_or_else(|| Setting::new("selective".to_owned(), default));
     let option = settings.text("activation_checkpoint.selective_ac_option");
     match mode.value.as_str() {
         "none" => mode.map(|_| "none".into()),
@@ -392,7 +392,7 @@ fn recomputation(imported: &mut Imported, settings: &Settings) -> Found<Value> {
 }
 
 /// `compile.enable`, where the model is among what is compiled.
-fn compiled(settings: &Settings) -> Option<Found<bool>> {
+fn compiled(settings: &Settings) -> Option<Setting<bool>> {
     let found = settings.flag("compile.enable")?;
     let model = settings.texts("compile.components").is_none_or(|parts| parts.value.iter().any(|part| part == "model"));
     Some(found.map(|on| on && model))

@@ -6,12 +6,12 @@ mod sharding;
 use super::accelerate;
 use super::adapters;
 use super::arguments;
-use super::common::{self, Context};
-use super::imported::Imported;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
 use super::launch::World;
 use super::model;
-use super::origin::{Found, Origin};
-use super::settings::{Plain, Settings};
+use super::origin::{Origin, Setting};
+use super::settings::{DefaultValue, Settings};
 use super::trl;
 use super::unread::account_for;
 
@@ -19,13 +19,13 @@ use super::unread::account_for;
 const VERSION: &str = "transformers 4.57";
 
 /// `TrainingArguments` where nothing is said. AdamW is the fused one with `PyTorch` 2.8 and later.
-pub const DEFAULTS: &[(&str, Plain)] = &[
-    ("per_device_train_batch_size", Plain::Whole(8)),
-    ("gradient_accumulation_steps", Plain::Whole(1)),
-    ("weight_decay", Plain::Number(0.0)),
-    ("max_grad_norm", Plain::Number(1.0)),
-    ("optim", Plain::Text("adamw_torch_fused")),
-    ("gradient_checkpointing", Plain::Flag(false)),
+pub const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("per_device_train_batch_size", DefaultValue::Whole(8)),
+    ("gradient_accumulation_steps", DefaultValue::Whole(1)),
+    ("weight_decay", DefaultValue::Number(0.0)),
+    ("max_grad_norm", DefaultValue::Number(1.0)),
+    ("optim", DefaultValue::Text("adamw_torch_fused")),
+    ("gradient_checkpointing", DefaultValue::Flag(false)),
 ];
 
 /// Words that only these commands have.
@@ -47,7 +47,7 @@ const TRAINING: [&str; 9] = [
 ];
 
 /// Whether the program takes `TrainingArguments`.
-pub fn runs(context: &Context) -> bool {
+pub fn runs(context: &ImportContext) -> bool {
     let options = arguments::read(&context.program.words).options;
     let has = |names: &[&str]| names.iter().any(|name| options.holds(name));
     let named = has(&OWN) || (has(&NAMES) && has(&TRAINING));
@@ -63,8 +63,8 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// The plan of such a file alone.
-pub fn of_file(file: Settings, context: &Context) -> Imported {
-    let mut imported = Imported::of("transformers");
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("transformers");
     imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say("model.framework", "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
@@ -72,7 +72,7 @@ pub fn of_file(file: Settings, context: &Context) -> Imported {
     imported
 }
 
-fn set_all(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     named_model(imported, settings, context);
     length(imported, settings, context);
     low_rank(imported, settings, context);
@@ -81,7 +81,7 @@ fn set_all(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// Scripts of transformers that may be run with a file of arguments alone.
-fn script(context: &Context) -> Option<&'static str> {
+fn script(context: &ImportContext) -> Option<&'static str> {
     const SCRIPTS: [&str; 11] = [
         "run_clm.py",
         "run_clm_no_trainer.py",
@@ -99,7 +99,7 @@ fn script(context: &Context) -> Option<&'static str> {
 }
 
 /// The one argument that holds all the others: `run_clm.py args.json`, TRL's `--config sft.yaml`.
-fn config_file(context: &Context) -> Option<String> {
+fn config_file(context: &ImportContext) -> Option<String> {
     let words = &context.program.words;
     let given = arguments::read(words).options.text("config").filter(|_| script(context).is_some());
     let alone = match words.as_slice() {
@@ -110,8 +110,8 @@ fn config_file(context: &Context) -> Option<String> {
 }
 
 /// The plan of such a command.
-pub fn import(context: &Context) -> Imported {
-    let mut imported = Imported::of("transformers");
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("transformers");
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     if let Some(method) = trl::method(context) {
         settings.over(trl::defaults(method));
@@ -128,7 +128,7 @@ pub fn import(context: &Context) -> Imported {
 }
 
 /// Without a launcher the Trainer wraps the model in `DataParallel` over every GPU in sight.
-fn data_parallel(imported: &mut Imported, context: &Context) {
+fn data_parallel(imported: &mut ImportedPlan, context: &ImportContext) {
     if context.world.total.is_some() || !context.launchers.is_empty() || imported.get("cluster.num_gpus").is_some() {
         return;
     }
@@ -147,22 +147,22 @@ fn data_parallel(imported: &mut Imported, context: &Context) {
 
 /// How the weights are stored by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stored {
+pub enum WeightStorage {
     /// In fp32: autocast computes in 16 bits.
     Full,
     /// In 16 bits, gradients and states too.
     Half,
 }
 
-fn stored(settings: &Settings) -> Stored {
+fn stored(settings: &Settings) -> WeightStorage {
     let dtype = settings.first_text(&["torch_dtype", "dtype", "model_dtype"]);
     match dtype {
-        Some(found) if ["bfloat16", "float16", "bf16", "fp16"].contains(&found.value.as_str()) => Stored::Half,
-        _ => Stored::Full,
+        Some(found) if ["bfloat16", "float16", "bf16", "fp16"].contains(&found.value.as_str()) => WeightStorage::Half,
+        _ => WeightStorage::Full,
     }
 }
 
-fn named_model(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let named = settings.first_text(&["model_name_or_path", "config_name", "model_name", "base_model", "model_type"]);
     match named {
         Some(found) => model::set(imported, context, found),
@@ -174,7 +174,7 @@ fn named_model(imported: &mut Imported, settings: &Settings, context: &Context) 
 }
 
 /// The length of a sample has a name of its own in every script.
-fn length(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     const NAMES: [&str; 10] = [
         "block_size",
         "max_seq_length",
@@ -188,7 +188,7 @@ fn length(imported: &mut Imported, settings: &Settings, context: &Context) {
         "sequence_length",
     ];
     let default = |tokens: u64, option: &str| {
-        Found::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
+        Setting::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
     };
     let found = settings.first_whole(&NAMES).or_else(|| match context.program.name() {
         // min(the tokenizer's longest, 1024)
@@ -211,7 +211,7 @@ fn length(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// Adapters by the names that scripts have for them.
-fn low_rank(imported: &mut Imported, settings: &Settings, context: &Context) {
+fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let wanted = ["use_peft", "use_lora", "lora", "peft", "use_peft_lora"].iter().any(|name| settings.is(name));
     // A script of its own that takes a rank has adapters; TRL's has one either way.
     let wanted = wanted || (trl::method(context).is_none() && settings.is_set("lora_r"));
@@ -219,7 +219,7 @@ fn low_rank(imported: &mut Imported, settings: &Settings, context: &Context) {
     // DeepSpeed-Chat: adapters in every linear layer of the modules whose name holds `--lora_module_name`.
     let chats = settings.whole("lora_dim").filter(|found| found.value > 0);
     if let Some(rank) = &chats {
-        adapters::set_targets(imported, Some(Found::new(vec!["all".to_owned()], rank.origin.clone())));
+        adapters::set_targets(imported, Some(Setting::new(vec!["all".to_owned()], rank.origin.clone())));
     } else if !wanted && bits.is_none() {
         return;
     }
@@ -233,7 +233,7 @@ fn low_rank(imported: &mut Imported, settings: &Settings, context: &Context) {
 }
 
 /// Base weights of 4 or 8 bits.
-fn bits(settings: &Settings) -> Option<Found<u64>> {
+fn bits(settings: &Settings) -> Option<Setting<u64>> {
     let on = |name: &str, bits: u64| settings.on(name).map(|found| found.map(|_| bits));
     ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation", "q_lora"]
         .iter()
@@ -243,7 +243,7 @@ fn bits(settings: &Settings) -> Option<Found<u64>> {
 }
 
 /// Sets what `TrainingArguments` say, whoever filled them in. `stored` is how the weights are kept.
-pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stored: Stored) {
+pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, stored: WeightStorage) {
     let micro = settings.whole("per_gpu_train_batch_size").or_else(|| settings.whole("per_device_train_batch_size"));
     imported.set("training.micro_batch_size", micro);
     let steps = settings.whole("gradient_accumulation_steps");
@@ -253,7 +253,7 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
     let launched = accelerate::settings(context, imported).unwrap_or_default().with(settings.below(trl::LAUNCH));
     if launched.iter().next().is_some() {
         let told = ["bf16", "fp16"].iter().any(|name| settings.is(name));
-        accelerate::set(imported, &launched, context, stored == Stored::Full && !told);
+        accelerate::set(imported, &launched, context, stored == WeightStorage::Full && !told);
         if !steps_given {
             imported.set("training.gradient_accumulation_steps", launched.whole("gradient_accumulation_steps"));
         }
@@ -280,25 +280,25 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
     sharding::set(imported, settings, context, stored);
 }
 
-fn precision(imported: &mut Imported, settings: &Settings, stored: Stored) {
+fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightStorage) {
     let on = |name: &str| settings.on(name);
     let dtype = settings.first_text(&["torch_dtype", "dtype"]);
-    let half = stored == Stored::Half;
+    let half = stored == WeightStorage::Half;
     let word = if let Some(found) = on("bf16") {
         found.map(|_| if half { "bf16" } else { "bf16-mixed" })
     } else if let Some(found) = on("fp16") {
         found.map(|_| if half { "fp16" } else { "fp16-mixed" })
-    } else if let Some(found) = dtype.filter(|_| stored == Stored::Half) {
+    } else if let Some(found) = dtype.filter(|_| stored == WeightStorage::Half) {
         found.map(|name| if name.contains("bf") { "bf16" } else { "fp16" })
     } else if let Some(found) = on("tf32") {
         found.map(|_| "tf32")
     } else {
-        Found::new("fp32", Origin::Default { framework: VERSION, option: "neither bf16 nor fp16".to_owned() })
+        Setting::new("fp32", Origin::Default { framework: VERSION, option: "neither bf16 nor fp16".to_owned() })
     };
     imported.set("training.precision", Some(word));
 }
 
-fn attention(imported: &mut Imported, settings: &Settings) {
+fn attention(imported: &mut ImportedPlan, settings: &Settings) {
     let flash = ["use_flash_attn", "use_flash_attention_2", "flash_attention", "use_flash_attention"]
         .iter()
         .find_map(|name| settings.on(name))
@@ -306,7 +306,7 @@ fn attention(imported: &mut Imported, settings: &Settings) {
     let named = settings.first_text(&["attn_implementation", "_attn_implementation"]);
     let word = named.map(|found| found.map(|name| implementation(&name))).or(flash);
     let default =
-        Found::new("sdpa", Origin::Default { framework: VERSION, option: "attn_implementation sdpa".to_owned() });
+        Setting::new("sdpa", Origin::Default { framework: VERSION, option: "attn_implementation sdpa".to_owned() });
     imported.set("training.attention", Some(word.unwrap_or(default)));
 }
 

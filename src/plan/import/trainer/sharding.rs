@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::super::common::Context;
-use super::super::imported::Imported;
-use super::super::origin::{Found, Origin};
+use super::super::common::ImportContext;
+use super::super::imported::ImportedPlan;
+use super::super::origin::{Origin, Setting};
 use super::super::settings::Settings;
 use super::super::unread::account_for;
 use super::super::{accelerate, deepspeed, text};
-use super::{Stored, VERSION};
+use super::{VERSION, WeightStorage};
 
 /// Sets sharding, and what goes with it.
-pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stored: Stored) {
+pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, stored: WeightStorage) {
     if by_deepspeed(imported, settings, context) {
         return;
     }
@@ -23,12 +23,12 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
         Some(options) => by_fsdp(imported, settings, context, &options),
         None => {
             let option = "neither fsdp nor deepspeed".to_owned();
-            let default = Found::new("none", Origin::Default { framework: VERSION, option });
+            let default = Setting::new("none", Origin::Default { framework: VERSION, option });
             imported.fill("distribution.sharding", Some(default));
             // accelerate's own settings may have turned it on.
             if imported.get("distribution.sharding").is_none_or(|found| found.value == "none") {
                 let ddp = Origin::Default { framework: VERSION, option: "DistributedDataParallel".to_owned() };
-                imported.fill("distribution.engine", Some(Found::new("ddp", ddp)));
+                imported.fill("distribution.engine", Some(Setting::new("ddp", ddp)));
                 return;
             }
         }
@@ -37,7 +37,7 @@ pub fn set(imported: &mut Imported, settings: &Settings, context: &Context, stor
 }
 
 /// Whether a DeepSpeed configuration, a file or inline, decides; then what it says is set.
-fn by_deepspeed(imported: &mut Imported, settings: &Settings, context: &Context) -> bool {
+fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) -> bool {
     let path = settings.text("deepspeed").filter(|found| !["true", "false"].contains(&found.value.as_str()));
     let path = path.or_else(|| settings.text("deepspeed_config"));
     let file = match &path {
@@ -62,7 +62,7 @@ fn by_deepspeed(imported: &mut Imported, settings: &Settings, context: &Context)
         (imported.get("training.precision").cloned(), imported.whole("training.gradient_accumulation_steps"));
     deepspeed::set(imported, &file);
     account_for(imported, &file);
-    auto_precision(imported, &file, before.map(|inferred| Found::new(inferred.value, inferred.origin)));
+    auto_precision(imported, &file, before.map(|inferred| Setting::new(inferred.value, inferred.origin)));
     if file.whole("gradient_accumulation_steps").is_none() && steps.is_none() {
         imported.drop("training.gradient_accumulation_steps");
     }
@@ -70,7 +70,7 @@ fn by_deepspeed(imported: &mut Imported, settings: &Settings, context: &Context)
 }
 
 /// `--fsdp "full_shard auto_wrap"`, and what `--fsdp_config` adds.
-fn by_fsdp(imported: &mut Imported, settings: &Settings, context: &Context, options: &Found<Vec<String>>) {
+fn by_fsdp(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, options: &Setting<Vec<String>>) {
     let config = settings.text("fsdp_config").filter(|found| found.value.ends_with(".json"));
     let below = settings.below("fsdp_config");
     let config = config.and_then(|path| context.settings(&path.value, imported)).unwrap_or(below);
@@ -89,12 +89,12 @@ fn by_fsdp(imported: &mut Imported, settings: &Settings, context: &Context, opti
 
 /// A script that makes its DeepSpeed configuration out of its own arguments, as DeepSpeed-Chat
 /// does (`training/utils/ds_utils.py`: fp16 unless `--dtype bf16`).
-fn own_zero(imported: &mut Imported, settings: &Settings, stage: Found<u64>) {
+fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64>) {
     imported.say("distribution.engine", "deepspeed", stage.origin.clone());
     let gradients = stage.value > 0;
     imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
     let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
-    let dtype = settings.text("dtype").unwrap_or_else(|| Found::new("fp16".to_owned(), default()));
+    let dtype = settings.text("dtype").unwrap_or_else(|| Setting::new("fp16".to_owned(), default()));
     let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
     imported.say("training.precision", format!("{half}-fp32-master"), dtype.origin.clone());
     if gradients {
@@ -105,9 +105,9 @@ fn own_zero(imported: &mut Imported, settings: &Settings, stage: Found<u64>) {
 }
 
 /// With FSDP accelerate raises what it trains to fp32 where it computes in 16 bits.
-fn mixed_under_fsdp(imported: &mut Imported, stored: Stored) {
+fn mixed_under_fsdp(imported: &mut ImportedPlan, stored: WeightStorage) {
     let Some(inferred) = imported.get("training.precision").cloned() else { return };
-    let (Stored::Half, Some(word)) = (stored, inferred.value.as_str()) else { return };
+    let (WeightStorage::Half, Some(word)) = (stored, inferred.value.as_str()) else { return };
     if imported.get("training.lora.rank").is_some() || !matches!(word, "bf16" | "fp16") {
         return;
     }
@@ -116,7 +116,7 @@ fn mixed_under_fsdp(imported: &mut Imported, stored: Stored) {
 }
 
 /// `"bf16": {"enabled": "auto"}`: as the Trainer's own argument, with masters.
-fn auto_precision(imported: &mut Imported, file: &Settings, before: Option<Found<Value>>) {
+fn auto_precision(imported: &mut ImportedPlan, file: &Settings, before: Option<Setting<Value>>) {
     let auto = |name: &str| file.text(name).is_some_and(|found| found.value == "auto");
     let both = auto("bf16.enabled") || auto("fp16.enabled");
     let named = file.is("bf16.enabled") || file.is("fp16.enabled");

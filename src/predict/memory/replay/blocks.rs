@@ -1,5 +1,5 @@
 //! PyTorch's CUDA caching allocator on paper (PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp): two pools, best fit, blocks
-//! split where enough is left and joined with free neighbours; segments in which nothing lies go back to the card when it
+//! split where enough is left and joined with free neighbours; segments in which nothing lies go back to the GPU when it
 //! has no room for another (`release_cached_blocks`).
 
 /// Largest request that the pool of small blocks serves (`kSmallSize`), and what must be left of a large block so that
@@ -15,7 +15,7 @@ const LARGE: u64 = 10 << 20;
 const BLOCK: u64 = 512;
 
 /// Index of a block.
-pub(super) type Place = u32;
+pub(super) type BlockIndex = u32;
 
 /// A piece of a segment.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +23,8 @@ struct Block {
     bytes: u64,
     /// Segments lie one behind the other in the order in which they are reserved.
     address: u64,
-    before: Option<Place>,
-    behind: Option<Place>,
+    before: Option<BlockIndex>,
+    behind: Option<BlockIndex>,
     small: bool,
     free: bool,
 }
@@ -34,10 +34,10 @@ struct Block {
 pub(super) struct Allocator {
     blocks: Vec<Block>,
     /// Places in `blocks` that joined blocks left.
-    spare: Vec<Place>,
+    spare: Vec<BlockIndex>,
     /// Free blocks of each pool by size, then address.
-    free: [Vec<(u64, u64, Place)>; 2],
-    /// Bytes of the card that segments may take.
+    free: [Vec<(u64, u64, BlockIndex)>; 2],
+    /// Bytes of the GPU that segments may take.
     room: u64,
     /// Where the next segment begins.
     end: u64,
@@ -46,7 +46,7 @@ pub(super) struct Allocator {
 }
 
 impl Allocator {
-    /// An allocator whose segments have so many bytes of the card. It takes more where nothing can be given back.
+    /// An allocator whose segments have so many bytes of the GPU. It takes more where nothing can be given back.
     pub(super) fn within(room: u64) -> Self {
         Self { room, ..Self::default() }
     }
@@ -57,7 +57,7 @@ impl Allocator {
     }
 
     /// A block of at least so many bytes.
-    pub(super) fn take(&mut self, bytes: u64) -> Place {
+    pub(super) fn take(&mut self, bytes: u64) -> BlockIndex {
         let bytes = bytes.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
         let small = bytes <= SMALL;
         let pool = &mut self.free[usize::from(small)];
@@ -82,7 +82,7 @@ impl Allocator {
     }
 
     /// A block that nobody uses any more.
-    pub(super) fn give(&mut self, place: Place) {
+    pub(super) fn give(&mut self, place: BlockIndex) {
         let Block { before, behind, .. } = self.blocks[place as usize];
         let mut kept = place;
         if let Some(neighbour) = before.filter(|one| self.blocks[*one as usize].free) {
@@ -101,13 +101,13 @@ impl Allocator {
         self.list(small, entry);
     }
 
-    fn list(&mut self, small: bool, entry: (u64, u64, Place)) {
+    fn list(&mut self, small: bool, entry: (u64, u64, BlockIndex)) {
         let pool = &mut self.free[usize::from(small)];
         let at = pool.partition_point(|one| *one < entry);
         pool.insert(at, entry);
     }
 
-    fn segment(&mut self, bytes: u64, small: bool) -> Place {
+    fn segment(&mut self, bytes: u64, small: bool) -> BlockIndex {
         let whole = match bytes {
             _ if small => SMALL_SEGMENT,
             bytes if bytes < LARGE => LARGE_SEGMENT,
@@ -140,16 +140,16 @@ impl Allocator {
     }
 
     #[allow(clippy::cast_possible_truncation)]
-    fn block(&mut self, block: Block) -> Place {
+    fn block(&mut self, block: Block) -> BlockIndex {
         if let Some(place) = self.spare.pop() {
             self.blocks[place as usize] = block;
             return place;
         }
         self.blocks.push(block);
-        self.blocks.len() as Place - 1
+        self.blocks.len() as BlockIndex - 1
     }
 
-    fn split(&mut self, place: Place, bytes: u64) {
+    fn split(&mut self, place: BlockIndex, bytes: u64) {
         let whole = self.blocks[place as usize];
         let rest = Block {
             bytes: whole.bytes - bytes,
@@ -170,7 +170,7 @@ impl Allocator {
         block.behind = Some(behind);
     }
 
-    fn unlist(&mut self, place: Place) {
+    fn unlist(&mut self, place: BlockIndex) {
         let Block { bytes, address, small, .. } = self.blocks[place as usize];
         let pool = &mut self.free[usize::from(small)];
         let at = pool.partition_point(|one| *one < (bytes, address, place));
@@ -178,7 +178,7 @@ impl Allocator {
     }
 
     /// What lies behind `place` becomes part of it.
-    fn join(&mut self, place: Place, other: Place) {
+    fn join(&mut self, place: BlockIndex, other: BlockIndex) {
         let Block { bytes, behind, .. } = self.blocks[other as usize];
         self.spare.push(other);
         let block = &mut self.blocks[place as usize];
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn holes() {
         let mut allocator = Allocator::within(u64::MAX);
-        let all: Vec<Place> = [30, 40, 30].map(|size| allocator.take(size * MIB)).to_vec();
+        let all: Vec<BlockIndex> = [30, 40, 30].map(|size| allocator.take(size * MIB)).to_vec();
         assert_eq!(allocator.most(), 100 * MIB);
         allocator.give(all[1]);
         allocator.give(all[0]);
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn empty_segments_go_back_where_the_card_is_full() {
         let mut allocator = Allocator::within(100 * MIB);
-        let all: Vec<Place> = [30, 40, 30].map(|size| allocator.take(size * MIB)).to_vec();
+        let all: Vec<BlockIndex> = [30, 40, 30].map(|size| allocator.take(size * MIB)).to_vec();
         allocator.give(all[0]);
         allocator.give(all[1]);
         allocator.take(60 * MIB);

@@ -1,9 +1,9 @@
 //! What the caching allocator reserves: the first two steps of one GPU, tensor by tensor, through the allocator on
-//! paper. While the card has room no segment is given back, so that what one phase leaves is what the next finds: weights
+//! paper. While the GPU has room no segment is given back, so that what one phase leaves is what the next finds: weights
 //! first, activations of a step without optimizer states, then those states where gradients and activations were.
 
 mod blocks;
-mod course;
+mod timeline;
 
 use crate::model::{Part, Weight};
 use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
@@ -12,12 +12,12 @@ use crate::predict::job::Job;
 use crate::predict::job::optimizer::{Temporary, gram, is_matrix, rounded, rule, state_bytes};
 use crate::predict::memory::overhead::outside;
 use crate::predict::memory::resident::{quantised, stored};
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::predict::step::stage::StageTapes;
-use course::Course;
+use timeline::AllocatorTimeline;
 
 /// Bytes beside the tensors of the tapes.
-pub(in crate::predict) struct Beside {
+pub(in crate::predict) struct CompanionBytes {
     /// Library workspaces.
     pub workspaces: u64,
     /// Inputs, labels and module buffers.
@@ -54,7 +54,7 @@ pub(in crate::predict) fn applies(job: &Job) -> bool {
 
 /// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, another
 /// plan's is taken, or there are too many blocks.
-pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &Beside) -> Option<u64> {
+pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionBytes) -> Option<u64> {
     let job = held.job;
     if job.fragmentation != Fragmentation::Replayed || !applies(job) {
         return None;
@@ -71,47 +71,52 @@ pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &Beside) -> Op
     steps(held, beside, &parameters, (room, left)).filter(|short| *short <= room).or(Some(whole))
 }
 
-/// The most bytes of all segments in two steps with so many bytes of room on the card; none where a pass has more blocks
+/// The most bytes of all segments in two steps with so many bytes of room on the GPU; none where a pass has more blocks
 /// than are left.
-fn steps(held: &StageTapes<'_>, beside: &Beside, parameters: &[Parameter], (room, left): (u64, u64)) -> Option<u64> {
+fn steps(
+    held: &StageTapes<'_>,
+    beside: &CompanionBytes,
+    parameters: &[Parameter],
+    (room, left): (u64, u64),
+) -> Option<u64> {
     let job = held.job;
-    let mut course = Course::of(job, held.step, (room, left))?;
+    let mut timeline = AllocatorTimeline::of(job, held.step, (room, left))?;
     for bytes in [beside.workspaces, beside.inputs] {
-        course.hold(1, bytes);
+        timeline.hold(1, bytes);
     }
     for one in parameters {
-        course.hold(one.copies, one.weight);
-        course.hold(one.copies, one.master);
+        timeline.hold(one.copies, one.weight);
+        timeline.hold(one.copies, one.master);
     }
     for step in 0..2 {
         // A third micro-batch finds what the second found.
         for micro in 0..job.batch.accumulation.min(2) {
-            course.pass(micro > 0);
+            timeline.pass(micro > 0);
             if step == 0 && micro == 0 {
-                course.hold(1, beside.kept);
+                timeline.hold(1, beside.kept);
             }
         }
-        optimizer(job, parameters, step == 0, &mut course);
-        course.drop_gradients();
+        optimizer(job, parameters, step == 0, &mut timeline);
+        timeline.drop_gradients();
     }
-    Some(course.most())
+    Some(timeline.most())
 }
 
 /// The optimizer's step over all parameters.
-fn optimizer(job: &Job, parameters: &[Parameter], first: bool, course: &mut Course<'_>) {
+fn optimizer(job: &Job, parameters: &[Parameter], first: bool, timeline: &mut AllocatorTimeline<'_>) {
     let row = rule(job.training.optimizer, &job.profile.optimizer);
     // Adafactor and bitsandbytes make each parameter's states as its turn comes.
     let by_turn = row.factored || row.eight_bit;
     let trained = || parameters.iter().filter(|one| one.trained);
     if first && !by_turn {
         for one in trained() {
-            course.hold(one.copies * one.states.0, one.states.1);
+            timeline.hold(one.copies * one.states.0, one.states.1);
         }
     }
     let mut waiting = Vec::new();
     for one in trained() {
         if first && by_turn {
-            course.hold(one.copies * one.states.0, one.states.1);
+            timeline.hold(one.copies * one.states.0, one.states.1);
         }
         if job.training.optimizer_in_backward {
             continue;
@@ -119,17 +124,17 @@ fn optimizer(job: &Job, parameters: &[Parameter], first: bool, course: &mut Cour
         for _ in 0..one.copies {
             let before = waiting.len();
             let sizes = one.temporaries.iter().flat_map(|(times, bytes)| (0..*times).map(|_| *bytes));
-            waiting.extend(sizes.map(|bytes| course.take(bytes)));
+            waiting.extend(sizes.map(|bytes| timeline.take(bytes)));
             if !one.together {
-                waiting.drain(before..).for_each(|place| course.give(place));
+                waiting.drain(before..).for_each(|place| timeline.give(place));
             }
         }
     }
-    waiting.into_iter().for_each(|place| course.give(place));
+    waiting.into_iter().for_each(|place| timeline.give(place));
 }
 
 /// Parameters in the order of the model; none where there are too many.
-fn parameters(job: &Job, step: &Step) -> Option<Vec<Parameter>> {
+fn parameters(job: &Job, step: &StepTapes) -> Option<Vec<Parameter>> {
     let walk = &step.walk;
     let layers = walk.order.iter().map(|kind| &walk.kinds[*kind].1);
     let tapes = || std::iter::once(&walk.first).chain(layers.clone()).chain(std::iter::once(&walk.last));

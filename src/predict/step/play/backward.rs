@@ -1,9 +1,9 @@
 //! The backward pass: gradients made and added, saved tensors freed.
 
-use super::log::{Key, Log};
+use super::log::{BlockKey, Log};
 use super::recompute::Uses;
-use super::{Alive, Groups, Peak, WeightGradients};
-use crate::model::{Flow, Group, Home, Id, Meets, Op, Part, Tape, Unit};
+use super::{Groups, LiveBytes, PassPeak, WeightGradients};
+use crate::model::{Flow, Group, Home, Op, Part, Tape, TensorId, TiedGrad, Unit};
 
 /// A gradient in memory, and how many tensors' gradients it is.
 struct Gradient {
@@ -14,14 +14,14 @@ struct Gradient {
 }
 
 /// A backward pass under way.
-struct Backward<'a> {
+struct BackwardPass<'a> {
     tape: &'a Tape,
     uses: Uses,
-    alive: Alive,
+    alive: LiveBytes,
     slots: Vec<Option<u32>>,
     gradients: Vec<Gradient>,
     /// What the operator that runs has made.
-    made: Vec<(Id, u32)>,
+    made: Vec<(TensorId, u32)>,
     policy: WeightGradients,
     stay: u64,
     waiting: u64,
@@ -30,9 +30,9 @@ struct Backward<'a> {
 }
 
 /// What a tape's backward pass comes to.
-pub(in crate::predict) struct Result {
+pub(in crate::predict) struct BackwardResult {
     /// The most bytes.
-    pub peak: Peak,
+    pub peak: PassPeak,
     /// Bytes of weight gradients that stay.
     pub stay: u64,
     /// Bytes of parts of weight gradients that wait for other tapes' parts.
@@ -40,7 +40,7 @@ pub(in crate::predict) struct Result {
     /// What was taken and given, where it is asked for.
     pub log: Log,
     /// The gradient of what came in.
-    pub input_gradient: Option<Key>,
+    pub input_gradient: Option<BlockKey>,
 }
 
 /// Plays a tape backward from what is retained; with a log of what is taken and given, where `logs` says so.
@@ -50,11 +50,11 @@ pub(in crate::predict) fn backward(
     retained: Groups,
     policy: WeightGradients,
     logs: bool,
-) -> Result {
-    let mut run = Backward {
+) -> BackwardResult {
+    let mut run = BackwardPass {
         tape,
         uses,
-        alive: Alive { log: Log::wanted(logs), ..Alive::of(retained) },
+        alive: LiveBytes { log: Log::wanted(logs), ..LiveBytes::of(retained) },
         slots: vec![None; tape.tensors.len()],
         gradients: Vec::with_capacity(tape.ops.len()),
         made: Vec::with_capacity(4),
@@ -79,13 +79,13 @@ pub(in crate::predict) fn backward(
     }
     let came_in = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
     let input_gradient = came_in.and_then(|at| run.slots[at]).map(|slot| run.gradient(slot as usize));
-    let Backward { alive, stay, waiting, .. } = run;
-    Result { peak: alive.peak, stay, waiting, log: alive.log, input_gradient }
+    let BackwardPass { alive, stay, waiting, .. } = run;
+    BackwardResult { peak: alive.peak, stay, waiting, log: alive.log, input_gradient }
 }
 
-impl Backward<'_> {
-    fn gradient(&self, slot: usize) -> Key {
-        Key::gradient(self.tape, slot)
+impl BackwardPass<'_> {
+    fn gradient(&self, slot: usize) -> BlockKey {
+        BlockKey::gradient(self.tape, slot)
     }
 
     /// Before the last operator of a recomputed run: the run's forward pass again.
@@ -107,35 +107,35 @@ impl Backward<'_> {
                 let slot = root.0 as usize;
                 if fleeting[slot] && (self.uses.last[slot] as usize <= index || index == at) {
                     fleeting[slot] = false;
-                    self.alive.give(tape.get(root).group, tape.get(root).allocated(), Key::tensor(slot));
+                    self.alive.give(tape.get(root).group, tape.get(root).allocated(), BlockKey::tensor(slot));
                 }
             }
         }
         for (slot, tensor) in tape.tensors.iter().enumerate().filter(|(slot, _)| fleeting[*slot]) {
-            self.alive.give(tensor.group, tensor.allocated(), Key::tensor(slot));
+            self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
         }
     }
 
     /// A tensor of an operator that runs again: what was thrown away is there once more, what nobody saves as long as
     /// it is read.
-    fn again(&mut self, id: Id, fleeting: &mut [bool]) {
+    fn again(&mut self, id: TensorId, fleeting: &mut [bool]) {
         let (tensor, slot) = (*self.tape.get(id), id.0 as usize);
         if tensor.view_of.is_some() || tensor.home != Home::Local {
             return;
         }
         if self.uses.saves[slot] == 0 && self.uses.forced[slot] {
             // Handed over instead of computed, and not needed beyond that.
-            self.alive.give(tensor.group, tensor.allocated(), Key::tensor(slot));
+            self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
         } else if self.uses.saves[slot] == 0 {
             fleeting[slot] = true;
-            self.alive.take(tensor.group, tensor.allocated(), Key::tensor(slot));
+            self.alive.take(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
         } else if self.uses.dropped[slot] {
             self.uses.dropped[slot] = false;
-            self.alive.take(tensor.group, tensor.allocated(), Key::tensor(slot));
+            self.alive.take(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
         }
     }
 
-    /// What `op` saved and was thrown away is there again before its backward products run.
+    /// What `op` saved and was thrown away is there again before its backward matmuls run.
     fn remake(&mut self, at: usize) {
         let tape = self.tape;
         if self.uses.again[at] {
@@ -145,7 +145,7 @@ impl Backward<'_> {
             let root = tape.storage(*id);
             if self.uses.dropped[root.0 as usize] {
                 self.uses.dropped[root.0 as usize] = false;
-                let key = Key::tensor(root.0 as usize);
+                let key = BlockKey::tensor(root.0 as usize);
                 self.alive.take(tape.get(root).group, tape.get(root).allocated(), key);
             }
         }
@@ -179,7 +179,7 @@ impl Backward<'_> {
             self.arrived();
             self.meet(op);
         }
-        let overwritten = |id: &Id| {
+        let overwritten = |id: &TensorId| {
             let flows = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
             incoming.is_some() && flows.into_iter().any(|(input, flow)| input == id && *flow == Flow::InPlace)
         };
@@ -198,17 +198,17 @@ impl Backward<'_> {
     }
 
     /// A new gradient for `id`.
-    fn make(&mut self, id: Id, view: bool) {
+    fn make(&mut self, id: TensorId, view: bool) {
         let tensor = *self.tape.get(id);
         if let Home::Weight(_) = tensor.home {
             if self.policy != WeightGradients::InPlace {
-                self.alive.take(Group::WeightGradient, tensor.allocated(), Key::passed_on(self.tape, id));
+                self.alive.take(Group::WeightGradient, tensor.allocated(), BlockKey::passed_on(self.tape, id));
             }
             return;
         }
         let bytes = tensor.allocated();
         if tensor.home == Home::Elsewhere {
-            self.alive.take(Group::ActivationGradient, bytes, Key::passed_on(self.tape, id));
+            self.alive.take(Group::ActivationGradient, bytes, BlockKey::passed_on(self.tape, id));
             return;
         }
         self.alive.take(Group::ActivationGradient, bytes, self.gradient(self.gradients.len()));
@@ -226,7 +226,7 @@ impl Backward<'_> {
     }
 
     /// A gradient for a tensor that may have one already.
-    fn arrive(&mut self, id: Id, slot: u32) {
+    fn arrive(&mut self, id: TensorId, slot: u32) {
         let at = id.0 as usize;
         let Some(first) = self.slots[at] else {
             self.slots[at] = Some(slot);
@@ -256,7 +256,7 @@ impl Backward<'_> {
         for id in self.tape.ids(op.inputs) {
             let tensor = self.tape.get(*id);
             let Home::Weight(at) = tensor.home else { continue };
-            if self.tape.weights[at as usize].meets == (Meets::Waiting { view: true }) {
+            if self.tape.weights[at as usize].meets == (TiedGrad::Waiting { view: true }) {
                 self.alive.mark("gradient of the shared matrix", Group::WeightGradient, tensor.allocated());
             }
         }
@@ -268,7 +268,7 @@ impl Backward<'_> {
             let tensor = self.tape.get(*id);
             let new = matches!(flow, Flow::New | Flow::View);
             if new && tensor.home == Home::Elsewhere {
-                self.alive.give(Group::ActivationGradient, tensor.allocated(), Key::passed_on(self.tape, *id));
+                self.alive.give(Group::ActivationGradient, tensor.allocated(), BlockKey::passed_on(self.tape, *id));
             }
             if !new {
                 continue;
@@ -276,20 +276,22 @@ impl Backward<'_> {
             let Home::Weight(weight) = tensor.home else { continue };
             match (self.policy, self.tape.weights[weight as usize].meets) {
                 (WeightGradients::InPlace, _) => {}
-                (WeightGradients::Made, Meets::Nothing | Meets::Later) => self.stay += tensor.allocated(),
-                (WeightGradients::Added | WeightGradients::Used(_), Meets::Later) => self.waiting += tensor.allocated(),
+                (WeightGradients::Made, TiedGrad::Nothing | TiedGrad::Later) => self.stay += tensor.allocated(),
+                (WeightGradients::Added | WeightGradients::Used(_), TiedGrad::Later) => {
+                    self.waiting += tensor.allocated()
+                }
                 (policy, _) => {
                     if let WeightGradients::Used(each) = policy {
                         self.alive.mark("optimizer step", Group::WeightGradient, tensor.numel.saturating_mul(each));
                     }
-                    self.alive.give(Group::WeightGradient, tensor.allocated(), Key::passed_on(self.tape, *id));
+                    self.alive.give(Group::WeightGradient, tensor.allocated(), BlockKey::passed_on(self.tape, *id));
                 }
             }
         }
     }
 
     /// One operator fewer saves `id`.
-    fn release(&mut self, id: Id) {
+    fn release(&mut self, id: TensorId) {
         let root = self.tape.storage(id);
         let leaves = self.tape.output.is_some_and(|output| self.tape.storage(output) == root);
         if leaves && !self.holds_output {
@@ -301,7 +303,7 @@ impl Backward<'_> {
         let tensor = self.tape.get(root);
         let held = tensor.home == Home::Local || (tensor.home == Home::Input && !self.tape.borrows);
         if *saves == 0 && held && !self.uses.dropped[root.0 as usize] {
-            self.alive.give(tensor.group, tensor.allocated(), Key::tensor(root.0 as usize));
+            self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(root.0 as usize));
         }
     }
 
@@ -315,11 +317,11 @@ impl Backward<'_> {
     }
 }
 
-/// Whether an operator's gradients are views: products of linear layers run on flattened tokens, so that their
+/// Whether an operator's gradients are views: matmuls of linear layers run on flattened tokens, so that their
 /// gradients are reshaped, and PyTorch adds to a view's memory only where nobody else holds it
 /// (torch/csrc/autograd/input_buffer.cpp, `can_accumulate_inplace`). Experts' tokens are flat, convolutions are not.
 fn gives_views(tape: &Tape, op: &Op) -> bool {
-    let flat = |id: &Id| match tape.get(*id).home {
+    let flat = |id: &TensorId| match tape.get(*id).home {
         Home::Weight(at) => matches!(tape.weights[at as usize].part, Part::Expert | Part::Router | Part::Convolution),
         _ => false,
     };

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use super::backward::backward;
 use super::recompute::uses;
-use super::{Alive, GROUPS, Recompute, WeightGradients, forward};
-use crate::model::{Home, Id, Tape};
+use super::{GROUPS, LiveBytes, Recompute, WeightGradients, forward};
+use crate::model::{Home, Tape, TensorId};
 
 /// A piece of memory of a tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::predict) struct Key(pub u32);
+pub(in crate::predict) struct BlockKey(pub u32);
 
 #[allow(clippy::cast_possible_truncation)]
-impl Key {
+impl BlockKey {
     /// A tensor's own memory.
     pub(in crate::predict) const fn tensor(slot: usize) -> Self {
         Self(slot as u32)
     }
 
     /// A gradient that leaves the tape: a weight's, or that of what another tape made.
-    pub(in crate::predict) const fn passed_on(tape: &Tape, id: Id) -> Self {
+    pub(in crate::predict) const fn passed_on(tape: &Tape, id: TensorId) -> Self {
         Self(tape.tensors.len() as u32 + id.0)
     }
 
@@ -33,9 +33,9 @@ impl Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::predict) enum Event {
     /// So many bytes are taken, by as many tensors alike.
-    Take(Key, u64, u64),
+    Take(BlockKey, u64, u64),
     /// They are given back.
-    Give(Key),
+    Give(BlockKey),
     /// Taken and given back at once.
     Pass(u64),
 }
@@ -54,13 +54,13 @@ impl Log {
         }
     }
 
-    pub(in crate::predict) fn take(&mut self, key: Key, bytes: u64) {
+    pub(in crate::predict) fn take(&mut self, key: BlockKey, bytes: u64) {
         if bytes > 0 {
             self.note(Event::Take(key, bytes, 1));
         }
     }
 
-    pub(in crate::predict) fn give(&mut self, key: Key) {
+    pub(in crate::predict) fn give(&mut self, key: BlockKey) {
         self.note(Event::Give(key));
     }
 
@@ -73,25 +73,25 @@ impl Log {
 
 /// A tape's steps there and back.
 #[derive(Debug, Clone)]
-pub(in crate::predict) struct Logged {
+pub(in crate::predict) struct TapeLog {
     /// Of the forward pass.
     pub forward: Vec<Event>,
     /// Of the backward pass.
     pub backward: Vec<Event>,
     /// What comes in, where this tape takes it over.
-    pub input: Option<Key>,
+    pub input: Option<BlockKey>,
     /// What leaves, where this tape made it and leaves it to whoever runs next.
-    pub output: Option<Key>,
+    pub output: Option<BlockKey>,
     /// The gradient of what leaves.
-    pub output_gradient: Key,
+    pub output_gradient: BlockKey,
     /// The gradient of what came in.
-    pub input_gradient: Option<Key>,
+    pub input_gradient: Option<BlockKey>,
     /// Autocast's copies that go when it is left.
-    pub until_exit: Vec<Key>,
+    pub until_exit: Vec<BlockKey>,
     /// Gradients of weights that stay, in the order of the weights.
-    pub weight_gradients: Vec<Key>,
+    pub weight_gradients: Vec<BlockKey>,
     /// What neither pass gives back, beside those and what is handed on.
-    pub left: Vec<Key>,
+    pub left: Vec<BlockKey>,
     /// Keys below this one are those of tensors; as many from there on are gradients that leave the tape.
     pub tensors: u32,
     /// More than the largest key.
@@ -99,21 +99,21 @@ pub(in crate::predict) struct Logged {
 }
 
 /// Plays a tape and notes its steps.
-pub(in crate::predict) fn logged(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> Logged {
+pub(in crate::predict) fn logged(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> TapeLog {
     let recompute = if tape.plain { Recompute::Nothing } else { recompute };
     let uses = uses(tape, recompute);
-    let mut alive = Alive { log: Log::wanted(true), ..Alive::of([0; GROUPS]) };
+    let mut alive = LiveBytes { log: Log::wanted(true), ..LiveBytes::of([0; GROUPS]) };
     forward(tape, &uses, &mut alive, recompute);
     let input = tape.tensors.iter().position(|tensor| tensor.home == Home::Input).filter(|_| !tape.borrows);
-    let input = input.map(Key::tensor);
+    let input = input.map(BlockKey::tensor);
     let output = tape.output.map(|id| tape.storage(id)).filter(|root| {
         let saved = uses.saves[root.0 as usize] > 0 && !uses.dropped[root.0 as usize];
         tape.get(*root).home != Home::Elsewhere && !saved
     });
     let gone = |at: &usize| tape.tensors[*at].cached && (uses.saves[*at] == 0 || uses.dropped[*at]);
-    let until_exit: Vec<Key> = (0..tape.tensors.len()).filter(gone).map(Key::tensor).collect();
+    let until_exit: Vec<BlockKey> = (0..tape.tensors.len()).filter(gone).map(BlockKey::tensor).collect();
     let weights = tape.tensors.iter().zip(0_u32..).filter(|(tensor, _)| matches!(tensor.home, Home::Weight(_)));
-    let weight_gradients: Vec<Key> = weights.map(|(_, at)| Key::passed_on(tape, Id(at))).collect();
+    let weight_gradients: Vec<BlockKey> = weights.map(|(_, at)| BlockKey::passed_on(tape, TensorId(at))).collect();
     let after = backward(tape, uses, alive.groups, gradients, true);
     // What comes in was taken by the tape before.
     let mut forward = alive.log.0.unwrap_or_default();
@@ -122,7 +122,7 @@ pub(in crate::predict) fn logged(tape: &Tape, recompute: Recompute, gradients: W
     for event in &mut backward {
         by_expert(tape, event);
     }
-    let output = output.map(|root| Key::tensor(root.0 as usize));
+    let output = output.map(|root| BlockKey::tensor(root.0 as usize));
     let mut keys = 2 * tape.tensors.len() + 1;
     let mut taken = BTreeMap::new();
     for (at, event) in forward.iter().chain(&backward).enumerate() {
@@ -141,14 +141,14 @@ pub(in crate::predict) fn logged(tape: &Tape, recompute: Recompute, gradients: W
     for key in handed.chain(&until_exit).chain(&weight_gradients) {
         taken.remove(key);
     }
-    let mut left: Vec<Key> = taken.keys().copied().collect();
+    let mut left: Vec<BlockKey> = taken.keys().copied().collect();
     left.sort_by_key(|key| taken[key]);
-    Logged {
+    TapeLog {
         forward,
         backward,
         input,
         output,
-        output_gradient: Key::gradient(tape, 0),
+        output_gradient: BlockKey::gradient(tape, 0),
         input_gradient: after.input_gradient,
         until_exit,
         weight_gradients,

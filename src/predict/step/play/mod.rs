@@ -12,9 +12,9 @@ mod log;
 mod offload;
 mod recompute;
 
-pub(in crate::predict) use log::{Event, Key, Logged, logged};
+pub(in crate::predict) use log::{BlockKey, Event, TapeLog, logged};
 pub use offload::Offload;
-pub use recompute::{Modules, Recompute};
+pub use recompute::{Recompute, RecomputedModules};
 pub(in crate::predict) use recompute::{Uses, early_stop, runs_again, uses};
 
 use crate::model::{GROUPS, Group, Home, Tape};
@@ -31,7 +31,7 @@ pub enum WeightGradients {
     Made,
     /// They are made, added to gradients that exist, and freed.
     Added,
-    /// The product adds to gradients that exist: nothing is made.
+    /// The matmul adds to gradients that exist: nothing is made.
     InPlace,
     /// Made, used and freed tensor by tensor (optimizer in backward), with so many bytes an element while used.
     Used(u64),
@@ -39,7 +39,7 @@ pub enum WeightGradients {
 
 /// The most bytes at one time, and what they were.
 #[derive(Debug, Clone, Copy)]
-pub struct Peak {
+pub struct PassPeak {
     /// Bytes.
     pub total: u64,
     /// By group.
@@ -48,15 +48,15 @@ pub struct Peak {
     pub at: &'static str,
 }
 
-impl Peak {
+impl PassPeak {
     pub(in crate::predict) const NONE: Self = Self { total: 0, groups: [0; GROUPS], at: "" };
 }
 
 /// A tape as played.
 #[derive(Debug, Clone)]
-pub struct Played {
+pub struct TapePlay {
     /// Most bytes forward, the input included.
-    pub forward: Peak,
+    pub forward: PassPeak,
     /// What stays for the backward pass, the input included where it is saved.
     pub retained: Groups,
     /// Of which what named modules send to host memory until then.
@@ -66,15 +66,15 @@ pub struct Played {
     /// The hidden state that leaves.
     pub output: u64,
     /// Most bytes backward, with what was retained and the output's gradient.
-    pub backward: Peak,
+    pub backward: PassPeak,
     /// Weight gradients that stay.
     pub weight_gradients: u64,
     /// Parts of weight gradients, beside those, that wait for other tapes' parts.
     pub waiting: u64,
 }
 
-impl Played {
-    /// What of the saved tensors stays on the card between forward and backward pass.
+impl TapePlay {
+    /// What of the saved tensors stays on the GPU between forward and backward pass.
     pub fn stays_here(&self, offload: bool, by_module: bool) -> Groups {
         match (offload, by_module) {
             (false, _) => self.retained,
@@ -91,28 +91,28 @@ impl Played {
 }
 
 /// Bytes alive, and the most there were.
-pub(in crate::predict) struct Alive {
+pub(in crate::predict) struct LiveBytes {
     pub(in crate::predict) groups: Groups,
     total: u64,
-    pub(in crate::predict) peak: Peak,
+    pub(in crate::predict) peak: PassPeak,
     /// Each of these steps, for who wants to know where it lay.
     log: Log,
 }
 
-impl Alive {
+impl LiveBytes {
     pub(in crate::predict) fn of(groups: Groups) -> Self {
         let total = groups.iter().sum();
-        Self { groups, total, peak: Peak::NONE, log: Log::wanted(false) }
+        Self { groups, total, peak: PassPeak::NONE, log: Log::wanted(false) }
     }
 
-    fn take(&mut self, group: Group, bytes: u64, key: Key) {
+    fn take(&mut self, group: Group, bytes: u64, key: BlockKey) {
         self.log.take(key, bytes);
         let held = &mut self.groups[group as usize];
         *held = held.saturating_add(bytes);
         self.total = self.total.saturating_add(bytes);
     }
 
-    fn give(&mut self, group: Group, bytes: u64, key: Key) {
+    fn give(&mut self, group: Group, bytes: u64, key: BlockKey) {
         self.log.give(key);
         // Each group stays below the bytes of the tensors in it: saturation keeps a wrong tape from panicking.
         let held = &mut self.groups[group as usize];
@@ -125,7 +125,7 @@ impl Alive {
         self.log.pass(extra);
         let now = self.total.saturating_add(extra);
         if now > self.peak.total {
-            self.peak = Peak { total: now, groups: self.groups, at };
+            self.peak = PassPeak { total: now, groups: self.groups, at };
             let held = &mut self.peak.groups[group as usize];
             *held = held.saturating_add(extra);
         }
@@ -134,10 +134,10 @@ impl Alive {
 
 /// Plays a tape.
 #[must_use]
-pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offload: Offload) -> Played {
+pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offload: Offload) -> TapePlay {
     let recompute = if tape.plain { Recompute::Nothing } else { recompute };
     let uses = uses(tape, recompute);
-    let mut alive = Alive::of([0; GROUPS]);
+    let mut alive = LiveBytes::of([0; GROUPS]);
     forward(tape, &uses, &mut alive, recompute);
     let output = tape.output.map_or(0, |id| tape.get(id).allocated());
     let mut retained = alive.groups;
@@ -154,7 +154,7 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offlo
     let mut kept = retained;
     kept[Group::WeightCopy as usize] = kept[Group::WeightCopy as usize].saturating_sub(until_exit);
     let after = backward(tape, uses, kept, gradients, false);
-    Played {
+    TapePlay {
         forward: forward_peak,
         retained,
         offloaded,
@@ -166,13 +166,13 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offlo
     }
 }
 
-pub(in crate::predict) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, recompute: Recompute) {
+pub(in crate::predict) fn forward(tape: &Tape, uses: &Uses, alive: &mut LiveBytes, recompute: Recompute) {
     let whole = matches!(recompute, Recompute::All | Recompute::SelectiveOp { .. });
     let mut there = vec![false; tape.tensors.len()];
     for (at, tensor) in tape.tensors.iter().enumerate() {
         if tensor.home == Home::Input && !tape.borrows {
             there[at] = true;
-            alive.take(tensor.group, tensor.allocated(), Key::tensor(at));
+            alive.take(tensor.group, tensor.allocated(), BlockKey::tensor(at));
         }
     }
     alive.mark("input", Group::Residual, 0);
@@ -182,7 +182,7 @@ pub(in crate::predict) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, r
         for id in tape.ids(op.outputs) {
             let tensor = tape.get(*id);
             if tensor.view_of.is_none() && tensor.home == Home::Local {
-                alive.take(tensor.group, tensor.allocated(), Key::tensor(id.0 as usize));
+                alive.take(tensor.group, tensor.allocated(), BlockKey::tensor(id.0 as usize));
                 there[id.0 as usize] = true;
             }
         }
@@ -200,7 +200,7 @@ pub(in crate::predict) fn forward(tape: &Tape, uses: &Uses, alive: &mut Alive, r
             let kept = saved || tensor.cached || again;
             if there[slot] && done && !kept {
                 there[slot] = false;
-                alive.give(tensor.group, tensor.allocated(), Key::tensor(slot));
+                alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
             }
         }
     }

@@ -44,7 +44,7 @@ impl Offload {
         let mut gone = vec![false; tape.tensors.len()];
         let mut first_experts = true;
         for op in &tape.ops {
-            // The experts' first product stands before their activation.
+            // The experts' first matmul stands before their activation.
             let experts = op.name == "moe.experts" && std::mem::take(&mut first_experts);
             if !self.holds(op.name, experts) {
                 continue;

@@ -1,6 +1,6 @@
 //! What is kept over the forward pass, and what is dropped and made again.
 
-use crate::model::{Element, Home, Id, Op, Tape, Unit, Work};
+use crate::model::{Element, Home, Op, Tape, TensorId, Unit, Work};
 
 /// What is recomputed of a tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,18 +9,18 @@ pub enum Recompute {
     Nothing,
     /// All of it: only the input is kept.
     All,
-    /// All but every second matrix product and the attention core (torchtitan).
+    /// All but every second matrix multiplication and the attention core (torchtitan).
     SelectiveOp {
         /// Compiled: what the policy keeps is kept only where the backward pass needs it.
         compiled: bool,
     },
     /// Runs of operators that belong to these modules.
-    Modules(Modules),
+    Modules(RecomputedModules),
 }
 
 /// Modules whose operators are recomputed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Modules {
+pub struct RecomputedModules {
     /// The attention core.
     pub core: bool,
     /// The dense feed-forward block.
@@ -37,7 +37,7 @@ pub struct Modules {
     pub shared_experts: bool,
 }
 
-impl Modules {
+impl RecomputedModules {
     fn hold(&self, op: &Op) -> bool {
         let name = op.name;
         let core = matches!(
@@ -94,7 +94,7 @@ pub struct Uses {
     /// Operators that run again.
     pub again: Vec<bool>,
     /// Held beyond their last use by whoever passed them, up to that operator.
-    pub held: Vec<(usize, Id)>,
+    pub held: Vec<(usize, TensorId)>,
 }
 
 /// Reads a tape's uses under a recomputation.
@@ -160,7 +160,7 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
     drop_copies(tape, uses);
 }
 
-/// A product whose input is made again keeps no FP8 copy of it: that is made again as well (Transformer Engine's
+/// A matmul whose input is made again keeps no FP8 copy of it: that is made again as well (Transformer Engine's
 /// `save_original_input`, which megatron-core sets where an activation is recomputed).
 fn drop_copies(tape: &Tape, uses: &mut Uses) {
     for op in tape.ops.iter().filter(|op| matches!(op.unit, Unit::Matrix(_))) {
@@ -192,7 +192,7 @@ pub fn early_stop(tape: &Tape) -> usize {
     })
 }
 
-/// Whether the operator at `at` runs again in the backward pass; `products` counts matrix products so far.
+/// Whether the operator at `at` runs again in the backward pass; `products` counts matrix multiplications so far.
 pub fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, products: &mut u32) -> bool {
     match recompute {
         Recompute::Nothing => false,
@@ -202,7 +202,7 @@ pub fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, product
     }
 }
 
-/// torchtitan keeps the attention core, every second matrix product, and what collectives other than all-gathers bring
+/// torchtitan keeps the attention core, every second matrix multiplication, and what collectives other than all-gathers bring
 /// (distributed/activation_checkpoint.py, `_get_custom_policy`).
 fn kept_product(op: &Op, products: &mut u32) -> bool {
     if op.work == Work::Sent {
@@ -218,7 +218,7 @@ fn kept_product(op: &Op, products: &mut u32) -> bool {
     }
 }
 
-fn read_outside(tape: &Tape, again: &[bool], root: Id, from: usize) -> bool {
+fn read_outside(tape: &Tape, again: &[bool], root: TensorId, from: usize) -> bool {
     let mut later = tape.ops.iter().enumerate().skip(from + 1).filter(|(at, _)| !again[*at]);
     later.any(|(_, op)| tape.ids(op.inputs).iter().chain(tape.ids(op.saved)).any(|id| tape.storage(*id) == root))
 }

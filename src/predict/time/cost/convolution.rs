@@ -4,7 +4,7 @@
 //! With the matmul's constants alone the 84 forward convolutions in FP16 of DeepBench's V100 and T4 tables
 //! (baidu-research/DeepBench, results/train) are met within a median of 2 and 8 %.
 
-use crate::model::{Convolution, Element, Product};
+use crate::model::{Convolution, Element, MatMul};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
 
@@ -32,16 +32,16 @@ pub(super) enum Direction {
 }
 
 /// The matmul that a convolution is in that direction.
-pub(super) fn implicit(conv: &Convolution, direction: Direction) -> Product {
+pub(super) fn implicit(conv: &Convolution, direction: Direction) -> MatMul {
     let pad = |channels: u64| if channels <= FEW { FEW } else { channels.next_multiple_of(PADDED) };
     let (from, to) = (pad(conv.from), pad(conv.to));
     let [rows, inner, columns] = match direction {
         Direction::Forward => [conv.positions, from * conv.window, to],
-        // Positions that the stride leaves out get no products: as many operations as forward.
+        // Positions that the stride leaves out get no matmuls: as many operations as forward.
         Direction::Input => [conv.positions, to * conv.window, from],
         Direction::Weight => [to, conv.positions, from * conv.window],
     };
-    Product { batch: 1, rows, inner, columns, layer: false }
+    MatMul { batch: 1, rows, inner, columns, layer: false }
 }
 
 /// What is left of the matmul's rate in that direction, and of the multiplications where vector units compute windows

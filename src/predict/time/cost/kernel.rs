@@ -1,13 +1,13 @@
-//! Time of one kernel on the job's card: the roofs with what kernels reach of them.
+//! Time of one kernel on the job's GPU: the roofs with what kernels reach of them.
 
 use super::matmul::MatrixUnit;
 use crate::catalog::AttentionCurve;
-use crate::model::{Element, Product, Scores, Unit};
+use crate::model::{Element, MatMul, Scores, Unit};
 use crate::plan::keywords::Fp8Recipe;
 use crate::predict::job::Job;
 use crate::units::FlopsPerSec;
 
-/// The dense peak of a unit on the job's card, and its name. Linear layers within blocks (`layer`) multiply in FP8
+/// The dense peak of a unit on the job's GPU, and its name. Linear layers within blocks (`layer`) multiply in FP8
 /// where the plan says so.
 pub(in crate::predict) fn peak(job: &Job, unit: Unit, layer: bool) -> (FlopsPerSec, &'static str) {
     let peaks = &job.hardware.gpu.peaks;
@@ -22,14 +22,14 @@ pub(in crate::predict) fn peak(job: &Job, unit: Unit, layer: bool) -> (FlopsPerS
     };
     match element {
         Element::F16 => peaks.fp16.map_or((vector, "fp32"), |peak| (peak, "fp16")),
-        // A card without bf16 units computes it on the vector units.
+        // A GPU without bf16 units computes it on the vector units.
         Element::Bf16 | Element::Fp8 => peaks.bf16.map_or((vector, "fp32"), |peak| (peak, "bf16")),
         _ if job.storage.tf32 => peaks.tf32.map_or((vector, "fp32"), |peak| (peak, "tf32")),
         _ => (vector, "fp32"),
     }
 }
 
-/// Rates of the job's card.
+/// Rates of the job's GPU.
 pub(in crate::predict) struct Kernels<'a> {
     job: &'a Job,
     /// DRAM bandwidth that long kernels reach, bytes a second.
@@ -72,7 +72,7 @@ impl<'a> Kernels<'a> {
         match (unit, name) {
             (Unit::Vector, _) | (_, "fp32") => peak.0 * matrix.fp32 * self.clock,
             (_, "fp8") => peak.0 * matrix.fp8 * self.clock * scaled(self.job.speed.fp8_recipe),
-            // TF32 is allowed, not demanded (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32): where a card's vector units are as
+            // TF32 is allowed, not demanded (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32): where a GPU's vector units are as
             // quick, fp32 stays.
             (_, "tf32") => {
                 let vector = self.job.hardware.gpu.peaks.fp32.map_or(0.0, |peak| peak.0);
@@ -94,7 +94,7 @@ impl<'a> Kernels<'a> {
     }
 
     /// Seconds of a batch of matmuls at a sustained rate.
-    pub fn product(&self, product: &Product, unit: Unit, rate: f64) -> f64 {
+    pub fn product(&self, product: &MatMul, unit: Unit, rate: f64) -> f64 {
         let curve = &self.job.speed.curves.matrix;
         let rate = if product.batch > 1 && product.layer { rate * curve.grouped } else { rate };
         let matrix = MatrixUnit {
@@ -116,7 +116,7 @@ impl<'a> Kernels<'a> {
         matrix.fill * slower
     }
 
-    /// Seconds of fused attention forward, and backward with its five products for two.
+    /// Seconds of fused attention forward, and backward with its five matmuls for two.
     pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> (f64, f64) {
         let (peak, name) = peak(self.job, Unit::Attention(element), false);
         let curve = &self.job.speed.curves.matrix;
@@ -145,11 +145,11 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// What is left of the FP8 rate where scales are applied within the product: one for each row and column slows its end,
+/// What is left of the FP8 rate where scales are applied within the matmul: one for each row and column slows its end,
 /// one for each block its loop (torchao, float8/README.md: Llama-3 8B on 8 H100 trains 25 % faster than in BF16 with one
 /// scale a tensor and 10 % with one a row; `DeepGEMM`'s README: 1.5 of 1.98 PFLOP/s at best on H800). Blackwell applies
 /// MXFP8's in the matrix unit, which has to read them (Megatron Bridge, performance summary, 26.06: Llama-3 70B takes 8 %
-/// longer a step than with one scale a tensor on 32 GB200, 12 % on 32 GB300, three quarters of it in products).
+/// longer a step than with one scale a tensor on 32 GB200, 12 % on 32 GB300, three quarters of it in matmuls).
 const fn scaled(recipe: Fp8Recipe) -> f64 {
     match recipe {
         Fp8Recipe::Delayed | Fp8Recipe::Tensorwise => 1.0,

@@ -7,7 +7,7 @@
 //! configs/system) and FP16 ones on V100 and T4 (baidu-research/DeepBench, results/train). The mean error is 4 to 11 % by
 //! GPU, 7 % over all.
 
-use crate::model::Product;
+use crate::model::MatMul;
 
 /// Rows and columns of a tile of the result, and what it keeps of the largest one's rate: a smaller one reads more for each
 /// operation (NVIDIA, "Matrix Multiplication Background User's Guide", section 4.1).
@@ -48,7 +48,7 @@ pub(super) struct MatrixUnit {
 
 impl MatrixUnit {
     /// Seconds of a batch of matmuls of that shape, without its DRAM traffic.
-    pub fn seconds(&self, product: &Product) -> f64 {
+    pub fn seconds(&self, product: &MatMul) -> f64 {
         let [rows, columns, batch] = [product.rows, product.columns, product.batch].map(|size| size as f64);
         let large = (rows / 128.0).ceil() * (columns / 128.0).ceil() * batch > MANY_WAVES * self.multiprocessors;
         let tiles = if large { &TILES[..SMALL] } else { &TILES[..] };
@@ -56,7 +56,7 @@ impl MatrixUnit {
         least + self.start
     }
 
-    fn tiled(&self, (tall, wide, keeps): (f64, f64, f64), product: &Product) -> f64 {
+    fn tiled(&self, (tall, wide, keeps): (f64, f64, f64), product: &MatMul) -> f64 {
         let [rows, inner, columns, batch] =
             [product.rows, product.inner, product.columns, product.batch].map(|size| size as f64);
         let (tall, wide) = (tall.min(rows.max(INSTRUCTION)), wide.min(columns.max(INSTRUCTION)));
@@ -108,8 +108,8 @@ mod tests {
         MatrixUnit { rate: 312e12 * 0.79, fill: 45.0, multiprocessors: 108.0, bandwidth: 2039e9 * 0.88, start: 1.2e-6 }
     }
 
-    fn product(rows: u64, inner: u64, columns: u64) -> Product {
-        Product { batch: 1, rows, inner, columns, layer: true }
+    fn product(rows: u64, inner: u64, columns: u64) -> MatMul {
+        MatMul { batch: 1, rows, inner, columns, layer: true }
     }
 
     /// FP16 linear layers of Llama-2 7B on an A100 SXM (microsoft/vidur, data/profiling/compute/a100/.../mlp.csv,

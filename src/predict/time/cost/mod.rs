@@ -18,21 +18,21 @@ use crate::predict::job::Job;
 use crate::predict::job::optimizer::rule;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::{Bound, Roofline, RooflineOp, StepFlops, Traffic};
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::predict::step::play::Recompute;
 use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use kernel::Kernels;
-use tape::{Passed, Row, Run};
+use tape::{DetailedPass, OperatorRow, Run};
 
 /// One micro-batch through each tape of a walk.
 pub(in crate::predict) struct Passes {
-    pub first: Passed,
+    pub first: DetailedPass,
     /// Each kind of layer, without and with recomputation, where there are such layers.
-    pub kinds: Vec<[Option<Passed>; 2]>,
-    pub last: Passed,
+    pub kinds: Vec<[Option<DetailedPass>; 2]>,
+    pub last: DetailedPass,
 }
 
-/// What a pass depends on beside its operators and the card: two jobs that agree in it and in those have the same.
+/// What a pass depends on beside its operators and the GPU: two jobs that agree in it and in those have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::predict) struct Variant {
     /// Micro-batches a step: how many, where casts of weights are shared by them, else whether there are several.
@@ -54,17 +54,17 @@ impl Variant {
 
 impl Passes {
     /// Runs one micro-batch of `job` through each tape of its walk.
-    pub fn of(job: &Job, step: &Step) -> Self {
+    pub fn of(job: &Job, step: &StepTapes) -> Self {
         let kernels = Kernels::of(job);
         let walk = &step.walk;
-        let mut kinds: Vec<[Option<Passed>; 2]> = walk.kinds.iter().map(|_| [None, None]).collect();
+        let mut kinds: Vec<[Option<DetailedPass>; 2]> = walk.kinds.iter().map(|_| [None, None]).collect();
         for (layer, kind) in walk.order.iter().enumerate() {
             let again = step.is_checkpointed(layer as u64);
             let recompute = if again { step.recompute } else { Recompute::Nothing };
             kinds[*kind][usize::from(again)]
-                .get_or_insert_with(|| Passed::of(job, &kernels, &walk.kinds[*kind].1, recompute));
+                .get_or_insert_with(|| DetailedPass::of(job, &kernels, &walk.kinds[*kind].1, recompute));
         }
-        let end = |tape| Passed::of(job, &kernels, tape, Recompute::Nothing);
+        let end = |tape| DetailedPass::of(job, &kernels, tape, Recompute::Nothing);
         Self { first: end(&walk.first), kinds, last: end(&walk.last) }
     }
 
@@ -72,10 +72,10 @@ impl Passes {
     fn of_stage<'a>(
         &'a self,
         job: &Job,
-        step: &Step,
+        step: &StepTapes,
         layers: &[u64],
         ends: (bool, bool),
-    ) -> impl Iterator<Item = (&'a Passed, u64)> {
+    ) -> impl Iterator<Item = (&'a DetailedPass, u64)> {
         let mut here = vec![[0_u64; 2]; self.kinds.len()];
         for layer in layers {
             here[step.kind(*layer)][usize::from(step.is_checkpointed(*layer))] += 1;
@@ -101,13 +101,13 @@ pub(in crate::predict) struct Cost {
     /// The optimizer's part of them.
     pub optimizer: Seconds,
     /// That part as a line.
-    update: Option<Row>,
+    update: Option<OperatorRow>,
 }
 
 /// Sums the operators of a stage over a whole step.
 pub(in crate::predict) fn of_stage(
     job: &Job,
-    step: &Step,
+    step: &StepTapes,
     passes: &Passes,
     (layers, ends): (&[u64], (bool, bool)),
     resident: &Resident,
@@ -147,7 +147,7 @@ pub(in crate::predict) fn of_stage(
 }
 
 /// The optimizer reads gradients, reads and writes weights, masters and states.
-fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> Row {
+fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> OperatorRow {
     let degrees = &job.degrees;
     let both = resident.states.saturating_add(resident.masters).saturating_mul(2);
     // A rank updates its share of what is sharded, whether or not it holds the rest.
@@ -165,18 +165,23 @@ fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> Row {
     let flops = 5.0 * states as f64 * updated as f64;
     let kernels = Kernels::of(job);
     let compute = flops / kernels.sustained(Unit::Vector, false);
-    Row::of(job, &kernels, ("optimizer", Unit::Vector, false), Run { flops, bytes, compute, kernels: 1, rows: false })
+    OperatorRow::of(
+        job,
+        &kernels,
+        ("optimizer", Unit::Vector, false),
+        Run { flops, bytes, compute, kernels: 1, rows: false },
+    )
 }
 
-/// The operators of a stage over a whole step, under the card's roofs.
+/// The operators of a stage over a whole step, under the GPU's roofs.
 pub(in crate::predict) fn roofline(
     job: &Job,
-    step: &Step,
+    step: &StepTapes,
     passes: &Passes,
     (layers, ends): (&[u64], (bool, bool)),
     cost: &Cost,
 ) -> Roofline {
-    let mut rows: Vec<Row> = Vec::with_capacity(48);
+    let mut rows: Vec<OperatorRow> = Vec::with_capacity(48);
     for (passed, times) in passes.of_stage(job, step, layers, ends) {
         for row in &passed.rows {
             tape::gather(&mut rows, row.times(times));
@@ -184,7 +189,7 @@ pub(in crate::predict) fn roofline(
     }
     rows.extend(cost.update.clone());
     rows.sort_by(|a, b| b.seconds().total_cmp(&a.seconds()));
-    let line = |row: &Row| RooflineOp {
+    let line = |row: &OperatorRow| RooflineOp {
         name: Cow::Borrowed(row.name),
         count: row.count,
         flops: Flops(row.flops),

@@ -2,14 +2,14 @@
 
 use crate::catalog::Generation;
 use crate::framework::Gather;
-use crate::model::{Home, Id, Op, Tape, Work};
+use crate::model::{Home, Op, Tape, TensorId, Work};
 use crate::plan::keywords::{Fp8Recipe, Mode};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
 use crate::predict::step::gathers_fp8;
 
-/// Bytes that turning one operand of an FP8 product into FP8 moves, for each element: read once, and once more for
-/// its largest value where that must be known first; written as it lies and transposed, where products need that:
+/// Bytes that turning one operand of an FP8 matmul into FP8 moves, for each element: read once, and once more for
+/// its largest value where that must be known first; written as it lies and transposed, where matmuls need that:
 /// Blackwell's take either way (`is_non_tn_fp8_gemm_supported`), but with a scale for each block.
 /// (Transformer Engine, pytorch/tensor/: `Float8Quantizer` casts by an older scale, `Float8CurrentScalingQuantizer`
 /// finds the scale first, `Float8BlockQuantizer` and `MXFP8Quantizer` write rows and columns in one pass;
@@ -24,7 +24,7 @@ const fn cast_bytes(recipe: Fp8Recipe, generation: Generation) -> u64 {
     }
 }
 
-/// Bytes of the casts to FP8 before an operator's forward product, and before its backward ones. Weights are cast
+/// Bytes of the casts to FP8 before an operator's forward matmul, and before its backward ones. Weights are cast
 /// once a step by Megatron (`is_first_microbatch`), else with every pass.
 pub(in crate::predict) fn cast_traffic(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
     let covered = matches!(op.work, Work::Product(product) if product.layer);
@@ -32,7 +32,7 @@ pub(in crate::predict) fn cast_traffic(job: &Job, tape: &Tape, op: &Op) -> (u64,
         return (0, 0);
     }
     let each = cast_bytes(job.speed.fp8_recipe, job.hardware.gpu.generation);
-    let numel = |id: Option<&Id>| id.map_or(0, |id| tape.get(*id).numel);
+    let numel = |id: Option<&TensorId>| id.map_or(0, |id| tape.get(*id).numel);
     let inputs = tape.ids(op.inputs);
     let passes = if job.modules.fp8_weights_once.is { job.batch.accumulation } else { 1 };
     let weight = (numel(inputs.get(1)) / passes.max(1)).saturating_mul(each);
@@ -46,15 +46,15 @@ pub(in crate::predict) fn cast_traffic(job: &Job, tape: &Tape, op: &Op) -> (u64,
     (input.saturating_add(weight), turned.saturating_add(backward))
 }
 
-/// Whether inputs are cast where they are shards, once for all the products that read them, and each rank then turns the
-/// whole round for the backward products (torchao, float8/float8_tensor_parallel.py and float8_ops.py). Transformer
+/// Whether inputs are cast where they are shards, once for all the matmuls that read them, and each rank then turns the
+/// whole round for the backward matmuls (torchao, float8/float8_tensor_parallel.py and float8_ops.py). Transformer
 /// Engine's tapes have shards as inputs.
 fn casts_shards(job: &Job) -> bool {
     job.modules.fp8_gathers.is && gathers_fp8(job) && job.degrees.sequence_parallel
 }
 
 /// The collective that brings a tensor or takes it away.
-fn sent(tape: &Tape, id: Id) -> Option<&Op> {
+fn sent(tape: &Tape, id: TensorId) -> Option<&Op> {
     let touches = |op: &&Op| tape.ids(op.inputs).contains(&id) || tape.ids(op.outputs).contains(&id);
     tape.ops.iter().filter(|op| op.work == Work::Sent).find(touches)
 }
@@ -68,7 +68,7 @@ const fn on_shard(job: &Job, numel: u64, each: u64) -> u64 {
 const TURNED: u64 = 2;
 
 /// Bytes of the cast of an operator's input, forward and backward.
-fn cast_input(job: &Job, tape: &Tape, (op, id): (&Op, Id), each: u64) -> (u64, u64) {
+fn cast_input(job: &Job, tape: &Tape, (op, id): (&Op, TensorId), each: u64) -> (u64, u64) {
     let numel = tape.get(id).numel;
     if !casts_shards(job) || sent(tape, id).is_none() {
         return (numel.saturating_mul(each), 0);
@@ -85,7 +85,7 @@ fn cast_input(job: &Job, tape: &Tape, (op, id): (&Op, Id), each: u64) -> (u64, u
 /// Bytes that are copied about a collective of sequence parallel, forward and backward. DTensor's gather along the
 /// sequence from the outermost dimension and put the parts in order; to scatter, they are cut so first (PyTorch,
 /// torch/distributed/_functional_collectives.py, `all_gather_tensor` and `reduce_scatter_tensor`). In pieces beside their
-/// products, gathers find their place, and the ranks' partial results are summed by a kernel
+/// matmuls, gathers find their place, and the ranks' partial results are summed by a kernel
 /// (torch/distributed/_symmetric_memory, `_fused_matmul_reduce_scatter_impl`).
 pub(in crate::predict) fn rearranged(job: &Job, tape: &Tape, op: &Op) -> (u64, u64) {
     if job.modules.gather.is != Gather::Saved || !job.degrees.sequence_parallel {
@@ -118,7 +118,7 @@ pub(super) fn dequantized(job: &Job, tape: &Tape, op: &Op) -> u64 {
     if job.training.mode == Mode::Inference || !matches!(op.work, Work::Product(_)) {
         return 0;
     }
-    let made = |id: &Id| match tape.get(*id).home {
+    let made = |id: &TensorId| match tape.get(*id).home {
         Home::Weight(at) => quantised(job, &tape.weights[at as usize]).map_or(0, |millibytes| {
             tape.get(*id).numel.saturating_mul(millibytes + 1000 * job.storage.compute.bytes()) / 1000
         }),

@@ -6,30 +6,30 @@ use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
 use crate::framework::Experts;
-use crate::model::{Convolution, Flow, Home, Op, Product, Tape, Unit, Work};
+use crate::model::{Convolution, Flow, Home, MatMul, Op, Tape, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
 use crate::predict::prediction::Traffic;
 use crate::predict::step::play::{Recompute, early_stop, runs_again};
-use crate::predict::time::ways::Ways;
+use crate::predict::time::pass_costs::PassCosts;
 use crate::units::{Bytes, FlopsPerSec};
 
 /// One micro-batch through a tape, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::predict) struct Pass {
-    /// Of the card.
-    pub card: Ways,
+    /// Of the GPU.
+    pub card: PassCosts,
     /// Of that, in fused attention.
-    pub attention: Ways,
+    pub attention: PassCosts,
     /// Of the host, to launch all that.
-    pub host: Ways,
+    pub host: PassCosts,
 }
 
 /// The same with each operator's part.
-pub(in crate::predict) struct Passed {
+pub(in crate::predict) struct DetailedPass {
     pub pass: Pass,
     /// Operators by name.
-    pub(in crate::predict) rows: Vec<Row>,
+    pub(in crate::predict) rows: Vec<OperatorRow>,
     /// Operations forward, backward and recomputed.
     pub(in crate::predict) flops: [f64; 3],
     pub(in crate::predict) traffic: Traffic,
@@ -41,10 +41,10 @@ pub(in crate::predict) struct Passed {
 
 /// One line of the table of operators.
 #[derive(Debug, Clone)]
-pub(in crate::predict) struct Row {
+pub(in crate::predict) struct OperatorRow {
     pub name: &'static str,
     pub count: u64,
-    /// Matrix products, and the arithmetic of elementwise operators.
+    /// Matrix multiplications, and the arithmetic of elementwise operators.
     pub flops: f64,
     pub bytes: u64,
     pub peak: FlopsPerSec,
@@ -65,10 +65,10 @@ pub(in crate::predict) struct Run {
     pub rows: bool,
 }
 
-impl Row {
+impl OperatorRow {
     /// The line of one run.
     pub fn of(job: &Job, kernels: &Kernels<'_>, (name, unit, layer): (&'static str, Unit, bool), run: Run) -> Self {
-        // Grouped products are one launch of the host for many.
+        // Grouped matmuls are one launch of the host for many.
         let grouped = run.kernels > 1 && layer && job.modules.experts.is != Experts::Loop;
         let started = if grouped { 1 } else { run.kernels };
         let memory = kernels.memory(run.bytes, run.rows);
@@ -110,7 +110,7 @@ pub(super) fn reads_rows_slowly(job: &Job) -> bool {
 }
 
 /// Adds a line to the one of its name.
-pub(in crate::predict) fn gather(rows: &mut Vec<Row>, more: Row) {
+pub(in crate::predict) fn gather(rows: &mut Vec<OperatorRow>, more: OperatorRow) {
     match rows.iter_mut().find(|row| row.is(more.name)) {
         Some(row) => {
             row.count = row.count.saturating_add(more.count);
@@ -129,10 +129,10 @@ struct Tally<'a> {
     job: &'a Job,
     kernels: &'a Kernels<'a>,
     tape: &'a Tape,
-    sums: Passed,
+    sums: DetailedPass,
 }
 
-impl Passed {
+impl DetailedPass {
     /// One micro-batch through `tape`, of which `recompute` runs again.
     pub(in crate::predict) fn of(job: &Job, kernels: &Kernels<'_>, tape: &Tape, recompute: Recompute) -> Self {
         let sums = Self {
@@ -173,7 +173,8 @@ impl Tally<'_> {
                 let seconds = self.run_forward(op, forward, rerun);
                 let pass = &mut self.sums.pass;
                 let way = |of: f64| {
-                    if rerun { Ways { forward: 0.0, backward: of } } else { Ways { forward: of, backward: 0.0 } }
+                    let (forward, backward) = if rerun { (0.0, of) } else { (of, 0.0) };
+                    PassCosts { forward, backward }
                 };
                 pass.card += way(seconds);
                 pass.attention += way(if fused { seconds } else { 0.0 });
@@ -245,7 +246,7 @@ impl Tally<'_> {
     }
 
     /// Seconds of a matmul, forward and backward.
-    fn matmuls(&self, op: &Op, product: &Product) -> (f64, f64) {
+    fn matmuls(&self, op: &Op, product: &MatMul) -> (f64, f64) {
         let (Unit::Matrix(element) | Unit::Attention(element)) = op.unit else { return (0.0, 0.0) };
         let each = element.bytes();
         let supplied = supplied(product.inner, each).min(supplied(product.columns, each));
@@ -255,11 +256,11 @@ impl Tally<'_> {
         let [of_input, of_weight] = self.needs(op);
         let mut backward = 0.0;
         if of_input {
-            let of_input = Product { inner: columns, columns: inner, ..*product };
+            let of_input = MatMul { inner: columns, columns: inner, ..*product };
             backward += self.kernels.product(&of_input, op.unit, rate);
         }
         if of_weight {
-            let of_weight = Product { rows: inner, inner: rows, ..*product };
+            let of_weight = MatMul { rows: inner, inner: rows, ..*product };
             // Only Megatron's kernels add to the main gradient; two activations' gradients are nothing to add to.
             let adds = (product.batch == 1 || product.layer) && adds_to_gradient(self.job);
             let keeps = if adds { self.job.speed.curves.matrix.gradient } else { 1.0 };
@@ -282,16 +283,16 @@ impl Tally<'_> {
     }
 
     /// Turning the tensors of a convolution round, forward and backward.
-    fn turned(&mut self, op: &Op) -> Ways {
-        let Unit::Matrix(element) = op.unit else { return Ways::default() };
+    fn turned(&mut self, op: &Op) -> PassCosts {
+        let Unit::Matrix(element) = op.unit else { return PassCosts::default() };
         if !matches!(op.work, Work::Convolution(_)) || !transforms(self.job, element) {
-            return Ways::default();
+            return PassCosts::default();
         }
         let bytes = |span| self.tape.ids(span).first().map_or(0, |id| self.tape.get(*id).bytes());
         let (forward, backward) = transformed(self.job, (bytes(op.inputs), bytes(op.outputs)), self.needs(op)[0]);
         self.sums.traffic.activations += Bytes(forward + backward);
         let [forward, backward] = [forward, backward].map(|bytes| self.moves("convolution.transform", bytes));
-        Ways { forward, backward }
+        PassCosts { forward, backward }
     }
 
     fn run_forward(&mut self, op: &Op, compute: f64, rerun: bool) -> f64 {
@@ -389,7 +390,7 @@ impl Tally<'_> {
 
     /// Adds runs to the sums. Gives their seconds.
     fn add(&mut self, what: (&'static str, Unit, bool), run: Run) -> f64 {
-        let row = Row::of(self.job, self.kernels, what, run);
+        let row = OperatorRow::of(self.job, self.kernels, what, run);
         let seconds = row.seconds();
         self.sums.compute += row.compute;
         self.sums.memory += row.memory;

@@ -1,7 +1,7 @@
 //! DRAM traffic of an operator, from the tensors that its tape names.
 
 use super::tape::reads_rows_slowly;
-use crate::model::{Flow, Home, Id, Op, Tape, Unit, Work};
+use crate::model::{Flow, Home, Op, Tape, TensorId, Unit, Work};
 use crate::plan::keywords::{Engine, Mode, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
@@ -40,7 +40,7 @@ pub(in crate::predict) fn forward_bytes(job: &Job, tape: &Tape, op: &Op) -> (u64
 
 /// Bytes read of a weight: as it is stored where an inference server multiplies it so, and of a table that rows are
 /// looked up in no more than those.
-fn weight_bytes(job: &Job, tape: &Tape, op: &Op, id: Id, at: u32) -> u64 {
+fn weight_bytes(job: &Job, tape: &Tape, op: &Op, id: TensorId, at: u32) -> u64 {
     let tensor = tape.get(id);
     if job.training.mode == Mode::Inference
         && let Some(millibytes) = quantised(job, &tape.weights[at as usize])
@@ -55,28 +55,28 @@ fn weight_bytes(job: &Job, tape: &Tape, op: &Op, id: Id, at: u32) -> u64 {
 
 /// What an operator's backward pass moves.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::predict) struct Backward {
+pub(in crate::predict) struct BackwardTraffic {
     pub activations: u64,
     pub parameters: u64,
     pub gradients: u64,
 }
 
-impl Backward {
+impl BackwardTraffic {
     pub const fn all(&self) -> u64 {
         self.activations.saturating_add(self.parameters).saturating_add(self.gradients)
     }
 }
 
 /// Activations, parameters and weight gradients that an operator's backward pass moves.
-pub(in crate::predict) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Backward {
-    let mut moved = Backward::default();
+pub(in crate::predict) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> BackwardTraffic {
+    let mut moved = BackwardTraffic::default();
     let mut incoming = 0_u64;
     for id in tape.ids(op.outputs) {
         if tape.get(*id).grad {
             incoming = incoming.saturating_add(tape.get(*id).bytes());
         }
     }
-    // Each product reads the output's gradient; so does the sum that is the bias's gradient.
+    // Each matmul reads the output's gradient; so does the sum that is the bias's gradient.
     let flows = tape.flows(op.inputs);
     let reads = if matches!(op.unit, Unit::Matrix(_)) {
         flows.iter().filter(|flow| **flow != Flow::Stop).count().max(1) as u64
@@ -119,7 +119,7 @@ pub(super) fn adds_to_gradient(job: &Job) -> bool {
     job.profile.data_parallel.gradients_stay.is && job.training.gradient_accumulation_fusion
 }
 
-/// Bytes moved for each element of a weight's gradient: read and written where the product adds to the main gradient
+/// Bytes moved for each element of a weight's gradient: read and written where the matmul adds to the main gradient
 /// itself; else written, and where another one is there already read again with that one, and their sum written.
 fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
     let main = job.storage.gradient.bytes();
@@ -133,7 +133,7 @@ fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
     }
 }
 
-/// Bytes that FSDP moves within a card for each element of a tape's weights, forward and backward. FSDP2 copies what it
+/// Bytes that FSDP moves within a GPU for each element of a tape's weights, forward and backward. FSDP2 copies what it
 /// gathered into the parameters and gradients into the buffer that is reduced, in the type of the reduction
 /// (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_all_gather_copy_out` and
 /// `foreach_reduce_scatter_copy_in`); FSDP1's parameters are views of the flat one, whose gradient is put together and
@@ -147,7 +147,7 @@ const fn sharded_bytes(job: &Job) -> (u64, u64) {
     (gathered, gathered + put_together + cast)
 }
 
-/// What sharding moves within a card in one pass through a tape, forward and backward.
+/// What sharding moves within a GPU in one pass through a tape, forward and backward.
 pub(in crate::predict) fn sharding_traffic(job: &Job, tape: &Tape) -> (u64, u64) {
     // Under a pipeline each weight is copied once a step, which is nothing beside its passes.
     if job.degrees.sharding != Sharding::Zero3 || job.degrees.shard_ranks < 2 || is_whole(job) {

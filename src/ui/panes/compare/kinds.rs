@@ -1,21 +1,21 @@
 //! What kind of figure each observation is, or why there is none; and of what.
 
 use crate::app::{AttachedState, State};
-use crate::compare::{Comparison, Of, Whose};
+use crate::compare::{ComparedStage, Comparison, MemoryOwner};
 use crate::printable::printable;
-use crate::reading::{Kind, Reading, ToldBy};
+use crate::reading::{ProgressSource, Reading, ReadingKind};
 use crate::ui::text::without_mean;
 
 /// A name and what is said of it.
 pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)> {
     let unmatched = state.monitor.attached.as_ref().map(|attached| attached.state) == Some(AttachedState::Unmatched);
     let memory = match comparison.whose {
-        Whose::Process { .. } => "peak since attached, as the driver charges the process",
-        Whose::Device { .. } if unmatched => {
+        MemoryOwner::Process { .. } => "peak since attached, as the driver charges the process",
+        MemoryOwner::Device { .. } if unmatched => {
             "peak since attached, everything on the GPU: the driver tells pids of another namespace, and which of \
              them is the attached process is not known"
         }
-        Whose::Device { .. } => "peak since start, everything on the GPU",
+        MemoryOwner::Device { .. } => "peak since start, everything on the GPU",
     };
     // Counters are the device's: they do not tell its processes apart.
     let on = comparison.whose.device().map_or_else(String::new, |index| format!(", everything on GPU {index}"));
@@ -34,9 +34,9 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
         kinds.push(("step", step(state, comparison)));
     }
     let of = match comparison.of {
-        Of::Whole => None,
-        Of::Stage(stage) => Some(format!("of stage {stage}, which that GPU holds")),
-        Of::LargestStage(stage) => {
+        ComparedStage::Whole => None,
+        ComparedStage::Stage(stage) => Some(format!("of stage {stage}, which that GPU holds")),
+        ComparedStage::LargestStage(stage) => {
             Some(format!("of stage {stage}, the largest: which one that GPU holds is not known"))
         }
     };
@@ -48,15 +48,20 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
 }
 
 fn step(state: &State, comparison: &Comparison) -> String {
-    let told_by =
-        state.run.telemetry.progress(&state.monitor, state.now).map_or(ToldBy::Nobody, |(_, known)| known.told_by);
+    let told_by = state
+        .run
+        .telemetry
+        .progress(&state.monitor, state.now)
+        .map_or(ProgressSource::Nobody, |(_, known)| known.told_by);
     match (&comparison.step.observed, told_by) {
-        (Reading::Known { kind, .. }, ToldBy::Log(format)) => format!("{}: its log, {}", kind.word(), format.name()),
+        (Reading::Known { kind, .. }, ProgressSource::Log(format)) => {
+            format!("{}: its log, {}", kind.word(), format.name())
+        }
         (Reading::Known { kind, .. }, _) => format!("{}: the hook in the process", kind.word()),
-        (Reading::Absent(_), ToldBy::Rhythm) => {
+        (Reading::Absent(_), ProgressSource::Rhythm) => {
             "none: the rhythm of the GPU alone is too little to hold against a plan".to_owned()
         }
-        (Reading::Absent(_), ToldBy::Nobody) => match &state.run.telemetry.news.no_log {
+        (Reading::Absent(_), ProgressSource::Nobody) => match &state.run.telemetry.news.no_log {
             Some(why) => format!("not observed: {}", printable(&without_mean(why))),
             None => "not observed: no log or hook is read".to_owned(),
         },
@@ -66,7 +71,7 @@ fn step(state: &State, comparison: &Comparison) -> String {
 
 fn said<T>(reading: &Reading<T>, measured: &str, bound: &str) -> String {
     match reading {
-        Reading::Known { kind: Kind::UpperBound, .. } => format!("upper bound: {bound}"),
+        Reading::Known { kind: ReadingKind::UpperBound, .. } => format!("upper bound: {bound}"),
         Reading::Known { kind, .. } => format!("{}: {measured}", kind.word()),
         Reading::Absent(why) => format!("none: {}", printable(&without_mean(why))),
     }

@@ -12,8 +12,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::say;
-use crate::app::{Baseline, CompareRow, Pane, Plans, Run, State};
-use crate::compare::Whose;
+use crate::app::{Baseline, CompareRow, Pane, Plans, RunState, State};
+use crate::compare::MemoryOwner;
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::DeviceSample;
@@ -27,12 +27,12 @@ const NAME: usize = 12;
 /// Lines from the selected one on that are in view.
 const BELOW: usize = 4;
 
-pub fn title(run: &Run) -> String {
+pub fn title(run: &RunState) -> String {
     match run.comparison.as_ref().map(|comparison| comparison.whose) {
         None => "predicted and observed".to_owned(),
-        Some(Whose::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
-        Some(Whose::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
-        Some(Whose::Device { device }) => format!("all of GPU {device}; attach to a process for its share"),
+        Some(MemoryOwner::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
+        Some(MemoryOwner::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
+        Some(MemoryOwner::Device { device }) => format!("all of GPU {device}; attach to a process for its share"),
     }
 }
 

@@ -2,8 +2,8 @@
 //! predictions are multiplied by, what was lost on the way.
 
 use super::Page;
-use crate::app::{Alert, Raised, Run, State};
-use crate::compare::{Forecast, Phase};
+use crate::app::{Alert, RaisedAlert, RunState, State};
+use crate::compare::{Forecast, RunPhase};
 use crate::printable::printable;
 use crate::ui::Look;
 use crate::units::{BytesPerSec, Seconds};
@@ -16,10 +16,10 @@ pub fn add(state: &State, look: &Look, page: &mut Page<'_>) {
     }
     // When memory will be full is said already.
     for raised in state.run.alerts.raised.iter().filter(|raised| raised.alert != Alert::FullIn) {
-        page.styled_note("alert", &told(raised), 2, look.theme.danger(), look);
+        page.styled_note("alert", &alert_text(raised), 2, look.theme.danger(), look);
     }
     for raised in &state.run.alerts.past {
-        page.note("was alerted", &told(raised), 1, look);
+        page.note("was alerted", &alert_text(raised), 1, look);
     }
     if let Some(kept) = state.calibrations_in_use() {
         let text = format!("{} on {}, kept {}; C drops it", kept.factors.words(), printable(&kept.gpu), kept.at);
@@ -30,11 +30,11 @@ pub fn add(state: &State, look: &Look, page: &mut Page<'_>) {
     }
 }
 
-fn told(raised: &Raised) -> String {
+fn alert_text(raised: &RaisedAlert) -> String {
     format!("{}, since {}", printable(&raised.text), raised.at)
 }
 
-fn memory(run: &Run, look: &Look, page: &mut Page<'_>) {
+fn memory(run: &RunState, look: &Look, page: &mut Page<'_>) {
     let outlook = &run.outlook;
     let left = outlook.headroom.map_or_else(String::new, |left| format!("; {left} were left at the peak"));
     match outlook.memory {
@@ -63,9 +63,9 @@ fn steps(state: &State) -> Option<String> {
     let phases = state.run.telemetry.phases();
     let quiet = || phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
     match phases.phase(state.now) {
-        Phase::Untold | Phase::Steady => None,
-        Phase::WarmingUp => Some("the first ones, which are compared with nothing".to_owned()),
-        Phase::Between => Some(format!(
+        RunPhase::Untold | RunPhase::Steady => None,
+        RunPhase::WarmingUp => Some("the first ones, which are compared with nothing".to_owned()),
+        RunPhase::Between => Some(format!(
             "none for {}: an evaluation where the GPU is busy, else a checkpoint, a wait, or it hangs; not compared",
             quiet()
         )),
@@ -73,7 +73,7 @@ fn steps(state: &State) -> Option<String> {
 }
 
 /// Messages of hooks that were not taken.
-fn lost(run: &Run) -> Option<String> {
+fn lost(run: &RunState) -> Option<String> {
     let losses = run.telemetry.news.losses;
     let deaf = run.telemetry.news.deaf.as_ref().map(|why| format!("nobody listens: {}", printable(why)));
     let counted = (losses.garbage + losses.flood > 0).then(|| {

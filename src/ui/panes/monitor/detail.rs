@@ -20,7 +20,7 @@ const COLUMN: usize = 31;
 const LABEL: usize = 13;
 
 /// Figures that belong together.
-type Group = (&'static str, Vec<(&'static str, String)>);
+type MetricGroup = (&'static str, Vec<(&'static str, String)>);
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
@@ -79,19 +79,19 @@ impl Row<'_> {
 
 /// Columns of at most `height` rows: each group whole in one where that takes no more pages; else
 /// they run on, with the title again where a group goes on in the next column.
-fn filled(groups: &[Group], columns: usize, height: usize) -> Vec<Vec<Row<'_>>> {
+fn filled(groups: &[MetricGroup], columns: usize, height: usize) -> Vec<Vec<Row<'_>>> {
     let whole = whole(groups, height);
     let running = running(groups, height);
     let pages = |columned: &[Vec<Row<'_>>]| columned.len().div_ceil(columns);
     if whole.iter().all(|column| column.len() <= height) && pages(&whole) <= pages(&running) { whole } else { running }
 }
 
-fn rows(group: &Group) -> impl Iterator<Item = Row<'_>> {
+fn rows(group: &MetricGroup) -> impl Iterator<Item = Row<'_>> {
     let (title, figures) = group;
     std::iter::once(Row::Title(title)).chain(figures.iter().map(|(label, text)| Row::Figure(label, text)))
 }
 
-fn whole(groups: &[Group], height: usize) -> Vec<Vec<Row<'_>>> {
+fn whole(groups: &[MetricGroup], height: usize) -> Vec<Vec<Row<'_>>> {
     let mut columns: Vec<Vec<Row<'_>>> = Vec::new();
     for group in groups {
         match columns.last_mut() {
@@ -102,7 +102,7 @@ fn whole(groups: &[Group], height: usize) -> Vec<Vec<Row<'_>>> {
     columns
 }
 
-fn running(groups: &[Group], height: usize) -> Vec<Vec<Row<'_>>> {
+fn running(groups: &[MetricGroup], height: usize) -> Vec<Vec<Row<'_>>> {
     let mut columns: Vec<Vec<Row<'_>>> = vec![Vec::new()];
     for group in groups {
         for row in rows(group) {
@@ -162,7 +162,7 @@ fn clock(now: &Reading<Megahertz>, most: &Reading<Megahertz>) -> String {
     }
 }
 
-fn memory(device: &DeviceSample) -> Group {
+fn memory(device: &DeviceSample) -> MetricGroup {
     let bandwidth = match device.dram_bandwidth.kind() {
         Some(kind) => format!("{} {}", marked(&device.dram_bandwidth, plain), kind.word()),
         None => said(&device.dram_bandwidth, plain),
@@ -179,7 +179,7 @@ fn memory(device: &DeviceSample) -> Group {
     ("memory", figures)
 }
 
-fn compute(device: &DeviceSample) -> Group {
+fn compute(device: &DeviceSample) -> MetricGroup {
     let counters = &device.counters;
     let figures = vec![
         ("busy", said(&device.busy, percent)),
@@ -196,7 +196,7 @@ fn compute(device: &DeviceSample) -> Group {
     ("compute", figures)
 }
 
-fn power(device: &DeviceSample) -> Group {
+fn power(device: &DeviceSample) -> MetricGroup {
     let board = &device.board;
     let slowed =
         said(&device.throttle, |reasons| if reasons.is_empty() { "no".to_owned() } else { reasons.join(", ") });
@@ -215,7 +215,7 @@ fn power(device: &DeviceSample) -> Group {
     ("power and clocks", figures)
 }
 
-fn links(device: &DeviceSample) -> Group {
+fn links(device: &DeviceSample) -> MetricGroup {
     let links = &device.links;
     let nvlinks = said(&links.nvlinks, |NvLinks { active, all, version }| {
         let version = version.map_or_else(String::new, |version| format!(", v{version}"));
@@ -238,7 +238,7 @@ fn links(device: &DeviceSample) -> Group {
     ("links", figures)
 }
 
-/// The ways to other cards, those that are alike together: `1-3 one PCIe switch`.
+/// The ways to other GPUs, those that are alike together: `1-3 one PCIe switch`.
 fn ways(peers: &[Peer]) -> String {
     let mut kinds: Vec<(&str, Vec<u32>)> = Vec::new();
     for peer in peers {
@@ -254,7 +254,7 @@ fn ways(peers: &[Peer]) -> String {
     if kinds.is_empty() { "none".to_owned() } else { said.collect::<Vec<_>>().join(", ") }
 }
 
-fn health(device: &DeviceSample) -> Group {
+fn health(device: &DeviceSample) -> MetricGroup {
     let health = &device.health;
     let yes = |flag: &bool| if *flag { "yes" } else { "no" }.to_owned();
     let figures = vec![
@@ -269,7 +269,7 @@ fn health(device: &DeviceSample) -> Group {
     ("errors", figures)
 }
 
-fn board(device: &DeviceSample) -> Group {
+fn board(device: &DeviceSample) -> MetricGroup {
     let board = &device.board;
     let safe = |text: &String| printable(text);
     let figures = vec![

@@ -9,7 +9,7 @@ use ratatui::widgets::Widget;
 use super::super::{scroll, sparks};
 use super::rows::{label, label_width};
 use super::{attention, is_hot, is_slowed, percent};
-use crate::app::{Pane, Selected, State};
+use crate::app::{Pane, SelectedRow, State};
 use crate::reading::{Absence, DeviceSample, Reading};
 use crate::ui::Look;
 use crate::ui::bar;
@@ -133,5 +133,5 @@ fn marked_cell(style: Style) -> Style {
 }
 
 fn is_chosen(state: &State, position: usize) -> bool {
-    state.views.focus == Pane::Monitor && state.monitor.selected == Selected::Device(position)
+    state.views.focus == Pane::Monitor && state.monitor.selected == SelectedRow::Device(position)
 }

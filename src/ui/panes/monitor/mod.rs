@@ -14,7 +14,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
 use super::{progress, say};
-use crate::app::{Monitor, MonitorView, Recordings, Source, State};
+use crate::app::{Monitor, MonitorView, Recordings, SourceState, State};
 use crate::printable::printable;
 use crate::reading::DeviceSample;
 use crate::ui::Look;
@@ -32,7 +32,7 @@ pub fn title(monitor: &Monitor) -> String {
     if parts > 0 {
         title = format!("{title}, {parts} MIG parts");
     }
-    if let Source::Running(info) = &monitor.source {
+    if let SourceState::Running(info) = &monitor.source {
         title = format!("{title} · {}: {}", info.kind.word(), printable(&info.detail));
     }
     if monitor.dropped > 0 {
@@ -45,9 +45,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let monitor = &state.monitor;
     if monitor.sample.is_none() {
         let text = match &monitor.source {
-            Source::Starting => "asking the driver…".to_owned(),
-            Source::Running(_) => "waiting for the first sample…".to_owned(),
-            Source::Failed(why) => printable(why),
+            SourceState::Starting => "asking the driver…".to_owned(),
+            SourceState::Running(_) => "waiting for the first sample…".to_owned(),
+            SourceState::Failed(why) => printable(why),
         };
         return say(&text, look, area, buffer);
     }
@@ -127,7 +127,7 @@ fn shares(area: Rect, state: &State) -> (Shape, [Rect; 4]) {
     (shape, places)
 }
 
-/// From this temperature on cards slow down.
+/// From this temperature on GPUs slow down.
 const HOT: f64 = 85.0;
 
 fn is_hot(device: &DeviceSample) -> bool {

@@ -5,15 +5,15 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use crate::app::{Monitor, Point, State};
+use crate::app::{HistoryPoint, Monitor, State};
 use crate::ui::Look;
 use crate::ui::text::{left, marked};
 use crate::units::{Bytes, Seconds};
 
 /// One row of recent history.
-struct Past<'a> {
+struct HistoryRow<'a> {
     label: &'a str,
-    value: fn(&Point) -> Option<f64>,
+    value: fn(&HistoryPoint) -> Option<f64>,
     top: f64,
     latest: String,
 }
@@ -25,31 +25,31 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     // The scale of a device that no longer tells its own.
     let held = state.plans.compared().prediction().map_or(0.0, |prediction| prediction.capacity.bytes.as_f64());
     let rows = [
-        Past {
+        HistoryRow {
             label: "memory",
             value: |point| point.memory.map(Bytes::as_f64),
             top: device.memory.value().map_or(held, |memory| memory.total.as_f64()),
             latest: marked(&device.memory, |memory| memory.used.to_string()),
         },
-        Past {
+        HistoryRow {
             label: "DRAM",
             value: |point| point.bandwidth.map(|(rate, _)| rate.0),
             top: device.dram_peak.value().map_or(peak, |peak| peak.0),
             latest: marked(&device.dram_bandwidth, ToString::to_string),
         },
-        Past {
+        HistoryRow {
             label: "tensor",
             value: |point| point.tensor.map(|share| share.0),
             top: 1.0,
             latest: marked(&device.tensor_activity, ToString::to_string),
         },
-        Past {
+        HistoryRow {
             label: "power",
             value: |point| point.power.map(|power| power.0),
             top: device.power_limit.value().map_or(0.0, |limit| limit.0),
             latest: marked(&device.power, ToString::to_string),
         },
-        Past {
+        HistoryRow {
             label: "busy",
             value: |point| point.busy.map(|share| share.0),
             top: 1.0,
@@ -61,7 +61,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn draw_row(monitor: &Monitor, position: usize, past: &Past<'_>, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_row(monitor: &Monitor, position: usize, past: &HistoryRow<'_>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = (area.width as usize).saturating_sub(8 + 24);
     let history = &monitor.history;
@@ -88,8 +88,8 @@ fn draw_row(monitor: &Monitor, position: usize, past: &Past<'_>, look: &Look, ar
 }
 
 /// The highest value of each group, newest at the right. A group without values is blank, nothing is a low line.
-fn sparks(groups: &[Vec<&Point>], width: usize, past: &Past<'_>) -> String {
-    let highest = |group: &Vec<&Point>| group.iter().filter_map(|point| (past.value)(point)).reduce(f64::max);
+fn sparks(groups: &[Vec<&HistoryPoint>], width: usize, past: &HistoryRow<'_>) -> String {
+    let highest = |group: &Vec<&HistoryPoint>| group.iter().filter_map(|point| (past.value)(point)).reduce(f64::max);
     let drawn = groups.len().min(width);
     let cells = super::super::sparks(groups.iter().skip(groups.len() - drawn).map(highest), past.top);
     " ".repeat(width - drawn) + &cells

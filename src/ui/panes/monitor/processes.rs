@@ -7,9 +7,9 @@ use ratatui::widgets::Widget;
 
 use super::super::scroll;
 use super::percent;
-use crate::app::{Monitor, MonitorView, Pane, ProcessRow, Selected, SortBy, State};
+use crate::app::{Monitor, MonitorView, Pane, ProcessRow, SelectedRow, SortBy, State};
 use crate::printable::printable;
-use crate::reading::{HostProcess, Moment, Place, Reading};
+use crate::reading::{HostProcess, Moment, ProcessPlace, Reading};
 use crate::ui::Look;
 use crate::ui::text::{fit, left, marked, right};
 use crate::units::{Bytes, BytesPerSec, Seconds};
@@ -98,7 +98,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         Line::styled(format!("      {}", nobody(&state.monitor)), look.theme.dim()).render(list, buffer);
     }
     let room = list.height as usize;
-    let is_selected = |process: &ProcessRow<'_>| monitor.selected == Selected::Process(process.pid);
+    let is_selected = |process: &ProcessRow<'_>| monitor.selected == SelectedRow::Process(process.pid);
     let selected = processes.iter().position(is_selected);
     let first = scroll(selected.unwrap_or(0), processes.len(), room);
     for (process, place) in processes.iter().skip(first).zip(list.rows()) {
@@ -215,8 +215,8 @@ fn rate(reading: &Reading<BytesPerSec>) -> String {
 
 fn place(host: &HostProcess) -> String {
     marked(&host.detail.place, |place| match place {
-        Place::Host => "host".to_owned(),
-        Place::Container(name) => printable(name),
+        ProcessPlace::Host => "host".to_owned(),
+        ProcessPlace::Container(name) => printable(name),
     })
 }
 

@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 
 use super::super::scroll;
 use super::{attention, facts, is_hot, is_slowed, megahertz, percent};
-use crate::app::{Pane, Selected, State};
+use crate::app::{Pane, SelectedRow, State};
 use crate::printable::printable;
 use crate::reading::{DeviceSample, Reading};
 use crate::ui::Look;
@@ -34,7 +34,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let selected = monitor.shown_device();
     let first = scroll(selected, devices.len(), room);
     for (position, device) in devices.iter().enumerate().skip(first).take(room) {
-        let chosen = state.views.focus == Pane::Monitor && monitor.selected == Selected::Device(position);
+        let chosen = state.views.focus == Pane::Monitor && monitor.selected == SelectedRow::Device(position);
         lines.push(device_line(device, chosen, (label_width(devices), bar_width), look));
     }
     for (line, place) in lines.into_iter().zip(area.rows()) {
@@ -42,7 +42,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Cells that the longest label needs: parts of a card have long ones.
+/// Cells that the longest label needs: parts of a GPU have long ones.
 pub fn label_width(devices: &[DeviceSample]) -> usize {
     devices.iter().map(|device| device.label().len()).max().unwrap_or(0).max(2)
 }

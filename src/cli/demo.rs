@@ -5,26 +5,26 @@ use std::sync::mpsc::Sender;
 use super::plans;
 use crate::app::{self, Editor, State};
 use crate::catalog::Catalog;
-use crate::observe::{Choice, Demo};
+use crate::observe::{Demo, SourceChoice};
 use crate::plan::Fault;
 use crate::predict::Verdict;
 use crate::units::Seconds;
 
-/// How long the demo's leak takes to fill the card.
+/// How long the demo's leak takes to fill the GPU.
 const LEAK: Seconds = Seconds(1500.0);
 
 /// A demo that waits for a plan that can be predicted.
 #[derive(Debug)]
-pub struct Awaited {
+pub struct PendingDemo {
     /// What its run does otherwise than the plan.
-    pub choice: Choice,
+    pub choice: SourceChoice,
     /// How long it will have been going on.
     pub head_start: Seconds,
     /// Where it is waited for.
     pub hand: Sender<Demo>,
 }
 
-impl Awaited {
+impl PendingDemo {
     /// Hands the run of the plan in front over, where that makes a prediction by now. Whether it did.
     pub fn look(&self, state: &mut State) -> bool {
         if state.plans.editor.prediction().is_none() {
@@ -40,14 +40,19 @@ impl Awaited {
     }
 }
 
-/// The made-up run of `plan`, met after it has been going on for `head_start`; none where the plan makes no
+/// The simulated run of `plan`, met after it has been going on for `head_start`; none where the plan makes no
 /// prediction.
 ///
 /// # Errors
 /// In a line, where it cannot depart from the plan as it is asked to.
-pub fn run(choice: &Choice, plan: &Editor, head_start: Seconds, catalog: &Catalog) -> Result<Option<Demo>, String> {
+pub fn run(
+    choice: &SourceChoice,
+    plan: &Editor,
+    head_start: Seconds,
+    catalog: &Catalog,
+) -> Result<Option<Demo>, String> {
     let said = |fault: Fault| format!("--source demo: {}", plans::line(None, fault));
-    let departure = if let Choice::Demo(departure) = choice { departure.clone() } else { Default::default() };
+    let departure = if let SourceChoice::Demo(departure) = choice { departure.clone() } else { Default::default() };
     let mut run = plan.clone();
     if !departure.changes.is_empty() {
         let change = plans::change(&departure.changes).map_err(said)?;

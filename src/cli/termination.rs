@@ -12,13 +12,13 @@ const FILE_TOO_LARGE: i32 = 25;
 
 /// Waits for them, from the moment that it exists: none ends the program by itself any more. One that was ignored when
 /// the program started stays so: `nohup` is asked for by whoever wants no hangup to end it.
-pub struct Ending {
+pub struct TerminationSignals {
     signals: Vec<Signal>,
     /// Kept, never waited for.
     _file_too_large: Signal,
 }
 
-impl Ending {
+impl TerminationSignals {
     /// Must be called inside a runtime.
     pub fn listen() -> Result<Self, String> {
         let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));

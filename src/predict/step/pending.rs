@@ -1,9 +1,9 @@
 //! What layers hold for layers far from them: hidden states and biases on the way forward, gradients on the way back.
 
 use crate::model::Pending;
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 
-impl Step {
+impl StepTapes {
     /// Gradients that layers behind `layer` made for layers before it.
     pub(in crate::predict) fn waiting(&self, layer: u64) -> u64 {
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);

@@ -4,13 +4,13 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// Of both passes, mostly seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(in crate::predict) struct Ways {
+pub(in crate::predict) struct PassCosts {
     pub forward: f64,
     /// With what is recomputed.
     pub backward: f64,
 }
 
-impl Ways {
+impl PassCosts {
     pub fn all(self) -> f64 {
         self.forward + self.backward
     }
@@ -27,7 +27,7 @@ impl Ways {
     }
 }
 
-impl Add for Ways {
+impl Add for PassCosts {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -35,13 +35,13 @@ impl Add for Ways {
     }
 }
 
-impl AddAssign for Ways {
+impl AddAssign for PassCosts {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
 }
 
-impl Sub for Ways {
+impl Sub for PassCosts {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
@@ -49,7 +49,7 @@ impl Sub for Ways {
     }
 }
 
-impl Mul<f64> for Ways {
+impl Mul<f64> for PassCosts {
     type Output = Self;
 
     fn mul(self, count: f64) -> Self {

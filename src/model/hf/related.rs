@@ -9,7 +9,7 @@ use crate::plan::keywords::{Norm, Position};
 
 /// A kind of model beside the families.
 #[derive(Clone, Copy)]
-pub struct Near {
+pub struct RelatedModel {
     /// Whose modules it runs, as far as is known.
     pub family: Family,
     /// What its class has otherwise.
@@ -17,13 +17,13 @@ pub struct Near {
 }
 
 /// The kind of that `model_type`.
-pub fn of(model_type: &str) -> Option<Near> {
-    let llama = |fields| Near { family: Family::Llama, fields };
+pub fn of(model_type: &str) -> Option<RelatedModel> {
+    let llama = |fields| RelatedModel { family: Family::Llama, fields };
     Some(match model_type.to_ascii_lowercase().as_str() {
         "olmo" => llama(|d, _| Ok(Decoder { norm: Norm::Layernorm, norm_weight: false, ..d })),
         "olmo2" | "olmo3" => llama(|d, _| Ok(Decoder { qk_norm: QkNorm::Whole, ..behind(d) })),
         "exaone4" => llama(|d, _| Ok(Decoder { qk_norm: QkNorm::PerHead, ..behind(d) })),
-        "olmoe" => Near {
+        "olmoe" => RelatedModel {
             family: Family::Mixtral,
             fields: |d, _| Ok(Decoder { qk_norm: QkNorm::Whole, sliding_window: None, ..d }),
         },
@@ -49,11 +49,11 @@ pub fn of(model_type: &str) -> Option<Near> {
             let qkv_bias = keys.flag("attention_bias", true)?;
             Ok(Decoder { qkv_bias, out_bias: keys.flag("attention_out_bias", false)?, ..d })
         }),
-        "persimmon" => Near { family: Family::GptNeox, fields: persimmon },
+        "persimmon" => RelatedModel { family: Family::GptNeox, fields: persimmon },
         "gptj" => llama(gptj),
         "codegen" => llama(|d, keys| Ok(Decoder { fused_qkv: true, ..gptj(d, keys)? })),
         "gpt_neo" => llama(gpt_neo),
-        "mpt" => Near { family: Family::Bloom, fields: mpt },
+        "mpt" => RelatedModel { family: Family::Bloom, fields: mpt },
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 //! framework's file that says so. Bytes come from the walk; nothing here computes them.
 
 use crate::framework::Gate;
-use crate::model::{Decoder, Group, Shape};
+use crate::model::{Decoder, Group, ModelShape};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Engine, Loss, Norm, Sharding};
 use crate::predict::job::Job;
@@ -18,7 +18,7 @@ const ENGINE: &str = "PyTorch, torch/csrc/autograd/engine.cpp and input_buffer.c
 /// What a group holds at the peak.
 pub(in crate::predict) fn formula(job: &Job, group: Group, bytes: u64, layers: u64) -> Words {
     let what = what(job, group);
-    let (Shape::Decoder(_), Some(d)) = (&job.architecture.shape, job.decoder()) else {
+    let (ModelShape::Decoder(_), Some(d)) = (&job.architecture.shape, job.decoder()) else {
         return Words::Plain(what);
     };
     if bytes == 0 {

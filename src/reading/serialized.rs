@@ -5,7 +5,7 @@ use std::cell::Cell;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Absence, Kind, Moment, Reading};
+use super::{Absence, Moment, Reading, ReadingKind};
 
 thread_local! {
     /// When the readings that are being read were taken, where they do not say so themselves. serde hands
@@ -23,13 +23,13 @@ pub fn taken_at<T>(at: Moment, read: impl FnOnce() -> T) -> T {
 
 /// A [`Reading`] as it is written.
 #[derive(Serialize, Deserialize)]
-struct Written<T> {
+struct SerializedReading<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<Moment>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<Kind>,
+    kind: Option<ReadingKind>,
     #[serde(skip_serializing_if = "Option::is_none")]
     absent: Option<Absence>,
 }
@@ -37,13 +37,13 @@ struct Written<T> {
 impl<T: Serialize> Serialize for Reading<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let written = match self {
-            Self::Known { value, at, kind } => Written {
+            Self::Known { value, at, kind } => SerializedReading {
                 value: Some(value),
                 at: Some(*at),
-                kind: Some(*kind).filter(|kind| *kind != Kind::Measured),
+                kind: Some(*kind).filter(|kind| *kind != ReadingKind::Measured),
                 absent: None,
             },
-            Self::Absent(why) => Written { value: None, at: None, kind: None, absent: Some(why.clone()) },
+            Self::Absent(why) => SerializedReading { value: None, at: None, kind: None, absent: Some(why.clone()) },
         };
         written.serialize(serializer)
     }
@@ -51,9 +51,11 @@ impl<T: Serialize> Serialize for Reading<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reading<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let written = Written::deserialize(deserializer)?;
+        let written = SerializedReading::deserialize(deserializer)?;
         match (written.value, written.at.or(TAKEN.get()), written.absent) {
-            (Some(value), Some(at), _) => Ok(Self::Known { value, at, kind: written.kind.unwrap_or(Kind::Measured) }),
+            (Some(value), Some(at), _) => {
+                Ok(Self::Known { value, at, kind: written.kind.unwrap_or(ReadingKind::Measured) })
+            }
             (Some(_), None, _) => Err(D::Error::missing_field("at")),
             (None, _, Some(why)) => Ok(Self::Absent(why)),
             // JSON has no word for a number that is none: it stands there as null.

@@ -5,21 +5,21 @@ use tokio::sync::mpsc::{self, Receiver};
 use super::args::RecordArgs;
 use super::dashboard::Clock;
 use crate::app::{Monitor, Telemetry};
-use crate::observe::{self, Follow, Following};
+use crate::observe::{self, FollowOptions, RunFollower};
 use crate::reading::{RunNews, Sample};
 
 /// News that may wait for the next sample: newer ones replace what finds no room.
 const NEWS: usize = 4;
 
 /// The run that is followed.
-pub struct Beside {
-    following: Following,
+pub struct FollowedRun {
+    following: RunFollower,
     news: Receiver<RunNews>,
     run: Telemetry,
     monitor: Monitor,
 }
 
-impl Beside {
+impl FollowedRun {
     /// Follows the run that is named; none where none is.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Beside {
             return Ok(None);
         }
         let (sender, news) = mpsc::channel(NEWS);
-        let wanted = Follow { log: args.log.clone(), pattern: None, pid: args.attach, live: true };
+        let wanted = FollowOptions { log: args.log.clone(), pattern: None, pid: args.attach, live: true };
         let following = observe::follow(wanted, |name| std::env::var_os(name), move || clock.now(), sender)
             .map_err(|error| format!("no thread for the log and the hook: {error}"))?;
         Ok(Some(Self { following, news, run: Telemetry::default(), monitor: Monitor::new(args.attach) }))

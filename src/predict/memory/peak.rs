@@ -6,7 +6,7 @@ use crate::predict::step::play::Groups;
 
 /// The peak of a stage, taken apart.
 #[derive(Debug, Clone)]
-pub(in crate::predict) struct Summit {
+pub(in crate::predict) struct Peak {
     pub total: u64,
     pub phase: Phase,
     pub at: Place,
@@ -32,7 +32,7 @@ pub(in crate::predict) struct Summit {
     pub in_loss: bool,
 }
 
-impl Summit {
+impl Peak {
     pub const fn none() -> Self {
         Self {
             total: 0,

@@ -8,7 +8,7 @@ use crate::app::event::Effect;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::notice::{info, problem};
 use crate::app::plans;
-use crate::app::state::{Run, State};
+use crate::app::state::{RunState, State};
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Comparison, Evidence, Explanation, Subject, explain};
 use crate::plan::{Document, HfConfig, ModelTrace};
@@ -17,11 +17,11 @@ use crate::units::Seconds;
 
 /// The search for explanations of what is seen now, and what the last one found.
 #[derive(Debug, Clone, Default)]
-pub struct Explaining {
+pub struct ExplanationSearch {
     /// How many searches were begun.
     number: u64,
     /// What the newest one is of.
-    asked: Option<Asked>,
+    asked: Option<QuestionKey>,
     under_way: bool,
     /// Somebody asked for it and wants to be told how it went.
     by_key: bool,
@@ -29,7 +29,7 @@ pub struct Explaining {
     pub found: Vec<Explanation>,
 }
 
-impl Explaining {
+impl ExplanationSearch {
     /// Forgets what was found. What a search that is under way finds is of no use any more.
     pub fn restart(&mut self) {
         *self = Self { number: self.number + 1, ..Self::default() };
@@ -77,7 +77,7 @@ impl CompareRow {
 
 /// What a search depends on.
 #[derive(Debug, Clone, PartialEq)]
-struct Asked {
+struct QuestionKey {
     text: String,
     stage: Option<u64>,
     calibration: Calibration,
@@ -89,7 +89,7 @@ struct Asked {
 /// and a search takes some hundredths of a second of a core that it may need.
 const CALM: Seconds = Seconds(10.0);
 
-impl Asked {
+impl QuestionKey {
     fn of(state: &State) -> Option<Self> {
         let comparison = state.run.comparison.as_ref()?;
         Some(Self {
@@ -130,7 +130,7 @@ pub struct Question {
     config: Option<HfConfig>,
     trace: Option<ModelTrace>,
     catalog: Catalog,
-    asked: Asked,
+    asked: QuestionKey,
     bands: Bands,
     stated: Vec<(&'static str, String)>,
 }
@@ -142,11 +142,11 @@ impl Question {
         let plan = state.plans.run.as_ref()?.plan();
         let job = plan.job()?;
         Some(Self {
-document: plan.document()?.clone(),
+            document: plan.document()?.clone(),
             config: plan.hf_config().cloned(),
             trace: plan.trace().cloned(),
             catalog: state.catalog.clone(),
-            asked: Asked::of(state)?,
+            asked: QuestionKey::of(state)?,
             bands: Bands::of(job),
             stated: state.run.telemetry.stated(&state.monitor).to_vec(),
         })
@@ -184,7 +184,7 @@ pub fn look(state: &mut State) -> Option<Effect> {
     if explaining.under_way || is_over(state) || !(known || (wrong && is_meant(state))) {
         return None;
     }
-    let now = Asked::of(state)?;
+    let now = QuestionKey::of(state)?;
     let answered = state
         .run
         .explaining
@@ -207,7 +207,7 @@ fn is_meant(state: &State) -> bool {
     settled && mismatch::of(state).is_none()
 }
 
-fn ask(run: &mut Run, now: Asked) -> Effect {
+fn ask(run: &mut RunState, now: QuestionKey) -> Effect {
     let explaining = &mut run.explaining;
     explaining.number += 1;
     explaining.asked = Some(now);
@@ -217,7 +217,7 @@ fn ask(run: &mut Run, now: Asked) -> Effect {
 
 /// Begins a search because somebody wants one.
 pub fn ask_now(state: &mut State) -> Vec<Effect> {
-    let Some(now) = Asked::of(state) else {
+    let Some(now) = QuestionKey::of(state) else {
         state.notice = Some(problem("nothing is observed of a run that has a plan"));
         return Vec::new();
     };

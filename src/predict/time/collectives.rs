@@ -4,20 +4,20 @@ use crate::model::{CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
 use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
-use crate::predict::step::Step;
+use crate::predict::step::StepTapes;
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::pipeline::warm_up;
 use crate::predict::step::play::Recompute;
 use crate::predict::time::cost::Pass;
-use crate::predict::time::link::Group;
-use crate::predict::time::ways::Ways;
+use crate::predict::time::link::LinkGroup;
+use crate::predict::time::pass_costs::PassCosts;
 
 /// Share of data-parallel traffic that can run beside the passes: all but the last bucket
 /// (PyTorch DDP, arXiv 2006.15704, and FSDP, arXiv 2304.11277, overlap by bucket and by layer).
 const OVERLAPPED: f64 = 0.9;
-/// Share that is left to wait for of tensor-parallel collectives that run in pieces beside the products they feed
+/// Share that is left to wait for of tensor-parallel collectives that run in pieces beside the matmuls they feed
 /// (Transformer Engine's userbuffers and torch's async tensor parallel: the first piece, and what
-/// the products miss). Half meets torchtitan's runs of 8B and 70B with it best (tests/truth, BF16 and FP8, June 2025 and
+/// the matmuls miss). Half meets torchtitan's runs of 8B and 70B with it best (tests/truth, BF16 and FP8, June 2025 and
 /// December 2024); no run of Megatron's moves by it.
 const PIECES: f64 = 0.5;
 
@@ -80,21 +80,21 @@ impl Weights {
 
 /// Collectives beside one micro-batch, seconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::predict) struct Beside {
+pub(in crate::predict) struct OverlappedCollectives {
     /// Waiting for them.
-    pub waits: Ways,
+    pub waits: PassCosts,
     /// Of the passes, what hides some: it hides no others.
-    hides: Ways,
+    hides: PassCosts,
 }
 
-impl Beside {
+impl OverlappedCollectives {
     /// Collectives that nothing hides.
-    pub fn bare(waits: Ways) -> Self {
-        Self { waits, hides: Ways::default() }
+    pub fn bare(waits: PassCosts) -> Self {
+        Self { waits, hides: PassCosts::default() }
     }
 
     /// Collectives of which `hides` run behind the passes and delay them.
-    fn of(job: &Job, comm: Ways, hides: Ways) -> Self {
+    fn of(job: &Job, comm: PassCosts, hides: PassCosts) -> Self {
         Self { waits: comm - hides + hides * job.speed.stack.contention, hides }
     }
 
@@ -104,7 +104,7 @@ impl Beside {
     }
 
     /// What is left of a pass to hide other collectives.
-    pub fn left(&self, card: Ways) -> Ways {
+    pub fn left(&self, card: PassCosts) -> PassCosts {
         card.beyond(self.hides)
     }
 }
@@ -112,22 +112,22 @@ impl Beside {
 /// Collectives within the model that one micro-batch runs in one tape.
 pub(in crate::predict) fn within(
     job: &Job,
-    step: &Step,
+    step: &StepTapes,
     tape: &Tape,
     pass: &Pass,
     (train, again): (bool, bool),
-) -> Beside {
+) -> OverlappedCollectives {
     let degrees = &job.degrees;
     let recompute = if again && !tape.plain { step.recompute } else { Recompute::Nothing };
     // Where recomputation stops early nothing asks for what the tape's last scatter brings.
     let last = tape.collectives.iter().rposition(|one| one.kind == CollectiveKind::ReduceScatter);
     let unasked = last.filter(|_| !job.modules.reruns_all.is);
-    let mut all = Beside::default();
+    let mut all = OverlappedCollectives::default();
     for (at, one) in tape.collectives.iter().enumerate() {
         let group = match one.group {
-            RankGroup::Tensor => Group { ranks: degrees.tensor, stride: 1 },
-            RankGroup::Context => Group { ranks: degrees.context, stride: degrees.tensor },
-            RankGroup::Expert => Group { ranks: degrees.expert, stride: degrees.expert_tensor },
+            RankGroup::Tensor => LinkGroup { ranks: degrees.tensor, stride: 1 },
+            RankGroup::Context => LinkGroup { ranks: degrees.context, stride: degrees.tensor },
+            RankGroup::Expert => LinkGroup { ranks: degrees.expert, stride: degrees.expert_tensor },
         };
         let once = group.seconds(job, one.kind, one.bytes as f64);
         let forward = f64::from(one.forward) * once;
@@ -140,28 +140,28 @@ pub(in crate::predict) fn within(
         };
         let again = if runs_again { forward } else { 0.0 };
         let left = Pass { card: all.left(pass.card), ..*pass };
-        let hides = hides(job, one.group, (Ways { forward, backward }, again), &left);
-        all.add(Beside::of(job, Ways { forward, backward: backward + again }, hides), 1.0);
+        let hides = hides(job, one.group, (PassCosts { forward, backward }, again), &left);
+        all.add(OverlappedCollectives::of(job, PassCosts { forward, backward: backward + again }, hides), 1.0);
     }
     all
 }
 
 /// What of a group's collectives runs behind the passes, `left` of which hide nothing yet. The forward pass's run
 /// `again` where a block is recomputed.
-fn hides(job: &Job, group: RankGroup, (once, again): (Ways, f64), left: &Pass) -> Ways {
-    let comm = once + Ways { forward: 0.0, backward: again };
+fn hides(job: &Job, group: RankGroup, (once, again): (PassCosts, f64), left: &Pass) -> PassCosts {
+    let comm = once + PassCosts { forward: 0.0, backward: again };
     let most = match group {
         RankGroup::Tensor => {
             let pieces = if job.speed.overlap_tensor { 1.0 - PIECES } else { 0.0 };
             let backward = once.backward * job.speed.stack.tensor_overlap.max(pieces);
-            Ways { forward: once.forward * pieces, backward: again.mul_add(pieces, backward) }
+            PassCosts { forward: once.forward * pieces, backward: again.mul_add(pieces, backward) }
         }
         // Behind another micro-batch's passes, forward or backward as they come.
         RankGroup::Expert if job.speed.overlap_experts => {
             let share = if comm.all() > 0.0 { (left.card.all() / comm.all()).min(1.0) } else { 0.0 };
             return comm * (share * paired(job));
         }
-        RankGroup::Expert => Ways::default(),
+        RankGroup::Expert => PassCosts::default(),
         // Keys and values of the next block come in while this one's scores are computed.
         RankGroup::Context => comm.least(left.attention),
     };
@@ -178,23 +178,29 @@ fn paired(job: &Job) -> f64 {
 
 /// Collectives of a fully sharded tape beside one micro-batch: its weights are gathered while the tape before it
 /// computes, its gradients scattered while the next does. `within` are the tape's own collectives.
-pub(in crate::predict) fn sharded(job: &Job, weights: Weights, pass: &Pass, within: &Beside, train: bool) -> Beside {
+pub(in crate::predict) fn sharded(
+    job: &Job,
+    weights: Weights,
+    pass: &Pass,
+    within: &OverlappedCollectives,
+    train: bool,
+) -> OverlappedCollectives {
     if job.degrees.sharding != Sharding::Zero3 || is_whole(job) {
-        return Beside::default();
+        return OverlappedCollectives::default();
     }
-    let Ways { forward: gather, backward: scatter } = resharded(job, weights);
+    let PassCosts { forward: gather, backward: scatter } = resharded(job, weights);
     let again = if job.degrees.stays_gathered { 0.0 } else { gather };
     let after = if train { again + scatter } else { 0.0 };
-    let comm = Ways { forward: gather, backward: after };
-    Beside::of(job, comm, comm.least(within.left(pass.card)))
+    let comm = PassCosts { forward: gather, backward: after };
+    OverlappedCollectives::of(job, comm, comm.least(within.left(pass.card)))
 }
 
 /// Seconds in which fully sharded weights are gathered, and their gradients scattered.
-fn resharded(job: &Job, weights: Weights) -> Ways {
-    let group = Group { ranks: job.degrees.shard_ranks, stride: job.degrees.tensor };
+fn resharded(job: &Job, weights: Weights) -> PassCosts {
+    let group = LinkGroup { ranks: job.degrees.shard_ranks, stride: job.degrees.tensor };
     let gathered: f64 = weights.gathered(job.storage.compute.bytes() as f64).iter().sum();
     let scattered: f64 = weights.bytes(job.storage.reduce.bytes() as f64).iter().sum();
-    Ways {
+    PassCosts {
         forward: group.seconds(job, CollectiveKind::AllGather, gathered + weights.frozen),
         backward: group.seconds(job, CollectiveKind::AllGather, scattered),
     }
@@ -219,7 +225,7 @@ fn bucket(job: &Job, each: f64) -> f64 {
 fn replicated(job: &Job, weights: Weights, each: f64) -> f64 {
     let degrees = &job.degrees;
     let over = |ranks: u64, stride: u64, shards: u64, count: f64| {
-        let group = Group { ranks: ranks / shards.max(1), stride: stride.saturating_mul(shards) };
+        let group = LinkGroup { ranks: ranks / shards.max(1), stride: stride.saturating_mul(shards) };
         let bytes = count / shards.max(1) as f64 * each;
         group.in_buckets(job, CollectiveKind::AllReduce, (bytes, bucket(job, each)))
     };
@@ -232,10 +238,10 @@ fn replicated(job: &Job, weights: Weights, each: f64) -> f64 {
 
 /// Seconds that a step waits for the data-parallel exchange of a stage's gradients and weights, once a step; the
 /// passes of one micro-batch run beside it, `left` of them that hide nothing else.
-pub(in crate::predict) fn between(job: &Job, weights: Weights, left: Ways) -> f64 {
+pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) -> f64 {
     let degrees = &job.degrees;
-    let dense = |ranks: u64| Group { ranks, stride: degrees.tensor };
-    let experts = Group { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
+    let dense = |ranks: u64| LinkGroup { ranks, stride: degrees.tensor };
+    let experts = LinkGroup { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
     let over = |kind: CollectiveKind, ranks: u64, [of_dense, of_experts]: [f64; 2], each: f64| {
         let bucket = bucket(job, each);
         let experts = if of_experts > 0.0 { experts.in_buckets(job, kind, (of_experts, bucket)) } else { 0.0 };
@@ -249,10 +255,10 @@ pub(in crate::predict) fn between(job: &Job, weights: Weights, left: Ways) -> f6
         // Weights come in as the first micro-batch runs; gradients go behind the last one (PyTorch,
         // torch/distributed/pipelining/stage.py, `run_post_backward`), when nothing is left to hide them.
         Sharding::Zero3 if is_whole(job) => {
-            let Ways { forward: gathered, backward: scattered } = resharded(job, weights);
-            let hides = Ways { forward: gathered * OVERLAPPED, backward: 0.0 }.least(left);
-            let comm = Ways { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
-            return Beside::of(job, comm, hides).waits.all();
+            let PassCosts { forward: gathered, backward: scattered } = resharded(job, weights);
+            let hides = PassCosts { forward: gathered * OVERLAPPED, backward: 0.0 }.least(left);
+            let comm = PassCosts { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
+            return OverlappedCollectives::of(job, comm, hides).waits.all();
         }
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
         Sharding::Zero3 => (replicated(job, weights, reduced), 0.0),
@@ -269,9 +275,9 @@ pub(in crate::predict) fn between(job: &Job, weights: Weights, left: Ways) -> f6
         }
     };
     let hidden = |comm: f64, overlaps: bool| if overlaps { comm * OVERLAPPED } else { 0.0 };
-    let most = Ways {
+    let most = PassCosts {
         forward: hidden(gathered, job.speed.overlap_weights),
         backward: hidden(gradients, job.speed.overlap_gradients),
     };
-    Beside::of(job, Ways { forward: gathered, backward: gradients }, most.least(left)).waits.all()
+    OverlappedCollectives::of(job, PassCosts { forward: gathered, backward: gradients }, most.least(left)).waits.all()
 }

@@ -1,14 +1,14 @@
 //! Ending a process: asked for, confirmed by typing, SIGTERM before SIGKILL.
 
-use super::Source;
+use super::SourceState;
 use crate::app::event::Effect;
-use crate::app::key::Key;
+use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
 use crate::app::state::State;
 
 /// The process that is meant: a pid alone may be another's by the time a signal is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meant {
+pub struct TargetProcess {
     /// Its pid here.
     pub pid: u32,
     /// When it started, in seconds since the Unix epoch.
@@ -17,9 +17,9 @@ pub struct Meant {
 
 /// The question whether to end a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
+pub struct EndRequest {
     /// Which.
-    pub meant: Meant,
+    pub meant: TargetProcess,
     /// Its user and command, as the host tells them.
     pub name: String,
     /// It was asked before and is still there: SIGKILL instead of SIGTERM.
@@ -28,7 +28,7 @@ pub struct Ending {
     pub typed: String,
 }
 
-impl Ending {
+impl EndRequest {
     /// What has to be typed.
     #[must_use]
     pub fn word(&self) -> String {
@@ -39,7 +39,7 @@ impl Ending {
 
 /// Asks about the selected process.
 pub fn ask(state: &mut State) {
-    let live = matches!(&state.monitor.source, Source::Running(info) if info.kind.is_live());
+    let live = matches!(&state.monitor.source, SourceState::Running(info) if info.kind.is_live());
     if !live {
         state.notice = Some(problem("only processes of this machine can be ended"));
         return;
@@ -51,23 +51,23 @@ pub fn ask(state: &mut State) {
         state.notice = Some(problem("no process that is known here is selected"));
         return;
     };
-    let meant = Meant { pid: host.here.unwrap_or(host.pid), started };
+    let meant = TargetProcess { pid: host.here.unwrap_or(host.pid), started };
     let known = |text: Option<&String>| text.map_or("?", String::as_str).to_owned();
     let name = format!("{}: {}", known(host.user.value()), known(host.command.value()));
     let forced = state.monitor.asked_to_end == Some(meant);
-    state.monitor.ending = Some(Ending { meant, name, forced, typed: String::new() });
+    state.monitor.ending = Some(EndRequest { meant, name, forced, typed: String::new() });
 }
 
 /// A key while the question stands.
-pub fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
+pub fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
     let Some(ending) = &mut state.monitor.ending else { return Vec::new() };
     match key {
-        Key::Char(c) if ending.typed.len() < 20 => ending.typed.push(c),
-        Key::Backspace => {
+        KeyPress::Char(c) if ending.typed.len() < 20 => ending.typed.push(c),
+        KeyPress::Backspace => {
             ending.typed.pop();
         }
-        Key::Esc | Key::Ctrl('c') => state.monitor.ending = None,
-        Key::Enter => {
+        KeyPress::Esc | KeyPress::Ctrl('c') => state.monitor.ending = None,
+        KeyPress::Enter => {
             let right = ending.typed.trim() == ending.word();
             let (meant, forced) = (ending.meant, ending.forced);
             state.monitor.ending = None;
@@ -86,7 +86,7 @@ pub fn on_key(state: &mut State, key: Key) -> Vec<Effect> {
 }
 
 /// The signal was sent.
-pub fn sent(state: &mut State, meant: Meant, forced: bool) {
+pub fn sent(state: &mut State, meant: TargetProcess, forced: bool) {
     state.monitor.asked_to_end = Some(meant);
     state.notice = Some(info(if forced {
         format!("killed {}", meant.pid)

@@ -1,24 +1,24 @@
-//! What a hook in the made-up process would tell of the run: its steps, its memory as PyTorch counts it.
+//! What a hook in the simulated process would tell of the run: its steps, its memory as PyTorch counts it.
 
-use super::run::Doing;
-use super::{Card, Tick};
+use super::run::GpuActivity;
+use super::{DemoGpu, Tick};
 use crate::predict::Prediction;
-use crate::reading::{Progress, Reading, ToldBy};
+use crate::reading::{Progress, ProgressSource, Reading};
 use crate::units::{Seconds, TokensPerSec};
 
 /// Optimizer steps of the run: a plan seldom says how long its run is, and months are no demo.
 const LENGTH: u64 = 12_000;
 
-/// What the run has to tell beyond what its card shows.
+/// What the run has to tell beyond what its GPU shows.
 #[derive(Debug)]
-pub struct Told {
+pub struct DemoReport {
     /// Tokens of a step over all GPUs; none for models without tokens.
     tokens: Option<f64>,
     /// Nothing goes backward: a server, which counts no steps.
     serves: bool,
 }
 
-impl Told {
+impl DemoReport {
     /// The run of the plan behind `prediction`.
     pub fn of(prediction: &Prediction) -> Self {
         let time = &prediction.time;
@@ -32,8 +32,8 @@ impl Told {
 
     /// How far it is, where a step takes `step` seconds; nothing before the first is done. Memory is `card`'s.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub fn at(&self, now: &Tick, step: f64, card: Option<&Card>) -> Option<Progress> {
-        let Doing::Stepping(seconds) = now.doing else { return None };
+    pub fn at(&self, now: &Tick, step: f64, card: Option<&DemoGpu>) -> Option<Progress> {
+        let GpuActivity::Stepping(seconds) = now.doing else { return None };
         let done = (seconds / step) as u64;
         if done == 0 {
             return None;
@@ -43,7 +43,7 @@ impl Told {
         let counted = card.map(|card| card.memory.counted(now.doing));
         let bytes = |which: usize| counted.map_or_else(Reading::not_read, |all| Reading::measured(all[which], now.at));
         let memory = Progress {
-            told_by: ToldBy::Hook,
+            told_by: ProgressSource::Hook,
             peak_reserved: bytes(0),
             peak_allocated: bytes(1),
             allocated: bytes(2),

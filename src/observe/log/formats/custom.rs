@@ -2,7 +2,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-use super::super::facts::{Facts, Format, count, leading_number};
+use super::super::facts::{LineFacts, LineFormat, count, leading_number};
 use crate::reading::LogFormat;
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
 
@@ -30,11 +30,11 @@ const LARGEST: usize = 1 << 20;
 
 /// The user's own pattern.
 #[derive(Debug, Clone)]
-pub struct Own {
+pub struct CustomPattern {
     pattern: Regex,
 }
 
-impl Own {
+impl CustomPattern {
     /// Reads the pattern.
     ///
     /// # Errors
@@ -60,19 +60,19 @@ impl Own {
     }
 }
 
-impl Format for Own {
+impl LineFormat for CustomPattern {
     fn name(&self) -> LogFormat {
         LogFormat::Own
     }
 
-    fn read(&mut self, line: &str) -> Option<Facts> {
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
         let groups = self.pattern.captures(line)?;
         let number = |name: &str| leading_number(groups.name(name)?.as_str());
         let positive = |name: &str| number(name).filter(|number| number.is_finite() && *number > 0.0);
         let seconds = positive("step_time_s").map(Seconds);
         let millis = positive("step_time_ms").map(|millis| Seconds(millis / 1000.0));
         let rate = positive("steps_per_s").map(|rate| Seconds(1.0 / rate));
-        Some(Facts {
+        Some(LineFacts {
             step: number("step").and_then(count),
             total_steps: number("total_steps").and_then(count),
             epoch: number("epoch"),
@@ -86,7 +86,7 @@ impl Format for Own {
             model_flops_per_gpu: positive("tflops_per_gpu").map(FlopsPerSec::from_tera),
             peak_allocated: positive("allocated_gib").map(Bytes::from_gib),
             peak_reserved: positive("reserved_gib").map(Bytes::from_gib),
-            ..Facts::default()
+            ..LineFacts::default()
         })
     }
 }
@@ -97,9 +97,10 @@ mod tests {
 
     #[test]
     fn groups_say_what_they_hold() {
-        let mut own =
-            Own::new(r"\[(?<step>[\d,]+)/(?<total_steps>\d+)\] L=(?<loss>\S+) (?<step_time_ms>\S+) util (?<mfu>\S+)")
-                .unwrap();
+        let mut own = CustomPattern::new(
+            r"\[(?<step>[\d,]+)/(?<total_steps>\d+)\] L=(?<loss>\S+) (?<step_time_ms>\S+) util (?<mfu>\S+)",
+        )
+        .unwrap();
         let facts = own.read("12:00 [1,200/5000] L=2.75 312.5ms util 41.5%").unwrap();
         assert_eq!((facts.step, facts.total_steps, facts.loss), (Some(1_200), Some(5_000), Some(2.75)));
         assert_eq!((facts.step_time, facts.mfu), (Some(Seconds(0.312_5)), Some(Fraction(0.415))));
@@ -114,7 +115,7 @@ mod tests {
             ("loss [0-9]+", "needs a group"),
             (r"(?<step>(\w{999}){999})", "is no regular expression"),
         ] {
-            let error = Own::new(pattern).unwrap_err();
+            let error = CustomPattern::new(pattern).unwrap_err();
             assert!(error.contains(part) && !error.contains('\n'), "{error}");
         }
     }

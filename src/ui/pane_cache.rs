@@ -5,11 +5,11 @@ use ratatui::layout::Rect;
 
 /// The plan pane as it was drawn last.
 #[derive(Debug, Default)]
-pub struct Still {
+pub struct PaneCache {
     plan: Option<Buffer>,
 }
 
-impl Still {
+impl PaneCache {
     /// More has happened than that something was observed: all is drawn anew.
     pub fn forget(&mut self) {
         self.plan = None;

@@ -1,36 +1,36 @@
 //! Attention whose scores lie in memory: as a framework's module writes it out, or as PyTorch's fallback does.
 
-use super::Ctx;
+use super::DecoderContext;
 use super::attention::product;
 use super::kernels::Core;
 use crate::model::architecture::Family;
-use crate::model::builder::{Builder, Keeps};
+use crate::model::builder::{Builder, Stash};
 use crate::model::element::Element;
-use crate::model::tape::{Flow, Id, Spec, Unit, rounded};
+use crate::model::tape::{Flow, Spec, TensorId, Unit, rounded};
 use crate::model::walk::Kernel;
-use crate::model::work::{Product, Work};
+use crate::model::work::{MatMul, Work};
 use crate::plan::keywords::Position;
 
-impl Ctx<'_> {
-    /// The math fallback of PyTorch: products and a softmax in memory, in fp32
+impl DecoderContext<'_> {
+    /// The math fallback of PyTorch: matmuls and a softmax in memory, in fp32
     /// (aten/src/ATen/native/transformers/attention.cpp, `_scaled_dot_product_attention_math`).
-    pub(super) fn math(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+    pub(super) fn math(&self, b: &mut Builder<'_>, qkv: [TensorId; 3], core: &Core) -> TensorId {
         let name = "attention.core";
         let [q, k, v] = qkv.map(|x| b.lower(name, x));
         let own = b.element(q);
         let [q, k, v] = [q, k, v].map(|x| b.cast(name, x, Element::F32));
-        // `repeat_interleave` always copies; Falcon leaves a single head to the product.
+        // `repeat_interleave` always copies; Falcon leaves a single head to the matmul.
         let as_is = self.family == Family::Falcon && core.is_view();
         let repeat = core.heads != core.kv_heads && !as_is;
         let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
-        let q = b.pointwise(name, q, Keeps::Nothing);
-        let k = b.pointwise(name, k, Keeps::Nothing);
+        let q = b.pointwise(name, q, Stash::Nothing);
+        let k = b.pointwise(name, k, Stash::Nothing);
         let v = if repeat || own != Element::F32 { v } else { b.copy(name, v) };
         let scores = self.scores(b, q, k, core);
         // Causal masking adds a bias to the scores.
-        let masked = b.pointwise(name, scores, Keeps::Nothing);
+        let masked = b.pointwise(name, scores, Stash::Nothing);
         let masked = b.upper("attention.softmax", masked);
-        let probabilities = b.pointwise("attention.softmax", masked, Keeps::Output);
+        let probabilities = b.pointwise("attention.softmax", masked, Stash::Output);
         b.of_rows();
         let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
         let out = self.weigh(b, probabilities, v, core);
@@ -39,9 +39,9 @@ impl Ctx<'_> {
     }
 
     /// Attention written out in the module: scores scaled, masked, a softmax, dropout.
-    pub(super) fn eager(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+    pub(super) fn eager(&self, b: &mut Builder<'_>, qkv: [TensorId; 3], core: &Core) -> TensorId {
         let [q, k, v] = qkv;
-        // Heads of one sample lie as a batched product reads them; a single one of it is repeated by a view.
+        // Heads of one sample lie as a batched matmul reads them; a single one of it is repeated by a view.
         let one = core.batch == 1;
         let whole = core.heads == core.kv_heads;
         let q = if core.by_head || one { q } else { b.copy_of("attention.contiguous", q, core.query()) };
@@ -73,23 +73,23 @@ impl Ctx<'_> {
 
     /// Scaled, capped, masked, an fp32 softmax cast back (`eager_attention_forward` of most families). BERT has a name
     /// for the masked scores (`BertSelfAttention.forward`).
-    fn usual_softmax(&self, b: &mut Builder<'_>, scores: Id, element: Element) -> (Id, Vec<Id>) {
+    fn usual_softmax(&self, b: &mut Builder<'_>, scores: TensorId, element: Element) -> (TensorId, Vec<TensorId>) {
         let name = "attention.core";
-        let scaled = b.pointwise(name, scores, Keeps::Nothing);
+        let scaled = b.pointwise(name, scores, Stash::Nothing);
         let capped = if self.d.attention_softcap {
-            let tanh = b.pointwise(name, scaled, Keeps::Output);
-            b.pointwise(name, tanh, Keeps::Nothing)
+            let tanh = b.pointwise(name, scaled, Stash::Output);
+            b.pointwise(name, tanh, Stash::Nothing)
         } else {
             scaled
         };
         let bert = matches!(self.family, Family::Bert | Family::Roberta);
-        let masked = if bert { self.masked(b, capped) } else { b.pointwise("attention.mask", capped, Keeps::Nothing) };
+        let masked = if bert { self.masked(b, capped) } else { b.pointwise("attention.mask", capped, Stash::Nothing) };
         let wide = if self.softmax_as_is() {
             b.upper("attention.softmax", masked)
         } else {
             b.cast("attention.softmax", masked, Element::F32)
         };
-        let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+        let softmax = b.pointwise("attention.softmax", wide, Stash::Output);
         b.of_rows();
         let held = if bert { vec![masked] } else { Vec::new() };
         // BERT and Whisper leave it as it is: autocast casts what their dropout makes of it.
@@ -97,29 +97,29 @@ impl Ctx<'_> {
         (if as_is { softmax } else { b.cast("attention.softmax", softmax, element) }, held)
     }
 
-    /// The product scales; scores before and after the mask keep their names (models/bloom, `BloomAttention.forward`).
-    fn bloom_softmax(&self, b: &mut Builder<'_>, scores: Id, element: Element) -> (Id, Vec<Id>) {
+    /// The matmul scales; scores before and after the mask keep their names (models/bloom, `BloomAttention.forward`).
+    fn bloom_softmax(&self, b: &mut Builder<'_>, scores: TensorId, element: Element) -> (TensorId, Vec<TensorId>) {
         let masked = self.masked(b, scores);
         let wide = b.cast("attention.softmax", masked, Element::F32);
-        let softmax = b.pointwise("attention.softmax", wide, Keeps::Output);
+        let softmax = b.pointwise("attention.softmax", wide, Stash::Output);
         b.of_rows();
         (b.cast("attention.softmax", softmax, element), vec![scores, masked])
     }
 
     /// Scaled in place and normalised in the stream's type; with a position bias in fp32, under names of their own
     /// (models/falcon, `FalconAttention.forward`).
-    fn falcon_softmax(&self, b: &mut Builder<'_>, scores: Id) -> (Id, Vec<Id>) {
+    fn falcon_softmax(&self, b: &mut Builder<'_>, scores: TensorId) -> (TensorId, Vec<TensorId>) {
         let stream = self.stream_element();
         let (logits, held) = if self.d.position == Position::Alibi {
             let wide = b.cast("attention.softmax", scores, Element::F32);
-            let logits = b.pointwise("attention.bias", wide, Keeps::Nothing);
+            let logits = b.pointwise("attention.bias", wide, Stash::Nothing);
             (b.overwritten("attention.core", logits), vec![scores, wide, logits])
         } else {
             (b.overwritten("attention.core", scores), Vec::new())
         };
         let masked = self.masked(b, logits);
         let typed = b.cast("attention.softmax", masked, stream);
-        let softmax = b.pointwise("attention.softmax", typed, Keeps::Output);
+        let softmax = b.pointwise("attention.softmax", typed, Stash::Output);
         b.of_rows();
         (softmax, held)
     }
@@ -150,9 +150,9 @@ impl Ctx<'_> {
     }
 
     /// The sum with a mask of the stream's type.
-    pub(super) fn masked(&self, b: &mut Builder<'_>, scores: Id) -> Id {
+    pub(super) fn masked(&self, b: &mut Builder<'_>, scores: TensorId) -> TensorId {
         let element = b.element(scores).promoted(self.stream_element());
-        b.unary("attention.mask", (scores, Flow::New), (b.numel(scores), element), Keeps::Nothing)
+        b.unary("attention.mask", (scores, Flow::New), (b.numel(scores), element), Stash::Nothing)
     }
 
     /// The dropout on attention probabilities. Falcon has none without a position bias (models/falcon,
@@ -169,35 +169,35 @@ impl Ctx<'_> {
     }
 
     /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).
-    pub(super) fn fused_softmax(&self, b: &mut Builder<'_>, qkv: [Id; 3], core: &Core) -> Id {
+    pub(super) fn fused_softmax(&self, b: &mut Builder<'_>, qkv: [TensorId; 3], core: &Core) -> TensorId {
         let [q, k, v] = qkv;
         let repeat = core.heads != core.kv_heads;
         let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
         let scores = self.scores(b, q, k, core);
-        let probabilities = b.pointwise("attention.softmax", scores, Keeps::Output);
+        let probabilities = b.pointwise("attention.softmax", scores, Stash::Output);
         b.of_rows();
         let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
         let out = self.weigh(b, probabilities, v, core);
         b.copy("attention.merge", out)
     }
 
-    pub fn scores(&self, b: &mut Builder<'_>, q: Id, k: Id, core: &Core) -> Id {
+    pub fn scores(&self, b: &mut Builder<'_>, q: TensorId, k: TensorId, core: &Core) -> TensorId {
         self.bmm(b, "attention.scores", (q, k), core, (core.dim, core.keys))
     }
 
-    pub fn weigh(&self, b: &mut Builder<'_>, probabilities: Id, v: Id, core: &Core) -> Id {
+    pub fn weigh(&self, b: &mut Builder<'_>, probabilities: TensorId, v: TensorId, core: &Core) -> TensorId {
         self.bmm(b, "attention.values", (probabilities, v), core, (core.keys, core.value_dim))
     }
 
-    /// A product of two activations for each head, with its inner size and its columns: saves both.
+    /// A matmul of two activations for each head, with its inner size and its columns: saves both.
     fn bmm(
         &self,
         b: &mut Builder<'_>,
         name: &'static str,
-        (x, y): (Id, Id),
+        (x, y): (TensorId, TensorId),
         core: &Core,
         (inner, columns): (u64, u64),
-    ) -> Id {
+    ) -> TensorId {
         let batch = core.batch.saturating_mul(core.heads);
         let numel = product(&[batch, core.queries, columns]);
         let (x, y) = (b.lower(name, x), b.lower(name, y));
@@ -215,7 +215,7 @@ impl Ctx<'_> {
         b.op(&Spec {
             name,
             unit: Unit::Matrix(element),
-            work: Work::Product(Product { batch, rows: core.queries, inner, columns, layer: false }),
+            work: Work::Product(MatMul { batch, rows: core.queries, inner, columns, layer: false }),
             scratch_backward,
             inputs: &[(x, Flow::New), (y, Flow::New)],
             outputs: &[out],

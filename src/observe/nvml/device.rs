@@ -1,4 +1,4 @@
-//! One card: what it says at a moment, in which order it is asked.
+//! One GPU: what it says at a moment, in which order it is asked.
 
 use std::borrow::Cow;
 
@@ -6,44 +6,44 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml as Library};
 
-use super::absence::{Reader, absence};
+use super::absence::{MetricReader, absence};
+use super::cached_answer::CachedAnswer;
 use super::close::CloseLook;
-use super::counters::{Figures, Sampler};
-use super::facts::Facts;
+use super::counters::{CounterValues, Sampler};
+use super::facts::DeviceFacts;
 use super::health::health;
 use super::memory::{self, KnownSize};
 use super::parts::Parts;
 use super::processes::Processes;
-use super::slowly::Slowly;
-use crate::reading::{Absence, DeviceSample, Health, Links, Moment, Reading, Wanted, dram_bandwidth};
+use crate::reading::{Absence, DeviceSample, Health, Links, Moment, Reading, RequiredMetrics, dram_bandwidth};
 use crate::units::{Celsius, Fraction, Megahertz, Watts};
 
-/// One card in its place of the driver's order.
+/// One GPU in its place of the driver's order.
 #[derive(Debug)]
-pub struct Card {
+pub struct NvmlDevice {
     index: u32,
     device: Option<Device<'static>>,
-    facts: Facts,
-    /// The facts are those of the card that was here before.
+    facts: DeviceFacts,
+    /// The facts are those of the GPU that was here before.
     stale: bool,
-    remembered: Remembered,
+    remembered: DeviceCache,
 }
 
-/// What is remembered of a card between samples, until it is lost.
+/// What is remembered of a GPU between samples, until it is lost.
 #[derive(Debug, Default)]
-struct Remembered {
+struct DeviceCache {
     counters: Sampler,
     processes: Processes,
     size: KnownSize,
     parts: Parts,
-    health: Slowly<Health>,
+    health: CachedAnswer<Health>,
     close: CloseLook,
 }
 
-impl Card {
-    /// The card at `index`, not asked anything so far.
+impl NvmlDevice {
+    /// The GPU at `index`, not asked anything so far.
     pub fn new(index: u32) -> Self {
-        Self { index, device: None, facts: Facts::default(), stale: false, remembered: Remembered::default() }
+        Self { index, device: None, facts: DeviceFacts::default(), stale: false, remembered: DeviceCache::default() }
     }
 
     /// Its number and handle, while it is there.
@@ -52,7 +52,7 @@ impl Card {
     }
 
     /// Everything that it says now, and after it what its parts say, if it is split.
-    pub fn sample(&mut self, library: &'static Library, now: Moment, wanted: &Wanted) -> Vec<DeviceSample> {
+    pub fn sample(&mut self, library: &'static Library, now: Moment, wanted: &RequiredMetrics) -> Vec<DeviceSample> {
         if self.device.is_none() {
             match library.device_by_index(self.index) {
                 Ok(device) => self.device = Some(device),
@@ -60,7 +60,7 @@ impl Card {
             }
         }
         let Some(device) = &self.device else { return vec![self.absent(&Absence::Gone)] };
-        let mut reader = Reader::new(now);
+        let mut reader = MetricReader::new(now);
         let remembered = &mut self.remembered;
         let mut sample = DeviceSample { index: self.index, ..DeviceSample::default() };
         // Memory first: it is what nobody can do without.
@@ -69,7 +69,7 @@ impl Card {
             remembered.counters.give_up();
         }
         if self.stale {
-            let mut fresh = Facts::default();
+            let mut fresh = DeviceFacts::default();
             fresh.ask(device, &mut reader);
             if !reader.lost() {
                 self.facts = fresh;
@@ -98,7 +98,7 @@ impl Card {
         }
         // Late, because on some drivers these have made other calls fail.
         let figures = if reader.lost() {
-            Figures::absent(&Absence::Gone)
+            CounterValues::absent(&Absence::Gone)
         } else {
             remembered.counters.read(library, device, now, wanted.counters, split)
         };
@@ -112,15 +112,15 @@ impl Card {
         std::iter::once(sample).chain(parts.into_iter().flatten()).collect()
     }
 
-    /// Forgets a card that is off the bus, except what it was.
+    /// Forgets a GPU that is off the bus, except what it was.
     fn lose(&mut self) {
         self.device = None;
-        // Another card may come into its place.
+        // Another GPU may come into its place.
         self.stale = true;
-        self.remembered = Remembered::default();
+        self.remembered = DeviceCache::default();
     }
 
-    /// A sample of a card that says nothing, and why. Its name stays: the row is still its.
+    /// A sample of a GPU that says nothing, and why. Its name stays: the row is still its.
     fn absent(&self, why: &Absence) -> DeviceSample {
         let mut sample = DeviceSample::absent(self.index, why);
         if self.facts.name != Reading::not_read() {
@@ -130,21 +130,21 @@ impl Card {
     }
 }
 
-fn put_facts(sample: &mut DeviceSample, facts: &Facts) {
+fn put_facts(sample: &mut DeviceSample, facts: &DeviceFacts) {
     sample.name = facts.name.clone();
     sample.uuid = facts.uuid.clone();
     sample.sm_clock_max = facts.sm_clock_max.map(|megahertz| Megahertz(f64::from(*megahertz)));
     sample.dram_peak = facts.dram_peak();
 }
 
-fn put_utilization(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut Reader) {
+fn put_utilization(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut MetricReader) {
     let utilization = reader.read(|| device.utilization_rates());
     let share = |percent: u32| Fraction::from_percent(f64::from(percent));
     sample.busy = utilization.map(|utilization| share(utilization.gpu));
     sample.memory_busy = utilization.map(|utilization| share(utilization.memory));
 }
 
-fn put_power(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut Reader) {
+fn put_power(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut MetricReader) {
     let watts = |milliwatts: &u32| Watts(f64::from(*milliwatts) / 1000.0);
     let megahertz = |clock: &u32| Megahertz(f64::from(*clock));
     sample.power = reader.read(|| device.power_usage()).map(watts);
@@ -159,7 +159,7 @@ fn put_power(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut R
 
 /// What the counters say; where they say nothing of the bandwidth, the bound that the
 /// memory-busy share gives.
-fn put_counters(sample: &mut DeviceSample, figures: Figures) {
+fn put_counters(sample: &mut DeviceSample, figures: CounterValues) {
     sample.dram_bandwidth = dram_bandwidth(&figures.dram, &sample.memory_busy, &sample.dram_peak);
     sample.sm_activity = figures.sm;
     sample.tensor_activity = figures.tensor;

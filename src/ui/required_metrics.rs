@@ -3,30 +3,30 @@
 use ratatui::layout::Rect;
 
 use super::layout;
-use crate::app::{MonitorView, Pane, Recording, State};
-use crate::reading::{Closely, Wanted};
+use crate::app::{MonitorView, Pane, RecordingState, State};
+use crate::reading::{DetailTarget, RequiredMetrics};
 
 /// What the screen shows beyond what every sample has; everything while a recording is written.
 #[must_use]
-pub fn wanted(state: &State) -> Wanted {
+pub fn required_metrics(state: &State) -> RequiredMetrics {
     let process = state.monitor.attached.as_ref().map(|attached| attached.pid);
-    if state.recordings.recording != Recording::Off {
-        return Wanted { process, ..Wanted::everything() };
+    if state.recordings.recording != RecordingState::Off {
+        return RequiredMetrics { process, ..RequiredMetrics::everything() };
     }
     let area = Rect::new(0, 0, state.views.size.0, state.views.size.1);
     let Some(screen) = layout::arrange(area, state.views.focus, state.views.zoomed, state.plans.text.is_some()) else {
-        return Wanted { process, ..Wanted::default() };
+        return RequiredMetrics { process, ..RequiredMetrics::default() };
     };
     let monitor = screen.panes.iter().any(|(pane, _)| *pane == Pane::Monitor);
     let view = monitor.then_some(state.monitor.view);
     let shown = state.monitor.devices().get(state.monitor.shown_device());
-    Wanted {
+    RequiredMetrics {
         // Bandwidth and tensor activity are in the header and most panes.
         counters: true,
         health: monitor,
         closely: match (view, shown) {
-            (Some(MonitorView::Device), Some(device)) => Closely::Device(device.index),
-            _ => Closely::None,
+            (Some(MonitorView::Device), Some(device)) => DetailTarget::Device(device.index),
+            _ => DetailTarget::None,
         },
         processes: view == Some(MonitorView::Processes),
         process,

@@ -1,20 +1,20 @@
 //! Memory that ran out: what the run's log or its hook said of it, explained as soon as it is known.
 
-use crate::advise::{Beside, Shortage, savings, shortage};
+use crate::advise::{Shortage, ShortagePlan, savings, shortage};
 use crate::app::notice::{info, problem};
 use crate::app::state::{Overlay, State};
 use crate::reading::OutOfMemory;
 
 /// Memory that ran out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RanOut {
+pub struct MemoryExhaustion {
     /// The newest message of it.
     pub message: OutOfMemory,
     /// What was asked and held, and what helps by how much, as `memwall explain` says it.
     pub explained: Shortage,
 }
 
-impl RanOut {
+impl MemoryExhaustion {
     /// Lines that it takes to show all of it.
     #[must_use]
     pub fn lines(&self) -> usize {
@@ -25,7 +25,7 @@ impl RanOut {
     fn of(state: &State, message: OutOfMemory) -> Self {
         let plan = state.plans.run.as_ref().and_then(|run| run.plan().plan().zip(run.plan().prediction()));
         let fixes = plan.map(|(plan, _)| savings(plan, &state.catalog)).unwrap_or_default();
-        let beside = plan.map(|(_, prediction)| Beside { prediction, relief: &fixes });
+        let beside = plan.map(|(_, prediction)| ShortagePlan { prediction, relief: &fixes });
         Self { explained: shortage(&message, beside), message }
     }
 }
@@ -36,7 +36,7 @@ pub fn look(state: &mut State) {
     if told == state.run.ran_out.as_ref().map(|known| &known.message) {
         return;
     }
-    state.run.ran_out = told.cloned().map(|message| RanOut::of(state, message));
+    state.run.ran_out = told.cloned().map(|message| MemoryExhaustion::of(state, message));
     if state.run.ran_out.is_none() {
         return;
     }
@@ -57,6 +57,6 @@ pub fn show(state: &mut State) {
         state.notice = Some(problem("no out-of-memory message in the run's log so far, nor by its hook"));
         return;
     };
-    state.run.ran_out = Some(RanOut::of(state, known.message));
+    state.run.ran_out = Some(MemoryExhaustion::of(state, known.message));
     state.dialogs.overlay = Some(Overlay::RanOut(0));
 }

@@ -20,7 +20,7 @@ const WAITING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A recording that is under way.
-pub struct Tape {
+pub struct ActiveRecording {
     samples: SyncSender<Sample>,
     /// Closed when the last byte has been written.
     done: Receiver<Infallible>,
@@ -28,7 +28,7 @@ pub struct Tape {
     lost: u64,
 }
 
-impl Tape {
+impl ActiveRecording {
     /// Begins to record to a new file in the working directory; how it goes is told as events.
     pub fn start(header: Header, events: Sender<Event>) -> Self {
         let (samples, taken) = mpsc::sync_channel(WAITING);

@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::app::{Alarm, Event};
+use crate::app::{AlertMessage, Event};
 use crate::printable::printable;
 
 /// What the terminal is sent: the bell, and a notification in the words that it understands.
 /// `variable` looks up an environment variable.
-pub fn bytes(alarm: &Alarm, variable: impl Fn(&str) -> Option<String>) -> String {
+pub fn bytes(alert: &AlertMessage, variable: impl Fn(&str) -> Option<String>) -> String {
     let mut bytes = String::new();
-    if alarm.ways.bell {
+    if alert.channels.bell {
         bytes.push('\x07');
     }
-    if alarm.ways.desktop {
+    if alert.channels.desktop {
         // A terminal would take a semicolon for the end of the text; what steers it has gone before.
-        let text = printable(&format!("{}: {}", alarm.plan, alarm.text)).replace(';', ",");
+        let text = printable(&format!("{}: {}", alert.plan, alert.text)).replace(';', ",");
         let term = variable("TERM").unwrap_or_default();
         // urxvt's words, which VTE, foot and others have taken over; iTerm2's elsewhere.
         let urxvts = term.starts_with("rxvt") || term.starts_with("foot") || variable("VTE_VERSION").is_some();
@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the commands of alerts one at a time; those that come meanwhile wait.
 pub struct Commands {
-    alarms: mpsc::Sender<Alarm>,
+    alarms: mpsc::Sender<AlertMessage>,
 }
 
 impl Commands {
@@ -56,9 +56,9 @@ impl Commands {
         let (alarms, coming) = mpsc::channel();
         thread::Builder::new().name("alerts".to_owned()).spawn(move || {
             let mut waiting = VecDeque::new();
-            while let Some(alarm) = next(&coming, &mut waiting) {
+            while let Some(alert) = next(&coming, &mut waiting) {
                 // A pager that has just lost its network finds it again.
-                let failed = run(&alarm, patience).and_then(|_| run(&alarm, patience));
+                let failed = run(&alert, patience).and_then(|_| run(&alert, patience));
                 failed.into_iter().for_each(&tell);
             }
         })?;
@@ -66,27 +66,27 @@ impl Commands {
     }
 
     /// Has the command of that alert run, where it has one.
-    pub fn send(&self, alarm: Alarm) {
-        if !alarm.ways.command.is_empty() {
+    pub fn send(&self, alert: AlertMessage) {
+        if !alert.channels.command.is_empty() {
             // The thread ends with this value alone.
-            drop(self.alarms.send(alarm));
+            drop(self.alarms.send(alert));
         }
     }
 }
 
 /// The alert whose command is next; none when no more come. One that has come again meanwhile is told once, with what
 /// it says now.
-fn next(coming: &mpsc::Receiver<Alarm>, waiting: &mut VecDeque<Alarm>) -> Option<Alarm> {
+fn next(coming: &mpsc::Receiver<AlertMessage>, waiting: &mut VecDeque<AlertMessage>) -> Option<AlertMessage> {
     if waiting.is_empty() {
         waiting.push_back(coming.recv().ok()?);
     }
-    for alarm in coming.try_iter() {
-        let same = |other: &&mut Alarm| {
-            (other.name, other.gpu, &other.ways.command) == (alarm.name, alarm.gpu, &alarm.ways.command)
+    for alert in coming.try_iter() {
+        let same = |other: &&mut AlertMessage| {
+            (other.name, other.gpu, &other.channels.command) == (alert.name, alert.gpu, &alert.channels.command)
         };
         match waiting.iter_mut().find(same) {
-            Some(earlier) => *earlier = alarm,
-            None => waiting.push_back(alarm),
+            Some(earlier) => *earlier = alert,
+            None => waiting.push_back(alert),
         }
     }
     waiting.pop_front()
@@ -94,20 +94,20 @@ fn next(coming: &mpsc::Receiver<Alarm>, waiting: &mut VecDeque<Alarm>) -> Option
 
 /// Runs the command of an alert, its facts in the environment, and waits for its end; an event where it fails or takes
 /// longer than `patience`. No shell is between: nothing in a fact is obeyed.
-fn run(alarm: &Alarm, patience: Duration) -> Option<Event> {
-    let (program, arguments) = alarm.ways.command.split_first()?;
+fn run(alert: &AlertMessage, patience: Duration) -> Option<Event> {
+    let (program, arguments) = alert.channels.command.split_first()?;
     let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
     // A NUL cannot be passed on at all.
     let passed = |text: &str| printable(text);
     let child = Command::new(program)
         .args(arguments)
-        .env("MEMWALL_ALERT", alarm.name)
-        .env("MEMWALL_ALERT_TEXT", passed(&alarm.text))
-        .env("MEMWALL_ALERT_VALUE", &alarm.value)
-        .env("MEMWALL_ALERT_THRESHOLD", &alarm.threshold)
-        .env("MEMWALL_ALERT_GPU", number(alarm.gpu))
-        .env("MEMWALL_ALERT_PID", number(alarm.pid))
-        .env("MEMWALL_ALERT_PLAN", passed(&alarm.plan))
+        .env("MEMWALL_ALERT", alert.name)
+        .env("MEMWALL_ALERT_TEXT", passed(&alert.text))
+        .env("MEMWALL_ALERT_VALUE", &alert.value)
+        .env("MEMWALL_ALERT_THRESHOLD", &alert.threshold)
+        .env("MEMWALL_ALERT_GPU", number(alert.gpu))
+        .env("MEMWALL_ALERT_PID", number(alert.pid))
+        .env("MEMWALL_ALERT_PLAN", passed(&alert.plan))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -120,7 +120,7 @@ fn run(alarm: &Alarm, patience: Duration) -> Option<Event> {
         Ok(None) => format!("not done within {} s: ended", patience.as_secs_f32()),
         Err(error) => error.to_string(),
     };
-    Some(Event::AlarmFailed(format!("the command of the alert `{}`, twice: {program}: {why}", alarm.name)))
+    Some(Event::AlertFailed(format!("the command of the alert `{}`, twice: {program}: {why}", alert.name)))
 }
 
 /// How a command ended; none where it took too long, and was ended with all that it had started.
@@ -142,10 +142,10 @@ fn ended(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::Ways;
+    use crate::app::AlertChannels;
 
-    fn alarm(command: &[&str]) -> Alarm {
-        Alarm {
+    fn alert(command: &[&str]) -> AlertMessage {
+        AlertMessage {
             name: "loss",
             text: "the loss is NaN; \x1b]2;mine\x07 $(touch hacked)".to_owned(),
             value: String::new(),
@@ -153,20 +153,24 @@ mod tests {
             gpu: Some(3),
             pid: None,
             plan: "7b".to_owned(),
-            ways: Ways { bell: true, desktop: true, command: command.iter().map(|word| (*word).to_owned()).collect() },
+            channels: AlertChannels {
+                bell: true,
+                desktop: true,
+                command: command.iter().map(|word| (*word).to_owned()).collect(),
+            },
         }
     }
 
     #[test]
     fn the_terminal_is_sent_nothing_that_steers_it_beyond_the_alert_itself() {
-        let sent = bytes(&alarm(&[]), |name| (name == "TERM").then(|| "xterm-256color".to_owned()));
+        let sent = bytes(&alert(&[]), |name| (name == "TERM").then(|| "xterm-256color".to_owned()));
         assert_eq!(sent, "\x07\x1b]9;7b: the loss is NaN, ·]2,mine· $(touch hacked)\x1b\\");
-        let sent = bytes(&alarm(&[]), |name| (name == "TERM").then(|| "foot-extra".to_owned()));
+        let sent = bytes(&alert(&[]), |name| (name == "TERM").then(|| "foot-extra".to_owned()));
         assert!(sent.contains("\x1b]777;notify;MemWall;7b: the loss"));
         // As tmux(1) wants it: escapes doubled within its own sequence.
-        let sent = bytes(&alarm(&[]), |name| (name == "TMUX").then(|| "/tmp/tmux-1000/default,1,0".to_owned()));
+        let sent = bytes(&alert(&[]), |name| (name == "TMUX").then(|| "/tmp/tmux-1000/default,1,0".to_owned()));
         assert_eq!(sent, "\x07\x1bPtmux;\x1b\x1b]9;7b: the loss is NaN, ·]2,mine· $(touch hacked)\x1b\x1b\\\x1b\\");
-        assert_eq!(bytes(&Alarm { ways: Ways::default(), ..alarm(&[]) }, |_| None), "");
+        assert_eq!(bytes(&AlertMessage { channels: AlertChannels::default(), ..alert(&[]) }, |_| None), "");
     }
 
     #[test]
@@ -174,17 +178,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("said");
         let script = "printf '%s|%s|%s' \"$MEMWALL_ALERT\" \"$MEMWALL_ALERT_TEXT\" \"$MEMWALL_ALERT_GPU\" > \"$1\"";
-        let said = run(&alarm(&["sh", "-c", script, "-", out.to_str().unwrap()]), PATIENCE);
+        let said = run(&alert(&["sh", "-c", script, "-", out.to_str().unwrap()]), PATIENCE);
         assert_eq!(said, None);
         let said = std::fs::read_to_string(out).unwrap();
         assert_eq!(said, "loss|the loss is NaN; ·]2;mine· $(touch hacked)|3");
         let pager = folder.path().join("pager");
-        let Some(Event::AlarmFailed(why)) = run(&alarm(&[pager.to_str().unwrap()]), PATIENCE) else {
+        let Some(Event::AlertFailed(why)) = run(&alert(&[pager.to_str().unwrap()]), PATIENCE) else {
             panic!("no fault")
         };
         assert!(why.contains(pager.to_str().unwrap()) && why.contains("loss"), "{why}");
-        assert!(run(&alarm(&["false"]), PATIENCE).is_some());
-        assert_eq!(run(&alarm(&[]), PATIENCE), None);
+        assert!(run(&alert(&["false"]), PATIENCE).is_some());
+        assert_eq!(run(&alert(&[]), PATIENCE), None);
     }
 
     /// Commands whose failures are received.
@@ -199,12 +203,12 @@ mod tests {
         let out = folder.path().join("said");
         let (commands, failures) = commands(Duration::from_secs(1));
         // With a child of its own, which holds nothing up either.
-        commands.send(alarm(&["sh", "-c", "sleep 1000 & sleep 1000"]));
-        commands.send(Alarm { name: "power", ..alarm(&["touch", out.to_str().unwrap()]) });
-        commands.send(Alarm { name: "last", ..alarm(&["false"]) });
-        let Event::AlarmFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
+        commands.send(alert(&["sh", "-c", "sleep 1000 & sleep 1000"]));
+        commands.send(AlertMessage { name: "power", ..alert(&["touch", out.to_str().unwrap()]) });
+        commands.send(AlertMessage { name: "last", ..alert(&["false"]) });
+        let Event::AlertFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
         assert!(why.contains("`loss`, twice: sh: not done within 1 s"), "{why}");
-        let Event::AlarmFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
+        let Event::AlertFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
         assert!(why.contains("`last`") && out.exists(), "{why}");
     }
 
@@ -214,9 +218,9 @@ mod tests {
         let tries = folder.path().join("tries");
         let (commands, failures) = commands(PATIENCE);
         let script = "echo x >> \"$1\"; [ $(wc -l < \"$1\") = 2 ]";
-        commands.send(alarm(&["sh", "-c", script, "-", tries.to_str().unwrap()]));
-        commands.send(Alarm { name: "last", ..alarm(&["false"]) });
-        let Event::AlarmFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
+        commands.send(alert(&["sh", "-c", script, "-", tries.to_str().unwrap()]));
+        commands.send(AlertMessage { name: "last", ..alert(&["false"]) });
+        let Event::AlertFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
         assert!(why.contains("`last`"), "{why}");
         assert_eq!(std::fs::read_to_string(tries).unwrap(), "x\nx\n");
     }
@@ -225,11 +229,11 @@ mod tests {
     fn what_comes_again_while_it_waits_is_told_once_as_it_is_now() {
         let (sender, coming) = mpsc::channel();
         for (name, text) in [("loss", "1"), ("power", "2"), ("loss", "3")] {
-            sender.send(Alarm { name, text: text.to_owned(), ..alarm(&["page"]) }).unwrap();
+            sender.send(AlertMessage { name, text: text.to_owned(), ..alert(&["page"]) }).unwrap();
         }
         drop(sender);
         let mut waiting = VecDeque::new();
-        let told = std::iter::from_fn(|| next(&coming, &mut waiting)).map(|alarm| (alarm.name, alarm.text));
+        let told = std::iter::from_fn(|| next(&coming, &mut waiting)).map(|alert| (alert.name, alert.text));
         assert_eq!(told.collect::<Vec<_>>(), [("loss", "3".to_owned()), ("power", "2".to_owned())]);
     }
 }

@@ -2,26 +2,26 @@
 
 use std::rc::Rc;
 
-use super::blocks::{Allocator, Place};
+use super::blocks::{Allocator, BlockIndex};
 use crate::model::{Pending, Tape};
 use crate::predict::job::Job;
-use crate::predict::step::Step;
-use crate::predict::step::play::{Event, Key, Logged, Recompute, WeightGradients, logged};
+use crate::predict::step::StepTapes;
+use crate::predict::step::play::{BlockKey, Event, Recompute, TapeLog, WeightGradients, logged};
 
 /// What lies under a key.
 #[derive(Debug, Clone, Default)]
-enum Lies {
+enum BlockLocation {
     #[default]
     Nowhere,
-    There(Place),
-    Several(Vec<Place>),
+    There(BlockIndex),
+    Several(Vec<BlockIndex>),
 }
 
 /// A tape as the first micro-batch runs it, and as later ones do.
 #[derive(Clone)]
-struct Kind {
-    first: Rc<Logged>,
-    later: Rc<Logged>,
+struct TapeVariants {
+    first: Rc<TapeLog>,
+    later: Rc<TapeLog>,
 }
 
 /// A tape in the model, and where its keys begin.
@@ -32,32 +32,32 @@ struct Instance {
 }
 
 /// Blocks that a tape takes, there and back.
-fn blocks(log: &Logged) -> u64 {
+fn blocks(log: &TapeLog) -> u64 {
     let taken = |event: &Event| if let Event::Take(_, _, count) = event { *count } else { 1 };
     log.forward.iter().chain(&log.backward).map(taken).fold(0, u64::saturating_add)
 }
 
 /// A model's passes.
-pub(super) struct Course<'a> {
-    step: &'a Step,
-    kinds: Vec<Kind>,
+pub(super) struct AllocatorTimeline<'a> {
+    step: &'a StepTapes,
+    kinds: Vec<TapeVariants>,
     instances: Vec<Instance>,
-    lies: Vec<Lies>,
+    lies: Vec<BlockLocation>,
     /// Parts of weight gradients that a later micro-batch makes: they are added to what lies under their keys.
-    parts: Vec<Lies>,
+    parts: Vec<BlockLocation>,
     allocator: Allocator,
 }
 
-impl<'a> Course<'a> {
-    /// Before anything runs, with so many bytes of `room` on the card; none where there are more than `most` pieces of
+impl<'a> AllocatorTimeline<'a> {
+    /// Before anything runs, with so many bytes of `room` on the GPU; none where there are more than `most` pieces of
     /// memory or blocks in a pass.
-    pub(super) fn of(job: &Job, step: &'a Step, (room, most): (u64, u64)) -> Option<Self> {
+    pub(super) fn of(job: &Job, step: &'a StepTapes, (room, most): (u64, u64)) -> Option<Self> {
         let accumulates = job.batch.accumulation > 1;
         let kind = |tape: &Tape, recompute: Recompute| {
             let made = if step.gradients == WeightGradients::Added { WeightGradients::Made } else { step.gradients };
             let first = Rc::new(logged(tape, recompute, made));
             let later = if accumulates { Rc::new(logged(tape, recompute, step.gradients)) } else { Rc::clone(&first) };
-            Kind { first, later }
+            TapeVariants { first, later }
         };
         let walk = &step.walk;
         let mut kinds = vec![kind(&walk.first, Recompute::Nothing)];
@@ -86,8 +86,8 @@ impl<'a> Course<'a> {
             step,
             kinds,
             instances,
-            lies: vec![Lies::Nowhere; base],
-            parts: vec![Lies::Nowhere; if accumulates { base } else { 0 }],
+            lies: vec![BlockLocation::Nowhere; base],
+            parts: vec![BlockLocation::Nowhere; if accumulates { base } else { 0 }],
             allocator: Allocator::within(room),
         })
     }
@@ -105,12 +105,12 @@ impl<'a> Course<'a> {
     }
 
     /// A block.
-    pub(super) fn take(&mut self, bytes: u64) -> Place {
+    pub(super) fn take(&mut self, bytes: u64) -> BlockIndex {
         self.allocator.take(bytes)
     }
 
     /// A block back.
-    pub(super) fn give(&mut self, place: Place) {
+    pub(super) fn give(&mut self, place: BlockIndex) {
         self.allocator.give(place);
     }
 
@@ -154,7 +154,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    fn at(&self, at: usize, later: bool) -> (Instance, Rc<Logged>) {
+    fn at(&self, at: usize, later: bool) -> (Instance, Rc<TapeLog>) {
         let instance = self.instances[at];
         let kind = &self.kinds[instance.kind];
         (instance, Rc::clone(if later { &kind.later } else { &kind.first }))
@@ -190,7 +190,7 @@ impl<'a> Course<'a> {
     }
 
     /// What the layer at `at` of the instances makes for layers far from it, and what was held up to it.
-    fn hold_for_others(&mut self, at: usize, all: &[Pending], places: &mut [Option<Place>]) {
+    fn hold_for_others(&mut self, at: usize, all: &[Pending], places: &mut [Option<BlockIndex>]) {
         let Some(layer) = at.checked_sub(1) else { return };
         for (one, place) in all.iter().zip(places) {
             if one.made_by == layer && one.bytes > 0 {
@@ -204,37 +204,37 @@ impl<'a> Course<'a> {
         }
     }
 
-    fn event(&mut self, instance: Instance, log: &Logged, event: Event, later: bool) {
+    fn event(&mut self, instance: Instance, log: &TapeLog, event: Event, later: bool) {
         match event {
             Event::Pass(bytes) => self.allocator.pass(bytes),
             Event::Give(key) => self.free(instance, log, key, later),
             Event::Take(key, bytes, 1) => {
                 let place = self.allocator.take(bytes);
-                *self.slot(instance, log, key, later) = Lies::There(place);
+                *self.slot(instance, log, key, later) = BlockLocation::There(place);
             }
             Event::Take(key, bytes, count) => {
                 let places = (0..count).map(|_| self.allocator.take(bytes)).collect();
-                *self.slot(instance, log, key, later) = Lies::Several(places);
+                *self.slot(instance, log, key, later) = BlockLocation::Several(places);
             }
         }
     }
 
     /// Where it is written what lies under a key.
-    fn slot(&mut self, instance: Instance, log: &Logged, key: Key, later: bool) -> &mut Lies {
+    fn slot(&mut self, instance: Instance, log: &TapeLog, key: BlockKey, later: bool) -> &mut BlockLocation {
         let leaves = key.0 >= log.tensors && key.0 < 2 * log.tensors;
         let lies = if later && leaves { &mut self.parts } else { &mut self.lies };
         &mut lies[instance.base + key.0 as usize]
     }
 
-    fn free(&mut self, instance: Instance, log: &Logged, key: Key, later: bool) {
+    fn free(&mut self, instance: Instance, log: &TapeLog, key: BlockKey, later: bool) {
         match std::mem::take(self.slot(instance, log, key, later)) {
-            Lies::Nowhere => {}
-            Lies::There(place) => self.allocator.give(place),
-            Lies::Several(places) => places.into_iter().for_each(|place| self.allocator.give(place)),
+            BlockLocation::Nowhere => {}
+            BlockLocation::There(place) => self.allocator.give(place),
+            BlockLocation::Several(places) => places.into_iter().for_each(|place| self.allocator.give(place)),
         }
     }
 
-    fn hand_on(&mut self, (from, key): (Instance, Key), (to, other): (Instance, Key)) {
+    fn hand_on(&mut self, (from, key): (Instance, BlockKey), (to, other): (Instance, BlockKey)) {
         self.lies[to.base + other.0 as usize] = std::mem::take(&mut self.lies[from.base + key.0 as usize]);
     }
 }

@@ -1,23 +1,23 @@
 //! What runs on this machine show over what is predicted for them: kept by key, used the next time, and dropped by
-//! key. It is the machine's: what is played or made up neither teaches nor uses it.
+//! key. It is the machine's: what is played or simulated neither teaches nor uses it.
 
 use serde::{Deserialize, Serialize};
 
 use super::mismatch;
 use crate::app::event::Effect;
-use crate::app::monitor::Source;
+use crate::app::monitor::SourceState;
 use crate::app::notice::{info, problem};
 use crate::app::state::State;
 use crate::compare::Calibration;
 use crate::reading::{Moment, SourceKind};
 
-/// The factors of one machine, card and framework.
+/// The factors of one machine, GPU and framework.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kept {
+pub struct SavedCalibration {
     /// The host's name.
     pub machine: String,
-    /// The card, as the driver names it.
+    /// The GPU, as the driver names it.
     pub gpu: String,
     /// The framework, as the plan file names it.
     pub framework: String,
@@ -27,8 +27,8 @@ pub struct Kept {
     pub at: Moment,
 }
 
-impl Kept {
-    /// Whether both are of the same machine, card and framework.
+impl SavedCalibration {
+    /// Whether both are of the same machine, GPU and framework.
     #[must_use]
     pub fn is_of(&self, other: &Self) -> bool {
         (&self.machine, &self.gpu, &self.framework) == (&other.machine, &other.gpu, &other.framework)
@@ -39,8 +39,8 @@ impl Kept {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibrations {
-    /// One a machine, card and framework.
-    pub kept: Vec<Kept>,
+    /// One a machine, GPU and framework.
+    pub kept: Vec<SavedCalibration>,
     /// The name of this machine; empty where it has none.
     #[serde(skip)]
     pub machine: String,
@@ -50,28 +50,28 @@ pub struct Calibrations {
 }
 
 impl Calibrations {
-    /// The same with this in place of what was known of its machine, card and framework.
+    /// The same with this in place of what was known of its machine, GPU and framework.
     #[must_use]
-    pub fn with(mut self, kept: Kept) -> Self {
+    pub fn with(mut self, kept: SavedCalibration) -> Self {
         self.kept.retain(|known| !known.is_of(&kept));
         self.kept.push(kept);
         self
     }
 
-    /// The same without what is known of that machine, card and framework.
+    /// The same without what is known of that machine, GPU and framework.
     #[must_use]
-    pub fn without(mut self, gone: &Kept) -> Self {
+    pub fn without(mut self, gone: &SavedCalibration) -> Self {
         self.kept.retain(|known| !known.is_of(gone));
         self
     }
 }
 
-/// What is known of the plan's framework on the watched card, or nothing so far.
-fn here(state: &State) -> Option<Kept> {
-    let live = matches!(&state.monitor.source, Source::Running(info)
+/// What is known of the plan's framework on the watched GPU, or nothing so far.
+fn here(state: &State) -> Option<SavedCalibration> {
+    let live = matches!(&state.monitor.source, SourceState::Running(info)
         if !matches!(info.kind, SourceKind::Demo | SourceKind::Replay | SourceKind::Prometheus));
     let device = state.monitor.devices().get(state.monitor.run_device()?).filter(|_| live)?;
-    let empty = Kept {
+    let empty = SavedCalibration {
         machine: state.run.calibrations.machine.clone(),
         gpu: device.name.value()?.clone(),
         framework: state.plans.compared().job()?.profile.name().to_owned(),
@@ -83,7 +83,7 @@ fn here(state: &State) -> Option<Kept> {
 
 /// The calibration that predictions are held with here; none where there is none.
 #[must_use]
-pub fn holds(state: &State) -> Option<Kept> {
+pub fn holds(state: &State) -> Option<SavedCalibration> {
     here(state).filter(|kept| !kept.factors.is_empty())
 }
 
@@ -101,7 +101,7 @@ pub fn keep(state: &mut State) -> Vec<Effect> {
     }
 }
 
-fn learnt(state: &State) -> Result<(Kept, (u32, Option<u64>)), String> {
+fn learnt(state: &State) -> Result<(SavedCalibration, (u32, Option<u64>)), String> {
     let here = here(state).ok_or("only a run on a GPU of this machine can calibrate")?;
     let attached = state.monitor.attached.as_ref().ok_or("attach to the run to calibrate from")?;
     let comparison = state.run.comparison.as_ref().filter(|comparison| comparison.evidence.settled);
@@ -123,10 +123,10 @@ fn learnt(state: &State) -> Result<(Kept, (u32, Option<u64>)), String> {
                 .to_owned(),
         );
     }
-    Ok((Kept { factors, at: state.now, ..here }, run))
+    Ok((SavedCalibration { factors, at: state.now, ..here }, run))
 }
 
-/// Forgets what was learnt of this machine, card and framework.
+/// Forgets what was learnt of this machine, GPU and framework.
 pub fn drop_it(state: &mut State) -> Vec<Effect> {
     let Some(kept) = holds(state) else {
         state.notice = Some(problem("no calibration is in use here"));
