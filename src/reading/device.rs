@@ -153,13 +153,13 @@ impl DeviceProcess {
 /// two. Without counters the share of time in which the memory controller was busy bounds it.
 ///
 /// ```
-/// use memwall::reading::{Kind, Moment, Reading, dram_bandwidth};
+/// use memwall::reading::{ReadingKind, Moment, Reading, dram_bandwidth};
 /// use memwall::units::{BytesPerSec, Fraction};
 ///
 /// let at = Moment(0);
 /// let peak = Reading::estimated(BytesPerSec(2e12), at);
 /// let seen = dram_bandwidth(&Reading::measured(Fraction(0.5), at), &Reading::not_read(), &peak);
-/// assert_eq!((seen.value(), seen.kind()), (Some(&BytesPerSec(1e12)), Some(Kind::Estimated)));
+/// assert_eq!((seen.value(), seen.kind()), (Some(&BytesPerSec(1e12)), Some(ReadingKind::Estimated)));
 /// ```
 #[must_use]
 pub fn dram_bandwidth(
