@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::catalog::Catalog;
+use crate::compare::Bands;
 use crate::files;
 
 /// Any of these may stand in the user's folder, each with the lists of its namesake under `configs/`.
@@ -20,8 +21,8 @@ pub fn load(variable: impl Fn(&str) -> Option<OsString>) -> (Catalog, Vec<String
         Ok(catalog) => catalog,
         Err(error) => return (Catalog::default(), vec![error.to_string()]),
     };
-    let Some(folder) = folder(variable) else { return (catalog, Vec::new()) };
-    let mut faults = Vec::new();
+    let mut faults: Vec<String> = Bands::check().err().map(|error| error.to_string()).into_iter().collect();
+    let Some(folder) = folder(variable) else { return (catalog, faults) };
     for name in FILES {
         let path = folder.join(name);
         let shown = path.display().to_string();

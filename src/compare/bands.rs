@@ -189,13 +189,41 @@ impl Row {
     }
 }
 
-/// The table, or nothing where it does not read: a test holds that it does.
-fn table() -> &'static [Row] {
-    static TABLE: OnceLock<Vec<Row>> = OnceLock::new();
-    TABLE.get_or_init(|| serde_yaml::from_str(include_str!("../../configs/accuracy.yaml")).unwrap_or_default())
+/// Why the table inside the binary is none.
+#[derive(Debug, thiserror::Error)]
+pub enum BandsError {
+    /// Its text does not read.
+    #[error(
+        "configs/accuracy.yaml: {0}: this build has no bands to compare with; build it again from an unchanged source"
+    )]
+    Malformed(&'static serde_yaml::Error),
+    /// It has no row for frameworks without a measured case.
+    #[error("configs/accuracy.yaml: no row without a framework; build it again from an unchanged source")]
+    NoRowForOthers,
+}
+
+/// The table of the file.
+fn table() -> &'static Result<Vec<Row>, serde_yaml::Error> {
+    static TABLE: OnceLock<Result<Vec<Row>, serde_yaml::Error>> = OnceLock::new();
+    TABLE.get_or_init(|| serde_yaml::from_str(include_str!("../../configs/accuracy.yaml")))
+}
+
+/// Its rows; none where the program did not start for want of them.
+fn rows() -> &'static [Row] {
+    table().as_deref().unwrap_or_default()
 }
 
 impl Bands {
+    /// Whether the table inside the binary reads. The program asks before anything else: from then on every framework
+    /// has a band.
+    ///
+    /// # Errors
+    /// Where `configs/accuracy.yaml` is malformed; a test holds that it is not.
+    pub fn check() -> Result<(), BandsError> {
+        let rows = table().as_ref().map_err(BandsError::Malformed)?;
+        if rows.iter().any(|row| row.is_of(&[None; 4])) { Ok(()) } else { Err(BandsError::NoRowForOthers) }
+    }
+
     /// For a job's runs.
     #[must_use]
     pub fn of(job: &Job) -> Self {
@@ -206,11 +234,14 @@ impl Bands {
     #[must_use]
     pub fn of_kind(kind: RunKind) -> Self {
         let kinds = kind.wider();
-        let rows = || kinds.iter().filter_map(|kind| table().iter().find(|row| row.is_of(kind)));
+        let of_kinds = || kinds.iter().filter_map(|kind| rows().iter().find(|row| row.is_of(kind)));
         let measured = |of: fn(&Row) -> Option<MeasuredBand>| {
-            rows().filter_map(of).find(|measured| measured.cases >= ENOUGH).map_or(Band::even(0.1), MeasuredBand::band)
+            of_kinds()
+                .filter_map(of)
+                .find(|measured| measured.cases >= ENOUGH)
+                .map_or(Band::even(0.1), MeasuredBand::band)
         };
-        let own = table().iter().find(|row| row.is_of(&kinds[0])).and_then(|row| row.time);
+        let own = rows().iter().find(|row| row.is_of(&kinds[0])).and_then(|row| row.time);
         Self {
             allocated: measured(|row| row.allocated),
             reserved: measured(|row| row.reserved),

@@ -66,41 +66,82 @@ impl Evidence {
     /// than anything found without.
     #[must_use]
     pub fn is_poorer_than(&self, before: &Self) -> bool {
-        fn lost<T>(now: &Reading<T>, before: &Reading<T>) -> bool {
-            before.value().is_some() && matches!(now, Reading::Absent(Absence::TooShort))
-        }
-        lost(&self.step, &before.step)
-            || lost(&self.tokens, &before.tokens)
-            || lost(&self.bandwidth, &before.bandwidth)
-            || lost(&self.compute, &before.compute)
-            || lost(&self.busy, &before.busy)
+        METRICS.iter().any(|figure| {
+            figure.averaged
+                && (figure.of)(before).is_some()
+                && (figure.of)(self) == EvidenceValue::Nothing(Absence::TooShort)
+        })
     }
 
     /// Whether a figure came or went, or moved so many times what one reading after another differs by.
     fn differs(&self, before: &Self, times: f64) -> bool {
-        fn moved<T: Copy>(now: &Reading<T>, before: &Reading<T>, by: impl Fn(T, T) -> bool) -> bool {
-            match (now.value(), before.value()) {
-                (Some(now), Some(before)) => by(*now, *before),
-                (now, before) => now.is_some() != before.is_some(),
+        METRICS.iter().any(|figure| match ((figure.of)(self), (figure.of)(before)) {
+            (EvidenceValue::Amount(now), EvidenceValue::Amount(before)) => {
+                (now - before).abs() > times * NOISE * before.abs()
             }
-        }
-        let ratio = |now: f64, before: f64| (now - before).abs() > times * NOISE * before.abs();
-        let bytes = |now: Bytes, before: Bytes| ratio(now.as_f64(), before.as_f64());
-        let share = |now: Fraction, before: Fraction| (now.0 - before.0).abs() > times * STEADY;
-        moved(&self.device_used, &before.device_used, bytes)
-            || moved(&self.reserved, &before.reserved, bytes)
-            || moved(&self.allocated, &before.allocated, bytes)
-            || self.settled != before.settled
-            || moved(&self.others, &before.others, bytes)
-            || moved(&self.step, &before.step, |now, before| ratio(now.0, before.0))
-            || moved(&self.tokens, &before.tokens, |now, before| ratio(now.0, before.0))
-            || moved(&self.bandwidth, &before.bandwidth, |now, before| ratio(now.0, before.0))
-            || moved(&self.compute, &before.compute, |now, before| ratio(now.0, before.0))
-            || moved(&self.busy, &before.busy, share)
-            || moved(&self.clock, &before.clock, share)
-            || moved(&self.slowed, &before.slowed, |now, before| now != before)
+            (EvidenceValue::Share(now), EvidenceValue::Share(before)) => (now - before).abs() > times * STEADY,
+            (EvidenceValue::Is(now), EvidenceValue::Is(before)) => now != before,
+            (now, before) => now.is_some() != before.is_some(),
+        })
     }
 }
+
+/// A figure of the evidence as one look is set against the next.
+struct EvidenceMetric {
+    of: fn(&Evidence) -> EvidenceValue,
+    /// It is an average over steps, which is taken anew from time to time.
+    averaged: bool,
+}
+
+/// What a figure is, by how far it may move before that is news.
+#[derive(Debug, PartialEq)]
+enum EvidenceValue {
+    /// It may move by a part of itself.
+    Amount(f64),
+    /// It may move by some points.
+    Share(f64),
+    /// Any change is news.
+    Is(bool),
+    /// It is not known.
+    Nothing(Absence),
+}
+
+impl EvidenceValue {
+    fn of<T: Copy>(reading: &Reading<T>, seen: impl Fn(T) -> Self) -> Self {
+        match reading {
+            Reading::Known { value, .. } => seen(*value),
+            Reading::Absent(why) => Self::Nothing(why.clone()),
+        }
+    }
+
+    const fn is_some(&self) -> bool {
+        !matches!(self, Self::Nothing(_))
+    }
+}
+
+const fn state(of: fn(&Evidence) -> EvidenceValue) -> EvidenceMetric {
+    EvidenceMetric { of, averaged: false }
+}
+
+const fn mean(of: fn(&Evidence) -> EvidenceValue) -> EvidenceMetric {
+    EvidenceMetric { of, averaged: true }
+}
+
+/// All that explanations are sought for anew by. Power is not among it: it is held against no cause.
+const METRICS: &[EvidenceMetric] = &[
+    state(|evidence| EvidenceValue::of(&evidence.device_used, |bytes| EvidenceValue::Amount(bytes.as_f64()))),
+    state(|evidence| EvidenceValue::of(&evidence.reserved, |bytes| EvidenceValue::Amount(bytes.as_f64()))),
+    state(|evidence| EvidenceValue::of(&evidence.allocated, |bytes| EvidenceValue::Amount(bytes.as_f64()))),
+    state(|evidence| EvidenceValue::Is(evidence.settled)),
+    state(|evidence| EvidenceValue::of(&evidence.others, |bytes| EvidenceValue::Amount(bytes.as_f64()))),
+    mean(|evidence| EvidenceValue::of(&evidence.step, |step| EvidenceValue::Amount(step.0))),
+    mean(|evidence| EvidenceValue::of(&evidence.tokens, |rate| EvidenceValue::Amount(rate.0))),
+    mean(|evidence| EvidenceValue::of(&evidence.bandwidth, |rate| EvidenceValue::Amount(rate.0))),
+    mean(|evidence| EvidenceValue::of(&evidence.compute, |rate| EvidenceValue::Amount(rate.0))),
+    mean(|evidence| EvidenceValue::of(&evidence.busy, |share| EvidenceValue::Share(share.0))),
+    state(|evidence| EvidenceValue::of(&evidence.clock, |share| EvidenceValue::Share(share.0))),
+    state(|evidence| EvidenceValue::of(&evidence.slowed, EvidenceValue::Is)),
+];
 
 /// How well an expectation meets the evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

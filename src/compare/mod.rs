@@ -13,7 +13,7 @@ mod phases;
 mod residual;
 mod rhythm;
 
-pub use bands::{Band, Bands, ENOUGH, RunKind, Tolerance};
+pub use bands::{Band, Bands, BandsError, ENOUGH, RunKind, Tolerance};
 pub use calibration::{Calibration, Factor};
 pub use comparison::{ComparedStage, Comparison, RunPoint, compare, run_point};
 pub use evidence::Evidence;

@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, MAX_BYTES, place_of, too_large};
 use super::fault::{Fault, TextPosition};
+use super::keys::{self, Plan};
 use super::traced::read_trace;
-use super::types::{HfConfig, ModelTrace, Plan};
+use super::types::{HfConfig, ModelTrace};
 use crate::files;
 
 /// A plan with its text and where both come from.
@@ -82,16 +83,14 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
     let mut plan = document.plan()?;
     if let Some(HfConfig::Path(written)) = &plan.model.hf_config {
         let config = read_config(&folder.join(written)).map_err(|message| {
-            let key = "model.hf_config";
+            let key = keys::model::hf_config;
             vec![document.placed(Fault::of(key, message))]
         })?;
         plan.model.hf_config = Some(HfConfig::Inline(config));
     }
     if let Some(ModelTrace::Path(written)) = &plan.model.trace {
-        let trace = read_trace(&folder.join(written)).map_err(|message| {
-            let key = "model.trace";
-            vec![document.placed(Fault::of(key, message))]
-        })?;
+        let trace = read_trace(&folder.join(written))
+            .map_err(|message| vec![document.placed(Fault::of(keys::model::trace, message))])?;
         plan.model.trace = Some(ModelTrace::Read(Arc::new(trace)));
     }
     Ok(plan)

@@ -9,7 +9,7 @@ mod examples;
 pub mod export;
 mod fault;
 pub mod import;
-mod keys;
+pub mod keys;
 pub mod keywords;
 mod lines;
 mod load;
@@ -31,13 +31,14 @@ pub use change::Change;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
 pub use fault::{Fault, TextPosition};
+pub use keys::{
+    AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
+    ModelPart, MoePart, Plan, RunPart, TrainingPart,
+};
 pub use load::{LoadedPlan, differs, name_of, plan_of, read_config, read_text, reason};
 pub use overlay::PlanOverlay;
 pub use save::save;
-pub use types::{
-    AnalysisPart, ArchitecturePart, Checkpointing, ClusterPart, CustomGpu, DistributionPart, HardwarePart, HfConfig,
-    LoraPart, MlaPart, ModelPart, ModelTrace, MoePart, Plan, RunPart, TrainingPart,
-};
+pub use types::{Checkpointing, HfConfig, ModelTrace};
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::change::Change;
 use super::document::Document;
 use super::fault::Fault;
+use super::keys::Plan;
 use super::load::plan_of;
-use super::types::Plan;
 
 /// Keys with their values as a plan has them, and keys that go.
 #[derive(Debug, Clone, PartialEq)]

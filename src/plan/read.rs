@@ -5,11 +5,12 @@ use super::build::MAX_FAULTS;
 use super::document::Document;
 use super::fault::Fault;
 use super::keys;
+use super::keys::Plan;
 use super::keywords::{RecomputeModule, RecomputeWord};
 use super::nearest::{unknown_key, unknown_word};
 use super::node::{Entry, Node, NodeShape};
 use super::schema::{self, ValueKind};
-use super::types::{Checkpointing, HfConfig, Plan};
+use super::types::{Checkpointing, HfConfig};
 use super::values::{self, mismatch};
 
 impl Document {

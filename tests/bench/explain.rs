@@ -1,6 +1,6 @@
 //! The time from new evidence to its explanations, for the plans that come with the program: a run that
 //! checkpoints every block though its plan says otherwise. `cargo bench --bench explain`.
-#![allow(clippy::unwrap_used, missing_docs, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "../support/mod.rs"]
 mod support;

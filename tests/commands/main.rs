@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bundled;
 mod cli;
 mod docs;
 mod infer;

@@ -11,7 +11,7 @@ use super::families::Input;
 use super::tape::{Tape, rounded};
 use super::walk::{MicroBatch, Pending, Walk};
 use crate::plan::keywords::ModelType;
-use crate::plan::traced::{Axis, Trace, TracedElement, TracedModel, TracedWork, intern};
+use crate::plan::traced::{SizeAxis, Trace, TracedElement, TracedModel, TracedWork, intern};
 use segment::Site;
 use trained::Reached;
 
@@ -54,10 +54,10 @@ pub(super) fn element_of(element: TracedElement, run: &MicroBatch<'_>) -> Elemen
 pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
     let Some(trace) = trace_of(model, run) else { return Walk::default() };
     let sizes = model.sizes_at(|axis| match axis {
-        Axis::Batch => run.batch,
-        Axis::Sequence => run.sequence,
-        Axis::Target => run.target,
-        Axis::Image => run.image,
+        SizeAxis::Batch => run.batch,
+        SizeAxis::Sequence => run.sequence,
+        SizeAxis::Target => run.target,
+        SizeAxis::Image => run.image,
     });
     let site = Site { sizes: &sizes, run };
     // A segment whose input needs no gradient is another one than the same behind what is trained.
@@ -150,10 +150,10 @@ fn inputs(model: &TracedModel, site: &Site<'_>) -> u64 {
 
 /// What a sample is.
 pub fn input(model: &TracedModel) -> Input {
-    match (model.varies(Axis::Image), model.varies(Axis::Target)) {
+    match (model.varies(SizeAxis::Image), model.varies(SizeAxis::Target)) {
         (true, _) => Input::Image(1, model.image.unwrap_or(224), model.image_varies),
         (false, true) => Input::Pair(None, model.longest),
-        (false, false) if model.varies(Axis::Sequence) => Input::Tokens(model.longest),
+        (false, false) if model.varies(SizeAxis::Sequence) => Input::Tokens(model.longest),
         (false, false) => Input::Tokens(Some(model.longest.unwrap_or(1))),
     }
 }

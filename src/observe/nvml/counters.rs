@@ -19,22 +19,25 @@ const LEAST: Duration = Duration::from_millis(100);
 /// Bytes of a MiB.
 const MIB: f64 = 1_048_576.0;
 
-/// In the order in which [`CounterValues`] takes them.
-const METRICS: [GpmMetricId; 14] = [
-    GpmMetricId::SmUtil,
-    GpmMetricId::AnyTensorUtil,
-    GpmMetricId::DramBwUtil,
-    GpmMetricId::SmOccupancy,
-    GpmMetricId::HmmaTensorUtil,
-    GpmMetricId::ImmaTensorUtil,
-    GpmMetricId::DfmaTensorUtil,
-    GpmMetricId::Fp64Util,
-    GpmMetricId::Fp32Util,
-    GpmMetricId::Fp16Util,
-    GpmMetricId::PcieRxPerSec,
-    GpmMetricId::PcieTxPerSec,
-    GpmMetricId::NvlinkTotalRxPerSec,
-    GpmMetricId::NvlinkTotalTxPerSec,
+/// A counter, and the figure that it is.
+type Counter = (GpmMetricId, fn(&mut CounterValues, &Reading<f64>));
+
+/// All that is asked for.
+const COUNTERS: [Counter; 14] = [
+    (GpmMetricId::SmUtil, |figures, percent| figures.sm = share(percent)),
+    (GpmMetricId::AnyTensorUtil, |figures, percent| figures.tensor = share(percent)),
+    (GpmMetricId::DramBwUtil, |figures, percent| figures.dram = share(percent)),
+    (GpmMetricId::SmOccupancy, |figures, percent| figures.more.occupancy = share(percent)),
+    (GpmMetricId::HmmaTensorUtil, |figures, percent| figures.more.tensor_half = share(percent)),
+    (GpmMetricId::ImmaTensorUtil, |figures, percent| figures.more.tensor_integer = share(percent)),
+    (GpmMetricId::DfmaTensorUtil, |figures, percent| figures.more.tensor_double = share(percent)),
+    (GpmMetricId::Fp64Util, |figures, percent| figures.more.fp64 = share(percent)),
+    (GpmMetricId::Fp32Util, |figures, percent| figures.more.fp32 = share(percent)),
+    (GpmMetricId::Fp16Util, |figures, percent| figures.more.fp16 = share(percent)),
+    (GpmMetricId::PcieRxPerSec, |figures, mebibytes| figures.pcie_received = rate(mebibytes)),
+    (GpmMetricId::PcieTxPerSec, |figures, mebibytes| figures.pcie_sent = rate(mebibytes)),
+    (GpmMetricId::NvlinkTotalRxPerSec, |figures, mebibytes| figures.nvlink_received = rate(mebibytes)),
+    (GpmMetricId::NvlinkTotalTxPerSec, |figures, mebibytes| figures.nvlink_sent = rate(mebibytes)),
 ];
 
 /// What the counters say.
@@ -61,23 +64,10 @@ pub struct CounterValues {
 impl CounterValues {
     /// Nothing, for one reason.
     pub fn absent(why: &Absence) -> Self {
-        Self::from(|| Reading::Absent(why.clone()))
-    }
-
-    /// From one value after the other, in the order of [`METRICS`].
-    fn from(mut next: impl FnMut() -> Reading<f64>) -> Self {
-        let mut figures = Self { sm: share(&next()), tensor: share(&next()), dram: share(&next()), ..Self::default() };
-        figures.more = Counters {
-            occupancy: share(&next()),
-            tensor_half: share(&next()),
-            tensor_integer: share(&next()),
-            tensor_double: share(&next()),
-            fp64: share(&next()),
-            fp32: share(&next()),
-            fp16: share(&next()),
-        };
-        [figures.pcie_received, figures.pcie_sent, figures.nvlink_received, figures.nvlink_sent] =
-            [(); 4].map(|()| rate(&next()));
+        let mut figures = Self::default();
+        for (_, put) in COUNTERS {
+            put(&mut figures, &Reading::Absent(why.clone()));
+        }
         figures
     }
 }
@@ -169,12 +159,14 @@ impl Sampler {
             return Ok(CounterValues::absent(&Absence::TooShort));
         };
         let Some((newer, _)) = &self.older else { return Ok(CounterValues::default()) };
-        let mut metrics = gpm_metrics_get(library, &older, newer, &METRICS)?.into_iter();
-        Ok(CounterValues::from(|| match metrics.next() {
-            Some(Ok(metric)) => Reading::measured(metric.value, now),
-            Some(Err(error)) => Reading::Absent(absence(&error)),
-            None => Reading::Absent(Absence::NotSupported),
-        }))
+        let results = gpm_metrics_get(library, &older, newer, &COUNTERS.map(|(id, _)| id))?;
+        let mut figures = CounterValues::absent(&Absence::NotSupported);
+        // One result for each counter that was asked for.
+        for ((_, put), result) in COUNTERS.into_iter().zip(results) {
+            let value = result.map(|metric| Reading::measured(metric.value, now));
+            put(&mut figures, &value.unwrap_or_else(|error| Reading::Absent(absence(&error))));
+        }
+        Ok(figures)
     }
 }
 

@@ -8,4 +8,5 @@ mod frames;
 mod pickle;
 mod read;
 
-pub use read::{is_snapshot, read};
+pub use pickle::PickleError;
+pub use read::{SnapshotError, is_snapshot, read};

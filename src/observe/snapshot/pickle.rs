@@ -15,6 +15,37 @@ use machine::Machine;
 /// The number of a value in the table.
 pub type ValueId = u32;
 
+/// Why a pickle is not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PickleError {
+    /// Its end is missing.
+    #[error("it is cut off")]
+    CutOff,
+    /// It would look up a name or call something.
+    #[error("it asks for code to be run; a snapshot holds data alone")]
+    AsksForCode,
+    /// An operation that plain data does not need, or that there is not.
+    #[error("no pickle of plain data (operation {operation:#04x} at byte {at})")]
+    NotData {
+        /// Its code.
+        operation: u8,
+        /// Where it stands.
+        at: usize,
+    },
+    /// More than its places can count.
+    #[error("larger than 4 GiB")]
+    FileTooLarge,
+    /// It would take many times the memory that a snapshot of its size does.
+    #[error("its values need many times the memory that a snapshot's do")]
+    TooMuchMemory,
+    /// A length or a number beyond what there is room for.
+    #[error("too large")]
+    TooLarge,
+    /// What an operation needs is not there.
+    #[error("{0}")]
+    Malformed(&'static str),
+}
+
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -55,10 +86,10 @@ impl<'a> Pickle<'a> {
     /// Reads a pickle.
     ///
     /// # Errors
-    /// In a few words: it is cut off, it is none, it would run code, or it is too large.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, String> {
+    /// Where it is cut off, is none, would run code, or is too large.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, PickleError> {
         if u32::try_from(bytes.len()).is_err() {
-            return Err("larger than 4 GiB".to_owned());
+            return Err(PickleError::FileTooLarge);
         }
         let (values, root) = Machine::run(bytes)?;
         let steps = Cell::new(STEPS + STEPS_A_VALUE * values.len() as u64);

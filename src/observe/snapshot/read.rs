@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::frames::{self, Frame};
-use super::pickle::{Pickle, Value, ValueId};
+use super::pickle::{Pickle, PickleError, Value, ValueId};
 use crate::reading::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
 use crate::units::Bytes;
 
@@ -26,24 +26,35 @@ pub fn is_snapshot(bytes: &[u8]) -> bool {
     matches!(bytes, [0x80, 2..=5, ..])
 }
 
+/// Why a file is not read as a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// It is no pickle of plain data.
+    #[error(transparent)]
+    Pickle(#[from] PickleError),
+    /// It is one, of something else.
+    #[error("no memory snapshot: {0}")]
+    Other(&'static str),
+}
+
 /// Reads a snapshot: one entry a device that has segments.
 ///
 /// # Errors
-/// In a line: it is no pickle of plain data, or no snapshot.
-pub fn read(bytes: &[u8]) -> Result<Vec<DeviceSnapshot>, String> {
+/// Where it is no pickle of plain data, or no snapshot.
+pub fn read(bytes: &[u8]) -> Result<Vec<DeviceSnapshot>, SnapshotError> {
     let pickle = Pickle::read(bytes)?;
     // Before 2.0 the snapshot was the list of segments itself.
     let segments = match pickle.root() {
         list @ Value::List(_) => Some(list),
         root => pickle.get(root, "segments"),
     };
-    let Some(list @ Value::List(_)) = segments else { return Err("no memory snapshot: it has no segments".to_owned()) };
+    let Some(list @ Value::List(_)) = segments else { return Err(SnapshotError::Other("it has no segments")) };
     let mut reader = Reader { pickle: &pickle, stacks: HashMap::new(), devices: BTreeMap::new() };
     let segments = pickle.items(Some(list)).try_for_each(|segment| reader.segment(segment));
     reader.traces();
     // Said before what is missing: beyond that nothing is found.
     if pickle.is_exhausted() {
-        return Err("no memory snapshot: it refers to the same parts over and over".to_owned());
+        return Err(SnapshotError::Other("it refers to the same parts over and over"));
     }
     segments?;
     Ok(reader.devices.into_iter().map(|(device, found)| found.finish(device)).collect())
@@ -80,13 +91,13 @@ struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    fn segment(&mut self, segment: &Value) -> Result<(), String> {
+    fn segment(&mut self, segment: &Value) -> Result<(), SnapshotError> {
         let pickle = self.pickle;
         let count = |key: &str| pickle.count(pickle.get(segment, key));
         let (Some(device), Some(size)) = (count("device"), count("total_size")) else {
-            return Err("no memory snapshot: a segment lacks its device or size".to_owned());
+            return Err(SnapshotError::Other("a segment lacks its device or size"));
         };
-        let device = u32::try_from(device).map_err(|_| "no memory snapshot: an impossible device")?;
+        let device = u32::try_from(device).map_err(|_| SnapshotError::Other("an impossible device"))?;
         let blocks: Vec<&Value> = pickle.items(pickle.get(segment, "blocks")).collect();
         if !pickle.step(BLOCK_STEPS * blocks.len()) {
             return Ok(());

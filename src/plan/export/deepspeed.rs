@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::shape::{self, ExportDegrees};
 use super::{ExportedPlan, recomputation_name};
+use crate::plan::keys::Plan;
 use crate::plan::keywords::{CpuOffload, Dtype, Engine, Optimizer, Precision, Sharding};
-use crate::plan::types::{Checkpointing, Plan};
+use crate::plan::types::Checkpointing;
 
 /// The configuration.
 pub fn json(plan: &Plan) -> ExportedPlan {

@@ -3,11 +3,12 @@
 use super::shape::{self, ExportDegrees};
 use super::{ExportedPlan, recomputation_name};
 use crate::catalog::Catalog;
+use crate::plan::keys::{self, ArchitecturePart, Plan};
 use crate::plan::keywords::{
     Activation, Attention, CpComm, CpuOffload, Dtype, Engine, Loss, ModelType, MoeDispatcher, Norm, Optimizer,
     Position, Precision, Sharding,
 };
-use crate::plan::types::{ArchitecturePart, Checkpointing, Plan};
+use crate::plan::types::Checkpointing;
 
 /// Arguments as they come together.
 #[derive(Debug, Default)]
@@ -317,12 +318,12 @@ fn distribution(list: &mut MegatronArguments, plan: &Plan, degrees: ExportDegree
 fn unsaid(list: &mut MegatronArguments, plan: &Plan) {
     let training = &plan.training;
     for (key, set) in [
-        ("training.lora", training.lora.is_some()),
-        ("training.frozen", training.frozen.as_ref().is_some_and(|parts| !parts.is_empty())),
-        ("training.compile", training.compile == Some(true)),
-        ("training.optimizer_in_backward", training.optimizer_in_backward == Some(true)),
-        ("distribution.shard_group", plan.distribution.shard_group.is_some()),
-        ("distribution.async_tensor_parallel", plan.distribution.async_tensor_parallel == Some(true)),
+        (keys::training::lora, training.lora.is_some()),
+        (keys::training::frozen, training.frozen.as_ref().is_some_and(|parts| !parts.is_empty())),
+        (keys::training::compile, training.compile == Some(true)),
+        (keys::training::optimizer_in_backward, training.optimizer_in_backward == Some(true)),
+        (keys::distribution::shard_group, plan.distribution.shard_group.is_some()),
+        (keys::distribution::async_tensor_parallel, plan.distribution.async_tensor_parallel == Some(true)),
     ] {
         if set {
             list.note(format!("{key}: no argument says it"));

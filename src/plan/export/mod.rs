@@ -8,8 +8,9 @@ mod torchrun;
 mod torchtitan;
 
 use crate::catalog::Catalog;
+use crate::plan::keys::Plan;
 use crate::plan::keywords::Mode;
-use crate::plan::types::{Checkpointing, Plan};
+use crate::plan::types::Checkpointing;
 
 pub use shape::ExportDegrees;
 

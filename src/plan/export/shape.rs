@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::catalog::Catalog;
+use crate::plan::keys::{ArchitecturePart, MlaPart, MoePart, Plan};
 use crate::plan::keywords::{Activation, Engine, Norm, Position, Sharding, Strategy};
-use crate::plan::types::{ArchitecturePart, HfConfig, MlaPart, MoePart, Plan};
+use crate::plan::types::HfConfig;
 
 /// GPUs and how they are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

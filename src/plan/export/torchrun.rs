@@ -3,8 +3,8 @@
 use super::shape::ExportDegrees;
 use super::{ExportedPlan, megatron};
 use crate::catalog::Catalog;
+use crate::plan::keys::Plan;
 use crate::plan::keywords::Framework;
-use crate::plan::types::Plan;
 
 /// torchrun with the program of the plan's framework.
 pub fn command(plan: &Plan, catalog: &Catalog) -> ExportedPlan {

@@ -6,8 +6,9 @@ use super::shape::{self, ExportDegrees};
 use super::{ExportedPlan, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::import::flavor_of;
+use crate::plan::keys::{self, Plan};
 use crate::plan::keywords::{CpuOffload, Engine, Optimizer, Precision, Schedule, Sharding};
-use crate::plan::types::{Checkpointing, Plan};
+use crate::plan::types::Checkpointing;
 
 /// The file.
 pub fn toml(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
@@ -161,9 +162,9 @@ fn recomputation(plan: &Plan, notes: &mut Vec<String>) -> Lines {
 
 fn unsaid(plan: &Plan, notes: &mut Vec<String>) {
     for (key, set) in [
-        ("training.lora", plan.training.lora.is_some()),
-        ("training.dropout", plan.training.dropout.is_some_and(|share| share > 0.0)),
-        ("distribution.virtual_pipeline", plan.distribution.virtual_pipeline.is_some_and(|pieces| pieces > 2)),
+        (keys::training::lora, plan.training.lora.is_some()),
+        (keys::training::dropout, plan.training.dropout.is_some_and(|share| share > 0.0)),
+        (keys::distribution::virtual_pipeline, plan.distribution.virtual_pipeline.is_some_and(|pieces| pieces > 2)),
     ] {
         if set {
             notes.push(format!("{key}: no key says it"));

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use super::origin::{Origin, Setting};
+use crate::plan::keys::Plan;
 use crate::plan::render::needs_quotes;
-use crate::plan::types::Plan;
 use crate::plan::{Document, Fault, schema};
 use crate::printable::printable;
 

@@ -1,5 +1,5 @@
-//! Every key of the plan file, once: its path, its kind and its line for the schema,
-//! and the field of [`Plan`] that it fills.
+//! Every key of the plan file, once: its path, its kind, its line for the schema, and the field of [`Plan`] that it
+//! fills. Code names a key by its constant: `keys::training::precision` is `"training.precision"`.
 
 #[macro_use]
 mod macros;
@@ -11,10 +11,7 @@ use super::keywords::{
 };
 use super::read::PlanReader;
 use super::schema::{PlanKey, ValueKind};
-use super::types::{
-    AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
-    ModelPart, ModelTrace, MoePart, Plan, RunPart, TrainingPart,
-};
+use super::types::{Checkpointing, HfConfig, ModelTrace};
 
 /// Upper bounds: far above any real run, and low enough for arithmetic over several of
 /// them to stay within its types.
@@ -32,11 +29,11 @@ mod most {
     pub const RUN_TOKENS: f64 = 1e16;
 }
 
-section!(MODEL, model, ModelPart, "model", {
+section!(MODEL, model, ModelPart, "model", "what is trained", {
     trace: trace(), "a tape of memwall trace: its path";
     hf_config: hf_config(), "a Hugging Face config.json: its path, or its keys";
     preset: text(), "a model of the catalogue, by name";
-    architecture: maybe_empty(architecture), "the architecture, field by field";
+    architecture: maybe_empty(architecture, ArchitecturePart), "the architecture, field by field";
     size_billions: positive(most::BILLIONS), "billions of parameters, where no architecture is known";
     model_type as "type": word(ModelType), "the kind of architecture";
     batch_size: whole(most::BATCH), "global batch: samples per optimizer step";
@@ -48,7 +45,7 @@ section!(MODEL, model, ModelPart, "model", {
     transformer_impl: word(TransformerImpl), "whose modules Megatron uses";
 });
 
-section!(ARCHITECTURE, architecture, ArchitecturePart, "model.architecture", {
+section!(ARCHITECTURE, architecture, ArchitecturePart, "model.architecture", "the architecture, field by field", {
     hidden_size: whole(most::WIDTH), "width of the residual stream";
     num_layers: whole(most::LAYERS), "blocks, of the decoder where there are two stacks";
     num_attention_heads: whole(most::WIDTH), "query heads";
@@ -69,8 +66,8 @@ section!(ARCHITECTURE, architecture, ArchitecturePart, "model.architecture", {
     parallel_block: flag(), "attention and MLP side by side";
     sliding_window: whole(most::TOKENS), "tokens that attention sees back";
     logit_softcap: positive(1e6), "logits are squashed to within this";
-    moe: section(moe), "a mixture of experts";
-    mla: section(mla), "multi-head latent attention";
+    moe: section(moe, MoePart), "a mixture of experts";
+    mla: section(mla, MlaPart), "multi-head latent attention";
     num_encoder_layers: whole(most::LAYERS), "blocks of the encoder";
     mtp_layers: from_zero(most::LAYERS), "multi-token prediction layers";
     pooler: flag(), "the encoder has a pooler";
@@ -83,7 +80,7 @@ section!(ARCHITECTURE, architecture, ArchitecturePart, "model.architecture", {
     num_classes: whole(most::VOCABULARY), "classes";
 });
 
-section!(MOE, moe, MoePart, "model.architecture.moe", {
+section!(MOE, moe, MoePart, "model.architecture.moe", "a mixture of experts", {
     num_experts: whole(most::EXPERTS), "experts in a layer";
     experts_per_token: whole(most::EXPERTS), "experts that a token visits";
     intermediate_size: whole(most::WIDTH), "width inside one expert";
@@ -92,7 +89,7 @@ section!(MOE, moe, MoePart, "model.architecture.moe", {
     layer_frequency: whole(most::LAYERS), "experts in every N-th layer";
 });
 
-section!(MLA, mla, MlaPart, "model.architecture.mla", {
+section!(MLA, mla, MlaPart, "model.architecture.mla", "multi-head latent attention", {
     q_lora_rank: whole(most::WIDTH), "rank of the query projection; absent: not factored";
     kv_lora_rank: whole(most::WIDTH), "rank of the latent keys and values";
     qk_nope_head_dim: whole(most::WIDTH), "part of a query and key head without rotation";
@@ -100,7 +97,7 @@ section!(MLA, mla, MlaPart, "model.architecture.mla", {
     v_head_dim: whole(most::WIDTH), "width of a value head";
 });
 
-section!(TRAINING, training, TrainingPart, "training", {
+section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     mode: word(Mode), "training step or inference";
     precision: word(Precision), "what is stored in which type";
     optimizer: word(Optimizer), "the optimizer and its kernels";
@@ -115,7 +112,7 @@ section!(TRAINING, training, TrainingPart, "training", {
     gradient_dtype: word(Dtype), "type of the main gradients";
     cpu_offload: word(CpuOffload), "what lives in host memory";
     distributed_optimizer: flag(), "Megatron's: states sharded over data-parallel ranks";
-    lora: section(lora), "adapters; base weights frozen";
+    lora: section(lora, LoraPart), "adapters; base weights frozen";
     frozen: texts(), "parts without gradients, e.g. embeddings";
     weight_decay: amount(1.0), "weight decay";
     gradient_clipping: flag_or_amount(), "gradients are clipped by their norm";
@@ -138,21 +135,25 @@ section!(TRAINING, training, TrainingPart, "training", {
     moe_capacity_factor: positive(1e3), "room an expert has, in parts of an even share";
 });
 
-/// Instead of a word in `training.activation_checkpointing`.
+/// Paths of the keys that may stand in [`training::activation_checkpointing`] instead of a word.
+#[allow(non_upper_case_globals, reason = "written as in a plan")]
+pub mod recomputation {
+    /// Every K-th block is recomputed.
+    pub const every: &str = "training.activation_checkpointing.every";
+    /// Megatron's modules that are recomputed.
+    pub const modules: &str = "training.activation_checkpointing.modules";
+}
+
 const RECOMPUTATION: &[PlanKey] = &[
+    PlanKey { path: recomputation::every, kind: kind!(whole(most::LAYERS)), line: "every K-th block is recomputed" },
     PlanKey {
-        path: "training.activation_checkpointing.every",
-        kind: kind!(whole(most::LAYERS)),
-        line: "every K-th block is recomputed",
-    },
-    PlanKey {
-        path: "training.activation_checkpointing.modules",
+        path: recomputation::modules,
         kind: kind!(words(RecomputeModule)),
         line: "Megatron's modules that are recomputed",
     },
 ];
 
-section!(LORA, lora, LoraPart, "training.lora", {
+section!(LORA, lora, LoraPart, "training.lora", "adapters; base weights frozen", {
     rank: whole(most::WIDTH), "rank of the adapters";
     targets: texts(), "modules that get adapters, e.g. q_proj";
     dropout: share(), "dropout before the adapters";
@@ -160,15 +161,15 @@ section!(LORA, lora, LoraPart, "training.lora", {
     double_quant: flag(), "the quantisation's scales are quantised too";
 });
 
-section!(HARDWARE, hardware, HardwarePart, "hardware", {
+section!(HARDWARE, hardware, HardwarePart, "hardware", "one GPU", {
     gpu_type: text(), "a GPU of the catalogue, by name";
-    custom: maybe_empty(custom), "a GPU of your own, or single values over the catalogue's";
+    custom: maybe_empty(custom, CustomGpu), "a GPU of your own, or single values over the catalogue's";
     memory_limit_gb: positive(1e5), "cap below the GPU's memory, in GB (1e9 bytes)";
     library_workspaces: flag(), "count cuBLAS and cuDNN workspaces";
     power_limit_w: positive(1e5), "power cap in watts";
 });
 
-section!(CUSTOM, custom, CustomGpu, "hardware.custom", {
+section!(CUSTOM, custom, CustomGpu, "hardware.custom", "a GPU of your own, or single figures over the catalogue's", {
     name: text(), "its name";
     memory_gb: positive(1e5), "memory in GB (1e9 bytes)";
     bandwidth_gb_s: positive(1e6), "DRAM bandwidth in GB/s";
@@ -179,10 +180,14 @@ section!(CUSTOM, custom, CustomGpu, "hardware.custom", {
     fp8 as "peak_tflops.fp8": positive(1e6), "dense FP8 peak in TFLOP/s";
 });
 
-const PEAKS: PlanKey =
-    PlanKey { path: "hardware.custom.peak_tflops", kind: ValueKind::Section, line: "dense peaks in TFLOP/s, by type" };
+/// The section in which the peaks of [`CustomGpu`] stand.
+const PEAKS: &[PlanKey] = &[PlanKey {
+    path: "hardware.custom.peak_tflops",
+    kind: ValueKind::Section,
+    line: "dense peaks in TFLOP/s, by type",
+}];
 
-section!(CLUSTER, cluster, ClusterPart, "cluster", {
+section!(CLUSTER, cluster, ClusterPart, "cluster", "how many GPUs, and how they are joined", {
     num_gpus: whole(most::GPUS), "GPUs in all";
     nodes: whole(most::GPUS), "nodes";
     gpus_per_node: whole(most::GPUS), "GPUs in a node";
@@ -192,7 +197,7 @@ section!(CLUSTER, cluster, ClusterPart, "cluster", {
     nvlink_domain: whole(most::GPUS), "GPUs that NVLink joins";
 });
 
-section!(DISTRIBUTION, distribution, DistributionPart, "distribution", {
+section!(DISTRIBUTION, distribution, DistributionPart, "distribution", "who holds and computes what", {
     strategy: word(Strategy), "fills the degrees that are absent";
     data_parallel: whole(most::GPUS), "ranks that hold different samples";
     tensor_parallel: whole(most::GPUS), "ranks that share each layer";
@@ -221,69 +226,22 @@ section!(DISTRIBUTION, distribution, DistributionPart, "distribution", {
     overlap_expert_parallel: flag(), "token dispatch overlaps with computation";
 });
 
-section!(RUN, run, RunPart, "run", {
+section!(RUN, run, RunPart, "run", "the whole training", {
     total_tokens: positive(most::RUN_TOKENS), "tokens of the whole training";
     price_per_gpu_hour: amount(1e6), "price of a GPU for an hour";
 });
 
-section!(ANALYSIS, analysis, AnalysisPart, "analysis", {
+section!(ANALYSIS, analysis, AnalysisPart, "analysis", "what the report holds", {
     enable_bottlenecks: flag(), "look for bottlenecks";
     basic_mode: flag(), "the short report";
 });
 
-/// Every key, each section before what stands in it.
-pub fn all() -> Vec<PlanKey> {
-    let top = |path, line| PlanKey { path, kind: ValueKind::Section, line };
-    let mut keys = vec![top("model", "what is trained")];
-    keys.extend(MODEL.iter().chain(ARCHITECTURE).chain(MOE).chain(MLA));
-    keys.push(top("training", "how it is trained"));
-    keys.extend(TRAINING.iter().chain(RECOMPUTATION).chain(LORA));
-    keys.push(top("hardware", "one GPU"));
-    keys.extend(HARDWARE.iter().chain([&PEAKS]).chain(CUSTOM));
-    keys.push(top("cluster", "how many GPUs, and how they are joined"));
-    keys.extend(CLUSTER);
-    keys.push(top("distribution", "who holds and computes what"));
-    keys.extend(DISTRIBUTION);
-    keys.push(top("run", "the whole training"));
-    keys.extend(RUN);
-    keys.push(top("analysis", "what the report holds"));
-    keys.extend(ANALYSIS);
-    keys
-}
-
-/// The whole plan.
-pub fn plan(reader: &mut PlanReader<'_>) -> Plan {
-    Plan {
-        model: model(reader),
-        training: training(reader),
-        hardware: hardware(reader),
-        cluster: cluster(reader),
-        distribution: distribution(reader),
-        run: run(reader),
-        analysis: analysis(reader),
-    }
-}
-
-impl Plan {
-    /// Takes over every key that `over` gives.
-    pub(super) fn lay(&mut self, over: &Self) {
-        self.model.lay(&over.model);
-        self.training.lay(&over.training);
-        self.hardware.lay(&over.hardware);
-        self.cluster.lay(&over.cluster);
-        self.distribution.lay(&over.distribution);
-        self.run.lay(&over.run);
-        self.analysis.lay(&over.analysis);
-    }
-
-    /// Takes the key of that dotted path out, with whatever stands below it.
-    pub fn clear(&mut self, path: &str) {
-        self.model.clear(path);
-        self.training.clear(path);
-        self.hardware.clear(path);
-        self.cluster.clear(path);
-        self.distribution.clear(path);
-        self.run.clear(path);
-        self.analysis.clear(path);
-    }
+plan! {
+    model: ModelPart, "what is trained", [MODEL, ARCHITECTURE, MOE, MLA];
+    training: TrainingPart, "how it is trained", [TRAINING, RECOMPUTATION, LORA];
+    hardware: HardwarePart, "one GPU", [HARDWARE, PEAKS, CUSTOM];
+    cluster: ClusterPart, "how many GPUs, and how they are joined", [CLUSTER];
+    distribution: DistributionPart, "who holds and computes what", [DISTRIBUTION];
+    run: RunPart, "the whole training", [RUN];
+    analysis: AnalysisPart, "what the report holds", [ANALYSIS];
 }

@@ -33,11 +33,11 @@ pub struct TracedModel {
     /// What the tracer had to say.
     pub notes: Vec<String>,
     /// Parameters, tied ones once.
-    pub parameters: Counted,
+    pub parameters: ParameterCounts,
     /// What sizes depend on, in the order of the exponents of `terms`.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<SizeAxis>,
     /// Sizes at which it was traced, by axis.
-    pub points: Vec<BTreeMap<Axis, u64>>,
+    pub points: Vec<BTreeMap<SizeAxis, u64>>,
     /// Exponents of each term, by axis.
     pub terms: Vec<Vec<u32>>,
     /// Pixels (or latents) a side of the images that it was made for.
@@ -62,7 +62,7 @@ pub struct TracedModel {
 
 /// Numbers of parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Counted {
+pub struct ParameterCounts {
     /// All.
     pub total: u64,
     /// With gradients.
@@ -71,7 +71,7 @@ pub struct Counted {
 
 /// What sizes depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-pub enum Axis {
+pub enum SizeAxis {
     /// Samples.
     #[serde(rename = "B")]
     Batch,
@@ -294,13 +294,13 @@ impl TracedWork {
 impl TracedModel {
     /// Whether sizes depend on that.
     #[must_use]
-    pub fn varies(&self, axis: Axis) -> bool {
+    pub fn varies(&self, axis: SizeAxis) -> bool {
         self.axes.contains(&axis)
     }
 
     /// The sizes for a value of each axis. What is no whole number is rounded, what is below 0 is 0.
     #[must_use]
-    pub fn sizes_at(&self, at: impl Fn(Axis) -> u64) -> Vec<u64> {
+    pub fn sizes_at(&self, at: impl Fn(SizeAxis) -> u64) -> Vec<u64> {
         let value = |term: &Vec<u32>| {
             let factors = self.axes.iter().zip(term);
             factors.fold(1_i128, |product, (axis, power)| {

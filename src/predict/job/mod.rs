@@ -34,7 +34,7 @@ use crate::catalog::Catalog;
 use crate::framework::{Modules, Profile};
 use crate::model::{self, Architecture, Count, Input};
 use crate::plan::keywords::{Mode, ModelType, Precision, Sharding, TransformerImpl};
-use crate::plan::{Change, Fault, HfConfig, ModelTrace, Plan};
+use crate::plan::{Change, Fault, HfConfig, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -333,12 +333,7 @@ fn architecture(
 ) -> Result<Option<Architecture>, Fault> {
     let part = &plan.model;
     let (architecture, said) = if let Some(trace) = &part.trace {
-        match trace {
-            ModelTrace::Read(trace) => (model::of_trace(trace), Vec::new()),
-            ModelTrace::Path(path) => {
-                return Err(Fault::of("model.trace", format!("{path}: the file has not been read")));
-            }
-        }
+        (traced::architecture(trace)?, Vec::new())
     } else if let Some(config) = &part.hf_config {
         match config {
             HfConfig::Inline(map) => model::from_hf(map)?,

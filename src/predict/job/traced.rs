@@ -4,10 +4,21 @@ use std::sync::Arc;
 
 use super::{Batch, Degrees, Notes, Storage};
 use crate::framework::Profile;
-use crate::model::{Architecture, ModelShape};
-use crate::plan::Plan;
+use crate::model::{self, Architecture, ModelShape};
 use crate::plan::keywords::{Attention, Loss, Mode, Precision};
-use crate::plan::traced::{Axis, TracedModel};
+use crate::plan::traced::{SizeAxis, TracedModel};
+use crate::plan::{Fault, ModelTrace, Plan};
+
+/// The architecture of the trace that a plan names.
+///
+/// # Errors
+/// Where its file has not been read.
+pub(super) fn architecture(trace: &ModelTrace) -> Result<Architecture, Fault> {
+    match trace {
+        ModelTrace::Read(trace) => Ok(model::of_trace(trace)),
+        ModelTrace::Path(path) => Err(Fault::of("model.trace", format!("{path}: the file has not been read"))),
+    }
+}
 
 /// Refuses what a trace cannot answer, and says what has no effect on it.
 pub(super) fn check(
@@ -61,7 +72,7 @@ fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
         (t.padded_batch.is_some(), "training.padded_batch"),
         (t.channels_last.is_some(), "training.channels_last"),
         (t.compile == Some(true), "training.compile"),
-        (plan.model.sequence_length.is_some() && !model.varies(Axis::Sequence), "model.sequence_length"),
+        (plan.model.sequence_length.is_some() && !model.varies(SizeAxis::Sequence), "model.sequence_length"),
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: has no effect: model.trace holds the operators that ran"));
@@ -86,12 +97,12 @@ pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch:
         let there: Vec<&str> = there.iter().filter(|(trace, _)| trace.is_some()).map(|(_, name)| *name).collect();
         notes.fault("training.precision", format!("{name} was not traced; model.trace has {}", there.join(", ")));
     }
-    let fixed = model.points.last().filter(|_| model.fixed || !model.varies(Axis::Batch));
+    let fixed = model.points.last().filter(|_| model.fixed || !model.varies(SizeAxis::Batch));
     let asked = [
-        (Axis::Batch, "training.micro_batch_size", batch.micro),
-        (Axis::Sequence, "model.sequence_length", batch.sequence),
-        (Axis::Target, "model.decoder_sequence_length", batch.target),
-        (Axis::Image, "model.image_size", batch.image),
+        (SizeAxis::Batch, "training.micro_batch_size", batch.micro),
+        (SizeAxis::Sequence, "model.sequence_length", batch.sequence),
+        (SizeAxis::Target, "model.decoder_sequence_length", batch.target),
+        (SizeAxis::Image, "model.image_size", batch.image),
     ];
     for (axis, key, wanted) in asked {
         let traced = fixed.and_then(|point| point.get(&axis)).copied();

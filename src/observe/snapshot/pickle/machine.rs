@@ -1,6 +1,6 @@
 //! The stack machine that a pickle is written for, with the operations of plain data alone.
 
-use super::{Value, ValueId};
+use super::{PickleError, Value, ValueId};
 
 /// Memory that any pickle may take, and for each of its bytes besides. A snapshot's block, the densest part of one,
 /// has forty bytes in the file and two hundred here; a hostile file has one and seventy.
@@ -28,7 +28,7 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// As [`super::Pickle::read`].
-    pub fn run(bytes: &[u8]) -> Result<(Vec<Value>, ValueId), String> {
+    pub fn run(bytes: &[u8]) -> Result<(Vec<Value>, ValueId), PickleError> {
         let mut machine = Machine {
             bytes,
             at: 0,
@@ -42,7 +42,7 @@ impl Machine<'_> {
         Ok((machine.values, root))
     }
 
-    fn play(&mut self) -> Result<ValueId, String> {
+    fn play(&mut self) -> Result<ValueId, PickleError> {
         loop {
             let opcode = self.byte()?;
             if opcode == b'.' {
@@ -51,15 +51,15 @@ impl Machine<'_> {
             if !(self.scalar(opcode)? || self.text(opcode)? || self.collection(opcode)? || self.bookkeeping(opcode)?) {
                 return Err(match opcode {
                     b'c' | 0x93 | b'R' | b'i' | b'o' | b'b' | 0x81 | 0x92 | b'P' | b'Q' | 0x82..=0x84 => {
-                        "it asks for code to be run; a snapshot holds data alone".to_owned()
+                        PickleError::AsksForCode
                     }
-                    _ => format!("no pickle of plain data (operation {opcode:#04x} at byte {})", self.at - 1),
+                    _ => PickleError::NotData { operation: opcode, at: self.at - 1 },
                 });
             }
         }
     }
 
-    fn scalar(&mut self, opcode: u8) -> Result<bool, String> {
+    fn scalar(&mut self, opcode: u8) -> Result<bool, PickleError> {
         let value = match opcode {
             b'N' => Value::Nothing,
             0x88 => Value::Truth(true),
@@ -83,13 +83,15 @@ impl Machine<'_> {
                 match line {
                     "00" => Value::Truth(false),
                     "01" => Value::Truth(true),
-                    digits => Value::Integer(digits.trim_end_matches('L').parse().map_err(|_| "a number is none")?),
+                    digits => Value::Integer(
+                        digits.trim_end_matches('L').parse().map_err(|_| PickleError::Malformed("a number is none"))?,
+                    ),
                 }
             }
-            b'F' => Value::Float(self.line()?.parse().map_err(|_| "a number is none")?),
+            b'F' => Value::Float(self.line()?.parse().map_err(|_| PickleError::Malformed("a number is none"))?),
             b'G' => {
                 let bits = self.take(8)?;
-                let bits = <[u8; 8]>::try_from(bits).map_err(|_| "cut off")?;
+                let bits = <[u8; 8]>::try_from(bits).map_err(|_| PickleError::CutOff)?;
                 Value::Float(f64::from_be_bytes(bits))
             }
             _ => return Ok(false),
@@ -98,7 +100,7 @@ impl Machine<'_> {
         Ok(true)
     }
 
-    fn text(&mut self, opcode: u8) -> Result<bool, String> {
+    fn text(&mut self, opcode: u8) -> Result<bool, PickleError> {
         let length = match opcode {
             0x8c | b'U' | b'C' => self.length(1)?,
             b'X' | b'T' | b'B' => self.length(4)?,
@@ -115,13 +117,13 @@ impl Machine<'_> {
         self.push_text(start, self.at).map(|()| true)
     }
 
-    fn push_text(&mut self, start: usize, end: usize) -> Result<(), String> {
-        let place = |at: usize| u32::try_from(at).map_err(|_| "too large".to_owned());
+    fn push_text(&mut self, start: usize, end: usize) -> Result<(), PickleError> {
+        let place = |at: usize| u32::try_from(at).map_err(|_| PickleError::TooLarge);
         let value = Value::Text(place(start)?, place(end)?);
         self.push(value)
     }
 
-    fn collection(&mut self, opcode: u8) -> Result<bool, String> {
+    fn collection(&mut self, opcode: u8) -> Result<bool, PickleError> {
         match opcode {
             b']' | b')' => self.push(Value::List(Vec::new()))?,
             b'}' => self.push(Value::Dictionary(Vec::new()))?,
@@ -131,7 +133,7 @@ impl Machine<'_> {
             }
             0x85..=0x87 => {
                 let count = usize::from(opcode - 0x84);
-                let start = self.stack.len().checked_sub(count).ok_or("a value is missing")?;
+                let start = self.stack.len().checked_sub(count).ok_or(PickleError::Malformed("a value is missing"))?;
                 let items = self.stack.split_off(start);
                 self.push(Value::List(items))?;
             }
@@ -160,7 +162,7 @@ impl Machine<'_> {
         Ok(true)
     }
 
-    fn bookkeeping(&mut self, opcode: u8) -> Result<bool, String> {
+    fn bookkeeping(&mut self, opcode: u8) -> Result<bool, PickleError> {
         match opcode {
             0x80 => {
                 self.byte()?;
@@ -179,11 +181,11 @@ impl Machine<'_> {
                 self.since_mark()?;
             }
             b'2' => {
-                let top = *self.stack.last().ok_or("a value is missing")?;
+                let top = *self.stack.last().ok_or(PickleError::Malformed("a value is missing"))?;
                 self.put(top)?;
             }
             0x94 => {
-                let slot = u32::try_from(self.memo.len()).map_err(|_| "too large")?;
+                let slot = u32::try_from(self.memo.len()).map_err(|_| PickleError::TooLarge)?;
                 self.remember(slot)?;
             }
             b'q' => {
@@ -195,7 +197,7 @@ impl Machine<'_> {
                 self.remember(slot as u32)?;
             }
             b'p' => {
-                let slot = self.line()?.parse().map_err(|_| "a number is none")?;
+                let slot = self.line()?.parse().map_err(|_| PickleError::Malformed("a number is none"))?;
                 self.remember(slot)?;
             }
             b'h' => {
@@ -207,7 +209,7 @@ impl Machine<'_> {
                 self.recall(slot as u32)?;
             }
             b'g' => {
-                let slot = self.line()?.parse().map_err(|_| "a number is none")?;
+                let slot = self.line()?.parse().map_err(|_| PickleError::Malformed("a number is none"))?;
                 self.recall(slot)?;
             }
             _ => return Ok(false),
@@ -215,8 +217,8 @@ impl Machine<'_> {
         Ok(true)
     }
 
-    fn remember(&mut self, slot: u32) -> Result<(), String> {
-        let top = *self.stack.last().ok_or("a value is missing")?;
+    fn remember(&mut self, slot: u32) -> Result<(), PickleError> {
+        let top = *self.stack.last().ok_or(PickleError::Malformed("a value is missing"))?;
         let slot = slot as usize;
         if slot >= self.memo.len() {
             self.take_memory((slot + 1 - self.memo.len()).saturating_mul(size_of::<ValueId>()))?;
@@ -226,41 +228,45 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn recall(&mut self, slot: u32) -> Result<(), String> {
+    fn recall(&mut self, slot: u32) -> Result<(), PickleError> {
         let known = self.memo.get(slot as usize).filter(|id| **id != NOTHING);
-        let id = *known.ok_or("a reference leads nowhere")?;
+        let id = *known.ok_or(PickleError::Malformed("a reference leads nowhere"))?;
         self.put(id)
     }
 
-    fn extend_list(&mut self, items: Vec<ValueId>) -> Result<(), String> {
+    fn extend_list(&mut self, items: Vec<ValueId>) -> Result<(), PickleError> {
         self.take_memory(collection(items.len(), size_of::<ValueId>()))?;
         match self.top()? {
             Value::List(list) => list.extend(items),
-            _ => return Err("an item has no list".to_owned()),
+            _ => return Err(PickleError::Malformed("an item has no list")),
         }
         Ok(())
     }
 
-    fn extend_dictionary(&mut self, pairs: Vec<(ValueId, ValueId)>) -> Result<(), String> {
+    fn extend_dictionary(&mut self, pairs: Vec<(ValueId, ValueId)>) -> Result<(), PickleError> {
         self.take_memory(collection(pairs.len(), size_of::<(ValueId, ValueId)>()))?;
         match self.top()? {
             Value::Dictionary(dictionary) => dictionary.extend(pairs),
-            _ => return Err("a pair has no dictionary".to_owned()),
+            _ => return Err(PickleError::Malformed("a pair has no dictionary")),
         }
         Ok(())
     }
 
-    fn top(&mut self) -> Result<&mut Value, String> {
-        let id = *self.stack.last().ok_or("a value is missing")?;
-        self.values.get_mut(id as usize).ok_or_else(|| "a value is missing".to_owned())
+    fn top(&mut self) -> Result<&mut Value, PickleError> {
+        let id = *self.stack.last().ok_or(PickleError::Malformed("a value is missing"))?;
+        self.values.get_mut(id as usize).ok_or(PickleError::Malformed("a value is missing"))
     }
 
-    fn since_mark(&mut self) -> Result<Vec<ValueId>, String> {
-        let height = self.marks.pop().filter(|height| *height <= self.stack.len()).ok_or("a mark is missing")?;
+    fn since_mark(&mut self) -> Result<Vec<ValueId>, PickleError> {
+        let height = self
+            .marks
+            .pop()
+            .filter(|height| *height <= self.stack.len())
+            .ok_or(PickleError::Malformed("a mark is missing"))?;
         Ok(self.stack.split_off(height))
     }
 
-    fn push(&mut self, value: Value) -> Result<(), String> {
+    fn push(&mut self, value: Value) -> Result<(), PickleError> {
         self.take_memory(size_of::<Value>())?;
         let items = match &value {
             Value::List(items) if !items.is_empty() => collection(items.len(), size_of::<ValueId>()),
@@ -268,57 +274,57 @@ impl Machine<'_> {
             _ => 0,
         };
         self.take_memory(items)?;
-        self.put(ValueId::try_from(self.values.len()).map_err(|_| "too large")?)?;
+        self.put(ValueId::try_from(self.values.len()).map_err(|_| PickleError::TooLarge)?)?;
         self.values.push(value);
         Ok(())
     }
 
-    fn put(&mut self, id: ValueId) -> Result<(), String> {
+    fn put(&mut self, id: ValueId) -> Result<(), PickleError> {
         self.take_memory(size_of::<ValueId>())?;
         self.stack.push(id);
         Ok(())
     }
 
-    fn take_memory(&mut self, bytes: usize) -> Result<(), String> {
+    fn take_memory(&mut self, bytes: usize) -> Result<(), PickleError> {
         let left = self.left.checked_sub(bytes);
-        self.left = left.ok_or("its values need many times the memory that a snapshot's do")?;
+        self.left = left.ok_or(PickleError::TooMuchMemory)?;
         Ok(())
     }
 
-    fn pop(&mut self) -> Result<ValueId, String> {
+    fn pop(&mut self) -> Result<ValueId, PickleError> {
         // What stands below a mark is not to be had without it.
         let floor = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= floor {
-            return Err("a value is missing".to_owned());
+            return Err(PickleError::Malformed("a value is missing"));
         }
-        self.stack.pop().ok_or_else(|| "a value is missing".to_owned())
+        self.stack.pop().ok_or(PickleError::Malformed("a value is missing"))
     }
 
-    fn byte(&mut self) -> Result<u8, String> {
+    fn byte(&mut self) -> Result<u8, PickleError> {
         Ok(self.take(1)?[0])
     }
 
-    fn take(&mut self, count: usize) -> Result<&[u8], String> {
-        let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len()).ok_or("it is cut off")?;
+    fn take(&mut self, count: usize) -> Result<&[u8], PickleError> {
+        let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len()).ok_or(PickleError::CutOff)?;
         let taken = &self.bytes[self.at..end];
         self.at = end;
         Ok(taken)
     }
 
-    fn number(&mut self, bytes: usize) -> Result<i64, String> {
+    fn number(&mut self, bytes: usize) -> Result<i64, PickleError> {
         Ok(self.take(bytes)?.iter().rev().fold(0, |sum, byte| (sum << 8) | i64::from(*byte)))
     }
 
-    fn length(&mut self, bytes: usize) -> Result<usize, String> {
+    fn length(&mut self, bytes: usize) -> Result<usize, PickleError> {
         let bits = self.take(bytes)?.iter().rev().fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
-        usize::try_from(bits).map_err(|_| "too large".to_owned())
+        usize::try_from(bits).map_err(|_| PickleError::TooLarge)
     }
 
-    fn line(&mut self) -> Result<&str, String> {
+    fn line(&mut self) -> Result<&str, PickleError> {
         let rest = &self.bytes[self.at..];
-        let end = rest.iter().position(|byte| *byte == b'\n').ok_or("it is cut off")?;
+        let end = rest.iter().position(|byte| *byte == b'\n').ok_or(PickleError::CutOff)?;
         self.at += end + 1;
-        std::str::from_utf8(&rest[..end]).map_err(|_| "a text is none".to_owned())
+        std::str::from_utf8(&rest[..end]).map_err(|_| PickleError::Malformed("a text is none"))
     }
 }
 
@@ -327,9 +333,9 @@ fn collection(items: usize, each: usize) -> usize {
     if items == 0 { 0 } else { 32 + 2 * each * items }
 }
 
-fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>, String> {
+fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>, PickleError> {
     if !items.len().is_multiple_of(2) {
-        return Err("a key has no value".to_owned());
+        return Err(PickleError::Malformed("a key has no value"));
     }
     Ok(items.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn refused(bytes: &[u8]) -> String {
-    Pickle::read(bytes).err().unwrap_or_else(|| panic!("{bytes:?} was read"))
+    Pickle::read(bytes).err().map(|why| why.to_string()).unwrap_or_else(|| panic!("{bytes:?} was read"))
 }
 
 #[test]
