@@ -25,5 +25,6 @@ mod search;
 mod sharding;
 mod speed;
 mod sweep;
+mod traced;
 mod truth;
 mod walks;
