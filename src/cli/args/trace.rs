@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 /// Arguments of `trace`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-#[group(id = "way", required = true, multiple = false, args = ["target", "hf", "timm", "torchvision", "diffusers", "command"])]
+#[group(skip)]
+#[command(group(ArgGroup::new("way").required(true).args(["target", "hf", "timm", "torchvision", "diffusers", "command"])))]
 pub struct TraceArgs {
     /// A function of yours that returns the model: file.py:make_model
     #[arg(value_name = "FILE.py:FUNCTION")]
