@@ -43,8 +43,8 @@ fn trace(folder: &Path, rest: &[&str]) -> Output {
     let loss = "F.cross_entropy(output.flatten(0, 1), ids.flatten())";
     let own = ["trace", "net.py:make_model", "--input", "_ids=int64[B,S]", "--input", "int64[B,S]", "--loss", loss];
     let python = python();
-    let own = own.iter().chain(rest).chain(&["--quiet", "--python", &python]).copied();
-    memwall(folder, &own.collect::<Vec<_>>())
+    let how = ["--quiet", "--python", &python];
+    memwall(folder, &own.iter().chain(rest).chain(&how).copied().collect::<Vec<_>>())
 }
 
 #[test]
