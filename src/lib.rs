@@ -16,12 +16,12 @@
 //! | [`units`] | quantities as types: bytes, flops, rates, time | no |
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
 //! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
-//! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving; plans out of other tools' commands and files ([`plan::import`]), and into them ([`plan::export`]) | files |
+//! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving; plans out of other tools' commands and files ([`plan::import`]), and into them ([`plan::export`]); tapes of traced models ([`plan::traced`]) | files |
 //! | [`framework`] | what a framework does, as data: modules, engine, pipeline, optimizer, loss, overlap, allocator, defaults | no |
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
-//! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, logs, the PyTorch hook, memory snapshots, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
+//! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, logs, the PyTorch hook, the tracer's program, memory snapshots, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
 //! | [`compare`] | predicted against observed | no |
 //! | [`report`] | a prediction as text, JSON or CSV; predictions against measured cases | no |
 //! | [`app`] | the dashboard without a terminal: state, events, effects, keys | no |

@@ -25,6 +25,7 @@ mod shape;
 mod signals;
 mod sweep;
 mod termination;
+mod trace;
 mod user_catalog;
 mod validate;
 
@@ -84,6 +85,7 @@ pub fn run(
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Run(args) => run::run(&args, &catalog, streams),
         Command::Explain(args) => explain::run(&args, &catalog, streams),
+        Command::Trace(args) => trace::run(&args, streams),
         Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
         Command::Help(args) => help::run(&args, streams),

@@ -1,7 +1,10 @@
 //! What a model is made of, whichever file described it.
 
+use std::sync::Arc;
+
 use super::families::{DiT, EncoderDecoder, ResidualNet, Unet};
 pub use super::stack::{Decoder, DecoderOutput, Mla, Moe, Sizes};
+use crate::plan::traced::TracedModel;
 
 /// A model: a name, whose modules it uses, and its shape.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +32,8 @@ pub enum ModelShape {
     Unet(Unet),
     /// A transformer that denoises latents.
     DiT(DiT),
+    /// What PyTorch itself was seen to run.
+    Traced(Arc<TracedModel>),
 }
 
 /// An encoder: blocks whose attention sees everything, between ends of its own.
@@ -154,6 +159,8 @@ pub enum Family {
     Unet,
     /// The diffusion transformer.
     Dit,
+    /// Its own, as they were traced.
+    Traced,
 }
 
 /// The function between the matrices of a feed-forward block.

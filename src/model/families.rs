@@ -2,6 +2,7 @@
 //! described by the same [`Decoder`] fields whatever they are part of.
 
 use super::architecture::{Act, Architecture, Decoder, Ends, Family, ModelShape, Sizes};
+use super::traced;
 use crate::plan::keywords::{ModelType, Norm, Position};
 
 /// How a sample enters an encoder-decoder.
@@ -220,13 +221,13 @@ impl Architecture {
             ModelShape::Encoder(encoder) => Some(&encoder.stack),
             ModelShape::EncoderDecoder(model) => Some(&model.block),
             ModelShape::DiT(net) => Some(&net.block),
-            ModelShape::ResidualNet(_) | ModelShape::Unet(_) => None,
+            ModelShape::ResidualNet(_) | ModelShape::Unet(_) | ModelShape::Traced(_) => None,
         }
     }
 
     /// Its kind, as a plan names it.
     #[must_use]
-    pub const fn kind(&self) -> ModelType {
+    pub fn kind(&self) -> ModelType {
         match &self.shape {
             ModelShape::Decoder(_) => ModelType::TransformerDecoder,
             ModelShape::Encoder(encoder) => match encoder.ends {
@@ -236,6 +237,7 @@ impl Architecture {
             ModelShape::EncoderDecoder(_) => ModelType::TransformerEncoderDecoder,
             ModelShape::ResidualNet(_) => ModelType::Cnn,
             ModelShape::Unet(_) | ModelShape::DiT(_) => ModelType::DiffusionModel,
+            ModelShape::Traced(model) => traced::kind(model),
         }
     }
 
@@ -268,6 +270,7 @@ impl Architecture {
             ModelShape::ResidualNet(net) => net.blocks(),
             ModelShape::Unet(net) => net.modules(),
             ModelShape::DiT(net) => net.block.layers,
+            ModelShape::Traced(model) => traced::layers(model),
             // The decoder's embedding stands between the halves.
             ModelShape::EncoderDecoder(model) => {
                 model.encoder_layers.saturating_add(model.block.layers).saturating_add(1)
@@ -277,7 +280,7 @@ impl Architecture {
 
     /// Pixels a side of an image, where it reads one.
     #[must_use]
-    pub const fn image(&self) -> Option<u64> {
+    pub fn image(&self) -> Option<u64> {
         match self.input() {
             Input::Image(_, side, _) | Input::Captioned(side) => Some(side),
             _ => None,
@@ -286,7 +289,7 @@ impl Architecture {
 
     /// What a sample is.
     #[must_use]
-    pub const fn input(&self) -> Input {
+    pub fn input(&self) -> Input {
         match &self.shape {
             ModelShape::Decoder(decoder) => Input::Tokens(decoder.max_positions),
             ModelShape::Encoder(encoder) => match encoder.ends {
@@ -300,6 +303,7 @@ impl Architecture {
             ModelShape::ResidualNet(_) => Input::Image(1, 224, true),
             ModelShape::Unet(net) => Input::Captioned(net.image),
             ModelShape::DiT(net) => Input::Image(net.patches(), net.image, false),
+            ModelShape::Traced(model) => traced::input(model),
             ModelShape::EncoderDecoder(model) => match model.start {
                 Start::Audio { positions, .. } => Input::Pair(Some(positions), model.block.max_positions),
                 Start::Relative { .. } | Start::Learned => Input::Pair(None, model.block.max_positions),

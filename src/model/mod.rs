@@ -20,6 +20,7 @@ mod residual_net;
 mod rules;
 mod stack;
 mod tape;
+mod traced;
 mod walk;
 mod weight;
 mod work;
@@ -36,6 +37,7 @@ pub use hf::{ClassCount, class_count, from_hf};
 pub use modules::{default_targets, is_meant, linear_layers};
 pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
 pub use tape::{Flow, GRANULE, Home, Op, PoolRange, Tape, Tensor, TensorId, Unit};
+pub use traced::of_trace;
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, MicroBatch, Pending, Walk};
 pub use weight::{Collective, CollectiveKind, Part, RankGroup, TiedGrad, Weight};
 pub use work::{Convolution, MatMul, Scores, Work};
@@ -53,6 +55,7 @@ impl Architecture {
             ModelShape::ResidualNet(net) => residual_net::walk(net, run),
             ModelShape::Unet(net) => diffusion::walk_unet(net, run),
             ModelShape::DiT(net) => diffusion::walk_dit(net, self.family, run),
+            ModelShape::Traced(model) => traced::walk(model, run),
         }
     }
 

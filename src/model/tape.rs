@@ -78,6 +78,8 @@ pub enum Flow {
     Pass,
     /// A new tensor of the input's size and type.
     New,
+    /// The same, handed on as a view of it: nothing is added to its memory.
+    View,
     /// The saved input itself, overwritten.
     InPlace,
 }
@@ -152,12 +154,14 @@ pub struct Tape {
     flows: Vec<Flow>,
     /// The hidden state that leaves.
     pub output: Option<TensorId>,
-    /// A second tensor whose gradient comes in from later tapes.
-    pub also: Option<TensorId>,
+    /// Further tensors whose gradients come in from later tapes.
+    pub also: Vec<TensorId>,
     /// What comes in is saved by the tape that made it, and held there.
     pub borrows: bool,
     /// Checkpointing leaves it alone: it is no repeated block.
     pub plain: bool,
+    /// Its flows say which gradients are views (a traced model's do).
+    pub says_views: bool,
     /// Bytes sent in collectives of the tensor-parallel group, forward.
     pub collectives: Vec<Collective>,
     /// Linear layers that an adapter stands on.

@@ -19,6 +19,7 @@ mod prometheus;
 mod record;
 pub mod snapshot;
 mod thread;
+pub mod trace;
 
 pub use amdgpu::Amdgpu;
 pub use command::{ProcessCommand, regular_file};

@@ -3,13 +3,15 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::document::{Document, MAX_BYTES, place_of, too_large};
 use super::fault::{Fault, TextPosition};
 use super::keys::{self, Plan};
-use super::types::HfConfig;
+use super::traced::read_trace;
+use super::types::{HfConfig, ModelTrace};
 use crate::files;
 
 /// A plan with its text and where both come from.
@@ -85,6 +87,11 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
             vec![document.placed(Fault::of(key, message))]
         })?;
         plan.model.hf_config = Some(HfConfig::Inline(config));
+    }
+    if let Some(ModelTrace::Path(written)) = &plan.model.trace {
+        let trace = read_trace(&folder.join(written))
+            .map_err(|message| vec![document.placed(Fault::of(keys::model::trace, message))])?;
+        plan.model.trace = Some(ModelTrace::Read(Arc::new(trace)));
     }
     Ok(plan)
 }

@@ -22,6 +22,7 @@ mod render;
 mod save;
 pub mod schema;
 mod slip;
+pub mod traced;
 mod types;
 mod unclosed;
 mod values;
@@ -37,7 +38,7 @@ pub use keys::{
 pub use load::{LoadedPlan, differs, name_of, plan_of, read_config, read_text, reason};
 pub use overlay::PlanOverlay;
 pub use save::save;
-pub use types::{Checkpointing, HfConfig};
+pub use types::{Checkpointing, HfConfig, ModelTrace};
 
 #[cfg(test)]
 mod tests;

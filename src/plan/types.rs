@@ -1,8 +1,11 @@
 //! Values of keys that are more than a number, a word or a text.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::keywords::RecomputeModule;
+use super::traced::TracedModel;
 
 /// A Hugging Face (or diffusers) configuration, inline or by path.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +14,15 @@ pub enum HfConfig {
     Path(String),
     /// Its keys.
     Inline(Map<String, Value>),
+}
+
+/// A traced model, by path or as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelTrace {
+    /// A path, as written: relative to the plan file. Whoever loads the plan reads it and puts `Read` here.
+    Path(String),
+    /// What it holds.
+    Read(Arc<TracedModel>),
 }
 
 /// `training.activation_checkpointing`.

@@ -10,3 +10,4 @@ mod messages;
 mod nvml;
 mod out_of_memory;
 mod recording;
+mod traced;

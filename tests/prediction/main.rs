@@ -26,5 +26,6 @@ mod search;
 mod sharding;
 mod speed;
 mod sweep;
+mod traced;
 mod truth;
 mod walks;

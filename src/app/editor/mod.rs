@@ -12,6 +12,7 @@ mod reading;
 pub(super) mod revisions;
 pub(super) mod step;
 pub(super) mod text;
+mod traces;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use field::Field;
 pub use on_disk::folder_of;
 pub use reading::{AT_ONCE, ReadingState};
 use revisions::Revisions;
+use traces::Traces;
 
 /// The key that names a configuration file.
 pub const CONFIG: &str = "model.hf_config";
@@ -54,6 +56,8 @@ pub struct Editor {
     revisions: Revisions,
     /// The configuration files that the plan has named so far, as they were read.
     configs: BTreeMap<String, Result<HfConfig, String>>,
+    /// The tapes that the plan named when it was opened.
+    traces: Traces,
     /// One that the plan names and that nobody has read yet.
     unread: Option<String>,
     good: Option<LastPrediction>,
@@ -68,8 +72,10 @@ impl Editor {
     pub fn open(loaded: LoadedPlan, catalog: &Catalog) -> Self {
         let named = named_config(&loaded.document);
         let configs = named.zip(loaded.plan.model.hf_config.clone().map(Ok)).into_iter().collect();
+        let traces = Traces::of(&loaded);
         let mut editor = Self::of(loaded.name, loaded.path, loaded.document.text().to_owned());
         editor.configs = configs;
+        editor.traces = traces;
         editor.read_again(catalog);
         editor
     }
@@ -98,6 +104,7 @@ impl Editor {
             document: None,
             revisions: Revisions::default(),
             configs: BTreeMap::new(),
+            traces: Traces::default(),
             unread: None,
             good: None,
             faults: Vec::new(),
@@ -350,6 +357,7 @@ impl Editor {
             };
             plan.model.hf_config = Some(config);
         }
+        self.traces.put_into(&mut plan)?;
         Ok(plan)
     }
 }

@@ -11,7 +11,7 @@ use crate::app::plans;
 use crate::app::state::{RunState, State};
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Comparison, Evidence, Explanation, Subject, explain};
-use crate::plan::{Document, HfConfig};
+use crate::plan::{Document, HfConfig, ModelTrace};
 use crate::reading::Moment;
 use crate::units::Seconds;
 
@@ -128,6 +128,7 @@ const WORTH: f64 = 0.01;
 pub struct Question {
     document: Document,
     config: Option<HfConfig>,
+    trace: Option<ModelTrace>,
     catalog: Catalog,
     asked: QuestionKey,
     bands: Bands,
@@ -143,6 +144,7 @@ impl Question {
         Some(Self {
             document: plan.document()?.clone(),
             config: plan.hf_config().cloned(),
+            trace: plan.trace().cloned(),
             catalog: state.catalog.clone(),
             asked: QuestionKey::of(state)?,
             bands: Bands::of(job),
@@ -156,6 +158,7 @@ impl Question {
         let subject = Subject {
             document: &self.document,
             config: self.config.as_ref(),
+            trace: self.trace.as_ref(),
             catalog: &self.catalog,
             stage: self.asked.stage,
             calibration: self.asked.calibration,

@@ -4,6 +4,7 @@ mod mistake;
 mod plans;
 mod predictions;
 mod runs;
+mod trace;
 mod values;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ pub use mistake::parsed;
 pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, PlanFormat, PlanOutput};
 pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
+pub use trace::TraceArgs;
 
 use crate::observe::SourceChoice;
 use values::{interval, pid, source};
@@ -86,6 +88,13 @@ pub enum Command {
     Run(RunArgs),
     /// Explain an out-of-memory message or a PyTorch memory snapshot
     Explain(ExplainArgs),
+    /// Trace a model of your own with PyTorch, without a GPU and without weights
+    ///
+    /// Writes a tape, which a plan names as its model: `model: {trace: model.tape.json.gz}`.
+    #[command(override_usage = "memwall trace [OPTIONS] --hf config.json\n       \
+                                memwall trace [OPTIONS] FILE.py:FUNCTION --input 'input_ids=int64[B,S]'\n       \
+                                memwall trace [OPTIONS] -- python train.py ARGS...")]
+    Trace(Box<TraceArgs>),
     /// Write the PyTorch hook, for scripts that import it themselves
     Hook,
     /// Write a completion script for a shell

@@ -19,7 +19,7 @@ use super::comparison::is_met;
 use super::evidence::{Evidence, Misfit};
 use super::expected::Expectation;
 use crate::catalog::Catalog;
-use crate::plan::{Change, Document, HfConfig};
+use crate::plan::{Change, Document, HfConfig, ModelTrace};
 use crate::predict::{self, Fragmentation, Job, Prediction, StageMemory};
 use crate::units::Fraction;
 
@@ -91,6 +91,8 @@ pub struct Subject<'a> {
     pub document: &'a Document,
     /// The configuration file that the text names, where it names one.
     pub config: Option<&'a HfConfig>,
+    /// The tape that the text names, where it names one.
+    pub trace: Option<&'a ModelTrace>,
     /// Names of hardware and models.
     pub catalog: &'a Catalog,
     /// The stage of the observed GPU; none: the one that needs most.
@@ -106,6 +108,9 @@ impl Subject<'_> {
         let mut plan = document.plan().ok()?;
         if let (Some(HfConfig::Path(_)), Some(config)) = (&plan.model.hf_config, self.config) {
             plan.model.hf_config = Some(config.clone());
+        }
+        if let (Some(ModelTrace::Path(_)), Some(trace)) = (&plan.model.trace, self.trace) {
+            plan.model.trace = Some(trace.clone());
         }
         Job::resolve(&plan, self.catalog).ok()
     }

@@ -244,7 +244,7 @@ impl Site<'_> {
         let y = decoder.split_along_sequence(&mut b, y);
         let y = b.dropout("embedding.dropout", y, decoder.run.dropout_or(d.embedding_dropout));
         let mut tape = b.finish(y);
-        tape.also = Some(states);
+        tape.also.push(states);
         tape.plain = true;
         tape
     }

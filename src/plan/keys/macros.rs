@@ -54,6 +54,9 @@ macro_rules! kind {
     (hf_config()) => {
         ValueKind::PathOrKeys
     };
+    (trace()) => {
+        ValueKind::Text
+    };
 }
 
 /// The type of a key's value.
@@ -75,6 +78,7 @@ macro_rules! value {
     (maybe_empty($read:path, $part:ty)) => { $part };
     (recomputation()) => { Checkpointing };
     (hf_config()) => { HfConfig };
+    (trace()) => { ModelTrace };
 }
 
 /// A key's value out of the text, for its field.
@@ -129,6 +133,9 @@ macro_rules! take {
     };
     ($reader:ident, $path:expr, hf_config()) => {
         $reader.hf_config($path)
+    };
+    ($reader:ident, $path:expr, trace()) => {
+        $reader.text($path).map(ModelTrace::Path)
     };
 }
 

@@ -11,7 +11,7 @@ use super::keywords::{
 };
 use super::read::PlanReader;
 use super::schema::{PlanKey, ValueKind};
-use super::types::{Checkpointing, HfConfig};
+use super::types::{Checkpointing, HfConfig, ModelTrace};
 
 /// Upper bounds: far above any real run, and low enough for arithmetic over several of
 /// them to stay within its types.
@@ -30,6 +30,7 @@ mod most {
 }
 
 section!(MODEL, model, ModelPart, "model", "what is trained", {
+    trace: trace(), "a tape of memwall trace: its path";
     hf_config: hf_config(), "a Hugging Face config.json: its path, or its keys";
     preset: text(), "a model of the catalogue, by name";
     architecture: maybe_empty(architecture, ArchitecturePart), "the architecture, field by field";

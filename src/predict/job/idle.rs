@@ -2,7 +2,7 @@
 
 use super::{Degrees, Notes};
 use crate::framework::Profile;
-use crate::model::{Architecture, ModelShape};
+use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keywords::{Mode, Precision, Sharding};
 use crate::plan::{Plan, TrainingPart};
 
@@ -14,7 +14,7 @@ pub(super) fn note(
     notes: &mut Notes,
 ) {
     let image = architecture.image().is_some();
-    let both = matches!(architecture.shape, ModelShape::EncoderDecoder(_));
+    let both = matches!(architecture.input(), Input::Pair(..));
     let text = both || matches!(architecture.shape, ModelShape::Unet(_));
     let plain = matches!(architecture.shape, ModelShape::ResidualNet(_));
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
@@ -24,8 +24,10 @@ pub(super) fn note(
     let defers = reads("training.defer_embedding_wgrad");
     let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
     let shards_in_fp8 = in_fp8 && profile.modules.fp8_shards.is;
-    let stacked =
-        matches!(architecture.shape, ModelShape::Decoder(_) | ModelShape::Encoder(_) | ModelShape::EncoderDecoder(_));
+    let stacked = matches!(
+        architecture.shape,
+        ModelShape::Decoder(_) | ModelShape::Encoder(_) | ModelShape::EncoderDecoder(_) | ModelShape::Traced(_)
+    );
     if !stacked && t.frozen.as_ref().is_some_and(|parts| !parts.is_empty()) {
         let kind = architecture.kind();
         notes.fault("training.frozen", format!("is for decoders and encoders only, not for a {kind}"));

@@ -14,6 +14,7 @@ mod sized;
 mod speed;
 mod stages;
 mod storage;
+mod traced;
 mod training;
 
 pub use batch::Batch;
@@ -206,10 +207,14 @@ impl LayoutIndependent {
     fn arranged(self, plan: &Plan, degrees: Degrees, catalog: &Catalog, mut notes: Notes) -> Result<Job, Vec<Fault>> {
         let Self { profile, architecture, modules, hardware, counted } = self;
         degrees::check_model(&degrees, &architecture, profile, &mut notes);
+        traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
         let training = training::resolve(plan, profile, lora, &mut notes);
         let storage = storage::resolve(plan, profile, (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
+        if let Some(batch) = &batch {
+            traced::check_types(&architecture, &storage, batch, &mut notes);
+        }
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
         let speed = speed::resolve(plan, catalog, &hardware, &degrees, profile, &mut notes);
         let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };
@@ -336,7 +341,9 @@ fn architecture(
     notes: &mut Notes,
 ) -> Result<Option<Architecture>, Fault> {
     let part = &plan.model;
-    let (architecture, said) = if let Some(config) = &part.hf_config {
+    let (architecture, said) = if let Some(trace) = &part.trace {
+        (traced::architecture(trace)?, Vec::new())
+    } else if let Some(config) = &part.hf_config {
         match config {
             HfConfig::Inline(map) => model::from_hf(map)?,
             HfConfig::Path(path) => {

@@ -19,7 +19,8 @@ pub(in crate::predict) fn kept(job: &Job, step: &StepTapes, last: bool) -> u64 {
     if !returns || !last || job.training.mode == Mode::Inference {
         return 0;
     }
-    let states = step.walk.kinds.iter().filter_map(|(_, tape)| Some(tape.get(tape.also?).allocated())).max();
+    let also = |tape: &Tape| tape.also.iter().map(|id| tape.get(*id).allocated()).max();
+    let states = step.walk.kinds.iter().filter_map(|(_, tape)| also(tape)).max();
     logits(&step.walk.last).saturating_add(states.unwrap_or(0))
 }
 

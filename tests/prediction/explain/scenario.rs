@@ -220,8 +220,15 @@ impl Scenario {
     pub fn explanations(&self) -> Vec<Explanation> {
         let document = Document::parse(self.text).unwrap();
         let calibration = Calibration::default();
-        let subject =
-            Subject { document: &document, config: None, catalog: catalog(), stage: None, calibration, stated: &[] };
+        let subject = Subject {
+            document: &document,
+            config: None,
+            trace: None,
+            catalog: catalog(),
+            stage: None,
+            calibration,
+            stated: &[],
+        };
         explain(&subject, &self.evidence, &self.bands())
     }
 

@@ -66,7 +66,7 @@ pub(in crate::predict) fn backward(
     if let Some(root) = tape.output.map(|id| tape.storage(id)) {
         run.holds_output = tape.get(root).home == Home::Local && run.uses.saves[root.0 as usize] > 0;
     }
-    for id in [tape.output, tape.also].into_iter().flatten().filter(|id| tape.get(*id).grad) {
+    for id in tape.output.iter().chain(&tape.also).copied().filter(|id| tape.get(*id).grad) {
         let bytes = tape.get(id).allocated();
         run.alive.take(Group::ActivationGradient, bytes, run.gradient(run.gradients.len()));
         run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
@@ -168,6 +168,7 @@ impl BackwardPass<'_> {
                         self.made.push((*id, first));
                     }
                     Flow::New => self.make(*id, view),
+                    Flow::View => self.make(*id, true),
                     Flow::InPlace => {
                         self.release(*id);
                         self.make(*id, view);
@@ -265,10 +266,11 @@ impl BackwardPass<'_> {
     fn settle(&mut self, op: &Op) {
         for (id, flow) in self.tape.ids(op.inputs).iter().zip(self.tape.flows(op.inputs)) {
             let tensor = self.tape.get(*id);
-            if *flow == Flow::New && tensor.home == Home::Elsewhere {
+            let new = matches!(flow, Flow::New | Flow::View);
+            if new && tensor.home == Home::Elsewhere {
                 self.alive.give(Group::ActivationGradient, tensor.allocated(), BlockKey::passed_on(self.tape, *id));
             }
-            if *flow != Flow::New {
+            if !new {
                 continue;
             }
             let Home::Weight(weight) = tensor.home else { continue };
@@ -323,5 +325,5 @@ fn gives_views(tape: &Tape, op: &Op) -> bool {
         Home::Weight(at) => matches!(tape.weights[at as usize].part, Part::Expert | Part::Router | Part::Convolution),
         _ => false,
     };
-    matches!(op.unit, Unit::Matrix(_)) && !tape.ids(op.inputs).iter().any(flat)
+    !tape.says_views && matches!(op.unit, Unit::Matrix(_)) && !tape.ids(op.inputs).iter().any(flat)
 }

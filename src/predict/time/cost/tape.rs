@@ -183,7 +183,8 @@ impl Tally<'_> {
                 pass.attention += way(if fused { seconds } else { 0.0 });
                 pass.host += way(op.launches as f64);
             }
-            if train && tape.flows(op.inputs).iter().any(|flow| matches!(flow, Flow::New | Flow::InPlace)) {
+            if train && tape.flows(op.inputs).iter().any(|flow| matches!(flow, Flow::New | Flow::View | Flow::InPlace))
+            {
                 let seconds = self.run_backward(op, backward);
                 let pass = &mut self.sums.pass;
                 pass.card.backward += seconds;

@@ -101,7 +101,7 @@ pub(in crate::predict) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Bac
         }
     }
     for (id, flow) in tape.ids(op.inputs).iter().zip(flows) {
-        if matches!(flow, Flow::New | Flow::InPlace) {
+        if matches!(flow, Flow::New | Flow::View | Flow::InPlace) {
             let tensor = tape.get(*id);
             if matches!(tensor.home, Home::Weight(_)) {
                 let bytes = tensor.numel.saturating_mul(weight_gradient_bytes(job, tensor.element.bytes()));

@@ -1,0 +1,185 @@
+//! The walk of a model that PyTorch was seen to run (`memwall trace`): its segments as tapes.
+
+mod segment;
+mod trained;
+
+use std::sync::Arc;
+
+use super::architecture::{Architecture, Family, ModelShape};
+use super::element::Element;
+use super::families::Input;
+use super::tape::{Tape, rounded};
+use super::walk::{MicroBatch, Pending, Walk};
+use crate::plan::keywords::ModelType;
+use crate::plan::traced::{SizeAxis, Trace, TracedElement, TracedModel, TracedWork, intern};
+use segment::Site;
+use trained::Reached;
+
+/// The architecture of a traced model.
+#[must_use]
+pub fn of_trace(model: &Arc<TracedModel>) -> Architecture {
+    Architecture {
+        name: crate::printable::printable(&model.name),
+        family: Family::Traced,
+        shape: ModelShape::Traced(Arc::clone(model)),
+    }
+}
+
+/// The trace whose types are those of the run; else another, for what does not depend on types.
+fn trace_of<'a>(model: &'a TracedModel, run: &MicroBatch<'_>) -> Option<&'a Trace> {
+    let traces = &model.traces;
+    let wanted = match (run.types.autocast, run.types.weight) {
+        (Some(_), _) => &traces.mixed,
+        (None, Element::F32) => &traces.fp32,
+        (None, _) => &traces.half,
+    };
+    wanted.as_ref().or_else(|| traces.all().next())
+}
+
+/// The element of a tensor in a run: traces are in bf16, whichever 16-bit type the run has.
+pub(super) fn element_of(element: TracedElement, run: &MicroBatch<'_>) -> Element {
+    match element {
+        TracedElement::I64 => Element::I64,
+        TracedElement::F32 => Element::F32,
+        TracedElement::Bf16 => match run.compute() {
+            Element::F16 => Element::F16,
+            _ => Element::Bf16,
+        },
+        TracedElement::F16 => Element::F16,
+        TracedElement::U8 => Element::Bool,
+    }
+}
+
+/// The tapes of a traced model.
+pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
+    let Some(trace) = trace_of(model, run) else { return Walk::default() };
+    let sizes = model.sizes_at(|axis| match axis {
+        SizeAxis::Batch => run.batch,
+        SizeAxis::Sequence => run.sequence,
+        SizeAxis::Target => run.target,
+        SizeAxis::Image => run.image,
+    });
+    let site = Site { sizes: &sizes, run };
+    // A segment whose input needs no gradient is another one than the same behind what is trained.
+    let mut made: Vec<(u32, bool, Tape)> = Vec::with_capacity(trace.kinds.len());
+    let mut places = Vec::with_capacity(trace.order.len());
+    let mut reached = Reached::default();
+    for kind in &trace.order {
+        let segment = &trace.kinds[*kind as usize];
+        let from = reached.by(segment, run);
+        let at = made.iter().position(|(known, comes, _)| known == kind && *comes == from).unwrap_or_else(|| {
+            made.push((*kind, from, site.tape(segment, from)));
+            made.len() - 1
+        });
+        reached.after(&made[at].2);
+        places.push(at);
+    }
+    assembled(model, trace, &site, &made, &places)
+}
+
+fn assembled(
+    model: &TracedModel,
+    trace: &Trace,
+    site: &Site<'_>,
+    made: &[(u32, bool, Tape)],
+    places: &[usize],
+) -> Walk {
+    let (Some((first, rest)), count) = (places.split_first(), places.len()) else { return Walk::default() };
+    let Some((last, layers)) = rest.split_last() else { return Walk::default() };
+    let tape = |at: usize| made.get(at).map_or_else(Tape::default, |(_, _, tape)| tape.clone());
+    let mut kinds: Vec<(&'static str, Tape)> = Vec::new();
+    let mut kind_of = vec![usize::MAX; made.len()];
+    let mut order = Vec::with_capacity(layers.len());
+    for at in layers {
+        if kind_of[*at] == usize::MAX {
+            kind_of[*at] = kinds.len();
+            let name = made.get(*at).and_then(|(kind, _, _)| trace.kinds.get(*kind as usize));
+            kinds.push((name.map_or("block", |segment| intern(&segment.name)), tape(*at)));
+        }
+        order.push(kind_of[*at]);
+    }
+    // The first segment stands before layer 0, the last behind all of them.
+    let layer = |place: u32| (place as usize).saturating_sub(1);
+    let held = |(from, to, shape, element): &(u32, u32, Vec<u32>, TracedElement)| {
+        (*from, *to, rounded(site.numel(shape).saturating_mul(element_of(*element, site.run).bytes())))
+    };
+    Walk {
+        first: tape(*first),
+        kinds,
+        order,
+        last: tape(*last),
+        buffers: buffers(model, site),
+        inputs: inputs(model, site),
+        pending: trace
+            .pending
+            .iter()
+            .map(held)
+            .map(|(from, to, bytes)| Pending { made_by: layer(from), until: layer(to), bytes })
+            .collect(),
+        passing: trace
+            .passing
+            .iter()
+            .map(held)
+            .map(|(from, to, bytes)| Pending {
+                made_by: layer(from),
+                until: if to as usize + 1 == count { usize::MAX } else { layer(to) },
+                bytes,
+            })
+            .collect(),
+        ..Walk::default()
+    }
+}
+
+fn buffers(model: &TracedModel, site: &Site<'_>) -> u64 {
+    let one = |element: TracedElement, numel: u64| rounded(numel.saturating_mul(element_of(element, site.run).bytes()));
+    model.buffers.iter().fold(0, |sum: u64, (element, numel, times)| {
+        // Those of floating point take the type of the weights.
+        let narrow = *element == TracedElement::F32 && site.run.types.weight != Element::F32;
+        let bytes = if narrow { rounded(numel.saturating_mul(2)) } else { one(*element, *numel) };
+        sum.saturating_add(bytes.saturating_mul(*times))
+    })
+}
+
+fn inputs(model: &TracedModel, site: &Site<'_>) -> u64 {
+    model.inputs.iter().fold(0, |sum: u64, input| {
+        let narrow = input.2 != 0 && input.1 == TracedElement::F32;
+        let element = if narrow { site.run.types.weight } else { element_of(input.1, site.run) };
+        sum.saturating_add(rounded(site.numel(&input.3).saturating_mul(element.bytes())))
+    })
+}
+
+/// What a sample is.
+pub fn input(model: &TracedModel) -> Input {
+    match (model.varies(SizeAxis::Image), model.varies(SizeAxis::Target)) {
+        (true, _) => Input::Image(1, model.image.unwrap_or(224), model.image_varies),
+        (false, true) => Input::Pair(None, model.longest),
+        (false, false) if model.varies(SizeAxis::Sequence) => Input::Tokens(model.longest),
+        (false, false) => Input::Tokens(Some(model.longest.unwrap_or(1))),
+    }
+}
+
+/// Segments between the first and the last.
+pub fn layers(model: &TracedModel) -> u64 {
+    model.traces.all().next().map_or(0, |trace| trace.order.len().saturating_sub(2) as u64)
+}
+
+/// The nearest kind of model that plans have a word for.
+pub fn kind(model: &TracedModel) -> ModelType {
+    let attends = |causal: bool| {
+        let ops = model.traces.all().flat_map(|trace| &trace.kinds).flat_map(|segment| &segment.ops);
+        ops.filter_map(|op| op.4.as_ref()).any(|(work, sizes)| {
+            *work == TracedWork::Attention && (!causal || sizes.get(4).is_some_and(|at| is_one(model, *at)))
+        })
+    };
+    match input(model) {
+        Input::Pair(..) => ModelType::TransformerEncoderDecoder,
+        Input::Image(..) | Input::Captioned(_) if attends(false) => ModelType::VisionTransformer,
+        Input::Image(..) | Input::Captioned(_) => ModelType::Cnn,
+        Input::Tokens(_) if attends(true) => ModelType::TransformerDecoder,
+        Input::Tokens(_) => ModelType::TransformerEncoder,
+    }
+}
+
+fn is_one(model: &TracedModel, at: u32) -> bool {
+    model.sizes.get(at as usize).is_some_and(|size| size.as_slice() == [1, 1])
+}

@@ -1,0 +1,210 @@
+//! A segment of a traced model as a tape.
+
+use super::super::element::{Element, Group};
+use super::super::tape::{Flow, Home, Spec, Tape, Tensor, TensorId, Unit};
+use super::super::walk::MicroBatch;
+use super::super::weight::{TiedGrad, Weight};
+use super::super::work::{Convolution, MatMul, Scores, Work};
+use super::element_of;
+use super::trained::part_of;
+use crate::plan::traced::{Segment, TracedGroup, TracedOp, TracedTensor, TracedWeight, TracedWork, intern};
+
+/// Sizes of a run.
+pub(super) struct Site<'a> {
+    pub sizes: &'a [u64],
+    pub run: &'a MicroBatch<'a>,
+}
+
+impl Site<'_> {
+    fn size(&self, at: u32) -> u64 {
+        self.sizes.get(at as usize).copied().unwrap_or(0)
+    }
+
+    /// Elements of a shape.
+    pub(super) fn numel(&self, shape: &[u32]) -> u64 {
+        shape.iter().fold(1, |product: u64, side| product.saturating_mul(self.size(*side)))
+    }
+
+    /// The tape of a segment; with gradients to what comes in where `reaches`.
+    pub(super) fn tape(&self, segment: &Segment, reaches: bool) -> Tape {
+        let mut tape = Tape::with_room();
+        tape.plain = !segment.block;
+        tape.borrows = segment.borrows;
+        tape.says_views = true;
+        tape.output = segment.output.map(TensorId);
+        tape.also = segment.also.iter().copied().map(TensorId).collect();
+        tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));
+        for tensor in &segment.tensors {
+            let made = self.tensor(tensor, &tape, reaches);
+            tape.tensors.push(made);
+        }
+        let frozen = !self.run.frozen.is_nothing();
+        for op in &segment.ops {
+            if frozen {
+                stop_at_frozen(&mut tape, op);
+            }
+            self.op(&mut tape, op, frozen);
+        }
+        tape
+    }
+
+    fn weight(&self, weight: &TracedWeight) -> Weight {
+        let TracedWeight(_, shape, _, part, trained, tied, meets) = weight;
+        let part = part_of(*part);
+        let window = match shape.as_slice() {
+            [_, .., rows, columns] if shape.len() > 2 => Some(((*rows).max(1), (*columns).max(1))),
+            _ => None,
+        };
+        Weight {
+            numel: shape.iter().fold(1, |product: u64, side| product.saturating_mul(*side)),
+            copies: 1,
+            active: 1,
+            part,
+            trained: *trained != 0 && !self.run.frozen.has(part),
+            tied: *tied != 0,
+            rows: shape.first().copied().unwrap_or(1),
+            window,
+            meets: match meets {
+                1 => TiedGrad::Later,
+                2 => TiedGrad::Waiting { view: false },
+                _ => TiedGrad::Nothing,
+            },
+        }
+    }
+
+    fn tensor(&self, tensor: &TracedTensor, tape: &Tape, reaches: bool) -> Tensor {
+        let TracedTensor(shape, element, group, home, grad, cached, view_of) = tensor;
+        let (home, grad) = match home {
+            0 => (Home::Local, *grad != 0),
+            1 => (Home::Input, *grad != 0 && reaches),
+            2 => (Home::Elsewhere, *grad != 0),
+            at => (Home::Weight(at - 3), tape.weights[(at - 3) as usize].trained),
+        };
+        let element = match home {
+            Home::Weight(_) => self.run.types.weight,
+            _ => element_of(*element, self.run),
+        };
+        Tensor {
+            numel: self.numel(shape),
+            element,
+            group: group_of(*group),
+            home,
+            grad,
+            cached: *cached != 0 && self.run.types.weight_cache,
+            view_of: view_of.map(TensorId),
+        }
+    }
+
+    fn op(&self, tape: &mut Tape, op: &TracedOp, frozen: bool) {
+        let TracedOp(name, _, _, unit, work, inputs, outputs, saved, before, behind, forward, backward, launches, each) =
+            op;
+        let flow = |flow: u8| match flow {
+            0 => Flow::Stop,
+            1 => Flow::Pass,
+            2 => Flow::New,
+            _ => Flow::View,
+        };
+        let inputs: Vec<(TensorId, Flow)> = inputs.iter().map(|(id, way)| (TensorId(*id), flow(*way))).collect();
+        let outputs: Vec<TensorId> = outputs.iter().copied().map(TensorId).collect();
+        let mut kept: Vec<TensorId> = saved.iter().copied().map(TensorId).collect();
+        let work = self.work(work.as_ref());
+        let (mut flops, mut scratch) = (self.size(*backward) as f64, self.size(*behind));
+        if frozen {
+            let flows = |at: usize| inputs.get(at).is_some_and(|(id, flow)| *flow != Flow::Stop && tape.get(*id).grad);
+            let asked = |at: usize| inputs.get(at).is_some_and(|(_, flow)| *flow != Flow::Stop);
+            if matches!(work, Work::Product(_) | Work::Convolution(_)) {
+                // Each operand is kept for the other's gradient.
+                let needs = [flows(0), flows(1)];
+                kept.retain(|id| match inputs.iter().position(|(input, _)| input == id) {
+                    Some(0) => needs[1],
+                    Some(1) => needs[0],
+                    _ => true,
+                });
+                let before = u8::from(asked(0)) + u8::from(asked(1));
+                let now = u8::from(flows(0)) + u8::from(flows(1));
+                flops *= f64::from(now) / f64::from(before.max(1));
+            } else if !(0..inputs.len()).any(flows) {
+                (flops, scratch) = (0.0, 0);
+                kept.clear();
+            }
+        }
+        tape.push(&Spec {
+            name: intern(name),
+            unit: self.unit(unit),
+            work,
+            inputs: &inputs,
+            outputs: &outputs,
+            saved: &kept,
+            scratch_forward: self.size(*before),
+            scratch_backward: scratch,
+            flops: (self.size(*forward) as f64, flops),
+            elementwise: *each != 0,
+            launches: u64::from(*launches),
+        });
+    }
+
+    fn unit(&self, unit: &str) -> Unit {
+        let (kind, element) = unit.split_once(':').unwrap_or((unit, ""));
+        let element = match element {
+            "f32" => Element::F32,
+            "bf16" => element_of(crate::plan::traced::TracedElement::Bf16, self.run),
+            "f16" => Element::F16,
+            _ => self.run.compute(),
+        };
+        match kind {
+            "matrix" => Unit::Matrix(element),
+            "attention" => Unit::Attention(element),
+            _ => Unit::Vector,
+        }
+    }
+
+    fn work(&self, work: Option<&(TracedWork, Vec<u32>)>) -> Work {
+        let Some((kind, sizes)) = work else { return Work::Elements };
+        let size = |at: usize| sizes.get(at).map_or(0, |size| self.size(*size));
+        match kind {
+            TracedWork::Product => {
+                Work::Product(MatMul { batch: size(0), rows: size(1), inner: size(2), columns: size(3), layer: false })
+            }
+            TracedWork::Convolution => Work::Convolution(Convolution {
+                positions: size(0),
+                from: size(1),
+                to: size(2),
+                window: size(3),
+                strided: size(4) != 0,
+            }),
+            TracedWork::Attention => Work::Attention(Scores {
+                heads: size(0),
+                queries: size(1),
+                sharing: size(2).max(1),
+                dim: size(3),
+                visible: if size(4) != 0 { 0.5 } else { 1.0 },
+            }),
+            TracedWork::Rows => Work::Rows,
+            TracedWork::Normalized => Work::Normalized,
+        }
+    }
+}
+
+/// What an operator makes of nothing that is trained needs no gradient.
+fn stop_at_frozen(tape: &mut Tape, op: &TracedOp) {
+    let trained = op.5.iter().any(|(id, flow)| *flow != 0 && tape.get(TensorId(*id)).grad);
+    if !trained {
+        for id in &op.6 {
+            tape.tensors[*id as usize].grad = false;
+        }
+    }
+}
+
+const fn group_of(group: TracedGroup) -> Group {
+    match group {
+        TracedGroup::Residual => Group::Residual,
+        TracedGroup::Norm => Group::Norm,
+        TracedGroup::Attention => Group::Attention,
+        TracedGroup::Mlp => Group::Mlp,
+        TracedGroup::Experts => Group::Experts,
+        TracedGroup::Embedding => Group::Embedding,
+        TracedGroup::Convolution => Group::Convolution,
+        TracedGroup::WeightCopy => Group::WeightCopy,
+        TracedGroup::Logits => Group::Logits,
+    }
+}

@@ -1,0 +1,158 @@
+"""Tensors without values: which operators run for real on the host, and what stands for values that nobody has."""
+
+import math
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+aten = torch.ops.aten
+# Small tables that code reads numbers from while a model is built; most elements that are made for real.
+TABLES = {aten.linspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step, aten.scalar_tensor.default}
+MOST = 1 << 16
+
+
+MASKED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
+
+
+def is_mask(index):
+    return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
+
+
+def is_real(tensor):
+    return not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu"
+
+
+class Values(TorchDispatchMode):
+    """What is small, on the host and real stays real; questions for a fake tensor's values get answers that make all
+    data alike: masks hide nothing, experts are chosen evenly."""
+
+    def __init__(self, fake_mode):
+        super().__init__()
+        self.fake_mode = fake_mode
+        self.made_by_all = False
+        self.turn = -1
+        self.experts = 1
+        # What was answered, for the report: how often, of which operators.
+        self.answered = {}
+
+    def run(self, func, args, kwargs):
+        """Runs an operator, for real where nothing fake is in it."""
+        leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+        if leaves and all(is_real(leaf) for leaf in leaves) and self.stays_on_host(func, kwargs):
+            with unset_fake_temporarily():
+                return func(*args, **kwargs)
+        if not leaves and func in TABLES and self.stays_on_host(func, kwargs) and self.is_small(func, args):
+            with unset_fake_temporarily():
+                return func(*args, **kwargs)
+        if leaves and not self.stays_on_host(func, kwargs):
+            # What a host tensor's values are is not known on the device.
+            args, kwargs = convert((args, kwargs), self.fake_mode)
+            for leaf in tree_flatten((args, kwargs))[0]:
+                if getattr(leaf, "constant", None) is not None:
+                    leaf.constant = None
+        if func is aten._local_scalar_dense.default or func is aten.nonzero.default:
+            constant = getattr(args[0], "constant", None)
+            if func is aten._local_scalar_dense.default and constant is not None:
+                return constant.item()
+            return self.answer(func, args[0])
+        if func in MASKED and any(is_mask(index) for index in args[1]):
+            args = (args[0], self.positions(args[1]), *args[2:])
+        if func is aten.equal.default:
+            return True
+        out = func(*args, **kwargs)
+        if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
+            self.made_by_all = func._overloadpacket is aten.all
+        return out
+
+    @staticmethod
+    def stays_on_host(func, kwargs):
+        device = kwargs.get("device")
+        return device is None or torch.device(device).type == "cpu"
+
+    @staticmethod
+    def is_small(func, args):
+        numbers = [arg for arg in args if isinstance(arg, (int, float))]
+        return not numbers or all(math.isfinite(number) and abs(number) <= MOST for number in numbers)
+
+    def positions(self, indices):
+        """Positions in the place of masks: all of them."""
+        found = []
+        for index in indices:
+            if is_mask(index):
+                self.note("mask", index)
+                found.extend(index.new_empty((index.numel(),), dtype=torch.int64) for _ in range(index.dim()))
+            else:
+                found.append(index)
+        return found
+
+    def note(self, what, tensor):
+        name = f"{what} of {str(tensor.dtype).removeprefix('torch.')}, {tensor.dim()} dimensions"
+        self.answered[name] = self.answered.get(name, 0) + 1
+
+    def answer(self, func, tensor):
+        self.note("nonzero" if func is aten.nonzero.default else "item", tensor)
+        if func is aten.nonzero.default:
+            # The experts that have tokens, then the tokens of each.
+            rows = self.experts if tensor.dim() == 1 else tensor.numel() // self.experts
+            return tensor.new_empty((rows, tensor.dim()), dtype=torch.int64)
+        if tensor.dtype == torch.bool:
+            return self.made_by_all
+        if tensor.is_floating_point():
+            return 1.0
+        self.turn += 1
+        return self.turn % self.experts
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return self.run(func, args, kwargs or {})
+
+
+def move_parameters(self, fn, recurse=True, memo=None):
+    """`Module._apply` for fake parameters, which PyTorch cannot swap from 2.10 on: tied ones stay tied."""
+    memo = {} if memo is None else memo
+
+    def moved(tensor, parameter):
+        made = memo.get(id(tensor))
+        if made is None:
+            with torch.no_grad():
+                made = fn(tensor)
+            if parameter and made is not tensor:
+                made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+                made.__dict__.update({key: value for key, value in tensor.__dict__.items() if key not in FAKES})
+            # The original is kept, so that its id is not given to another.
+            memo[id(tensor)] = made
+            memo[("kept", id(tensor))] = tensor
+        return made
+
+    if recurse:
+        for child in self.children():
+            move_parameters(child, fn, True, memo)
+    for key, parameter in self._parameters.items():
+        if parameter is not None:
+            self._parameters[key] = moved(parameter, True)
+    for key, buffer in self._buffers.items():
+        if buffer is not None:
+            self._buffers[key] = moved(buffer, False)
+    return self
+
+
+# What a fake tensor keeps in its own attributes.
+FAKES = {"fake_device", "fake_mode", "constant", "real_tensor", "pytype", "dispatch_keys", "_real_tensor", "item_memo",
+         "nonzero_memo", "unique_memo", "unique_consecutive_memo", "nested_int_memo"}
+FAKES |= {f"_{name}" for name in FAKES}
+
+
+def install(fake_mode):
+    """Makes `Module.to` and its like work on fake parameters."""
+    torch.nn.Module._apply = move_parameters
+
+
+def convert(tree, fake_mode):
+    """Real tensors as fake ones on the same device."""
+    def one(leaf):
+        if isinstance(leaf, torch.Tensor) and not isinstance(leaf, FakeTensor):
+            return fake_mode.from_tensor(leaf)
+        return leaf
+
+    return tree_map(one, tree)

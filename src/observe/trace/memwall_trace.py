@@ -1,0 +1,150 @@
+"""`memwall trace`: one training step of a model on tensors without values, written as a tape."""
+
+import argparse
+import os
+import sys
+import tempfile
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="memwall trace")
+    parser.add_argument("target", nargs="?")
+    parser.add_argument("--hf")
+    parser.add_argument("--class", dest="class_name")
+    parser.add_argument("--attention")
+    parser.add_argument("--timm")
+    parser.add_argument("--torchvision")
+    parser.add_argument("--diffusers")
+    parser.add_argument("--input", action="append", default=[])
+    parser.add_argument("--loss")
+    parser.add_argument("--device")
+    parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("-o", "--output", required=True)
+    given = sys.argv[1:]
+    command = []
+    if "--" in given:
+        at = given.index("--")
+        given, command = given[:at], given[at + 1:]
+    parsed = parser.parse_args(given)
+    parsed.command = command
+    return parsed
+
+
+def fail(message, code=1):
+    print(f"memwall trace: {' '.join(str(message).split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+def import_torch():
+    """Imports PyTorch; its complaint that the stand-in came first is nobody's business."""
+    with tempfile.TemporaryFile() as caught:
+        before = os.dup(2)
+        os.dup2(caught.fileno(), 2)
+        try:
+            import torch  # noqa: F401
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+            caught.seek(0)
+            said = [line for line in caught.read().decode(errors="replace").splitlines()
+                    if "Higher priority item already registered" not in line]
+            if said:
+                print("\n".join(said), file=sys.stderr)
+
+
+def check_version():
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        fail(f"{sys.executable} has no PyTorch: --python names one that has")
+    version = {}
+    from pathlib import Path
+
+    folder = Path(next(iter(importlib.util.find_spec("torch").submodule_search_locations)))
+    try:
+        exec((folder / "version.py").read_text().split("git_version")[0].replace("from typing import Optional", ""), version)
+        number = str(version["__version__"])
+        major, minor = (int("".join(c for c in part if c.isdigit()) or 0) for part in number.split(".")[:2])
+    except Exception:
+        return
+    if (major, minor) < (2, 1):
+        fail(f"PyTorch 2.1 or later is needed, {sys.executable} has {number}: --python names another")
+
+
+def main():
+    options = arguments()
+    check_version()
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    import device as devices
+
+    device = devices.prepare(options.device)
+    import_torch()
+    devices.stand_in(device)
+    import kernels
+
+    kernels.install(device)
+    import sources
+    import step
+    import tape
+
+    say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+    try:
+        if options.command:
+            import script
+
+            made = script.trace(options.command, device, say)
+        else:
+            made = step.Tracer(device, say).trace(subject_of(options, sources))
+        size = tape.write(made, options.output)
+    except sources.Refused as refused:
+        fail(refused, 2)
+    except KeyboardInterrupt:
+        fail("stopped", 130)
+    except Exception as error:
+        if os.environ.get("MEMWALL_TRACE_DEBUG"):
+            raise
+        fail(explained(error))
+    for note in [*made["differences"], *made["notes"]]:
+        say(f"note: {note}")
+    say(f"{options.output}: {made['name']}, {made['parameters']['total']:,} parameters, "
+        f"{os.path.getsize(options.output):,} bytes ({size:,} unpacked)")
+
+
+def subject_of(options, sources):
+    ways = [(options.hf, lambda: sources.hugging_face(options.hf, options.class_name, options.attention)),
+            (options.timm, lambda: sources.timm_model(options.timm)),
+            (options.torchvision, lambda: sources.torchvision_model(options.torchvision)),
+            (options.diffusers, lambda: sources.diffusers_model(options.diffusers)),
+            (options.target, lambda: sources.own(options.target, options.input, options.loss))]
+    chosen = [make for wanted, make in ways if wanted]
+    if len(chosen) != 1:
+        raise sources.Refused("name one thing to trace: --hf config.json, file.py:make_model, --timm NAME, "
+                              "--torchvision NAME, --diffusers config.json, or -- python train.py")
+    return chosen[0]()
+
+
+def explained(error):
+    """A failure in one line, with what to do about it."""
+    import traceback
+
+    name = type(error).__name__
+    text = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
+    place = ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if "site-packages/torch" not in frame.filename and os.path.dirname(__file__) not in frame.filename:
+            place = f" ({os.path.basename(frame.filename)}:{frame.lineno})"
+            break
+    if "UnsupportedOperator" in name or "has no fake" in text or "fake impl" in text or "meta kernel" in text.lower():
+        return f"{text}{place}: an operator of its own needs a shape rule: @torch.library.register_fake(\"lib::op\"), then " \
+               "return torch.empty_like(x)"
+    if "DataDependent" in name or "DynamicOutputShape" in name:
+        return f"{text}{place}: sizes depend on values, which a traced step has not"
+    return f"{name}: {text}{place}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+//! The tracer: a Python program that follows one training step of a model on tensors without values, and writes the tape
+//! that [`crate::plan::traced`] reads. It needs PyTorch 2.1 or later in the user's environment, and nothing else.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The program that is started.
+const MAIN: &str = "memwall_trace.py";
+
+/// Its files: what starts it, the ways in, recording, and the tape.
+const FILES: [(&str, &str); 13] = [
+    (MAIN, include_str!("memwall_trace.py")),
+    ("device.py", include_str!("device.py")),
+    ("fake.py", include_str!("fake.py")),
+    ("kernels.py", include_str!("kernels.py")),
+    ("modules.py", include_str!("modules.py")),
+    ("no_gpu.cpp", include_str!("no_gpu.cpp")),
+    ("recorder.py", include_str!("recorder.py")),
+    ("script.py", include_str!("script.py")),
+    ("segment.py", include_str!("segment.py")),
+    ("segments.py", include_str!("segments.py")),
+    ("sources.py", include_str!("sources.py")),
+    ("step.py", include_str!("step.py")),
+    ("tape.py", include_str!("tape.py")),
+];
+
+/// Writes the tracer into `folder`; the program to start.
+///
+/// # Errors
+/// Where the files cannot be written.
+pub fn install(folder: &Path) -> io::Result<PathBuf> {
+    for (name, text) in FILES {
+        fs::write(folder.join(name), text)?;
+    }
+    Ok(folder.join(MAIN))
+}

@@ -1,0 +1,110 @@
+"""The modules of a model: which stand in rows of blocks, and the calls of them while a step runs."""
+
+import torch
+from torch import nn
+
+CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
+
+
+def signature(module):
+    """What two equal blocks have in common: classes, and shapes, types and gradients of parameters."""
+    parts = [type(module).__qualname__]
+    for name, child in module.named_modules():
+        parts.append((name, type(child).__qualname__))
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        parts.append((name, tuple(parameter.shape), str(parameter.dtype), parameter.requires_grad))
+    return hash(tuple(parts))
+
+
+def is_block(module):
+    """Whether a module is more than one layer of torch.nn."""
+    children = any(True for _ in module.children())
+    own = not type(module).__module__.startswith("torch.nn")
+    return not isinstance(module, nn.ModuleList) and any(True for _ in module.parameters()) and (children or own)
+
+
+def find_blocks(model):
+    """Modules that are blocks of a row, by path: the outermost rows with equal members, else rows of one class."""
+    found = {}
+
+    def rows(path, module):
+        members = [(name, child) for name, child in module.named_children() if is_block(child)]
+        if not isinstance(module, CONTAINERS) or len(members) < 2:
+            return None
+        return [(f"{path}.{name}" if path else name, child) for name, child in members]
+
+    def descend(path, module):
+        members = rows(path, module)
+        if members:
+            signs = [signature(child) for _, child in members]
+            if len(set(signs)) < len(signs):
+                found.update(members)
+                return
+        before = len(found)
+        for name, child in module.named_children():
+            descend(f"{path}.{name}" if path else name, child)
+        if members and len(found) == before and len({type(child) for _, child in members}) < len(members):
+            found.update(members)
+
+    descend("", model)
+    return found
+
+
+class Calls:
+    """Follows calls of modules: the path of the one that runs, calls of blocks, and blocks that are passed over."""
+
+    def __init__(self, model, blocks=None):
+        self.paths = {}
+        for path, module in model.named_modules():
+            self.paths.setdefault(module, path)
+        self.blocks = {module: path for path, module in (blocks or {}).items()}
+        self.recorder = None
+        # Numbers of block calls that are not run: they return what the call before returned.
+        self.skipped = frozenset()
+        self.calls = 0
+        self.depth = 0
+        self.last = None
+
+    def __enter__(self):
+        self.original = nn.Module.__call__
+        outer = self
+
+        def call(module, *args, **kwargs):
+            return outer.call(module, args, kwargs)
+
+        nn.Module.__call__ = call
+        return self
+
+    def __exit__(self, *_):
+        nn.Module.__call__ = self.original
+        return False
+
+    def call(self, module, args, kwargs):
+        recorder = self.recorder
+        if recorder is None or recorder.phase != "forward":
+            return self.original(module, *args, **kwargs)
+        path = self.paths.get(module)
+        if path is None:
+            path = recorder.stack[-1][0] if recorder.stack else ""
+        block = module in self.blocks and self.depth == 0
+        if block:
+            number, self.calls = self.calls, self.calls + 1
+            if number in self.skipped:
+                recorder.blocks.append((path, type(module).__name__, None, None))
+                out = self.last
+                if number + 1 not in self.skipped:
+                    self.last = None
+                return out
+            start, self.depth = len(recorder.ops), 1
+        recorder.stack.append((path, module))
+        try:
+            out = self.original(module, *args, **kwargs)
+        finally:
+            recorder.stack.pop()
+            if block:
+                self.depth = 0
+        if block:
+            recorder.blocks.append((path, type(module).__name__, start, len(recorder.ops)))
+            if number + 1 in self.skipped:
+                self.last = out
+        return out

@@ -1,0 +1,321 @@
+"""Follows one training step: operators, storages with their lives, what autograd saves, and each backward function."""
+
+import weakref
+
+import torch
+import torch.utils.flop_counter as flop_counter
+from torch.utils._pytree import tree_flatten
+
+from fake import Values
+
+aten = torch.ops.aten
+
+
+def sequence_number():
+    return torch._C._autograd._get_sequence_nr() if hasattr(torch._C._autograd, "_get_sequence_nr") \
+        else torch.autograd._get_sequence_nr()
+
+
+class Tensor:
+    """One version of a tensor of the forward pass."""
+
+    __slots__ = ("shape", "dtype", "storage", "maker", "seq", "parameter", "numel")
+
+    def __init__(self, tensor, storage, maker, seq, parameter=None):
+        self.shape, self.dtype, self.numel = tuple(tensor.shape), tensor.dtype, tensor.numel()
+        self.storage, self.maker, self.seq, self.parameter = storage, maker, seq, parameter
+
+
+class Storage:
+    """Memory: its bytes, the operator that allocated it, and how many operators had run when it was released."""
+
+    __slots__ = ("bytes", "born", "died", "kind", "first")
+
+    def __init__(self, size, born, kind, first):
+        self.bytes, self.born, self.died, self.kind, self.first = size, born, None, kind, first
+
+
+class Op:
+    """An operator of the forward pass below autograd."""
+
+    __slots__ = ("name", "path", "cls", "seq", "graded", "inputs", "outputs", "saved", "flops", "args", "mutates", "node")
+
+    def __init__(self, name, path, cls, seq, graded):
+        self.name, self.path, self.cls, self.seq, self.graded = name, path, cls, seq, graded
+        self.inputs, self.outputs, self.saved, self.flops, self.args = [], [], [], 0, None
+        self.mutates, self.node = False, None
+
+
+class Node:
+    """A backward function: where its gradients go, and what running it took."""
+
+    __slots__ = ("name", "edges", "ran", "came", "sent", "scratch", "flops", "kernels", "_start", "_peak")
+
+    def __init__(self, name, edges):
+        self.name, self.edges = name, edges
+        self.ran, self.came, self.sent = False, (), ()
+        self.scratch = self.flops = self.kernels = 0
+        self._start = self._peak = 0
+
+
+class Recorder(Values):
+    """A dispatch mode that writes everything down."""
+
+    def __init__(self, fake_mode, device, module_names):
+        super().__init__(fake_mode)
+        self.device = device.type
+        self.names = module_names
+        self.ops, self.tensors, self.storages, self.nodes = [], [], [], {}
+        self.alive = {}
+        self.now = 0
+        self.phase = "idle"
+        self.node = None
+        self.last_seq = -1
+        self.stack = []
+        # Calls of blocks: path, first operator, one past the last.
+        self.blocks = []
+        self.skip = {}
+        self.kernels_without_flops = set()
+        self.autocast_ended_at = None
+
+    # Storages
+
+    def follow(self, tensor, kind="made", born=None):
+        """The storage of a tensor on the device, known or new; none for what is on the host."""
+        if tensor.device.type != self.device and not (self.device == "cpu" and tensor.device.type == "meta"):
+            return None
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        known = self.alive.get(key)
+        if known is not None:
+            return known[0]
+        at = len(self.storages)
+        size = storage.size()
+        record = Storage(size, len(self.ops) if born is None else born, kind, len(self.tensors))
+        self.storages.append(record)
+        self.alive[key] = (at, weakref.ref(storage, lambda _, key=key: self.release(key)))
+        self.now += size
+        return at
+
+    def release(self, key):
+        found = self.alive.pop(key, None)
+        if found is not None:
+            record = self.storages[found[0]]
+            record.died = len(self.ops) if self.phase in ("forward", "idle") else record.died
+            if self.phase == "backward":
+                record.died = -1
+            self.now -= record.bytes
+
+    def identify(self, tensor, maker=None, seq=None, parameter=None, kind="outside"):
+        """The number of a tensor's present version."""
+        number = getattr(tensor, "_memwall", None)
+        if number is not None and number[0] is self and maker is None:
+            return number[1]
+        storage = self.follow(tensor, "made" if maker is not None else kind, maker)
+        self.tensors.append(Tensor(tensor, storage, maker, seq, parameter))
+        number = len(self.tensors) - 1
+        try:
+            tensor._memwall = (self, number)
+        except AttributeError:
+            pass
+        return number
+
+    # Operators
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **kwargs)
+        if self.phase == "forward":
+            return self.forward(func, args, kwargs)
+        if self.phase == "backward":
+            return self.backward(func, args, kwargs)
+        return self.run(func, args, kwargs)
+
+    def forward(self, func, args, kwargs):
+        seq = sequence_number() - 1
+        inputs = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+        path, module = self.stack[-1] if self.stack else ("", None)
+        op = Op(func._overloadpacket.__name__, path, type(module).__name__ if module is not None else "", seq,
+                torch.is_grad_enabled())
+        op.inputs = [self.identify(leaf) for leaf in inputs]
+        # A number of its own: autograd made a function for it. Inside a custom function all operators have that one's.
+        if seq != self.last_seq:
+            op.node = seq
+        out = self.run(func, args, kwargs)
+        at = len(self.ops)
+        for leaf in tree_flatten(out)[0]:
+            if isinstance(leaf, torch.Tensor):
+                op.outputs.append(self.identify(leaf, at, op.node))
+        op.mutates = func._schema.is_mutable
+        op.args = work_of(func, args, kwargs, out)
+        op.flops = self.count(func, args, kwargs, out)
+        if op.graded:
+            op.saved.extend(self.saving.pop(seq, ()))
+        self.ops.append(op)
+        if op.graded and seq != self.last_seq:
+            self.last_seq = seq
+        return out
+
+    def backward(self, func, args, kwargs):
+        out = self.run(func, args, kwargs)
+        fresh = False
+        for leaf in tree_flatten(out)[0]:
+            if isinstance(leaf, torch.Tensor):
+                before = len(self.storages)
+                self.follow(leaf, "backward")
+                fresh |= len(self.storages) > before
+        node = self.node
+        if node is not None:
+            node.flops += self.count(func, args, kwargs, out)
+            node.kernels += 1 if fresh else 0
+            node._peak = max(node._peak, self.now)
+        return out
+
+    def count(self, func, args, kwargs, out):
+        rule = flop_counter.flop_registry.get(func._overloadpacket)
+        return int(rule(*args, **kwargs, out_val=out)) if rule else 0
+
+    # Autograd
+
+    saving = {}
+
+    def start_forward(self):
+        self.saving = {}
+        self.phase = "forward"
+        self.last_seq = sequence_number() - 1
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept)
+        self.hooks.__enter__()
+
+    def stop_saving(self):
+        if self.phase == "forward":
+            self.hooks.__exit__(None, None, None)
+            self.phase = "idle"
+
+    def pack(self, tensor):
+        number = self.identify(tensor)
+        seq = sequence_number() - 1
+        if self.ops and self.last_seq == seq:
+            self.saved_by(seq).saved.append(number)
+        else:
+            # Inputs are saved before their operator runs.
+            self.saving.setdefault(seq, []).append(number)
+        phase, self.phase = self.phase, "quiet"
+        try:
+            kept = tensor.detach()
+        finally:
+            self.phase = phase
+        kept._memwall = (self, number)
+        return kept
+
+    def saved_by(self, seq):
+        for op in reversed(self.ops):
+            if op.seq == seq and op.graded:
+                return op
+        return self.ops[-1]
+
+    def end_forward(self, loss):
+        """Walks the graph from the loss; each function gets hooks of its own."""
+        self.stop_saving()
+        self.forward_ops = len(self.ops)
+        known, todo = {}, [loss.grad_fn]
+        self._handles = []
+        while todo:
+            function = todo.pop()
+            if function is None or id(function) in known:
+                continue
+            known[id(function)] = function
+            edges = []
+            for following, number in function.next_functions:
+                if following is None:
+                    edges.append(None)
+                elif hasattr(following, "variable"):
+                    edges.append(("parameter", self.identify(following.variable, kind="parameter")))
+                else:
+                    edges.append((following._sequence_nr(), number))
+                    todo.append(following)
+            if hasattr(function, "variable"):
+                continue
+            node = Node(function.name(), edges)
+            self.nodes[function._sequence_nr()] = node
+            self._handles.append(function.register_prehook(lambda came, node=node: self.enter(node, came)))
+            self._handles.append(function.register_hook(lambda sent, came, node=node: self.leave(node, sent)))
+        del known
+
+    def key_of(self, gradient):
+        if not isinstance(gradient, torch.Tensor):
+            return None
+        known = self.alive.get(gradient.untyped_storage()._cdata)
+        return known[0] if known is not None else -1
+
+    def enter(self, node, came):
+        node.ran = True
+        node.came = tuple(self.key_of(one) for one in came)
+        node._start = len(self.storages)
+        node._peak = self.now
+        self.node = node
+
+    def leave(self, node, sent):
+        node.sent = tuple(
+            None if one is None else (self.key_of(one), one._is_view(), one.numel()) for one in sent)
+        made = [key for key, _, _ in filter(None, node.sent) if key is not None and key >= node._start]
+        # Beyond what goes on from here.
+        node.scratch = max(0, node._peak - self.now)
+        node.came = tuple(key for key in node.came if key is not None)
+        node._start = set(made)
+        self.node = None
+
+    def run_backward(self, loss):
+        self.phase = "backward"
+        loss.backward()
+        self.phase = "idle"
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+
+def work_of(func, args, kwargs, out):
+    """Sizes of a matrix product, a convolution or fused attention, as its speed depends on them."""
+    name = func._overloadpacket.__name__
+    shape = lambda tensor: tuple(tensor.shape)
+    if name == "mm":
+        a, b = shape(args[0]), shape(args[1])
+        return ("product", 1, a[0], a[1], b[1])
+    if name == "addmm":
+        a, b = shape(args[1]), shape(args[2])
+        return ("product", 1, a[0], a[1], b[1])
+    if name in ("bmm", "baddbmm"):
+        a, b = (shape(one) for one in (args[:2] if name == "bmm" else args[1:3]))
+        return ("product", a[0], a[1], a[2], b[2])
+    if name in ("convolution", "_convolution", "cudnn_convolution"):
+        made, weight = shape(out), shape(args[1])
+        transposed = bool(args[6]) if len(args) > 6 else False
+        window = 1
+        for side in weight[2:]:
+            window *= side
+        positions = made[0]
+        for side in (shape(args[0]) if transposed else made)[2:]:
+            positions *= side
+        before = 1
+        for side in shape(args[0])[2:]:
+            before *= side
+        after = 1
+        for side in made[2:]:
+            after *= side
+        first, second = weight[1], weight[0]
+        return ("convolution", positions, first, second, window, int(before > after))
+    if "scaled_dot_product" in name and "backward" not in name:
+        query, key, value = (shape(one) for one in args[:3])
+        causal = kwargs.get("is_causal", False)
+        for one in args[3:]:
+            causal = causal or one is True
+        batch = 1
+        for side in query[:-2]:
+            batch *= side
+        sharing = max(1, query[-3] // key[-3]) if len(query) > 3 else 1
+        return ("attention", batch, query[-2], sharing, (query[-1] + value[-1]) // 2, int(bool(causal)))
+    if "layer_norm" in name or "group_norm" in name or "rms_norm" in name or "softmax" in name:
+        return ("rows",)
+    if "batch_norm" in name:
+        return ("normalized",)
+    return None

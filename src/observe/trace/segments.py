@@ -1,0 +1,433 @@
+"""From a recorded step to the tape: the model's blocks and what lies between them, each with its operators, tensors and
+weights, as autograd runs them. Numbers that depend on sizes are kept apart, so that steps of other sizes can be laid
+beside."""
+
+import torch
+
+VIEWS = {"view", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze", "detach", "alias", "_reshape_alias"}
+COPIES = {"clone", "cat", "stack", "index_select", "embedding", "copy_", "constant_pad_nd", "roll", "repeat", "gather"}
+FLOATS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+SIZES = {1: ("u8", 1), 2: ("f16", 1), 4: ("f32", 1), 8: ("i64", 1), 16: ("i64", 2)}
+
+
+def element_of(dtype):
+    """The tape's name for a type, and how many such elements one of it takes."""
+    return (FLOATS[dtype], 1) if dtype in FLOATS else SIZES[dtype.itemsize]
+
+
+PARTS = (
+    ("router", ("router", "gate.weight")),
+    ("expert", ("experts",)),
+    ("norm", ("norm", "ln_", "layer_norm", "ln1", "ln2")),
+    ("head", ("lm_head", "embed_out", "classifier", "score", "proj_out", "qa_outputs", "cls.", "head.")),
+    ("embedding", ("wte", "wpe", "embed", "shared.")),
+    ("attention", ("attn", "attention")),
+)
+
+
+class Number:
+    """A number that may depend on batch and length."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = int(value)
+
+
+def part_of(name, shape, module):
+    kind = type(module).__name__.lower() if module is not None else ""
+    if "embedding" in kind:
+        return "embedding"
+    if "norm" in kind:
+        return "norm"
+    if "conv" in kind and len(shape) > 2:
+        return "convolution"
+    lower = name.lower()
+    return next((part for part, words in PARTS if any(word in lower for word in words)), "mlp")
+
+
+def group_of(path, cls, last):
+    lower = f"{path}.{cls}".lower()
+    if "norm" in lower.rsplit(".", 2)[-1] or "norm" in lower.rsplit(".", 2)[-2]:
+        return "norm"
+    for word, group in (("expert", "experts"), ("moe", "experts"), ("attn", "attention"), ("attention", "attention"),
+                        ("mlp", "mlp"), ("feed_forward", "mlp"), ("feedforward", "mlp"), ("ffn", "mlp"),
+                        ("intermediate", "mlp"), ("densereludense", "mlp"), ("embed", "embedding"), ("conv", "convolution")):
+        if word in lower:
+            return group
+    return "logits" if last else "residual"
+
+
+class Group:
+    """What autograd sees as one operator."""
+
+    __slots__ = ("first", "last", "ops", "node", "inputs", "outputs", "saved", "scratch", "flows")
+
+    def __init__(self, at):
+        self.first = self.last = at
+        self.ops, self.node, self.inputs, self.outputs, self.saved, self.scratch = [], None, [], [], [], 0
+        self.flows = {}
+
+
+class Assembly:
+    """One recorded step, cut into segments."""
+
+    def __init__(self, recorder, model, loss):
+        self.r = recorder
+        self.parameters = {}
+        for name, parameter in model.named_parameters():
+            owner = model.get_submodule(name.rpartition(".")[0])
+            self.parameters[recorder.identify(parameter, kind="parameter")] = (name, parameter, owner)
+        self.model = model
+        self.alias = list(range(len(recorder.tensors)))
+        # Whether the gradient that comes to a tensor through collapsed views is a view.
+        self.arrives_as_view = {}
+        self.unmatched = 0
+        self.loss = recorder.identify(loss)
+        if self.loss >= len(self.alias):
+            self.alias.extend(range(len(self.alias), len(recorder.tensors)))
+        self.groups = self.gather()
+        left = []
+        for group in self.groups:
+            self.connect(group)
+            if not self.collapse(group):
+                left.append(group)
+        self.groups = left
+        self.cut()
+        self.find_uses()
+
+    def resolve(self, number):
+        while self.alias[number] != number:
+            number = self.alias[number]
+        return number
+
+    def on_device(self, number):
+        return self.r.tensors[number].storage is not None
+
+    # Groups
+
+    def gather(self):
+        r, groups, custom = self.r, [], None
+        for at, op in enumerate(r.ops[:r.forward_ops]):
+            inside = not op.graded and op.node is not None
+            if inside and custom is not None and custom.node == op.node:
+                group = custom
+            else:
+                group = Group(at)
+                group.node = op.node
+                groups.append(group)
+                custom = group if inside else None
+            group.ops.append(op)
+            group.last = at
+        for group in groups:
+            self.finish_group(group)
+        return [group for group in groups if group.outputs or group.saved]
+
+    def finish_group(self, group):
+        r = self.r
+        made = set()
+        for op in group.ops:
+            for number in op.inputs:
+                if number not in made and number not in group.inputs and self.on_device(number):
+                    group.inputs.append(number)
+            made.update(op.outputs)
+            group.saved.extend(op.saved)
+        if len(group.ops) == 1:
+            group.outputs = [number for number in group.ops[0].outputs if self.on_device(number)]
+            name = group.ops[0].name
+            # What is multiplied first, then what by, then what is added.
+            if name in ("addmm", "baddbmm") and len(group.inputs) == 3:
+                group.inputs = group.inputs[1:] + group.inputs[:1]
+            return
+        group.saved.extend(r.saving.pop(group.node, ()))
+        for op in group.ops:
+            for number in op.outputs:
+                tensor = r.tensors[number]
+                if tensor.seq is None:
+                    tensor.seq = group.node
+        alive = peak = 0
+        lasting = set()
+        for index, op in enumerate(group.ops):
+            at = group.first + index
+            for number in op.outputs:
+                storage = r.tensors[number].storage
+                if storage is None or r.storages[storage].born != at or r.storages[storage].first != number:
+                    continue
+                died = r.storages[storage].died
+                if died is None or died < 0 or died > group.last + 1:
+                    lasting.add(number)
+                alive += r.storages[storage].bytes
+            peak = max(peak, alive)
+            for number in {storage for other in group.ops[: index + 1] for storage in
+                           (r.tensors[one].storage for one in other.outputs) if storage is not None}:
+                if r.storages[number].died == at + 1 and r.storages[number].born >= group.first:
+                    alive -= r.storages[number].bytes
+        keep = sum(r.storages[r.tensors[number].storage].bytes for number in lasting)
+        group.scratch = max(0, peak - keep)
+        used = set(group.saved)
+        storages = {r.tensors[number].storage for number in lasting}
+        group.outputs = [number for op in group.ops for number in op.outputs
+                         if self.on_device(number) and (r.tensors[number].storage in storages or number in used)]
+
+    # Gradients
+
+    def connect(self, group):
+        """Where the gradients of a group's function go, and whether they are new memory."""
+        node = self.r.nodes.get(group.node) if group.node is not None else None
+        if node is None or not node.ran:
+            return
+        left = list(group.inputs)
+        for edge, sent in zip(node.edges, node.sent):
+            if edge is None or sent is None:
+                continue
+            tensors = self.r.tensors
+            if edge[0] == "parameter":
+                found = next((one for one in left if one == edge[1]), None)
+            else:
+                found = next((one for one in left if tensors[one].seq == edge[0]), None)
+            if found is None:
+                self.unmatched += 1
+                continue
+            left.remove(found)
+            key, view, _ = sent
+            new = key in node._start
+            view = self.arrives_as_view.get(found, False) or view
+            group.flows[found] = ("new view" if view else "new") if new else "pass"
+
+    def collapse(self, group):
+        """A view of as many elements stands for what it is a view of."""
+        op = group.ops[0]
+        if len(group.ops) > 1 or op.name not in VIEWS or len(group.inputs) != 1 or len(group.outputs) != 1 or op.mutates:
+            return False
+        before, after = group.inputs[0], group.outputs[0]
+        tensors = self.r.tensors
+        same = tensors[before].numel == tensors[after].numel and tensors[before].dtype == tensors[after].dtype
+        flow = group.flows.get(before, "pass")
+        if not same or flow != "pass" or tensors[before].storage != tensors[after].storage:
+            return False
+        self.alias[after] = before
+        node = self.r.nodes.get(group.node) if group.node is not None else None
+        own = any(sent is not None and sent[1] for sent in node.sent) if node is not None and node.ran else False
+        self.arrives_as_view[after] = own or self.arrives_as_view.get(before, False)
+        return True
+
+    # Segments
+
+    def cut(self):
+        """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
+        r = self.r
+        pieces, at = [], 0
+        calls = [call for call in r.blocks]
+        rest = list(self.groups)
+        taken = 0
+
+        def until(end):
+            nonlocal taken
+            start = taken
+            while taken < len(rest) and rest[taken].first < end:
+                taken += 1
+            return rest[start:taken]
+
+        first = True
+        for path, cls, start, end in calls:
+            if start is None:
+                pieces.append((path, cls, None))
+                continue
+            between = until(start)
+            if first or between:
+                pieces.append(("", "", between))
+            first = False
+            pieces.append((path, cls, until(end)))
+        pieces.append(("", "", until(len(r.ops) + 1)))
+        if len(pieces) == 1:
+            pieces = [("", "", []), *pieces]
+        self.pieces = pieces
+        self.run = [index for index, piece in enumerate(pieces) if piece[2] is not None]
+        self.place = {}
+        for order, index in enumerate(self.run):
+            for group in pieces[index][2]:
+                for op_at in range(group.first, group.last + 1):
+                    self.place[op_at] = order
+
+    def segment_of(self, op_at):
+        """The segment of an operator, or of the next one that is left."""
+        while op_at < len(self.r.ops):
+            if op_at in self.place:
+                return self.place[op_at]
+            op_at += 1
+        return len(self.run) - 1
+
+    def find_uses(self):
+        """Which segments read, save and pass gradients to what others made."""
+        r = self.r
+        self.made_in, self.reads, self.saves, self.flows = {}, {}, {}, {}
+        for order, index in enumerate(self.run):
+            for group in self.pieces[index][2]:
+                for number in group.inputs:
+                    self.reads.setdefault(r.tensors[number].storage, set()).add(order)
+                    if number in group.flows:
+                        self.flows.setdefault(self.resolve(number), set()).add(order)
+                for number in group.saved:
+                    if self.on_device(number):
+                        self.saves.setdefault(r.tensors[number].storage, set()).add(order)
+                for number in group.outputs:
+                    self.made_in.setdefault(self.resolve(number), order)
+                    storage = r.tensors[number].storage
+                    if r.storages[storage].born >= group.first:
+                        self.made_in.setdefault(("storage", storage), order)
+
+    def died_in(self, storage):
+        """The segment in whose course a storage is released in the forward pass; the last where it is not."""
+        died = self.r.storages[storage].died
+        if died is None or died < 0 or died >= self.r.forward_ops:
+            return len(self.run) - 1
+        return self.segment_of(max(0, died - 1))
+
+    # What leaves segments
+
+    def plan_leaving(self):
+        """The main output of each segment, other tensors whose gradients come back, and what is held for whom."""
+        r = self.r
+        count = len(self.run)
+        self.graded = self.find_graded()
+        self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
+        self.pending, self.passing = [], []
+        self.weights_by_segment()
+        leaving = {order: [] for order in range(count)}
+        for v, made in list(self.made_in.items()):
+            if isinstance(v, tuple) or v in self.parameters:
+                continue
+            later = {one for one in self.readers(v) if one > made}
+            if later:
+                leaving[made].append((v, later))
+        for order in range(count - 1):
+            # What the next segment reads first: sizes must not decide, as they differ from step to step.
+            first = self.reading_order(order + 1)
+            early = lambda entry: (first.get(entry[0], len(first)), -entry[0])
+            graded = [entry for entry in leaving[order] if entry[0] in self.graded]
+            chosen = [entry for entry in graded if order + 1 in entry[1]] or graded \
+                or [entry for entry in leaving[order] if order + 1 in entry[1]]
+            if chosen:
+                self.main[order] = min(chosen, key=early)[0]
+            self.extra[order] = [v for v, _ in graded if v != self.main.get(order)]
+        for order in range(count):
+            done = set()
+            for v, later in sorted(leaving[order], key=lambda entry: entry[0] != self.main.get(order)):
+                self.leave(order, v, later, done)
+
+    def reading_order(self, order):
+        """Tensors in the order in which a segment first reads them."""
+        first = {}
+        for group in self.pieces[self.run[order]][2]:
+            for number in group.inputs:
+                first.setdefault(self.resolve(number), len(first))
+        return first
+
+    def leave(self, order, v, later, done):
+        """What a tensor that `order` made costs while later segments use it."""
+        tensor = self.r.tensors[v]
+        storage, is_main = tensor.storage, v == self.main.get(order)
+        next_takes = is_main and order + 1 in later
+        flows = sorted(one for one in self.flows.get(v, ()) if one > order)
+        if flows:
+            first = order + (2 if next_takes else 1)
+            if flows[-1] >= first:
+                self.pending.append([flows[-1], first, [Number(side) for side in tensor.shape], element_of(tensor.dtype)[0]])
+        if storage in done or self.made_in.get(("storage", storage)) != order:
+            return
+        done.add(storage)
+        saved = self.saves.get(storage, set())
+        whole = [[Number(self.r.storages[storage].bytes)], "u8"]
+        if order in saved:
+            if next_takes:
+                self.held_outputs.add(order)
+        elif saved and not (next_takes and order + 1 in saved):
+            self.keep(order, storage)
+            if next_takes:
+                self.held_outputs.add(order)
+        elif not saved:
+            died = self.died_in(storage)
+            first = order + (1 if next_takes else 0)
+            if is_main and not next_takes:
+                self.keep(order, storage)
+            elif died > first:
+                self.passing.append([first, died, *whole])
+
+    def keep(self, order, storage):
+        """The operator that made a storage keeps it, as if it saved it."""
+        born = self.r.storages[storage].born
+        for group in self.pieces[self.run[order]][2]:
+            if group.first <= born <= group.last:
+                self.kept_by.setdefault((order, group.first), []).append(storage)
+                return
+
+    def readers(self, v):
+        if not hasattr(self, "_readers"):
+            self._readers = {}
+            for order, index in enumerate(self.run):
+                for group in self.pieces[index][2]:
+                    for number in [*group.inputs, *group.saved]:
+                        self._readers.setdefault(self.resolve(number), set()).add(order)
+        return self._readers.get(v, set())
+
+    def find_graded(self):
+        """Tensors that a gradient flows to."""
+        graded = {self.resolve(self.loss)}
+        for index in self.run:
+            for group in self.pieces[index][2]:
+                graded.update(self.resolve(number) for number in group.flows)
+        for v, (_, parameter, _) in self.parameters.items():
+            if parameter.requires_grad:
+                graded.add(v)
+        return graded
+
+    def weights_by_segment(self):
+        """Where each parameter is used with a gradient, and which segment has it."""
+        self.weight_uses, self.weight_home, self.own_parameters = {}, {}, {}
+        read = {}
+        for order, index in enumerate(self.run):
+            for group in self.pieces[index][2]:
+                for number in group.inputs:
+                    v = self.resolve(number)
+                    if v in self.parameters:
+                        read.setdefault(v, []).append(order)
+                    if v in self.parameters and number in group.flows:
+                        uses = self.weight_uses.setdefault(v, [])
+                        if not uses or uses[-1] != order:
+                            uses.append(order)
+        by_path = {}
+        for order, index in enumerate(self.run):
+            path, cls, _ = self.pieces[index]
+            if cls:
+                by_path.setdefault(path, order)
+        skipped = {path for path, cls, groups in self.pieces if groups is None} - set(by_path)
+        for v, (name, parameter, owner) in self.parameters.items():
+            block = next((order for path, order in by_path.items() if name.startswith(path + ".")), None)
+            if v in read:
+                home = read[v][0]
+            elif any(name.startswith(path + ".") for path in skipped):
+                # Of a block that was passed over: its like has it.
+                continue
+            else:
+                home = block if block is not None else 0
+            self.weight_home[v] = home
+            self.own_parameters.setdefault(home, []).append((name, parameter, owner))
+
+    def parameters_of(self, order):
+        return self.own_parameters.get(order, ())
+
+    def leaving(self, order):
+        return self.main.get(order)
+
+    def is_cached(self, v):
+        """A copy of a weight that autocast's cache keeps until it is left."""
+        tensor = self.r.tensors[v]
+        if not self.r.autocast or tensor.maker is None:
+            return False
+        op = self.r.ops[tensor.maker]
+        if op.name != "_to_copy" or not op.inputs or self.resolve(op.inputs[0]) not in self.parameters:
+            return False
+        if not op.graded or not self.parameters[self.resolve(op.inputs[0])][1].requires_grad:
+            return False
+        died = self.r.storages[tensor.storage].died
+        return died is None or died < 0 or died >= self.r.forward_ops

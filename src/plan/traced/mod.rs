@@ -1,0 +1,324 @@
+//! A model as `memwall trace` wrote it: the operators of a training step, with sizes as polynomials of batch and
+//! lengths. Read from a file that anybody may have written, within bounds.
+
+mod check;
+mod names;
+mod read;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+pub use names::intern;
+pub use read::read_trace;
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// A traced model.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct TracedModel {
+    /// Version of the format.
+    pub memwall_tape: u32,
+    /// What the model is called.
+    pub name: String,
+    /// What it was made from.
+    pub source: String,
+    /// Versions of the libraries that ran, by name.
+    pub versions: BTreeMap<String, String>,
+    /// The device that was traced on, and how it came about.
+    pub device: String,
+    /// What differs from a GPU there.
+    pub differences: Vec<String>,
+    /// What the tracer had to say.
+    pub notes: Vec<String>,
+    /// Parameters, tied ones once.
+    pub parameters: ParameterCounts,
+    /// What sizes depend on, in the order of the exponents of `terms`.
+    pub axes: Vec<SizeAxis>,
+    /// Sizes at which it was traced, by axis.
+    pub points: Vec<BTreeMap<SizeAxis, u64>>,
+    /// Exponents of each term, by axis.
+    pub terms: Vec<Vec<u32>>,
+    /// Pixels (or latents) a side of the images that it was made for.
+    pub image: Option<u64>,
+    /// Whether it was traced with images of other sizes too.
+    pub image_varies: bool,
+    /// Most tokens.
+    pub longest: Option<u64>,
+    /// What runs differs between sizes: it holds for the last traced point alone.
+    pub fixed: bool,
+    /// Each size: a denominator, and the numerator of each term's factor (one number alone: a constant).
+    pub sizes: Vec<Vec<i64>>,
+    /// Sizes that follow no polynomial: held at those of the last traced point.
+    pub unfit: Vec<u32>,
+    /// Tensors that a batch consists of.
+    pub inputs: Vec<TracedInput>,
+    /// Buffers: type, elements, how many alike.
+    pub buffers: Vec<(TracedElement, u64, u64)>,
+    /// The step in each precision.
+    pub traces: Traces,
+}
+
+/// Numbers of parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct ParameterCounts {
+    /// All.
+    pub total: u64,
+    /// With gradients.
+    pub trainable: u64,
+}
+
+/// What sizes depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+pub enum SizeAxis {
+    /// Samples.
+    #[serde(rename = "B")]
+    Batch,
+    /// Tokens a sample.
+    #[serde(rename = "S")]
+    Sequence,
+    /// Tokens a sample of the decoder.
+    #[serde(rename = "T")]
+    Target,
+    /// Pixels a side.
+    #[serde(rename = "I")]
+    Image,
+}
+
+/// A tensor of a batch: name, type, whether it takes the type of the weights (1), sides.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct TracedInput(pub String, pub TracedElement, pub u8, pub Vec<u32>);
+
+/// The type of an element; others are written as one of as many bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TracedElement {
+    /// 8 bytes.
+    I64,
+    /// 4 bytes.
+    F32,
+    /// 2 bytes: the lower precision.
+    Bf16,
+    /// 2 bytes.
+    F16,
+    /// 1 byte.
+    U8,
+}
+
+/// The step in each precision.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Traces {
+    /// Everything fp32.
+    pub fp32: Option<Trace>,
+    /// autocast over fp32 weights.
+    pub mixed: Option<Trace>,
+    /// Everything 16 bit.
+    pub half: Option<Trace>,
+}
+
+impl Traces {
+    /// All that there are.
+    pub fn all(&self) -> impl Iterator<Item = &Trace> {
+        [&self.fp32, &self.mixed, &self.half].into_iter().flatten()
+    }
+}
+
+/// A training step, cut into blocks and what lies between them.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Trace {
+    /// Segments that differ.
+    pub kinds: Vec<Segment>,
+    /// Kind of each segment, in the order of the forward pass: the first stands before all blocks, the last behind.
+    pub order: Vec<u32>,
+    /// Gradients that wait: the segment that makes them, the one that takes them, shape, type.
+    pub pending: Vec<(u32, u32, Vec<u32>, TracedElement)>,
+    /// What is held in the forward pass: behind which segment, up to which, shape, type.
+    pub passing: Vec<(u32, u32, Vec<u32>, TracedElement)>,
+}
+
+/// A block, or what lies between two.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Segment {
+    /// Its class.
+    pub name: String,
+    /// Where the first of its kind stands in the model.
+    pub path: String,
+    /// Whether it is a block.
+    pub block: bool,
+    /// What comes in is saved by the segment that made it.
+    pub borrows: bool,
+    /// Parameters.
+    pub weights: Vec<TracedWeight>,
+    /// Tensors.
+    pub tensors: Vec<TracedTensor>,
+    /// Operators in the order of the forward pass.
+    pub ops: Vec<TracedOp>,
+    /// The tensor that leaves.
+    pub output: Option<u32>,
+    /// Further ones whose gradients come back.
+    pub also: Vec<u32>,
+}
+
+/// A parameter.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct TracedWeight(
+    /// Its name within the segment.
+    pub String,
+    /// Its shape.
+    pub Vec<u64>,
+    /// Its type.
+    pub TracedElement,
+    /// What it is part of.
+    pub TracedPart,
+    /// Whether it is trained.
+    pub u8,
+    /// Whether an earlier segment has it.
+    pub u8,
+    /// 0: no other segment makes a part of its gradient; 1: this part comes first and waits; 2: it is added to one that
+    /// waits.
+    pub u8,
+);
+
+/// What a parameter is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum TracedPart {
+    Embedding,
+    Attention,
+    Mlp,
+    Norm,
+    Router,
+    Expert,
+    Head,
+    Convolution,
+}
+
+/// What a tensor is listed under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum TracedGroup {
+    Residual,
+    Norm,
+    Attention,
+    Mlp,
+    Experts,
+    Embedding,
+    Convolution,
+    WeightCopy,
+    Logits,
+}
+
+/// A tensor.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct TracedTensor(
+    /// Its shape, each side a size.
+    pub Vec<u32>,
+    /// Its type.
+    pub TracedElement,
+    /// What it is listed under.
+    pub TracedGroup,
+    /// 0: made here; 1: it comes in; 2: another segment holds it; from 3 on: a weight.
+    pub u32,
+    /// Whether a gradient flows to it.
+    pub u8,
+    /// Whether autocast's cache keeps it.
+    pub u8,
+    /// The tensor whose memory it is a view of.
+    pub Option<u32>,
+);
+
+/// An operator as autograd sees it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct TracedOp(
+    /// Its name with its module's.
+    pub String,
+    /// The module's class.
+    pub String,
+    /// The `ATen` operator, or the class of a custom function.
+    pub String,
+    /// `vector`, `matrix:TYPE` or `attention:TYPE`.
+    pub String,
+    /// What it computes on: a kind, and its sizes.
+    pub Option<(TracedWork, Vec<u32>)>,
+    /// What it reads, each with the way of its gradient: 0 none, 1 the output's own, 2 new, 3 new and handed on as a
+    /// view.
+    pub Vec<(u32, u8)>,
+    /// What it makes.
+    pub Vec<u32>,
+    /// What it saves.
+    pub Vec<u32>,
+    /// Bytes that it needs only while it runs, forward.
+    pub u32,
+    /// And backward.
+    pub u32,
+    /// Operations forward.
+    pub u32,
+    /// And backward.
+    pub u32,
+    /// Kernels; 0: none, a view.
+    pub u32,
+    /// Whether it computes on each element.
+    pub u8,
+);
+
+/// Kinds of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum TracedWork {
+    /// Batch, rows, inner, columns.
+    Product,
+    /// Positions, channels in and out, window, whether strided.
+    Convolution,
+    /// Heads of all samples, queries, heads that share a key, channels of a head, whether causal.
+    Attention,
+    Rows,
+    Normalized,
+}
+
+impl TracedWork {
+    /// How many sizes it has.
+    #[must_use]
+    pub const fn sizes(self) -> usize {
+        match self {
+            Self::Product => 4,
+            Self::Convolution | Self::Attention => 5,
+            Self::Rows | Self::Normalized => 0,
+        }
+    }
+}
+
+impl TracedModel {
+    /// Whether sizes depend on that.
+    #[must_use]
+    pub fn varies(&self, axis: SizeAxis) -> bool {
+        self.axes.contains(&axis)
+    }
+
+    /// The sizes for a value of each axis. What is no whole number is rounded, what is below 0 is 0.
+    #[must_use]
+    pub fn sizes_at(&self, at: impl Fn(SizeAxis) -> u64) -> Vec<u64> {
+        let value = |term: &Vec<u32>| {
+            let factors = self.axes.iter().zip(term);
+            factors.fold(1_i128, |product, (axis, power)| {
+                product.saturating_mul(i128::from(at(*axis)).saturating_pow(*power))
+            })
+        };
+        let terms: Vec<i128> = self.terms.iter().map(value).collect();
+        let size = |polynomial: &Vec<i64>| {
+            let Some((below, factors)) = polynomial.split_first() else { return 0 };
+            if let [constant] = factors {
+                return u64::try_from(*constant).unwrap_or(0);
+            }
+            let sum = factors.iter().zip(&terms).fold(0_i128, |sum: i128, (factor, term)| {
+                sum.saturating_add(i128::from(*factor).saturating_mul(*term))
+            });
+            let below = i128::from((*below).max(1));
+            u64::try_from(sum.saturating_add(below / 2).div_euclid(below).max(0)).unwrap_or(u64::MAX)
+        };
+        self.sizes.iter().map(size).collect()
+    }
+}

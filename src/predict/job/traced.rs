@@ -1,0 +1,113 @@
+//! A traced model holds what PyTorch ran: what a plan may change of it, and what only another trace can.
+
+use std::sync::Arc;
+
+use super::{Batch, Degrees, Notes, Storage};
+use crate::framework::Profile;
+use crate::model::{self, Architecture, ModelShape};
+use crate::plan::keywords::{Attention, Loss, Mode, Precision};
+use crate::plan::traced::{SizeAxis, TracedModel};
+use crate::plan::{Fault, ModelTrace, Plan};
+
+/// The architecture of the trace that a plan names.
+///
+/// # Errors
+/// Where its file has not been read.
+pub(super) fn architecture(trace: &ModelTrace) -> Result<Architecture, Fault> {
+    match trace {
+        ModelTrace::Read(trace) => Ok(model::of_trace(trace)),
+        ModelTrace::Path(path) => Err(Fault::of("model.trace", format!("{path}: the file has not been read"))),
+    }
+}
+
+/// Refuses what a trace cannot answer, and says what has no effect on it.
+pub(super) fn check(
+    plan: &Plan,
+    (profile, degrees): (&Profile, &Degrees),
+    architecture: &Architecture,
+    notes: &mut Notes,
+) {
+    let ModelShape::Traced(model) = &architecture.shape else { return };
+    for (degree, key, instead) in [
+        (degrees.tensor, "distribution.tensor_parallel", "shard it: distribution.sharding: fsdp"),
+        (degrees.pipeline, "distribution.pipeline_parallel", "shard it: distribution.sharding: fsdp"),
+        (degrees.context, "distribution.context_parallel", "shard it, or checkpoint its activations"),
+        (degrees.expert, "distribution.expert_parallel", "shard it: distribution.sharding: fsdp"),
+    ] {
+        if degree > 1 {
+            let why = "the traced modules run whole on each GPU: nothing says how they would be cut";
+            notes.fault(key, format!("{degree}: {why}; {instead}"));
+        }
+    }
+    if profile.modules.transformer_engine.is || profile.data_parallel.gradients_stay.is {
+        notes.fault(
+            "model.framework",
+            "a traced model runs its own PyTorch modules: leave the framework out, or say pytorch",
+        );
+    }
+    let t = &plan.training;
+    if t.mode == Some(Mode::Inference) {
+        notes.fault(
+            "training.mode",
+            "inference: a training step was traced; its forward pass keeps no cache of keys and values",
+        );
+    }
+    if t.lora.is_some() {
+        let why = "adapters change which operators run: trace the model with them in it (peft.get_peft_model)";
+        notes.fault("training.lora", why);
+    }
+    if t.precision == Some(Precision::Fp8Mixed) {
+        notes.fault("training.precision", "fp8-mixed: the trace has fp32, mixed and 16-bit precision");
+    }
+    without_effect(plan, model, notes);
+}
+
+/// What is in the trace as it is, whatever the plan says, and what the tracer had to say.
+fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
+    let t = &plan.training;
+    let given = [
+        (t.attention.is_some_and(|attention| attention != Attention::Sdpa), "training.attention"),
+        (t.loss.is_some_and(|loss| loss != Loss::Hf), "training.loss"),
+        (t.dropout.is_some(), "training.dropout"),
+        (t.padded_batch.is_some(), "training.padded_batch"),
+        (t.channels_last.is_some(), "training.channels_last"),
+        (t.compile == Some(true), "training.compile"),
+        (plan.model.sequence_length.is_some() && !model.varies(SizeAxis::Sequence), "model.sequence_length"),
+    ];
+    for (_, key) in given.iter().filter(|(is, _)| *is) {
+        notes.assumptions.push(format!("{key}: has no effect: model.trace holds the operators that ran"));
+    }
+    let said = model.differences.iter().chain(&model.notes);
+    let said: Vec<String> = said
+        .map(|line| format!("model.trace: {}", crate::printable::printable(line).chars().take(200).collect::<String>()))
+        .collect();
+    notes.assumptions.extend(said.into_iter().take(12));
+}
+
+/// Sizes that only the traced batch has, and types that were not traced.
+pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch: &Batch, notes: &mut Notes) {
+    let ModelShape::Traced(model) = &architecture.shape else { return };
+    let (wanted, name) = match (storage.autocast, storage.seen.bytes()) {
+        (true, _) => (&model.traces.mixed, "mixed precision"),
+        (false, 4) => (&model.traces.fp32, "fp32"),
+        (false, _) => (&model.traces.half, "16-bit weights"),
+    };
+    if wanted.is_none() {
+        let there = [(&model.traces.fp32, "fp32"), (&model.traces.mixed, "mixed"), (&model.traces.half, "16-bit")];
+        let there: Vec<&str> = there.iter().filter(|(trace, _)| trace.is_some()).map(|(_, name)| *name).collect();
+        notes.fault("training.precision", format!("{name} was not traced; model.trace has {}", there.join(", ")));
+    }
+    let fixed = model.points.last().filter(|_| model.fixed || !model.varies(SizeAxis::Batch));
+    let asked = [
+        (SizeAxis::Batch, "training.micro_batch_size", batch.micro),
+        (SizeAxis::Sequence, "model.sequence_length", batch.sequence),
+        (SizeAxis::Target, "model.decoder_sequence_length", batch.target),
+        (SizeAxis::Image, "model.image_size", batch.image),
+    ];
+    for (axis, key, wanted) in asked {
+        let traced = fixed.and_then(|point| point.get(&axis)).copied();
+        if let Some(traced) = traced.filter(|traced| *traced != wanted) {
+            notes.fault(key, format!("{wanted}: the trace holds for {traced} alone; trace the step with {wanted}"));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+"""Steps of real PyTorch models, followed tensor by tensor as measure.py does, beside tapes of the same models: cases for
+`memwall validate` whose plans name the tapes.
+
+    python trace_cases.py FOLDER [WORD…]
+
+writes FOLDER/NAME.tape.json.gz for each model of traced.json whose name holds one of the words, and one case a line to
+standard output. The step that is measured has sizes at which nothing was traced.
+"""
+
+import gc
+import json
+import sys
+from pathlib import Path
+
+TRACER = Path(__file__).resolve().parents[2] / "src/observe/trace"
+sys.path[:0] = [str(TRACER), str(Path(__file__).parent)]
+
+import device as devices
+
+DEVICE = devices.prepare()
+import torch
+
+devices.stand_in(DEVICE)
+import kernels
+
+kernels.install(DEVICE)
+import fake
+import measure
+import sources
+import step
+import tape
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+TYPES = {"fp32": torch.float32, "bf16-mixed": torch.float32, "bf16": torch.bfloat16}
+
+
+class Ledger(measure.Ledger):
+    """measure.py's, with the tracer's way of keeping what is small and on the host real."""
+
+    def __init__(self, mode, experts):
+        super().__init__(experts)
+        self.values = fake.Values(mode)
+        self.values.experts = experts
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **kwargs)
+        if func is measure.aten.add.Tensor and self.phase == "backward" and self.in_place(args):
+            func = measure.aten.add_.Tensor
+        out = self.values.run(func, args, kwargs)
+        for leaf in measure.tree_leaves(out):
+            if isinstance(leaf, torch.Tensor) and leaf.device.type == DEVICE.name:
+                self.follow(leaf)
+        count = measure.flop_counter.flop_registry.get(func._overloadpacket)
+        if count:
+            self.flops += count(*args, **kwargs, out_val=out)
+        if self.now > self.peak:
+            self.peak, self.at = self.now, f"{self.phase}: {func}"
+        return out
+
+
+def subject_of(case):
+    if "hf" in case:
+        import transformers
+
+        values = dict(case["hf"])
+        config = transformers.CONFIG_MAPPING[values.pop("model_type")](**values)
+        return sources.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
+                                            case.get("attention"))
+    return sources.timm_model(case["timm"]) if "timm" in case else sources.torchvision_model(case["torchvision"])
+
+
+def followed(case, sizes, training):
+    """The second step of AdamW, as measure.py follows one."""
+    torch.compiler.reset() if hasattr(torch, "compiler") else None
+    precision = training["precision"]
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    subject = subject_of(case)
+    lower = torch.bfloat16 if precision == "bf16" else None
+    experts = getattr(subject, "experts", 1)
+    ledger = Ledger(mode, experts)
+    with mode:
+        with fake.Values(mode):
+            model = subject.build().to(DEVICE.torch_device()).to(TYPES[precision])
+        model.train()
+        if training.get("activation_checkpointing") == "full":
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        parameters = list(model.parameters())
+        trained = [one for one in parameters if one.requires_grad]
+        optimizer = torch.optim.AdamW(trained, lr=1e-3, foreach=True)
+        batch = subject.batch(sizes, DEVICE.torch_device(), lower)
+        with ledger:
+            for tensor in [*parameters, *model.buffers(), *batch.values()]:
+                ledger.follow(tensor.data)
+            for _ in range(2):
+                gc.collect()
+                ledger.peak, before, ledger.flops, ledger.phase = ledger.now, ledger.now, 0, "forward"
+                with torch.autocast(DEVICE.name, dtype=torch.bfloat16, enabled=precision == "bf16-mixed"):
+                    loss = subject.run(model, batch)
+                activations, forward = ledger.now - before, ledger.flops
+                ledger.flops, ledger.phase = 0, "backward"
+                loss.backward()
+                del loss
+                backward = ledger.flops
+                ledger.phase = "optimizer"
+                optimizer.step()
+                for one in parameters:
+                    one.grad = None
+    print(case["name"], precision, sizes, ledger.at, file=sys.stderr, flush=True)
+    return {"params": sum(one.numel() for one in parameters), "trainable_params": sum(one.numel() for one in trained),
+            "peak_allocated_bytes": ledger.peak, "activation_bytes": activations, "flops_forward": forward,
+            "flops_backward": backward}
+
+
+def plan_of(path, sizes, training):
+    model = {"trace": path}
+    for axis, key in (("S", "sequence_length"), ("T", "decoder_sequence_length"), ("I", "image_size")):
+        if axis in sizes:
+            model[key] = sizes[axis]
+    return {"model": model, "training": {**training, "micro_batch_size": sizes["B"], "optimizer": "adamw"},
+            "hardware": {"gpu_type": "NVIDIA H100", "library_workspaces": False}}
+
+
+def cases(case, folder):
+    subject = subject_of(case)
+    path = folder / f"{case['name']}.tape.json.gz"
+    say = lambda text: print(text, file=sys.stderr, flush=True)
+    made = step.Tracer(DEVICE, lambda _: None).trace(subject)
+    tape.write(made, path)
+    for note in made["notes"]:
+        say(f"{case['name']}: {note}")
+    last = made["points"][0]
+    # Four times the batch and twice the length of what was traced.
+    sizes = {axis: size * (4 if axis == "B" else 2 if axis in "ST" else 1) for axis, size in last.items()}
+    longest = subject.longest
+    if longest and sizes.get("S", 0) > longest:
+        sizes["S"] = longest
+    for training in case.get("training", [{"precision": "bf16-mixed"}, {"precision": "bf16"}, {"precision": "fp32"}]):
+        name = "-".join([case["name"], training["precision"], *(str(value) for key, value in training.items() if key != "precision")])
+        yield {"id": f"traced-{name}", "group": "traced", "source": measure.SOURCE, "plan": plan_of(path.name, sizes, training),
+               "measured": followed(case, sizes, training)}
+
+
+if __name__ == "__main__":
+    measure.transformers.logging.set_verbosity_error()
+    folder, words = Path(sys.argv[1]), sys.argv[2:]
+    for case in json.load(open(Path(__file__).with_name("traced.json"))):
+        if words and case["name"] not in words:
+            continue
+        try:
+            for one in cases(case, folder):
+                print(json.dumps(one), flush=True)
+        except Exception as error:
+            print(f"{case['name']}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            if "--debug" in words:
+                raise

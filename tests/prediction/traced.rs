@@ -1,0 +1,117 @@
+//! Models that PyTorch itself was traced to run, against real steps of them that were followed tensor by tensor
+//! (`tests/allocator/trace_cases.py`): families that the catalogue has no rules for, at four times the batch and twice the
+//! length of the traced sizes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use memwall::plan::{Document, Fault, Plan, plan_of};
+use memwall::predict::{self, Job, Prediction};
+use serde_json::Value;
+
+use crate::support::catalog;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/truth/traced")
+}
+
+fn cases() -> Vec<Value> {
+    let text = std::fs::read_to_string(folder().join("cases.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn plan(text: &str) -> Plan {
+    plan_of(&Document::parse(text).unwrap(), &folder()).unwrap()
+}
+
+fn predicted(text: &str) -> Prediction {
+    predict::of(&plan(text), catalog()).unwrap()
+}
+
+fn faults(text: &str) -> Vec<Fault> {
+    let plan = plan_of(&Document::parse(text).unwrap(), &folder());
+    plan.and_then(|plan| predict::of(&plan, catalog())).unwrap_err()
+}
+
+#[test]
+fn traced_models_are_predicted_as_they_run() {
+    let mut errors: BTreeMap<&str, Vec<(f64, String)>> = BTreeMap::new();
+    for case in cases() {
+        let prediction = predicted(&case["plan"].to_string());
+        let stage = &prediction.stages[0];
+        for (name, found) in [
+            ("params", prediction.params.total as f64),
+            ("trainable_params", prediction.params.trainable as f64),
+            ("peak_allocated_bytes", stage.peak_allocated.as_f64()),
+            ("activation_bytes", stage.activations_end_of_forward.as_f64()),
+            ("flops_forward", prediction.flops.forward.0),
+            ("flops_backward", prediction.flops.backward.0),
+        ] {
+            let measured = case["measured"][name].as_f64().unwrap();
+            let error = if measured == found { 0.0 } else { 100.0 * (found / measured - 1.0) };
+            errors.entry(name).or_default().push((error.abs(), format!("{} {error:+.2} %", case["id"])));
+        }
+    }
+    for (name, list) in &errors {
+        let (mean, worst) = match *name {
+            "params" | "trainable_params" => (0.0, 0.0),
+            "peak_allocated_bytes" => (1.0, 5.0),
+            "activation_bytes" => (1.0, 5.0),
+            _ => (0.5, 0.5),
+        };
+        let average = list.iter().map(|(error, _)| error).sum::<f64>() / list.len() as f64;
+        let most = list.iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+        assert!(average <= mean, "{name}: {average:.3} % on average, {}", most.1);
+        assert!(most.0 <= worst, "{name}: {}", most.1);
+    }
+    assert!(errors["params"].len() >= 20, "{} cases", errors["params"].len());
+}
+
+/// The tape of a case, and a plan of it with one more line of settings.
+fn with(name: &str, rest: &str) -> String {
+    format!("model: {{trace: {name}.tape.json.gz, sequence_length: 256}}\n{rest}")
+}
+
+#[test]
+fn what_a_trace_cannot_answer_is_refused() {
+    for (rest, key) in [
+        ("distribution: {tensor_parallel: 2}", "distribution.tensor_parallel"),
+        ("distribution: {pipeline_parallel: 2}", "distribution.pipeline_parallel"),
+        ("training: {mode: inference}", "training.mode"),
+        ("training: {precision: fp8-mixed}", "training.precision"),
+        ("training: {lora: {rank: 8}}", "training.lora"),
+    ] {
+        let faults = faults(&with("distilbert", rest));
+        assert!(faults.iter().any(|fault| fault.key == key), "{rest}: {faults:?}");
+    }
+    let found = faults("model: {trace: none.tape.json.gz}");
+    assert!(
+        found[0].to_string().contains("model.trace: ") && found[0].to_string().contains("no such file"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn settings_apply_without_another_trace() {
+    let memory = |rest: &str| predicted(&with("distilbert", rest)).stages[0].clone();
+    let plain = memory("training: {micro_batch_size: 8}");
+    let again = memory("training: {micro_batch_size: 8, activation_checkpointing: full}");
+    assert!(again.activations_end_of_forward < plain.activations_end_of_forward);
+    let frozen = predicted(&with("distilbert", "training: {frozen: [embeddings]}"));
+    // 30 522 tokens and 512 positions of 768 channels each (transformers, models/distilbert, DistilBertConfig).
+    assert_eq!(frozen.params.total - frozen.params.trainable, (30_522 + 512) * 768);
+    let sharded = memory("training: {micro_batch_size: 8}\ncluster: {num_gpus: 8}\ndistribution: {sharding: fsdp}");
+    assert!(sharded.static_bytes.0 * 7 < plain.static_bytes.0 * 2, "an eighth of weights and states, and workspaces");
+}
+
+#[test]
+fn a_prediction_of_a_tape_takes_no_longer_than_a_frame() {
+    let plan = plan(&with("distilbert", "training: {micro_batch_size: 8}"));
+    let start = Instant::now();
+    for _ in 0..5 {
+        assert!(predict::predict(&Job::resolve(&plan, catalog()).unwrap()).params.total > 0);
+    }
+    // 5 ms each in a release build; tests are built without optimisation, on machines that do other things.
+    assert!(start.elapsed().as_millis() < 5 * 250, "{:?}", start.elapsed() / 5);
+}
