@@ -60,6 +60,10 @@ pub(super) const PROFILE: Profile = Profile {
         ..transformers::SUPPORT
     },
     defaults: Defaults {
+        gradient_clipping: rule(
+            false,
+            "llm-foundry 0.22, llmfoundry/command_utils/train.py, algorithms are those of the file",
+        ),
         loss: rule(Loss::Plain, "llm-foundry, llmfoundry/models/mpt/modeling_mpt.py, compute_loss_from_logits"),
         ..transformers::PROFILE.defaults
     },

@@ -181,6 +181,7 @@ pub(super) const PROFILE: Profile = Profile {
         ),
     },
     defaults: Defaults {
+        gradient_clipping: rule(true, "megatron-core 0.16, megatron/training/arguments.py, --clip-grad 1.0"),
         precision: rule(Precision::Bf16Fp32Master, "megatron-core 0.16, megatron/training/arguments.py, --bf16"),
         optimizer: rule(Optimizer::AdamwFused, "Transformer Engine, pytorch/optimizers/fused_adam.py, FusedAdam"),
         attention: rule(Attention::Flash, "megatron-core 0.16, megatron/training/arguments.py, --attention-backend"),

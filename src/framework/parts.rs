@@ -149,4 +149,6 @@ pub struct Defaults {
     pub grouped_experts: Rule<bool>,
     /// `training.gradient_accumulation_fusion`
     pub gradient_accumulation_fusion: Rule<bool>,
+    /// `training.gradient_clipping`
+    pub gradient_clipping: Rule<bool>,
 }

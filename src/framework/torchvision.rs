@@ -1,6 +1,6 @@
 //! torchvision's modules.
 
-use super::{DataParallel, Modules, Profile, Support, rule, transformers};
+use super::{DataParallel, Defaults, Modules, Profile, Support, rule, transformers};
 use crate::plan::keywords::{Engine, Framework};
 
 /// The reference script is DistributedDataParallel around a classifier.
@@ -15,6 +15,10 @@ pub(super) const PROFILE: Profile = Profile {
     data_parallel: DataParallel {
         replicated: rule(Engine::Ddp, REFERENCE),
         ..plain("torchvision 0.24, references/classification/train.py, DistributedDataParallel")
+    },
+    defaults: Defaults {
+        gradient_clipping: rule(false, "torchvision 0.24, references/classification/train.py, --clip-grad-norm None"),
+        ..transformers::PROFILE.defaults
     },
     support: Support { compile: rule(false, REFERENCE), user_loop: rule(false, REFERENCE), ..transformers::SUPPORT },
     ..transformers::PROFILE

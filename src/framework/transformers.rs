@@ -154,6 +154,7 @@ pub(super) const PROFILE: Profile = Profile {
     },
     support: SUPPORT,
     defaults: Defaults {
+        gradient_clipping: rule(true, "transformers 4.57, training_args.py, max_grad_norm 1.0"),
         precision: rule(Precision::Bf16Mixed, "transformers 4.57.6, training_args.py, bf16"),
         optimizer: rule(Optimizer::Adamw, "PyTorch 2.9, torch/optim/optimizer.py, _default_to_fused_or_foreach"),
         attention: rule(

@@ -24,15 +24,10 @@ const NARROW: usize = 39;
 pub fn draw(view: &FixesView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let width = WIDTH.min(area.width);
     let inner = usize::from(width).saturating_sub(2);
-    let name = inner.saturating_sub(EFFECTS + 2);
-    let head = format!(
-        "  {}{}{}{}  {}",
-        left("change", name),
-        right("memory", 12),
-        right("step", 10),
-        right("time", 15),
-        "then"
-    );
+    let wide = inner >= 2 * EFFECTS - 20;
+    let name = inner.saturating_sub(if wide { EFFECTS } else { NARROW } + 2);
+    let step = if wide { right("step", 12) } else { String::new() };
+    let head = format!("  {}{}{step}{}  then", left("change", name), right("memory", 11), right("time", 13));
     let mut lines = vec![Line::styled(fit(&head, inner), look.theme.dim())];
     let mut chosen = 0;
     let mut number = 0;

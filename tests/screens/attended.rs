@@ -216,7 +216,9 @@ fn a_calibration_is_kept_used_visibly_and_dropped() {
     let planned = live.state.run.comparison.as_ref().unwrap().memory.predicted;
     press(&mut live.state, &[KeyPress::Char('5')]);
     let effects = happen(&mut live.state, Event::Key(KeyPress::Char('c')));
-    let Some(Effect::Calibrate(kept, true)) = effects.first() else { panic!("{effects:?} {:?} {:?}", live.state.notice, live.state.run.explaining.found) };
+    let Some(Effect::Calibrate(kept, true)) = effects.first() else {
+        panic!("{effects:?} {:?} {:?}", live.state.notice, live.state.run.explaining.found)
+    };
     assert_eq!(
         (kept.machine.as_str(), kept.gpu.as_str(), kept.framework.as_str()),
         ("node7", "NVIDIA H100 80GB HBM3", "megatron")

@@ -108,7 +108,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), notes),
         weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
-        gradient_clipping: part.gradient_clipping.unwrap_or(false),
+        gradient_clipping: part.gradient_clipping.unwrap_or(defaults.gradient_clipping.is),
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
         use_cache: part.use_cache.unwrap_or(true),
