@@ -27,6 +27,7 @@
 //!   - { call: nvmlDeviceGetPowerUsage, when: { from_call: 2, until_call: 4 }, error: 4 }
 //!   - { call: nvmlDeviceGetUtilizationRates, hang_s: 30 }
 //!   - { call: "*", gpu: 1, error: 999 }
+//!   - { call: nvmlDeviceGetPowerUsage, says: "NVRM: Xid 79", ends: crash }   # or abort, exit
 //! gpus:
 //!   - name: NVIDIA H100 80GB HBM3
 //!     uuid: GPU-1

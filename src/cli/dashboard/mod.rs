@@ -6,9 +6,13 @@ mod calibrations;
 mod files;
 mod input;
 mod look;
+mod output;
 mod panics;
 mod recovery;
 mod searching;
+mod stray_output;
+pub mod supervisor;
+mod suspension;
 mod terminal;
 mod watch;
 
