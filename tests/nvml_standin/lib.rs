@@ -52,6 +52,7 @@
 //!     architecture: 9
 //!     capability: [9, 0]
 //!     vbios: 96.00.61.00.01
+//!     serial: "1652922012345"
 //!     numa_node: 0
 //!     pcie: { generation: 5, generation_max: 5, width: 16, width_max: 16, sent: 1000, received: 2000, replays: 0 }
 //!     nvlink: { all: 18, down: [3], version: 4 }

@@ -145,6 +145,8 @@ pub struct Gpu {
     pub architecture: Option<u32>,
     /// CUDA compute capability, major and minor.
     pub capability: Option<(i32, i32)>,
+    /// Serial number.
+    pub serial: Option<String>,
     /// Version of the video BIOS.
     pub vbios: Option<String>,
     /// NUMA node.

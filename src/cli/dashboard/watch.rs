@@ -62,7 +62,7 @@ pub struct WatchOptions {
 pub fn watch(
     state: State,
     look: &Look,
-    open: impl FnOnce(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), String> {
     let runtime =
@@ -102,7 +102,7 @@ async fn watch_on(
     around: LoopParts,
     mut state: State,
     look: &Look,
-    open: impl FnOnce(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), String> {
     let WatchOptions { every, clock, store, calibration, follow, mut pending_demo } = outside;
