@@ -13,7 +13,7 @@ pub struct JobControl {
 
 /// What the shell wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum JobRequest {
     /// The terminal.
     Stop,
     /// The program in front again. The terminal may be as anybody left it.
@@ -31,10 +31,10 @@ impl JobControl {
     }
 
     /// Returns when the shell wants something.
-    pub async fn wanted(&mut self) -> Wanted {
+    pub async fn wanted(&mut self) -> JobRequest {
         tokio::select! {
-            _ = self.stop.recv() => Wanted::Stop,
-            _ = self.go_on.recv() => Wanted::GoOn,
+            _ = self.stop.recv() => JobRequest::Stop,
+            _ = self.go_on.recv() => JobRequest::GoOn,
         }
     }
 

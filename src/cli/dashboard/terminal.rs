@@ -16,7 +16,7 @@ use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use tokio::sync::mpsc::Receiver;
 
-use super::input::Gate;
+use super::input::InputGate;
 use super::output::Output;
 use crate::app::State;
 use crate::ui::{Look, PaneCache, draw_again};
@@ -47,7 +47,7 @@ pub struct TerminalScreen {
     terminal: Terminal<CrosstermBackend<Frame>>,
     frame: Frame,
     output: Output,
-    gate: Gate,
+    gate: InputGate,
     still: PaneCache,
     mouse: bool,
     /// What was to be drawn while the terminal was not ready.
@@ -57,7 +57,7 @@ pub struct TerminalScreen {
 
 impl TerminalScreen {
     /// Takes the terminal over, which is read through `gate`. Its answers come in `answers`.
-    pub fn take(gate: Gate, answers: Receiver<()>) -> Result<Self, String> {
+    pub fn take(gate: InputGate, answers: Receiver<()>) -> Result<Self, String> {
         if !stdout().is_terminal() || !stdin().is_terminal() {
             return Err("the dashboard needs a terminal; `memwall predict PLAN` writes a report anywhere".to_owned());
         }
@@ -67,7 +67,7 @@ impl TerminalScreen {
         })
     }
 
-    fn open(gate: Gate, answers: Receiver<()>) -> io::Result<Self> {
+    fn open(gate: InputGate, answers: Receiver<()>) -> io::Result<Self> {
         enable_raw_mode()?;
         // Told of its size and not asked for it before every frame: that costs two calls of the system.
         let (width, height) = size();

@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::active_recording::ActiveRecording;
 use super::files::{self, Keeper};
-use super::input::{self, Gate};
+use super::input::{self, InputGate};
 use super::panics::Panics;
 use super::recovery::{RecoveryRequest, Store};
 use super::searching::Search;
@@ -73,7 +73,7 @@ pub fn watch(
         (TerminationSignals::listen()?, JobControl::listen()?)
     };
     let (answers, answered) = mpsc::channel(1);
-    let gate = Gate::default();
+    let gate = InputGate::default();
     let screen = TerminalScreen::take(gate.clone(), answered)?;
     let panics = Panics::catch();
     let around = LoopParts { screen, gate, answers, ending, jobs, panics: panics.clone() };
@@ -91,7 +91,7 @@ pub fn watch(
 /// What surrounds the dashboard.
 struct LoopParts {
     screen: TerminalScreen,
-    gate: Gate,
+    gate: InputGate,
     answers: Sender<()>,
     ending: TerminationSignals,
     jobs: JobControl,
@@ -163,7 +163,7 @@ async fn watch_on(
                 Some(Vec::new())
             }
             wanted = jobs.wanted() => {
-                if wanted == suspension::Wanted::Stop {
+                if wanted == suspension::JobRequest::Stop {
                     jobs.stop(&mut screen).await;
                 }
                 screen.take_again()?;

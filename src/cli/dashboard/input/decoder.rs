@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Input;
+use super::TerminalInput;
 use super::keys::{key_of_csi, key_of_ss3, plain_key, pointer};
 use crate::app::KeyPress;
 use crate::plan::MAX_BYTES;
@@ -24,16 +24,16 @@ const PASTED: &[u8] = b"\x1b[201~";
 
 /// Bytes in, keys out.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct InputDecoder {
     /// Begun and not whole.
     pending: Vec<u8>,
-    inside: Inside,
+    inside: DecoderState,
     /// What came last was taken for the key Escape: it may have been the first byte of a sequence.
     escaped: bool,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Inside {
+enum DecoderState {
     #[default]
     Nothing,
     /// An answer in words (OSC, DCS, APC): until its end.
@@ -45,7 +45,7 @@ enum Inside {
 /// What stands at the beginning of bytes.
 enum Part {
     /// So many bytes; what they are for the dashboard, if anything.
-    Whole(usize, Option<Input>),
+    Whole(usize, Option<TerminalInput>),
     /// So many bytes begin an answer in words.
     AnswerBegins(usize),
     /// So many bytes begin a paste.
@@ -54,9 +54,9 @@ enum Part {
     Begun,
 }
 
-impl Decoder {
+impl InputDecoder {
     /// What these bytes are, with those before them.
-    pub fn take(&mut self, bytes: &[u8]) -> Vec<Input> {
+    pub fn take(&mut self, bytes: &[u8]) -> Vec<TerminalInput> {
         if std::mem::take(&mut self.escaped) && continues_a_sequence(bytes) {
             self.pending.push(ESC);
         }
@@ -64,9 +64,9 @@ impl Decoder {
         let mut inputs = Vec::new();
         while !self.pending.is_empty() {
             let used = match &mut self.inside {
-                Inside::Nothing => self.take_plain(&mut inputs),
-                Inside::Answer => self.take_answer(),
-                Inside::Paste(_) => self.take_paste(&mut inputs),
+                DecoderState::Nothing => self.take_plain(&mut inputs),
+                DecoderState::Answer => self.take_answer(),
+                DecoderState::Paste(_) => self.take_paste(&mut inputs),
             };
             match used {
                 Some(used) => drop(self.pending.drain(..used)),
@@ -79,36 +79,36 @@ impl Decoder {
     /// How long to wait for what follows; none where nothing has begun.
     pub fn patience(&self) -> Option<Duration> {
         match (&self.inside, self.pending.as_slice()) {
-            (Inside::Nothing, []) => None,
-            (Inside::Nothing, [ESC]) => Some(ALONE),
+            (DecoderState::Nothing, []) => None,
+            (DecoderState::Nothing, [ESC]) => Some(ALONE),
             _ => Some(BROKEN_OFF),
         }
     }
 
     /// Nothing has followed.
-    pub fn give_up(&mut self) -> Vec<Input> {
-        let alone = self.inside == Inside::Nothing && self.pending == [ESC];
+    pub fn give_up(&mut self) -> Vec<TerminalInput> {
+        let alone = self.inside == DecoderState::Nothing && self.pending == [ESC];
         self.pending.clear();
         self.escaped = alone;
         match std::mem::take(&mut self.inside) {
-            Inside::Paste(text) => vec![Input::Paste(lossy(text))],
-            _ if alone => vec![Input::Key(KeyPress::Esc)],
+            DecoderState::Paste(text) => vec![TerminalInput::Paste(lossy(text))],
+            _ if alone => vec![TerminalInput::Key(KeyPress::Esc)],
             _ => Vec::new(),
         }
     }
 
-    fn take_plain(&mut self, inputs: &mut Vec<Input>) -> Option<usize> {
+    fn take_plain(&mut self, inputs: &mut Vec<TerminalInput>) -> Option<usize> {
         match part(&self.pending) {
             Part::Whole(used, input) => {
                 inputs.extend(input);
                 Some(used)
             }
             Part::AnswerBegins(used) => {
-                self.inside = Inside::Answer;
+                self.inside = DecoderState::Answer;
                 Some(used)
             }
             Part::PasteBegins(used) => {
-                self.inside = Inside::Paste(Vec::new());
+                self.inside = DecoderState::Paste(Vec::new());
                 Some(used)
             }
             Part::Begun => None,
@@ -128,12 +128,12 @@ impl Decoder {
             (ESC, Some(_)) => end,
             _ => end + 1,
         };
-        self.inside = Inside::Nothing;
+        self.inside = DecoderState::Nothing;
         Some(used)
     }
 
-    fn take_paste(&mut self, inputs: &mut Vec<Input>) -> Option<usize> {
-        let Inside::Paste(text) = &mut self.inside else { return None };
+    fn take_paste(&mut self, inputs: &mut Vec<TerminalInput>) -> Option<usize> {
+        let DecoderState::Paste(text) = &mut self.inside else { return None };
         let end = self.pending.windows(PASTED.len()).position(|window| window == PASTED);
         let begun = || {
             let shorter = (1..PASTED.len()).rev();
@@ -145,8 +145,8 @@ impl Decoder {
         if end.is_none() {
             return (here > 0).then_some(here);
         }
-        inputs.push(Input::Paste(lossy(std::mem::take(text))));
-        self.inside = Inside::Nothing;
+        inputs.push(TerminalInput::Paste(lossy(std::mem::take(text))));
+        self.inside = DecoderState::Nothing;
         Some(here + PASTED.len())
     }
 }
@@ -175,20 +175,20 @@ fn part(bytes: &[u8]) -> Part {
     match bytes {
         [ESC] | [ESC, b'[' | b'O' | b']' | b'P' | b'_'] => Part::Begun,
         [ESC, b'[', ..] => csi(bytes),
-        [ESC, b'O', key, ..] => Part::Whole(3, key_of_ss3(*key).map(Input::Key)),
+        [ESC, b'O', key, ..] => Part::Whole(3, key_of_ss3(*key).map(TerminalInput::Key)),
         [ESC, b']', next, ..] if next.is_ascii_digit() => Part::AnswerBegins(3),
         [ESC, b'P', next, ..] if begins_dcs(*next) => Part::AnswerBegins(3),
         [ESC, b'_', b'G', ..] => Part::AnswerBegins(3),
         // Escape, and then a key that no Alt goes with.
-        [ESC, 0..=0x1f | 0x7f, ..] => Part::Whole(1, Some(Input::Key(KeyPress::Esc))),
+        [ESC, 0..=0x1f | 0x7f, ..] => Part::Whole(1, Some(TerminalInput::Key(KeyPress::Esc))),
         // Alt and a character.
         [ESC, rest @ ..] => match character(rest) {
             Some((length, _)) => Part::Whole(1 + length, None),
             None => Part::Begun,
         },
-        [0..=0x1f | 0x7f, ..] => Part::Whole(1, plain_key(bytes[0]).map(Input::Key)),
+        [0..=0x1f | 0x7f, ..] => Part::Whole(1, plain_key(bytes[0]).map(TerminalInput::Key)),
         _ => match character(bytes) {
-            Some((length, character)) => Part::Whole(length, character.map(|c| Input::Key(KeyPress::Char(c)))),
+            Some((length, character)) => Part::Whole(length, character.map(|c| TerminalInput::Key(KeyPress::Char(c)))),
             None => Part::Begun,
         },
     }
@@ -236,7 +236,7 @@ fn csi(bytes: &[u8]) -> Part {
     let parameters = std::str::from_utf8(parameters).unwrap_or_default();
     match (parameters, end) {
         ("200", b'~') => Part::PasteBegins(used),
-        ("0" | "3", b'n') => Part::Whole(used, Some(Input::Answer)),
+        ("0" | "3", b'n') => Part::Whole(used, Some(TerminalInput::Answer)),
         (_, b'm' | b'M') => {
             let (numbers, sgr) = (parameters.trim_start_matches('<'), parameters.starts_with('<'));
             let mut numbers = numbers.split(';').map(|number| number.parse().unwrap_or(0_u16));
@@ -245,7 +245,7 @@ fn csi(bytes: &[u8]) -> Part {
             let button = if sgr { button } else { button.saturating_sub(32) };
             Part::Whole(used, pointer([button, column, row], end == b'M'))
         }
-        _ => Part::Whole(used, key_of_csi(parameters, end).map(Input::Key)),
+        _ => Part::Whole(used, key_of_csi(parameters, end).map(TerminalInput::Key)),
     }
 }
 
@@ -254,8 +254,8 @@ mod tests {
     use super::*;
     use crate::ui::Pointer;
 
-    fn keys(keys: &str) -> Vec<Input> {
-        keys.chars().map(|key| Input::Key(KeyPress::Char(key))).collect()
+    fn keys(keys: &str) -> Vec<TerminalInput> {
+        keys.chars().map(|key| TerminalInput::Key(KeyPress::Char(key))).collect()
     }
 
     /// Answers as terminals give them: xterm's ctlseqs, "Device Status Report", "Operating System Commands",
@@ -279,15 +279,15 @@ mod tests {
     fn answers_are_no_keys_in_whatever_pieces_they_come() {
         for answer in ANSWERS {
             for cut in 0..=answer.len() {
-                let mut decoder = Decoder::default();
+                let mut decoder = InputDecoder::default();
                 let (first, second) = answer.as_bytes().split_at(cut);
                 let mut got = decoder.take(first);
                 got.extend(decoder.take(second));
                 got.extend(decoder.take(b"x"));
                 assert_eq!(got, keys("x"), "{answer:?} cut at {cut}");
             }
-            let mut decoder = Decoder::default();
-            let got: Vec<Input> = answer.bytes().flat_map(|byte| decoder.take(&[byte])).collect();
+            let mut decoder = InputDecoder::default();
+            let got: Vec<TerminalInput> = answer.bytes().flat_map(|byte| decoder.take(&[byte])).collect();
             assert_eq!((got, decoder.patience()), (Vec::new(), None), "{answer:?}");
         }
     }
@@ -295,9 +295,9 @@ mod tests {
     #[test]
     fn an_answer_whose_first_byte_was_taken_for_escape_is_no_key_either() {
         for answer in ANSWERS {
-            let mut decoder = Decoder::default();
+            let mut decoder = InputDecoder::default();
             assert_eq!(decoder.take(b"\x1b"), []);
-            assert_eq!(decoder.give_up(), [Input::Key(KeyPress::Esc)]);
+            assert_eq!(decoder.give_up(), [TerminalInput::Key(KeyPress::Esc)]);
             let rest = &answer.as_bytes()[1..];
             assert_eq!(decoder.take(rest), [], "{answer:?}");
             assert_eq!(decoder.take(b"q"), keys("q"), "{answer:?}");
@@ -332,23 +332,23 @@ mod tests {
             ("\x1b[\x03", &[Ctrl('c')]),
         ];
         for (sent, pressed) in cases {
-            let expected: Vec<Input> = pressed.iter().copied().map(Input::Key).collect();
-            assert_eq!(Decoder::default().take(sent.as_bytes()), expected, "{sent:?}");
-            let mut decoder = Decoder::default();
-            let single: Vec<Input> = sent.bytes().flat_map(|byte| decoder.take(&[byte])).collect();
+            let expected: Vec<TerminalInput> = pressed.iter().copied().map(TerminalInput::Key).collect();
+            assert_eq!(InputDecoder::default().take(sent.as_bytes()), expected, "{sent:?}");
+            let mut decoder = InputDecoder::default();
+            let single: Vec<TerminalInput> = sent.bytes().flat_map(|byte| decoder.take(&[byte])).collect();
             assert_eq!(single, expected, "{sent:?} byte by byte");
         }
     }
 
     #[test]
     fn pastes_and_the_mouse() {
-        let mut decoder = Decoder::default();
+        let mut decoder = InputDecoder::default();
         let sent = "a\x1b[200~q: \x1b[A\n\x1b]11;é\x1b[201~b";
-        let expected = [keys("a"), vec![Input::Paste("q: \x1b[A\n\x1b]11;é".to_owned())], keys("b")].concat();
+        let expected = [keys("a"), vec![TerminalInput::Paste("q: \x1b[A\n\x1b]11;é".to_owned())], keys("b")].concat();
         assert_eq!(decoder.take(sent.as_bytes()), expected);
-        let single: Vec<Input> = sent.bytes().flat_map(|byte| decoder.take(&[byte])).collect();
+        let single: Vec<TerminalInput> = sent.bytes().flat_map(|byte| decoder.take(&[byte])).collect();
         assert_eq!(single, expected);
-        let at = |rows| vec![Input::Pointer(Pointer { column: 4, row: 9, rows })];
+        let at = |rows| vec![TerminalInput::Pointer(Pointer { column: 4, row: 9, rows })];
         // SGR, urxvt's and X10's words for column 5, row 10.
         assert_eq!(decoder.take(b"\x1b[<0;5;10M\x1b[<0;5;10m"), at(None));
         assert_eq!(decoder.take(b"\x1b[<64;5;10M"), at(Some(-1)));
@@ -359,15 +359,15 @@ mod tests {
     #[test]
     fn what_breaks_off_costs_no_later_key() {
         for begun in ["\x1b[12", "\x1b]11;rgb", "\x1bP>|X", "\u{1f600}"] {
-            let mut decoder = Decoder::default();
+            let mut decoder = InputDecoder::default();
             assert_eq!(decoder.take(&begun.as_bytes()[..3]), []);
             assert_eq!(decoder.patience(), Some(BROKEN_OFF), "{begun:?}");
             assert_eq!(decoder.give_up(), []);
             assert_eq!(decoder.take(b"q"), keys("q"));
         }
-        let mut decoder = Decoder::default();
+        let mut decoder = InputDecoder::default();
         assert_eq!(decoder.take(b"\x1b[200~abc"), []);
-        assert_eq!(decoder.give_up(), [Input::Paste("abc".to_owned())]);
+        assert_eq!(decoder.give_up(), [TerminalInput::Paste("abc".to_owned())]);
         assert_eq!(decoder.take(&[b"\x1b[".as_slice(), &[b'1'; 10_000]].concat()), []);
         assert_eq!(decoder.take(b"q"), keys("q"));
     }

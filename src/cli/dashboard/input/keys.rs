@@ -1,6 +1,6 @@
 //! Keys and the mouse, as terminals name them.
 
-use super::Input;
+use super::TerminalInput;
 use crate::app::KeyPress;
 use crate::ui::Pointer;
 
@@ -79,7 +79,7 @@ fn coded(code: &str, control: bool) -> Option<KeyPress> {
 }
 
 /// Where the mouse was used, and rows down for the wheel: button with what was held, column and row from 1.
-pub fn pointer([button, column, row]: [u16; 3], pressed: bool) -> Option<Input> {
+pub fn pointer([button, column, row]: [u16; 3], pressed: bool) -> Option<TerminalInput> {
     const HELD: u16 = 4 | 8 | 16;
     let rows = match button & !HELD {
         0 if pressed => None,
@@ -87,5 +87,5 @@ pub fn pointer([button, column, row]: [u16; 3], pressed: bool) -> Option<Input> 
         65 => Some(1),
         _ => return None,
     };
-    Some(Input::Pointer(Pointer { column: column.saturating_sub(1), row: row.saturating_sub(1), rows }))
+    Some(TerminalInput::Pointer(Pointer { column: column.saturating_sub(1), row: row.saturating_sub(1), rows }))
 }

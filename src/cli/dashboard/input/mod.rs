@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use super::terminal::size;
 use crate::app::{Event, KeyPress};
 use crate::ui::Pointer;
-use decoder::Decoder;
+use decoder::InputDecoder;
 
 /// Chunks of bytes that may wait: beyond that the terminal's driver keeps them.
 const CHUNKS: usize = 16;
@@ -28,7 +28,7 @@ const CLOSED: Duration = Duration::from_millis(20);
 
 /// What a terminal sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
+pub enum TerminalInput {
     /// A key.
     Key(KeyPress),
     /// Text, all at once.
@@ -44,9 +44,9 @@ pub const ASK: &str = "\x1b[5n";
 
 /// Whether the terminal is read. What is typed while it is not is the shell's.
 #[derive(Debug, Clone, Default)]
-pub struct Gate(Arc<AtomicBool>);
+pub struct InputGate(Arc<AtomicBool>);
 
-impl Gate {
+impl InputGate {
     /// Reads no more.
     pub fn close(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl Gate {
 }
 
 /// Passes on what the terminal sends, until it or the dashboard is gone.
-pub async fn pass_on(gate: Gate, events: Sender<Event>, pointers: Sender<Pointer>, answers: Sender<()>) {
+pub async fn pass_on(gate: InputGate, events: Sender<Event>, pointers: Sender<Pointer>, answers: Sender<()>) {
     if pass_all(gate, &events, &pointers, &answers).await.is_some() {
         // A dashboard that has gone meanwhile needs no telling.
         drop(events.send(Event::TerminalGone).await);
@@ -71,7 +71,12 @@ pub async fn pass_on(gate: Gate, events: Sender<Event>, pointers: Sender<Pointer
 }
 
 /// None where the dashboard is gone.
-async fn pass_all(gate: Gate, events: &Sender<Event>, pointers: &Sender<Pointer>, answers: &Sender<()>) -> Option<()> {
+async fn pass_all(
+    gate: InputGate,
+    events: &Sender<Event>,
+    pointers: &Sender<Pointer>,
+    answers: &Sender<()>,
+) -> Option<()> {
     let (chunks, mut typed) = mpsc::channel(CHUNKS);
     let Ok(mut sizes) = signal(SignalKind::window_change()) else { return Some(()) };
     // From here on a change of size is told; what it was before then nobody told.
@@ -83,7 +88,7 @@ async fn pass_all(gate: Gate, events: &Sender<Event>, pointers: &Sender<Pointer>
     if thread::Builder::new().name("terminal".to_owned()).spawn(move || read_all(&gate, &chunks)).is_err() {
         return Some(());
     }
-    let mut decoder = Decoder::default();
+    let mut decoder = InputDecoder::default();
     loop {
         let inputs = tokio::select! {
             bytes = typed.recv() => match bytes {
@@ -98,18 +103,18 @@ async fn pass_all(gate: Gate, events: &Sender<Event>, pointers: &Sender<Pointer>
         };
         for input in inputs {
             match input {
-                Input::Key(key) => events.send(Event::Key(key)).await.ok()?,
-                Input::Paste(text) => events.send(Event::Paste(text)).await.ok()?,
+                TerminalInput::Key(key) => events.send(Event::Key(key)).await.ok()?,
+                TerminalInput::Paste(text) => events.send(Event::Paste(text)).await.ok()?,
                 // A wheel turns faster than anyone reads, and an answer that waits tells as much as two.
-                Input::Pointer(pointer) => drop(pointers.try_send(pointer)),
-                Input::Answer => drop(answers.try_send(())),
+                TerminalInput::Pointer(pointer) => drop(pointers.try_send(pointer)),
+                TerminalInput::Answer => drop(answers.try_send(())),
             }
         }
     }
 }
 
 /// Returns when what was begun is not going to be continued.
-async fn silence(decoder: &Decoder) {
+async fn silence(decoder: &InputDecoder) {
     match decoder.patience() {
         Some(patience) => sleep(patience).await,
         None => std::future::pending().await,
@@ -117,7 +122,7 @@ async fn silence(decoder: &Decoder) {
 }
 
 /// Reads until the terminal or the dashboard is gone.
-fn read_all(gate: &Gate, chunks: &Sender<Vec<u8>>) {
+fn read_all(gate: &InputGate, chunks: &Sender<Vec<u8>>) {
     let mut buffer = [0; 4096];
     loop {
         // Waited for first: nothing is taken that came after the gate was closed.
