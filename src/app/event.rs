@@ -131,6 +131,8 @@ pub enum Event {
     Calibrated(Result<Calibrations, String>),
     /// The command of an alert could not be run, or failed.
     AlertFailed(String),
+    /// A library, mostly a GPU's driver, wrote this line to standard output or standard error.
+    StrayLine(String),
     /// A search for plans goes on.
     Searching {
         /// Which.
@@ -221,6 +223,10 @@ pub enum Effect {
     Calibrate(Box<SavedCalibration>, bool),
     /// Tell the world outside of an alert.
     Alert(Box<AlertMessage>),
+    /// Draw everything anew, over whatever another program has written.
+    Repaint,
+    /// Give the terminal back and stop, until the shell continues the program.
+    Suspend,
     /// Leave.
     Quit,
 }

@@ -268,11 +268,12 @@ impl State {
     #[must_use]
     pub fn other_card(&self) -> Option<&str> {
         let planned = &self.plans.compared().job()?.hardware.gpu;
-        let device = self.monitor.devices().iter().find(|device| device.name.value().is_some())?;
-        let name = device.name.value()?;
-        // A GPU that the catalogue does not know may be the plan's own custom one.
-        let seen = self.catalog.gpu(name)?;
-        (seen.name != planned.name).then_some(name)
+        // One that the catalogue does not know may be the plan's own custom one, but not a known one of the plan.
+        let known = self.catalog.gpu(&planned.name).is_some();
+        let is_other = |name: &str| self.catalog.gpu(name).map_or(known, |seen| seen.name != planned.name);
+        // A part of a GPU (MIG) has a name that no GPU has.
+        let whole = self.monitor.devices().iter().filter(|device| device.mig.is_none());
+        whole.filter_map(|device| device.name.value()).map(String::as_str).find(|name| is_other(name))
     }
 
     /// What is seen is the demo's.

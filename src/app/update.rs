@@ -109,6 +109,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
         Event::Calibrated(outcome) => calibrations::written(state, outcome),
         Event::AlertFailed(why) => state.notice = Some(problem(why)),
+        Event::StrayLine(line) => state.notice = Some(problem(format!("a driver or library wrote: {line}"))),
         Event::Searching { number, seen, found } => {
             search::goes_on(&mut state.dialogs, number, seen, found.map(|found| *found));
         }
@@ -148,7 +149,12 @@ fn on_sample(state: &mut State, sample: Sample) -> Vec<Effect> {
 }
 
 fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
-    state.notice = None;
+    // The text has an undo on the same key.
+    match state.keys.lookup(key, KeyContext::Anywhere, false) {
+        Some(Action::Repaint) => return vec![Effect::Repaint],
+        Some(Action::Suspend) if state.context() != KeyContext::Text => return vec![Effect::Suspend],
+        _ => state.notice = None,
+    }
     if state.dialogs.picker.is_some() {
         let (mut effects, action) = picking::on_key(state, key);
         effects.extend(action.map(|action| act(state, action)).into_iter().flatten());
@@ -183,6 +189,8 @@ fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
 fn act(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::Quit => return saving::quit(state),
+        Action::Repaint => return vec![Effect::Repaint],
+        Action::Suspend => return vec![Effect::Suspend],
         Action::Save => return saving::ask(state),
         Action::SaveAs => saving::ask_where(&mut state.dialogs),
         Action::Export => exporting::ask(state),

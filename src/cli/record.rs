@@ -74,7 +74,8 @@ fn record(
     // A simulated run is recorded where one is asked for, never for want of a GPU.
     let demo = demo.filter(|_| matches!(choice, SourceChoice::Demo(_)));
     let means = SourceContext { demo, later: None, requirements: SharedRequirements::everything(), catalog };
-    let open = move || observe::open(choice, means);
+    let mut means = Some(means);
+    let open = move || observe::open(choice.clone(), means.take().ok_or("it could not be opened")?);
     let recorded = runtime.block_on(until_asked(args, text, open, streams));
     // A thread that is stuck in a driver must not keep the program.
     runtime.shutdown_background();
@@ -84,7 +85,7 @@ fn record(
 async fn until_asked(
     args: &RecordArgs,
     plan: Option<PlanText>,
-    open: impl FnOnce() -> Result<Box<dyn Source>, String> + Send + 'static,
+    open: impl FnMut() -> Result<Box<dyn Source>, String> + Send + 'static,
     streams: &mut Streams<'_>,
 ) -> Result<RecordingTotals, String> {
     let mut ending = TerminationSignals::listen()?;

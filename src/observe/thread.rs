@@ -17,6 +17,9 @@ use crate::reading::playback::PlaybackCommand;
 /// what there is is handed over: a long way is shown as it goes.
 const TOGETHER: (usize, Duration) = (256, Duration::from_millis(40));
 
+/// Intervals between two tries to open a source.
+const BETWEEN_TRIES: u32 = 5;
+
 /// Steers the thread of a source, and ends it when it is dropped or told to.
 ///
 /// The thread is never joined: it may be stuck in the driver for good, and the program
@@ -40,7 +43,8 @@ impl Handle {
 
 /// Opens a source on a new thread and has it sample every `interval`.
 ///
-/// `open` runs on that thread, because loading a driver's library may block as well.
+/// `open` runs on that thread, because loading a driver's library may block as well. While it fails, it is tried again;
+/// each other reason is reported once.
 /// `clock` gives the time that samples carry. When `reports` is full, a live sample is
 /// dropped rather than queued: the reader wants the newest, and
 /// [`Sample::dropped`](crate::reading::Sample::dropped) tells it how many it has missed
@@ -49,21 +53,49 @@ impl Handle {
 ///
 /// # Errors
 /// When the system gives no thread.
-pub fn spawn<O, C>(open: O, interval: Duration, clock: C, reports: Sender<SourceReport>) -> io::Result<Handle>
+pub fn spawn<O, C>(mut open: O, interval: Duration, clock: C, reports: Sender<SourceReport>) -> io::Result<Handle>
 where
-    O: FnOnce() -> Result<Box<dyn Source>, String> + Send + 'static,
+    O: FnMut() -> Result<Box<dyn Source>, String> + Send + 'static,
     C: Fn() -> Moment + Send + 'static,
 {
     let (steers, steered) = std_mpsc::channel();
-    thread::Builder::new().name("source".to_owned()).spawn(move || match open() {
-        Ok(source) if reports.try_send(SourceReport::Started(source.info())).is_err() => {}
-        Ok(source) if source.playback().is_some() => play(source, interval, &clock, &reports, &steered),
-        Ok(source) => watch(source, interval, &clock, &reports, &steered),
-        // The channel is fresh and nobody else sends, so there is room; if the receiver
-        // has gone meanwhile, nobody is left to be told.
-        Err(why) => drop(reports.try_send(SourceReport::Failed(why))),
+    thread::Builder::new().name("source".to_owned()).spawn(move || {
+        match opened(&mut open, interval, &reports, &steered) {
+            None => {}
+            Some(source) if reports.blocking_send(SourceReport::Started(source.info())).is_err() => {}
+            Some(source) if source.playback().is_some() => play(source, interval, &clock, &reports, &steered),
+            Some(source) => watch(source, interval, &clock, &reports, &steered),
+        }
     })?;
     Ok(Handle { steers })
+}
+
+/// Tries until the source opens: a driver is loaded, an exporter started, a GPU put back while the dashboard runs. None
+/// where nobody waits any more.
+fn opened(
+    open: &mut impl FnMut() -> Result<Box<dyn Source>, String>,
+    interval: Duration,
+    reports: &Sender<SourceReport>,
+    steered: &std_mpsc::Receiver<PlaybackCommand>,
+) -> Option<Box<dyn Source>> {
+    let mut told = None;
+    loop {
+        let why = match open() {
+            Ok(source) => return Some(source),
+            Err(why) => why,
+        };
+        if told.as_ref() != Some(&why) {
+            reports.blocking_send(SourceReport::Failed(why.clone())).ok()?;
+            told = Some(why);
+        }
+        let due = Instant::now() + interval * BETWEEN_TRIES;
+        while let Some(pause) = due.checked_duration_since(Instant::now()) {
+            let stopped = steered.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected);
+            if stopped || reports.is_closed() {
+                return None;
+            }
+        }
+    }
 }
 
 /// Samples until somebody says stop.
@@ -174,10 +206,10 @@ mod tests {
         }
     }
 
-    fn counter(hang_from: u64) -> (Arc<AtomicU64>, impl FnOnce() -> Result<Box<dyn Source>, String> + Send) {
+    fn counter(hang_from: u64) -> (Arc<AtomicU64>, impl FnMut() -> Result<Box<dyn Source>, String> + Send) {
         let asked = Arc::new(AtomicU64::new(0));
-        let source = Counter { asked: Arc::clone(&asked), hang_from };
-        (asked, move || Ok(Box::new(source) as Box<dyn Source>))
+        let mut source = Some(Counter { asked: Arc::clone(&asked), hang_from });
+        (asked, move || Ok(Box::new(source.take().ok_or("opened twice")?) as Box<dyn Source>))
     }
 
     /// A clock that moves a second each time somebody looks.
@@ -238,11 +270,37 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_cannot_be_opened_says_why() {
+    fn a_source_that_cannot_be_opened_says_why_and_is_tried_again() {
         let (sender, mut receiver) = mpsc::channel(4);
-        let _stopper = spawn(|| Err("no driver".to_owned()), Duration::from_secs(1), steps(), sender).unwrap();
+        let mut tries = 0;
+        let open = move || {
+            tries += 1;
+            match tries {
+                1 | 2 => Err("no driver".to_owned()),
+                3 => Err("no GPU".to_owned()),
+                _ => Ok(Box::new(Counter { asked: Arc::default(), hang_from: u64::MAX }) as Box<dyn Source>),
+            }
+        };
+        let _stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
         assert_eq!(receiver.blocking_recv(), Some(SourceReport::Failed("no driver".to_owned())));
-        assert_eq!(receiver.blocking_recv(), None);
+        assert_eq!(receiver.blocking_recv(), Some(SourceReport::Failed("no GPU".to_owned())), "each reason once");
+        assert!(matches!(receiver.blocking_recv(), Some(SourceReport::Started(_))));
+        assert!(matches!(receiver.blocking_recv(), Some(SourceReport::Sample(_))));
+    }
+
+    #[test]
+    fn a_source_that_never_opens_ends_with_its_receiver() {
+        let (asked, receiver) = (Arc::new(AtomicU64::new(0)), mpsc::channel(4));
+        let (sender, receiver) = receiver;
+        let alive = Arc::downgrade(&asked);
+        let open = move || {
+            asked.fetch_add(1, Ordering::SeqCst);
+            Err("no driver".to_owned())
+        };
+        let _stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
+        wait_until("two tries", || alive.upgrade().is_some_and(|asked| asked.load(Ordering::SeqCst) >= 2));
+        drop(receiver);
+        wait_until("the end", || alive.strong_count() == 0);
     }
 
     #[test]

@@ -86,6 +86,22 @@ impl DeviceSample {
         !listed && !works && holds.is_none_or(|share| share.0 < DRIVER)
     }
 
+    /// In words, where it works and its PCIe link has fewer lanes or a lower generation than device and slot can do. An
+    /// idle one lowers its generation to save power.
+    #[must_use]
+    pub fn narrow_link(&self) -> Option<String> {
+        let links = &self.links;
+        let below = |now: &Reading<u32>, most: &Reading<u32>| {
+            now.value().copied().zip(most.value().copied()).filter(|(now, most)| now < most)
+        };
+        if let Some((now, most)) = below(&links.pcie_width, &links.pcie_width_max) {
+            return Some(format!("PCIe x{now} of x{most}"));
+        }
+        let works = self.busy.value().is_some_and(|busy| busy.0 > 0.5);
+        let generation = below(&links.pcie_generation, &links.pcie_generation_max).filter(|_| works);
+        generation.map(|(now, most)| format!("PCIe gen {now} of {most}"))
+    }
+
     /// A device that says nothing, and why.
     #[must_use]
     pub fn absent(index: u32, why: &Absence) -> Self {

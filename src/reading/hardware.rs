@@ -49,6 +49,8 @@ readings! {
     pub struct Board {
         /// PCI address, `00000000:1B:00.0`.
         pub pci: String,
+        /// Serial number of the board, as it is printed on it.
+        pub serial: String,
         /// The chip's generation in the driver's word, `Hopper`.
         pub architecture: String,
         /// CUDA compute capability, `9.0`.

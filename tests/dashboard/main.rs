@@ -22,6 +22,7 @@ mod recording;
 mod recovery;
 mod searching;
 mod signals;
+mod slow_terminals;
 mod sources;
 
 use support::{demo, standin, terminal};

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use crate::plan::PLAN;
 use crate::standin::{Scenario, library};
-use crate::terminal::{Program, Terminal, keys};
+use crate::terminal::{Program, Terminal, contains, keys};
 
 #[test]
 fn signals_end_it_well() {
-    for signal in ["TERM", "HUP", "INT"] {
+    for signal in ["TERM", "HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "ABRT", "XCPU", "VTALRM", "PROF", "IO", "PWR"]
+    {
         let terminal = Program::memwall().start();
         terminal.wait_for("demo");
         terminal.assert_taken_over();
@@ -80,6 +81,82 @@ fn a_panic_gives_the_terminal_back_and_is_said_in_one_line() {
         assert!(stderr.contains(said), "{stderr}");
         assert!(!terminal.screen().contains("panicked"), "nor over the screen:\n{}", terminal.screen());
     }
+}
+
+/// A driver that does this when it is asked for the power.
+fn driver(does: &str) -> Scenario {
+    let gpu = "gpus: [{ name: NVIDIA H100, memory: { total: 85520809984, used: 1.0e+10 }, power: 300000 }]";
+    Scenario::new(&format!("faults: [{{ call: nvmlDeviceGetPowerUsage, {does} }}]\n{gpu}\n"))
+}
+
+#[test]
+fn a_driver_that_ends_the_program_leaves_the_terminal_as_it_was() {
+    for way in ["crash", "abort", "exit"] {
+        // The screen is there first.
+        let scenario = driver(&format!("when: {{ from_call: 5 }}, ends: {way}"));
+        let terminal = Program::memwall().nvml(&scenario).start();
+        assert_eq!(terminal.exit_code(), 1, "{way}");
+        terminal.assert_restored();
+        let said = terminal.screen();
+        assert!(said.contains("the dashboard was ended from within"), "{way}: {said}");
+        assert!(contains(&terminal.raw(), b"\x1b[?1049h"), "{way}");
+    }
+}
+
+#[test]
+fn what_a_driver_writes_is_a_line_and_never_on_the_screen() {
+    let scenario = driver("when: { from_call: 3, until_call: 4 }, says: 'NVRM: Xid (PCI:0000:1b:00): 79'");
+    let mut terminal = Program::memwall().nvml(&scenario).start();
+    let screen = terminal.wait_for("NVRM: Xid (PCI:0000:1b:00): 79");
+    let rows: Vec<&str> = screen.lines().filter(|row| row.contains("NVRM")).collect();
+    assert!(rows.len() == 1 && rows[0].contains("wrote: NVRM"), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
+    assert!(!terminal.screen().contains("NVRM"), "{}", terminal.screen());
+}
+
+#[test]
+fn ctrl_l_draws_everything_anew() {
+    let mut terminal = Program::memwall().start();
+    let whole = terminal.wait_for("1 Plan");
+    terminal.scribble("XXXXXXXX over it all");
+    assert!(terminal.screen().contains("XXXXXXXX"));
+    terminal.keys("\x0c");
+    let again = terminal.wait_without("XXXXXXXX");
+    assert_eq!(again.lines().nth(2), whole.lines().nth(2));
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back() {
+    let program = Program::at("sh").args(&["-i"]).env("PS1", "$ ").env("ENV", "/dev/null");
+    let mut terminal = program.start();
+    terminal.wait_for("$");
+    terminal.keys(&format!("{} --theme dark\r", env!("CARGO_BIN_EXE_memwall")));
+    terminal.wait_for("1 Plan");
+    terminal.keys("\x1a");
+    terminal.wait_for("Stopped");
+    terminal.keys("echo the $((40 + 2)) shell\r");
+    terminal.wait_for("the 42 shell");
+    terminal.keys("fg\r");
+    terminal.wait_for("1 Plan");
+    terminal.keys("?");
+    terminal.wait_for("key closes");
+    terminal.keys(" q");
+    terminal.wait_for("the 42 shell");
+    terminal.keys("exit\r");
+    terminal.exit_code();
+}
+
+#[test]
+fn ctrl_z_does_nothing_where_no_shell_could_continue_it() {
+    let mut terminal = Program::memwall().start();
+    terminal.wait_for("1 Plan");
+    terminal.keys("\x1a?");
+    terminal.wait_for("key closes");
+    terminal.keys(" q");
+    terminal.assert_left_well();
 }
 
 /// The whole space of a large model on many GPUs takes seconds in a build for tests: stopped once something was found.

@@ -132,6 +132,15 @@ pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(
     })
 }
 
+/// `nvmlDeviceGetSerial`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetSerial(device: Handle, serial: *mut c_char, length: c_uint) -> c_uint {
+    on("nvmlDeviceGetSerial", device, |gpu, _| {
+        // SAFETY: NVML's contract for this buffer.
+        unsafe { write_text(serial, length, gpu.serial.as_deref().ok_or(NOT_SUPPORTED)?) }
+    })
+}
+
 /// `nvmlDeviceGetVbiosVersion`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetVbiosVersion(device: Handle, version: *mut c_char, length: c_uint) -> c_uint {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scenario::{Now, Scenario};
+use crate::scenario::{End, Now, Scenario};
 
 /// What a call ends with: a code other than 0 as the error.
 pub type Answer = Result<(), u32>;
@@ -134,6 +134,20 @@ fn call_unchecked(name: &'static str, gpu: Option<u32>, answer: impl FnOnce(&Sce
     if let Some(fault) = scenario.fault(name, gpu, now) {
         if let Some(seconds) = fault.hang_s {
             thread::sleep(Duration::from_secs_f64(seconds));
+        }
+        if let Some(said) = &fault.says {
+            // Not through Rust's streams, which a test may have caught.
+            for stream in ["/proc/self/fd/1", "/proc/self/fd/2"] {
+                let written = OpenOptions::new().append(true).open(stream).and_then(|mut out| writeln!(out, "{said}"));
+                drop(written);
+            }
+        }
+        match fault.ends {
+            // SAFETY: none; that is what it is for.
+            Some(End::Crash) => unsafe { std::ptr::null_mut::<u8>().write_volatile(1) },
+            Some(End::Abort) => std::process::abort(),
+            Some(End::Exit) => std::process::exit(0),
+            None => {}
         }
         if let Some(code) = fault.error {
             return code;

@@ -27,6 +27,7 @@
 //!   - { call: nvmlDeviceGetPowerUsage, when: { from_call: 2, until_call: 4 }, error: 4 }
 //!   - { call: nvmlDeviceGetUtilizationRates, hang_s: 30 }
 //!   - { call: "*", gpu: 1, error: 999 }
+//!   - { call: nvmlDeviceGetPowerUsage, says: "NVRM: Xid 79", ends: crash }   # or abort, exit
 //! gpus:
 //!   - name: NVIDIA H100 80GB HBM3
 //!     uuid: GPU-1
@@ -51,6 +52,7 @@
 //!     architecture: 9
 //!     capability: [9, 0]
 //!     vbios: 96.00.61.00.01
+//!     serial: "1652922012345"
 //!     numa_node: 0
 //!     pcie: { generation: 5, generation_max: 5, width: 16, width_max: 16, sent: 1000, received: 2000, replays: 0 }
 //!     nvlink: { all: 18, down: [3], version: 4 }

@@ -45,6 +45,24 @@ pub struct Fault {
     /// Seconds that it hangs before.
     #[serde(default)]
     pub hang_s: Option<f64>,
+    /// What it writes to standard error, and to standard output.
+    #[serde(default)]
+    pub says: Option<String>,
+    /// How it ends the whole program.
+    #[serde(default)]
+    pub ends: Option<End>,
+}
+
+/// How a driver ends the program that it is in.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// It reads where nothing is.
+    Crash,
+    /// It calls `abort`.
+    Abort,
+    /// It calls `exit` with success.
+    Exit,
 }
 
 /// A stretch of time or of calls. What is absent does not limit it.
@@ -127,6 +145,8 @@ pub struct Gpu {
     pub architecture: Option<u32>,
     /// CUDA compute capability, major and minor.
     pub capability: Option<(i32, i32)>,
+    /// Serial number.
+    pub serial: Option<String>,
     /// Version of the video BIOS.
     pub vbios: Option<String>,
     /// NUMA node.

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     let look = Look { theme: Theme::parse(name, text).unwrap(), ascii: false };
     let open = move |_: &SharedRequirements| {
         assert!(way != "while opening", "the source panicked while opening");
-        let source: Box<dyn Source> = Box::new(Panicking { way, samples: 0 });
+        let source: Box<dyn Source> = Box::new(Panicking { way: way.clone(), samples: 0 });
         Ok(source)
     };
     let follow = FollowOptions::default();

@@ -44,6 +44,8 @@ pub struct Seen {
     pub closed: bool,
     /// Nobody looks any more.
     pub hung_up: bool,
+    /// Nobody looks for now.
+    pub unread: bool,
     /// How it ended.
     pub status: Option<ExitStatus>,
 }
@@ -70,7 +72,7 @@ pub struct Shared {
 
 impl Shared {
     pub fn new(parser: vt100::Parser<Frames>) -> Self {
-        let seen = Seen { parser, raw: Vec::new(), closed: false, hung_up: false, status: None };
+        let seen = Seen { parser, raw: Vec::new(), closed: false, hung_up: false, unread: false, status: None };
         Self { seen: Mutex::new(seen), changed: Condvar::new() }
     }
 
@@ -81,6 +83,14 @@ impl Shared {
     pub fn change(&self, change: impl FnOnce(&mut Seen)) {
         change(&mut self.lock());
         self.changed.notify_all();
+    }
+
+    /// Waits until somebody looks.
+    pub fn hold(&self) {
+        let mut seen = self.lock();
+        while seen.unread {
+            seen = self.changed.wait(seen).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// What `found` finds, as soon as it finds something. Fails when it has not in time, or when

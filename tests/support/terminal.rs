@@ -151,6 +151,7 @@ impl Program {
         thread::spawn(move || {
             let mut buffer = [0; 65536];
             while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                shown.hold();
                 if shown.lock().hung_up {
                     return;
                 }
@@ -261,6 +262,11 @@ impl Terminal {
         panic!("no {text:?} on\n{}", screen.contents());
     }
 
+    /// Another program writes over the screen.
+    pub fn scribble(&self, text: &str) {
+        self.shared.change(|seen| seen.parser.process(format!("\x1b[1;1H{text}").as_bytes()));
+    }
+
     /// Types.
     pub fn keys(&mut self, keys: &str) {
         let writer = self.writer.as_mut().unwrap();
@@ -284,6 +290,21 @@ impl Terminal {
         // The reader's copy goes at the next frame.
         self.shared.lock().hung_up = true;
         (self.master, self.writer) = (None, None);
+        self.shared.wait("the end", |seen| seen.status.clone().map(drop));
+    }
+
+    /// Nobody reads what it writes, as over a line that hangs.
+    pub fn leave_unread(&self) {
+        self.shared.lock().unread = true;
+    }
+
+    /// Reads again.
+    pub fn read_on(&self) {
+        self.shared.change(|seen| seen.unread = false);
+    }
+
+    /// Waits for the end of the program, whatever is still to be read of it.
+    pub fn wait_end(&self) {
         self.shared.wait("the end", |seen| seen.status.clone().map(drop));
     }
 
@@ -341,6 +362,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
+        self.read_on();
         // A test that failed leaves no program behind. An ended one's pid may be another's by now.
         if self.shared.lock().status.is_none() {
             drop(Command::new("kill").args(["-s", "KILL", &self.pid.to_string()]).stderr(Stdio::null()).status());

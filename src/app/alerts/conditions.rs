@@ -95,13 +95,15 @@ fn trouble(device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
     rules.threshold(Alert::Gpu)?;
     let gone = device.memory.absence() == Some(&Absence::Gone);
     let xids = device.health.xids.value().filter(|xids| xids.count > 0);
+    let narrow = device.narrow_link();
     let what = match xids.and_then(|xids| xids.last?.code) {
         _ if gone => "gone".to_owned(),
         Some(code) => format!("Xid {code}"),
+        None if xids.is_none() && narrow.is_some() => narrow.clone().unwrap_or_default(),
         None => "a critical error".to_owned(),
     };
     let text = format!("GPU {}: {what}", device.label());
-    let condition = condition(Alert::Gpu, whether(gone || xids.is_some()), text);
+    let condition = condition(Alert::Gpu, whether(gone || xids.is_some() || narrow.is_some()), text);
     Some(Condition { gpu: Some(device.index), ..condition })
 }
 

@@ -210,6 +210,14 @@ pub(super) const ANYWHERE: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Ctrl('l'), K::Ctrl('z')],
+        shown: "^L ^Z",
+        word: "",
+        help: "draw the screen anew; leave it to the shell until fg",
+        actions: &[A::Repaint, A::Suspend],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Char('?')],
         shown: "?",
         word: "help",

@@ -21,6 +21,10 @@ use crate::reading::playback::PlaybackCommand;
 pub enum Action {
     /// Leave; asks first when the plan has unsaved changes.
     Quit,
+    /// Draw the whole screen anew.
+    Repaint,
+    /// Leave the terminal to the shell until `fg`.
+    Suspend,
     /// Focus the next pane.
     NextPane,
     /// Focus the previous pane.

@@ -7,6 +7,8 @@ use super::Action;
 pub const fn synonyms(action: Action) -> &'static str {
     match action {
         Action::Quit => "exit leave close",
+        Action::Repaint => "refresh redraw clear screen",
+        Action::Suspend => "background job shell stop",
         Action::NextPane | Action::PreviousPane | Action::Focus(_) => "switch window panel",
         Action::Zoom => "fullscreen maximize",
         Action::Help => "shortcuts bindings manual",

@@ -31,7 +31,7 @@ pub struct TraceArgs {
     /// The config.json of a diffusers model
     #[arg(long, value_name = "FILE")]
     pub diffusers: Option<PathBuf>,
-    /// What your model reads, once for each input: input_ids=int64[B,S]; B is the batch, S and T are lengths, I an
+    /// What your model reads, once for each input: `input_ids=int64[B,S]`; B is the batch, S and T are lengths, I an
     /// image's side
     #[arg(long, value_name = "NAME=TYPE[SIDES]", requires = "target")]
     pub input: Vec<String>,

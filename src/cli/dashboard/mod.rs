@@ -6,9 +6,13 @@ mod calibrations;
 mod files;
 mod input;
 mod look;
+mod output;
 mod panics;
 mod recovery;
 mod searching;
+mod stray_output;
+pub mod supervisor;
+mod suspension;
 mod terminal;
 mod watch;
 
@@ -115,6 +119,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         state.views.focus = Pane::Monitor;
     }
     let follow = FollowOptions { log: args.log.clone(), pattern, pid: args.attach, live };
+    let mut asked = asked;
     let open = move |requirements: &SharedRequirements| asked.open(requirements);
     match watch(
         state,
@@ -202,9 +207,12 @@ struct RequestedSource {
 }
 
 impl RequestedSource {
-    fn open(self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, String> {
+    /// May be tried again where it fails.
+    fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, String> {
         let Self { choice, demo, later, catalog } = self;
-        observe::open(choice, SourceContext { demo, later, requirements: requirements.clone(), catalog })
+        let (requirements, catalog) = (requirements.clone(), catalog.clone());
+        // A demo is in place of a driver that is not there: it is not come back to.
+        observe::open(choice.clone(), SourceContext { demo: demo.take(), later: later.take(), requirements, catalog })
     }
 }
 

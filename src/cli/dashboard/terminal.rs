@@ -1,63 +1,108 @@
 //! The terminal, taken over and given back.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write, stdin, stdout};
+use std::cell::RefCell;
+use std::io::{self, IsTerminal, Write, stdin, stdout};
+use std::rc::Rc;
 
 use crossterm::cursor::Show;
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
-use crossterm::execute;
 use crossterm::queue;
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
-    enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
+use tokio::sync::mpsc::Receiver;
 
+use super::input::InputGate;
+use super::output::Output;
 use crate::app::State;
 use crate::ui::{Look, PaneCache, draw_again};
+
+/// The bytes of the frame that is being drawn, shared with what draws it.
+#[derive(Debug, Clone, Default)]
+struct Frame(Rc<RefCell<Vec<u8>>>);
+
+impl Frame {
+    fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+}
+
+impl Write for Frame {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// A terminal in raw mode on its alternate screen. Dropping it gives it back as it was,
 /// on a panic too.
 pub struct TerminalScreen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    terminal: Terminal<CrosstermBackend<Frame>>,
+    frame: Frame,
+    output: Output,
+    gate: InputGate,
     still: PaneCache,
+    mouse: bool,
+    /// What was to be drawn while the terminal was not ready.
+    late: bool,
+    taken: bool,
 }
 
 impl TerminalScreen {
-    /// Takes the terminal over.
-    pub fn take() -> Result<Self, String> {
+    /// Takes the terminal over, which is read through `gate`. Its answers come in `answers`.
+    pub fn take(gate: InputGate, answers: Receiver<()>) -> Result<Self, String> {
         if !stdout().is_terminal() || !stdin().is_terminal() {
             return Err("the dashboard needs a terminal; `memwall predict PLAN` writes a report anywhere".to_owned());
         }
-        Self::open().map_err(|error| {
-            give_back();
+        Self::open(gate, answers).map_err(|error| {
+            drop(disable_raw_mode());
             format!("the terminal cannot be used: {error}")
         })
     }
 
-    fn open() -> io::Result<Self> {
+    fn open(gate: InputGate, answers: Receiver<()>) -> io::Result<Self> {
         enable_raw_mode()?;
-        execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
         // Told of its size and not asked for it before every frame: that costs two calls of the system.
         let (width, height) = size();
         let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));
-        let backend = CrosstermBackend::new(BufWriter::new(stdout()));
-        let terminal = Terminal::with_options(backend, TerminalOptions { viewport })?;
-        Ok(Self { terminal, still: PaneCache::default() })
+        let frame = Frame::default();
+        let terminal = Terminal::with_options(CrosstermBackend::new(frame.clone()), TerminalOptions { viewport })?;
+        let output = Output::start(answers)?;
+        let mut screen =
+            Self { terminal, frame, output, gate, still: PaneCache::default(), mouse: false, late: false, taken: true };
+        screen.enter()?;
+        Ok(screen)
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        queue!(bytes, EnterAlternateScreen, EnableBracketedPaste)?;
+        if self.mouse {
+            queue!(bytes, EnableMouseCapture)?;
+        }
+        self.output.send(&bytes);
+        Ok(())
     }
 
     /// Takes the mouse's clicks from the terminal, or leaves them to it.
     pub fn take_mouse(&mut self, taken: bool) -> Result<(), String> {
-        let told = if taken { execute!(stdout(), EnableMouseCapture) } else { execute!(stdout(), DisableMouseCapture) };
-        told.map_err(|error| format!("the terminal is gone: {error}"))
+        self.mouse = taken;
+        let mut bytes = Vec::new();
+        let told = if taken { queue!(bytes, EnableMouseCapture) } else { queue!(bytes, DisableMouseCapture) };
+        self.output.send(&bytes);
+        told.map_err(gone)
     }
 
     /// Sends the terminal something that it does not draw.
-    pub fn send(&mut self, bytes: &str) -> Result<(), String> {
-        let out = self.terminal.backend_mut();
-        let sent = out.write_all(bytes.as_bytes()).and_then(|()| Write::flush(out));
-        sent.map_err(|error| format!("the terminal is gone: {error}"))
+    pub fn send(&mut self, bytes: &str) {
+        self.output.send(bytes.as_bytes());
     }
 
     /// The next frame has more to show than what was observed meanwhile.
@@ -65,9 +110,31 @@ impl TerminalScreen {
         self.still.forget();
     }
 
-    /// Draws one frame, which the terminal shows at once or not at all.
+    /// Whether [`Self::turn`] has anything to wait for.
+    pub const fn is_under_way(&self) -> bool {
+        self.output.is_under_way()
+    }
+
+    /// Returns when the terminal has got further.
+    pub async fn turn(&mut self) -> Result<(), String> {
+        self.output.turn().await.map_err(gone)
+    }
+
+    /// Whether what could not be drawn before can be now.
+    pub const fn is_due(&self) -> bool {
+        self.late && self.output.is_ready()
+    }
+
+    /// Draws one frame, which the terminal shows at once or not at all; or, while it has not shown the one before,
+    /// later, as everything is by then.
     pub fn draw(&mut self, state: &State, look: &Look) -> Result<(), String> {
-        self.draw_frame(state, look).map_err(|error| format!("the terminal is gone: {error}"))
+        self.late = !self.output.is_ready();
+        if self.late {
+            // What has changed since is not known then.
+            self.still.forget();
+            return Ok(());
+        }
+        self.draw_frame(state, look).map_err(gone)
     }
 
     fn draw_frame(&mut self, state: &State, look: &Look) -> io::Result<()> {
@@ -79,8 +146,39 @@ impl TerminalScreen {
         let still = &mut self.still;
         self.terminal.draw(|frame| draw_again(state, look, still, frame))?;
         queue!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
-        self.terminal.backend_mut().flush()
+        self.output.write(&self.frame.take());
+        Ok(())
     }
+
+    /// The next frame draws everything anew, over whatever another program has written.
+    pub fn repaint(&mut self) -> Result<(), String> {
+        let area = self.terminal.get_frame().area();
+        let cleared = queue!(self.terminal.backend_mut(), Clear(ClearType::All));
+        self.still.forget();
+        cleared.and_then(|()| self.terminal.resize(area)).map_err(gone)
+    }
+
+    /// Undoes every change of the terminal. Nobody is left to be told where that fails.
+    pub async fn give_back(&mut self) {
+        self.output.settle().await;
+        self.gate.close();
+        self.output.end(&leaving()).await;
+        drop(disable_raw_mode());
+        self.taken = false;
+    }
+
+    /// Takes over again what was given back, or what another program has changed meanwhile.
+    pub fn take_again(&mut self) -> Result<(), String> {
+        drop(disable_raw_mode());
+        self.taken = true;
+        self.gate.open();
+        enable_raw_mode().and_then(|()| self.enter()).map_err(gone)?;
+        self.repaint()
+    }
+}
+
+fn gone(error: io::Error) -> String {
+    format!("the terminal is gone: {error}")
 }
 
 /// Columns and lines of the terminal. One that does not tell is taken for the smallest usual one.
@@ -89,20 +187,23 @@ pub fn size() -> (u16, u16) {
 }
 
 impl Drop for TerminalScreen {
+    /// On a panic and after a fault: nobody waits for the terminal then.
     fn drop(&mut self) {
-        give_back();
+        if self.taken {
+            self.output.write(&leaving());
+            self.output.rest();
+            drop(disable_raw_mode());
+        }
     }
 }
 
-/// Undoes every change of the terminal. Nobody is left to be told where that fails.
-fn give_back() {
-    let left = execute!(
-        stdout(),
-        EndSynchronizedUpdate,
-        DisableMouseCapture,
-        DisableBracketedPaste,
-        LeaveAlternateScreen,
-        Show
-    );
-    drop((left, disable_raw_mode()));
+/// What undoes every change of the screen.
+pub fn leaving() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Into memory, nothing fails.
+    let _ =
+        queue!(bytes, EndSynchronizedUpdate, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show);
+    // Colours and their like, in which an unfinished frame may have left it.
+    let _ = bytes.write_all(b"\x1b[0m");
+    bytes
 }

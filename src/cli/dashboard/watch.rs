@@ -4,25 +4,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crossterm::event::{Event as TerminalEvent, EventStream};
-use futures::StreamExt;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::active_recording::ActiveRecording;
 use super::files::{self, Keeper};
-use super::input::{pointed, translate};
+use super::input::{self, InputGate};
 use super::panics::Panics;
 use super::recovery::{RecoveryRequest, Store};
 use super::searching::Search;
+use super::stray_output::StrayOutput;
+use super::suspension::{self, JobControl};
 use super::terminal::{TerminalScreen, size};
 use super::{Clock, alert_output};
 use crate::app::{Effect, Event, SourceState, State, TargetProcess, update};
 use crate::cli::demo::PendingDemo;
 use crate::cli::termination::TerminationSignals;
 use crate::observe::{self, End, FollowOptions, Header, PlanText, SharedRequirements, SourceReport};
-use crate::ui::{Look, Pointer, hit, required_metrics};
+use crate::ui::{Look, hit, required_metrics};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
 const QUEUE: usize = 256;
@@ -62,19 +62,21 @@ pub struct WatchOptions {
 pub fn watch(
     state: State,
     look: &Look,
-    open: impl FnOnce(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), String> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
     // Signals first: from here on none leaves the terminal as the dashboard needs it.
-    let ending = {
+    let (ending, jobs) = {
         let _inside = runtime.enter();
-        TerminationSignals::listen()?
+        (TerminationSignals::listen()?, JobControl::listen()?)
     };
-    let screen = TerminalScreen::take()?;
+    let (answers, answered) = mpsc::channel(1);
+    let gate = InputGate::default();
+    let screen = TerminalScreen::take(gate.clone(), answered)?;
     let panics = Panics::catch();
-    let around = LoopParts { screen, ending, panics: panics.clone() };
+    let around = LoopParts { screen, gate, answers, ending, jobs, panics: panics.clone() };
     let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, outside)));
     let outcome = catch_unwind(watching);
     // A save that hangs on a dead file system must not keep the program.
@@ -89,7 +91,10 @@ pub fn watch(
 /// What surrounds the dashboard.
 struct LoopParts {
     screen: TerminalScreen,
+    gate: InputGate,
+    answers: Sender<()>,
     ending: TerminationSignals,
+    jobs: JobControl,
     panics: Panics,
 }
 
@@ -97,12 +102,14 @@ async fn watch_on(
     around: LoopParts,
     mut state: State,
     look: &Look,
-    open: impl FnOnce(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), String> {
     let WatchOptions { every, clock, store, calibration, follow, mut pending_demo } = outside;
-    let LoopParts { mut screen, mut ending, panics } = around;
+    let LoopParts { mut screen, gate, answers, mut ending, mut jobs, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
+    // From here on only the loop writes to the terminal.
+    let _stray = StrayOutput::catch(events.clone());
     let (reports, mut reported) = mpsc::channel(REPORTS);
     let requirements = SharedRequirements::nothing();
     let shared = requirements.clone();
@@ -112,7 +119,7 @@ async fn watch_on(
     let mut following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
         .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
     let (pointers, mut pointing) = mpsc::channel(QUEUE);
-    tokio::spawn(read_terminal(events.clone(), pointers));
+    tokio::spawn(input::pass_on(gate, events.clone(), pointers, answers));
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     state.views.size = size();
@@ -151,6 +158,17 @@ async fn watch_on(
             }
             news = heard.recv(), if !heard.is_closed() => news.map(|news| vec![Event::Run(Box::new(news))]),
             _ = ticks.tick() => Some(vec![Event::Tick(clock.now())]),
+            turned = screen.turn(), if screen.is_under_way() => {
+                turned?;
+                Some(Vec::new())
+            }
+            wanted = jobs.wanted() => {
+                if wanted == suspension::JobRequest::Stop {
+                    jobs.stop(&mut screen).await;
+                }
+                screen.take_again()?;
+                Some(vec![Event::Resized(size().0, size().1)])
+            }
             () = ending.asked() => Some(vec![Event::TerminalGone]),
             () = panics.happened() => break,
         };
@@ -159,14 +177,20 @@ async fn watch_on(
         let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
         match event_loop.apply_events(std::iter::once(first).chain(rest).flatten(), &mut state, &mut screen)? {
             Exit::Finished => break,
-            Exit::Unchanged => continue,
-            Exit::Changed => {}
+            Exit::Suspended => {
+                jobs.stop(&mut screen).await;
+                screen.take_again()?;
+            }
+            Exit::Unchanged if !screen.is_due() => continue,
+            Exit::Unchanged | Exit::Changed => {}
         }
         pending_demo = pending_demo.filter(|pending_demo| !pending_demo.look(&mut state));
         following.attend(state.monitor.attached_here());
         requirements.set(required_metrics(&state));
         screen.draw(&state, look)?;
     }
+    // The terminal first: a disk may take longer.
+    screen.give_back().await;
     event_loop.rest();
     Ok(())
 }
@@ -177,6 +201,8 @@ enum Exit {
     Changed,
     /// Nothing that it shows.
     Unchanged,
+    /// The user wants the shell for a while.
+    Suspended,
     /// The user wants to leave.
     Finished,
 }
@@ -204,7 +230,7 @@ impl EventLoop {
         state: &mut State,
         screen: &mut TerminalScreen,
     ) -> Result<Exit, String> {
-        let mut exit = Exit::Unchanged;
+        let (mut exit, mut suspended) = (Exit::Unchanged, false);
         for event in events {
             if let (Some(tape), Event::Sample(sample)) = (&mut self.tape, &event) {
                 tape.put(sample, state);
@@ -214,8 +240,13 @@ impl EventLoop {
                 screen.disturb();
             }
             for effect in update(state, event) {
-                if effect == Effect::Quit {
-                    return Ok(Exit::Finished);
+                match effect {
+                    Effect::Quit => return Ok(Exit::Finished),
+                    Effect::Suspend => {
+                        suspended = true;
+                        continue;
+                    }
+                    _ => {}
                 }
                 self.carry_out(effect, state, screen)?;
             }
@@ -226,14 +257,15 @@ impl EventLoop {
                 exit = Exit::Changed;
             }
         }
-        Ok(exit)
+        Ok(if suspended { Exit::Suspended } else { exit })
     }
 
     fn carry_out(&mut self, effect: Effect, state: &State, screen: &mut TerminalScreen) -> Result<(), String> {
         let events = self.events.clone();
         match effect {
             // The loop's own.
-            Effect::Quit => {}
+            Effect::Quit | Effect::Suspend => {}
+            Effect::Repaint => return screen.repaint(),
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
             Effect::Open(path) => files::open(&path, self.store.clone(), state.catalog.clone(), events),
             Effect::Infer(pid) => files::infer(pid, state, events),
@@ -252,7 +284,7 @@ impl EventLoop {
             Effect::Steer(steer) => self.source.steer(steer),
             Effect::Calibrate(kept, keep) => files::calibrate(self.calibration.clone(), *kept, keep, events),
             Effect::Alert(alert) => {
-                screen.send(&alert_output::bytes(&alert, |name| std::env::var(name).ok()))?;
+                screen.send(&alert_output::bytes(&alert, |name| std::env::var(name).ok()));
                 self.commands.send(*alert);
             }
             Effect::End { meant, forced } => end(meant, forced, events),
@@ -297,29 +329,6 @@ fn report_events(report: SourceReport) -> Vec<Event> {
         }
         SourceReport::Failed(why) => vec![Event::SourceFailed(why)],
     }
-}
-
-/// Passes the terminal's events on until the terminal or the dashboard is gone.
-async fn read_terminal(events: Sender<Event>, pointers: Sender<Pointer>) {
-    let mut terminal = EventStream::new();
-    // From here on a change of size is told; what it was before then nobody told.
-    let (width, height) = size();
-    if events.send(Event::Resized(width, height)).await.is_err() {
-        return;
-    }
-    while let Some(Ok(event)) = terminal.next().await {
-        if let TerminalEvent::Mouse(mouse) = event {
-            // A wheel turns faster than anyone reads: what does not fit is left out.
-            let _left_out = pointed(mouse).map(|pointer| pointers.try_send(pointer).is_err());
-            continue;
-        }
-        let Some(event) = translate(event) else { continue };
-        if events.send(event).await.is_err() {
-            return;
-        }
-    }
-    // A dashboard that has gone meanwhile needs no telling.
-    drop(events.send(Event::TerminalGone).await);
 }
 
 /// Sends a signal on a thread that may block: looking at a process can.

@@ -23,6 +23,7 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         false => Reading::Absent(Absence::NotSupported),
     };
     sample.board = Board {
+        serial: Reading::Absent(Absence::NotSupported),
         pci: Reading::measured(format!("00000000:{:02X}:00.0", 0x1b + index * 0x10), at),
         architecture: Reading::measured(format!("{:?}", demo.card.generation), at),
         // Simulated GPUs come without a number.

@@ -44,7 +44,8 @@ impl CloseLook {
         let known = &self.facts;
         let growth = self.totals.read(device, reader);
         sample.board = Board {
-            pci: known.pci.clone(),
+            pci: facts.pci.clone(),
+            serial: known.serial.clone(),
             architecture: known.architecture.clone(),
             capability: known.capability.clone(),
             vbios: known.vbios.clone(),

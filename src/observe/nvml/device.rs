@@ -12,7 +12,7 @@ use super::close::CloseLook;
 use super::counters::{CounterValues, Sampler};
 use super::facts::DeviceFacts;
 use super::health::health;
-use super::memory::{self, KnownSize};
+use super::memory::{self, KnownCard};
 use super::parts::Parts;
 use super::processes::Processes;
 use crate::reading::{Absence, DeviceSample, Health, Links, Moment, Reading, RequiredMetrics, dram_bandwidth};
@@ -34,7 +34,7 @@ pub struct NvmlDevice {
 struct DeviceCache {
     counters: Sampler,
     processes: Processes,
-    size: KnownSize,
+    size: KnownCard,
     parts: Parts,
     health: CachedAnswer<Health>,
     close: CloseLook,
@@ -93,6 +93,7 @@ impl NvmlDevice {
             remembered.processes.put_busy(device, &mut reader, now, &mut sample.processes);
         }
         remembered.size.estimate(&mut sample);
+        remembered.size.put_peak(&mut sample, now);
         if wanted.health {
             sample.health = remembered.health.get(now, || health(device, &mut reader)).clone();
         }
@@ -133,6 +134,7 @@ impl NvmlDevice {
 fn put_facts(sample: &mut DeviceSample, facts: &DeviceFacts) {
     sample.name = facts.name.clone();
     sample.uuid = facts.uuid.clone();
+    sample.board.pci = facts.pci.clone();
     sample.sm_clock_max = facts.sm_clock_max.map(|megahertz| Megahertz(f64::from(*megahertz)));
     sample.dram_peak = facts.dram_peak();
 }

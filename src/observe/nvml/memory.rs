@@ -4,8 +4,8 @@ use nvml_wrapper::Device;
 
 use super::absence::MetricReader;
 use crate::catalog::Catalog;
-use crate::reading::{Absence, DeviceMemory, DeviceProcess, DeviceSample, Reading};
-use crate::units::Bytes;
+use crate::reading::{Absence, DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading};
+use crate::units::{Bytes, BytesPerSec};
 
 /// Fills in what the driver says.
 pub fn put(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut MetricReader) {
@@ -18,11 +18,30 @@ pub fn put(sample: &mut DeviceSample, device: &Device<'static>, reader: &mut Met
     });
 }
 
-/// The size of a GPU by its name, looked up once.
+/// Size and bandwidth of a GPU by its name, looked up once.
 #[derive(Debug, Default)]
-pub struct KnownSize(Option<Option<Bytes>>);
+pub struct KnownCard(Option<Option<(Bytes, BytesPerSec)>>);
 
-impl KnownSize {
+impl KnownCard {
+    fn of(&mut self, name: &str) -> Option<(Bytes, BytesPerSec)> {
+        *self.0.get_or_insert_with(|| {
+            let catalog = Catalog::embedded().ok()?;
+            let card = catalog.gpu(name)?;
+            Some((card.memory, card.bandwidth))
+        })
+    }
+
+    /// The catalogue's bandwidth, where the driver tells no bus width or no clock.
+    pub fn put_peak(&mut self, sample: &mut DeviceSample, now: Moment) {
+        if sample.dram_peak.absence() != Some(&Absence::NotSupported) {
+            return;
+        }
+        let known = sample.name.value().and_then(|name| self.of(name));
+        if let Some((_, bandwidth)) = known {
+            sample.dram_peak = Reading::estimated(bandwidth, now);
+        }
+    }
+
     /// Drivers before 510 lack `nvmlDeviceGetMemoryInfo_v2`, the only memory function that the
     /// wrapper offers: what the processes hold together, of the size that the catalogue has for
     /// a GPU of that name, is an estimate.
@@ -35,7 +54,7 @@ impl KnownSize {
         else {
             return;
         };
-        let size = *self.0.get_or_insert_with(|| Catalog::embedded().ok().and_then(|all| Some(all.gpu(name)?.memory)));
+        let size = self.of(name).map(|(size, _)| size);
         let held = |process: &DeviceProcess| process.memory.value().copied();
         let used = processes.iter().map(held).sum::<Option<Bytes>>();
         if let (Some(total), Some(used)) = (size, used) {

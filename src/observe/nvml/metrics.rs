@@ -58,7 +58,11 @@ pub const METRICS: &[Metric] = &[
         QueryInterval::Once,
     ),
     metric("the GPUs", &["nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2"], QueryInterval::Once),
-    metric("name, UUID", &["nvmlDeviceGetName", "nvmlDeviceGetUUID"], QueryInterval::Once),
+    metric(
+        "name, UUID, PCI address",
+        &["nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo_v3"],
+        QueryInterval::Once,
+    ),
     metric("highest SM and memory clock", &["nvmlDeviceGetMaxClockInfo"], QueryInterval::Once),
     metric("peak DRAM bandwidth (~: from bus width and clock)", &["nvmlDeviceGetMemoryBusWidth"], QueryInterval::Once),
     metric("memory used, free, reserved", &["nvmlDeviceGetMemoryInfo_v2"], QueryInterval::Always),
@@ -131,9 +135,9 @@ pub const METRICS: &[Metric] = &[
         QueryInterval::Once,
     ),
     metric(
-        "PCI address, architecture, compute capability, video BIOS, NUMA node",
+        "serial number, architecture, compute capability, video BIOS, NUMA node",
         &[
-            "nvmlDeviceGetPciInfo_v3",
+            "nvmlDeviceGetSerial",
             "nvmlDeviceGetArchitecture",
             "nvmlDeviceGetCudaComputeCapability",
             "nvmlDeviceGetVbiosVersion",

@@ -17,7 +17,7 @@ use crate::catalog::Catalog;
 use crate::reading::{
     Absence, DeviceMemory, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind, dram_bandwidth,
 };
-use crate::units::{Bytes, Celsius, Fraction, Joules, MIB, Megahertz, Watts};
+use crate::units::{Bytes, Celsius, Fraction, Joules, MIB, Megahertz, Seconds, Watts};
 
 /// Seconds that a page may take. The thread waits; nobody else does.
 const PATIENCE: u64 = 5;
@@ -45,6 +45,26 @@ struct GpuPlace {
 struct Identity {
     name: Reading<String>,
     uuid: Reading<String>,
+    /// When it was first not on the page any more.
+    gone_since: Option<Moment>,
+}
+
+/// A GPU that is gone for so long has gone for good: its host was taken down or is called something else.
+const FORGOTTEN: Seconds = Seconds(600.0);
+
+/// What DCGM puts in place of a value (`dcgm_structs.h`): DCGM_INT32_BLANK, DCGM_INT64_BLANK and DCGM_FP64_BLANK, and
+/// one, two, three more for "not found", "not supported" and "no permission".
+fn blank(value: f64) -> Option<Absence> {
+    const INT32: f64 = 2_147_483_632.0;
+    const FP64: f64 = 140_737_488_355_328.0;
+    /// Those of 64 bits are one number as the exporter's decimals are read.
+    const INT64: f64 = 9.223_372_036_854_775e18;
+    if !value.is_finite() || value >= INT64 {
+        return Some(Absence::NotSupported);
+    }
+    let number =
+        [INT32, FP64].into_iter().find(|blank| (*blank..blank + 4.0).contains(&value)).map(|blank| value - blank);
+    number.map(|number| if number >= 3.0 { Absence::NoPermission } else { Absence::NotSupported })
 }
 
 impl Prometheus {
@@ -75,9 +95,10 @@ impl Prometheus {
             let text = |label: Option<String>| {
                 label.map_or(Reading::Absent(Absence::NotExported), |text| Reading::measured(text, now))
             };
-            let identity = Identity { name: text(label("modelName")), uuid: text(label("UUID")) };
+            let identity = Identity { name: text(label("modelName")), uuid: text(label("UUID")), gone_since: None };
             self.known.insert(place.clone(), identity);
         }
+        self.forget(&figures, now);
         let hosts = self.known.keys().fold((0, ""), |(count, last), place| {
             if count > 0 && last == place.host { (count, last) } else { (count + 1, place.host.as_str()) }
         });
@@ -90,6 +111,20 @@ impl Prometheus {
             }
         });
         numbered.collect()
+    }
+
+    /// Forgets what is on the page at another place now, and what is gone for good.
+    fn forget(&mut self, figures: &BTreeMap<GpuPlace, BTreeMap<&str, MetricLine<'_>>>, now: Moment) {
+        let there: Vec<String> =
+            figures.keys().filter_map(|place| self.known.get(place)?.uuid.value().cloned()).collect();
+        self.known.retain(|place, identity| {
+            if figures.contains_key(place) {
+                return true;
+            }
+            let gone_since = *identity.gone_since.get_or_insert(now);
+            let elsewhere = identity.uuid.value().is_some_and(|uuid| there.contains(uuid));
+            !elsewhere && now.since(gone_since).0 < FORGOTTEN.0
+        });
     }
 }
 
@@ -153,9 +188,7 @@ fn device(
     now: Moment,
 ) -> DeviceSample {
     let number = |name: &str| match metrics.get(name).map(|metric| metric.value) {
-        Some(value) if value.is_finite() => Reading::measured(value, now),
-        // DCGM's blank values.
-        Some(_) => Reading::Absent(Absence::NotSupported),
+        Some(value) => blank(value).map_or_else(|| Reading::measured(value, now), Reading::Absent),
         None => Reading::Absent(Absence::NotExported),
     };
     let percent = |name| number(name).map(|value| Fraction::from_percent(*value));
@@ -230,7 +263,7 @@ fn memory(number: impl Fn(&str) -> Reading<f64>) -> Reading<DeviceMemory> {
 
 /// A GPU that says nothing, and why.
 fn absent(index: u32, identity: &Identity, why: &Absence) -> DeviceSample {
-    let Identity { name, uuid } = identity.clone();
+    let Identity { name, uuid, .. } = identity.clone();
     DeviceSample { name, uuid, ..DeviceSample::absent(index, why) }
 }
 

@@ -144,3 +144,45 @@ fn what_cannot_be_had_is_told_in_a_line() {
         assert!(line.contains(said) && !line.contains('\n'), "{url}: {line}");
     }
 }
+
+#[test]
+fn a_host_that_is_called_something_else_doubles_nothing() {
+    let renamed = PAGE.replace("node1", "node1.cluster.local");
+    let mut source = open(vec![ok(PAGE), ok(&renamed)]).unwrap();
+    let devices = source.sample(NOW).devices;
+    let numbers: Vec<_> = devices.iter().map(|device| (device.index, device.sm_clock.value().is_some())).collect();
+    assert_eq!(numbers, [(0, true), (1, true)]);
+}
+
+#[test]
+fn a_host_that_is_gone_is_forgotten_in_time() {
+    let two = PAGE.to_owned() + &PAGE.replace("node1", "node2").replace("GPU-a", "GPU-c").replace("GPU-b", "GPU-d");
+    let mut source = open(vec![ok(&two), ok(&two), ok(PAGE)]).unwrap();
+    assert_eq!(source.sample(NOW).devices.len(), 4);
+    let gone = |sample: Sample| {
+        sample.devices.iter().filter(|device| device.sm_clock.absence() == Some(&Absence::Gone)).count()
+    };
+    assert_eq!(gone(source.sample(NOW)), 2, "it may come back");
+    assert_eq!(gone(source.sample(NOW.plus_millis(599_000))), 2);
+    let after = source.sample(NOW.plus_millis(601_000));
+    assert_eq!(after.devices.iter().map(|device| device.index).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn dcgms_blank_values_are_no_values() {
+    // dcgm_structs.h: DCGM_INT32_BLANK 0x7ffffff0, DCGM_INT64_BLANK 0x7ffffffffffffff0, DCGM_FP64_BLANK 2^47; two more
+    // is "not supported", three "not permissioned".
+    for (value, why) in [
+        ("2147483632", Absence::NotSupported),
+        ("2147483634", Absence::NotSupported),
+        ("9223372036854775792", Absence::NotSupported),
+        ("9223372036854775794", Absence::NotSupported),
+        ("140737488355328.000000", Absence::NotSupported),
+        ("140737488355331.000000", Absence::NoPermission),
+        ("NaN", Absence::NotSupported),
+    ] {
+        let page = PAGE.replace("612.345000", value);
+        let sample = open(vec![ok(&page)]).unwrap().sample(NOW);
+        assert_eq!(sample.devices[0].power, Reading::Absent(why), "{value}");
+    }
+}

@@ -60,7 +60,7 @@ fn another_card_than_the_plans_is_noticed() {
     let mut state = open(PLAN);
     let Event::Sample(mut seen) = sample(1, &[]) else { panic!("a sample") };
     for (name, other) in
-        [("NVIDIA H100 80GB HBM3", false), ("NVIDIA A100-SXM4-40GB", true), ("a card of one's own", false)]
+        [("NVIDIA H100 80GB HBM3", false), ("NVIDIA A100-SXM4-40GB", true), ("a card of one's own", true)]
     {
         seen.devices[0].name = Reading::measured(name.to_owned(), seen.at);
         update(&mut state, Event::Sample(seen.clone()));

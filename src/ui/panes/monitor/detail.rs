@@ -274,6 +274,7 @@ fn board(device: &DeviceSample) -> MetricGroup {
     let safe = |text: &String| printable(text);
     let figures = vec![
         ("PCI", said(&board.pci, safe)),
+        ("serial", said(&board.serial, safe)),
         ("chip", pair((&board.architecture, safe), ", compute ", (&board.capability, safe))),
         ("video BIOS", said(&board.vbios, safe)),
         ("NUMA node", said(&board.numa_node, plain)),

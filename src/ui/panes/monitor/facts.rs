@@ -77,6 +77,7 @@ pub fn trouble(device: &DeviceSample) -> Option<String> {
         Some(1) => said.push("1 memory error".to_owned()),
         Some(more) => said.push(format!("{more} memory errors")),
     }
+    said.extend(device.narrow_link());
     if repair_failed.value() == Some(&true) {
         said.push("no spare memory row left".to_owned());
     }
