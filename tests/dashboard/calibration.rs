@@ -68,6 +68,7 @@ gpus:
     uuid: GPU-1
     memory: {{ total: 85520809984, used: {used:.0} }}
     busy: 97
+    memory_busy: 60
     power: 612000
     power_limit: 700000
     temperature: 67
