@@ -131,7 +131,7 @@ def cases(case, folder):
     for note in made["notes"]:
         say(f"{case['name']}: {note}")
     last = made["points"][0]
-    # Four times the batch and twice the length of what was traced.
+    # Four times the batch and twice the length of the first point traced; the length lies within the further ones.
     sizes = {axis: size * (4 if axis == "B" else 2 if axis in "ST" else 1) for axis, size in last.items()}
     longest = subject.longest
     if longest and sizes.get("S", 0) > longest:

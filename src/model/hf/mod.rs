@@ -24,7 +24,8 @@ use counts::NoCount;
 use keys::Keys;
 
 /// What helps where a class has no rules here.
-pub(super) const HELP: &str = "describe a model like it under model.architecture";
+pub(super) const HELP: &str =
+    "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
 const READ_HERE: [&str; 31] = [
