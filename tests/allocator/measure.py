@@ -10,7 +10,7 @@ gradients are set to None. The second step is measured, so that the optimizer's 
     python measure.py | jq -s . > ../truth/ours.json
 
 The plans are in plans.json; arguments choose those whose id holds one of them. Where there is no
-GPU, build no_gpu.so first (no_gpu.cpp says how). What differs from a GPU: no library workspaces,
+GPU, build no_gpu.so first (src/observe/trace/no_gpu.cpp says how). What differs from a GPU: no library workspaces,
 no CUDA context, no scratch inside kernels; experts are chosen evenly.
 """
 

@@ -60,7 +60,7 @@ const PURE: &[&str] = &[
     "ui",
 ];
 
-fn rust_files(directory: &Path, into: &mut Vec<PathBuf>) {
+pub fn rust_files(directory: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bare adverbs, pronouns, participles and adjectives, and metaphors that a noun of the field has replaced.
 const NO_NOUNS: &[&str] = &[
@@ -123,23 +123,12 @@ const NO_NOUNS: &[&str] = &[
     "Yours",
 ];
 
-fn rust_files(directory: &Path, into: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            rust_files(&path, into);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            into.push(path);
-        }
-    }
-}
-
 /// Types that are defined in `src`: whether one is public without limits, its name, and where it is. Types that belong
 /// to traits are not.
 fn types() -> Vec<(bool, String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
-    rust_files(&root, &mut files);
+    crate::layering::rust_files(&root, &mut files);
     let mut found = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).unwrap();

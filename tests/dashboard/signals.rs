@@ -119,10 +119,10 @@ fn what_a_driver_writes_is_a_line_and_never_on_the_screen() {
 fn ctrl_l_draws_everything_anew() {
     let mut terminal = Program::memwall().start();
     let whole = terminal.wait_for("1 Plan");
-    terminal.scribble("XXXXXXXX over it all");
-    assert!(terminal.screen().contains("XXXXXXXX"));
+    terminal.scribble("scribbled over it all");
+    assert!(terminal.screen().contains("scribbled over"));
     terminal.keys("\x0c");
-    let again = terminal.wait_without("XXXXXXXX");
+    let again = terminal.wait_without("scribbled over");
     assert_eq!(again.lines().nth(2), whole.lines().nth(2));
     terminal.keys("q");
     terminal.assert_left_well();

@@ -9,6 +9,7 @@ mod hardware;
 mod idle;
 mod kernels;
 mod limits;
+mod notes;
 pub(in crate::predict) mod optimizer;
 mod sized;
 mod speed;
@@ -23,6 +24,7 @@ pub use fragmentation::Fragmentation;
 pub use hardware::Hardware;
 pub(super) use kernels::is_before_ampere;
 pub(super) use limits::in_a_row;
+pub(super) use notes::Notes;
 pub use speed::Speed;
 pub use stages::StageLayers;
 pub use storage::Storage;
@@ -69,31 +71,6 @@ pub struct Job {
     pub fragmentation: Fragmentation,
     /// Every value that was stood in for a missing key, and every key that has no effect on the figures.
     pub assumptions: Vec<String>,
-}
-
-/// Where resolving gathers what it finds.
-#[derive(Debug, Default)]
-pub(super) struct Notes {
-    pub faults: Vec<Fault>,
-    pub assumptions: Vec<String>,
-}
-
-impl Notes {
-    fn assume(&mut self, key: &str, value: impl std::fmt::Display) {
-        self.assumptions.push(format!("{key}: {value}"));
-    }
-
-    fn fault(&mut self, key: &str, message: impl Into<String>) {
-        self.faults.push(Fault::of(key, message));
-    }
-
-    /// `value`, or `default` and a line that says so.
-    fn or<T: std::fmt::Display + Copy>(&mut self, key: &str, value: Option<T>, default: T) -> T {
-        value.unwrap_or_else(|| {
-            self.assume(key, default);
-            default
-        })
-    }
 }
 
 impl Job {
