@@ -14,10 +14,7 @@ fn main() -> ExitCode {
     };
     cli::run(asked, &mut streams, |args, catalog, streams| {
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
-            if let Some(exit) = dashboard::supervisor::supervise(streams) {
-                return exit;
-            }
-            dashboard::run(&args, catalog, streams)
+            dashboard::supervisor::supervise(streams, |streams| dashboard::run(&args, catalog, streams))
         } else {
             cli::without_screen(&args, &catalog, streams)
         }

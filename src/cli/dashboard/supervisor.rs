@@ -19,22 +19,28 @@ use crate::cli::{Exit, Streams};
 /// Names the supervisor to the dashboard, by its process.
 const VARIABLE: &str = "MEMWALL_SUPERVISOR";
 
-/// Has the dashboard run in a process of its own. None: this is that process, or there can be none.
-pub fn supervise(streams: &mut Streams<'_>) -> Option<Exit> {
+/// Added by the dashboard to its own exit code, so that it is told from one that the driver's library gives.
+const OWN_CODE: u8 = 64;
+
+/// Runs the dashboard in a process of its own, or in this one where this is that process or there can be none.
+pub fn supervise(streams: &mut Streams<'_>, run: impl FnOnce(&mut Streams<'_>) -> Exit) -> Exit {
     if is_supervised() {
         // A supervisor that is killed takes the dashboard with it.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));
-        return None;
+        return Exit::Child(OWN_CODE.saturating_add(run(streams).code()));
     }
-    let before = tcgetattr(stdin()).ok()?;
-    let runtime = Builder::new_current_thread().enable_all().build().ok()?;
-    let status = runtime.block_on(ended())?;
-    let was_left = is_another_mode(&before);
-    if was_left {
+    let before = tcgetattr(stdin()).ok();
+    let runtime = Builder::new_current_thread().enable_all().build().ok();
+    let Some((before, status)) = before.zip(runtime.and_then(|runtime| runtime.block_on(ended()))) else {
+        return run(streams);
+    };
+    if is_another_mode(&before) {
         restore(&before);
     }
-    Some(match (status.code(), status.signal()) {
-        (Some(code), _) if !was_left => Exit::Child(u8::try_from(code).unwrap_or(1)),
+    let own = status.code().and_then(|code| u8::try_from(code).ok()?.checked_sub(OWN_CODE));
+    let own = own.filter(|code| *code <= Exit::DoesNotFit.code());
+    match (own, status.signal()) {
+        (Some(code), _) => Exit::Child(code),
         (_, Some(number)) if ENDING.contains(&number) && number != Signal::ABORT.as_raw() => {
             Exit::Child(u8::try_from(128 + number).unwrap_or(1))
         }
@@ -45,7 +51,7 @@ pub fn supervise(streams: &mut Streams<'_>) -> Option<Exit> {
                  without it, `memwall record` says more"
             ),
         ),
-    })
+    }
 }
 
 fn is_supervised() -> bool {
