@@ -102,7 +102,7 @@ impl OperatorWalk {
     /// What a step of `job` takes at least, along its course and with what it keeps in host memory.
     #[must_use]
     pub fn least_time(&self, job: &Job, timeline: &StepTimeline) -> Seconds {
-        timeline.seconds() + Seconds(timeline.host(job, &self.step))
+        timeline.seconds() + timeline.host(job, &self.step)
     }
 
     /// The figures of `job`, whose course this is.
@@ -113,19 +113,19 @@ impl OperatorWalk {
 }
 
 impl OperatorWalk {
-    /// Seconds that a micro-batch of `job` spends at least in any of its stages, their layers alone. A step is no
+    /// Time that a micro-batch of `job` spends at least in any of its stages, their layers alone. A step is no
     /// quicker than that for each micro-batch, and once more a stage and chunk to fill the pipeline.
     #[must_use]
     pub fn least_in_a_stage(&self, job: &Job) -> Seconds {
         let (step, passes) = (&self.step, self.passes(job));
-        let mut each: Vec<[Option<f64>; 2]> = vec![[None; 2]; step.walk.kinds.len()];
+        let mut each: Vec<[Option<Seconds>; 2]> = vec![[None; 2]; step.walk.kinds.len()];
         let mut of_layer = |layer: u64| {
             let (kind, again) = (step.kind(layer), step.is_checkpointed(layer));
             *each[kind][usize::from(again)].get_or_insert_with(|| time::of_layer(job, step, &passes, (kind, again)))
         };
         let stages = distinct_stages(job, step).into_iter();
         let stages = stages.map(|stage| job.stages[stage].layers().into_iter().map(&mut of_layer).sum());
-        Seconds(stages.fold(f64::INFINITY, f64::min))
+        stages.fold(Seconds(f64::INFINITY), Seconds::min)
     }
 
     /// Bytes of device memory that `job` needs at least with each of `offloads`: what stays in it in every phase of a
