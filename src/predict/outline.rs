@@ -132,14 +132,14 @@ impl OperatorWalk {
     /// step. No checkpointing brings a plan below that.
     #[must_use]
     pub fn least_memory(&self, job: &Job, offloads: &[CpuOffload]) -> Vec<Bytes> {
-        let mut most = vec![0; offloads.len()];
+        let mut most = vec![Bytes::ZERO; offloads.len()];
         for index in distinct_stages(job, &self.step) {
             for (most, least) in most.iter_mut().zip(least(job, &self.step, index, offloads)) {
                 *most = least.max(*most);
             }
         }
         let beside = overhead::of_libraries(job).saturating_add(overhead::outside(job));
-        most.into_iter().map(|least| Bytes(least.saturating_add(beside))).collect()
+        most.into_iter().map(|least| least + Bytes(beside)).collect()
     }
 }
 
@@ -180,15 +180,15 @@ fn of_step(job: &Job, step: &StepTapes, passes: &Passes, timeline: &StepTimeline
     }
 }
 
-/// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
+/// What stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
 /// there.
-fn least(job: &Job, step: &StepTapes, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
+fn least(job: &Job, step: &StepTapes, index: usize, offloads: &[CpuOffload]) -> Vec<Bytes> {
     let layers = job.stages[index].layers();
     let held = StageTapes { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() };
     let all = held.on_card();
     let least = offloads.iter().map(|offload| {
         let resident = held.offloading(all, *offload);
-        resident.lasting() + if resident.gradients_stay { resident.gradients } else { 0 }
+        resident.lasting() + if resident.gradients_stay { resident.gradients } else { Bytes::ZERO }
     });
     least.collect()
 }

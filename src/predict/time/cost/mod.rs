@@ -149,13 +149,13 @@ pub(in crate::predict) fn of_stage(
 /// The optimizer reads gradients, reads and writes weights, masters and states.
 fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> OperatorRow {
     let degrees = &job.degrees;
-    let both = resident.states.saturating_add(resident.masters).saturating_mul(2);
+    let both = ((resident.states + resident.masters) * 2).0;
     // A rank updates its share of what is sharded, whether or not it holds the rest.
     let ranks = if degrees.sharding == Sharding::None { 1 } else { degrees.shard_ranks.max(1) };
     let updated = resident.trained / ranks;
     let trained = updated.saturating_mul(job.storage.weight.bytes()).saturating_mul(2);
     let gradients = updated.saturating_mul(job.storage.gradient.bytes());
-    let temporary = resident.optimizer_temporary.saturating_mul(2);
+    let temporary = (resident.optimizer_temporary * 2).0;
     // Clipping reads all for their norm, then scales them (torch/nn/utils/clip_grad.py).
     let gradients = gradients.saturating_mul(if job.training.gradient_clipping { 4 } else { 1 });
     let bytes = both.saturating_add(trained).saturating_add(gradients).saturating_add(temporary);
