@@ -102,7 +102,7 @@ impl OperatorWalk {
     /// What a step of `job` takes at least, along its course and with what it keeps in host memory.
     #[must_use]
     pub fn least_time(&self, job: &Job, timeline: &StepTimeline) -> Seconds {
-        timeline.seconds() + Seconds(timeline.host(job, &self.step))
+        timeline.seconds() + timeline.host(job, &self.step)
     }
 
     /// The figures of `job`, whose course this is.
@@ -113,33 +113,33 @@ impl OperatorWalk {
 }
 
 impl OperatorWalk {
-    /// Seconds that a micro-batch of `job` spends at least in any of its stages, their layers alone. A step is no
+    /// Time that a micro-batch of `job` spends at least in any of its stages, their layers alone. A step is no
     /// quicker than that for each micro-batch, and once more a stage and chunk to fill the pipeline.
     #[must_use]
     pub fn least_in_a_stage(&self, job: &Job) -> Seconds {
         let (step, passes) = (&self.step, self.passes(job));
-        let mut each: Vec<[Option<f64>; 2]> = vec![[None; 2]; step.walk.kinds.len()];
+        let mut each: Vec<[Option<Seconds>; 2]> = vec![[None; 2]; step.walk.kinds.len()];
         let mut of_layer = |layer: u64| {
             let (kind, again) = (step.kind(layer), step.is_checkpointed(layer));
             *each[kind][usize::from(again)].get_or_insert_with(|| time::of_layer(job, step, &passes, (kind, again)))
         };
         let stages = distinct_stages(job, step).into_iter();
         let stages = stages.map(|stage| job.stages[stage].layers().into_iter().map(&mut of_layer).sum());
-        Seconds(stages.fold(f64::INFINITY, f64::min))
+        stages.fold(Seconds(f64::INFINITY), Seconds::min)
     }
 
     /// Bytes of device memory that `job` needs at least with each of `offloads`: what stays in it in every phase of a
     /// step. No checkpointing brings a plan below that.
     #[must_use]
     pub fn least_memory(&self, job: &Job, offloads: &[CpuOffload]) -> Vec<Bytes> {
-        let mut most = vec![0; offloads.len()];
+        let mut most = vec![Bytes::ZERO; offloads.len()];
         for index in distinct_stages(job, &self.step) {
             for (most, least) in most.iter_mut().zip(least(job, &self.step, index, offloads)) {
                 *most = least.max(*most);
             }
         }
         let beside = overhead::of_libraries(job).saturating_add(overhead::outside(job));
-        most.into_iter().map(|least| Bytes(least.saturating_add(beside))).collect()
+        most.into_iter().map(|least| least + Bytes(beside)).collect()
     }
 }
 
@@ -180,15 +180,15 @@ fn of_step(job: &Job, step: &StepTapes, passes: &Passes, timeline: &StepTimeline
     }
 }
 
-/// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
+/// What stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
 /// there.
-fn least(job: &Job, step: &StepTapes, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
+fn least(job: &Job, step: &StepTapes, index: usize, offloads: &[CpuOffload]) -> Vec<Bytes> {
     let layers = job.stages[index].layers();
     let held = StageTapes { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() };
     let all = held.on_card();
     let least = offloads.iter().map(|offload| {
         let resident = held.offloading(all, *offload);
-        resident.lasting() + if resident.gradients_stay { resident.gradients } else { 0 }
+        resident.lasting() + if resident.gradients_stay { resident.gradients } else { Bytes::ZERO }
     });
     least.collect()
 }
