@@ -17,7 +17,7 @@ pub use largest::largest;
 pub use outline::{OperatorWalk, Outline, outline};
 pub use prediction::{
     Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline, RooflineOp,
-    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words, WordsPiece,
+    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words, WordsPiece, lacking,
 };
 pub use scaling::scaling_efficiency;
 pub use time::StepTimeline;
