@@ -31,6 +31,7 @@ mod origin;
 mod python_calls;
 mod refused;
 mod rows;
+mod script_defaults;
 mod settings;
 mod shell;
 mod swift;

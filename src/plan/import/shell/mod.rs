@@ -3,6 +3,7 @@
 
 mod condition;
 mod expansion;
+mod output;
 mod statements;
 mod words;
 mod written;
@@ -35,6 +36,8 @@ pub struct Script {
     pub exported: BTreeMap<String, String>,
     /// Scripts that it reads and that could not be read here.
     pub unread: Vec<String>,
+    /// Where it has gone, from where it began.
+    pub folder: String,
     /// Variables that nobody has set, of the present command.
     unset: RefCell<Vec<String>>,
     /// Bytes that words were put together of.
@@ -225,6 +228,14 @@ impl Script {
                 }
                 true
             }
+            "cd" | "pushd" => {
+                if let Some(path) = arguments.iter().find(|word| !word.starts_with('-') && !word.contains(UNKNOWN)) {
+                    let from = if path.starts_with('/') || self.folder.is_empty() { "" } else { &self.folder };
+                    let slash = if from.is_empty() { "" } else { "/" };
+                    self.folder = format!("{from}{slash}{path}");
+                }
+                true
+            }
             "eval" if !arguments.is_empty() => {
                 self.run(&arguments.join(" "), around, depth + 1);
                 true
@@ -258,6 +269,7 @@ impl Script {
     fn variable(&self, name: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         match self.variables.get(name) {
             Some(words) => Some(words.join(" ")),
+            None if name == "BASH_SOURCE" => known("0"),
             None => known(name),
         }
     }
