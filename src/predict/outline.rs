@@ -9,10 +9,10 @@ use super::{account, largest_stage};
 use crate::plan::keywords::CpuOffload;
 use crate::predict::job::{Job, Training};
 use crate::predict::memory::{self, StageRun};
-use crate::predict::prediction::{Capacity, StepTime};
+use crate::predict::prediction::{Capacity, Roofline, StepTime};
 use crate::predict::step::StepTapes;
 use crate::predict::step::stage::StageTapes;
-use crate::predict::time::cost::{self, Passes, Variant};
+use crate::predict::time::cost::{self, Cost, Passes, Variant};
 use crate::predict::time::{self, StepTimeline};
 use crate::units::{Bytes, Seconds};
 
@@ -108,7 +108,7 @@ impl OperatorWalk {
     /// The figures of `job`, whose course this is.
     #[must_use]
     pub fn outline(&self, job: &Job, timeline: &StepTimeline) -> Outline {
-        of_step(job, &self.step, &self.passes(job), timeline)
+        of_step(job, &self.step, &self.passes(job), timeline).0
     }
 }
 
@@ -148,7 +148,18 @@ impl OperatorWalk {
 pub fn outline(job: &Job) -> Outline {
     let step = StepTapes::of(job);
     let passes = Passes::of(job, &step);
-    of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes))
+    of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes)).0
+}
+
+/// The same with the operators of the stage that needs most under the GPU's roofs.
+#[must_use]
+pub fn outline_with_roofline(job: &Job) -> (Outline, Roofline) {
+    let step = StepTapes::of(job);
+    let passes = Passes::of(job, &step);
+    let (outline, cost, largest) = of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes));
+    let ends = (largest == 0, largest + 1 == job.stages.len());
+    let roofline = cost::roofline(job, &step, &passes, (&job.stages[largest].layers(), ends), &cost);
+    (outline, roofline)
 }
 
 /// The same value, most often at the same place.
@@ -156,7 +167,8 @@ fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }
 
-fn of_step(job: &Job, step: &StepTapes, passes: &Passes, timeline: &StepTimeline) -> Outline {
+/// The figures, the costs of the stage that needs most, and which that is.
+fn of_step(job: &Job, step: &StepTapes, passes: &Passes, timeline: &StepTimeline) -> (Outline, Cost, usize) {
     let workspaces = overhead::of_libraries(job);
     let runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
         .into_iter()
@@ -170,14 +182,15 @@ fn of_step(job: &Job, step: &StepTapes, passes: &Passes, timeline: &StepTimeline
     let ends = (largest == 0, largest + 1 == job.stages.len());
     let resident = &run.resident;
     let cost = cost::of_stage(job, step, passes, (&layers, ends), resident);
-    Outline {
+    let outline = Outline {
         capacity: Capacity { bytes: job.hardware.capacity, needed: used[place].1 },
         peak_allocated: used[place].0,
         static_bytes: Bytes(run.static_bytes),
         num_gpus: job.degrees.num_gpus,
         time: timeline.finish((job, step), &cost, largest),
         decode: decode::of(job, largest, &layers, resident),
-    }
+    };
+    (outline, cost, largest)
 }
 
 /// What stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always

@@ -33,7 +33,7 @@ pub enum FixKind {
 
 /// A change that may help.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
+pub(in crate::advise) struct Candidate {
     pub name: String,
     pub kind: FixKind,
     pub change: Change,
@@ -49,7 +49,7 @@ const LINK: &str = "cluster.interconnect";
 const SHORTEST: u64 = 256;
 
 /// Every change that `plan`, which comes to `job`, leaves room for, cheapest first.
-pub(super) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
+pub(in crate::advise) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
     let mut all = List(Vec::new());
     if job.training.mode == Mode::Train {
         all.batch(job);

@@ -49,12 +49,25 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
             "batch_size",
         ]),
     );
+    own_batch(&mut imported, &options);
     let recompute = ["gradient_checkpointing", "activation_checkpointing", "checkpoint_activations"]
         .iter()
         .find_map(|name| options.on(name));
     imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
     account_for(&mut imported, &options);
     imported
+}
+
+/// A script may feed batches of another size than its configuration names.
+fn own_batch(imported: &mut ImportedPlan, options: &Settings) {
+    let Some(own) = options.first_whole(&["batchsize", "batch_size", "train_batch_size", "bs"]) else { return };
+    let told = imported.whole("training.micro_batch_size");
+    if told.is_some_and(|told| told != own.value) && imported.whole("model.batch_size") != Some(own.value) {
+        for key in ["training.micro_batch_size", "model.batch_size", "training.gradient_accumulation_steps"] {
+            imported.drop(key);
+            imported.miss(key, format!("{} {} and the configuration say two sizes", own.origin, own.value));
+        }
+    }
 }
 
 /// The plan of the file alone.

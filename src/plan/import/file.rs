@@ -123,6 +123,10 @@ fn kind(settings: &Settings) -> Option<Reader> {
         (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
         (trainer::is_config, |settings, _, context| trainer::of_file(settings, context)),
         (llm_foundry::is_config, |settings, _, context| llm_foundry::of_file(settings, context)),
+        (
+            |settings| settings.holds("command") && llm_foundry::is_config(&settings.below("parameters")),
+            |settings, _, context| llm_foundry::of_file(settings.below("parameters"), context),
+        ),
         (litgpt::is_config, |settings, _, context| litgpt::of_file(settings, context)),
         (accelerate::is_config, |settings, _, context| accelerate::of_file(&settings, context)),
         (deepspeed::is_config, |settings, _, _| deepspeed::of_file(&settings)),
@@ -177,14 +181,14 @@ fn of_script(
     let mut others = Vec::new();
     let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
     let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source });
-    let written = ScriptFiles {
-        own: &script.files,
-        below: around.files,
-        script: name,
-        folder: &script.folder,
-        elsewhere: RefCell::default(),
-    };
-    for shell::ShellCommand { words: command, unset, begins_unset } in starting(script.commands) {
+    for shell::ShellCommand { words: command, unset, begins_unset, folder } in starting(script.commands) {
+        let written = ScriptFiles {
+            own: &script.files,
+            below: around.files,
+            script: name,
+            folder: &folder,
+            elsewhere: RefCell::default(),
+        };
         let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
         let inner = ProcessView {
             command,

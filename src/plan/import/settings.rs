@@ -298,6 +298,9 @@ impl Settings {
 /// Stands in a script's words for what only a run could tell.
 pub const UNKNOWN: &str = "?";
 
+/// Stands in a script's words for options that only a run could tell.
+pub const UNKNOWN_OPTIONS: &str = "--?";
+
 /// No setting that matters is longer.
 const LONGEST: usize = 4096;
 

@@ -117,7 +117,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 32] = [
+const WEIGHTY: [&str; 34] = [
     "freeze",
     "frozen",
     "unfreeze",
@@ -150,6 +150,8 @@ const WEIGHTY: [&str; 32] = [
     "train_group_size",
     "vision_encoder",
     "batching_strategy",
+    "medusa",
+    "random_ltd",
 ];
 
 /// Of paths those alone name a second model.

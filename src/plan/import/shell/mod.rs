@@ -37,7 +37,7 @@ pub struct Script {
     /// Scripts that it reads and that could not be read here.
     pub unread: Vec<String>,
     /// Where it has gone, from where it began.
-    pub folder: String,
+    folder: String,
     /// Variables that nobody has set, of the present command.
     unset: RefCell<Vec<String>>,
     /// Bytes that words were put together of.
@@ -59,6 +59,8 @@ pub struct ShellCommand {
     pub unset: Vec<String>,
     /// One of those stands in front, where a launcher may be.
     pub begins_unset: bool,
+    /// Where the script has gone before.
+    pub folder: String,
 }
 
 /// A script whose variables double each other is left where so much has been put together.
@@ -169,9 +171,9 @@ impl Script {
             return self.run(statement.get(1..end.saturating_sub(1)).unwrap_or(""), around, depth + 1);
         }
         if let Some(end) = group('(', ')').filter(|_| !statement.starts_with("((")) {
-            let before = self.variables.clone();
+            let before = (self.variables.clone(), self.folder.clone());
             self.run(statement.get(1..end.saturating_sub(1)).unwrap_or(""), around, depth + 1);
-            self.variables = before;
+            (self.variables, self.folder) = before;
             return;
         }
         let known = around.variable;
@@ -211,7 +213,8 @@ impl Script {
             // Variables in front of a command are the command's alone, and it is looked at with them.
             let words: Vec<String> = words.into_iter().chain(command).collect();
             self.count += words.len();
-            self.commands.push(ShellCommand { words, unset, begins_unset });
+            let folder = self.folder.clone();
+            self.commands.push(ShellCommand { words, unset, begins_unset, folder });
         }
     }
 

@@ -1,6 +1,6 @@
 //! A shell's words: quotes undone, variables put in, split at blanks.
 
-use super::{MAX_TEXT, MAX_WORDS, Script, UNSET};
+use super::{MAX_TEXT, MAX_WORDS, Script, UNSET, assignment};
 use crate::plan::import::settings::UNKNOWN;
 
 impl Script {
@@ -35,7 +35,7 @@ impl Script {
                     splitter.quoted = true;
                 }
                 (Some(open), _) if open == letter => quote = None,
-                (Some('"'), '$') if self.list(rest).is_some() => {
+                (Some('"'), '$') if !splitter.assigns() && self.list(rest).is_some() => {
                     let (items, used) = self.list(rest).unwrap_or_default();
                     splitter.put_all(&items);
                     rest = rest.get(used.max(1)..).unwrap_or("");
@@ -43,7 +43,7 @@ impl Script {
                 }
                 (None | Some('"'), '$' | '`') => {
                     let (expanded, used) = self.expanded(rest, known);
-                    splitter.put(&expanded, quote.is_none());
+                    splitter.put(&expanded, quote.is_none() && !splitter.assigns());
                     rest = rest.get(used.max(1)..).unwrap_or("");
                     continue;
                 }
@@ -96,6 +96,11 @@ struct Splitter {
 impl Splitter {
     fn at_start(&self) -> bool {
         self.word.is_empty() && !self.quoted
+    }
+
+    /// Whether the present word gives a variable its value: nothing splits that.
+    fn assigns(&self) -> bool {
+        assignment(&self.word).is_some() && self.words.iter().all(|word| assignment(word).is_some())
     }
 
     fn letter(&mut self, letter: char) {

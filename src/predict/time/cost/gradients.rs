@@ -50,7 +50,7 @@ impl Tally<'_> {
         self.sums.traffic.activations += Bytes(bytes);
         self.add(
             ("gradient.add", Unit::Vector, false),
-            Run { flops: 0.0, bytes, compute: Seconds::ZERO, kernels, rows: false },
+            Run { flops: 0.0, bytes, compute: Seconds::ZERO, long: Seconds::ZERO, kernels, rows: false },
         )
     }
 }

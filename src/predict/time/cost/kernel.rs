@@ -130,11 +130,7 @@ impl<'a> Kernels<'a> {
 
     /// Time of fused attention, backward with its five matmuls for two.
     pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> PassCosts {
-        let (peak, name) = peak(self.job, Unit::Attention(element), false);
-        let curve = &self.job.speed.curves.matrix;
-        let own = if name == "fp32" { curve.fp32 } else { self.clock / curve.in_training };
-        let own = if self.job.degrees.context > 1 { own * self.job.speed.stack.ring } else { own };
-        let (forward, backward) = self.attention.shares(scores.dim as f64);
+        let (forward, backward) = self.long_attention(scores, element);
         let blocks = scores.heads as f64 * (scores.queries as f64 / 128.0).ceil() / self.multiprocessors;
         let generates = scores.queries == 1;
         let ramp = if generates {
@@ -144,7 +140,7 @@ impl<'a> Kernels<'a> {
         } else {
             scores.queries as f64 / (scores.queries as f64 + self.attention.ramp)
         };
-        let least = flops * scores.visible / (peak.0 * own * ramp);
+        let least = flops * scores.visible / ramp;
         let (fill_forward, fill_backward) = self.attention.fill;
         // A single query's keys are split until every multiprocessor has some (Flash-Decoding, PyTorch blog, 2023).
         let filled = |fill: f64| if generates { 1.0 } else { blocks / (blocks + fill) };
@@ -152,6 +148,16 @@ impl<'a> Kernels<'a> {
             forward: Seconds(least / (forward * filled(fill_forward))),
             backward: Seconds(2.5 * least / (backward * filled(fill_backward))),
         }
+    }
+
+    /// Operations a second of long fused attention kernels, forward and backward.
+    pub fn long_attention(&self, scores: &Scores, element: Element) -> (f64, f64) {
+        let (peak, name) = peak(self.job, Unit::Attention(element), false);
+        let curve = &self.job.speed.curves.matrix;
+        let own = if name == "fp32" { curve.fp32 } else { self.clock / curve.in_training };
+        let own = if self.job.degrees.context > 1 { own * self.job.speed.stack.ring } else { own };
+        let (forward, backward) = self.attention.shares(scores.dim as f64);
+        (peak.0 * own * forward, peak.0 * own * backward)
     }
 
     /// Time that `bytes` of DRAM traffic take, of kernels that normalise `rows` or of others.

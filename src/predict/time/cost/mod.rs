@@ -171,8 +171,21 @@ fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> OperatorR
         job,
         &kernels,
         ("optimizer", Unit::Vector, false),
-        Run { flops, bytes, compute, kernels: 1, rows: false },
+        Run { flops, bytes, compute, long: compute, kernels: 1, rows: false },
     )
+}
+
+/// Where long kernels of a kind would take less than this share of its time, no roof binds an operator.
+const LONG: f64 = 0.5;
+
+/// What binds an operator: a roof, by the side of its type's ridge on which its intensity lies, or none.
+fn bound(row: &OperatorRow, bandwidth: BytesPerSec) -> Bound {
+    let under = row.flops / row.peak.0 < row.bytes as f64 / bandwidth.0;
+    match under {
+        _ if row.long < LONG * row.seconds() => Bound::SmallKernel,
+        true => Bound::Memory,
+        false => Bound::Compute,
+    }
 }
 
 /// The operators of a stage over a whole step, under the GPU's roofs.
@@ -197,7 +210,7 @@ pub(in crate::predict) fn roofline(
         flops: Flops(row.flops),
         bytes: Bytes(row.bytes),
         intensity: Flops(row.flops).over(Bytes(row.bytes)),
-        bound: if row.compute > row.memory { Bound::Compute } else { Bound::Memory },
+        bound: bound(row, job.hardware.gpu.bandwidth),
         peak: row.peak,
         seconds: row.seconds(),
     };

@@ -59,13 +59,15 @@ struct Launches {
 pub(in crate::predict) struct OperatorRow {
     pub name: &'static str,
     pub count: u64,
-    /// Matrix multiplications, and the arithmetic of elementwise operators.
+    /// Matrix multiplications as far as they are executed, and the arithmetic of elementwise operators.
     pub flops: f64,
     pub bytes: u64,
     pub peak: FlopsPerSec,
     /// Time of runs that the compute roof binds, and of those that DRAM bandwidth does.
     pub compute: Seconds,
     pub memory: Seconds,
+    /// Time that long kernels of its kind would take over the same work.
+    pub long: Seconds,
 }
 
 /// What one kernel, or several alike, cost.
@@ -75,6 +77,8 @@ pub(in crate::predict) struct Run {
     pub bytes: u64,
     /// Time on the compute roof.
     pub compute: Seconds,
+    /// The same were it long: neither filling, waves nor tiles cost it anything.
+    pub long: Seconds,
     pub kernels: u64,
     /// Rows are normalised, which reads slower than elements.
     pub rows: bool,
@@ -87,6 +91,7 @@ impl OperatorRow {
         let grouped = run.kernels > 1 && layer && job.modules.experts.is != Experts::Loop;
         let started = if grouped { 1 } else { run.kernels };
         let memory = kernels.memory(run.bytes, run.rows);
+        let long = run.long.max(memory);
         // Operands are loaded while others are multiplied, but not from the first to the last of them.
         let both = if matches!(unit, Unit::Matrix(_)) {
             Seconds(run.compute.0.hypot(memory.0))
@@ -96,7 +101,7 @@ impl OperatorRow {
         let seconds = both + kernels.start * started as f64;
         let (compute, memory) = if run.compute > memory { (seconds, Seconds::ZERO) } else { (Seconds::ZERO, seconds) };
         let (peak, _) = peak(job, unit, layer);
-        Self { name, count: run.kernels, flops: run.flops, bytes: run.bytes, peak, compute, memory }
+        Self { name, count: run.kernels, flops: run.flops, bytes: run.bytes, peak, compute, memory, long }
     }
 
     pub fn seconds(&self) -> Seconds {
@@ -112,6 +117,7 @@ impl OperatorRow {
             bytes: self.bytes.saturating_mul(times),
             compute: self.compute * count,
             memory: self.memory * count,
+            long: self.long * count,
             ..self.clone()
         }
     }
@@ -138,9 +144,15 @@ pub(in crate::predict) fn gather(rows: &mut Vec<OperatorRow>, more: OperatorRow)
             row.peak = FlopsPerSec(row.peak.0.max(more.peak.0));
             row.compute += more.compute;
             row.memory += more.memory;
+            row.long += more.long;
         }
         None => rows.push(more),
     }
+}
+
+/// Operations of an operator that run: fused attention leaves out blocks that its mask hides.
+fn executed(op: &Op, flops: f64) -> f64 {
+    if let Work::Attention(scores) = op.work { flops * scores.visible } else { flops }
 }
 
 /// A pass under way.
@@ -333,7 +345,9 @@ impl Tally<'_> {
         *if rerun { &mut flops.recompute } else { &mut flops.forward } += Flops(op.flops_forward);
         self.sums.traffic.parameters += Bytes(weights);
         self.sums.traffic.activations += Bytes(bytes - weights);
-        let run = Run { flops: op.flops_forward, bytes, compute, kernels: op.launches, rows: self.reads_rows(op) };
+        let flops = executed(op, op.flops_forward);
+        let long = self.long(op, flops, compute, |both| both.0);
+        let run = Run { flops, bytes, compute, long, kernels: op.launches, rows: self.reads_rows(op) };
         let (casts, _) = cast_traffic(self.job, self.tape, op);
         self.operator(op, run) + self.casts(casts) + self.dequantized(op)
     }
@@ -346,10 +360,27 @@ impl Tally<'_> {
         self.sums.traffic.activations += Bytes(moved.activations);
         let products = if matches!(op.unit, Unit::Matrix(_)) { 2 } else { 1 };
         let kernels = op.launches.saturating_mul(products);
-        let run = Run { flops: op.flops_backward, bytes: moved.all(), compute, kernels, rows: self.reads_rows(op) };
+        let flops = executed(op, op.flops_backward);
+        let long = self.long(op, flops, compute, |both| both.1);
+        let run = Run { flops, bytes: moved.all(), compute, long, kernels, rows: self.reads_rows(op) };
         let (_, casts) = cast_traffic(self.job, self.tape, op);
         let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { Seconds::ZERO };
         self.operator(op, run) + self.casts(casts) + dequantized
+    }
+
+    /// Time in which long kernels would do an operator's arithmetic: `compute` where shapes do not matter to it. `pass`
+    /// chooses of the rates forward and backward.
+    fn long(&self, op: &Op, flops: f64, compute: Seconds, pass: impl Fn((f64, f64)) -> f64) -> Seconds {
+        let rate = match op.work {
+            Work::Elements | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => return compute,
+            Work::Product(product) => self.kernels.sustained(op.unit, product.layer),
+            Work::Convolution(_) => self.kernels.sustained(op.unit, false),
+            Work::Attention(scores) => {
+                let (Unit::Attention(element) | Unit::Matrix(element)) = op.unit else { return compute };
+                pass(self.kernels.long_attention(&scores, element))
+            }
+        };
+        Seconds(flops / rate)
     }
 
     /// A quantized base's weights, made 16 bit before each matmul.
@@ -372,7 +403,7 @@ impl Tally<'_> {
         }
         self.add(
             (name, Unit::Vector, false),
-            Run { flops: 0.0, bytes, compute: Seconds::ZERO, kernels: 1, rows: false },
+            Run { flops: 0.0, bytes, compute: Seconds::ZERO, long: Seconds::ZERO, kernels: 1, rows: false },
         )
     }
 
