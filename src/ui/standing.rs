@@ -83,10 +83,10 @@ fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
     vec![Span::styled(format!("! {text}{more}"), look.theme.danger())]
 }
 
-/// What the plan says that its GPU has no kernels for.
+/// What the plan says that its GPU has no kernels or no link for.
 fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
     let Some((_, lacks)) = plans.compared().lacking() else { return Vec::new() };
-    let text = fit(&format!("! {}", printable(lacks)), width);
+    let text = fit(&format!("! {}", printable(&lacks)), width);
     vec![Span::styled(text, look.theme.warning())]
 }
 

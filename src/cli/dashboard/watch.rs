@@ -62,7 +62,7 @@ pub struct WatchOptions {
 pub fn watch(
     state: State,
     look: &Look,
-    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), String> {
     let runtime =
@@ -102,7 +102,7 @@ async fn watch_on(
     around: LoopParts,
     mut state: State,
     look: &Look,
-    mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), String> {
     let WatchOptions { every, clock, store, calibration, follow, mut pending_demo } = outside;
@@ -337,7 +337,7 @@ fn end(meant: TargetProcess, forced: bool, events: Sender<Event>) {
     tokio::task::spawn_blocking(move || {
         let event = match observe::end(meant.pid, meant.started, how) {
             Ok(()) => Event::EndSent { meant, forced },
-            Err(why) => Event::EndFailed(why),
+            Err(why) => Event::EndFailed(why.to_string()),
         };
         // A dashboard that has gone meanwhile needs no telling.
         drop(events.blocking_send(event));

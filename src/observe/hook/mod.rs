@@ -6,7 +6,7 @@ mod message;
 mod places;
 mod receive;
 
-pub use directory::{Directory, HOOK_DIRECTORY_VARIABLE};
+pub use directory::{Directory, DirectoryError, HOOK_DIRECTORY_VARIABLE};
 pub use receive::{Listener, tell_exit};
 
 use std::collections::hash_map::DefaultHasher;
