@@ -217,6 +217,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
         Action::Fixes => fixes::open(state),
+        Action::OperatorAdvice => fixes::open_operator(state),
         Action::Largest => largest::open(state),
         Action::Sweep => sweep::open(state),
         Action::Search => return search::open(state),

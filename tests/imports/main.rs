@@ -7,6 +7,7 @@
 mod support;
 
 mod corpus;
+mod drawn;
 mod garbage;
 mod invalid_plans;
 mod round_trip;
@@ -57,6 +58,11 @@ struct Case {
     /// Keys that must have no value.
     #[serde(default)]
     absent: Vec<String>,
+    /// Parts of what must be said beside.
+    #[serde(default)]
+    notes: Vec<String>,
+    /// Which of several trainings is meant.
+    which: Option<usize>,
 }
 
 fn words(line: &str) -> Vec<String> {
@@ -72,7 +78,7 @@ fn imported(case: &Case, catalog: &Catalog) -> ImportedPlan {
         gpus: case.gpus.clone(),
         withheld: false,
         world: None,
-        which: None,
+        which: case.which,
         files: &files,
     };
     match &case.file {
@@ -102,6 +108,11 @@ fn faults(case: &Case, imported: &ImportedPlan) -> Vec<String> {
     for key in &case.absent {
         if let Some(found) = imported.get(key) {
             faults.push(format!("{key}: {} ({})", found.value, found.origin));
+        }
+    }
+    for said in &case.notes {
+        if !imported.notes.iter().any(|note| note.contains(said)) {
+            faults.push(format!("not said: {said}; {:?}", imported.notes));
         }
     }
     if let Err(why) = imported.plan() {

@@ -9,6 +9,7 @@ mod editor;
 mod edits;
 mod explained;
 mod keys;
+mod operators;
 mod proposal;
 mod run_and_draft;
 mod snapshots;

@@ -109,6 +109,8 @@ pub enum Action {
     Dismiss,
     /// Show what would help the plan.
     Fixes,
+    /// Show what the selected operator costs, why, and what would help.
+    OperatorAdvice,
     /// The largest value of the selected field that fits.
     Largest,
     /// Show what happens over the values of the selected field.

@@ -211,7 +211,7 @@ struct RequestedSource {
 
 impl RequestedSource {
     /// May be tried again where it fails.
-    fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, String> {
+    fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> {
         let Self { choice, demo, later, catalog } = self;
         let (requirements, catalog) = (requirements.clone(), catalog.clone());
         // A demo is in place of a driver that is not there: it is not come back to.

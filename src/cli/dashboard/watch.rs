@@ -57,7 +57,7 @@ pub struct WatchOptions {
 pub fn watch(
     state: State,
     look: &Look,
-    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), String> {
     let runtime =
@@ -97,7 +97,7 @@ async fn watch_on(
     around: LoopParts,
     mut state: State,
     look: &Look,
-    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     mut outside: WatchOptions,
 ) -> Result<(), String> {
     let LoopParts { mut screen, gate, answers, ending, mut jobs, panics } = around;
@@ -188,7 +188,7 @@ impl EventLoop {
     /// Starts what works beside the loop, and returns where the source's and the runs' news come.
     fn start(
         events: Sender<Event>,
-        mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+        mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
         outside: WatchOptions,
     ) -> Result<(Self, Receiver<SourceReport>, Receiver<RunNews>), String> {
         let WatchOptions { every, clock, store, calibration, follow, .. } = outside;
@@ -336,7 +336,7 @@ fn end(meant: TargetProcess, forced: bool, events: Sender<Event>) {
     tokio::task::spawn_blocking(move || {
         let event = match observe::end(meant.pid, meant.started, how) {
             Ok(()) => Event::EndSent { meant, forced },
-            Err(why) => Event::EndFailed(why),
+            Err(why) => Event::EndFailed(why.to_string()),
         };
         // A dashboard that has gone meanwhile needs no telling.
         drop(events.blocking_send(event));

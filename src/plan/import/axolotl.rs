@@ -227,7 +227,8 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
     if imported.get("distribution.engine").is_some_and(|found| found.value == "fsdp1") {
         imported.set("distribution.engine", second.clone().map(|found| found.map(|_| "fsdp2")));
     }
-    let resharding = settings.below("fsdp_config");
+    let mut resharding = settings.below("fsdp_config");
+    resharding.adopt("fsdp_version", settings, "fsdp_version");
     if resharding.holds("reshard_after_forward") || resharding.holds("fsdp_sharding_strategy") {
         accelerate::set_fsdp(imported, &resharding);
     }

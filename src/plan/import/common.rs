@@ -92,6 +92,11 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     imported.fill("cluster.gpus_per_node", world.per_node.clone());
     if imported.get("cluster.num_gpus").is_none() {
         ranks(imported);
+        // So many need not stand in the one node that a launcher takes by itself.
+        let guessed = imported.get("cluster.nodes").is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
+        if guessed && imported.get("cluster.num_gpus").is_some() {
+            imported.drop("cluster.nodes");
+        }
     }
     if imported.get("cluster.num_gpus").is_none() {
         let why = if launched {
@@ -182,6 +187,9 @@ fn batches(imported: &mut ImportedPlan) {
     let data = imported.whole("distribution.data_parallel");
     let (global, micro, steps) = (imported.whole(GLOBAL), imported.whole(MICRO), imported.whole(STEPS));
     match (global, micro, steps, data) {
+        (None, Some(_), None, Some(_)) if imported.missing.iter().any(|missing| missing.key == STEPS) => {
+            imported.miss(GLOBAL, "needs the steps of accumulation");
+        }
         (None, Some(micro), _, Some(data)) => {
             let steps = steps.unwrap_or(1);
             let product = micro.checked_mul(steps).and_then(|local| local.checked_mul(data));
