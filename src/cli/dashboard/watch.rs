@@ -15,16 +15,18 @@ use super::open_plans::OpenPlans;
 use super::panics::Panics;
 use super::recovery::{RecoveryRequest, Store};
 use super::searching::Search;
+use super::session::SessionKeeper;
 use super::stray_output::StrayOutput;
 use super::suspension::{self, JobControl};
 use super::terminal::{TerminalScreen, size};
+use super::themed_look::ThemedLook;
 use super::{Clock, alert_output};
 use crate::app::{Editor, Effect, Event, SourceState, State, TargetProcess, update};
 use crate::cli::demo::PendingDemo;
 use crate::cli::termination::TerminationSignals;
 use crate::observe::{self, End, FollowOptions, Header, PlanText, RunFollower, SharedRequirements, SourceReport};
 use crate::reading::RunNews;
-use crate::ui::{Look, required_metrics};
+use crate::ui::{Look, Theme, required_metrics};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
 const QUEUE: usize = 256;
@@ -47,6 +49,10 @@ pub struct WatchOptions {
     pub follow: FollowOptions,
     /// What waits for a plan that can be predicted.
     pub pending_demo: Option<PendingDemo>,
+    /// The file in which habits are kept for the next start; none: none are.
+    pub session: Option<PathBuf>,
+    /// The themes that can be chosen.
+    pub themes: Vec<(String, Theme)>,
 }
 
 /// Shows the dashboard until the user quits or the system asks to.
@@ -100,6 +106,8 @@ async fn watch_on(
     open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     mut outside: WatchOptions,
 ) -> Result<(), String> {
+    let mut themed = ThemedLook::new(look, std::mem::take(&mut outside.themes), &state);
+    let mut session = outside.session.take().map(|path| SessionKeeper::start(path, &state));
     let LoopParts { mut screen, gate, answers, ending, mut jobs, panics } = around;
     let (events, happening) = mpsc::channel(QUEUE);
     // From here on only the loop writes to the terminal.
@@ -115,7 +123,7 @@ async fn watch_on(
         screen.take_mouse(true)?;
     }
     event_loop.look_at(&state, false);
-    screen.draw(&state, look)?;
+    screen.draw(&state, themed.of(&state))?;
     loop {
         let first = tokio::select! {
             events = inputs.next(&state, clock) => events,
@@ -146,7 +154,10 @@ async fn watch_on(
         }
         pending_demo = pending_demo.filter(|pending_demo| !pending_demo.look(&mut state));
         event_loop.look_at(&state, false);
-        screen.draw(&state, look)?;
+        if let Some(session) = &mut session {
+            session.look(&state);
+        }
+        screen.draw(&state, themed.of(&state))?;
     }
     // The terminal first: a disk may take longer.
     screen.give_back().await;
@@ -286,7 +297,7 @@ impl EventLoop {
             Effect::Search(number) => self.search.begin(number, state, events),
             Effect::CancelSearch => self.search.cancel(),
             Effect::Read { number, text } => files::read(number, text, events),
-            Effect::ListPlans => files::list(state.catalog.clone(), events),
+            Effect::ListPlans { folder, recent } => files::list(folder, recent, state.catalog.clone(), events),
             Effect::CompletePath(typed) => files::complete(typed, events),
             Effect::ReadConfig { folder, named } => files::read_config(&folder, named, events),
             Effect::Keep(unsaved) => self.request(RecoveryRequest::Keep(unsaved)),
