@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::axis::{Axis, MOST_POINTS};
-use super::follow::give_way;
+use super::follow::{give_way, link_gives_way};
 use super::walls::{AxisWalls, walls};
 use crate::catalog::Catalog;
 use crate::plan::{Fault, Plan};
@@ -14,6 +14,8 @@ use crate::predict::{Job, Outline, outline};
 pub struct SweepPoint {
     /// Which value of each axis it has.
     pub at: Vec<usize>,
+    /// The link that its GPU takes in place of the plan's, which it does not have.
+    pub link: Option<String>,
     /// Its figures, or why there is no such plan.
     pub outcome: Result<Outline, String>,
 }
@@ -85,8 +87,11 @@ fn point(base: &Plan, axes: &[Axis], index: usize, catalog: &Catalog) -> SweepPo
     for (axis, value) in axes.iter().zip(&at) {
         axis.overlay(*value).apply(&mut plan);
     }
+    let varies = |key| axes.iter().any(|axis| axis.key.path == key);
+    let other_gpu = varies("hardware.gpu_type") && !varies("cluster.interconnect");
+    let link = if other_gpu { link_gives_way(&mut plan, catalog) } else { None };
     let outcome = Job::resolve(&plan, catalog).map(|job| outline(&job)).map_err(|faults| in_a_line(&faults));
-    SweepPoint { at, outcome }
+    SweepPoint { at, link, outcome }
 }
 
 /// The first fault says enough for a row; many name their key themselves.

@@ -14,10 +14,10 @@ mod time;
 pub use job::Fragmentation;
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
 pub use largest::largest;
-pub use outline::{OperatorWalk, Outline, outline};
+pub use outline::{OperatorWalk, Outline, outline, outline_with_roofline};
 pub use prediction::{
     Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline, RooflineOp,
-    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words, WordsPiece,
+    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words, WordsPiece, lacking,
 };
 pub use scaling::scaling_efficiency;
 pub use time::StepTimeline;

@@ -81,6 +81,9 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
     if let Some(seen) = view.under_way {
         return Line::styled(format!(" {}", far(&seen)), theme.warning());
     }
+    if let Some((_, missing)) = view.around.lacking() {
+        return Line::styled(format!(" ! {}", printable(&missing)), theme.warning());
+    }
     match &view.answer {
         None => Line::default(),
         Some(Err(why)) => Line::styled(format!(" {}", printable(why)), theme.danger()),

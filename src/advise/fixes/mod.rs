@@ -12,7 +12,7 @@ use crate::plan::{Change, Plan, PlanOverlay};
 use crate::predict::{Job, Outline, Verdict, outline};
 use crate::units::{Bytes, SignedBytes, three_figures};
 pub use candidates::FixKind;
-use candidates::{Candidate, candidates};
+pub(super) use candidates::{Candidate, candidates};
 pub(super) use together::together;
 
 /// A change with its effect.
@@ -85,18 +85,26 @@ pub fn savings(plan: &Plan, catalog: &Catalog) -> Vec<Fix> {
     found
 }
 
-fn fix(plan: &Plan, before: &Outline, catalog: &Catalog, Candidate { name, kind, change }: Candidate) -> Option<Fix> {
-    let mut change = change;
+fn fix(plan: &Plan, before: &Outline, catalog: &Catalog, mut candidate: Candidate) -> Option<Fix> {
+    let job = changed(plan, catalog, &mut candidate.change)?;
+    effect(candidate, before, outline(&job))
+}
+
+/// What `plan` comes to with a change, which is told what gives way to it.
+pub(super) fn changed(plan: &Plan, catalog: &Catalog, change: &mut Change) -> Option<Job> {
     let keys: Vec<&str> = change.set.iter().map(|(key, _)| *key).collect();
     let gone = give_way(plan, &keys);
     change.remove.extend(gone);
     let mut changed = plan.clone();
-    PlanOverlay::read(&change, std::path::Path::new("")).ok()?.apply(&mut changed);
-    let job = Job::resolve(&changed, catalog).ok()?;
-    let outline = outline(&job);
+    PlanOverlay::read(change, std::path::Path::new("")).ok()?.apply(&mut changed);
+    Job::resolve(&changed, catalog).ok()
+}
+
+/// A change with its effect; none where it does nothing.
+pub(super) fn effect(candidate: Candidate, before: &Outline, outline: Outline) -> Option<Fix> {
+    let Candidate { name, kind, change } = candidate;
     let memory = outline.capacity.needed - before.capacity.needed;
     let speed = throughput(&outline) / throughput(before) - 1.0;
-    // A change that does nothing is none.
     let nothing = memory.magnitude().as_f64() < 1e-3 * before.capacity.needed.as_f64() && speed.abs() < 1e-3;
     let fits = outline.capacity.needed <= outline.capacity.bytes;
     (!nothing).then_some(Fix { name, kind, change, outline, memory, speed, fits })

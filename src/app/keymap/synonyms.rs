@@ -35,6 +35,7 @@ pub const fn synonyms(action: Action) -> &'static str {
         Action::Text => "yaml source raw editor vim",
         Action::Palette => "command menu",
         Action::Baseline => "pin reference snapshot what-if diff delta",
+        Action::OperatorAdvice => "kernel slow bound cost",
         Action::Fixes => "help advice bottlenecks reduce fit improve speed",
         Action::Largest => "maximum biggest fit auto",
         Action::Sweep => "vary scan grid plot scaling heatmap",
@@ -51,6 +52,13 @@ pub const fn synonyms(action: Action) -> &'static str {
         Action::Roofs => "ceilings peaks",
         Action::ZoomIn | Action::ZoomOut => "magnify",
         Action::Mouse => "click pointer",
+        Action::NewPlan => "create blank template scratch",
+        Action::Themes => "colour color dark light palette appearance",
+        Action::NextLayout => "arrange panes split grid",
+        Action::Wider | Action::Narrower | Action::Taller | Action::Shorter | Action::ResetSizes => {
+            "resize size grow shrink border"
+        }
+        Action::Back => "escape cancel",
         _ => "",
     }
 }

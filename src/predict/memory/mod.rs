@@ -86,14 +86,17 @@ pub(in crate::predict) fn stage(job: &Job, step: &StepTapes, index: usize, works
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = StageTapes { job, step, layers: list, first, last };
     let mut resident = held.resident();
-    resident.received = received(job, step, index);
+    resident.received = Bytes(received(job, step, index));
     let inputs = inputs(job, step, first, last).saturating_add(step.walk.buffers);
     let kept = kept(job, step, last);
-    let base = resident.lasting() + workspaces + inputs + kept;
-    let stays = if resident.gradients_stay { resident.gradients } else { 0 };
+    let base = resident.lasting().0 + workspaces + inputs + kept;
+    let stays = if resident.gradients_stay { resident.gradients.0 } else { 0 };
     let left = left_over(job, step, layers, first);
-    let static_bytes =
-        base - inputs + stays + left + resident.gradient_copies + (resident.kv_cache - resident.kv_cache_waiting);
+    let static_bytes = base - inputs
+        + stays
+        + left
+        + resident.gradient_copies.0
+        + resident.kv_cache.saturating_sub(resident.kv_cache_waiting).0;
     let train = job.training.mode == Mode::Train;
     let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player::of(&held, resident, base, in_flight);
@@ -152,7 +155,7 @@ impl<'a> Player<'a> {
             curve: true,
             stride: (held.layers.len() as u64).div_ceil(24).max(1),
             retained: [0; GROUPS],
-            gradients: if resident.gradients_before { resident.gradients } else { 0 },
+            gradients: if resident.gradients_before { resident.gradients.0 } else { 0 },
             buffers: Buffers::of(&resident),
         }
     }
@@ -166,7 +169,13 @@ impl<'a> Player<'a> {
         let mut groups = [0; GROUPS];
         groups[Group::Residual as usize] = left;
         let waiting = std::mem::take(&mut self.in_flight);
-        self.meet(Phase::Forward, Place::Named(START), &PassPeak { total: left, groups, at: START }, 0, false);
+        self.meet(
+            Phase::Forward,
+            Place::Named(START),
+            &PassPeak { total: left, groups, at: START },
+            Bytes::ZERO,
+            false,
+        );
         self.in_flight = waiting;
     }
 
@@ -298,8 +307,8 @@ impl<'a> Player<'a> {
 
     fn optimizer(&mut self) {
         let resident = self.resident;
-        let gradients = resident.gradients;
-        let total = self.base + gradients + resident.optimizer_temporary + self.left;
+        let (gradients, temporary) = (resident.gradients.0, resident.optimizer_temporary.0);
+        let total = self.base + gradients + temporary + self.left;
         let at = Place::Named("optimizer step");
         if self.curve {
             self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total) });
@@ -313,8 +322,8 @@ impl<'a> Player<'a> {
                 at,
                 groups,
                 gradients,
-                optimizer: resident.optimizer_temporary,
-                buffers: resident.buckets,
+                optimizer: temporary,
+                buffers: resident.buckets.0,
                 ..Peak::none()
             };
         }
@@ -322,15 +331,15 @@ impl<'a> Player<'a> {
 
     /// Gradients that a tape leaves, unless they exist already: what it made, or its part of what ranks share out.
     fn new_gradients(&self, played: &TapePlay, parameters: u64) -> u64 {
-        if self.resident.gradients_before || self.resident.accumulated > 0 {
+        if self.resident.gradients_before || self.resident.accumulated.0 > 0 {
             return played.waiting;
         }
         if self.step.gradients == WeightGradients::Made {
             return played.weight_gradients;
         }
         let part =
-            u128::from(self.resident.gradients) * u128::from(parameters) / u128::from(self.resident.params.max(1));
-        u64::try_from(part).unwrap_or(self.resident.gradients).saturating_add(played.waiting)
+            u128::from(self.resident.gradients.0) * u128::from(parameters) / u128::from(self.resident.params.max(1));
+        u64::try_from(part).unwrap_or(self.resident.gradients.0).saturating_add(played.waiting)
     }
 
     fn keep(&mut self, played: &TapePlay, layer: u64, times: u64) {
@@ -364,9 +373,9 @@ impl<'a> Player<'a> {
     }
 
     /// Sets a tape's peak on top of what is there.
-    fn meet(&mut self, phase: Phase, place: Place, peak: &PassPeak, buffers: u64, shown: bool) {
+    fn meet(&mut self, phase: Phase, place: Place, peak: &PassPeak, buffers: Bytes, shown: bool) {
         let mine: u64 = self.retained.iter().sum();
-        let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers]
+        let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers.0]
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown && self.curve {
@@ -386,7 +395,7 @@ impl<'a> Player<'a> {
                 groups,
                 in_flight: self.in_flight,
                 gradients: self.gradients,
-                buffers: buffers + self.resident.buckets,
+                buffers: (buffers + self.resident.buckets).0,
                 optimizer: 0,
                 shared: self.shared,
                 in_block: matches!(place, Place::Layer(_)),

@@ -3,6 +3,7 @@
 mod compare;
 mod dialogs;
 mod form;
+mod links;
 mod plans;
 mod serving;
 mod sweep;

@@ -6,7 +6,8 @@ use crate::model::{Element, MatMul, Scores, Unit};
 use crate::plan::keywords::Fp8Recipe;
 use crate::predict::job::Job;
 use crate::predict::step::takes_flash_attn;
-use crate::units::FlopsPerSec;
+use crate::predict::time::pass_costs::PassCosts;
+use crate::units::{FlopsPerSec, Seconds};
 
 /// The dense peak of a unit on the job's GPU, and its name. Linear layers within blocks (`layer`) multiply in FP8
 /// where the plan says so.
@@ -37,8 +38,8 @@ pub(in crate::predict) struct Kernels<'a> {
     bandwidth: f64,
     /// The same of kernels that normalise rows.
     rows: f64,
-    /// Seconds of a kernel beside its bytes and operations.
-    pub start: f64,
+    /// Time of a kernel beside its bytes and operations.
+    pub start: Seconds,
     /// Share of the clock that the power limit leaves matrix units.
     clock: f64,
     multiprocessors: f64,
@@ -57,7 +58,7 @@ impl<'a> Kernels<'a> {
             job,
             bandwidth: gpu.bandwidth.0 * curves.memory.share,
             rows: gpu.bandwidth.0 * curves.memory.rows,
-            start: curves.memory.kernel_us * 1e-6,
+            start: Seconds(curves.memory.kernel_us * 1e-6),
             clock: clock * in_training,
             half: half * in_training,
             // Cards without a count in the catalogue: no waves are told apart.
@@ -104,8 +105,8 @@ impl<'a> Kernels<'a> {
         peak(self.job, unit, false).1 == "fp32"
     }
 
-    /// Seconds of a batch of matmuls at a sustained rate.
-    pub fn product(&self, product: &MatMul, unit: Unit, rate: f64) -> f64 {
+    /// Time of a batch of matmuls at a sustained rate.
+    pub fn product(&self, product: &MatMul, unit: Unit, rate: f64) -> Seconds {
         let curve = &self.job.speed.curves.matrix;
         let rate = if product.batch > 1 && product.layer { rate * curve.grouped } else { rate };
         let matrix = MatrixUnit {
@@ -115,7 +116,7 @@ impl<'a> Kernels<'a> {
             bandwidth: self.bandwidth,
             start: curve.start_us * 1e-6,
         };
-        matrix.seconds(product)
+        Seconds(matrix.seconds(product))
     }
 
     /// Inner size in which a rate takes as long as filling and draining a tile. Memory sets that time, not the
@@ -127,13 +128,9 @@ impl<'a> Kernels<'a> {
         matrix.fill * slower
     }
 
-    /// Seconds of fused attention forward, and backward with its five matmuls for two.
-    pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> (f64, f64) {
-        let (peak, name) = peak(self.job, Unit::Attention(element), false);
-        let curve = &self.job.speed.curves.matrix;
-        let own = if name == "fp32" { curve.fp32 } else { self.clock / curve.in_training };
-        let own = if self.job.degrees.context > 1 { own * self.job.speed.stack.ring } else { own };
-        let (forward, backward) = self.attention.shares(scores.dim as f64);
+    /// Time of fused attention, backward with its five matmuls for two.
+    pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> PassCosts {
+        let (forward, backward) = self.long_attention(scores, element);
         let blocks = scores.heads as f64 * (scores.queries as f64 / 128.0).ceil() / self.multiprocessors;
         let generates = scores.queries == 1;
         let ramp = if generates {
@@ -143,16 +140,29 @@ impl<'a> Kernels<'a> {
         } else {
             scores.queries as f64 / (scores.queries as f64 + self.attention.ramp)
         };
-        let least = flops * scores.visible / (peak.0 * own * ramp);
+        let least = flops * scores.visible / ramp;
         let (fill_forward, fill_backward) = self.attention.fill;
         // A single query's keys are split until every multiprocessor has some (Flash-Decoding, PyTorch blog, 2023).
         let filled = |fill: f64| if generates { 1.0 } else { blocks / (blocks + fill) };
-        (least / (forward * filled(fill_forward)), 2.5 * least / (backward * filled(fill_backward)))
+        PassCosts {
+            forward: Seconds(least / (forward * filled(fill_forward))),
+            backward: Seconds(2.5 * least / (backward * filled(fill_backward))),
+        }
     }
 
-    /// Seconds that `bytes` of DRAM traffic take, of kernels that normalise `rows` or of others.
-    pub fn memory(&self, bytes: u64, rows: bool) -> f64 {
-        bytes as f64 / if rows { self.rows } else { self.bandwidth }
+    /// Operations a second of long fused attention kernels, forward and backward.
+    pub fn long_attention(&self, scores: &Scores, element: Element) -> (f64, f64) {
+        let (peak, name) = peak(self.job, Unit::Attention(element), false);
+        let curve = &self.job.speed.curves.matrix;
+        let own = if name == "fp32" { curve.fp32 } else { self.clock / curve.in_training };
+        let own = if self.job.degrees.context > 1 { own * self.job.speed.stack.ring } else { own };
+        let (forward, backward) = self.attention.shares(scores.dim as f64);
+        (peak.0 * own * forward, peak.0 * own * backward)
+    }
+
+    /// Time that `bytes` of DRAM traffic take, of kernels that normalise `rows` or of others.
+    pub fn memory(&self, bytes: u64, rows: bool) -> Seconds {
+        Seconds(bytes as f64 / if rows { self.rows } else { self.bandwidth })
     }
 }
 
