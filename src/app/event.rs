@@ -97,6 +97,8 @@ pub enum Event {
     Imported(Box<Import>),
     /// A file could not be read.
     OpenFailed(String),
+    /// There is no plan of that path, and its folder has room for one.
+    PlanMissing(PathBuf),
     /// Files that there are to open, each with what it is.
     PlansListed(Vec<(PathBuf, String)>),
     /// The paths that what was typed may begin.
@@ -184,8 +186,13 @@ pub enum Effect {
         /// The text.
         text: String,
     },
-    /// Look for plans in the working directory, and tell which there are.
-    ListPlans,
+    /// Look for plans in a folder, and tell which there are: those of `recent` that are still there first.
+    ListPlans {
+        /// The folder; empty for the working directory.
+        folder: PathBuf,
+        /// Plans that were open before.
+        recent: Vec<PathBuf>,
+    },
     /// Look which paths begin so, and tell.
     CompletePath(String),
     /// Read the configuration that a plan names, and tell.

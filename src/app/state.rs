@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use crate::app::alerts::AlertState;
+use crate::app::arrangement::Arrangement;
 use crate::app::editor::Editor;
 use crate::app::editor::form::Form;
 use crate::app::editor::text::TextView;
+use crate::app::key::KeyPress;
 use crate::app::keymap::KeyContext;
 use crate::app::keymap::user::Keymap;
 use crate::app::monitor::milestones::PlaybackHistory;
@@ -26,6 +28,7 @@ use crate::app::run::explanation_search::ExplanationSearch;
 use crate::app::run::inferred::Proposal;
 use crate::app::run::outlook::Outlook;
 use crate::app::run::plan::RunPlan;
+use crate::app::themes::Themes;
 use crate::app::views::{MemoryPane, RooflinePane};
 use crate::app::what_if::fixes::FixesView;
 use crate::app::what_if::largest::LargestSize;
@@ -122,6 +125,10 @@ pub struct Plans {
     pub quit_after_save: bool,
     /// What is being written.
     pub saving: Saving,
+    /// The file of a new plan that is being chosen.
+    pub new_at: Option<PathBuf>,
+    /// Plans that were opened or saved, the newest first.
+    pub recent: Vec<PathBuf>,
 }
 
 impl Plans {
@@ -147,6 +154,8 @@ impl Plans {
             kept: None,
             quit_after_save: false,
             saving: Saving::default(),
+            new_at: None,
+            recent: Vec::new(),
         }
     }
 }
@@ -200,8 +209,16 @@ pub struct Views {
     pub focus: Pane,
     /// The focused pane has the whole screen.
     pub zoomed: bool,
+    /// How the panes share the screen.
+    pub arrangement: Arrangement,
+    /// Keys of a chord that has begun.
+    pub chord: Vec<KeyPress>,
+    /// The themes.
+    pub themes: Themes,
     /// Columns and lines of the terminal.
     pub size: (u16, u16),
+    /// Drawn with ASCII characters alone, which has longer words for some keys.
+    pub ascii: bool,
     /// The mouse's clicks are taken from the terminal.
     pub mouse: bool,
 }
@@ -214,7 +231,11 @@ impl Default for Views {
             compared: 0,
             focus: Pane::Plan,
             zoomed: false,
+            arrangement: Arrangement::default(),
+            chord: Vec::new(),
+            themes: Themes::default(),
             size: (80, 24),
+            ascii: false,
             mouse: false,
         }
     }
@@ -227,6 +248,8 @@ pub struct Dialogs {
     pub overlay: Option<Overlay>,
     /// A list to choose from, on top of everything.
     pub picker: Option<Picker>,
+    /// What is sought among the keys.
+    pub help_query: String,
     /// What would help the plan, while that is shown.
     pub fixes: Option<FixesView>,
     /// The largest batch or sequence that fits, while that is shown.

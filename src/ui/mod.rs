@@ -73,7 +73,7 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
 pub fn draw_again(state: &State, look: &Look, still: &mut PaneCache, frame: &mut Frame<'_>) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
-    match layout::arrange(area, state.views.focus, state.views.zoomed, state.plans.text.is_some()) {
+    match layout::arrange(area, layout::LayoutRequest::of(state)) {
         None => {
             let (width, height) = layout::SMALLEST;
             let text =
@@ -97,7 +97,7 @@ pub fn draw_again(state: &State, look: &Look, still: &mut PaneCache, frame: &mut
                     _ => draw(buffer),
                 }
             }
-            let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
+            let body = body(area, &screen);
             draw_overlay(state, look, body, buffer);
             if let Some(picker) = &state.dialogs.picker {
                 picker::draw(picker, look, body, buffer);
@@ -105,11 +105,17 @@ pub fn draw_again(state: &State, look: &Look, still: &mut PaneCache, frame: &mut
             footer::draw(state, look, screen.footer, buffer);
         }
     }
+    look.theme.paint(buffer);
     if look.ascii {
         ascii::reduce(buffer);
     } else {
         text::disarm(buffer);
     }
+}
+
+/// What lies between the status and the keys: where overlays and lists are.
+fn body(area: Rect, screen: &layout::ScreenLayout) -> Rect {
+    Rect { y: screen.header.bottom(), height: area.height - 3, ..area }
 }
 
 fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
@@ -177,6 +183,8 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
 fn draw_tabs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let views = &state.views;
     let mut spans = Vec::new();
+    // Where there is no room for all names, the digits tell the others.
+    let named = area.width >= point::TABS;
     for pane in Pane::ALL {
         let style = if pane == views.focus { look.theme.accent() } else { look.theme.dim() };
         // As wide as either word: nothing moves when a draft begins.
@@ -185,7 +193,12 @@ fn draw_tabs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             (Pane::Plan, Some(_)) => "Plan ",
             (pane, _) => pane.name(),
         };
-        spans.push(Span::styled(format!(" {} {name} ", pane.digit()), style));
+        let text = if named || pane == views.focus {
+            format!(" {} {name} ", pane.digit())
+        } else {
+            format!(" {} ", pane.digit())
+        };
+        spans.push(Span::styled(text, style));
     }
     if views.zoomed {
         spans.push(Span::styled(" zoomed ", look.theme.dim()));

@@ -4,6 +4,7 @@ pub(super) mod account;
 pub(super) mod baseline;
 pub(super) mod exporting;
 pub(super) mod merging;
+pub(super) mod new;
 mod relocating;
 pub(super) mod saving;
 pub(super) mod tabs;
@@ -18,6 +19,7 @@ use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, PickerPurpose};
+use crate::app::session::note_recent;
 use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::EXAMPLES;
 
@@ -25,10 +27,16 @@ use crate::plan::EXAMPLES;
 const EXAMPLE: &str = "built-in example";
 
 /// Asks which plan to open.
-pub fn ask(dialogs: &mut Dialogs) -> Vec<Effect> {
+pub fn ask(state: &mut State) -> Vec<Effect> {
     let examples = EXAMPLES.iter().map(|(name, _)| Choice::of(name, EXAMPLE)).collect();
-    dialogs.picker = Some(Picker::open(PickerPurpose::Open, examples, None));
-    vec![Effect::ListPlans]
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Open, examples, None));
+    vec![Effect::ListPlans { folder: PathBuf::new(), recent: state.plans.recent.clone() }]
+}
+
+/// Shows what there is in a folder.
+fn walk_into(state: &mut State, folder: &str) -> Vec<Effect> {
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Open, Vec::new(), None));
+    vec![Effect::ListPlans { folder: folder.into(), recent: Vec::new() }]
 }
 
 /// Adds the files that there are to the list, each with what it is, while that is open.
@@ -49,6 +57,7 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
             open(state, plan, None);
             Vec::new()
         }
+        None if name.ends_with('/') => walk_into(state, name),
         None => vec![Effect::Open(name.into())],
     }
 }
@@ -61,6 +70,9 @@ pub fn open(state: &mut State, plan: Editor, kept: Option<String>) {
         go_to(state, place);
         state.notice = Some(info(format!("{} is open already", state.plans.editor.name())));
         return;
+    }
+    if let Some(path) = plan.path() {
+        note_recent(&mut state.plans.recent, path);
     }
     leave(&mut state.plans);
     state.plans.tabs.open(&mut state.plans.editor, plan);

@@ -13,6 +13,7 @@ use crate::app::notice::{info, problem};
 use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::plans;
 use crate::app::run::plan::RunPlan;
+use crate::app::session::note_recent;
 use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::Document;
 
@@ -64,6 +65,7 @@ pub fn save(plans: &mut Plans, over: bool) -> Vec<Effect> {
     let own = editor.path().map(Into::into);
     let expected = match (&plans.save_as, &own) {
         _ if over => ExpectedFile::Anything,
+        (None, Some(_)) if editor.is_new() => ExpectedFile::Nothing,
         (None, Some(_)) => ExpectedFile::Text(editor.saved_text().to_owned()),
         (Some(path), Some(own)) if path == own => ExpectedFile::Text(editor.saved_text().to_owned()),
         (Some(_), _) | (None, None) => ExpectedFile::Nothing,
@@ -88,6 +90,7 @@ pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
         editing::apply(state, moved);
     }
     state.notice = Some(info(said));
+    note_recent(&mut state.plans.recent, &path);
     // The run's plan is still that under another name.
     let of_run = state.plans.run.as_ref().is_some_and(|run| run.is(&state.plans.editor));
     state.plans.editor.mark_saved(path, text);

@@ -70,8 +70,8 @@ impl ReplayArgs {
             log: None,
             log_pattern: None,
             attach: None,
-            source: SourceChoice::Replay { path: self.file, speed: self.speed },
-            interval: Duration::from_secs(1),
+            source: Some(SourceChoice::Replay { path: self.file, speed: self.speed }),
+            interval: None,
             look: self.look,
         }
     }

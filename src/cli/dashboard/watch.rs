@@ -14,15 +14,17 @@ use super::input::{self, InputGate};
 use super::panics::Panics;
 use super::recovery::{RecoveryRequest, Store};
 use super::searching::Search;
+use super::session::SessionKeeper;
 use super::stray_output::StrayOutput;
 use super::suspension::{self, JobControl};
 use super::terminal::{TerminalScreen, size};
+use super::themed_look::ThemedLook;
 use super::{Clock, alert_output};
 use crate::app::{Effect, Event, SourceState, State, TargetProcess, update};
 use crate::cli::demo::PendingDemo;
 use crate::cli::termination::TerminationSignals;
 use crate::observe::{self, End, FollowOptions, Header, PlanText, SharedRequirements, SourceReport};
-use crate::ui::{Look, hit, required_metrics};
+use crate::ui::{Look, Theme, hit, required_metrics};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
 const QUEUE: usize = 256;
@@ -52,6 +54,10 @@ pub struct WatchOptions {
     pub follow: FollowOptions,
     /// What waits for a plan that can be predicted.
     pub pending_demo: Option<PendingDemo>,
+    /// The file in which habits are kept for the next start; none: none are.
+    pub session: Option<PathBuf>,
+    /// The themes that can be chosen.
+    pub themes: Vec<(String, Theme)>,
 }
 
 /// Shows the dashboard until the user quits or the system asks to.
@@ -105,7 +111,9 @@ async fn watch_on(
     mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), String> {
-    let WatchOptions { every, clock, store, calibration, follow, mut pending_demo } = outside;
+    let WatchOptions { every, clock, store, calibration, follow, mut pending_demo, session, themes } = outside;
+    let mut themed = ThemedLook::new(look, themes, &state);
+    let mut session = session.map(|path| SessionKeeper::start(path, &state));
     let LoopParts { mut screen, gate, answers, mut ending, mut jobs, panics } = around;
     let (events, mut happening) = mpsc::channel(QUEUE);
     // From here on only the loop writes to the terminal.
@@ -127,7 +135,7 @@ async fn watch_on(
         screen.take_mouse(true)?;
     }
     requirements.set(required_metrics(&state));
-    screen.draw(&state, look)?;
+    screen.draw(&state, themed.of(&state))?;
     let keeper = store.clone().map(Keeper::start);
     let failures = events.clone();
     // A dashboard that has gone meanwhile needs no telling.
@@ -187,7 +195,10 @@ async fn watch_on(
         pending_demo = pending_demo.filter(|pending_demo| !pending_demo.look(&mut state));
         following.attend(state.monitor.attached_here());
         requirements.set(required_metrics(&state));
-        screen.draw(&state, look)?;
+        if let Some(session) = &mut session {
+            session.look(&state);
+        }
+        screen.draw(&state, themed.of(&state))?;
     }
     // The terminal first: a disk may take longer.
     screen.give_back().await;
@@ -273,7 +284,7 @@ impl EventLoop {
             Effect::Search(number) => self.search.begin(number, state, events),
             Effect::CancelSearch => self.search.cancel(),
             Effect::Read { number, text } => files::read(number, text, events),
-            Effect::ListPlans => files::list(state.catalog.clone(), events),
+            Effect::ListPlans { folder, recent } => files::list(folder, recent, state.catalog.clone(), events),
             Effect::CompletePath(typed) => files::complete(typed, events),
             Effect::ReadConfig { folder, named } => files::read_config(&folder, named, events),
             Effect::Keep(unsaved) => self.request(RecoveryRequest::Keep(unsaved)),

@@ -47,7 +47,10 @@ fn copies_are_tabs_of_their_own() {
 #[test]
 fn a_plan_is_opened_from_the_list_beside_the_first() {
     let mut state = open(PLAN);
-    assert_eq!(press(&mut state, &[KeyPress::Char('o')]), [Effect::ListPlans]);
+    assert_eq!(
+        press(&mut state, &[KeyPress::Char('o')]),
+        [Effect::ListPlans { folder: std::path::PathBuf::new(), recent: Vec::new() }]
+    );
     update(
         &mut state,
         Event::PlansListed(["plans/big.yaml", "small.yaml"].map(|path| (path.into(), "file".into())).to_vec()),
